@@ -198,6 +198,15 @@ impl Error {
     }
 }
 
+/// What the system says of a failure, without the number that Rust adds, and without what its libraries put before it.
+#[doc(hidden)]
+pub fn system_words(said: &str) -> String {
+    let said = said.replace("failed to lookup address information: ", "");
+    let Some((before, rest)) = said.split_once(" (os error ") else { return said };
+    let after = rest.split_once(')').map_or("", |(_, after)| after);
+    system_words(&format!("{before}{after}"))
+}
+
 /// The words of an [`Error::Invalid`]: the field, what it accepts, and what came.
 fn invalid(what: &str, expected: &str, got: &str) -> String {
     match (expected, got) {
@@ -223,6 +232,13 @@ pub(crate) fn invalid_parts(said: &str) -> Option<(&str, &str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn system_words_have_no_numbers() {
+        let error = std::io::Error::from_raw_os_error(2);
+        assert_eq!(system_words(&format!("{error}: {error}; x")), "No such file or directory: No such file or directory; x");
+        assert_eq!(system_words("failed to lookup address information: Name or service not known"), "Name or service not known");
+    }
 
     #[test]
     fn words_of_an_invalid_field_can_be_taken_apart() {

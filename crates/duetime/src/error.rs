@@ -11,7 +11,7 @@ pub enum Error {
     #[error(transparent)]
     Core(#[from] duetime_core::Error),
     /// The server could not be reached: nothing was sent, so the call may be repeated.
-    #[error("the server {server} cannot be reached: {message}; nothing was sent")]
+    #[error("cannot connect to the server {server}: {message}; nothing was sent")]
     Unreachable {
         /// Its address.
         server: Arc<str>,
@@ -28,7 +28,7 @@ pub enum Error {
     },
     /// The connection broke, or the time was up, after the request may have been sent: it may have been carried out
     /// or not.
-    #[error("no answer from the server {server}: {message}; whether the request was carried out is not known")]
+    #[error("no answer from the server {server}: {message}; the request may or may not have been carried out")]
     OutcomeUnknown {
         /// Its address.
         server: Arc<str>,
@@ -46,24 +46,24 @@ pub enum Error {
         message: String,
     },
     /// The server answered something that this version does not understand: it is no Duetime server, or a later one.
-    #[error("the server's answer cannot be read: {0}")]
+    #[error("unexpected answer from the server: {0}")]
     Protocol(String),
     /// The payload cannot be written as JSON.
-    #[error("the payload cannot be written as JSON: {0}")]
+    #[error("the payload cannot be serialized as JSON: {0}")]
     Payload(#[source] Arc<serde_json::Error>),
     /// The database refused a row of the inbox. The transaction is to be rolled back.
-    #[error("the database did not take the row: {0}")]
+    #[error("the database rejected the row: {0}")]
     Sql(String),
     /// The address is not of the form `http://host:port`, or `https://host:port` with the feature `tls`.
     #[error(
-        "expected a server's address like http://127.0.0.1:7300 or https://jobs.example, without a path, got {0:?}"
+        "the address of a server must be a URL without a path, such as http://127.0.0.1:7300 or https://jobs.example, got {0:?}"
     )]
     Address(String),
     /// What is to be a token cannot be one. It is not shown.
-    #[error("expected a token as `duetime token create` prints it, without blanks, got something else")]
+    #[error("the token is invalid: it must be one that `duetime token create` printed, without spaces")]
     Token,
     /// Root certificates cannot be used.
-    #[error("the root certificates {} cannot be read as PEM: {why}", file.display())]
+    #[error("cannot use the root certificates {}: {why}", file.display())]
     Roots {
         /// Which file.
         file: PathBuf,

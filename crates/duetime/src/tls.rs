@@ -1,11 +1,21 @@
 //! How connections of ours are encrypted: with the roots of the system, and one more where it is named.
 
 use crate::error::Error;
+use duetime_core::error::system_words;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::{ClientConfig, RootCertStore};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Why a PEM file cannot be read.
+pub fn pem_words(error: &pem::Error) -> String {
+    match error {
+        pem::Error::Io(error) => format!("it cannot be read: {}", system_words(&error.to_string())),
+        pem::Error::NoItemsFound => "it contains nothing of that kind in PEM format".to_owned(),
+        _ => "it is not valid PEM".to_owned(),
+    }
+}
 
 /// The configuration of TLS 1.2 and 1.3; certificates are always checked.
 ///
@@ -15,14 +25,15 @@ pub fn client_config(root: Option<&Path>) -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = root {
-        let wrong = |why: &dyn std::fmt::Display| Error::Roots { file: file.to_owned(), why: why.to_string() };
+        let wrong = |why: String| Error::Roots { file: file.to_owned(), why };
         let mut count = 0;
-        for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))? {
-            roots.add(certificate.map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))?;
+        for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(pem_words(&error)))? {
+            let certificate = certificate.map_err(|error| wrong(pem_words(&error)))?;
+            roots.add(certificate).map_err(|_| wrong("one of its certificates is not valid".to_owned()))?;
             count += 1;
         }
         if count == 0 {
-            return Err(wrong(&"it holds no certificate"));
+            return Err(wrong("it contains no certificate in PEM format".to_owned()));
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

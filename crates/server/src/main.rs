@@ -13,6 +13,7 @@ mod log;
 mod rate;
 mod serve;
 mod signals;
+mod toml_words;
 mod watched;
 
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ mod instance;
 mod size;
 mod store;
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, address};
 
 use crate::http::{self, App, ListenerConfig};
 use crate::signals::Signals;
@@ -53,7 +53,7 @@ pub(crate) enum Error {
     #[error("{0}")]
     Options(String),
     /// The log cannot be set up.
-    #[error("expected --log-level to be error, warn, info, debug, trace or a filter such as info,hyper=debug: {0}")]
+    #[error("--log-level must be error, warn, info, debug, trace or a filter such as info,hyper=debug, got {0}")]
     LogLevel(String),
     /// Nothing can be delivered to targets.
     #[error(transparent)]
@@ -62,7 +62,7 @@ pub(crate) enum Error {
     #[error("{0}")]
     Fault(String),
     /// Signals cannot be heard, or nothing can be printed.
-    #[error("the system refuses: {0}")]
+    #[error("the system refused: {0}")]
     System(#[from] std::io::Error),
     /// The store cannot be opened or closed.
     #[error(transparent)]
@@ -71,7 +71,7 @@ pub(crate) enum Error {
 
 fn listen_failure(error: &std::io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::AddrInUse => format!("{error}; is another server running there?"),
+        std::io::ErrorKind::AddrInUse => "the address is in use; stop the other server, or choose another port".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -131,7 +131,7 @@ async fn supervised(
     let why = tokio::select! {
         ended = &mut work => match ended {
             Ok(()) => return Ok(()),
-            Err(_) => "the server panicked; the log says why; restart this process".to_owned(),
+            Err(_) => "the server panicked; see the log, then restart it".to_owned(),
         },
         fault = fault => {
             tracing::error!("ending this process: {fault}");
@@ -146,7 +146,7 @@ async fn supervised(
 
 /// What is logged.
 fn filter(args: &Args) -> Result<EnvFilter, Error> {
-    EnvFilter::try_new(&args.log_level).map_err(|error| Error::LogLevel(error.to_string()))
+    EnvFilter::try_new(&args.log_level).map_err(|_| Error::LogLevel(format!("{:?}", args.log_level)))
 }
 
 /// Is cancelled by SIGTERM and SIGINT. A second one ends the process at once.
@@ -158,10 +158,10 @@ fn stop_signal() -> Result<CancellationToken, Error> {
     let stop = token.clone();
     tokio::spawn(async move {
         signals.next().await;
-        tracing::info!("stopping: running requests are finished first; a second signal ends at once");
+        tracing::info!("stopping: finishing running requests; a second signal exits at once");
         stop.cancel();
         signals.next().await;
-        tracing::warn!("told to stop again: ending at once");
+        tracing::warn!("second signal: exiting at once");
         log::flush();
         std::process::exit(EXIT_INTERRUPTED);
     });

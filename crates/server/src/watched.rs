@@ -53,10 +53,10 @@ pub(crate) async fn reread<T, E: Display>(
         watched.changed().await;
         match read() {
             Ok(new) => {
-                tracing::info!(file = shown, "{what} were read again");
+                tracing::info!(file = shown, "{what} reloaded");
                 take(new);
             }
-            Err(error) => tracing::error!(%error, "the former {what} go on to hold"),
+            Err(error) => tracing::error!(%error, "{what} could not be reloaded; the previous ones stay in use"),
         }
     }
 }

@@ -39,7 +39,7 @@ impl Pair {
     pub fn loss(&self) -> String {
         let redis = self.redis.loss();
         format!(
-            "no job that was acknowledged; where Redis loses what it holds ({redis}), what ran just then may run again"
+            "no acknowledged job; if Redis loses data ({redis}), jobs that were running may run again"
         )
     }
 
@@ -63,7 +63,7 @@ async fn name(registry: &dyn Registry) -> Result<String, Error> {
             return Ok(document.body);
         }
         let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|error| Error::Unavailable(format!("no random numbers: {error}")))?;
+        getrandom::fill(&mut random).map_err(|error| Error::Unavailable(format!("the system has no random numbers: {error}")))?;
         let body = format!("{:016x}", u64::from_le_bytes(random));
         if let PutIf::Stored(_) = registry.put_if(BROKER, NAME, &body, 0).await? {
             return Ok(body);

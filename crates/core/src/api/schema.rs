@@ -16,7 +16,7 @@ pub struct ProblemCode;
 
 impl PartialSchema for ProblemCode {
     fn schema() -> RefOr<Schema> {
-        literal(json!({"type": "string", "description": "What went wrong. Codes are stable; new ones may come."}))
+        literal(json!({"type": "string", "description": "Stable error code. New codes may be added."}))
     }
 }
 
@@ -27,7 +27,7 @@ impl PartialSchema for Instant {
         literal(json!({
             "type": "string",
             "format": "date-time",
-            "description": "An instant of RFC 3339, from 1970 on. Answers have milliseconds and Z; what is finer is rounded up when read.",
+            "description": "A time in RFC 3339, from 1970 on. Answers have milliseconds and Z. Finer input is rounded up.",
             "examples": ["2026-11-20T10:00:00.250Z"],
         }))
     }
@@ -38,7 +38,7 @@ impl ToSchema for Instant {}
 impl PartialSchema for HistorySpan {
     fn schema() -> RefOr<Schema> {
         let words = HistorySpan::ALL.map(HistorySpan::word);
-        literal(json!({"type": "string", "enum": words, "description": "How far back.", "examples": ["hour"]}))
+        literal(json!({"type": "string", "enum": words, "description": "The period: the last hour or the last day.", "examples": ["hour"]}))
     }
 }
 
@@ -49,7 +49,7 @@ impl PartialSchema for States {
         let words: Vec<&str> = State::ALL.into_iter().map(State::word).collect();
         let any = [&words[..], &["retrying"]].concat();
         literal(json!({
-            "description": "A state or several, or `retrying`: what waits and has been tried.",
+            "description": "One or more states, or `retrying`: waiting jobs with at least one attempt.",
             "oneOf": [
                 {"type": "string", "enum": any},
                 {"type": "array", "items": {"type": "string", "enum": words}},
@@ -67,7 +67,7 @@ impl PartialSchema for super::Counts {
         let counter = |word: &&str| ((*word).to_owned(), json!({"type": "integer", "format": "uint64", "minimum": 0}));
         let counters: Map<String, Value> = counts::WORDS.iter().map(counter).collect();
         let description =
-            "How many jobs came to which outcome; what came to none is left out. Errors are counted by their codes.";
+            "The number of jobs by outcome. Outcomes without jobs are left out. Errors are counted by their codes.";
         literal(json!({"type": "object", "description": description, "properties": counters}))
     }
 }
@@ -79,7 +79,7 @@ impl PartialSchema for super::QueueChanges {
         let mut schema = serde_json::to_value(QueueSettings::schema()).expect("a schema is JSON");
         schema["additionalProperties"] = json!(false);
         schema["description"] =
-            json!("New settings of a queue: what is left out keeps its value, and `null` goes back to the default.");
+            json!("New settings of a queue. Settings that are left out keep their values; `null` resets one to its default.");
         literal(schema)
     }
 }
@@ -134,27 +134,27 @@ fn without(fields: &[&str]) -> Value {
 }
 
 choices! {
-    Pushes: "One job, or an array of jobs; the path names their queue.",
+    Pushes: "One job, or an array of jobs, for the queue in the path.",
         json!({"oneOf": [
             without(&["queue"]), {"type": "array", "items": without(&["queue"]), "maxItems": BATCH_JOBS_MAX},
         ]}),
         [Push<'_>];
-    PushesAnywhere: "One job, or an array of jobs; each names its queue, by default `default`.",
+    PushesAnywhere: "One job, or an array of jobs. Each names its queue; the default is `default`.",
         json!({"oneOf": [
             reference::<Push<'_>>(), {"type": "array", "items": reference::<Push<'_>>(), "maxItems": BATCH_JOBS_MAX},
         ]}),
         [Push<'_>];
-    ScheduleJob: "A job to push, without what says when it is due.",
+    ScheduleJob: "A job to push, without its due time.",
         without(&["delay", "delay_ms", "due_at", "due_at_ms"]), [Push<'_>];
-    PushAnswers: "What a push did for a job; of an array one answer for each, in order: what it did, or why not.",
+    PushAnswers: "The result of a push. For an array, one result per job, in order: what was done, or the problem.",
         json!({"oneOf": [reference::<Pushed>(), answers::<Pushed>()]}), [Pushed, Problem];
-    Settles: "How many leases end.",
+    Settles: "The number of leases to settle.",
         json!({"type": "array", "items": reference::<super::Settle<'_>>(), "maxItems": BATCH_JOBS_MAX}), [super::Settle<'_>];
-    SettleAnswers: "One answer for each lease, in order: what became of its job, or why it was not settled.",
+    SettleAnswers: "One result per lease, in order: the state of its job, or the problem.",
         answers::<Settlement>(), [Settlement, Problem];
-    Extensions: "Which leases go on.",
+    Extensions: "The leases to extend.",
         json!({"type": "array", "items": reference::<super::ExtendOne>(), "maxItems": BATCH_JOBS_MAX}), [super::ExtendOne];
-    ExtendAnswers: "One answer for each lease, in order: until when it goes on, or why it does not.",
+    ExtendAnswers: "One result per lease, in order: when it now expires, or the problem.",
         answers::<Extension>(), [Extension, Problem];
 }
 

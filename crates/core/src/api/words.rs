@@ -79,29 +79,29 @@ macro_rules! forms {
 texts! {
     Base64<'_>: "Bytes that are not JSON, in standard base64 with padding.", 0..=usize::MAX, BASE64, "/wA=";
     JobId: "A job's id: a decimal number from 1 to 2^53 - 1.", 1..=16, ID, "117111681613568";
-    Receipt: "Proof of a lease: the job's id, a dot, and the number of the lease.", 3..=36, RECEIPT, "117111681613568.1781234567890";
+    Receipt: "The receipt of a lease: the job's id, a dot, and the epoch.", 3..=36, RECEIPT, "117111681613568.1781234567890";
     Span: "A duration: whole numbers with the units d, h, m, s and ms, longest first, each at most once.", 2..=45, SPAN, "1h30m";
 }
 
 forms! {
     QueueName: "A queue's name: 1 to 200 of A-Z a-z 0-9 - + / ; . $ _ ( ), not starting with -. In a path, / is %2F.", 1..=QUEUE_BYTES_MAX, PLAIN, "orders";
     ScheduleName: "A schedule's name, of the same form as a queue's.", 1..=QUEUE_BYTES_MAX, PLAIN, "nightly";
-    Kind: "Which handler a job is for: 1 to 128 bytes.", 1..=KIND_BYTES_MAX, ANY, "order.cancel";
-    Key: "A job's unique name in its queue: 1 to 255 bytes.", 1..=KEY_BYTES_MAX, ANY, "cancel-202010250100";
-    Tag: "A label: 1 to 255 bytes.", 1..=TAG_BYTES_MAX, ANY, "order:202010250100";
+    Kind: "The kind of a job, which selects its handler: 1 to 128 bytes.", 1..=KIND_BYTES_MAX, ANY, "order.cancel";
+    Key: "A name that is unique among the live jobs of the queue: 1 to 255 bytes.", 1..=KEY_BYTES_MAX, ANY, "cancel-202010250100";
+    Tag: "A tag: 1 to 255 bytes.", 1..=TAG_BYTES_MAX, ANY, "order:202010250100";
     LockName: "A lock's name: 1 to 255 bytes. In a path, / is %2F.", 1..=LOCK_NAME_BYTES_MAX, ANY, "stock-42";
-    Owner: "Who holds a lock: 1 to 255 bytes, unique to one holder.", 1..=LOCK_OWNER_BYTES_MAX, ANY, "worker-7-a81f";
+    Owner: "The owner of a lock: 1 to 255 bytes, different for each holder.", 1..=LOCK_OWNER_BYTES_MAX, ANY, "worker-7-a81f";
     WorkerName: "The name of a worker: 1 to 255 bytes.", 1..=WORKER_BYTES_MAX, ANY, "host-3:4711";
-    RequestId: "Names a request, so that a repeat gets what the first one got: 1 to 64 bytes.", 1..=REQUEST_ID_BYTES_MAX, ANY, "worker-7-a81f-19";
-    Message: "Words on an outcome: at most 64 KiB.", 0..=MESSAGE_BYTES_MAX, ANY, "no route to host";
-    Note: "What a job is at: at most 1 KiB.", 0..=NOTE_BYTES_MAX, ANY, "half of it";
-    Trace: "A traceparent of W3C Trace Context; trace id and parent id are not all zeros.", TRACE_BYTES..=TRACE_BYTES, TRACE, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    Cron: "A cron expression of 5 fields, or 6 with seconds first, or @daily and the like, or @every and a duration.", 1..=CRON_BYTES_MAX, ANY, "0 3 * * *";
+    RequestId: "Identifies a request, so that a repeat gets the same answer: 1 to 64 bytes.", 1..=REQUEST_ID_BYTES_MAX, ANY, "worker-7-a81f-19";
+    Message: "A message about an outcome: at most 64 KiB.", 0..=MESSAGE_BYTES_MAX, ANY, "no route to host";
+    Note: "A note on the current step: at most 1 KiB.", 0..=NOTE_BYTES_MAX, ANY, "half of it";
+    Trace: "A W3C traceparent. Trace id and parent id must not be all zeros.", TRACE_BYTES..=TRACE_BYTES, TRACE, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    Cron: "A cron expression of 5 fields, or 6 with seconds first; or @daily and the like; or @every and a duration.", 1..=CRON_BYTES_MAX, ANY, "0 3 * * *";
     TimeZone: "A name of the IANA time zone database.", 1..=CRON_BYTES_MAX, ANY, "Europe/Berlin";
     ETag: "A version in quotes.", 3..=22, ETAG, "\"1795168800250\"";
-    IfMatch: "The version in quotes that it must have, or * for any.", 1..=22, IF_MATCH, "\"1795168800250\"";
+    IfMatch: "The expected version in quotes, or * for any.", 1..=22, IF_MATCH, "\"1795168800250\"";
     Star: "An asterisk.", 1..=1, STAR, "*";
-    Cursor: "Where the next page begins, as the page before answered it.", 0..=usize::MAX, ANY, "a-0-117111681613568";
+    Cursor: "The `next_cursor` of the previous page.", 0..=usize::MAX, ANY, "a-0-117111681613568";
 }
 
 /// What jobs are found by: a state, or `retrying`.
@@ -111,7 +111,7 @@ pub struct StateWord;
 impl PartialSchema for StateWord {
     fn schema() -> RefOr<Schema> {
         let words: Vec<&str> = State::ALL.into_iter().map(State::word).chain(["retrying"]).collect();
-        let description = "A state; or `retrying`, alone: scheduled or ready, with an attempt behind it.";
+        let description = "A state; or `retrying` alone: scheduled or ready jobs with at least one attempt.";
         literal(json!({"type": "string", "enum": words, "description": description, "examples": ["failed"]}))
     }
 }
@@ -154,12 +154,12 @@ impl PartialSchema for Backoff {
     fn schema() -> RefOr<Schema> {
         let steps = json!({"type": "array", "items": reference::<Span>(), "minItems": 1, "maxItems": RETRY_STEPS_MAX});
         literal(json!({
-            "description": "How long to wait before each new attempt.",
+            "description": "How long to wait before each retry.",
             "oneOf": [
-                {"type": "string", "enum": ["default", "none"], "description": "The default steps, or no second attempt."},
-                form("steps", "One wait after the other; further failures wait for the last one.", &steps),
-                form("fixed", "Always the same wait.", &reference::<Fixed>()),
-                form("exponential", "Growing waits.", &reference::<Exponential>()),
+                {"type": "string", "enum": ["default", "none"], "description": "The default steps, or no retry."},
+                form("steps", "The waits, one after the other; further failures use the last one.", &steps),
+                form("fixed", "The same wait every time.", &reference::<Fixed>()),
+                form("exponential", "Exponential backoff.", &reference::<Exponential>()),
             ],
             "examples": [{"exponential": {"first": "1s", "factor": 2, "max": "1h", "jitter": 0.1}}],
         }))
@@ -176,12 +176,12 @@ impl ToSchema for Backoff {
 
 impl PartialSchema for WhenExhausted {
     fn schema() -> RefOr<Schema> {
-        let words = "It is kept as a dead letter, removed with its record, or starts over.";
+        let words = "Keep it as a dead letter, drop it with its record, or restart it from attempt 0.";
         literal(json!({
-            "description": "What becomes of a job whose attempts are used up.",
+            "description": "What to do with a job whose attempts are used up.",
             "oneOf": [
                 {"type": "string", "enum": ["keep", "drop", "restart"], "description": words},
-                form("move", "It is kept as failed, and a copy starts in this queue.", &reference::<QueueName>()),
+                form("move", "Keep it as failed, and push a copy to this queue.", &reference::<QueueName>()),
             ],
             "examples": [{"move": "orders-dead"}],
         }))
@@ -200,27 +200,28 @@ impl PartialSchema for Target {
         let list = json!({"type": "object", "additionalProperties": false, "required": ["url", "key"], "properties": {
             "url": text("^rediss?://."), "key": text("."),
             "as": {"type": "string", "enum": ["list", "laravel", "sidekiq"], "default": "list",
-                "description": "How payloads are appended: plainly, or as that framework pushes its own jobs."},
+                "description": "How payloads are appended: as they are, or as this framework pushes its own jobs."},
         }});
         let value = json!({"type": "string", "pattern": "^[ -~]*$", "maxLength": target::TEXT_BYTES_MAX});
         literal(json!({
-            "description": "Where due jobs are delivered, instead of being reserved by workers: one of three forms.",
+            "description": "Where due jobs are delivered instead of being handed to workers; one of three forms.",
             "oneOf": [
                 {"type": "object", "description": "An HTTP endpoint.", "additionalProperties": false, "required": ["url"],
                     "properties": {
                         "url": text("^https?://."),
                         "method": {"type": "string", "enum": ["POST", "PUT", "PATCH", "GET", "DELETE"], "default": "POST"},
-                        "headers": {"type": "object", "description": "Headers that go along, at most 32.",
+                        "headers": {"type": "object", "description": "Headers to send, at most 32.",
                             "maxProperties": target::HEADERS_MAX, "additionalProperties": value},
-                        "timeout": {"description": "How long one delivery may take: 1 ms to 30 min; by default 30 s.",
+                        "timeout": {"description": "Time limit of one delivery: 1 ms to 30 min; 30 s by default.",
                             "allOf": [reference::<Span>()]},
-                        "final_statuses": {"type": "array", "description": "After these the job is not delivered again; by default 410 and 422.",
+                        "final_statuses": {"type": "array", "description": "HTTP statuses that fail the job for good; 410 \
+                         and 422 by default.",
                             "items": {"type": "integer", "minimum": 300, "maximum": 599}},
-                        "key": {"type": "string", "description": "The name of the keys it is signed with; by default `default`.",
+                        "key": {"type": "string", "description": "The name of the signing keys; `default` by default.",
                             "minLength": 1, "maxLength": target::TEXT_BYTES_MAX},
                     }},
-                form("redis_list", "The end of a Redis list, from which others take jobs.", &list),
-                form("queue", "Another queue, as a new job.", &reference::<QueueName>()),
+                form("redis_list", "A Redis list to append to.", &list),
+                form("queue", "Another queue, where a new job is pushed.", &reference::<QueueName>()),
             ],
             "examples": [{"url": "https://shop.example/hook", "timeout": "30s"}],
         }))

@@ -191,7 +191,7 @@ impl Engine {
             self.broker.forget(&versions, Millis::MAX).await.map(|outdated| self.reconcile_later(outdated.into_iter()));
         let told = told.and(self.let_go(&over).await);
         if let Err(error) = told.and(self.hold(jobs, reading).await) {
-            tracing::warn!(%error, "the broker does not know yet that a job was edited in the ledger");
+            tracing::warn!(%error, "a job was edited in the ledger, and the broker does not know it yet; trying again");
         }
     }
 

@@ -254,7 +254,7 @@ impl Engine {
         let Some(bus) = &self.bus else { return };
         match bus.announce(self.subscribers.are_here()).await {
             Ok(elsewhere) => self.subscribers.set_elsewhere(elsewhere),
-            Err(error) => tracing::debug!(%error, "it is not known whether other processes have subscribers"),
+            Err(error) => tracing::debug!(%error, "cannot find out whether other processes have subscribers"),
         }
     }
 }

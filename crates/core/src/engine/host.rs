@@ -82,7 +82,7 @@ async fn raise(registry: &dyn Registry, least: u64) -> Result<u64, Error> {
         let unique = RandomState::new().build_hasher().finish();
         let body = format!("{next} {unique:016x}");
         if let PutIf::Stored(_) = registry.put_if(BROKER, GENERATION, &body, version).await? {
-            tracing::debug!(generation = next, "a memory of the broker begins");
+            tracing::debug!(generation = next, "the broker begins with an empty memory");
             return Ok(next);
         }
     }

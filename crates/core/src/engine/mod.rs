@@ -247,7 +247,7 @@ impl Engine {
         if self.topology.shares_ledger() {
             self.record_rest().await;
             if let Err(error) = self.reconcile().await {
-                tracing::warn!(%error, "some jobs are not left to the loader: the audit finds them");
+                tracing::warn!(%error, "some jobs were not handed over to the loader; the audit will find them");
             }
             self.leave_role().await;
         } else {
@@ -310,7 +310,7 @@ impl Engine {
         loop {
             tokio::time::sleep(SWEEP_EVERY).await;
             if let Err(error) = self.locks.sweep().await {
-                tracing::warn!(%error, "could not let go of locks that have ended");
+                tracing::warn!(%error, "could not remove expired locks; trying again");
             }
         }
     }

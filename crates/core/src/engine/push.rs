@@ -204,7 +204,7 @@ impl Engine {
         }
         Err(match refused {
             Recorded::KeyHeld(holder) => conflict(&job, holder),
-            _ => Error::Unavailable("the job with this origin was just removed: push again".to_owned()),
+            _ => Error::Unavailable("the job with this origin was removed at this moment; push again".to_owned()),
         })
     }
 

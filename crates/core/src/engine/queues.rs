@@ -95,7 +95,7 @@ impl Engine {
                     _ => known,
                 };
                 if let Err(error) = self.reconfigure(&queue, end).await {
-                    tracing::warn!(%queue, %error, "the end of the pause could not be stored: tried again soon");
+                    tracing::warn!(%queue, %error, "the end of a pause could not be stored; trying again");
                     tokio::time::sleep(REFRESH_EVERY).await;
                 }
             }

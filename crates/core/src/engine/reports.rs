@@ -171,13 +171,13 @@ impl Engine {
             state.running_since = None;
             state.again_at = Some(Moment::now() + AGAIN_MIN.max(took * AGAIN_FACTOR));
             let read = read.unwrap_or_else(|panic| {
-                tracing::error!(%panic, "the reading of a report failed: this is a bug");
-                Err(Error::Unavailable("a report could not be read".to_owned()))
+                tracing::error!(%panic, "reading a report failed; this is a bug");
+                Err(Error::Unavailable("a report cannot be read; trying again".to_owned()))
             });
             match read {
                 Ok(read) => state.last = Some(Ok(Arc::new(read))),
                 Err(error) => {
-                    tracing::debug!(%error, "a report could not be read");
+                    tracing::debug!(%error, "a report cannot be read; trying again");
                     // An old reading is better than none.
                     if !matches!(state.last, Some(Ok(_))) {
                         state.last = Some(Err(error));

@@ -271,7 +271,7 @@ impl Engine {
             Ok(expired) => expired,
             Err(_) => {
                 self.status
-                    .degrade(DegradedCode::BrokerUnavailable, &Error::Unavailable("the broker gives no answer".into()));
+                    .degrade(DegradedCode::BrokerUnavailable, &Error::Unavailable("the broker does not answer".into()));
                 asked.await
             }
         };
@@ -306,7 +306,8 @@ impl Engine {
             let settled = self.broker.settle(settles.clone()).await?;
             for (settle, run) in settles.iter().zip(&settled.runs) {
                 if let (Some(job), Some(_)) = (&settle.read, run) {
-                    tracing::warn!(id = %job.id, queue = %job.queue, attempt = job.attempt, "a lease ended unsettled");
+                    tracing::warn!(id = %job.id, queue = %job.queue, attempt = job.attempt, "a lease expired before its job \
+                     was settled: the worker crashed or is too slow");
                     log_end(job, &settle.decision);
                 }
             }
@@ -343,7 +344,7 @@ fn log_end(job: &Job, decision: &Decision) {
         && again.attempt == 0
         && let Some(error) = &again.error
     {
-        tracing::warn!(id = %job.id, queue = %job.queue, message = %error.message, "a job starts over");
+        tracing::warn!(id = %job.id, queue = %job.queue, message = %error.message, "a job starts over at attempt 0");
     }
 }
 

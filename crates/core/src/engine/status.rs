@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 /// A background task of the engine that ended although the engine was not stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the background task `{0}` ended unexpectedly; the log says why; restart this process")]
+#[error("the background task `{0}` ended unexpectedly; see the log, then restart this process")]
 pub struct Fault(&'static str);
 
 impl Fault {

@@ -59,7 +59,7 @@ impl Engine {
         self.check_backlog()?;
         let mut rounds = 1..=ROUNDS_MAX;
         let (reserved, before) = loop {
-            let round = rounds.next().ok_or_else(|| Error::Unavailable("the take was given back too often".into()))?;
+            let round = rounds.next().ok_or_else(|| Error::Unavailable("the take was repeated too often".into()))?;
             // What was given back under one name is taken anew under the next one.
             let name = |id: &Arc<str>| if round == 1 { id.clone() } else { Arc::from(format!("{id} {round}")) };
             let reserve = Reserve { request_id: reserve.request_id.as_ref().map(name), ..reserve.clone() };
@@ -99,7 +99,7 @@ impl Engine {
         let recorded = self.metrics.stores.apply.time(self.ledger.apply(entries, self.watermark.get())).await;
         if let Err(error) = recorded {
             if self.topology.shares_ledger() && matches!(error, Error::Unavailable(_)) {
-                tracing::warn!(%error, jobs = jobs.len(), "it is not known whether a take was recorded");
+                tracing::warn!(%error, jobs = jobs.len(), "cannot find out whether a take was recorded; trying again");
                 return Err(unknown());
             }
             self.give_back(&jobs).await;
@@ -109,14 +109,15 @@ impl Engine {
         let count = taken.len();
         let taken: Vec<Job> = taken.into_iter().filter(|job| finished.contains_key(&job.id)).collect();
         if taken.len() < count {
-            tracing::warn!(jobs = count - taken.len(), "leases ended before their jobs were taken: nobody gets these");
+            tracing::warn!(jobs = count - taken.len(), "leases expired before their jobs were taken; these jobs are handed \
+             out again");
         }
         if taken.is_empty() {
-            return Err(Error::Unavailable("the broker lost the jobs while they were taken".into()));
+            return Err(Error::Unavailable("the broker lost the jobs while they were being taken".into()));
         }
         let noted: Vec<(JobId, u64)> = finished.into_iter().collect();
         if let Err(error) = self.broker.forget(&noted, crate::Millis::MAX).await {
-            tracing::debug!(%error, "what was taken stays in the outbox, and is recorded once more");
+            tracing::debug!(%error, "jobs that were taken stay in the outbox and are recorded once more");
         }
         Ok(taken)
     }
@@ -165,7 +166,7 @@ impl Engine {
                 let engine = self.clone();
                 self.tasks.spawn(async move { engine.record_soon(settled.entries).await });
             }
-            Err(error) => tracing::warn!(%error, "jobs that were not taken come back only when their leases end"),
+            Err(error) => tracing::warn!(%error, "jobs that were not taken are handed out again only when their leases expire"),
         }
     }
 
@@ -209,7 +210,7 @@ impl Engine {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         let rows = match self.ledger.get(&ids).await {
             Ok(rows) => rows,
-            Err(error) => return tracing::warn!(%error, "whether jobs were taken is not known: they stay leased"),
+            Err(error) => return tracing::warn!(%error, "cannot find out whether jobs were taken; they stay leased"),
         };
         let decide = |(job, row): (Job, Option<Job>)| {
             let is_taken = row.is_some_and(|row| is_taken(&row, job.receipt()));
@@ -240,5 +241,5 @@ fn is_taken(row: &Job, receipt: Receipt) -> bool {
 }
 
 fn unknown() -> Error {
-    Error::Unavailable("it is not known yet whether the take was recorded; repeat it with the same request_id".into())
+    Error::Unavailable("the take may or may not have been recorded; repeat it with the same `request_id`".into())
 }

@@ -32,7 +32,7 @@ impl Engine {
             State::Ready => self.why_ready(&job, is_held, now).await?,
             State::Running => vec![Reason { worker: self.workers.holder(job.receipt()), ..running(&job) }],
             State::Succeeded | State::Failed | State::Cancelled => {
-                vec![Reason::new(ReasonCode::Finished, format!("It has ended: {state}."), None)]
+                vec![Reason::new(ReasonCode::Finished, format!("It has finished: {state}."), None)]
             }
         };
         Ok(Why { id, queue: job.queue.clone(), state, version: job.version, reasons })

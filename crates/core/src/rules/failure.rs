@@ -47,7 +47,7 @@ pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, n
 /// After the lease of the job ended unsettled: the attempt and a crash count, and the job is ready at once.
 pub fn after_crash(job: &Job, retry: &Retry, now: Millis, new_id: Option<JobId>) -> Decision {
     let crashes = job.crashes.saturating_add(1);
-    let error = attempt_error(job, Arc::from("lease ended: the worker crashed or lost touch"), true, now);
+    let error = attempt_error(job, Arc::from("lease expired: the worker crashed or lost its connection"), true, now);
     if job.cancel_asked {
         return cancelled(Some(error), crashes);
     }
@@ -136,7 +136,7 @@ fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Opt
         WhenExhausted::Drop => Finish { drop: true, ..failed },
         WhenExhausted::Move(queue) if job.options().moves >= MOVES_MAX => {
             let said =
-                format!("not moved to the queue {queue}: handed on {MOVES_MAX} times, so the queues form a circle");
+                format!("not moved to the queue {queue}: already moved {MOVES_MAX} times, so the queues form a circle");
             Finish { message: Some(Arc::from(said)), ..failed }
         }
         WhenExhausted::Move(queue) => {

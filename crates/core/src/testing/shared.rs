@@ -222,7 +222,7 @@ impl Shared {
                     drop(verb(memory).await);
                 }
                 tokio::time::sleep(MUTE_FOR).await;
-                Err(Error::Unavailable("the broker gave no answer".into()))
+                Err(Error::Unavailable("the broker does not answer; trying again".into()))
             }
         }
     }

@@ -45,7 +45,7 @@ impl Embedded {
             .thread_name("duetime-engine")
             .enable_all()
             .build()
-            .map_err(|error| CoreError::Unavailable(format!("no thread for the engine: {error}")))?;
+            .map_err(|error| CoreError::Unavailable(format!("cannot start a thread for the engine: {error}")))?;
         let started = runtime.spawn(async move { Engine::start(open.await?.stores, options).await });
         match ended(started.await) {
             Ok(Ok(engine)) => {
@@ -217,11 +217,11 @@ impl Drop for Inner {
         // The last handle may be dropped within a runtime, where waiting is not allowed.
         let stop = std::thread::Builder::new().name("duetime-stop".to_owned()).spawn(move || {
             if let Err(error) = runtime.block_on(engine.stop()) {
-                tracing::warn!(%error, "the store was not closed in good order");
+                tracing::warn!(%error, "the store was not closed cleanly");
             }
         });
         if let Err(error) = stop {
-            tracing::warn!(%error, "no thread to stop the engine on");
+            tracing::warn!(%error, "cannot start a thread to stop the engine");
         }
     }
 }

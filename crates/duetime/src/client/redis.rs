@@ -23,5 +23,5 @@ fn beside(address: &str, ledger: String) -> Result<Spec, CoreError> {
 
 #[cfg(not(any(feature = "mysql", feature = "postgres")))]
 fn beside(_address: &str, _ledger: String) -> Result<Spec, CoreError> {
-    Err(CoreError::invalid("ledger", "the feature `mysql` or `postgres` of the crate duetime", "neither"))
+    Err(CoreError::invalid("ledger", "left out, or the crate built with the feature `mysql` or `postgres`", "neither"))
 }

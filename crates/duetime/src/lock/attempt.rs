@@ -60,7 +60,7 @@ impl Drop for Attempt {
                     Ok(done) if done.released > 0 => return,
                     Ok(_) => {}
                     Err(error) => {
-                        debug!(%error, "a lock that nobody waits for any longer may be held until it expires");
+                        debug!(%error, "a lock whose caller has stopped waiting may stay held until it expires");
                     }
                 }
             }

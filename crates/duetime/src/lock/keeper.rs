@@ -40,7 +40,7 @@ pub(super) fn handle() -> Result<Handle, Error> {
     if let Some(handle) = &*keeper {
         return Ok(handle.clone());
     }
-    let no_thread = |error| CoreError::Unavailable(format!("no thread to keep locks: {error}"));
+    let no_thread = |error| CoreError::Unavailable(format!("cannot start a thread to renew locks: {error}"));
     let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
     let handle = runtime.handle().clone();
     let work = move || runtime.block_on(std::future::pending::<()>());
@@ -59,14 +59,14 @@ pub(super) async fn keep(
         told = &mut stopped => told,
         () = renew(&client, &held) => {
             lost.cancel();
-            warn!(lock = %held.name, fence = held.fence, "a lock may be lost");
+            warn!(lock = %held.name, fence = held.fence, "a lock may be lost: it could not be renewed in time");
             stopped.await
         }
     };
     // Also where it may be lost: then others need not wait until it has expired.
     let released = client.release_lock(&held.name, &held.owner, held.fence).await;
     if let Err(error) = &released {
-        debug!(lock = %held.name, %error, "a lock was not released");
+        debug!(lock = %held.name, %error, "a lock could not be released; it expires");
     }
     if let Ok(told) = told {
         // Whoever asked may have gone.
@@ -91,7 +91,7 @@ async fn renew(client: &Client, held: &Acquired) {
             Ok(Ok(_)) => (end, next) = (sent + certain, sent + ttl / RENEW_PART),
             Ok(Err(Error::Core(CoreError::LockLost { .. }))) | Err(_) => return,
             Ok(Err(error)) => {
-                debug!(lock = %held.name, %error, "a lock was not renewed yet");
+                debug!(lock = %held.name, %error, "a lock could not be renewed yet; trying again");
                 next = Instant::now() + ttl / RETRY_PART;
             }
         }

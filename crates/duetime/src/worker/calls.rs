@@ -169,7 +169,7 @@ impl Dispatcher {
             Err(error) if self.goal == Goal::Once || !self.passes(&error) => self.fail(error),
             Err(error) => {
                 if self.prefetch.failed(now) {
-                    warn!(%error, code = error.code(), "no jobs are handed out: trying again");
+                    warn!(%error, code = error.code(), "no jobs are handed out; trying again");
                 }
             }
         }
@@ -213,7 +213,7 @@ impl Dispatcher {
     /// Some outcomes of a group, or all, were not taken, and are to be tried again after a pause.
     fn unsettled(&mut self, error: &Error, now: Instant) {
         if self.outbox.failed(now) {
-            warn!(%error, code = error.code(), "outcomes cannot be delivered: trying again");
+            warn!(%error, code = error.code(), "outcomes cannot be delivered; trying again");
         }
     }
 
@@ -239,7 +239,7 @@ impl Dispatcher {
         }
         self.leases.remove(receipt);
         self.summary.lost += 1;
-        warn!(%receipt, %error, code = error.code(), "an outcome does not count");
+        warn!(%receipt, %error, code = error.code(), "an outcome was refused because the lease is lost");
     }
 
     fn extended(
@@ -253,7 +253,7 @@ impl Dispatcher {
         let answers = match result {
             Ok(answers) => answers,
             Err(error) => {
-                error!(%error, code = error.code(), leases = receipts.len(), "leases cannot be extended: trying again");
+                error!(%error, code = error.code(), leases = receipts.len(), "leases cannot be extended; trying again");
                 receipts.iter().for_each(|&receipt| self.leases.not_extended(receipt, now));
                 return;
             }
@@ -263,7 +263,7 @@ impl Dispatcher {
                 Ok(extension) => self.leases.extended(receipt, asked_at, extension.cancel_asked),
                 Err(Error::Core(CoreError::LeaseLost(_) | CoreError::NotFound(_))) => {
                     if self.leases.lost(receipt) {
-                        warn!(%receipt, code = "lease_lost", "the lease has ended: its handler is told to stop");
+                        warn!(%receipt, code = "lease_lost", "a lease is lost; its handler is asked to stop");
                     }
                 }
                 Err(_) => self.leases.not_extended(receipt, now),

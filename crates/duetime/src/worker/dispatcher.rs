@@ -141,7 +141,8 @@ impl Dispatcher {
             Phase::Working => self.goal == Goal::Once && self.is_dry && self.leases.is_empty() && is_idle,
             Phase::Leaving(until) if Instant::now() >= until => {
                 let running = self.executor.running();
-                warn!(running, "stopped with handlers that did not end, or outcomes that were not answered");
+                warn!(running, "stopped while handlers were running or outcomes were not acknowledged; their jobs will run \
+                 again");
                 true
             }
             _ => is_idle,
@@ -166,7 +167,7 @@ impl Dispatcher {
 
     fn log_unknown(&mut self, job: &Job) {
         if self.unknown_logged.len() < UNKNOWN_LOGGED_MAX && self.unknown_logged.insert(job.kind.clone()) {
-            warn!(kind = %job.kind, queue = %job.queue, job = %job.id, "no handler for this kind: its jobs are given back");
+            warn!(kind = %job.kind, queue = %job.queue, job = %job.id, "no handler for this kind; its jobs are released");
         }
     }
 
@@ -180,7 +181,7 @@ impl Dispatcher {
                 let outcome = self.after_stop(outcome);
                 self.outbox.push(receipt, outcome);
             } else {
-                warn!(%receipt, code = "lease_lost", "the lease ended before its handler: the outcome does not count");
+                warn!(%receipt, code = "lease_lost", "the lease was lost before the handler ended; its outcome does not count");
                 self.summary.lost += 1;
             }
         }
@@ -246,7 +247,7 @@ impl Dispatcher {
                 Phase::Heeding(now + self.heed.min(self.stop_limit))
             }
             Phase::Heeding(until) if now >= until => {
-                warn!(running = self.executor.running(), "handlers are cut off, and their jobs given back");
+                warn!(running = self.executor.running(), "handlers are aborted and their jobs released");
                 self.leases.abort_all();
                 Phase::Leaving(now + LEAVE)
             }

@@ -119,7 +119,7 @@ impl Handlers {
             match serde_json::from_slice(context.payload()) {
                 Ok(payload) => Box::pin(handler(payload, context)),
                 Err(error) => {
-                    let error = HandlerError::new(format_args!("the payload does not decode: {error}"));
+                    let error = HandlerError::new(format_args!("the payload cannot be read: {error}"));
                     Box::pin(std::future::ready(Err(error)))
                 }
             }

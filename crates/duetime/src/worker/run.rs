@@ -127,5 +127,5 @@ fn work(worker: Worker, goal: Goal, handlers: Handle, stopped: watch::Receiver<b
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 fn no_thread(error: std::io::Error) -> Error {
-    CoreError::Unavailable(format!("no thread for the worker: {error}")).into()
+    CoreError::Unavailable(format!("cannot start a thread for the worker: {error}")).into()
 }

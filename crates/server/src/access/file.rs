@@ -1,6 +1,7 @@
 //! The file of tokens: TOML, written anew as a whole, and read by servers and by `duetime token`.
 
 use super::stored_token::Token;
+use crate::toml_words;
 use duetime_store::private::{self, Draft};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Write};
@@ -12,7 +13,7 @@ const HEAD: &str = "# Tokens of Duetime, made by `duetime token create`. Only ha
 
 /// A file of tokens that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the tokens {}: {why}", file.display())]
+#[error("cannot use the tokens in {}: {why}", file.display())]
 pub(crate) struct Error {
     file: PathBuf,
     why: String,
@@ -35,7 +36,7 @@ impl TokenFile {
     pub(crate) fn read(file: &Path) -> Result<Self, Error> {
         let wrong = |why: String| Error { file: file.to_owned(), why };
         let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => wrong("the file is not there; `duetime token create` makes it".to_owned()),
+            ErrorKind::NotFound => wrong("the file does not exist; `duetime token create` creates it".to_owned()),
             _ => wrong(error.to_string()),
         })?;
         Self::parse(&text).map_err(wrong)
@@ -45,8 +46,7 @@ impl TokenFile {
         let all: Self = toml::from_str(text).map_err(|error| {
             // Its message shows the line, which may be a secret in the wrong place.
             let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
-            let said = error.message().replace("a sequence", "an array");
-            format!("line {line}: {said}")
+            format!("line {line}: {}", toml_words::said(error.message()))
         })?;
         all.check().map(|()| all)
     }
@@ -54,12 +54,12 @@ impl TokenFile {
     fn check(&self) -> Result<(), String> {
         let count = self.tokens.len();
         if count > TOKENS_MAX {
-            return Err(format!("expected at most {TOKENS_MAX} tokens, got {count}"));
+            return Err(format!("it has {count} tokens; the limit is {TOKENS_MAX}"));
         }
         for (i, token) in self.tokens.iter().enumerate() {
             token.check()?;
             if self.tokens[..i].iter().any(|other| other.name == token.name || other.sha256 == token.sha256) {
-                return Err(format!("expected each token once, got {:?} again", token.name));
+                return Err(format!("the token {:?} is there twice", token.name));
             }
         }
         Ok(())

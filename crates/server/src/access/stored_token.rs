@@ -35,12 +35,12 @@ impl Token {
     /// Whether it makes sense.
     pub(crate) fn check(&self) -> Result<(), String> {
         // What suits a lock's name suits a token's: some bytes, and not too many.
-        check_lock(&self.name).map_err(|_| format!("expected a name of 1 to 255 bytes, got {:?}", self.name))?;
+        check_lock(&self.name).map_err(|_| format!("the name of a token must have 1 to 255 bytes, got {:?}", self.name))?;
         if self.name.chars().any(char::is_control) {
-            return Err(format!("expected a name without control characters, got {:?}", self.name));
+            return Err(format!("the name of a token must have no control characters, got {:?}", self.name));
         }
         if self.allow.is_empty() {
-            return Err(format!("expected at least one right in `allow` of the token {:?}, got none", self.name));
+            return Err(format!("the token {:?} needs at least one right in `allow`", self.name));
         }
         Ok(())
     }
@@ -58,7 +58,7 @@ fn read_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Hash, D::Erro
     };
     let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
     let hash = bytes.and_then(|bytes| Hash::try_from(bytes).ok());
-    hash.ok_or_else(|| de::Error::custom("expected a SHA-256 in 64 hexadecimal digits"))
+    hash.ok_or_else(|| de::Error::custom("`sha256` must be 64 hexadecimal digits"))
 }
 
 fn show_limit<S: Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -71,7 +71,7 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(door: Arc<Door>,
     let mut connection =
         Connection { door, stream, input, share, reply: Reply::default(), state, is_half_closed: false };
     if let Err(error) = connection.run().await {
-        tracing::debug!(%error, "a beanstalk connection ended early");
+        tracing::debug!(%error, "a beanstalkd connection ended early");
     }
     connection.close().await;
 }
@@ -135,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if beyond != self.share.bytes() && self.share.resize(beyond).await.is_err() {
             self.reply.line("OUT_OF_MEMORY");
             self.flush().await?;
-            return Err(io::Error::other("bodies of all connections together take too much memory"));
+            return Err(io::Error::other("the job bodies of all connections use too much memory"));
         }
         if self.input.buffer.is_empty() && self.input.buffer.capacity() > 4 * INPUT_BYTES {
             self.input.buffer = bytes::BytesMut::new();
@@ -195,7 +195,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let due = self.state.held.renew(Instant::now());
         for extended in self.door.engine.extend(due).await {
             if let Err(error) = extended {
-                tracing::debug!(%error, "a lease was not renewed");
+                tracing::debug!(%error, "a lease was not extended");
             }
         }
     }
@@ -209,7 +209,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let back = some.iter().map(|&receipt| (receipt, Ending::Return { release: None })).collect();
             for ended in uninterrupted(self.door.engine.end_leases(back)).await {
                 if let Err(error) = ended {
-                    tracing::debug!(%error, "a lease had ended before its connection closed");
+                    tracing::debug!(%error, "a lease had expired before its connection closed");
                 }
             }
         }

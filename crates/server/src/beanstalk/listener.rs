@@ -102,7 +102,7 @@ pub(crate) async fn serve(listener: Listener, door: Arc<Door>, config: ListenerC
             let stream = match listener.accept().await {
                 Ok(stream) => stream,
                 Err(error) => {
-                    tracing::warn!(%error, "a beanstalk connection could not be accepted");
+                    tracing::warn!(%error, "a beanstalkd connection could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -133,7 +133,7 @@ pub(crate) async fn serve(listener: Listener, door: Arc<Door>, config: ListenerC
     drop(listener);
     conversations.close();
     if timeout(STOP_TIME_MAX, conversations.wait()).await.is_err() {
-        tracing::warn!(seconds = STOP_TIME_MAX.as_secs(), "beanstalk connections were still busy and are cut off");
+        tracing::warn!(seconds = STOP_TIME_MAX.as_secs(), "beanstalkd connections were still busy and are closed");
     }
 }
 
@@ -156,12 +156,12 @@ async fn of_network(door: Arc<Door>, config: ListenerConfig, stream: TcpStream, 
         }
         let _ = timeout(SEND_TIME_MAX, stream.writable()).await;
         let _ = stream.try_write(b"INTERNAL_ERROR\r\n");
-        tracing::debug!(%peer, "closed: expected TLS from another machine");
+        tracing::debug!(%peer, "closed: connections from other machines must use TLS");
         return;
     }
     match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => Box::pin(converse(door, stream, Some(peer))).await,
-        Ok(Err(error)) => tracing::debug!(%peer, %error, "a connection could not be encrypted"),
-        Err(_) => tracing::debug!(%peer, "a connection was not encrypted in time"),
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "the TLS handshake of a connection failed"),
+        Err(_) => tracing::debug!(%peer, "the TLS handshake of a connection took too long"),
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn word(error: &Error) -> &'static str {
         Error::Full(_) | Error::Backlog(_) => "OUT_OF_MEMORY",
         Error::Invalid { .. } => "BAD_FORMAT",
         error => {
-            tracing::warn!(%error, "a command of a beanstalk client failed");
+            tracing::warn!(%error, "a command of a beanstalkd client failed");
             "INTERNAL_ERROR"
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::log;
 use duetime::Error;
+use duetime_core::error::system_words;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -49,7 +50,7 @@ pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 impl Failure {
     /// A failure with this exit code.
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, is_held: false }
+        Self { code, message: system_words(&message.into()), hint: None, is_held: false }
     }
 
     /// A failure of what was asked.
@@ -125,7 +126,7 @@ impl From<Error> for Failure {
             Error::Refused { status: 403, .. } => {
                 failure.hint("use a token with this right: `duetime token create NAME --allow …`")
             }
-            Error::Protocol(_) => failure.hint("check that this is the address of a Duetime server of the same version"),
+            Error::Protocol(said) if !said.contains("; use http") => failure.hint("check that this is the address of a Duetime server of the same version"),
             _ => failure,
         }
     }

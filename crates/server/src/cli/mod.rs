@@ -32,11 +32,14 @@ mod take;
 mod target;
 mod time;
 mod token;
+mod usage;
+mod variables;
 mod with_lock;
 mod work;
 mod workers;
 
 pub(crate) use output::is_colourful;
+pub(crate) use usage::value_words;
 
 use crate::config::{Settings, Surroundings, parse};
 use crate::log;
@@ -130,7 +133,7 @@ pub(crate) fn main() -> ExitCode {
     let line: Vec<OsString> = std::env::args_os().collect();
     let parsed = match parse(&command(), &line, &Surroundings::own()) {
         Ok(parsed) => parsed,
-        Err(error) => error.exit(),
+        Err(error) => usage::plain(error, &line).exit(),
     };
     let command = match Cli::from_arg_matches(&parsed.matches) {
         Ok(cli) => cli.command,
@@ -160,6 +163,7 @@ pub(crate) fn main() -> ExitCode {
 
 async fn run(command: Command, settings: Settings) -> exit::Result {
     target::check_variables()?;
+    variables::note_mistyped(&self::command());
     match command {
         Command::Serve(args) => serve(*args, &settings).await,
         Command::Beanstalk(args) => Ok(crate::serve::beanstalk::run(*args).await?),

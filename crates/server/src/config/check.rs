@@ -78,7 +78,8 @@ impl Judge<'_> {
                 let names: Vec<_> = missing.iter().map(|name| format!("`{name}`")).collect();
                 let why = ground.map_or_else(|| "not given".to_owned(), |(by, _)| format!("overridden by {by}"));
                 let named = self.given[arg.get_id()].named(arg);
-                self.mistake(arg, format!("{named} needs {}, which is {why}", names.join(" and ")));
+                let verb = if names.len() == 1 { "is" } else { "are" };
+                self.mistake(arg, format!("{named} needs {}, which {verb} {why}", names.join(" and ")));
             }
         }
     }

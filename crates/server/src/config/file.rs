@@ -29,7 +29,10 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
     let file = File::open(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
     let mut text = String::new();
     let read = file.take(BYTES_MAX + 1).read_to_string(&mut text);
-    read.map_err(|error| format!("cannot read {shown}: {error}"))?;
+    read.map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => format!("cannot read {shown}: it is not valid UTF-8"),
+        _ => format!("cannot read {shown}: {error}"),
+    })?;
     if text.len() as u64 > BYTES_MAX {
         return Err(format!("{shown} has more than {BYTES_MAX} bytes, the limit of a configuration file"));
     }

@@ -4,6 +4,7 @@ use super::file::{self, Entry};
 use super::keys::{find, flag, key, nearest, options};
 use super::value::{check as check_value, from_file, is_secret, is_switch, mask, takes_many, with_value};
 use super::{FILE, Surroundings, check};
+use crate::toml_words;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Id};
 use serde::Serialize;
@@ -153,7 +154,7 @@ impl Settings {
         };
         let (entries, wrong) = file::entries(&text);
         for (line, message) in wrong {
-            let text = format!("{}: this is not TOML: {message}; are all texts in quotes?", at(line));
+            let text = format!("{}: {}", at(line), toml_words::said(&message));
             self.mistakes.push(Mistake { key: None, from: Some(at(line)), text });
         }
         for entry in entries {
@@ -168,8 +169,8 @@ impl Settings {
         let key = Some(name.clone());
         let Some(arg) = find(serve, &path) else {
             let meant = nearest(serve, &path.join("_")).map(|key| format!("did you mean `{key}`?"));
-            let meant = meant.unwrap_or_else(|| "`duetime config example` shows all keys".to_owned());
-            let text = format!("unknown key `{name}` in {from}: {meant}");
+            let meant = meant.unwrap_or_else(|| "`duetime config example` prints all keys".to_owned());
+            let text = format!("unknown key `{name}` in {from}; {meant}");
             return self.mistakes.push(Mistake { key, from: Some(from), text });
         };
         if let Some(before) = self.given.get(arg.get_id()) {

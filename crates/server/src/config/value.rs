@@ -1,6 +1,7 @@
 //! Values: whether an option takes one, by the option's own parser; and how they may be shown.
 
 use super::keys::flag;
+use crate::cli::value_words;
 use clap::builder::Resettable;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
@@ -53,7 +54,7 @@ pub(super) fn from_file(arg: &Arg, value: &DeValue<'_>) -> Result<Vec<OsString>,
         DeValue::String(text) if !is_switch(arg) && !is_number(arg) => Ok(text.to_string()),
         DeValue::Integer(number) if !is_switch(arg) && !is_text(arg) => {
             let decimal = i64::from_str_radix(number.as_str(), number.radix());
-            decimal.map(|number| number.to_string()).map_err(|error| format!("expected a number: {error}"))
+            decimal.map(|number| number.to_string()).map_err(|_| "expected a smaller number".to_owned())
         }
         DeValue::Float(number) if !is_switch(arg) && !is_text(arg) => Ok(number.as_str().to_owned()),
         other => Err(wrong(other)),
@@ -100,14 +101,16 @@ pub(super) fn check(arg: &Arg, value: &OsStr) -> Result<(), String> {
     }
     let words: Vec<_> = arg.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
     Err(match error.source() {
-        // Our own parsers say what they got.
-        Some(source) if source.to_string().contains(", got ") => source.to_string(),
-        Some(source) => format!("{source}; got {}", shown()),
+        Some(source) => {
+            let said = value_words(source);
+            // Our own parsers say what they got.
+            if said.contains(", got ") { said } else { format!("{said}, got {}", shown()) }
+        }
         None if error.kind() == ErrorKind::InvalidValue && !words.is_empty() => {
-            format!("expected one of {}; got {}", words.join(", "), shown())
+            format!("expected one of {}, got {}", words.join(", "), shown())
         }
         None => {
-            format!("expected {}; got {}", arg.get_value_names().map_or("a value", |names| names[0].as_str()), shown())
+            format!("expected {}, got {}", arg.get_value_names().map_or("a value", |names| names[0].as_str()), shown())
         }
     })
 }

@@ -31,7 +31,7 @@ impl Policy {
         let Target::Url(Endpoint { key: Some(key), .. }) = target else { return Ok(()) };
         // Also each delivery looks: keys and their queues change.
         let bound = self.keys.of(Some(&**key), queue);
-        let expected = "the name of a key that the file of --webhook-keys has for this queue";
+        let expected = "the name of a key for this queue in the file of --webhook-keys";
         bound.map(drop).map_err(|_| Error::invalid("target.key", expected, format!("{key:?}")))
     }
 }

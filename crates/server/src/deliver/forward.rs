@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(super) async fn hand_on(engine: &Engine, job: &Job, queue: &Arc<str>) -> Delivered {
     match engine.hand_on(job, queue).await {
         Ok(pushed) => Delivered::taken(&json!({ "job": pushed.job.id, "queue": queue })),
-        Err(error @ Error::Invalid { .. }) => Delivered::refused(format!("not handed on: {error}"), Sign::None),
-        Err(error) => Delivered::failed(format!("not handed on: {error}"), Sign::Overloaded { hold_ms: None }),
+        Err(error @ Error::Invalid { .. }) => Delivered::refused(format!("not forwarded: {error}"), Sign::None),
+        Err(error) => Delivered::failed(format!("not forwarded: {error}"), Sign::Overloaded { hold_ms: None }),
     }
 }

@@ -160,12 +160,12 @@ impl Deliveries {
         self.by_queue.retain(|queue, running| {
             if running.task.is_finished() {
                 // Its jobs come back when their leases end.
-                tracing::error!(%queue, "the queue's deliveries have ended and are started again");
+                tracing::error!(%queue, "deliveries of the queue ended unexpectedly and are restarted");
                 return false;
             }
             let stays = wanted.get(queue).is_some_and(|settings| running.goes_by(settings));
             if !stays {
-                tracing::info!(%queue, "the queue's target is another or gone: what is under way is finished");
+                tracing::info!(%queue, "the target of the queue was changed or removed; running deliveries are finished");
                 running.stop.cancel();
                 self.executor.setup.observed.set_pace(queue, None);
             }
@@ -181,7 +181,7 @@ impl Deliveries {
     fn start(&mut self, queue: Arc<str>, target: &Target, max_running: Option<u32>) {
         match Delivery::new(&queue, target, &self.executor.setup.policy) {
             Ok(delivery) => {
-                tracing::info!(%queue, "the queue's jobs are delivered to its target");
+                tracing::info!(%queue, "jobs of the queue are delivered to its target");
                 let stop = self.stop.child_token();
                 let worker = self.worker(&queue, delivery, max_running);
                 let (stopped, span) = (stop.clone().cancelled_owned(), tracing::info_span!("deliver", %queue));
@@ -196,7 +196,8 @@ impl Deliveries {
             // Its jobs wait: another server may be allowed to deliver them, or this one at its next start.
             Err(error) => {
                 if self.refused.insert((queue.clone(), error.to_string())) {
-                    tracing::error!(%queue, %error, "this server does not deliver the queue's jobs, which wait");
+                    tracing::error!(%queue, %error, "this server cannot deliver jobs of the queue, which wait; correct the \
+                     target or the options of this server");
                 }
             }
         }

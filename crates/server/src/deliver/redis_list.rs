@@ -4,6 +4,7 @@
 //! needed to log in stands with the operator, not in settings that everybody reads. Where a reply is lost, the payload
 //! may be appended again: at least once.
 
+use duetime_core::error::system_words;
 use super::delivered::{Delivered, Sign};
 use super::framework;
 use duetime_core::model::target::RedisList;
@@ -66,10 +67,10 @@ impl Servers {
         // Where another provider was installed before, that one serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let servers = urls.iter().map(|url| {
-            let expected = "redis://[user:password@]host[:port][/db] or rediss://…";
-            let wrong = |_| Error::invalid("--deliver-redis", expected, "another URL");
+            let expected = "a URL redis://[user:password@]host[:port][/db] or rediss://…";
+            let wrong = |_| Error::invalid("--deliver-redis", expected, "another text");
             let info = url.as_str().into_connection_info().map_err(wrong)?;
-            let place = place(&info).ok_or_else(|| Error::invalid("--deliver-redis", expected, "a socket's path"))?;
+            let place = place(&info).ok_or_else(|| Error::invalid("--deliver-redis", expected, "the path of a socket"))?;
             let info = info.set_tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
             let client = Client::open(info).map_err(wrong)?;
             Ok(Arc::new(Server { place, client, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }))
@@ -83,15 +84,15 @@ impl Servers {
     /// [`Error::Invalid`] where its server is not among these.
     pub(super) fn list(&self, target: &RedisList) -> Result<List, Error> {
         let wrong = |expected: &str, got: &str| Error::invalid("target.redis_list.url", expected, got);
-        let info = target.url.as_ref().into_connection_info().map_err(|_| wrong("an address of Redis", "another"))?;
+        let info = target.url.as_ref().into_connection_info().map_err(|_| wrong("a URL such as redis://host:6379/0", "another text"))?;
         if info.redis_settings().password().is_some() {
-            return Err(wrong("a URL without a password, which stands in --deliver-redis", "one with it"));
+            return Err(wrong("a URL without a password: the server takes it from --deliver-redis", "one with a password"));
         }
-        let place = place(&info).ok_or_else(|| wrong("an address of Redis", "a socket's path"))?;
+        let place = place(&info).ok_or_else(|| wrong("a URL such as redis://host:6379/0", "the path of a socket"))?;
         let server = self.0.iter().find(|server| server.place == place);
         let server = server.ok_or_else(|| {
             let got = format!("{}:{}/{}", place.host, place.port, place.db);
-            wrong("a server that was named by --deliver-redis at the start, with the same port and database", &got)
+            wrong("a Redis that this server was started with (--deliver-redis), with the same port and database", &got)
         })?;
         Ok(List { server: server.clone(), target: target.clone() })
     }
@@ -119,11 +120,11 @@ impl List {
                 if error.is_unrecoverable_error() || error.is_io_error() {
                     self.server.give_up(number);
                 }
-                Delivered::failed(format!("Redis: {error}"), sign(&error))
+                Delivered::failed(format!("Redis: {}", system_words(&error.to_string())), sign(&error))
             }
             Err(_) => {
                 self.server.give_up(number);
-                let said = format!("time-out: Redis has not answered within {} s", ANSWER_MAX.as_secs());
+                let said = format!("timeout: no answer from Redis within {} s", ANSWER_MAX.as_secs());
                 Delivered::failed(said, Sign::Overloaded { hold_ms: None })
             }
         }

@@ -79,7 +79,7 @@ impl<const BYTES_MAX: usize> FromRequest<App> for Body<BYTES_MAX> {
                     match intake.take(part) {
                         Ok(()) => {}
                         Err(Flaw::TooLarge) => break 'read true,
-                        Err(Flaw::NoGzip(error)) => return Err(no_gzip(&error)),
+                        Err(Flaw::NoGzip) => return Err(no_gzip()),
                     }
                 }
             }
@@ -94,11 +94,11 @@ impl<const BYTES_MAX: usize> FromRequest<App> for Body<BYTES_MAX> {
         let bytes = match bytes {
             Ok(bytes) => bytes,
             Err(Flaw::TooLarge) => return Err(too_large(parts.headers, body, BYTES_MAX, None).await),
-            Err(Flaw::NoGzip(error)) => return Err(no_gzip(&error)),
+            Err(Flaw::NoGzip) => return Err(no_gzip()),
         };
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            refuse("malformed_json", format!("in the body: expected UTF-8, got something else at byte {at}"))
+            refuse("malformed_json", format!("in the body: it is not UTF-8 at byte {at}"))
         })?;
         Ok(Self { text, _share: share })
     }
@@ -142,7 +142,7 @@ impl<'a> Incoming<'a> {
             };
             let Some(frame) = frame else { return Ok(None) };
             let frame =
-                frame.map_err(|error| refuse("body_unreadable", format!("the body cannot be read: {error}")))?;
+                frame.map_err(|_| refuse("body_unreadable", "the connection broke before the whole body arrived"))?;
             if let Ok(data) = frame.into_data() {
                 self.pace.came(data.len());
                 return Ok(Some(data));
@@ -154,7 +154,7 @@ impl<'a> Incoming<'a> {
         let now = Instant::now();
         if now >= self.deadline {
             let seconds = BODY_TIME_MAX.as_secs();
-            return Err(refuse("timeout", format!("expected the whole body within {seconds} s")));
+            return Err(refuse("timeout", format!("the body did not arrive within {seconds} s")));
         }
         if now >= self.second_ends {
             self.second_ends = now + SECOND;
@@ -163,7 +163,7 @@ impl<'a> Incoming<'a> {
                 return Err(refuse(
                     "timeout",
                     format!(
-                        "expected the body to come in faster: {least} KiB in {seconds} s at least, and more while others wait"
+                        "the body arrives too slowly: at least {least} KiB in {seconds} s are needed, and more while others wait"
                     ),
                 ));
             }
@@ -181,13 +181,13 @@ impl<'a> Incoming<'a> {
         // The time for which it waited is not the sender's.
         self.second_ends = Instant::now() + SECOND;
         grown.map_err(|Exhausted| {
-            refuse("too_many_bodies", "expected room for this body, but others take all there is: try again")
+            refuse("too_many_bodies", "other bodies use all memory for bodies at the moment; try again")
         })
     }
 }
 
-fn no_gzip(error: &std::io::Error) -> Problem {
-    refuse("body_unreadable", format!("expected a whole body in gzip, as its content-encoding says: {error}"))
+fn no_gzip() -> Problem {
+    refuse("body_unreadable", "the body is not complete, valid gzip, although its `content-encoding` says so")
 }
 
 /// Whether the body is in gzip.
@@ -197,14 +197,14 @@ fn check_media_type(headers: &HeaderMap) -> Result<bool, Problem> {
     let encoding = text(CONTENT_ENCODING).filter(|encoding| !encoding.eq_ignore_ascii_case("identity"));
     let is_gzip = encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("gzip"));
     if let Some(encoding) = encoding.filter(|_| !is_gzip || encodings.nth(1).is_some()) {
-        return Err(refuse("media_type", format!("expected the content-encoding gzip or none, got {encoding}")));
+        return Err(refuse("media_type", format!("`content-encoding` must be gzip or left out, got {encoding}")));
     }
     let Some(media_type) = text(CONTENT_TYPE) else { return Ok(is_gzip) };
     let essence = media_type.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/json") {
         return Ok(is_gzip);
     }
-    Err(refuse("media_type", format!("expected the content-type application/json, got {media_type}")))
+    Err(refuse("media_type", format!("`content-type` must be application/json, got {media_type}")))
 }
 
 /// Refuses a body, once its sender had time to finish: one that still writes would lose the answer with the connection.
@@ -220,7 +220,7 @@ async fn too_large(
         while let Ok(Some(Ok(_))) = timeout_at(deadline, body.frame()).await {}
     }
     let got = announced.map_or_else(|| "more".to_owned(), |bytes| bytes.to_string());
-    refuse("body_too_large", format!("expected a body of at most {bytes_max} bytes, got {got}"))
+    refuse("body_too_large", format!("the body must have at most {bytes_max} bytes, got {got}"))
 }
 
 #[cfg(test)]

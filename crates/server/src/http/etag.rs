@@ -18,7 +18,7 @@ pub(super) fn target(id: JobId, headers: &HeaderMap) -> Result<JobRef, Problem> 
     let version = version.filter(|text| text.bytes().all(|b| b.is_ascii_digit())).and_then(|text| text.parse().ok());
     match (version, values.next()) {
         (Some(version), None) => Ok(JobRef { id, version: Some(version) }),
-        _ => Err(Error::invalid("If-Match", "one ETag, such as \"1795168800250\" in quotes, or *", text).into()),
+        _ => Err(Error::invalid("If-Match", "an ETag in quotes, such as \"1795168800250\", or *", text).into()),
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Problem> {
     };
     let text = value.to_str().unwrap_or_default().trim();
     if text != "*" || none.next().is_some() {
-        return Err(Error::invalid("If-None-Match", "*, for nothing to be there yet", text).into());
+        return Err(Error::invalid("If-None-Match", "*, to require that it does not exist yet", text).into());
     }
     if headers.contains_key(IF_MATCH) {
         return Err(Error::invalid("If-None-Match", "left out beside If-Match", "both").into());

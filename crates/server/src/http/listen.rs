@@ -71,7 +71,7 @@ pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationTok
         app.calls.wait().await;
     };
     if tokio::time::timeout(STOP_TIME_MAX, calls).await.is_err() {
-        tracing::warn!(seconds = STOP_TIME_MAX.as_secs(), "requests were still running and are cut off");
+        tracing::warn!(seconds = STOP_TIME_MAX.as_secs(), "requests were still running and are closed");
     }
 }
 
@@ -136,8 +136,8 @@ impl Speaker {
         };
         match agreed {
             Ok(Ok(stream)) => return Some(stream),
-            Ok(Err(error)) => tracing::debug!(%peer, %error, "a connection could not be encrypted"),
-            Err(_) => tracing::debug!(%peer, "a connection was not encrypted in time"),
+            Ok(Err(error)) => tracing::debug!(%peer, %error, "the TLS handshake of a connection failed"),
+            Err(_) => tracing::debug!(%peer, "the TLS handshake of a connection took too long"),
         }
         None
     }
@@ -166,7 +166,7 @@ impl Speaker {
             ended = watcher.watch(connection) => if let Err(error) = ended {
                 tracing::debug!(%error, "a connection ended early");
             },
-            () = watched.stalled(&self.app.answers) => tracing::debug!(%peer, "closed: the reader was too slow"),
+            () = watched.stalled(&self.app.answers) => tracing::debug!(%peer, "closed: the client read too slowly"),
         }
     }
 }

@@ -15,9 +15,9 @@ use std::sync::Arc;
 pub(crate) enum Error {
     /// Everybody could do anything.
     #[error(
-        "{0} can be reached from other machines, and no tokens are asked for: whoever reaches it can do anything to your \
-         jobs. Make a token with `duetime token create NAME --allow admin` and say --tokens FILE; or listen on 127.0.0.1, \
-         or say --allow-remote where the network is closed to others"
+        "other machines can reach {0}, and no tokens are required: anyone who reaches it can do anything with your \
+         jobs. Create a token with `duetime token create NAME --allow admin` and use --tokens FILE; or listen on \
+         127.0.0.1; or use --allow-remote if only trusted machines can reach the network"
     )]
     Remote(SocketAddr),
     /// The tokens cannot be used.

@@ -17,37 +17,37 @@ const RETRY_SECONDS: u64 = 1;
 /// What each code means: its status, and its title. Documented in this order.
 pub(super) const CODES: [(&str, StatusCode, &str); 35] = [
     ("invalid", StatusCode::BAD_REQUEST, "The request is not valid"),
-    ("malformed_json", StatusCode::BAD_REQUEST, "The body is not JSON"),
+    ("malformed_json", StatusCode::BAD_REQUEST, "The body is not valid JSON"),
     ("body_unreadable", StatusCode::BAD_REQUEST, "The body cannot be read"),
     ("unauthorized", StatusCode::UNAUTHORIZED, "A valid token is needed"),
-    ("forbidden", StatusCode::FORBIDDEN, "The token has no right to this"),
-    ("foreign_origin", StatusCode::FORBIDDEN, "Pages of other origins are refused"),
-    ("no_route", StatusCode::NOT_FOUND, "There is nothing here"),
+    ("forbidden", StatusCode::FORBIDDEN, "The token lacks a right"),
+    ("foreign_origin", StatusCode::FORBIDDEN, "Requests from other origins are not allowed"),
+    ("no_route", StatusCode::NOT_FOUND, "There is no such path"),
     ("not_found", StatusCode::NOT_FOUND, "There is no such job"),
     ("schedule_not_found", StatusCode::NOT_FOUND, "There is no such schedule"),
-    ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED, "Another method is expected"),
-    ("timeout", StatusCode::REQUEST_TIMEOUT, "The body did not come in time"),
-    ("key_conflict", StatusCode::CONFLICT, "The key is held"),
-    ("version_mismatch", StatusCode::CONFLICT, "It has changed"),
-    ("lease_lost", StatusCode::CONFLICT, "The lease has ended"),
+    ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED, "The method is not allowed"),
+    ("timeout", StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time"),
+    ("key_conflict", StatusCode::CONFLICT, "The key is in use"),
+    ("version_mismatch", StatusCode::CONFLICT, "The version does not match"),
+    ("lease_lost", StatusCode::CONFLICT, "The lease is lost"),
     ("job_running", StatusCode::CONFLICT, "The job is running"),
-    ("already_finished", StatusCode::CONFLICT, "The job has ended"),
-    ("not_due", StatusCode::CONFLICT, "The job is not due"),
+    ("already_finished", StatusCode::CONFLICT, "The job has finished"),
+    ("not_due", StatusCode::CONFLICT, "The job is not due yet"),
     ("held_back", StatusCode::CONFLICT, "The job is held back"),
-    ("job_live", StatusCode::CONFLICT, "The job has not ended"),
+    ("job_live", StatusCode::CONFLICT, "The job has not finished"),
     ("lock_lost", StatusCode::CONFLICT, "The lock is lost"),
     ("body_too_large", StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"),
-    ("media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE, "Another media type is expected"),
-    ("foreign_host", StatusCode::MISDIRECTED_REQUEST, "This is another host"),
+    ("media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE, "The media type is not supported"),
+    ("foreign_host", StatusCode::MISDIRECTED_REQUEST, "The host is unknown"),
     ("lock_held", StatusCode::LOCKED, "The lock is held"),
     ("too_many_requests", StatusCode::TOO_MANY_REQUESTS, "Too many requests"),
-    ("head_too_large", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The head is too large"),
+    ("head_too_large", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large"),
     ("internal", StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
     ("store_damaged", StatusCode::INTERNAL_SERVER_ERROR, "The store is damaged"),
     ("store_unusable", StatusCode::INTERNAL_SERVER_ERROR, "The store cannot be used"),
-    ("store_unavailable", StatusCode::SERVICE_UNAVAILABLE, "The store is not available"),
-    ("too_many_bodies", StatusCode::SERVICE_UNAVAILABLE, "There are too many bodies at once"),
-    ("too_many_streams", StatusCode::SERVICE_UNAVAILABLE, "There are too many streams of events"),
+    ("store_unavailable", StatusCode::SERVICE_UNAVAILABLE, "The store is unavailable"),
+    ("too_many_bodies", StatusCode::SERVICE_UNAVAILABLE, "Too many large bodies at once"),
+    ("too_many_streams", StatusCode::SERVICE_UNAVAILABLE, "Too many event streams"),
     ("stopping", StatusCode::SERVICE_UNAVAILABLE, "The server is stopping"),
     ("backlog", StatusCode::SERVICE_UNAVAILABLE, "Outcomes cannot be recorded"),
     ("store_full", StatusCode::INSUFFICIENT_STORAGE, "The store is full"),
@@ -98,12 +98,12 @@ impl From<Error> for Problem {
 
 fn withheld(error: &Error, without: fn(String) -> Error) -> Error {
     tracing::warn!(code = error.code(), "{error}");
-    without("the server's log says why".to_owned())
+    without("see the server's log for the reason".to_owned())
 }
 
 fn internal(error: &Error) -> Problem {
     tracing::error!(code = error.code(), "{error}");
-    refuse("internal", "the server failed to handle this request; its log says more")
+    refuse("internal", "the server failed to handle this request; see its log")
 }
 
 impl From<Unread> for Problem {
@@ -133,7 +133,7 @@ impl Problem {
     pub(crate) fn too_many(wait_ms: u64) -> Self {
         let wait = Span(wait_ms);
         let mut problem =
-            refuse("too_many_requests", format!("expected fewer requests with this token: try again in {wait}"));
+            refuse("too_many_requests", format!("the rate limit of this token is reached; try again in {wait}"));
         problem.0.retry_after = Some(wait);
         problem
     }

@@ -158,10 +158,10 @@ fn administering() -> OpenApiRouter<App> {
 }
 
 async fn no_route(method: Method, uri: Uri) -> Problem {
-    refuse("no_route", format!("expected a path of the API, got {method} {}", uri.path()))
+    refuse("no_route", format!("there is no path {}, asked for with {method}; see /docs", uri.path()))
 }
 
 async fn no_method(method: Method, uri: Uri) -> Problem {
     let path = uri.path();
-    refuse("method_not_allowed", format!("expected a method that {path} has (see the header allow), got {method}"))
+    refuse("method_not_allowed", format!("{path} does not accept {method}; the header `allow` lists what it accepts"))
 }

@@ -1,6 +1,7 @@
 //! TLS 1.2 and 1.3, with a certificate that is read again when it changes, as it does every few weeks.
 
 use crate::watched::reread;
+use duetime::tls::pem_words;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -13,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 #[non_exhaustive]
 pub(crate) enum Error {
     /// One file without the other.
-    #[error("expected --tls-cert and --tls-key together, got one of them")]
+    #[error("--tls-cert and --tls-key must be given together; one of them is missing")]
     Half,
     /// A file that cannot be used.
     #[error("the {what} {}: {why}", file.display())]
@@ -69,13 +70,13 @@ fn read(cert: &Path, key: &Path) -> Result<TlsAcceptor, Error> {
     let of_key = |why: String| Error::File { what: "private key", file: key.to_owned(), why };
     let chain: Vec<_> = CertificateDer::pem_file_iter(cert)
         .and_then(Iterator::collect)
-        .map_err(|error| of_cert(format!("it cannot be read as PEM: {error}")))?;
+        .map_err(|error| of_cert(pem_words(&error)))?;
     if chain.is_empty() {
-        return Err(of_cert("it holds no certificate".to_owned()));
+        return Err(of_cert("it contains no certificate in PEM format".to_owned()));
     }
     // The error never shows what it read.
     let key =
-        PrivateKeyDer::from_pem_file(key).map_err(|error| of_key(format!("it cannot be read as PEM: {error}")))?;
+        PrivateKeyDer::from_pem_file(key).map_err(|error| of_key(pem_words(&error)))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -83,12 +84,12 @@ fn read(cert: &Path, key: &Path) -> Result<TlsAcceptor, Error> {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => of_cert("its public key is not that of the private key".to_owned()),
-            error => of_cert(format!("it cannot be used: {error}")),
+            rustls::Error::InconsistentKeys(_) => of_cert("it does not belong to the private key of --tls-key".to_owned()),
+            _ => of_cert("it, or the private key, is not valid or of a kind that is not supported".to_owned()),
         })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // So that clients which connect for every request need not do the whole handshake each time.
     config.ticketer =
-        rustls::crypto::ring::Ticketer::new().map_err(|error| of_cert(format!("no tickets can be made: {error}")))?;
+        rustls::crypto::ring::Ticketer::new().map_err(|_| of_cert("the system has no random numbers for TLS tickets".to_owned()))?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

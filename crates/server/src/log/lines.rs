@@ -88,7 +88,7 @@ impl Lines {
             let untold = lost - std::mem::replace(&mut state.told, lost);
             drop(state);
             if untold > 0 {
-                tracing::warn!(lines = untold, "lines of this log were lost: standard error did not take them");
+                tracing::warn!(lines = untold, "log lines were lost: standard error was not read fast enough");
             }
         }
     }

@@ -127,6 +127,7 @@ impl Args {
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+/// An address to listen on.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:7300 or [::]:7300".to_owned())
 }

@@ -46,9 +46,9 @@ fn open_to(address: SocketAddr, listener_config: &ListenerConfig) -> &'static st
     match (listener_config.asks_for_tokens(), listener_config.scheme() == "https", address.ip().is_loopback()) {
         (true, true, _) | (true, _, true) => "holders of a token",
         (true, false, false) => {
-            "holders of a token, who show it unencrypted: put a proxy that speaks TLS before it, or say --tls-cert"
+            "holders of a token, sent unencrypted: use --tls-cert, or put a TLS proxy in front"
         }
-        (false, _, true) => "whoever is on this machine: no tokens are asked for",
-        (false, _, false) => "whoever can reach this address: no tokens are asked for",
+        (false, _, true) => "anyone on this machine: no tokens are required",
+        (false, _, false) => "anyone who can reach this address: no tokens are required",
     }
 }

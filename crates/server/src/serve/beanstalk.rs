@@ -102,8 +102,8 @@ impl Args {
         // Where a name has both, IPv4 is what old clients try.
         let found = (bare, self.port).to_socket_addrs().ok().and_then(|found| found.min_by_key(SocketAddr::is_ipv6));
         found.map(Address::Tcp).ok_or_else(|| {
-            let expected = "expected -l to be an address, a host name or unix:PATH, without the port, which is -p";
-            Error::Options(format!("{expected}; got {:?}", self.listen))
+            let expected = "-l must be an IP address, a host name or unix:PATH; the port is -p";
+            Error::Options(format!("{expected}, got {:?}", self.listen))
         })
     }
 
@@ -111,7 +111,7 @@ impl Args {
         let Some(folder) = &self.folder else { return Ok(Spec::Memory) };
         std::fs::create_dir_all(folder).map_err(|error| {
             Error::Options(format!(
-                "expected -b to be a folder that can be made or written, got {}: {error}",
+                "the folder {} of -b cannot be created or written: {error}",
                 folder.display()
             ))
         })?;
@@ -152,7 +152,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let listen = if let Address::Tcp(address) = address { address } else { SocketAddr::from(([127, 0, 0, 1], 0)) };
     let config = ListenerConfig::new(&args.http(), listen)?;
     if !listen.ip().is_loopback() && !config.asks_for_tokens() {
-        tracing::warn!(%address, "whoever reaches this address can do anything to your jobs: no tokens are asked for");
+        tracing::warn!(%address, "anyone who reaches this address can do anything with your jobs: no tokens are required");
     }
     let listener = bind(&address).await?;
     let address = listener.address()?;
@@ -205,10 +205,10 @@ async fn give_back_all(engine: &Engine) -> Result<(), CoreError> {
 
 /// Becomes another user, whom the files and all that follows belong to.
 fn become_user(name: &str) -> Result<(), Error> {
-    let failed = |error: nix::Error| Error::Options(format!("cannot become the user {name:?} of -u: {error}"));
+    let failed = |error: nix::Error| Error::Options(format!("cannot switch to the user {name:?} of -u: {error}"));
     let user = User::from_name(name).map_err(failed)?;
     let user =
-        user.ok_or_else(|| Error::Options(format!("expected -u to name a user of this machine, got {name:?}")))?;
+        user.ok_or_else(|| Error::Options(format!("-u must name a user of this machine, got {name:?}")))?;
     let text = CString::new(name).map_err(|_| failed(nix::Error::EINVAL))?;
     initgroups(&text, user.gid).map_err(failed)?;
     setgid(user.gid).map_err(failed)?;
@@ -221,7 +221,7 @@ async fn bind(address: &Address) -> Result<Listener, Error> {
 
 fn check_bytes(bytes: u32, bytes_max: usize, option: &str) -> Result<(), Error> {
     if bytes as usize > bytes_max {
-        return Err(Error::Options(format!("expected {option} to be at most {bytes_max} bytes, got {bytes}")));
+        return Err(Error::Options(format!("{option} must be at most {bytes_max} bytes, got {bytes}")));
     }
     Ok(())
 }
@@ -277,7 +277,7 @@ impl Setup {
             let draining = async {
                 loop {
                     drains.next().await;
-                    tracing::info!("SIGUSR1: no more jobs are taken by the beanstalkd protocol");
+                    tracing::info!("SIGUSR1: draining; no more jobs are accepted over the beanstalkd protocol");
                     door.drain();
                 }
             };

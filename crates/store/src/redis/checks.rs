@@ -36,33 +36,34 @@ pub(super) async fn check(link: &Link) -> Result<Fitness, Error> {
     let mut warnings = Vec::new();
     let is_kept = info.get("aof_enabled") == Some("1");
     if !is_kept {
-        warnings.push("Redis keeps no AOF: what it holds is gone when it stops; set appendonly yes".to_owned());
+        warnings.push("Redis has no AOF, so jobs are lost when it stops; set appendonly yes".to_owned());
     }
     match info.get("maxmemory_policy") {
         Some("noeviction") | None => {}
         Some(policy) => warnings.push(format!(
-            "maxmemory-policy is {policy}: Redis may throw jobs away when memory runs short; set it to noeviction"
+            "maxmemory-policy is {policy}, so Redis may evict jobs when memory runs short; set it to noeviction"
         )),
     }
     if info.get("cluster_enabled") == Some("1") && !link.is_cluster() {
         // It would serve what happens to lie in its own slots.
-        return Err(Error::Unusable("this Redis is a node of a Cluster: name it as redis+cluster://".into()));
+        return Err(Error::Unusable("this Redis is a node of a Cluster: use redis+cluster://".into()));
     }
     if info.get("role") == Some("slave") {
         return Err(Error::Unusable(
-            "this Redis is a read-only replica: name its master, or use redis+sentinel://".into(),
+            "this Redis is a read-only replica: use its master, or redis+sentinel://".into(),
         ));
     }
     if let Some(apart) = clocks_apart(link).await?.filter(|&apart| apart > CLOCK_APART_S) {
         warnings.push(format!(
-            "the clock of Redis and that of this machine lie {apart} s apart: due times go by that of Redis; set both by NTP"
+            "the clocks of Redis and of this machine differ by {apart} s; due times use the clock of Redis; synchronize both \
+             with NTP"
         ));
     }
     // `INFO` has this field only if `min-replicas-to-write` is set.
     if link.is_sentinel() && info.get("min_slaves_good_slaves").is_none() {
         warnings.push(
-            "min-replicas-to-write is 0: a master that restarts during a failover stays active for some seconds beside the new \
-             one, and both hand out jobs and locks; set min-replicas-to-write to 1 on all servers"
+            "min-replicas-to-write is 0: after a failover, the old master can stay active for some seconds, and both hand \
+             out jobs and locks; set min-replicas-to-write to 1 on all Redis servers"
                 .into(),
         );
     }
@@ -76,13 +77,13 @@ fn what_can_be_lost(link: &Link, info: &Info) -> String {
     let alone = match (info.get("aof_enabled"), info.get("aof_fsync")) {
         (Some("1"), Some("always")) => "nothing when Redis stops (appendfsync always)",
         (Some("1"), Some("no")) => {
-            "what its system has not written yet, often half a minute, when its machine stops (appendfsync no)"
+            "changes that its system has not written yet, often half a minute, when its machine stops (appendfsync no)"
         }
-        (Some("1"), _) => "up to a second of changes when its machine stops (AOF, as long as appendfsync is everysec)",
+        (Some("1"), _) => "up to a second of changes when its machine stops (appendfsync everysec)",
         _ => "everything since its last snapshot, when Redis stops",
     };
     let over = if fails_over {
-        "; and at a failover what the master had acknowledged and not yet passed on, usually less than a second"
+        "; and at a failover, changes that the master had not replicated yet, usually less than a second"
     } else {
         ""
     };
@@ -170,7 +171,7 @@ pub(super) async fn partitions(link: &Link, address: &Address) -> Result<u16, Er
     let found = u16::try_from(super::reply::number(&found)?).unwrap_or(0);
     match address.partitions {
         Some(wanted) if wanted != found => Err(Error::Unusable(format!(
-            "the namespace {:?} has {found} partitions, which were fixed when it was made; the address asks for {wanted}",
+            "the namespace {:?} was created with {found} partitions, which cannot be changed; the address asks for {wanted}",
             address.namespace
         ))),
         _ if (1..=1_024).contains(&found) => Ok(found),
@@ -206,14 +207,14 @@ pub(super) fn check_side(found: &str, wanted: &str) -> Result<(), Error> {
     }
     Err(Error::Unusable(match (found, wanted) {
         (ALONE, _) => {
-            "this Redis namespace holds jobs without a ledger: name no ledger, or another namespace (?namespace=…)"
+            "this Redis namespace has jobs without a ledger: leave out --ledger, or use another namespace (?namespace=…)"
                 .into()
         }
         (_, ALONE) => {
-            "this Redis namespace holds jobs that a ledger records: name that ledger (--ledger), or another namespace"
+            "this Redis namespace has jobs with a ledger: name that ledger (--ledger), or use another namespace"
                 .into()
         }
-        _ => "this Redis namespace holds jobs of another ledger: name that one, or another namespace (?namespace=…)"
+        _ => "this Redis namespace has jobs of another ledger: name that one, or use another namespace (?namespace=…)"
             .into(),
     }))
 }

@@ -200,7 +200,7 @@ impl Decoder {
     /// one.
     pub(super) fn record(&mut self, id: JobId, body: &[u8], meta: &[u8], result: &[u8]) -> Result<Record, Error> {
         self.read(id, body, meta, result)
-            .ok_or_else(|| Error::Damaged(format!("the job {id} in Redis does not read back")))
+            .ok_or_else(|| Error::Damaged(format!("the job {id} in Redis cannot be read")))
     }
 
     fn read(&mut self, id: JobId, body: &[u8], meta: &[u8], result: &[u8]) -> Option<Record> {

@@ -111,7 +111,7 @@ impl Bus {
             }
             Err(error) => {
                 // Of a newer version, say.
-                tracing::debug!(%error, "what another process published was not understood");
+                tracing::debug!(%error, "an event that another process published cannot be read");
                 self.deliver(Event::Missed);
             }
         }
@@ -193,7 +193,7 @@ pub(super) async fn publish(link: Arc<Link>, bus: Arc<Bus>) {
             let text = format!("{} {body}", bus.name);
             let command = redis::cmd("PUBLISH").arg(&bus.channel).arg(text).to_owned();
             if let Err(error) = link.query(&command).await {
-                tracing::debug!(%error, "what happened here was not published");
+                tracing::debug!(%error, "events of this process were not published");
                 let lost = message.missed + message.transitions.len() as u64;
                 bus.missed.fetch_add(lost, Ordering::Relaxed);
                 break;

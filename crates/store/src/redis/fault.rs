@@ -1,5 +1,6 @@
 //! What can go wrong between us and Redis, and what to do then.
 
+use duetime_core::error::system_words;
 use duetime_core::Error;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
@@ -36,7 +37,7 @@ pub(super) fn not_begun(error: &Error) -> Error {
     Error::Unavailable(format!("{NOT_BEGUN}: {error}"))
 }
 
-const NOT_BEGUN: &str = "Redis was emptied, restarted or replaced, and what it must know first could not be read";
+const NOT_BEGUN: &str = "Redis was emptied, restarted or replaced, and cannot be initialized";
 
 pub(super) fn is_not_begun(error: &Error) -> bool {
     matches!(error, Error::Unavailable(text) if text.starts_with(NOT_BEGUN))
@@ -77,11 +78,9 @@ pub(super) fn remedy(error: &RedisError) -> Remedy {
 
 /// The error as the engine knows it, of the Redis at `place`.
 pub(super) fn explain(error: &RedisError, place: &str) -> Error {
-    let text = error.to_string();
+    let text = system_words(&error.to_string());
     if is_about_certificates(error) {
-        return Error::Unusable(format!(
-            "the certificate of Redis is not one that this machine trusts, or is for another name: {text}"
-        ));
+        return Error::Unusable(format!("the certificate of {place} is not trusted by this machine, or is for another host name"));
     }
     let says = |word: &str| code(error) == word || text.contains(word);
     if code(error) == INCARNATION {
@@ -94,19 +93,18 @@ pub(super) fn explain(error: &RedisError, place: &str) -> Error {
         Error::Full(format!("Redis cannot write to its disk: {text}"))
     } else if matches!(error.kind(), ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask)) {
         Error::Unavailable(format!(
-            "this Redis is part of a Cluster whose slots are moving, or is named as a single server: for a Cluster use \
-             redis+cluster:// ({text})"
+            "this Redis belongs to a Cluster: use redis+cluster://; if you do, its slots are being moved ({text})"
         ))
     } else if error.kind() == ErrorKind::RESP3NotSupported {
-        Error::Unusable("Redis 6.2 or later, or Valkey, is needed; this one does not even know HELLO".into())
+        Error::Unusable("Redis 6.2 or later, or Valkey, is needed; this one is older than 6".into())
     } else if matches!(error.kind(), ErrorKind::AuthenticationFailed) || says("NOAUTH") || says("WRONGPASS") {
-        Error::Unusable(format!("{place} refuses this user or password; they stand in its URL, before the @: {text}"))
+        Error::Unusable(format!("{place} rejected the user or password; check them in its URL, before the @ ({text})"))
     } else if says("NOPERM") {
-        Error::Unusable(format!("this user may not do in Redis what is needed: {text}"))
+        Error::Unusable(format!("the Redis user lacks rights that are needed: {text}"))
     } else if error.kind() == ErrorKind::Parse {
-        Error::Unavailable(format!("{place}: what answers there is not Redis"))
+        Error::Unavailable(format!("what answers at {place} is not Redis"))
     } else if remedy(error) == Remedy::None {
-        Error::Damaged(format!("Redis answers {text}"))
+        Error::Damaged(format!("unexpected answer from Redis: {text}"))
     } else {
         Error::Unavailable(format!("{place}: {text}"))
     }

@@ -161,7 +161,7 @@ impl Link {
                 Remedy::Wait | Remedy::SendSource => {}
                 Remedy::None => return Err(fault::explain(&error, &self.place)),
             }
-            tracing::debug!(%error, what, "Redis is asked again");
+            tracing::debug!(%error, what, "Redis did not answer as expected; trying again");
             let end = {
                 let mut current = self.current();
                 current.failing_since.get_or_insert(begin);

@@ -210,5 +210,5 @@ fn grant(fence: u64, expires_at: u64) -> Grant {
 
 fn unsigned(reply: &mut Reply) -> Result<u64, Error> {
     let number = reply.number()?;
-    u64::try_from(number).map_err(|_| Error::Damaged(format!("Redis answered {number} for a lock")))
+    u64::try_from(number).map_err(|_| Error::Damaged(format!("unexpected answer from Redis for a lock: {number}")))
 }

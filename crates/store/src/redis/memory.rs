@@ -191,15 +191,15 @@ impl Parts {
         let format = words.next().unwrap_or("?");
         if format.parse() != Ok(FORMAT) {
             return Err(Error::Unusable(format!(
-                "this namespace holds jobs of format {format}, and this version knows {FORMAT}: use the version that wrote \
+                "this namespace has jobs of format {format}, but this version reads {FORMAT}: use the version that wrote \
                  them, or another namespace"
             )));
         }
         let (partitions, side) = (words.next().unwrap_or("?"), words.next().unwrap_or("?"));
         if partitions != self.keys.partitions().to_string() {
             return Err(Error::Unusable(format!(
-                "this Redis namespace was emptied and is now used with {partitions} partitions in place of {}: stop what \
-                 uses it so, and empty it again, or use another namespace (?namespace=…)",
+                "this Redis namespace was emptied and is now used with {partitions} partitions instead of {}: stop the \
+                 processes that do so and empty it again, or use another namespace (?namespace=…)",
                 self.keys.partitions()
             )));
         }
@@ -218,7 +218,7 @@ impl Parts {
         };
         let known = KnownMemory { incarnation, number, is_outdated: false };
         if incarnations.insert(partition, known.clone()).is_some() && !is_known {
-            tracing::warn!(partition, "Redis was emptied, restarted or replaced: what it held may be gone");
+            tracing::warn!(partition, "Redis was emptied, restarted or replaced; its jobs may be lost");
         }
         known
     }
@@ -322,7 +322,7 @@ impl Parts {
         };
         asked.map_err(|error| {
             let error = fault::not_begun(&error);
-            tracing::warn!(%error, "nothing is handed out");
+            tracing::warn!(%error, "no jobs are handed out");
             *failed = Some((Instant::now(), error.clone()));
             error
         })

@@ -133,7 +133,7 @@ fn read(mut reply: Reply) -> Result<Vec<OutboxEntry>, Error> {
             entry(record)
         } else {
             let copy = Record::unpacked(&moved).ok_or_else(|| {
-                Error::Damaged(format!("the copy that the job {id} leaves in another queue does not read back"))
+                Error::Damaged(format!("the copy of the job {id} for another queue cannot be read"))
             })?;
             OutboxEntry::Moved(record.job, Box::new(copy.job))
         });

@@ -72,5 +72,5 @@ fn read(name: &str, stored: &[u8]) -> Result<Document, Error> {
     let document = parts.and_then(|(version, body)| {
         Some(Document { name: name.to_owned(), body: body.to_owned(), version: version.parse().ok()? })
     });
-    document.ok_or_else(|| Error::Damaged(format!("the document {name:?} in Redis does not read back")))
+    document.ok_or_else(|| Error::Damaged(format!("the document {name:?} in Redis cannot be read")))
 }

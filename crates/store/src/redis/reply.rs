@@ -23,7 +23,7 @@ impl Reply {
     }
 
     fn value(&mut self) -> Result<Value, Error> {
-        self.values.next().ok_or_else(|| Error::Damaged("an answer of Redis ends too soon".into()))
+        self.values.next().ok_or_else(|| Error::Damaged("an answer of Redis is incomplete".into()))
     }
 
     pub(super) fn list(&mut self) -> Result<Self, Error> {
@@ -38,7 +38,7 @@ impl Reply {
     }
 
     pub(super) fn text(&mut self) -> Result<String, Error> {
-        String::from_utf8(self.bytes()?).map_err(|_| Error::Damaged("Redis answered bytes in place of text".into()))
+        String::from_utf8(self.bytes()?).map_err(|_| Error::Damaged("unexpected answer from Redis: bytes instead of text".into()))
     }
 
     /// A whole number, as such or in digits.
@@ -106,7 +106,7 @@ impl Reply {
 
 pub(super) fn id(bytes: &[u8]) -> Result<JobId, Error> {
     let number = bytes.try_into().ok().map(u64::from_be_bytes);
-    number.and_then(JobId::new).ok_or_else(|| Error::Damaged("Redis holds an id that is none".into()))
+    number.and_then(JobId::new).ok_or_else(|| Error::Damaged("Redis contains an invalid id".into()))
 }
 
 pub(super) fn number(value: &Value) -> Result<i64, Error> {
@@ -119,9 +119,9 @@ pub(super) fn number(value: &Value) -> Result<i64, Error> {
 }
 
 fn not_a_number(text: &str) -> Error {
-    Error::Damaged(format!("Redis answered {text:?} in place of a number"))
+    Error::Damaged(format!("unexpected answer from Redis: {text:?} instead of a number"))
 }
 
 fn unexpected(expected: &str, got: &Value) -> Error {
-    Error::Damaged(format!("Redis answered {got:?} in place of {expected}"))
+    Error::Damaged(format!("unexpected answer from Redis: {got:?} instead of {expected}"))
 }

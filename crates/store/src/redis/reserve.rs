@@ -53,7 +53,7 @@ impl Redis {
         let now = self.clock.now();
         let release = |lease: &Lease| Settle::new(lease.job.receipt(), rules::after_release(&lease.job, 0, now));
         if let Err(error) = self.settle_jobs(reserved.leases.iter().map(release).collect()).await {
-            tracing::warn!(%error, "jobs whose worker went away come back only when their leases end");
+            tracing::warn!(%error, "jobs whose worker has gone are handed out again only when their leases expire");
         }
     }
 

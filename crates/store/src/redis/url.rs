@@ -7,8 +7,8 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
 /// The namespace where a URL names none.
 const NAMESPACE_DEFAULT: &str = "default";
 const NAMESPACE_BYTES_MAX: usize = 64;
-const EXPECTED: &str = "redis://[user:password@]host[:port][/db][?namespace=name], with rediss:// for TLS; \
-    redis+sentinel://host:port,…/master[/db] and redis+cluster://host:port,… for those";
+const EXPECTED: &str = "a URL: redis://[user:password@]host[:port][/db][?namespace=name] (rediss:// for TLS), \
+    redis+sentinel://host:port,…/master[/db] or redis+cluster://host:port,…";
 
 /// How the servers stand to each other.
 #[derive(Clone, Debug)]
@@ -34,31 +34,31 @@ impl Address {
     /// [`Error::Invalid`], without the password.
     pub(super) fn parse(url: &str) -> Result<Self, Error> {
         let wrong = |why: &str| Error::invalid("broker", EXPECTED, format!("{}: {why}", place::masked(url)));
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("no scheme"))?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| Error::invalid("broker", EXPECTED, "a text without `://`"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (mut namespace, mut partitions) = (NAMESPACE_DEFAULT.to_owned(), None);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("namespace", name)) if is_name(name) => namespace = name.to_owned(),
-                Some(("namespace", _)) => return Err(wrong("a namespace is 1 to 64 of A-Za-z0-9_.-")),
+                Some(("namespace", _)) => return Err(wrong("`namespace` must be 1 to 64 of A-Z a-z 0-9 _ . -")),
                 Some(("partitions", count)) => {
                     let count = count.parse().ok().filter(|count| (1..=1_024).contains(count));
-                    partitions = Some(count.ok_or_else(|| wrong("partitions are a number from 1 to 1024"))?);
+                    partitions = Some(count.ok_or_else(|| wrong("`partitions` must be a number from 1 to 1024"))?);
                 }
-                _ => return Err(wrong("after `?` only `namespace` and `partitions` are known")),
+                _ => return Err(wrong("the parameters after `?` are `namespace` and `partitions`")),
             }
         }
         let (userinfo, rest) = rest.rsplit_once('@').map_or((None, rest), |(info, rest)| (Some(info), rest));
         let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
         if hosts.is_empty() {
-            return Err(wrong("no host"));
+            return Err(wrong("it has no host"));
         }
         let tls = scheme.starts_with("rediss");
         let plain = if tls { "rediss" } else { "redis" };
         let at = |host: &str, path: &str| -> Result<ConnectionInfo, Error> {
             let userinfo = userinfo.map(|info| format!("{info}@")).unwrap_or_default();
             let info = format!("{plain}://{userinfo}{host}/{path}").as_str().into_connection_info();
-            let info = info.map_err(|error| wrong(&error.to_string()))?;
+            let info = info.map_err(|_| wrong("its user, host, port or database number is not valid"))?;
             // Push messages need RESP3; so does one connection for all.
             let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
             Ok(info
@@ -67,11 +67,11 @@ impl Address {
         };
         let shape = match scheme {
             "redis" | "rediss" if !hosts.contains(',') => Shape::Single(at(hosts, path)?),
-            "redis" | "rediss" => return Err(wrong("several hosts are for redis+sentinel and redis+cluster")),
+            "redis" | "rediss" => return Err(wrong("only redis+sentinel and redis+cluster have several hosts")),
             "redis+sentinel" | "rediss+sentinel" => {
                 let (master, db) = path.split_once('/').unwrap_or((path, ""));
                 if master.is_empty() {
-                    return Err(wrong("after the sentinels comes `/` and the name of the master"));
+                    return Err(wrong("the name of the master is missing: add `/` and the name after the sentinels"));
                 }
                 let sentinels: Result<Vec<_>, _> =
                     hosts.split(',').map(|host| at(&with_port(host, 26_379), "")).collect();
@@ -82,8 +82,8 @@ impl Address {
             "redis+cluster" | "rediss+cluster" if matches!(path, "" | "0") => {
                 Shape::Cluster(hosts.split(',').map(|host| at(host, "")).collect::<Result<_, _>>()?)
             }
-            "redis+cluster" | "rediss+cluster" => return Err(wrong("a Cluster has the database 0 only")),
-            _ => return Err(wrong("an unknown scheme")),
+            "redis+cluster" | "rediss+cluster" => return Err(wrong("a Cluster has only database 0")),
+            _ => return Err(wrong("its scheme is unknown")),
         };
         Ok(Self { shown: place::masked(url), shape, namespace, partitions })
     }

@@ -79,7 +79,7 @@ impl Usage {
         let own = (maxmemory > 0).then_some(maxmemory / 10 * 9);
         match bytes_max.into_iter().chain(own).min() {
             Some(max) if used >= max => Err(Error::Full(format!(
-                "Redis uses about {used} bytes of memory, and new jobs are refused from {max} on; raise its maxmemory, or let \
+                "Redis uses about {used} bytes of memory; new jobs are refused above {max}; raise its maxmemory, or let \
                  workers catch up"
             ))),
             _ => Ok(()),
@@ -108,7 +108,7 @@ pub(super) async fn watch(link: Arc<Link>, usage: Arc<Usage>) {
     loop {
         tokio::time::sleep(ASK_EVERY).await;
         if let Err(error) = usage.ask(&link).await {
-            tracing::debug!(%error, "Redis does not say how much memory it uses");
+            tracing::debug!(%error, "the memory use of Redis cannot be read");
         }
     }
 }

@@ -137,7 +137,7 @@ pub(super) async fn subscribe(
             begin();
             hear(&mut connection, &mut messages, tell).await;
         }
-        Err(error) => tracing::debug!(%error, "could not subscribe to what Redis publishes"),
+        Err(error) => tracing::debug!(%error, "cannot subscribe to Redis; trying again"),
     }
 }
 

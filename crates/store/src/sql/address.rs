@@ -4,7 +4,7 @@ use crate::place;
 use duetime_core::Error;
 use std::path::PathBuf;
 
-const EXPECTED: &str = "mysql://[user[:password]@]host[:port]/database or postgres://[user[:password]@]host[:port]/database, \
+const EXPECTED: &str = "a URL: mysql://[user[:password]@]host[:port]/database or postgres://[user[:password]@]host[:port]/database, \
      with [?sslmode=disable|require|verify-full][&sslrootcert=FILE]";
 
 /// A URL, read as far as all servers have it in common.
@@ -30,7 +30,7 @@ impl Address {
                 Some(("sslmode", "disable")) => address.is_encrypted = false,
                 // Certificates are always checked: what encrypts for anybody protects from nobody.
                 Some(("sslmode", "require" | "verify-ca" | "verify-full")) => address.is_encrypted = true,
-                Some(("sslmode", _)) => return Err(address.wrong("`sslmode` is disable, require or verify-full")),
+                Some(("sslmode", _)) => return Err(address.wrong("`sslmode` must be disable, require or verify-full")),
                 Some(("sslrootcert", file)) => address.root = Some(PathBuf::from(file)),
                 _ => rest.push(pair),
             }
@@ -48,6 +48,6 @@ impl Address {
 /// What to answer where no kind of server is named.
 pub(super) fn unknown(url: &str) -> Error {
     // What has no scheme may hold a password.
-    let got = url.split_once("://").map_or_else(|| "no scheme".to_owned(), |(scheme, _)| format!("{scheme}://…"));
+    let got = url.split_once("://").map_or_else(|| "a text without `://`".to_owned(), |(scheme, _)| format!("{scheme}://…"));
     Error::invalid("ledger", EXPECTED, got)
 }

@@ -62,7 +62,7 @@ pub(super) async fn call<V: Verb>(database: &dyn Database, mut verb: V) -> Resul
             Ok(answer) => return Ok(answer),
             Err(failed) => failed,
         };
-        tracing::debug!(?fault, races, losses, "an attempt failed");
+        tracing::debug!(?fault, races, losses, "an attempt failed; trying again");
         match fault {
             Fault::Race(_) if races < RACES_MAX => {
                 races += 1;
@@ -101,7 +101,7 @@ async fn attempt<V: Verb>(
     };
     let Ok(outcome) = tokio::time::timeout(ATTEMPT_MAX, work).await else {
         // The caller has waited long enough; the connection is closed.
-        let silent = Error::Unavailable(format!("the database gave no answer within {} s", ATTEMPT_MAX.as_secs()));
+        let silent = Error::Unavailable(format!("the database did not answer within {} s", ATTEMPT_MAX.as_secs()));
         return Err((step, silent.into()));
     };
     // A connection that failed in the middle of something is closed, too.

@@ -23,7 +23,7 @@ impl Fault {
     /// A row that holds what was never written there.
     pub(super) fn damaged(what: &str, got: impl std::fmt::Display) -> Self {
         Self::Known(Error::Damaged(format!(
-            "{what} is stored as {got}, which no version has written; restore a backup of the database"
+            "{what} has the invalid value {got}; restore a backup of the database"
         )))
     }
 
@@ -40,7 +40,7 @@ impl Fault {
         match self {
             Self::Known(error) => error,
             Self::Lost(text) => Error::Unavailable(text),
-            Self::Race(text) => Error::Unavailable(format!("other transactions came between again and again ({text})")),
+            Self::Race(text) => Error::Unavailable(format!("other transactions interfered too often ({text})")),
         }
     }
 }

@@ -114,7 +114,7 @@ impl Ledger for Store {
         self.queue.close();
         let writers = std::mem::take(&mut *self.writers.lock().unwrap_or_else(PoisonError::into_inner));
         for writer in writers {
-            writer.await.map_err(|error| Error::Unavailable(format!("a writer did not end in order ({error})")))?;
+            writer.await.map_err(|error| Error::Unavailable(format!("a writer did not end cleanly ({error})")))?;
         }
         self.database.close().await;
         Ok(())

@@ -97,7 +97,7 @@ pub async fn connect(url: &str, options: Options) -> Result<Store, Error> {
         schema::prepare(&*database, options.may_lose, options.migrates).await.map_err(Fault::into_error)?;
     if !options.migrates && found < known {
         return Err(Error::Unusable(format!(
-            "{} has the schema {found}, this version needs {known}: run `duetime migrate`",
+            "{} has schema {found}, but this version needs {known}: run `duetime migrate`",
             database.shown()
         )));
     }

@@ -132,5 +132,5 @@ impl Waiting {
 }
 
 fn stopped() -> Error {
-    Error::Unavailable("its writer has stopped; start this process anew".into())
+    Error::Unavailable("its writer has stopped; restart this process".into())
 }

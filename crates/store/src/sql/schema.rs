@@ -32,7 +32,7 @@ pub(super) async fn prepare(database: &dyn Database, may_lose: bool, migrates: b
         if migrates && schema.found < schema.known { run(&mut *connection, database).await } else { Ok(schema) }
     };
     let schema = tokio::time::timeout(MIGRATE_MAX, work).await;
-    schema.unwrap_or_else(|_| Err(Fault::Lost(format!("no end within {} s", MIGRATE_MAX.as_secs()))))
+    schema.unwrap_or_else(|_| Err(Fault::Lost(format!("not finished within {} s", MIGRATE_MAX.as_secs()))))
 }
 
 async fn run(connection: &mut dyn Connection, database: &dyn Database) -> Result<Schema, Fault> {
@@ -62,8 +62,8 @@ pub(super) async fn found(connection: &mut dyn Connection, database: &dyn Databa
     let schema = Schema { found: usize::try_from(row.number(0)?).unwrap_or(usize::MAX), ..none };
     if schema.found > schema.known {
         return Err(Fault::Known(Error::Unusable(format!(
-            "{} has the schema {}, newer than this program knows ({}): run the version of Duetime that wrote it, or a \
-             later one",
+            "{} has schema {}, which is newer than this program ({}): use the version of Duetime that wrote it, or a later \
+             one",
             database.shown(),
             schema.found,
             schema.known
@@ -81,7 +81,7 @@ fn recorded(number: usize) -> String {
 pub(super) fn script(dialect: &Dialect) -> String {
     let Dialect { name, migrations, is_transactional, .. } = *dialect;
     let mut text = format!(
-        "-- Tables of Duetime {} in {name}, with what `duetime migrate` would record of them.\n",
+        "-- Tables of Duetime {} in {name}, as `duetime migrate` creates and records them.\n",
         env!("CARGO_PKG_VERSION")
     );
     if is_transactional {

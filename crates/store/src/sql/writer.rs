@@ -14,7 +14,7 @@ pub(super) async fn work(database: Arc<dyn Database>, queue: Arc<Queue>) {
     while let Some(tasks) = queue.take().await {
         match call(&*database, Group::new(&tasks)).await {
             Err(error) if !error.is_retryable() && tasks.len() > 1 => {
-                tracing::debug!(%error, tasks = tasks.len(), "a transaction failed; its tasks are run one by one");
+                tracing::debug!(%error, tasks = tasks.len(), "a transaction failed; its tasks are retried one by one");
                 for task in tasks {
                     let found = call(&*database, Group::new(std::slice::from_ref(&task))).await;
                     answer(vec![task], &found);

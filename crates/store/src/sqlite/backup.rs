@@ -16,10 +16,10 @@ pub(super) fn backup(connection: &Connection, to: &Path) -> Result<(), Fault> {
     let shown = to.display().to_string();
     check_target(to, &shown)?;
     let unwritable = |error: std::io::Error| {
-        Error::Unusable(format!("{shown} cannot be written ({error}): name a file in a folder that can be"))
+        Error::Unusable(format!("cannot write {shown} ({error}): name a file in a folder where this user may write"))
     };
     let draft = Draft::of(to).map_err(unwritable)?;
-    let name = draft.path().to_str().ok_or_else(|| Error::Unusable(format!("{shown}: name a file in UTF-8")))?;
+    let name = draft.path().to_str().ok_or_else(|| Error::Unusable(format!("the name {shown} is not valid UTF-8")))?;
     // SQLite takes an empty file for a new one.
     connection.execute("VACUUM INTO ?1", [name]).map_err(|error| fault::explain(&error, &shown))?;
     let placed = draft.replace();
@@ -31,16 +31,16 @@ fn check_target(to: &Path, shown: &str) -> Result<(), Error> {
     let refused = |why: &str| Err(Error::Unusable(format!("{shown} exists and {why}")));
     let Ok(found) = to.symlink_metadata() else { return Ok(()) };
     if !found.is_file() {
-        return refused("is no file: name another one");
+        return refused("is not a file: name another one");
     }
     if beside(to, ".lock").exists() || beside(to, "-wal").exists() {
         return refused(
-            "was opened as a store, as the file beside it that ends in .lock or -wal shows: name another one, or remove that \
-             file if this is an old backup",
+            "is in use as a store (there is a .lock or -wal file beside it): name another one, or remove that file if this \
+             is an old backup",
         );
     }
     match probe(to) {
         Ok(probed) if matches!(probed.state, FileState::Schema(_)) => Ok(()),
-        _ => refused("is no backup of Duetime: name another one"),
+        _ => refused("is not a backup of Duetime: name another one"),
     }
 }

@@ -30,8 +30,8 @@ impl Durability {
     /// What it could lose, and when.
     pub(crate) fn loss(self) -> &'static str {
         match self {
-            Self::Commit => "nothing that was acknowledged, as far as the disk keeps what it was told to sync",
-            Self::Interval => "what was acknowledged in the last 50 ms, in a power failure; nothing in a crash",
+            Self::Commit => "nothing that was acknowledged, if the disk keeps what was synced",
+            Self::Interval => "up to 50 ms of acknowledged changes in a power failure; nothing in a crash",
             Self::None => "the whole file, in a power failure; nothing in a crash of this process",
         }
     }

@@ -36,7 +36,7 @@ impl Fault {
     pub(super) fn into_error(self, store: &str) -> Error {
         match self {
             Self::Known(error) => error,
-            Self::Careful => Error::Unavailable(format!("{store}: a row was refused without a reason")),
+            Self::Careful => Error::Unavailable(format!("{store}: a row was rejected without a reason")),
             Self::Sql(error) => explain(&error, store),
         }
     }
@@ -47,18 +47,18 @@ pub(super) fn explain(error: &rusqlite::Error, store: &str) -> Error {
     use rusqlite::Error as Sql;
     match error {
         Sql::SqliteFailure(failure, _) => match failure.code {
-            ErrorCode::DiskFull => Error::Full(format!("no space is left for {store}")),
+            ErrorCode::DiskFull => Error::Full(format!("the disk of {store} is full")),
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
                 Error::Damaged(format!("{error}; {}", advice(store)))
             }
             ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => Error::Unavailable(format!(
-                "{store} cannot be opened for writing ({error}); let this user write to it and to its folder"
+                "{store} cannot be opened for writing ({error}); give this user write access to it and its folder"
             )),
             ErrorCode::SystemIoFailure => {
-                Error::Unavailable(format!("reading or writing {store} failed ({error}); look at the disk"))
+                Error::Unavailable(format!("reading or writing {store} failed ({error}); check the disk"))
             }
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Error::Unavailable(format!(
-                "another program holds a lock in {store} ({error}); end what reads or writes it from outside"
+                "another program has locked {store} ({error}); end programs that access the file directly"
             )),
             ErrorCode::TooBig => Error::invalid("payload", "at most 1 GB with its row", "more"),
             _ => Error::Unavailable(format!("{store}: {error}")),

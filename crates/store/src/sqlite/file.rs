@@ -29,7 +29,7 @@ const STATEMENTS_KEPT: usize = 64;
 pub(super) fn locate(path: &Path) -> Result<PathBuf, Error> {
     let name = path
         .file_name()
-        .ok_or_else(|| Error::Unusable(format!("{path:?} names no file: name a file, such as \"duetime.db\"")))?;
+        .ok_or_else(|| Error::Unusable(format!("{path:?} is not the name of a file: name one, such as \"duetime.db\"")))?;
     if path.is_dir() {
         return Err(Error::Unusable(format!("{path:?} is a folder: name a file in it, such as \"duetime.db\"")));
     }
@@ -41,7 +41,7 @@ pub(super) fn locate(path: &Path) -> Result<PathBuf, Error> {
         ErrorKind::NotFound => {
             Error::Unusable(format!("the folder {folder:?} does not exist: create it, or name a file elsewhere"))
         }
-        _ => Error::Unusable(format!("the folder {folder:?} cannot be entered ({error}): let this user read it")),
+        _ => Error::Unusable(format!("the folder {folder:?} cannot be read ({error}): give this user read access")),
     })?;
     Ok(folder.join(name))
 }
@@ -51,7 +51,7 @@ pub(super) fn locate(path: &Path) -> Result<PathBuf, Error> {
 pub(super) fn check_head(path: &Path) -> Result<(), Error> {
     const HEAD_BYTES: usize = 100;
     let unreadable = |error: std::io::Error| {
-        Error::Unusable(format!("{path:?} cannot be read ({error}): let this user read and write it"))
+        Error::Unusable(format!("{path:?} cannot be read ({error}): give this user read and write access"))
     };
     let mut file = match fs::File::open(path) {
         Ok(file) => file,
@@ -65,11 +65,11 @@ pub(super) fn check_head(path: &Path) -> Result<(), Error> {
     let mut head = [0; HEAD_BYTES];
     let damaged = |what: String| Err(Error::Damaged(format!("{what}; {}", advice(&format!("{path:?}")))));
     if bytes < HEAD_BYTES as u64 {
-        return damaged(format!("{path:?} is cut off after {bytes} bytes"));
+        return damaged(format!("{path:?} is not an SQLite file, or is cut off: it has only {bytes} bytes"));
     }
     file.read_exact(&mut head).map_err(unreadable)?;
     if !head.starts_with(b"SQLite format 3\0") {
-        return damaged(format!("{path:?} does not begin like an SQLite file"));
+        return damaged(format!("{path:?} is not an SQLite file"));
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ pub(super) fn check_head(path: &Path) -> Result<(), Error> {
 pub(super) fn create(path: &Path) -> Result<(), Error> {
     match private::create(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(Error::Unusable(format!("cannot create {path:?} ({error}): let this user write to its folder")))
+            Err(Error::Unusable(format!("cannot create {path:?} ({error}): give this user write access to its folder")))
         }
         _ => Ok(()),
     }
@@ -122,7 +122,7 @@ pub(super) fn found(connection: &Connection, store: &str) -> Result<(), Error> {
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(told)?;
     if mode != "wal" {
         return Err(Error::Unusable(format!(
-            "{store} cannot keep a write-ahead log (its mode stays {mode}): name a file on a local disk"
+            "{store} cannot have a write-ahead log (its mode stays {mode}): name a file on a local disk"
         )));
     }
     connection.execute_batch("PRAGMA wal_autocheckpoint = 0").map_err(told)

@@ -90,7 +90,7 @@ impl Ledger for Sqlite {
         let work = move || end(threads, pool.as_deref(), log.as_deref(), true);
         tokio::task::spawn_blocking(work)
             .await
-            .map_err(|error| Error::Unavailable(format!("the store was not closed in order ({error})")))
+            .map_err(|error| Error::Unavailable(format!("the store was not closed cleanly ({error})")))
     }
 }
 

@@ -21,7 +21,7 @@ impl Lock {
         let shown = path.display();
         let unusable = |error: std::io::Error| {
             Error::Unusable(format!(
-                "cannot write the lock file {shown:?} ({error}): let this user write to its folder"
+                "cannot write the lock file {shown:?} ({error}): give this user write access to its folder"
             ))
         };
         // Who can open a file can lock it: nobody else may.

@@ -68,7 +68,7 @@ impl Log {
         match &self.state().sync_error {
             None => Ok(()),
             Some(error) => Err(Fault::Known(Error::Unavailable(format!(
-                "writing {:?} to disk failed ({error}); look at the disk, then start this process anew",
+                "writing {:?} to disk failed ({error}); check the disk, then restart this process",
                 self.path
             )))),
         }
@@ -149,7 +149,7 @@ impl Log {
             drop(state);
             let synced = File::open(beside(&self.path, "-wal")).and_then(|log| log.sync_data());
             if let Err(error) = synced {
-                tracing::error!(store = %self.path.display(), %error, "what was answered may not be on disk");
+                tracing::error!(store = %self.path.display(), %error, "acknowledged changes may not be on disk");
                 self.state().sync_error.get_or_insert(error.to_string());
             }
         }
@@ -163,7 +163,7 @@ impl Log {
 
     fn warn(&self, error: &rusqlite::Error) {
         let error = fault::explain(error, &self.path.display().to_string());
-        tracing::warn!(%error, "the write-ahead log could not be copied and grows");
+        tracing::warn!(%error, "the write-ahead log could not be copied into the store and grows; check the disk");
     }
 
     fn state(&self) -> MutexGuard<'_, SyncState> {

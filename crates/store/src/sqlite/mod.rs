@@ -61,7 +61,7 @@ pub fn backup(from: &Path, to: &Path) -> Result<(), Error> {
     // Only SQLite opens the file: closing it by any other way would end the locks of a store that this process has on it.
     let connection = file::reader(&from).map_err(|error| fault::explain(&error, &store))?;
     if schema::check(&connection, &store)? == 0 {
-        return Err(Error::Unusable(format!("{store} is no store: name the file that the server works on")));
+        return Err(Error::Unusable(format!("{store} is not a store: name the store file of the server")));
     }
     backup::backup(&connection, to).map_err(|fault| fault.into_error(&store))
 }
@@ -166,7 +166,7 @@ impl Sqlite {
         let to: PathBuf = to.to_owned();
         match &self.pool {
             Some(_) => self.read(move |connection| backup::backup(connection, &to)).await,
-            None => Err(Error::Unusable("a store in memory has no backup: it is gone with its process".into())),
+            None => Err(Error::Unusable("a store in memory cannot be backed up: it exists only in its process".into())),
         }
     }
 
@@ -227,7 +227,7 @@ fn end(threads: Threads, pool: Option<&Pool>, log: Option<&Log>, empties_log: bo
     }
     if empties_log {
         if let Err(error) = log::empty(&connection) {
-            tracing::warn!(%error, "the write-ahead log could not be emptied; the next start reads it");
+            tracing::warn!(%error, "the write-ahead log could not be copied into the store; the next start recovers from it");
         }
     } else {
         keep_log(&connection);
@@ -237,13 +237,13 @@ fn end(threads: Threads, pool: Option<&Pool>, log: Option<&Log>, empties_log: bo
 /// Has a connection close without copying the log, which may take long.
 fn keep_log(connection: &Connection) {
     if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
-        tracing::debug!(%error, "the write-ahead log will be copied before it is closed");
+        tracing::debug!(%error, "copying the write-ahead log before closing the store");
     }
 }
 
 fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, Error> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
-    spawned.map_err(|error| Error::Unavailable(format!("the system gives no thread ({error})")))
+    spawned.map_err(|error| Error::Unavailable(format!("the system cannot start a thread ({error})")))
 }
 
 #[cfg(test)]

@@ -187,7 +187,7 @@ impl Queue {
 }
 
 fn abandoned() -> Error {
-    Error::Unavailable("the store's writer has ended unexpectedly; restart this process".into())
+    Error::Unavailable("the store's writer ended unexpectedly; restart this process".into())
 }
 
 impl Waiting {

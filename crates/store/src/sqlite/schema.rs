@@ -34,12 +34,12 @@ pub(super) fn is_ours(found: usize, application_id: i32) -> bool {
 /// Whether a file with these marks is new or ours, and no newer than this program.
 pub(super) fn judge(found: usize, application_id: i32, has_tables: bool, store: &str) -> Result<(), Error> {
     if application_id != APPLICATION_ID && (has_tables || found > 0 || application_id != 0) {
-        return Err(Error::Unusable(format!("{store} holds the tables of another program: name another file")));
+        return Err(Error::Unusable(format!("{store} is the database of another program: name another file")));
     }
     if found > MIGRATIONS.len() {
         return Err(Error::Unusable(format!(
-            "{store} has the schema {found}, newer than this program knows ({}): run the version of Duetime that wrote \
-             it, or a later one",
+            "{store} has schema {found}, which is newer than this program ({}): use the version of Duetime that wrote it, or \
+             a later one",
             MIGRATIONS.len()
         )));
     }

@@ -53,7 +53,7 @@ impl Writer {
         if tasks.is_empty() {
             return self.give_back(fault, leases, queue);
         }
-        tracing::debug!(?fault, tasks = tasks.len(), "a transaction failed; its tasks are run one by one");
+        tracing::debug!(?fault, tasks = tasks.len(), "a transaction failed; its tasks are retried one by one");
         for mut task in tasks {
             let outcome = self.attempt(std::slice::from_mut(&mut task), &[], true);
             task.answer(outcome.map_err(|fault| fault.into_error(&self.store)));
@@ -66,7 +66,8 @@ impl Writer {
     /// A kill would forget leases that are not noted.
     fn give_back(&self, fault: Fault, leases: Vec<LeaseRecord>, queue: &Queue) {
         if !leases.is_empty() {
-            tracing::warn!(error = %fault.into_error(&self.store), leases = leases.len(), "leases are not noted yet");
+            tracing::warn!(error = %fault.into_error(&self.store), leases = leases.len(), "leases are not recorded yet; \
+             trying again");
             queue.lease_again(leases);
         }
     }

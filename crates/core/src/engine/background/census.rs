@@ -80,7 +80,7 @@ impl Engine {
             self.census.asked.notified().await;
             match self.count_others_once().await {
                 Ok(sum) => *self.census.others.lock().expect("no panic under this lock") = sum,
-                Err(error) => tracing::debug!(%error, "not all queues could be counted"),
+                Err(error) => tracing::debug!(%error, "not all queues could be counted; trying again"),
             }
             tokio::time::sleep(ROUND_EVERY).await;
         }

@@ -189,7 +189,7 @@ impl Engine {
 
     /// Rejects a row that is not a job, with a reason that any database can store.
     fn refuse(&self, number: i64, error: &Error) -> Verdict {
-        tracing::warn!(number, code = error.code(), "an inbox row was rejected: its column `error` says why");
+        tracing::warn!(number, code = error.code(), "a row of the inbox was rejected; see its column `error`");
         self.metrics.inbox_refused.fetch_add(1, Ordering::Relaxed);
         let reason = format!("{}: {error}", error.code());
         Verdict::Refuse(reason.chars().filter(|c| *c != '\0').take(REASON_MAX).collect())

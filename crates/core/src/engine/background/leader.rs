@@ -122,7 +122,7 @@ impl Engine {
         if self.role.leads.swap(false, Ordering::Relaxed)
             && let Err(error) = self.locks.release_all(&self.role.owner()).await
         {
-            tracing::debug!(%error, "the role was not given up; it ends by itself");
+            tracing::debug!(%error, "the leader role could not be given up; it expires");
         }
     }
 
@@ -277,7 +277,7 @@ impl Engine {
             if outdated.is_empty() {
                 return Ok(());
             }
-            tracing::warn!(jobs = outdated.len(), "the broker fell back: it held jobs as they had been before");
+            tracing::warn!(jobs = outdated.len(), "the broker lost its newest changes; jobs are compared with the ledger");
             let gone = self.broker.forget(&outdated, crate::Millis::MAX).await?;
             // Those that were changed in between are looked at again.
             let left = outdated.iter().map(|&(id, _)| id).filter(|id| !gone.contains(id));

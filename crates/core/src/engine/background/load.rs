@@ -186,7 +186,7 @@ impl Engine {
         match tokio::time::timeout(HOLD_MAX, self.put(jobs, reading)).await {
             Ok(Ok(_)) => self.status.mend(DegradedCode::Holding),
             Ok(Err(error)) => self.leave(&ids, &error),
-            Err(_) => self.leave(&ids, &Error::Unavailable("the broker gave no answer".into())),
+            Err(_) => self.leave(&ids, &Error::Unavailable("the broker does not answer; trying again".into())),
         }
         self.reconcile().await
     }
@@ -207,7 +207,7 @@ impl Engine {
         match tokio::time::timeout(HOLD_MAX, put).await {
             Ok(Ok(())) => self.status.mend(DegradedCode::Holding),
             Ok(Err(error)) => self.leave(&[id], &error),
-            Err(_) => self.leave(&[id], &Error::Unavailable("the broker gave no answer".into())),
+            Err(_) => self.leave(&[id], &Error::Unavailable("the broker does not answer; trying again".into())),
         }
     }
 

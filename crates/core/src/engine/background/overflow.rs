@@ -129,7 +129,8 @@ impl Overflow {
             is_new
         });
         if is_new {
-            tracing::info!(%queue, "the queue has more jobs than there is memory for: the rest waits in the ledger");
+            tracing::info!(%queue, "the queue has more due jobs than fit into memory; the rest waits in the ledger. Add \
+             workers, or raise --memory-max");
         }
     }
 

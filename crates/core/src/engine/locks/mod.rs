@@ -220,7 +220,7 @@ impl Drop for PlaceInLine<'_> {
             if !lock_wait.is_shared()
                 && let Err(error) = engine.locks.abandon(name, owner).await
             {
-                tracing::debug!(%error, "a place in line was not given up; it lapses");
+                tracing::debug!(%error, "a place in line could not be given up; it expires");
             }
         });
     }
@@ -248,7 +248,7 @@ impl Drop for Answered {
         let Acquire { name, owner, .. } = self.acquire.clone();
         self.engine.tasks.spawn(async move {
             if let Err(error) = engine.locks.release(&name, &owner, grant.fence).await {
-                tracing::debug!(%error, "a lock that nobody took was not released; it expires");
+                tracing::debug!(%error, "a lock whose caller has gone could not be released; it expires");
             }
             drop(guard);
         });

@@ -273,7 +273,8 @@ impl Engine {
 pub(super) async fn read_schedules(registry: &dyn Registry, now: Millis) -> Result<Vec<ScheduleStatus>, Error> {
     let documents = registry.documents(KIND).await?;
     let read = documents.iter().filter_map(|document| {
-        Known::read(document, now).inspect_err(|error| tracing::warn!(%error, "a schedule is left out")).ok()
+        Known::read(document, now).inspect_err(|error| tracing::warn!(%error, "a schedule cannot be read and does not run; \
+         correct or delete it")).ok()
     });
     Ok(read.map(|known| status(&known)).collect())
 }

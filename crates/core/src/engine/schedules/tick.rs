@@ -56,7 +56,7 @@ impl Engine {
             let known = match Known::read(&document, self.now()) {
                 Ok(known) => known,
                 Err(error) => {
-                    tracing::warn!(%error, "a schedule does not tick");
+                    tracing::warn!(%error, "a schedule pushes no jobs");
                     return Ok(Look::Never);
                 }
             };
@@ -93,7 +93,8 @@ impl Engine {
         let at = match ticks.due(next_at, now, schedule.missed) {
             Some(at) if at <= now.saturating_add(ahead_ms(schedule)) => at,
             later => {
-                tracing::info!(%name, missed = next_at, "ticks of a schedule that were missed are skipped");
+                tracing::info!(%name, missed = next_at, "runs of a schedule were missed while no server was up, and are \
+                 skipped");
                 let passed = Entry { next_at: later, ..entry.clone() };
                 return self.put_entry(name, document_version, &passed).await.map(drop);
             }
@@ -129,7 +130,7 @@ impl Engine {
         let pushed = match schedule.job(name, id, at, created_at, self.options.payload_bytes_max) {
             Ok(job) => self.push_tick(job, schedule.job.on_conflict).await?,
             Err(error) => {
-                tracing::warn!(%name, %error, "a schedule ticks, and its job is refused");
+                tracing::warn!(%name, %error, "the job of a schedule was rejected; correct the schedule");
                 TickPush::As(TickOutcome::Refused, None)
             }
         };

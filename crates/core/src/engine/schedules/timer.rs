@@ -183,7 +183,7 @@ impl Engine {
             let entry = Entry::parse(&name, &document.body);
             match entry {
                 Ok(entry) => agenda.set(name, self.next_look(&entry)),
-                Err(error) => tracing::warn!(%error, "a schedule does not tick"),
+                Err(error) => tracing::warn!(%error, "a schedule pushes no jobs"),
             }
         }
         (reading.changes, reading.all_at) = (changes, Some(Instant::now()));

@@ -55,7 +55,7 @@ impl Stream {
             }
             if self.read.len() > EVENT_BYTES_MAX {
                 self.body = None;
-                return Err(Error::Protocol(format!("an event of more than {EVENT_BYTES_MAX} bytes")));
+                return Err(Error::Protocol(format!("an event has more than {EVENT_BYTES_MAX} bytes")));
             }
             let body = match &mut self.body {
                 Some(body) => body,
@@ -65,7 +65,7 @@ impl Stream {
                 Ok(Some(bytes)) => self.read.extend_from_slice(&bytes),
                 ended => {
                     self.body = None;
-                    let why = ended.err().unwrap_or_else(|| "the stream of events ended".to_owned());
+                    let why = ended.err().unwrap_or_else(|| "the event stream ended".to_owned());
                     return Err(self.remote.transport.unknown(why));
                 }
             }

@@ -1,6 +1,7 @@
 //! HTTP/1.1 over pooled connections: sends a request, and tells apart what was never sent, what may have been carried
 //! out, and what was answered. No proxies, no redirects; every call has a time limit.
 
+use duetime_core::error::system_words;
 use super::connector::{Connector, SCHEMES, connector};
 use super::{ConnectOptions, Token};
 use crate::error::Error;
@@ -134,7 +135,7 @@ impl Transport {
     pub(super) async fn open(&self, call: Call) -> Result<Incoming, Error> {
         let limit = self.options.time_limit;
         let request = call.request(&self.address, self.options.token.as_ref())?;
-        let late = |_| self.unknown(format!("none within {} ms", limit.as_millis()));
+        let late = |_| self.unknown(format!("none came within {} ms", limit.as_millis()));
         let response = timeout(limit, self.http.request(request)).await.map_err(late)?;
         let response = response.map_err(|error| self.failed(!error.is_connect(), &error))?;
         if response.status().is_success() {
@@ -162,7 +163,7 @@ impl Transport {
             let body = body.map_err(|error| Failed { error: self.unknown(error.to_string()), is_lost: true })?;
             Ok(Reply { status, body: body.to_bytes() })
         };
-        let late = |_| Failed { error: self.unknown(format!("none within {} ms", limit.as_millis())), is_lost: false };
+        let late = |_| Failed { error: self.unknown(format!("none came within {} ms", limit.as_millis())), is_lost: false };
         timeout(limit, exchange).await.map_err(late)?
     }
 
@@ -171,13 +172,13 @@ impl Transport {
         while let Some(source) = cause.source() {
             cause = source;
         }
-        let (server, message) = (self.address.clone(), cause.to_string());
+        let (server, message) = (self.address.clone(), system_words(&cause.to_string()));
         if let Some((_, reason)) = message.split_once("invalid peer certificate: ") {
             Error::Untrusted { server, why: untrusted(reason) }
         } else if message.contains("InvalidContentType") {
-            Error::Protocol(format!("{server} does not speak TLS: use http://"))
+            Error::Protocol(format!("{server} does not speak TLS; use http://"))
         } else if message.contains("invalid HTTP version") {
-            Error::Protocol(format!("{server} does not speak HTTP: has it a certificate? Then use https://"))
+            Error::Protocol(format!("{server} does not speak plain HTTP; use https:// if the server has a certificate"))
         } else if is_lost {
             self.unknown(message)
         } else {
@@ -194,12 +195,12 @@ impl Transport {
 fn untrusted(reason: &str) -> String {
     let said = reason.to_lowercase().replace(' ', "");
     let words = [
-        ("unknownissuer", "no trusted root has signed it"),
-        ("signature", "no trusted root has signed it"),
-        ("notvalidforname", "it is for another name"),
+        ("unknownissuer", "it is not signed by a trusted root"),
+        ("signature", "it is not signed by a trusted root"),
+        ("notvalidforname", "it is for another host name"),
         ("expired", "it has expired"),
         ("notvalidyet", "it is not valid yet"),
-        ("causedasendentity", "it is a root's; a server's certificate needs CA:FALSE"),
+        ("causedasendentity", "it is a root certificate; a server needs one with CA:FALSE"),
     ];
     let known = words.iter().find(|(word, _)| said.contains(word));
     known.map_or_else(|| reason.to_owned(), |(_, words)| (*words).to_owned())

@@ -4,6 +4,7 @@ mod jobs;
 mod shop;
 mod show;
 
+use crate::serve::address;
 use super::exit::{Failure, Result};
 use duetime::{Client, Context, Handled, HandlerError, Worker};
 use jobs::{CANCELLED, FLAKY, JOBS, QUEUE};
@@ -33,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "json")]
     pub(super) serve: bool,
     /// IP address and port for the shop
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7300", requires = "serve")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7300", requires = "serve", value_parser = address)]
     listen: SocketAddr,
     /// Print JSON: one line per job, and one for all
     #[arg(long)]

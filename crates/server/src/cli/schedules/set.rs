@@ -13,6 +13,7 @@ use duetime_core::{Missed, Overlap, Schedule, Timing};
 /// A job is pushed up to 2 s before its due time, so a change within that time may come too late for it. If the times of a
 /// schedule change, it continues with the first new time from now on.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("when").args(["cron", "every"]).required(true)))]
 pub(super) struct Set {
     /// Schedule name: letters, digits and - + / ; . $ _ ( )
     #[arg(value_name = "NAME")]
@@ -21,10 +22,10 @@ pub(super) struct Set {
     #[arg(value_name = "PAYLOAD|-", default_value = "{}", allow_negative_numbers = true)]
     payload: String,
     /// Cron expression: 5 fields, 6 with seconds first, or `@daily` and the like
-    #[arg(long, value_name = "EXPRESSION", required_unless_present = "every")]
+    #[arg(long, value_name = "EXPRESSION")]
     cron: Option<String>,
     /// Interval, 1s or more, counted from --start or from now
-    #[arg(long, value_name = "DURATION", conflicts_with_all = ["cron", "time_zone"])]
+    #[arg(long, value_name = "DURATION", conflicts_with = "time_zone")]
     every: Option<Span>,
     /// Time zone of --cron, such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE")]

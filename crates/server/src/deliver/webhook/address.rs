@@ -26,7 +26,7 @@ impl Rules {
 
 /// An address that is not delivered to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("refused: {address} is {class}, and {instead}")]
+#[error("refused: {address} is {class}; {instead}")]
 pub(crate) struct Refused {
     address: IpAddr,
     class: &'static str,
@@ -49,11 +49,11 @@ impl Reach {
         match class_of(address) {
             Class::Public if self.public => Ok(()),
             Class::Private(_) if self.private => Ok(()),
-            Class::Public => refused("a public address", "without TLS only private ones are delivered to"),
+            Class::Public => refused("a public address", "over plain http, only private addresses are allowed"),
             Class::Private(class) => {
-                refused(class, "only public ones are delivered to without --webhook-allow-private")
+                refused(class, "deliveries to it need --webhook-allow-private")
             }
-            Class::Never(class) => refused(class, "such ones are never delivered to"),
+            Class::Never(class) => refused(class, "deliveries to such addresses are never allowed"),
         }
     }
 }
@@ -67,7 +67,7 @@ fn class_of(address: IpAddr) -> Class {
 
 /// Where clouds tell a machine its secrets, beside the link-local addresses: Alibaba, and Azure's, which looks public.
 const METADATA: [Ipv4Addr; 2] = [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)];
-const OF_METADATA: &str = "an address of a cloud's metadata";
+const OF_METADATA: &str = "the metadata address of a cloud";
 
 /// By IANA's registry of special purposes.
 fn class_of_v4(address: Ipv4Addr) -> Class {

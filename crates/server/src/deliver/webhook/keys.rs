@@ -44,7 +44,7 @@ pub(crate) struct Keys {
 
 /// Why a file of keys cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the webhook keys {}: {why}", file.display())]
+#[error("cannot use the webhook keys in {}: {why}", file.display())]
 pub(crate) struct Error {
     file: PathBuf,
     why: String,
@@ -72,7 +72,7 @@ impl Keys {
             _ if !ring.is_empty() => Ok(Some(ring)),
             None => Ok(None),
             Some(name) => {
-                Err(format!("there is no key {name:?} for the queue {queue:?} in the file of --webhook-keys"))
+                Err(format!("the file of --webhook-keys has no key {name:?} for the queue {queue:?}"))
             }
         }
     }
@@ -102,18 +102,18 @@ fn parse(text: &str) -> Result<ByName, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [name, key, queues] = words[..] else {
             let expected = "a name, a key and the queues whose jobs it signs, such as `orders.*,mail` or `*`";
-            return Err(format!("expected {expected} in line {number}, got {} words", words.len()));
+            return Err(format!("line {number}: expected {expected}, got {} words", words.len()));
         };
         let bytes = key.strip_prefix(PREFIX).and_then(|key| STANDARD.decode(key).ok());
         let Some(bytes) = bytes.filter(|bytes| KEY_BYTES.contains(&bytes.len())) else {
-            return Err(format!("expected whsec_ and 24 to 64 bytes in base64 in line {number}, got something else"));
+            return Err(format!("line {number}: a key must be whsec_ and 24 to 64 bytes in base64"));
         };
         let queues = queues.split(',').map(str::parse).collect::<Result<_, String>>();
         let queues = queues
-            .map_err(|_| format!("expected queues such as `orders.*,mail` or `*` in line {number}, got others"))?;
+            .map_err(|_| format!("line {number}: the queues must be names such as `orders.*,mail` or `*`"))?;
         let ring = known.entry(name.to_owned()).or_default();
         if ring.len() == KEYS_MAX {
-            return Err(format!("expected at most {KEYS_MAX} keys of one name, got one more in line {number}"));
+            return Err(format!("line {number}: there are more than {KEYS_MAX} keys with this name"));
         }
         ring.push(Bound { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), queues });
     }

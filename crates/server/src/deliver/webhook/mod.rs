@@ -30,7 +30,8 @@ use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use resolver::Guarded;
 use std::borrow::Cow;
-use std::error::Error as _;
+use duetime_core::error::system_words;
+use std::error::Error as StdError;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,7 +139,7 @@ impl Sender {
             Ok(Err(error)) => not_sent(&error),
             Err(_) => {
                 let limit = Span(u64::try_from(route.timeout.as_millis()).unwrap_or(u64::MAX));
-                let said = format!("time-out: no answer within {limit}");
+                let said = format!("timeout: no answer within {limit}");
                 Delivered::failed(said, Sign::Overloaded { hold_ms: None })
             }
         }
@@ -205,13 +206,17 @@ fn not_sent(error: &legacy::Error) -> Delivered {
         return Delivered::refused(refused.to_string(), Sign::None);
     }
     let mut said = if error.is_connect() { "not connected".to_owned() } else { "no answer".to_owned() };
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_said = cause.to_string();
-        if !said.ends_with(&cause_said) {
-            said = format!("{said}: {cause_said}");
+    let mut cause = error.source();
+    while let Some(source) = cause.and_then(StdError::source) {
+        cause = Some(source);
+    }
+    match cause.map(|cause| system_words(&cause.to_string())) {
+        Some(cause) if cause.contains("invalid peer certificate") => {
+            said.push_str(": its certificate is expired, for another host name, or not signed by a trusted root");
         }
-        next = cause.source();
+        Some(cause) if cause.contains("InvalidContentType") => said.push_str(": it does not speak TLS; use http://"),
+        Some(cause) => said = format!("{said}: {cause}"),
+        None => {}
     }
     Delivered::failed(said, Sign::Away)
 }

@@ -73,7 +73,7 @@ pub(super) fn judge(route: &Route, status: StatusCode, headers: &HeaderMap, body
         _ if status.is_redirection() => {
             let to: String = header(LOCATION).unwrap_or("somewhere").chars().take(LOCATION_CHARS_MAX).collect();
             let said =
-                format!("HTTP {status} to {to}: redirects are not followed, set the target's URL to where it leads");
+                format!("HTTP {status} to {to}: redirects are not followed; set the target's URL to that address");
             Delivered::failed(said, Sign::Answered)
         }
         _ => Delivered::failed(said, Sign::Answered),

@@ -43,7 +43,7 @@ impl Route {
         let is_plain = match url.scheme() {
             "https" => false,
             "http" if rules.allow_private => true,
-            "http" => return Err(wrong("https, since http is only for --webhook-allow-private", &"http")),
+            "http" => return Err(wrong("https; http needs --webhook-allow-private", &"http")),
             scheme => return Err(wrong("https or http", &scheme)),
         };
         if !url.username().is_empty() || url.password().is_some() {
@@ -57,7 +57,7 @@ impl Route {
         };
         if let Some(address) = literal {
             let refused = rules.reach(is_plain).check(address).err();
-            refused.map_or(Ok(()), |refused| Err(wrong("one that may be delivered to", &refused)))?;
+            refused.map_or(Ok(()), |refused| Err(wrong("a URL that deliveries are allowed to reach", &refused)))?;
         }
         url.set_fragment(None);
         Ok(Self {
@@ -82,9 +82,9 @@ fn headers(endpoint: &Endpoint) -> Result<HeaderMap, Error> {
     headers.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_DEFAULT));
     for (name, value) in &endpoint.headers {
         let wrong = |expected: &str| Error::invalid("target.headers", expected, format_args!("{name:?}"));
-        let key: HeaderName = name.parse().map_err(|_| wrong("names of headers"))?;
+        let key: HeaderName = name.parse().map_err(|_| wrong("valid header names"))?;
         if OURS.contains(&key) || OUR_PREFIXES.iter().any(|prefix| key.as_str().starts_with(prefix)) {
-            return Err(wrong("headers that are not set by the delivery itself"));
+            return Err(wrong("headers that Duetime does not set itself"));
         }
         let mut value = HeaderValue::from_str(value).map_err(|_| wrong("visible ASCII characters as the value"))?;
         // Not to be shown in a log: it may be a password.

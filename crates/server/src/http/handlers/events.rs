@@ -49,13 +49,13 @@ const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-bufferin
 pub(crate) async fn events(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
     let EventQuery { filter, every } = query.unwrap_or_default().parse()?;
     let Ok(slot) = app.event_streams.clone().try_acquire_owned() else {
-        let detail = format!("expected at most {EVENT_STREAMS_MAX} streams of events at once, got one more");
+        let detail = format!("the server has {EVENT_STREAMS_MAX} open event streams, the limit; close one");
         return Err(refuse("too_many_streams", detail));
     };
     let of_token = match &caller {
         Caller::Token(known) => Some(known.stream().ok_or_else(|| {
             let detail =
-                format!("expected at most {STREAMS_MAX} streams of events at once with one token, got one more");
+                format!("this token has {STREAMS_MAX} open event streams, the limit; close one");
             refuse("too_many_streams", detail)
         })?),
         Caller::Anyone | Caller::Nobody => None,

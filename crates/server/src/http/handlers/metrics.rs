@@ -44,7 +44,7 @@ pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Re
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Figures::read(&app.engine, app.deliveries.clone()).await?));
     let mut text = String::new();
-    encode(&mut text, &registry).map_err(|_| Error::Unavailable("the metrics cannot be written".to_owned()))?;
+    encode(&mut text, &registry).map_err(|_| Error::Unavailable("the metrics could not be written".to_owned()))?;
     Ok(([(CONTENT_TYPE, TEXT)], text).into_response())
 }
 

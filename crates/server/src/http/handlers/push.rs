@@ -122,7 +122,7 @@ pub(super) fn answer(app: &App, pushed: &engine::Pushed) -> Response {
 pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<Arc<str>>, Error> {
     const MAX: usize = ORIGIN_BYTES_MAX - "-9999".len();
     let refused =
-        |got: String| Err(Error::invalid("Idempotency-Key", format!("one of 1 to {MAX} ASCII characters"), got));
+        |got: String| Err(Error::invalid("Idempotency-Key", format!("1 to {MAX} visible ASCII characters"), got));
     let mut values = headers.get_all("idempotency-key").iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),

@@ -131,7 +131,7 @@ pub(crate) async fn put(
             Present::Nothing => expected.check("schedule", &name, 0).map(|()| Expected::Nothing)?,
             Present::Own(version) => expected.check("schedule", &name, version).map(|()| Expected::Version(version))?,
             Present::Foreign => {
-                let detail = "expected a name that no schedule of another queue has, got one";
+                let detail = "a schedule with this name exists for another queue; choose another name";
                 return Err(refuse("forbidden", detail));
             }
         };

@@ -37,7 +37,7 @@ pub(crate) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Calle
     }
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
-        return Err(refuse("unauthorized", "expected one header `authorization: Bearer TOKEN`, got none or several"));
+        return Err(refuse("unauthorized", "the header `authorization: Bearer TOKEN` is missing, or is there several times"));
     };
     let shown = value.to_str().ok().and_then(|value| value.split_once(' '));
     let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
@@ -48,7 +48,7 @@ pub(crate) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Calle
 }
 
 fn unknown() -> Problem {
-    refuse("unauthorized", "expected a bearer token that this server knows and that is not over, got another")
+    refuse("unauthorized", "the token is unknown, revoked or expired")
 }
 
 /// Checks the caller's token again after a wait.
@@ -77,7 +77,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
 fn forbidden(caller: &Caller, scope: Scope, what: &str) -> Problem {
     let (word, rights) = (scope.word(), caller.rights());
-    refuse("forbidden", format!("expected a token with the right `{word}` for {what}, got one with: {rights}"))
+    refuse("forbidden", format!("this needs the right `{word}` for {what}; the token has: {rights}"))
 }
 
 /// Whether this may be done with this name.
@@ -96,7 +96,7 @@ pub(crate) fn check_all(caller: &Caller, scope: Scope) -> Result<(), Problem> {
     if caller.may_all(scope) {
         Ok(())
     } else {
-        Err(forbidden(caller, scope, "all names (or a request that names one)"))
+        Err(forbidden(caller, scope, "all names (or name one in the request)"))
     }
 }
 

@@ -30,7 +30,7 @@ const MODE: u32 = 0o600;
 
 /// An audit log that cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("the audit log {}: {error}", file.display())]
+#[error("cannot write the audit log {}: {error}", file.display())]
 pub(crate) struct Error {
     file: PathBuf,
     error: std::io::Error,

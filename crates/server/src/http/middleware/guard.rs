@@ -51,16 +51,16 @@ pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
     let path_bytes = uri.path_and_query().map_or(0, |path| path.as_str().len());
     let bytes = headers.iter().fold(path_bytes, |sum, (name, value)| sum + name.as_str().len() + value.len());
     if bytes > HEAD_BYTES_MAX || headers.len() > HEADERS_MAX {
-        let expected = format!("expected a head of at most {HEAD_BYTES_MAX} bytes and {HEADERS_MAX} fields");
+        let expected = format!("path and headers must have at most {HEAD_BYTES_MAX} bytes and {HEADERS_MAX} headers");
         return Err(refuse("head_too_large", format!("{expected}, got {bytes} and {}", headers.len())));
     }
     if headers.get_all(HOST).iter().count() > 1 {
-        return Err(refuse("foreign_host", "expected one host, got several".to_owned()));
+        return Err(refuse("foreign_host", "the request has several `host` headers; send one".to_owned()));
     }
     let host = headers.get(HOST).map(|value| value.to_str().unwrap_or_default());
     let host = host.or(uri.authority().map(Authority::as_str));
     if let Some(host) = host.filter(|host| !app.listener_config.hosts.has(host)) {
-        let detail = format!("expected the host localhost, an address, or a name of --allow-host, got {host:?}");
+        let detail = format!("`host` must be localhost, an IP address, or a name that the server allows with --allow-host, got {host:?}");
         return Err(refuse("foreign_host", detail));
     }
     let is_page = app.is_page(uri.path());
@@ -72,7 +72,7 @@ pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
     if let Some(query) =
         uri.query().filter(|query| !query.is_empty() && !is_page && refuses_query(request.method(), uri.path()))
     {
-        let detail = format!("expected no query parameters at {}, got {query:?}", uri.path());
+        let detail = format!("{} has no query parameters, got {query:?}", uri.path());
         return Err(refuse("invalid", detail));
     }
     Ok(caller)
@@ -85,7 +85,7 @@ fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), Problem> 
     if of_ours {
         return Ok(());
     }
-    Err(refuse("foreign_origin", format!("expected no origin, or this server's own, got {origin:?}")))
+    Err(refuse("foreign_origin", format!("`origin` must be missing or this server's own, got {origin:?}; call the API from your backend")))
 }
 
 /// Runs what handles a request, in a span that has its id and those of its trace; a panic in it is answered and logged,
@@ -112,7 +112,7 @@ async fn answer(method: Method, path: String, handle: impl Future<Output = Respo
     let started = Instant::now();
     let response = AssertUnwindSafe(handle).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!(%method, path, "a handler panicked");
-        refuse("internal", "the server failed to handle this request; its log says more").into_response()
+        refuse("internal", "the server failed to handle this request; see its log").into_response()
     });
     let status = response.status().as_u16();
     tracing::debug!(%method, path, status, elapsed_us = started.elapsed().as_micros(), "request");

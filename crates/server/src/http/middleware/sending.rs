@@ -53,7 +53,7 @@ impl Room {
 }
 
 fn full() -> Problem {
-    refuse("too_many_bodies", "expected room for this answer, but others take all there is: try again")
+    refuse("too_many_bodies", "other answers use all memory for answers at the moment; try again")
 }
 
 /// The share of an answer, beside it.

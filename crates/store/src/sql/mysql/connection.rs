@@ -122,12 +122,12 @@ impl Connection for Borrowed {
         let row = rows.first().ok_or_else(|| Fault::damaged("the settings", "nothing"))?;
         let (version, flush) = (row.text(0)?, row.whole(1)?);
         if !is_new_enough(&version) {
-            return unusable(format!("MySQL 8.0 or MariaDB 10.6, or a later one, is needed, this is {version}"));
+            return unusable(format!("MySQL 8.0 or MariaDB 10.6, or later, is needed; this is {version}"));
         }
         if flush != 1 && !may_lose {
             return unusable(format!(
-                "innodb_flush_log_at_trx_commit is {flush}: a crash of its machine would lose what was acknowledged; \
-                 set it to 1, or allow that"
+                "innodb_flush_log_at_trx_commit is {flush}, so a crash of its machine would lose acknowledged jobs; set it \
+                 to 1, or accept that with --ledger-may-lose"
             ));
         }
         Ok(())
@@ -138,7 +138,7 @@ impl Connection for Borrowed {
         let lock = format!("SELECT GET_LOCK(CONCAT('duetime.', SHA1(DATABASE())), {})", MIGRATE_MAX.as_secs());
         match self.ask(&lock).await?.first().map(|row| row.whole(0)) {
             Some(Ok(1)) => Ok(()),
-            _ => Err(Fault::Lost("MySQL: another node is migrating the database for long".into())),
+            _ => Err(Fault::Lost("MySQL: another process has been migrating the database for too long".into())),
         }
     }
 }

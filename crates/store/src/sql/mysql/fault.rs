@@ -2,6 +2,7 @@
 
 use crate::sql::fault::Fault;
 use duetime_core::Error;
+use duetime_core::error::system_words;
 use mysql_async::{DriverError, ServerError};
 
 impl From<mysql_async::Error> for Fault {
@@ -9,11 +10,15 @@ impl From<mysql_async::Error> for Fault {
         use mysql_async::Error as Sql;
         match error {
             Sql::Server(said) => said_by(&said),
-            Sql::Io(error) if error.to_string().contains("ertificate") => Self::Known(Error::Unusable(format!(
-                "MySQL: {error}: its certificate is not one that this machine trusts, or is for another name; \
-                 `sslrootcert` in its URL names another root"
-            ))),
-            Sql::Io(error) => Self::Lost(format!("MySQL: {error}")),
+            Sql::Io(error) if error.to_string().contains("ertificate") => Self::Known(Error::Unusable(
+                "MySQL: its certificate is not trusted by this machine, or is for another host name; name its root \
+                 certificate with `sslrootcert` in the URL"
+                    .to_owned(),
+            )),
+            Sql::Io(error) => {
+                let said = system_words(&error.to_string());
+                Self::Lost(format!("MySQL: {}", said.trim_start_matches("Input/output error: ")))
+            }
             Sql::Driver(DriverError::PoolDisconnected) => Self::Known(Error::Stopping),
             Sql::Driver(DriverError::PacketTooLarge) => Self::Known(too_large("a larger one")),
             Sql::Driver(error @ (DriverError::FromRow { .. } | DriverError::FromValue { .. })) => {
@@ -35,11 +40,11 @@ fn said_by(said: &ServerError) -> Fault {
             return Fault::Lost(text);
         }
         1021 | 1114 | 1041 | 1037 | 1038 => Error::Full(text),
-        1045 | 1130 | 1251 | 1698 => Error::Unusable(format!("{text}; look at the user and password of its URL")),
-        1049 => Error::Unusable(format!("{text}; create it, or name another")),
-        1044 | 1142 | 1143 | 1227 | 1370 => Error::Unusable(format!("{text}; grant it to this user")),
+        1045 | 1130 | 1251 | 1698 => Error::Unusable(format!("{text}; check the user and password in its URL")),
+        1049 => Error::Unusable(format!("{text}; create it, or name another one")),
+        1044 | 1142 | 1143 | 1227 | 1370 => Error::Unusable(format!("{text}; grant the user this right")),
         1054 | 1146 => {
-            Error::Unusable(format!("{text}; its tables are not those of this version: run `duetime migrate`"))
+            Error::Unusable(format!("{text}; its tables are not up to date: run `duetime migrate`"))
         }
         1153 | 1301 => too_large(&text),
         1406 | 1366 => Error::invalid("job", "what MySQL can store", text),

@@ -39,9 +39,9 @@ fn options(url: &str, connections: usize) -> Result<(Opts, String), Error> {
         Some(rest) => &format!("mysql://{rest}"),
         None => &address.url,
     };
-    let options = Opts::from_url(url).map_err(|error| address.wrong(&error.to_string()))?;
+    let options = Opts::from_url(url).map_err(|_| address.wrong("its user, host, port, database or an option is not valid"))?;
     if options.db_name().is_none_or(str::is_empty) {
-        return Err(address.wrong("no database"));
+        return Err(address.wrong("it has no database"));
     }
     let constraints = PoolConstraints::new(0, connections.max(1)).unwrap_or_default();
     // Between callers a connection keeps what it has prepared; one in the middle of something is not given back.
@@ -72,13 +72,13 @@ impl Database for Server {
         match tokio::time::timeout(WAIT_MAX, self.pool.get_conn()).await {
             Ok(Ok(connection)) => Ok(Box::new(Borrowed::new(connection))),
             Ok(Err(error)) => Err(Fault::from(error).at(&self.shown)),
-            Err(_) => Err(Fault::Lost(format!("{}: no connection within {} s", self.shown, WAIT_MAX.as_secs()))),
+            Err(_) => Err(Fault::Lost(format!("{}: no free connection within {} s", self.shown, WAIT_MAX.as_secs()))),
         }
     }
 
     async fn close(&self) {
         if let Ok(Err(error)) = tokio::time::timeout(WAIT_MAX, self.pool.clone().disconnect()).await {
-            tracing::debug!(%error, "connections were not closed in order");
+            tracing::debug!(%error, "connections were not closed cleanly");
         }
     }
 }

@@ -171,16 +171,16 @@ impl Connection for Borrowed {
         let (version, encoding) = (row.whole(0)?, row.text(1)?);
         if version < VERSION_MIN {
             let (major, minor) = (version / 10_000, version % 10_000);
-            return unusable(format!("PostgreSQL 13 or later is needed, this is {major}.{minor}"));
+            return unusable(format!("PostgreSQL 13 or later is needed; this is {major}.{minor}"));
         }
         if &*encoding != "UTF8" {
-            return unusable(format!("the database has the encoding {encoding}: create one with UTF8"));
+            return unusable(format!("the database has the encoding {encoding}; create one with UTF8"));
         }
         for (column, name) in [(2, "synchronous_commit"), (3, "fsync")] {
             if &*row.text(column)? == "off" && !may_lose {
                 return unusable(format!(
-                    "{name} is off in PostgreSQL: a crash of its machine would lose what was acknowledged; set it on, \
-                     or allow that"
+                    "{name} is off in PostgreSQL, so a crash of its machine would lose acknowledged jobs; turn it on, or \
+                     accept that with --ledger-may-lose"
                 ));
             }
         }

@@ -1,5 +1,6 @@
 //! What PostgreSQL says is wrong, and what to do then.
 
+use duetime_core::error::system_words;
 use crate::sql::fault::Fault;
 use duetime_core::Error;
 use tokio_postgres::error::SqlState;
@@ -21,17 +22,17 @@ impl From<tokio_postgres::Error> for Fault {
             other if other.starts_with("08") => return Self::Lost(text),
             "53100" | "53200" => Error::Full(text),
             "57014" | "55P03" => {
-                Error::Unavailable(format!("{text}; something else keeps its rows locked, or it is slow"))
+                Error::Unavailable(format!("{text}; another transaction holds its rows, or the database is slow"))
             }
             "XX001" | "XX002" => Error::Damaged(format!("{text}; restore a backup of the database")),
             "22021" | "22P05" => Error::invalid("name", "text that PostgreSQL can store", text),
             other if other.starts_with("28") => {
-                Error::Unusable(format!("{text}; look at the user and password of its URL"))
+                Error::Unusable(format!("{text}; check the user and password in its URL"))
             }
-            "3D000" => Error::Unusable(format!("{text}; create it, or name another")),
-            "42501" => Error::Unusable(format!("{text}; grant it to this user")),
+            "3D000" => Error::Unusable(format!("{text}; create it, or name another one")),
+            "42501" => Error::Unusable(format!("{text}; grant the user this right")),
             "42P01" | "42703" | "42883" => {
-                Error::Unusable(format!("{text}; its tables are not those of this version: run `duetime migrate`"))
+                Error::Unusable(format!("{text}; its tables are not up to date: run `duetime migrate`"))
             }
             _ if *code == SqlState::FEATURE_NOT_SUPPORTED => Error::Unusable(text),
             _ => Error::Unavailable(text),
@@ -44,15 +45,18 @@ impl From<tokio_postgres::Error> for Fault {
 fn not_said(error: &tokio_postgres::Error) -> Fault {
     use std::error::Error as _;
     let text = match error.source() {
+        Some(source) if error.to_string().starts_with("error connecting") => format!("PostgreSQL: {source}"),
         Some(source) => format!("PostgreSQL: {error}: {source}"),
         None => format!("PostgreSQL: {error}"),
     };
     if text.contains("certificate") {
-        return Fault::Known(Error::Unusable(format!(
-            "{text}: its certificate is not one that this machine trusts, or is for another name; `sslrootcert` in its \
-             URL names another root"
-        )));
+        return Fault::Known(Error::Unusable(
+            "PostgreSQL: its certificate is not trusted by this machine, or is for another host name; name its root \
+             certificate with `sslrootcert` in the URL"
+                .to_owned(),
+        ));
     }
+    let text = system_words(&text);
     if error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>()) {
         return Fault::Lost(text);
     }

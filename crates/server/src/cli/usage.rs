@@ -1,0 +1,57 @@
+//! Mistakes on the command line, in plain words: clap leaves those about values to the parsers of the standard library, and
+//! cannot know what was meant without a `--`.
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::error::Error as StdError;
+use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
+
+/// Commands whose own command stands behind `--`, with what to write.
+const RUNNERS: [(&str, &str); 2] = [
+    ("work", "put `--` before the command to run: duetime work QUEUE -- COMMAND; or send jobs to a URL with --url"),
+    ("lock", "put `--` before the command to run: duetime lock NAME -- COMMAND"),
+];
+
+/// What a parser of a value says.
+pub(crate) fn value_words(source: &(dyn StdError + 'static)) -> String {
+    let said = source.to_string();
+    if let Some(error) = source.downcast_ref::<ParseIntError>() {
+        return match error.kind() {
+            IntErrorKind::PosOverflow => "the number is too large",
+            IntErrorKind::NegOverflow => "the number is too small",
+            IntErrorKind::Zero => "expected a whole number, 1 or more",
+            _ => "expected a whole number",
+        }
+        .to_owned();
+    }
+    match said.split_once(" is not in ").and_then(|(_, range)| range.split_once("..=")) {
+        Some((low, high)) => format!("expected a whole number from {low} to {high}"),
+        None => said,
+    }
+}
+
+/// The same mistake in plain words.
+pub(super) fn plain(mut error: clap::Error, line: &[OsString]) -> clap::Error {
+    if error.kind() == ErrorKind::ValueValidation
+        && let Some(source) = StdError::source(&error)
+    {
+        let said = value_words(source);
+        if said != source.to_string()
+            && let (Some(ContextValue::String(arg)), Some(ContextValue::String(value))) =
+                (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+        {
+            let said = format!("invalid value '{value}' for '{arg}': {said}\n\nFor more information, try '--help'.\n");
+            return clap::Error::raw(ErrorKind::ValueValidation, said);
+        }
+    }
+    let lacks_command = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument);
+    if lacks_command
+        && !line.iter().any(|word| word == "--")
+        && let Some((_, tip)) = RUNNERS.iter().find(|(name, _)| line.get(1).is_some_and(|word| word == name))
+        && line.len() > 2
+    {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(*tip)]));
+    }
+    error
+}
