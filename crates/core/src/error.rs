@@ -48,7 +48,9 @@ pub enum Error {
         current: u64,
     },
     /// A schedule, or a queue's settings, are not as was asked for. Nothing was changed.
-    #[error("the {kind} {name:?} has changed since it was read: its version is now {current} (0 if there is none); read it again")]
+    #[error(
+        "the {kind} {name:?} has changed since it was read: its version is now {current} (0 if there is none); read it again"
+    )]
     Changed {
         /// `schedule` or `queue`.
         kind: &'static str,
@@ -111,9 +113,7 @@ pub enum Error {
     #[error("the store is damaged: {0}")]
     Damaged(String),
     /// Another process has the store open.
-    #[error(
-        "the store {path:?} is open in process {pid}: connect to that process, stop it, or use another store"
-    )]
+    #[error("the store {path:?} is open in process {pid}: connect to that process, stop it, or use another store")]
     Held {
         /// The store.
         path: String,
@@ -236,8 +236,14 @@ mod tests {
     #[test]
     fn system_words_have_no_numbers() {
         let error = std::io::Error::from_raw_os_error(2);
-        assert_eq!(system_words(&format!("{error}: {error}; x")), "No such file or directory: No such file or directory; x");
-        assert_eq!(system_words("failed to lookup address information: Name or service not known"), "Name or service not known");
+        assert_eq!(
+            system_words(&format!("{error}: {error}; x")),
+            "No such file or directory: No such file or directory; x"
+        );
+        assert_eq!(
+            system_words("failed to lookup address information: Name or service not known"),
+            "Name or service not known"
+        );
     }
 
     #[test]

@@ -7,10 +7,10 @@ use std::sync::Arc;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The engine refused, here or on the server.
+    /// The engine refused the call, here or on the server.
     #[error(transparent)]
     Core(#[from] duetime_core::Error),
-    /// The server could not be reached: nothing was sent, so the call may be repeated.
+    /// No connection to the server: nothing was sent, so the call can be repeated.
     #[error("cannot connect to the server {server}: {message}; nothing was sent")]
     Unreachable {
         /// Its address.
@@ -26,8 +26,8 @@ pub enum Error {
         /// The reason.
         why: String,
     },
-    /// The connection broke, or the time was up, after the request may have been sent: it may have been carried out
-    /// or not.
+    /// The connection broke, or the time limit passed, after the request may have been sent. It may or may not have been
+    /// carried out.
     #[error("no answer from the server {server}: {message}; the request may or may not have been carried out")]
     OutcomeUnknown {
         /// Its address.
@@ -35,7 +35,7 @@ pub enum Error {
         /// What went wrong.
         message: String,
     },
-    /// The server refused for a reason that the engine does not know: a missing right, say. Nothing was changed.
+    /// The server refused the call for a reason outside the engine, such as a missing right. Nothing was changed.
     #[error("the server answered {status} ({code}): {message}")]
     Refused {
         /// The HTTP status.
@@ -45,7 +45,7 @@ pub enum Error {
         /// What the server said.
         message: String,
     },
-    /// The server answered something that this version does not understand: it is no Duetime server, or a later one.
+    /// The server's answer cannot be read: it is not a Duetime server, or a newer one.
     #[error("unexpected answer from the server: {0}")]
     Protocol(String),
     /// The payload cannot be written as JSON.
@@ -59,7 +59,7 @@ pub enum Error {
         "the address of a server must be a URL without a path, such as http://127.0.0.1:7300 or https://jobs.example, got {0:?}"
     )]
     Address(String),
-    /// What is to be a token cannot be one. It is not shown.
+    /// The token is malformed. It is not shown.
     #[error("the token is invalid: it must be one that `duetime token create` printed, without spaces")]
     Token,
     /// Root certificates cannot be used.
@@ -93,8 +93,8 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without being changed. After [`Error::OutcomeUnknown`] it may also be
-    /// carried out twice: repeat a push only where it has a key.
+    /// Whether the same call may succeed later. After [`Error::OutcomeUnknown`] it may be carried out twice: repeat a push
+    /// only if it has a key or an origin.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Core(error) => error.is_retryable(),

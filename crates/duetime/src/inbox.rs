@@ -88,13 +88,10 @@ pub trait Transaction {
     fn insert(&mut self, row: Row) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
-/// Pushes a job within a transaction: it exists once that is committed. A delay counts from now on.
+/// Pushes a job within a transaction: the job exists once the transaction is committed. A delay counts from this call.
 ///
-/// A key that is held then is told to nobody: by `on_conflict` the row is gone, or has replaced the holder's values, or
-/// stays with the reason in its column `error`.
-///
-/// # Errors
-/// Where the job breaks a limit; [`Error::Sql`] where the database refuses the row.
+/// The inserter is not told about key conflicts. If the key is held, `on_conflict` decides: the row is dropped, replaces
+/// the values of the holder, or stays with the reason in its column `error`.
 pub async fn push_in<T: Transaction>(transaction: &mut T, job: &NewJob) -> Result<(), Error> {
     transaction.insert(Row::new(job)?).await
 }

@@ -1,6 +1,6 @@
-//! A delayed job queue: at least once, never early, and it can always say what became of a job.
+//! A delayed job queue: jobs run at least once and never early, and you can always see what became of a job.
 //!
-//! A program says *what* is to run and *when*; Duetime runs it then, until it succeeds or its retries are used up.
+//! A program pushes a job: *what* to run, and *when*. Once the job is due, a worker runs it. If it fails, it is retried.
 //!
 //! ```
 //! # #[cfg(feature = "embedded")]
@@ -25,28 +25,28 @@
 //! # Ok::<(), duetime::Error>(())
 //! ```
 //!
-//! - A [`Client`] is a store in this process, a Redis that it shares with others, or a server, with the same calls on
-//!   all. A push is recorded once it is answered.
-//! - A [`Worker`] runs handlers for what is due, keeps their leases, and stops gracefully. Handlers may block: leases
-//!   are kept on another thread.
-//! - A [`Lock`] is held by one of many, on whatever machine; its [guard](lock::Guard) renews it and tells when it may
-//!   be lost.
+//! - A [`Client`] works on a store in this process, on a Redis that it shares with others, or on a server, with the same
+//!   calls. Once a push returns, the job is recorded.
+//! - A [`Worker`] runs handlers for due jobs, extends their leases, and stops gracefully. Handlers may block: leases
+//!   are extended on another thread. Handlers must be idempotent, because a job can run twice.
+//! - A [`Lock`] has one holder at a time, across machines. Its [guard](lock::Guard) renews it and says when it may be
+//!   lost.
 //! - A [`Schedule`] pushes a job again and again, by cron expression and time zone:
 //!   [`set_schedule`](Client::set_schedule).
-//! - The [`inbox`] takes jobs within an SQL transaction of the application's own.
-//! - [`Events`] tell what happens to jobs: [`events`](Client::events).
-//! - An [`Error`] says whether the call may be repeated.
+//! - The [`inbox`] pushes jobs within an SQL transaction of your application.
+//! - [`Events`] report what happens to jobs: [`events`](Client::events).
+//! - An [`Error`] says whether the call can be repeated.
 //!
 //! # Features
 //! - `embedded` (default): jobs in a SQLite file inside the process.
 //! - `redis`: jobs and locks in Redis 6.2 or later, or Valkey, shared by all processes that
-//!   [connect](Client::connect) to the same `redis://` address. A push is as safe as Redis keeps it: set
-//!   `appendonly yes` and `maxmemory-policy noeviction`. What had better be set is logged at the start.
+//!   [connect](Client::connect) to the same `redis://` address. A push is as safe as Redis's persistence:
+//!   set `appendonly yes` and `maxmemory-policy noeviction`. Settings that risk jobs are logged at the start.
 //! - `mysql`, `postgres`: a ledger in MySQL, MariaDB or PostgreSQL beside Redis, by [`ConnectOptions`], and
 //!   [`inbox::push_in`] for transactions of `mysql_async` and `tokio_postgres`.
 //! - `tls`: servers at `https://` addresses.
 //!
-//! Without either only servers can be used.
+//! With no store feature, the client can only connect to a server.
 
 #[cfg(doctest)]
 mod book;

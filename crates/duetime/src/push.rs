@@ -10,9 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A push that is being made up; awaiting it sends it. What is out of bounds is told then.
-///
-/// Made by [`Client::push`] and [`Client::push_raw`].
+/// A push that is being built; awaiting it sends it. Values beyond a limit are refused then.
 #[derive(Clone, Debug)]
 #[must_use = "a push does nothing until it is awaited"]
 pub struct Push {
@@ -53,7 +51,7 @@ impl Push {
         self.set(|job| job.due = Due::At(at))
     }
 
-    /// How urgent it is among the due jobs of its queue: 0 first; by default 1024.
+    /// The priority among the due jobs of its queue; 0 is the most urgent, 1024 the default.
     pub fn priority(self, priority: u32) -> Self {
         self.set(|job| job.priority = priority)
     }
@@ -63,33 +61,33 @@ impl Push {
         self.set(|job| job.key = Some(key.into()))
     }
 
-    /// What to do where the key is held; by default the holder is kept and answered.
+    /// What to do if another live job has the key; by default that job is kept and returned.
     pub fn on_conflict(self, on_conflict: OnConflict) -> Self {
         self.set(|job| job.on_conflict = on_conflict)
     }
 
-    /// Until when the key is held; by default until the job is final.
+    /// When the key becomes free; by default once the job has finished.
     pub fn key_until(self, key_until: KeyUntil) -> Self {
         self.set(|job| job.key_until = key_until)
     }
 
-    /// Identifies the push, so that it may be repeated: where a job of the queue has this origin, however it ended, the push
-    /// answers that job and makes no other, as long as the job's record is kept. 1 to 255 bytes.
+    /// Makes the push repeatable: if the queue has a job with this origin, in whatever state, that job is returned and no
+    /// other is made, while its record is kept. 1 to 255 bytes.
     pub fn origin(self, origin: impl Into<Arc<str>>) -> Self {
         self.set(|job| job.origin = Some(origin.into()))
     }
 
-    /// Adds a label: 1 to 255 bytes, at most 16 of them.
+    /// Adds a tag: 1 to 255 bytes, at most 16 of them.
     pub fn tag(self, tag: impl Into<Arc<str>>) -> Self {
         self.set(|job| job.tags.push(tag.into()))
     }
 
-    /// Adds labels.
+    /// Adds tags.
     pub fn tags<T: Into<Arc<str>>>(self, tags: impl IntoIterator<Item = T>) -> Self {
         self.set(|job| job.tags.extend(tags.into_iter().map(Into::into)))
     }
 
-    /// The whole retry rule; what it leaves open is taken from the queue's, then from the default.
+    /// The whole retry rule. Values that it leaves open come from the queue's settings, then from the defaults.
     pub fn retry(self, retry: Retry) -> Self {
         self.set(|job| job.options.retry = retry)
     }
@@ -99,37 +97,33 @@ impl Push {
         self.set(|job| job.options.retry.backoff = Some(backoff))
     }
 
-    /// Attempts in all, 0 for no limit, of the retry rule.
+    /// The maximum number of attempts of the retry rule; 0 for no limit.
     pub fn max_attempts(self, max_attempts: u32) -> Self {
         self.set(|job| job.options.retry.max_attempts = Some(max_attempts))
     }
 
-    /// How long a worker holds it unless it extends the lease: 1 s to 12 h; by default what the worker asks for, else
-    /// the queue's, else 60 s.
+    /// The lease: 1 s to 12 h. By default what the worker asks for, else the queue's, else 60 s.
     pub fn lease(self, lease: Duration) -> Self {
         self.set(|job| job.lease_ms = Some(millis_up(lease)))
     }
 
-    /// How long after it is due it may still start; by default for ever.
+    /// How long after its due time the job may start; then it fails. By default there is no limit.
     pub fn expires(self, expires: Duration) -> Self {
         self.set(|job| job.expires_ms = Some(millis_up(expires)))
     }
 
-    /// Where it is delivered in place of its queue's target. Its queue must have one in its settings.
+    /// The target of this job, instead of its queue's. The queue must have one in its settings.
     pub fn target(self, target: Target) -> Self {
         self.set(|job| job.options.target = Some(Arc::new(target)))
     }
 
-    /// The trace that it belongs to: a W3C `traceparent`, such as
+    /// The W3C `traceparent` of the trace that the job belongs to, such as
     /// `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`.
     pub fn trace(self, trace: impl Into<Arc<str>>) -> Self {
         self.set(|job| job.options.trace = Some(trace.into()))
     }
 
-    /// The job as it stands, not pushed: for [`Client::push_all`].
-    ///
-    /// # Errors
-    /// [`Error::Payload`] where the payload cannot be written as JSON.
+    /// Returns the job without pushing it: for [`Client::push_all`].
     pub fn build(self) -> Result<NewJob, Error> {
         self.job
     }

@@ -71,7 +71,9 @@ pub(crate) enum Error {
 
 fn listen_failure(error: &std::io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::AddrInUse => "the address is in use; stop the other server, or choose another port".to_owned(),
+        std::io::ErrorKind::AddrInUse => {
+            "the address is in use; stop the other server, or choose another port".to_owned()
+        }
         _ => error.to_string(),
     }
 }

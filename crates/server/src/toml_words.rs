@@ -13,11 +13,14 @@ pub(crate) fn said(message: &str) -> String {
     if message.starts_with("duplicate key") {
         return "a key that was set before".to_owned();
     }
-    if let Some((got, expected)) = message.strip_prefix("invalid type: ").and_then(|said| said.rsplit_once(", expected ")) {
+    if let Some((got, expected)) =
+        message.strip_prefix("invalid type: ").and_then(|said| said.rsplit_once(", expected "))
+    {
         let expected = expected.replace("a sequence", "an array").replace("a map", "a table");
         return format!("expected {expected}, got {}", got.replace("sequence", "an array").replace("map", "a table"));
     }
-    let is_ours = ["expected a ", "`", "the "].iter().any(|start| message.starts_with(start)) && !message.contains("literal");
+    let is_ours =
+        ["expected a ", "expected an ", "`", "the "].iter().any(|start| message.starts_with(start)) && !message.contains("literal");
     if is_ours { message.to_owned() } else { "not valid TOML; expected KEY = VALUE, with strings in quotes".to_owned() }
 }
 

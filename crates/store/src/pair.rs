@@ -38,9 +38,7 @@ impl Pair {
     /// What this set-up can lose, and when.
     pub fn loss(&self) -> String {
         let redis = self.redis.loss();
-        format!(
-            "no acknowledged job; if Redis loses data ({redis}), jobs that were running may run again"
-        )
+        format!("no acknowledged job; if Redis loses data ({redis}), jobs that were running may run again")
     }
 
     /// All that an engine needs.
@@ -63,7 +61,8 @@ async fn name(registry: &dyn Registry) -> Result<String, Error> {
             return Ok(document.body);
         }
         let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|error| Error::Unavailable(format!("the system has no random numbers: {error}")))?;
+        getrandom::fill(&mut random)
+            .map_err(|error| Error::Unavailable(format!("the system has no random numbers: {error}")))?;
         let body = format!("{:016x}", u64::from_le_bytes(random));
         if let PutIf::Stored(_) = registry.put_if(BROKER, NAME, &body, 0).await? {
             return Ok(body);

@@ -67,7 +67,7 @@ async fn postgres_is_known_by_its_certificate() {
 
     let other = url.replace("127.0.0.1", "localhost");
     let error = sql::connect(&other, options).await.unwrap_err();
-    assert!(error.code() == "store_unusable" && error.to_string().contains("for another name"), "{error}");
+    assert!(error.code() == "store_unusable" && error.to_string().contains("for another host name"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

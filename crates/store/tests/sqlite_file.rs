@@ -152,7 +152,7 @@ fn a_folder_that_cannot_be_written_is_refused() {
     // `/proc` refuses new files to anybody, also to root, whom permissions do not stop.
     let error = open(Path::new("/proc/duetime.db")).unwrap_err();
     assert_eq!(error.code(), "store_unusable");
-    assert!(error.to_string().contains("let this user write"), "{error}");
+    assert!(error.to_string().contains("give this user write access"), "{error}");
 }
 
 #[tokio::test]

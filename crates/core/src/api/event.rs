@@ -3,8 +3,8 @@
 use super::Span;
 use super::select::once;
 use crate::Error;
-use crate::error::UNKNOWN;
 use crate::engine::events::Filter;
+use crate::error::UNKNOWN;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 with_options! {
-    /// A job with everything that is known of it. What it does not have is left out.
+    /// A job. Fields without a value are left out.
     #[serde_with::skip_serializing_none]
     #[derive(Clone, Debug, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Job))]
@@ -32,55 +32,55 @@ with_options! {
         #[cfg_attr(feature = "openapi", schema(value_type = Value))]
         #[serde(default, borrow, deserialize_with = "raw")]
         pub payload: Option<&'a RawValue>,
-        /// In place of `payload`.
+        /// The payload in base64, if it is not JSON.
         #[serde(default, borrow)]
         pub payload_base64: Option<Base64<'a>>,
-        /// Where it stands.
+        /// Its state.
         pub state: State,
-        /// From when it may run.
+        /// The due time, from which it may run.
         pub due_at: Instant,
-        /// When it was first due.
+        /// Its first due time.
         pub first_due_at: Instant,
-        /// 0 is the most urgent.
+        /// The priority; 0 is the most urgent.
         pub priority: u32,
-        /// How many times it has been leased, less releases.
+        /// The number of leases, except those that were released.
         pub attempt: u32,
-        /// How many leases ended unsettled.
+        /// The number of leases that expired.
         pub crashes: u32,
     } {
         /// Its own.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub lease: Option<Span>,
-        /// How long after `due_at` it may still start.
+        /// How long after `due_at` the job may start; then it fails.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub expires: Option<Span>,
-        /// Its unique name in its queue.
+        /// Its key, unique among the live jobs of its queue.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub key: Option<Arc<str>>,
-        /// Until when it holds the key.
+        /// When the key becomes free; `finished` by default.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub key_until: Option<KeyUntil>,
-        /// The push that made it: a repeat of the push answers this job.
+        /// The origin: a repeat of the push with the same origin returns this job.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub origin: Option<Arc<str>>,
-        /// Its labels.
+        /// Its tags.
         #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>))]
         #[serde(default)]
         pub tags: Cow<'a, [Arc<str>]>,
-        /// How often it was moved from queue to queue.
+        /// How often it was moved to another queue.
         #[cfg_attr(feature = "openapi", schema(maximum = 8))]
         #[serde(default, skip_serializing_if = "is_zero")]
         pub moves: u32,
-        /// What clients of the beanstalk protocol did with it.
+        /// What beanstalkd clients did with it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub beanstalk: Option<Beanstalk>,
-        /// What the last attempt or edit said.
+        /// The message of the last attempt or change.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Message>))]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub message: Option<Arc<str>>,
-        /// The last attempts that did not succeed, oldest first.
+        /// The most recent failed attempts, oldest first.
         #[cfg_attr(feature = "openapi", schema(max_items = 20, value_type = Vec<AttemptError>))]
         #[serde(default)]
         pub errors: Cow<'a, [AttemptError]>,
@@ -88,10 +88,10 @@ with_options! {
         #[cfg_attr(feature = "openapi", schema(value_type = Value))]
         #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
         pub result: Option<&'a RawValue>,
-        /// In place of `result`.
+        /// The result in base64, if it is not JSON.
         #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
         pub result_base64: Option<Base64<'a>>,
-        /// How far its current attempt has come, or the last one had.
+        /// The progress of the current attempt, or of the last one.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Progress>))]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub progress: Option<Arc<Progress>>,
@@ -105,14 +105,14 @@ with_options! {
         /// Whether its worker has been asked to stop.
         #[serde(default)]
         pub cancel_requested: bool,
-        /// When it was pushed.
+        /// The time it was pushed.
         pub created_at: Instant,
-        /// When it last changed.
+        /// The time of its last change.
         pub updated_at: Instant,
-        /// When it was last handed out.
+        /// The start of its last attempt.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub started_at: Option<Instant>,
-        /// When it ended.
+        /// The time it finished.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub finished_at: Option<Instant>,
     }
@@ -230,7 +230,7 @@ pub struct Page<'a> {
     /// The jobs.
     #[serde(borrow)]
     pub jobs: Vec<JobBody<'a>>,
-    /// Where the next page begins; `null` at the end.
+    /// The cursor of the next page; `null` on the last page.
     #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
     pub next_cursor: Option<Cow<'a, str>>,
 }

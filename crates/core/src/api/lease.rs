@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Lease))]
 pub struct LeaseBody<'a> {
-    /// Proves the lease.
+    /// The receipt, which settles and extends the lease.
     pub receipt: Receipt,
     /// The job's id.
     pub id: JobId,
@@ -32,40 +32,40 @@ pub struct LeaseBody<'a> {
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw")]
     pub payload: Option<&'a RawValue>,
-    /// In place of `payload`.
+    /// The payload in base64, if it is not JSON.
     #[serde(default, borrow)]
     pub payload_base64: Option<Base64<'a>>,
-    /// This attempt; the first is 1.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
-    /// How many leases ended unsettled.
+    /// The number of leases that expired.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub crashes: u32,
-    /// From when it might run.
+    /// The due time.
     pub due_at: Instant,
-    /// When it was first due, where that was another time.
+    /// Its first due time, if that was another one.
     pub first_due_at: Option<Instant>,
-    /// When the lease ends.
+    /// The time at which the lease expires.
     pub lease_until: Instant,
-    /// How long it is.
+    /// The length of the lease.
     pub lease: Span,
-    /// Its unique name in its queue.
+    /// Its key, unique among the live jobs of its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
     pub key: Option<Arc<str>>,
-    /// Its labels.
+    /// Its tags.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>))]
     #[serde(default)]
     pub tags: Cow<'a, [Arc<str>]>,
-    /// Where it is delivered in place of its queue's target.
+    /// The target of this job, instead of its queue's.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Target>))]
     pub target: Option<Arc<Target>>,
     /// The trace that it belongs to: a W3C `traceparent`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
     pub trace: Option<Arc<str>>,
-    /// 0 is the most urgent; left out where it is the default.
+    /// The priority; 0 is the most urgent. Left out if it is the default.
     pub priority: Option<u32>,
     /// Its version.
     pub version: u64,
-    /// When it was pushed.
+    /// The time it was pushed.
     pub created_at: Instant,
     /// When it was handed out.
     pub started_at: Instant,

@@ -16,17 +16,17 @@ use std::sync::Arc;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LockRequest))]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
-    /// For whom; unique to one holder.
+    /// The owner: a name that no other holder uses.
     #[cfg_attr(feature = "openapi", schema(value_type = Owner))]
     pub owner: Arc<str>,
-    /// How long it is held unless it is renewed: 100 ms to 24 h; by default 15 s.
+    /// The time to live: 100 ms to 24 h; 15 s by default.
     pub ttl: Option<Span>,
-    /// How long to wait for it, at most 60 s; by default not at all.
+    /// How long to wait for the lock, at most 60 s; by default the request does not wait.
     pub wait: Option<Span>,
-    /// Whether the place in line outlives the wait for a moment, for a request that goes on waiting.
+    /// Whether to keep the place in line for a moment after the wait, so that the next request continues the wait.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_place: bool,
-    /// What it is held under: then it is renewed.
+    /// The fence of a grant; with it, the lock is renewed.
     pub fence: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ pub enum LockAsked {
     Renew {
         /// Who holds it.
         owner: Arc<str>,
-        /// Under which fence.
+        /// The fence.
         fence: u64,
         /// For how long from now.
         ttl_ms: u64,
@@ -92,18 +92,18 @@ pub struct LockBody {
     /// Its name.
     #[cfg_attr(feature = "openapi", schema(value_type = LockName))]
     pub name: Arc<str>,
-    /// Whether anybody holds it; only then there is more.
+    /// Whether the lock is held. The other fields exist only if it is.
     pub held: bool,
-    /// Who.
+    /// The owner.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Owner>))]
     pub owner: Option<Arc<str>>,
-    /// Under which fence.
+    /// The fence.
     pub fence: Option<u64>,
-    /// When it ends unless it is renewed.
+    /// The time at which it expires unless renewed.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
     #[serde(default, with = "instant")]
     pub expires_at: Option<Millis>,
-    /// Owners that wait for it.
+    /// The number of owners that wait for it.
     pub waiting: Option<u32>,
 }
 

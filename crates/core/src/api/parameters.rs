@@ -13,9 +13,9 @@ use std::sync::Arc;
 pub struct Parameters {
     /// Of whom.
     pub owner: Option<Arc<str>>,
-    /// Under which fence.
+    /// The fence.
     pub fence: Option<u64>,
-    /// Where the page begins.
+    /// The cursor of the page.
     pub cursor: Option<String>,
     /// At most so many.
     pub limit: Option<usize>,

@@ -8,13 +8,13 @@ use crate::{Due, Error, Millis};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// New values of a waiting job; what is left out stays.
+/// New values of a waiting job. Fields that are left out stay unchanged.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Patch<'a> {
-    /// When it is to run, from now.
+    /// The delay from now. Give at most one of four fields.
     pub delay: Option<Span>,
     /// Alternative to `delay`.
     #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
@@ -24,13 +24,13 @@ pub struct Patch<'a> {
     /// Alternative to `delay`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
     pub due_at_ms: Option<Millis>,
-    /// 0 is the most urgent.
+    /// The priority; 0 is the most urgent.
     pub priority: Option<u32>,
     /// JSON.
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw")]
     pub payload: Option<&'a RawValue>,
-    /// In place of `payload`.
+    /// The payload in base64, if it is not JSON.
     #[serde(default, borrow)]
     pub payload_base64: Option<Base64<'a>>,
 }
@@ -88,7 +88,9 @@ impl Reschedule {
     /// [`Error::Invalid`] if the body does not say it, or says it twice.
     pub fn due(&self) -> Result<Due, Error> {
         let due = due(self.delay, self.delay_ms, self.due_at, self.due_at_ms)?;
-        due.ok_or_else(|| Error::invalid("delay", "given, or one of `delay_ms`, `due_at` and `due_at_ms`", "none of them"))
+        due.ok_or_else(|| {
+            Error::invalid("delay", "given, or one of `delay_ms`, `due_at` and `due_at_ms`", "none of them")
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{Error, JobId, Receipt, State};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// An error: what went wrong in words, under a stable code, and the values that it speaks of.
+/// An error: a stable code, its description, and the values that it mentions.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -17,19 +17,19 @@ pub struct Problem {
     pub type_uri: String,
     /// The code in words.
     pub title: String,
-    /// The HTTP status; of one answer among many the status that it would have alone.
+    /// The HTTP status. In a batch, the status that this element would have alone.
     #[cfg_attr(feature = "openapi", schema(minimum = 400, maximum = 599))]
     pub status: u16,
-    /// What was expected and what came.
+    /// The error in one sentence.
     pub detail: String,
-    /// Stable: what programs go by.
+    /// The stable code, for programs.
     #[cfg_attr(feature = "openapi", schema(value_type = ProblemCode))]
     pub code: String,
-    /// Which part of the request.
+    /// The field, parameter or header that is wrong.
     pub field: Option<String>,
-    /// What would have been right.
+    /// The values that are accepted.
     pub expected: Option<String>,
-    /// What came.
+    /// The value that came.
     pub got: Option<String>,
     /// The job.
     pub id: Option<JobId>,
@@ -45,7 +45,7 @@ pub struct Problem {
     pub holder: Option<JobId>,
     /// The version that the job has.
     pub current_version: Option<u64>,
-    /// Where the job stands.
+    /// The state of the job.
     pub state: Option<State>,
     /// Outcomes that wait to be recorded.
     pub backlog: Option<usize>,
@@ -55,14 +55,14 @@ pub struct Problem {
     /// The schedule.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ScheduleName>))]
     pub schedule: Option<Arc<str>>,
-    /// Who asked for the lock.
+    /// The owner that asked for the lock.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Owner>))]
     pub owner: Option<Arc<str>>,
-    /// What the lock was to be held under.
+    /// The fence that the request named.
     pub fence: Option<u64>,
-    /// How long the lock is held unless its holder renews or releases it.
+    /// The time until the lock expires unless it is renewed or released.
     pub expires_in: Option<Span>,
-    /// When there is room again.
+    /// The time until the request may be repeated.
     pub retry_after: Option<Span>,
     /// What the store said.
     pub reason: Option<String>,

@@ -21,22 +21,22 @@ with_options! {
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     #[serde(deny_unknown_fields)]
     pub struct Push<'a> {
-        /// Its queue, where the path does not name it; by default `default`.
+        /// Its queue, if the path does not name it; `default` by default.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
         #[serde(default, deserialize_with = "text::some")]
         pub queue: Option<Arc<str>>,
-        /// Which handler it is for; by default `default`.
+        /// The kind, which selects the handler; `default` by default.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Kind>))]
         #[serde(default, deserialize_with = "text::some")]
         pub kind: Option<Arc<str>>,
-        /// JSON. This or `payload_base64` must be there.
+        /// The payload, as JSON. Give this or `payload_base64`.
         #[cfg_attr(feature = "openapi", schema(value_type = Value))]
         #[serde(default, borrow, deserialize_with = "raw")]
         pub payload: Option<&'a RawValue>,
-        /// In place of `payload`.
+        /// The payload in base64, if it is not JSON.
         #[serde(default, borrow)]
         pub payload_base64: Option<Base64<'a>>,
-        /// When it is to run, from now: at most 10 years. At most one of four fields says so; by default it runs at once.
+        /// The delay from now: at most 10 years. Give at most one of four fields; by default the job is due at once.
         pub delay: Option<Span>,
         /// Alternative to `delay`.
         #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
@@ -46,28 +46,28 @@ with_options! {
         /// Alternative to `delay`.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
         pub due_at_ms: Option<Millis>,
-        /// 0 is the most urgent; by default 1024.
+        /// The priority; 0 is the most urgent. 1024 by default.
         pub priority: Option<u32>,
-        /// Its unique name in its queue.
+        /// Its key, unique among the live jobs of its queue.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
         #[serde(default, deserialize_with = "text::some")]
         pub key: Option<Arc<str>>,
-        /// What to do where the key is held; by default `keep`.
+        /// What to do if another live job has the key; `keep` by default.
         pub on_conflict: Option<OnConflict>,
-        /// Until when it holds the key; by default `finished`.
+        /// When the key becomes free; `finished` by default.
         pub key_until: Option<KeyUntil>,
-        /// Identifies the push: a job with this origin that is already in the queue is answered, whatever became of it, and no
-        /// other is made.
+        /// Makes the push repeatable: if the queue already has a job with this origin, in whatever state, that job is
+        /// returned and none is added.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
         #[serde(default, deserialize_with = "text::some")]
         pub origin: Option<Arc<str>>,
-        /// Its labels, each once.
+        /// Its tags, each once.
         #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>, max_items = 16))]
         #[serde(default, deserialize_with = "text::all", skip_serializing_if = "Vec::is_empty")]
         pub tags: Vec<Arc<str>>,
-        /// Its own lease: 1 s to 12 h.
+        /// The lease of this job: 1 s to 12 h.
         pub lease: Option<Span>,
-        /// How long after its `due_at` it may still start.
+        /// How long after its `due_at` the job may start; then it fails.
         pub expires: Option<Span>,
     } {}
 }
@@ -221,18 +221,18 @@ pub(super) fn show_due(due: Due) -> (Option<u64>, Option<Millis>) {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Pushed {
-    /// The job: the new one, the one that holds the key, or the one with this origin.
+    /// The id of the job: the new one, the one that has the key, or the one with this origin.
     pub id: JobId,
     /// Its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
     pub queue: Arc<str>,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// From when it may run, in milliseconds since 1970.
     #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
     #[serde(with = "instant")]
     pub due_at: Millis,
-    /// Whether it is new.
+    /// What the push did.
     pub outcome: PushOutcome,
 }
 

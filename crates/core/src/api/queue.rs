@@ -3,8 +3,8 @@
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, QueueName};
 use super::{Instant, Span, Unread, instant, read};
-use crate::error::UNKNOWN;
 use crate::engine::{QueueSettings, QueueStatus};
+use crate::error::UNKNOWN;
 use crate::ports::{Counts, Tally, Totals};
 use crate::{Error, Millis};
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -216,7 +216,7 @@ pub struct Queues {
     /// The queues.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Queue>))]
     pub queues: Vec<QueueStatus>,
-    /// Where the next page begins; `null` at the end.
+    /// The cursor of the next page; `null` on the last page.
     #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
     #[serde(default)]
     pub next_cursor: Option<String>,

@@ -48,7 +48,9 @@ fn source(
         (Some(queue), None, None) => Ok(Source::Queues(vec![queue])),
         (None, None, None) => Err(Error::invalid("queues", "given, or `jobs` instead", "neither")),
         (None, Some(_), Some(_)) => Err(Error::invalid("queues", "given without `jobs`", "both")),
-        (Some(_), Some(_), _) => Err(Error::invalid("queues", "left out, because the path names the queue", "`queues`")),
+        (Some(_), Some(_), _) => {
+            Err(Error::invalid("queues", "left out, because the path names the queue", "`queues`"))
+        }
     }
 }
 

@@ -118,7 +118,7 @@ impl<'de> Deserialize<'de> for Schedule {
 pub struct Schedules {
     /// Each of them.
     pub schedules: Vec<ScheduleStatus>,
-    /// Where the next page begins; `null` at the end.
+    /// The cursor of the next page; `null` on the last page.
     #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
     #[serde(default)]
     pub next_cursor: Option<String>,

@@ -38,7 +38,9 @@ impl ToSchema for Instant {}
 impl PartialSchema for HistorySpan {
     fn schema() -> RefOr<Schema> {
         let words = HistorySpan::ALL.map(HistorySpan::word);
-        literal(json!({"type": "string", "enum": words, "description": "The period: the last hour or the last day.", "examples": ["hour"]}))
+        literal(
+            json!({"type": "string", "enum": words, "description": "The period: the last hour or the last day.", "examples": ["hour"]}),
+        )
     }
 }
 
@@ -78,8 +80,9 @@ impl PartialSchema for super::QueueChanges {
     fn schema() -> RefOr<Schema> {
         let mut schema = serde_json::to_value(QueueSettings::schema()).expect("a schema is JSON");
         schema["additionalProperties"] = json!(false);
-        schema["description"] =
-            json!("New settings of a queue. Settings that are left out keep their values; `null` resets one to its default.");
+        schema["description"] = json!(
+            "New settings of a queue. Settings that are left out keep their values; `null` resets one to its default."
+        );
         literal(schema)
     }
 }

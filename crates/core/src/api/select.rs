@@ -3,8 +3,8 @@
 use super::Instant;
 use super::parameters::number;
 use crate::Error;
-use crate::error::UNKNOWN;
 use crate::engine::Query;
+use crate::error::UNKNOWN;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Find {
     /// Which jobs.
     pub query: Query,
-    /// Where the page begins.
+    /// The cursor of the page.
     pub cursor: Option<String>,
     /// At most so many.
     pub limit: Option<usize>,

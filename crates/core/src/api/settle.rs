@@ -22,7 +22,7 @@ pub struct Complete<'a> {
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw")]
     pub result: Option<&'a RawValue>,
-    /// In place of `result`.
+    /// The result in base64, if it is not JSON.
     #[serde(default, borrow)]
     pub result_base64: Option<Base64<'a>>,
 }

@@ -392,7 +392,7 @@ fn every_error_reads_back_from_its_problem() {
     let problem = print(&Problem::of(&Error::invalid("limit", "between 1 and 1000", 0), 400, "Invalid request"));
     let golden = concat!(
         r#"{"type":"urn:duetime:invalid","title":"Invalid request","status":400,"#,
-        r#""detail":"expected `limit` to be between 1 and 1000, got 0","code":"invalid","#,
+        r#""detail":"`limit` must be between 1 and 1000, got 0","code":"invalid","#,
         r#""field":"limit","expected":"between 1 and 1000","got":"0"}"#,
     );
     assert_eq!(problem, golden);

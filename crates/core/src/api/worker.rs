@@ -15,7 +15,7 @@ pub struct Workers {
     pub workers: Vec<WorkerStatus>,
     /// When this server began to remember workers: its start.
     pub since: Instant,
-    /// Where the next page begins; `null` at the end.
+    /// The cursor of the next page; `null` on the last page.
     #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
     #[serde(default)]
     pub next_cursor: Option<String>,

@@ -51,7 +51,11 @@ impl Engine {
     pub async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
         check_query(query)?;
         if query.is_empty() {
-            return Err(Error::invalid("selection", "limited by at least one of `queue`, `key`, `tag`, `kind`, `state`, `due_from` and `due_to`", "none"));
+            return Err(Error::invalid(
+                "selection",
+                "limited by at least one of `queue`, `key`, `tag`, `kind`, `state`, `due_from` and `due_to`",
+                "none",
+            ));
         }
         const WAITING: [State; 2] = [State::Scheduled, State::Ready];
         let (step, usual) = match action {

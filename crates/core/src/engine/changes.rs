@@ -102,6 +102,7 @@ impl Engine {
 async fn changes(registry: &dyn Registry) -> Result<(u64, Vec<Arc<str>>), Error> {
     let Some(document) = registry.document(CHANGES, CHANGES).await? else { return Ok((0, Vec::new())) };
     let names = serde_json::from_str(&document.body);
-    let names = names.map_err(|error| Error::Damaged(format!("cannot read which queues were changed last: {error}")))?;
+    let names =
+        names.map_err(|error| Error::Damaged(format!("cannot read which queues were changed last: {error}")))?;
     Ok((document.version, names))
 }

@@ -40,7 +40,8 @@ impl Export {
             let oldest = Outcomes::Oldest { limit: STEP_JOBS_MAX, age_ms: 0 };
             let entries = stores.broker.outcomes(oldest).await?;
             if entries.len() == STEP_JOBS_MAX {
-                let why = "many outcomes wait to be recorded: run a server for a moment, without workers, then try again";
+                let why =
+                    "many outcomes wait to be recorded: run a server for a moment, without workers, then try again";
                 return Err(Error::Unavailable(why.into()));
             }
             removed.extend(

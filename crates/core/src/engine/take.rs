@@ -109,8 +109,11 @@ impl Engine {
         let count = taken.len();
         let taken: Vec<Job> = taken.into_iter().filter(|job| finished.contains_key(&job.id)).collect();
         if taken.len() < count {
-            tracing::warn!(jobs = count - taken.len(), "leases expired before their jobs were taken; these jobs are handed \
-             out again");
+            tracing::warn!(
+                jobs = count - taken.len(),
+                "leases expired before their jobs were taken; these jobs are handed \
+             out again"
+            );
         }
         if taken.is_empty() {
             return Err(Error::Unavailable("the broker lost the jobs while they were being taken".into()));
@@ -166,7 +169,9 @@ impl Engine {
                 let engine = self.clone();
                 self.tasks.spawn(async move { engine.record_soon(settled.entries).await });
             }
-            Err(error) => tracing::warn!(%error, "jobs that were not taken are handed out again only when their leases expire"),
+            Err(error) => {
+                tracing::warn!(%error, "jobs that were not taken are handed out again only when their leases expire")
+            }
         }
     }
 

@@ -130,7 +130,9 @@ impl FromStr for Receipt {
         let parsed = text
             .split_once('.')
             .and_then(|(id, epoch)| Some(Self { id: decimal(id).and_then(JobId::new)?, epoch: decimal(epoch)? }));
-        parsed.ok_or_else(|| Error::invalid("receipt", "a receipt such as 117111681613568.1795168800251, as `reserve` returned it", text))
+        parsed.ok_or_else(|| {
+            Error::invalid("receipt", "a receipt such as 117111681613568.1795168800251, as `reserve` returned it", text)
+        })
     }
 }
 

@@ -137,7 +137,8 @@ impl TryFrom<Form> for Target {
             (None, Some(list), None) if is_bare => Ok(Self::RedisList(list)),
             (None, None, Some(queue)) if is_bare => Ok(Self::Queue(queue)),
             (None, Some(_), None) | (None, None, Some(_)) => {
-                Err("`method`, `headers`, `timeout`, `final_statuses` and `key` are only for a target with a `url`".into())
+                Err("`method`, `headers`, `timeout`, `final_statuses` and `key` are only for a target with a `url`"
+                    .into())
             }
             _ => Err("a target must have exactly one of `url`, `redis_list` and `queue`".into()),
         }

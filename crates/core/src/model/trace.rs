@@ -13,8 +13,7 @@ const PARTS: [usize; 4] = [2, 32, 16, 2];
 /// # Errors
 /// [`Error::Invalid`].
 pub fn check(trace: &str) -> Result<(), Error> {
-    let expected =
-        "a W3C traceparent such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let expected = "a W3C traceparent such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let refused = |got: &str| Err(Error::invalid("trace", expected, got));
     if trace.len() != TRACE_BYTES {
         return refused(&format!("{} bytes", trace.len()));

@@ -77,7 +77,8 @@ impl Cron {
         let known =
             fields.iter().enumerate().map(|(i, field)| (*field, if i < clock { &[][..] } else { names[i - clock] }));
         for (field, names) in known {
-            check_words(field, names).map_err(|word| refuse(format!(": {word:?} is not known in the field {field:?}")))?;
+            check_words(field, names)
+                .map_err(|word| refuse(format!(": {word:?} is not known in the field {field:?}")))?;
         }
         let parser = CronParser::builder().year(Year::Disallowed).build();
         let cron = parser.parse(&text).map_err(|_| refuse(wrong_field(&parser, &fields)))?;

@@ -195,9 +195,15 @@ impl Timing {
             return Ok(Self::Cron { expression: Arc::from(text), time_zone });
         };
         if let Some(zone) = time_zone {
-            return Err(Error::invalid("time_zone", "left out: an interval is the same in every time zone", name::shown(zone)));
+            return Err(Error::invalid(
+                "time_zone",
+                "left out: an interval is the same in every time zone",
+                name::shown(zone),
+            ));
         }
-        let span: Span = span.trim().parse().map_err(|_| Error::invalid("cron", "`@every` and a duration, such as `@every 90s`", name::shown(span.trim())))?;
+        let span: Span = span.trim().parse().map_err(|_| {
+            Error::invalid("cron", "`@every` and a duration, such as `@every 90s`", name::shown(span.trim()))
+        })?;
         Ok(Self::Every(span.0))
     }
 

@@ -6,7 +6,7 @@ use crate::error::Error;
 use duetime_core::engine::events::Subscription;
 use duetime_core::engine::events::{Event, Filter};
 
-/// What happens to jobs, from when it was asked for on: see [`Client::events`].
+/// A subscription to job events: see [`Client::events`].
 #[derive(Debug)]
 pub struct Events(Source);
 
@@ -18,12 +18,9 @@ enum Source {
 }
 
 impl Client {
-    /// Listens to what happens to jobs from now on: in this process, in all that share its Redis, or on the server. It is
-    /// for watching, not for accounting: who reads too slowly misses something, and what happens in other processes may be
-    /// lost on its way or come in another order.
-    ///
-    /// # Errors
-    /// [`Invalid`](duetime_core::Error::Invalid); where the jobs cannot be reached.
+    /// Subscribes to job events from now on: of this process, of all that share its Redis, or of the server. Events are for
+    /// watching, not for accounting. A slow reader misses events, and events of other processes may be lost or arrive in
+    /// another order.
     pub async fn events(&self, filter: Filter) -> Result<Events, Error> {
         Ok(Events(match &self.backend {
             #[cfg(feature = "engine")]
@@ -34,11 +31,8 @@ impl Client {
 }
 
 impl Events {
-    /// What happened next, or how much was missed: then the state of jobs had better be read anew. `None` once the client
-    /// is closed, or its server stops. Dropped while it waits, it has taken nothing.
-    ///
-    /// # Errors
-    /// Where the connection to a server is lost; then it may be called again, and what happened in between is missed.
+    /// Waits for the next event, or for the number of events that were missed. After missed events, read the state of jobs
+    /// again. Returns `None` once the client is closed or its server stops. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<Event>, Error> {
         match &mut self.0 {
             #[cfg(feature = "engine")]

@@ -13,10 +13,7 @@ impl Client {
         Lock::new(self, name.into())
     }
 
-    /// Who holds a lock; `None` where nobody does.
-    ///
-    /// # Errors
-    /// Where the name is malformed.
+    /// Shows who holds a lock; `None` if it is free.
     pub async fn inspect_lock(&self, name: &str) -> Result<Option<Holding>, Error> {
         ask!(self.inspect(&name))
     }
@@ -37,19 +34,13 @@ impl Client {
         ask!(self.release_all(&owner))
     }
 
-    /// Acquires a lock for an owner, who renews it by [`renew_lock`](Self::renew_lock) or holds it for its time to live:
-    /// for holders that outlive this process. [`lock`](Self::lock) does all that by itself.
-    ///
-    /// # Errors
-    /// [`LockHeld`](duetime_core::Error::LockHeld) where it is held, also after the wait.
+    /// Acquires a lock for an owner that outlives this process. Renew it with [`renew_lock`](Self::renew_lock), or let it
+    /// expire. [`lock`](Self::lock) renews and releases by itself.
     pub async fn acquire_lock(&self, request: LockRequest) -> Result<Grant, Error> {
         forward!(self.acquire_lock(request))
     }
 
-    /// Holds a lock for so many milliseconds from now.
-    ///
-    /// # Errors
-    /// [`LockLost`](duetime_core::Error::LockLost) where it is no longer held under this fence.
+    /// Renews a lock for this many milliseconds from now.
     pub async fn renew_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Grant, Error> {
         ask!(self.renew(&name, &owner, fence, ttl_ms))
     }

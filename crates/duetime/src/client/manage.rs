@@ -62,10 +62,7 @@ impl Client {
         Ok(jobs)
     }
 
-    /// Cancels a job; with a [`JobRef`] that names a version, only where it has not changed since.
-    ///
-    /// # Errors
-    /// [`NotFound`](duetime_core::Error::NotFound), [`VersionMismatch`](duetime_core::Error::VersionMismatch).
+    /// Cancels a job. With a [`JobRef`] that names a version, only if the job has not changed since.
     pub async fn cancel(&self, target: impl Into<JobRef>) -> Result<CancelOutcome, Error> {
         forward!(self.cancel(target.into()))
     }
@@ -84,10 +81,7 @@ impl Client {
         self.bulk(&query, BulkAction::Cancel).await
     }
 
-    /// Cancels every job with this tag, in whichever queue; answers how many came to which outcome, by word.
-    ///
-    /// # Errors
-    /// Where the tag is malformed.
+    /// Cancels every live job with this tag, in all queues. Returns how many jobs came to which outcome.
     pub async fn cancel_by_tag(&self, tag: impl Into<Arc<str>>) -> Result<BulkCounts, Error> {
         let query = Query { tag: Some(tag.into()), ..Query::default() };
         self.bulk(&query, BulkAction::Cancel).await
@@ -104,45 +98,29 @@ impl Client {
         ask!(self.update(target, patch))
     }
 
-    /// Makes a waiting job due at another time.
-    ///
-    /// # Errors
-    /// As [`update`](Self::update).
+    /// Changes when a waiting job is due.
     pub async fn reschedule(&self, target: impl Into<JobRef>, due: Due) -> Result<Job, Error> {
         self.update(target, Patch { due: Some(due), ..Patch::default() }).await
     }
 
     /// Makes a waiting job due now.
-    ///
-    /// # Errors
-    /// As [`update`](Self::update).
     pub async fn run(&self, target: impl Into<JobRef>) -> Result<Job, Error> {
         let target = target.into();
         ask!(self.run(target))
     }
 
-    /// Makes a finished job ready again, with attempt 0.
-    ///
-    /// # Errors
-    /// [`Live`](duetime_core::Error::Live), [`KeyConflict`](duetime_core::Error::KeyConflict), and as
-    /// [`cancel`](Self::cancel).
+    /// Retries a finished job from attempt 0.
     pub async fn retry(&self, target: impl Into<JobRef>) -> Result<Job, Error> {
         forward!(self.retry(target.into()))
     }
 
-    /// Removes a job that does not run, with its record.
-    ///
-    /// # Errors
-    /// [`Running`](duetime_core::Error::Running), and as [`cancel`](Self::cancel).
+    /// Deletes a job and its record. Running jobs are refused.
     pub async fn delete(&self, target: impl Into<JobRef>) -> Result<(), Error> {
         forward!(self.delete(target.into()))
     }
 
-    /// Cancels, retries, reschedules or deletes every job that the query finds; answers how many came to which outcome, by word.
-    /// A delay begins with the call: if the call is repeated after a lost answer, the jobs are postponed again.
-    ///
-    /// # Errors
-    /// Where the query is empty.
+    /// Cancels, retries, reschedules or deletes every job that the query finds. Returns how many jobs came to which
+    /// outcome. A delay begins with the call: if you repeat the call after a lost answer, the jobs are postponed again.
     pub async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
         ask!(self.bulk(&query, action))
     }
@@ -155,36 +133,24 @@ impl Client {
         ask!(self.queues())
     }
 
-    /// One queue, known or not.
-    ///
-    /// # Errors
-    /// Where its name is malformed.
+    /// Returns a queue. A name that was never used is an empty queue.
     pub async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
         ask!(self.queue(&queue))
     }
 
-    /// Stops handing out a queue's jobs; what runs goes on.
-    ///
-    /// # Errors
-    /// As [`queue`](Self::queue).
+    /// Pauses a queue: no jobs are handed out, and running ones finish.
     pub async fn pause(&self, queue: &str) -> Result<QueueSettings, Error> {
         let until = None;
         ask!(self.pause(&queue, until))
     }
 
-    /// The same until this instant, in milliseconds since 1970; then they are handed out again.
-    ///
-    /// # Errors
-    /// As [`queue`](Self::queue), and where the instant is not in the future.
+    /// Pauses a queue until this time, in milliseconds since 1970.
     pub async fn pause_until(&self, queue: &str, until: Millis) -> Result<QueueSettings, Error> {
         let until = Some(until);
         ask!(self.pause(&queue, until))
     }
 
-    /// Starts handing out a queue's jobs again.
-    ///
-    /// # Errors
-    /// As [`queue`](Self::queue).
+    /// Resumes a paused queue.
     pub async fn resume(&self, queue: &str) -> Result<QueueSettings, Error> {
         ask!(self.resume(&queue))
     }
@@ -197,10 +163,7 @@ impl Client {
         ask!(self.purge(&queue))
     }
 
-    /// Sets a queue's settings, all of them.
-    ///
-    /// # Errors
-    /// As [`queue`](Self::queue), and where a setting is out of bounds.
+    /// Replaces all settings of a queue.
     pub async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
         ask!(self.configure(&queue, settings))
     }
@@ -257,10 +220,7 @@ impl Client {
         forward!(self.version())
     }
 
-    /// What a server counts, in the text format of Prometheus.
-    ///
-    /// # Errors
-    /// Where the server cannot be asked, or there is none.
+    /// Returns the metrics of a server in Prometheus text format.
     pub async fn metrics(&self) -> Result<String, Error> {
         forward!(self.metrics())
     }

@@ -25,10 +25,11 @@ use embedded::Embedded;
 use remote::Remote;
 use std::fmt;
 
-/// A handle on jobs: of a store that this process has opened or shares with others, or of a server. Cheap to clone; clones share everything.
+/// A handle on jobs: of a store in this process, of a Redis that it shares with others, or of a server. Clones are cheap
+/// and share everything.
 ///
-/// An engine in this process runs on threads of its own, so that handlers which block theirs do not hold it up.
-/// When the last clone is dropped it stops in the background; [`close`](Self::close) waits for that.
+/// An engine in this process runs on its own threads, so handlers that block do not delay it. When the last clone is
+/// dropped, the engine stops in the background; [`close`](Self::close) waits for that.
 #[derive(Clone)]
 pub struct Client {
     backend: Backend,
@@ -102,10 +103,7 @@ impl Client {
         Ok(Self { backend: Backend::Remote(Remote::new(address, options)?) })
     }
 
-    /// A client of an engine that runs on this runtime, and is stopped by whoever started it.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
+    /// Returns a client of an engine that runs on this runtime. Whoever started the engine stops it.
     #[cfg(feature = "engine")]
     #[doc(hidden)]
     pub fn of_engine(engine: duetime_core::Engine) -> Self {
@@ -135,11 +133,8 @@ impl Client {
         matches!(self.backend, Backend::Remote(_))
     }
 
-    /// Stops the engine of an embedded store, and waits until everything is recorded and the file is closed; calls
-    /// answer [`Stopping`](duetime_core::Error::Stopping) from now on, those of the clones too. A server goes on.
-    ///
-    /// # Errors
-    /// Where the store could not be closed in good order.
+    /// Stops the engine of an embedded store, and waits until everything is recorded and the file is closed. From then on,
+    /// calls fail with [`Stopping`](duetime_core::Error::Stopping), also those of clones. A server keeps running.
     pub async fn close(&self) -> Result<(), Error> {
         forward!(self.close())
     }

@@ -8,25 +8,25 @@ use duetime_store::open::{Spec, open};
 use duetime_store::sqlite::Durability;
 use std::path::PathBuf;
 
-/// How a store is opened.
+/// Options for opening a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// When what was answered is on disk; by default before the answer.
+    /// When changes reach the disk; by default before they are acknowledged.
     pub durability: Durability,
-    /// How the engine is set up: its horizon, limits and retention.
+    /// Options of the engine: horizon, limits and retention.
     pub engine: Options,
 }
 
 impl OpenOptions {
-    /// When what was answered is on disk; by default before the answer.
+    /// When changes reach the disk; by default before they are acknowledged.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// How the engine is set up: its horizon, limits and retention.
+    /// Options of the engine: horizon, limits and retention.
     #[must_use]
     pub fn engine(mut self, engine: Options) -> Self {
         self.engine = engine;
@@ -35,11 +35,8 @@ impl OpenOptions {
 }
 
 impl Client {
-    /// Opens the store in a file, or makes it where there is none, and starts its engine. One process holds a file at a
-    /// time.
-    ///
-    /// # Errors
-    /// Where the file is held by another process, is damaged or no store, or cannot be written.
+    /// Opens the store in a file, which is created if it does not exist, and starts its engine. Only one process can have a
+    /// file open.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, Error> {
         Self::open_with(path, OpenOptions::default()).await
     }
@@ -53,10 +50,7 @@ impl Client {
         Ok(Self { backend: Backend::Embedded(Embedded::start(open(spec), options.engine).await?) })
     }
 
-    /// A store in memory, gone with the last clone of the client. For tests, and for jobs that may be lost.
-    ///
-    /// # Errors
-    /// Where the system gives no thread.
+    /// Opens a store in memory, which is lost with the last clone of the client. For tests, and for jobs that may be lost.
     pub async fn memory() -> Result<Self, Error> {
         Self::memory_with(Options::default()).await
     }

@@ -9,11 +9,11 @@ use duetime_core::{Job, NewJob, Payload};
 use std::sync::Arc;
 
 impl Client {
-    /// Pushes a typed job: due now unless the builder says otherwise; awaiting it sends it. Once answered it is
+    /// Pushes a typed job, by default due at once. Await the returned builder to send it. Once that returns, the job is
     /// recorded.
     ///
-    /// A push whose connection to a server is lost is sent again, and makes one job: the client names each push (header
-    /// `Idempotency-Key`). To repeat it later, or from another process, give it an [origin](Push::origin).
+    /// If the connection to a server is lost, the client repeats the push without making a second job: it names each push
+    /// (header `Idempotency-Key`). To repeat a push later, or from another process, give it an [origin](Push::origin).
     #[expect(clippy::needless_pass_by_value, reason = "a push reads like a call of the handler")]
     pub fn push<K: Kind>(&self, job: K) -> Push {
         Push::new(self.clone(), new_job(&job))

@@ -24,29 +24,8 @@ impl Client {
         ask!(self.schedule(&name))
     }
 
-    /// Sets a schedule, or makes it. Each of its ticks pushes one job with the tag `schedule:NAME`, however many servers
-    /// there are. Where it ticks at other times than before, the next tick is the first from now on.
-    ///
-    /// ```
-    /// # #[cfg(feature = "embedded")]
-    /// # mod example {
-    /// # use duetime::{Client, NewJob, Schedule, Timing};
-    /// # #[tokio::main]
-    /// # pub async fn run() -> Result<(), duetime::Error> {
-    /// # let client = Client::memory().await?;
-    /// let report = NewJob { queue: "reports".into(), kind: "nightly".into(), ..NewJob::new(*b"{}") };
-    /// let nightly = Schedule::new(Timing::parse("0 3 * * *", Some("Europe/Berlin"))?, report);
-    /// println!("runs next at {:?}", client.set_schedule("nightly", nightly).await?.next.first());
-    /// # Ok(())
-    /// # }
-    /// # }
-    /// # #[cfg(feature = "embedded")]
-    /// # example::run()?;
-    /// # Ok::<(), duetime::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Invalid`](duetime_core::Error::Invalid).
+    /// Creates or replaces a schedule. Each of its runs pushes one job with the tag `schedule:NAME`, for any number of
+    /// servers. If its times change, the next run is the first new one from now on.
     pub async fn set_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
         forward!(self.set_schedule(name, schedule, false))
     }
@@ -59,35 +38,23 @@ impl Client {
         forward!(self.set_schedule(name, schedule, true))
     }
 
-    /// Stops pushing the jobs of a schedule. A tick that has begun may still push its job.
-    ///
-    /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule).
+    /// Pauses a schedule. A run that has begun may still push its job.
     pub async fn pause_schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
         forward!(self.pause_schedule(name, None))
     }
 
-    /// The same until this instant, in milliseconds since 1970. Ticks during the pause are not made up for.
-    ///
-    /// # Errors
-    /// As [`pause_schedule`](Self::pause_schedule), and where the instant is not in the future.
+    /// Pauses a schedule until this time, in milliseconds since 1970. Runs during the pause are skipped.
     pub async fn pause_schedule_until(&self, name: &str, until: Millis) -> Result<ScheduleStatus, Error> {
         forward!(self.pause_schedule(name, Some(until)))
     }
 
-    /// Pushes the jobs of a schedule again, from its first tick after now.
-    ///
-    /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule).
+    /// Resumes a paused schedule, from its next run.
     pub async fn resume_schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
         forward!(self.resume_schedule(name))
     }
 
-    /// Pushes the job of a schedule now, also if the schedule is paused or a job of it is live. Its ticks stay as they are.
-    /// To repeat it later, or from another process, give the job an origin.
-    ///
-    /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule); and as a push.
+    /// Pushes the job of a schedule once, now, even if the schedule is paused or an earlier job is live. The next run stays
+    /// as it is. To repeat the call later, or from another process, give the job an origin.
     pub async fn run_schedule(&self, name: &str, origin: Option<Arc<str>>) -> Result<Pushed, Error> {
         forward!(self.run_schedule(name, origin))
     }
@@ -100,10 +67,7 @@ impl Client {
         forward!(self.next_runs(name, limit))
     }
 
-    /// Deletes a schedule. A tick that was begun may still be pushed, and what was pushed stays.
-    ///
-    /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule).
+    /// Deletes a schedule. A run that has begun may still push its job, and jobs that it pushed stay.
     pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
         ask!(self.delete_schedule(&name))
     }

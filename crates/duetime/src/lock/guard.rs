@@ -10,10 +10,10 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// A lock that is held. It is renewed every third of its time to live, on a thread of the library's own, so that a
-/// caller that blocks its thread keeps it; and released when the guard is dropped.
+/// A lock that is held. It is renewed every third of its time to live on the library's own thread, so it stays held even if
+/// the caller blocks. It is released when the guard is dropped.
 ///
-/// A drop does not wait for the release: [`release`](Self::release) does, and so should a program that is about to end.
+/// Dropping does not wait for the release. A program that is about to exit should call [`release`](Self::release).
 #[must_use = "the lock is released when its guard is dropped"]
 pub struct Guard {
     client: Client,
@@ -39,12 +39,13 @@ impl Guard {
         &self.name
     }
 
-    /// For whom it is held.
+    /// The owner of the lock.
     pub fn owner(&self) -> &Arc<str> {
         &self.owner
     }
 
-    /// Grows with every grant: whoever is handed a smaller one than before talks to somebody who has lost the lock.
+    /// The fence of this grant, which grows with every grant. A store that sees a smaller fence than before can reject it:
+    /// its sender has lost the lock.
     pub fn fence(&self) -> u64 {
         self.fence
     }
@@ -58,9 +59,9 @@ impl Guard {
         Ok(holding.is_some_and(|held| held.owner == self.owner && held.grant.fence == self.fence))
     }
 
-    /// Is cancelled as soon as the lock may be lost: when the store says so, and at the latest when the time to live has
-    /// passed since the last renewal that was answered was *sent*, whether or not the store can be reached. That is a
-    /// hundredth earlier than the store counts it, for clocks that do not run alike.
+    /// Cancelled as soon as the lock may be lost: when the store says so, or when the time to live has passed since the
+    /// last acknowledged renewal was *sent*. The latter is one percent earlier than the store counts it, to allow for
+    /// differing clocks.
     pub fn lost(&self) -> &CancellationToken {
         &self.lost
     }

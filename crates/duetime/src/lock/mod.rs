@@ -1,8 +1,8 @@
 //! Locks: one of many holds a name, for a time that it renews.
 //!
-//! A lock keeps others out as long as its holder is heard of: a holder that stalls, or loses touch with the store, loses
-//! the lock once its time to live is over. It is told so through a [token](Guard::lost), and every grant has a
-//! [fence](Guard::fence) that only grows: what is protected can refuse a smaller one.
+//! A holder keeps the lock by renewing it. If the holder stalls or loses its connection to the store, the lock expires at
+//! the end of its time to live. The holder learns of that through a [token](Guard::lost). Every grant has a
+//! [fence](Guard::fence) that only grows, so that what the lock protects can reject an earlier holder.
 
 mod attempt;
 mod guard;
@@ -65,24 +65,21 @@ impl Lock {
         Self { client: client.clone(), name, owner: None, ttl: Duration::from_millis(LOCK_TTL_MS_DEFAULT) }
     }
 
-    /// How long it is held when it is not renewed, 100 ms to 24 h; by default 15 s. A guard renews it every third of
-    /// that; when its process dies, others wait for it this long.
+    /// The time to live: 100 ms to 24 h, 15 s by default. A guard renews the lock every third of it. If its process dies,
+    /// the lock becomes free after it.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// For whom, 1 to 255 bytes; by default somebody new with every acquire. Whoever names the same owner *is* that
-    /// owner, and is given the same lock under the same fence: name one that no other holder has.
+    /// The owner, 1 to 255 bytes; by default a new one with every acquire. A caller with the same owner gets the same lock
+    /// with the same fence, so use a name that no other holder has.
     pub fn owner(mut self, owner: impl Into<Arc<str>>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Acquires it where it is free and nobody waits for it; `None` where it is not.
-    ///
-    /// # Errors
-    /// Beyond a limit, or where the store cannot be reached.
+    /// Acquires the lock if it is free and nobody waits for it; otherwise returns `None`.
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
         match self.acquire(Duration::ZERO).await {
             Ok(guard) => Ok(Some(guard)),
@@ -91,11 +88,8 @@ impl Lock {
         }
     }
 
-    /// Acquires it, waiting so long for it: first come, first served. Where the caller goes away, nothing is held.
-    ///
-    /// # Errors
-    /// [`LockHeld`](CoreError::LockHeld) where it could not be had within the wait; beyond a limit; where the store
-    /// cannot be reached.
+    /// Acquires the lock, waiting for up to this long, first come, first served. If the caller is dropped while it waits,
+    /// nothing is held.
     pub async fn acquire(&self, wait: Duration) -> Result<Guard, Error> {
         let keeper = keeper::handle()?;
         let begin = Instant::now();

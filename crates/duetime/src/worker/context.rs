@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// A job under its lease, as its handler sees it. Cheap to clone.
+/// The job that a handler runs, under its lease. Cheap to clone.
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
@@ -45,17 +45,17 @@ impl Context {
         self.0.job.id
     }
 
-    /// What proves the lease.
+    /// The receipt of the lease.
     pub fn receipt(&self) -> Receipt {
         self.0.job.receipt()
     }
 
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.0.job.attempt
     }
 
-    /// Which of the job's leases this is; it only grows, so that a store downstream can refuse an earlier holder.
+    /// The epoch: it grows with every lease of the job, so that a store downstream can reject an earlier holder.
     pub fn epoch(&self) -> u64 {
         self.0.job.epoch
     }
@@ -70,12 +70,12 @@ impl Context {
         &self.0.job.kind
     }
 
-    /// The job's labels.
+    /// The job's tags.
     pub fn tags(&self) -> &[Arc<str>] {
         &self.0.job.tags
     }
 
-    /// When it was due, in milliseconds since 1970.
+    /// The due time, in milliseconds since 1970.
     pub fn due_at(&self) -> Millis {
         self.0.job.due_at
     }
@@ -90,13 +90,9 @@ impl Context {
         self.0.job.options().trace.as_ref()
     }
 
-    /// Says how far the job has come: 0 to 100 percent, and a note of at most 1 KiB. It is shown with the job until its
-    /// next attempt begins. The lease is extended with it; where it is lost, or the job was cancelled, the handler's
+    /// Reports the progress of the job: 0 to 100 percent, and a note of at most 1 KiB. It is shown with the job until its
+    /// next attempt begins. This extends the lease. If the lease is lost or the job was cancelled, the handler's
     /// [token](Self::cancellation) is cancelled.
-    ///
-    /// # Errors
-    /// [`LeaseLost`](duetime_core::Error::LeaseLost), [`Invalid`](duetime_core::Error::Invalid) beyond a limit, or where the
-    /// call did not reach the engine.
     pub async fn progress(&self, percent: u8, note: Option<&str>) -> Result<(), error::Error> {
         match self.0.client.progress(self.receipt(), percent, note.map(Arc::from)).await {
             Ok(extension) => {
@@ -114,30 +110,24 @@ impl Context {
         }
     }
 
-    /// Cancelled as soon as the handler had better end: the job was cancelled, its lease is lost, or the worker's
-    /// stop has waited long enough.
+    /// Cancelled when the handler should stop: the job was cancelled, its lease is lost, or the worker has waited long
+    /// enough while stopping.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.0.cancellation
     }
 
-    /// Whether the handler had better end.
+    /// Whether the handler should stop.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancellation.is_cancelled()
     }
 
-    /// Sets what is kept as the job's result, in JSON, if the handler succeeds.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] where it cannot be written as JSON, or is beyond 1 MiB.
+    /// Sets the job's result, as JSON. It is kept if the handler succeeds.
     pub fn set_result(&self, result: &impl Serialize) -> Result<(), Error> {
         let bytes = serde_json::to_vec(result).map_err(|error| Error::invalid("result", "a value for JSON", error))?;
         self.set_raw_result(bytes)
     }
 
-    /// Sets the bytes that are kept as the job's result if the handler succeeds.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] beyond 1 MiB.
+    /// Sets the job's result, as bytes. It is kept if the handler succeeds.
     pub fn set_raw_result(&self, result: impl Into<Payload>) -> Result<(), Error> {
         let result = result.into();
         if result.len() > RESULT_BYTES_MAX {

@@ -141,8 +141,11 @@ impl Dispatcher {
             Phase::Working => self.goal == Goal::Once && self.is_dry && self.leases.is_empty() && is_idle,
             Phase::Leaving(until) if Instant::now() >= until => {
                 let running = self.executor.running();
-                warn!(running, "stopped while handlers were running or outcomes were not acknowledged; their jobs will run \
-                 again");
+                warn!(
+                    running,
+                    "stopped while handlers were running or outcomes were not acknowledged; their jobs will run \
+                 again"
+                );
                 true
             }
             _ => is_idle,

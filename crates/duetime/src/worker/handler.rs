@@ -13,11 +13,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a handler answers.
+/// The result of a handler.
 pub type Handled = Result<(), HandlerError>;
 
-/// How an attempt ended that did not succeed. Any error that can be shown becomes one with `?`: a failure that the
-/// job's retry rule judges, with the error's text as message.
+/// An attempt that did not succeed. Any error that implements `Display` becomes one with `?`: a failure with the error's
+/// text as message, which the job's retry rule judges.
 #[derive(Debug)]
 pub struct HandlerError(Outcome);
 
@@ -28,7 +28,7 @@ impl HandlerError {
         Self(Outcome::Fail(Failure { message, ..Failure::default() }))
     }
 
-    /// A failure for good: the job is not tried again.
+    /// A failure for good: the job is not retried.
     pub fn final_(message: impl Display) -> Self {
         let Self(mut ending) = Self::new(message);
         if let Outcome::Fail(failure) = &mut ending {
@@ -37,13 +37,13 @@ impl HandlerError {
         Self(ending)
     }
 
-    /// No failure: the job is given back for this long, and the attempt does not count. Without a delay it keeps its
-    /// place, and is handed out again at once.
+    /// Not a failure: the job is released, due again after this delay, and the attempt does not count. Without a delay it
+    /// is handed out again at once.
     pub fn release(delay: Duration) -> Self {
         Self(Outcome::Release { delay_ms: millis_up(delay) })
     }
 
-    /// Waits this long before the next attempt, in place of what the retry rule says.
+    /// Retries after this long, whatever the retry rule says.
     pub fn retry_after(mut self, delay: Duration) -> Self {
         if let Outcome::Fail(failure) = &mut self.0 {
             failure.retry_after_ms = Some(millis_up(delay));

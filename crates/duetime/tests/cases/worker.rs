@@ -153,7 +153,7 @@ pub(crate) async fn a_payload_that_does_not_decode_is_a_failure(client: Client) 
     assert_eq!(Worker::new(&client).queue(queue).handler(nothing).run_once().await.unwrap().failed, 1);
     let job = ended(&client, id, Stage::Pending).await;
     assert_eq!(job.attempt, 1);
-    assert!(job.errors[0].message.starts_with("the payload does not decode: "), "{}", job.errors[0].message);
+    assert!(job.errors[0].message.starts_with("the payload cannot be read: "), "{}", job.errors[0].message);
 }
 
 /// How long a job was put off, in seconds: the decision is made a moment before it is carried out, and a wait begins at the

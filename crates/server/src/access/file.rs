@@ -147,9 +147,9 @@ mod tests {
     fn what_is_wrong_is_said_and_nothing_is_written() {
         let good = "name = 'a'\nsha256 = '00'\n";
         for (text, says) in [
-            ("x = 1", "unknown field"),
+            ("x = 1", "unknown key `x`"),
             (&format!("[[token]]\n{good}allow = ['read']"), "64 hexadecimal"),
-            ("[[token]]\nname = 'a'", "missing field"),
+            ("[[token]]\nname = 'a'", "`sha256` is missing"),
             ("token = [5]", "expected a table [[token]]"),
             ("[[token]]\nname = 'a'\nsha256 = 1\nallow = ['rule']", "expected"),
         ] {
@@ -162,7 +162,7 @@ mod tests {
             all.tokens.extend([token("a"), token("a")]);
             Ok(())
         });
-        assert!(twice.unwrap_err().to_string().contains("\"a\" again"));
+        assert!(twice.unwrap_err().to_string().contains("\"a\" is there twice"));
         assert!(!file.exists());
         assert!(TokenFile::read(&file).unwrap_err().to_string().contains("duetime token create"));
     }

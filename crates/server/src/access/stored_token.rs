@@ -35,7 +35,8 @@ impl Token {
     /// Whether it makes sense.
     pub(crate) fn check(&self) -> Result<(), String> {
         // What suits a lock's name suits a token's: some bytes, and not too many.
-        check_lock(&self.name).map_err(|_| format!("the name of a token must have 1 to 255 bytes, got {:?}", self.name))?;
+        check_lock(&self.name)
+            .map_err(|_| format!("the name of a token must have 1 to 255 bytes, got {:?}", self.name))?;
         if self.name.chars().any(char::is_control) {
             return Err(format!("the name of a token must have no control characters, got {:?}", self.name));
         }

@@ -157,10 +157,7 @@ async fn pause(Pause { one, end }: &Pause) -> Result {
         None => client.pause(&one.queue).await?,
     };
     if before.tally == Tally::default() && before.settings == QueueSettings::default() {
-        output::note!(
-            "{} is a new queue without jobs and settings. `duetime queues` lists all queues",
-            one.queue
-        );
+        output::note!("{} is a new queue without jobs and settings. `duetime queues` lists all queues", one.queue);
     }
     said(client, one, format_args!("{} is paused{}", one.queue, until(end))).await
 }

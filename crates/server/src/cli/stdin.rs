@@ -14,7 +14,9 @@ pub(crate) fn or_text(text: &str) -> Result<Payload> {
     let limit = PAYLOAD_BYTES_MAX as u64 + 1;
     std::io::stdin().lock().take(limit).read_to_end(&mut bytes)?;
     if bytes.len() > PAYLOAD_BYTES_MAX {
-        return Err(Failure::error(format!("standard input has more than {PAYLOAD_BYTES_MAX} bytes, the limit of a payload")));
+        return Err(Failure::error(format!(
+            "standard input has more than {PAYLOAD_BYTES_MAX} bytes, the limit of a payload"
+        )));
     }
     Ok(Payload::from(bytes))
 }

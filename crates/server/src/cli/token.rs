@@ -16,8 +16,7 @@ use std::path::PathBuf;
 /// change. If there are several servers, each one reads its own file. The file contains only hashes, so a lost token cannot
 /// be recovered; create a new one.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Rights: one of these words, for all names, or for some as in `push:orders.*`.
+#[command(after_help = "Rights: one of these words, for all names, or for some as in `push:orders.*`.
 
   push    push jobs, and nothing else
   target  push jobs with their own target
@@ -30,8 +29,7 @@ use std::path::PathBuf;
 Examples:
   duetime token create shop --allow 'push:orders.*' --allow 'change:orders.*'
   duetime token create prometheus --allow read --expires 365d
-  duetime serve --tokens tokens.toml --listen 0.0.0.0:7300 --tls-cert cert.pem --tls-key key.pem"
-)]
+  duetime serve --tokens tokens.toml --listen 0.0.0.0:7300 --tls-cert cert.pem --tls-key key.pem")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
@@ -98,7 +96,8 @@ pub(crate) fn run(args: Args) -> Result {
 }
 
 fn create(Create { name, allow, rate, expires, file }: Create) -> Result {
-    let secret = Secret::new().map_err(|_| Failure::error("cannot create a token: the system has no random numbers"))?;
+    let secret =
+        Secret::new().map_err(|_| Failure::error("cannot create a token: the system has no random numbers"))?;
     let now = now();
     let expires = expires.map(|Span(ms)| Instant(now.saturating_add(ms)));
     let token = Token { name, sha256: secret.hash(), allow, rate, created: Some(Instant(now)), expires };

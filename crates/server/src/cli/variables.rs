@@ -8,8 +8,23 @@ use std::collections::BTreeSet;
 const PREFIX: &str = "DUETIME_";
 /// Variables that are no option's: of the client, and those that the commands of `work` and `lock` find.
 const OTHERS: [&str; 17] = [
-    "SERVER", "LEDGER", "TOKEN", "TOKEN_FILE", "CA", "ID", "QUEUE", "KIND", "ATTEMPT", "DUE_AT", "DUE_AT_MS", "TAGS", "KEY",
-    "RECEIPT", "EPOCH", "FENCE", "LOCK",
+    "SERVER",
+    "LEDGER",
+    "TOKEN",
+    "TOKEN_FILE",
+    "CA",
+    "ID",
+    "QUEUE",
+    "KIND",
+    "ATTEMPT",
+    "DUE_AT",
+    "DUE_AT_MS",
+    "TAGS",
+    "KEY",
+    "RECEIPT",
+    "EPOCH",
+    "FENCE",
+    "LOCK",
 ];
 /// Below this likeness a name is somebody else's.
 const LIKENESS_MIN: f64 = 0.9;

@@ -148,15 +148,15 @@ fn all_that_is_wrong_is_told_with_its_line() {
     let wrong = Case::new(file).set("DUETIME_DURABILITY", "now").wrong(&[]);
     let expected = [
         "unknown key `liten` in duetime.toml, line 1: did you mean `listen`?",
-        "`listen` in duetime.toml, line 2: expected an IP address and a port, such as 127.0.0.1:7300 or [::]:7300; got \"here\"",
+        "`listen` in duetime.toml, line 2: expected an IP address and a port, such as 127.0.0.1:7300 or [::]:7300, got \"here\"",
         "`allow_remote` in duetime.toml, line 3: expected true or false, got a string",
         "`ledger_connections` in duetime.toml, line 4: expected a number, got a string",
         "`store` in duetime.toml, line 5: expected a string, got an integer",
         "`log.level` in duetime.toml, line 7: expected a string, got a boolean",
         "unknown key `log.fromat` in duetime.toml, line 8: did you mean `log_format`?",
-        "unknown key `nothing` in duetime.toml, line 9: `duetime config example` shows all keys",
+        "unknown key `nothing` in duetime.toml, line 9; `duetime config example` prints all keys",
         "`webhook.ca` in duetime.toml, line 11: expected a string, got a datetime",
-        "the variable DUETIME_DURABILITY: expected `durability` to be `commit`, `interval` or `none`, got \"now\"",
+        "the variable DUETIME_DURABILITY: `durability` must be `commit`, `interval` or `none`, got \"now\"",
     ];
     assert_eq!(wrong, expected);
 }
@@ -165,10 +165,13 @@ fn all_that_is_wrong_is_told_with_its_line() {
 fn a_file_that_is_no_toml_is_told_with_its_line() {
     let wrong = Case::new("listen = \"127.0.0.1:1\"\nstore = \nhorizon: 7\n").wrong(&[]);
     assert!(wrong.len() >= 2, "{wrong:?}");
-    assert!(wrong[0].starts_with("duetime.toml, line 2: this is not TOML"), "{wrong:?}");
-    assert!(wrong[1].starts_with("duetime.toml, line 3: this is not TOML"), "{wrong:?}");
+    assert!(wrong[0].starts_with("duetime.toml, line 2: not valid TOML"), "{wrong:?}");
+    assert!(wrong[1].starts_with("duetime.toml, line 3: not valid TOML"), "{wrong:?}");
     let wrong = Case::new("log_level = \"warn\"\n[log]\nlevel = \"info\"\n").wrong(&[]);
-    assert_eq!(wrong, ["`log.level` in duetime.toml, line 3: it is given twice, also in duetime.toml, line 1"]);
+    assert_eq!(
+        wrong,
+        ["`log.level` in duetime.toml, line 3: it is given twice; the other place is duetime.toml, line 1"]
+    );
 }
 
 #[test]
@@ -191,7 +194,7 @@ fn what_excludes_what_is_judged_by_precedence() {
     let file = "store = \"a.db\"\ndurability = \"none\"\n";
     let settings = Case::new(file).settings(&["--broker", "redis://h"]);
     assert!(settings.mistakes.is_empty() && settings.aside.len() == 2, "{:?}", settings.aside);
-    assert!(settings.aside[0].contains("line 1) is put aside by the flag --broker"), "{:?}", settings.aside);
+    assert!(settings.aside[0].contains("line 1) is ignored because of the flag --broker"), "{:?}", settings.aside);
     assert_eq!(used(&settings, "store"), ("duetime.db".to_owned(), Origin::Default));
     // What is put aside takes along what stands on it.
     let file = "broker = \"redis://h\"\nledger = \"mysql://h/d\"\nledger_connections = 3\n";
@@ -200,19 +203,19 @@ fn what_excludes_what_is_judged_by_precedence() {
     assert_eq!(used(&settings, "ledger").0, "");
     // But nothing that was said later.
     let wrong = Case::new(file).set("DUETIME_STORE", "a.db").wrong(&["--ledger", "postgres://h/d"]);
-    assert_eq!(wrong, ["the flag --ledger needs `broker`, which is put aside by the variable DUETIME_STORE"]);
+    assert_eq!(wrong, ["the flag --ledger needs `broker`, which is ignored because of the variable DUETIME_STORE"]);
 }
 
 #[test]
 fn what_excludes_or_needs_what_in_one_place_is_refused() {
     let wrong = Case::new("store = \"a.db\"\nbroker = \"redis://h\"\n").wrong(&[]);
     let expected =
-        "`broker` (duetime.toml, line 2) cannot be used with `store` (duetime.toml, line 1): name one of them";
+        "`broker` (duetime.toml, line 2) cannot be used with `store` (duetime.toml, line 1): remove one of them";
     assert_eq!(wrong, [expected]);
     let wrong = Case::new("").wrong(&["--store", "a", "--broker", "redis://h"]);
-    assert_eq!(wrong, ["the flag --broker cannot be used with the flag --store: name one of them"]);
+    assert_eq!(wrong, ["the flag --broker cannot be used with the flag --store: remove one of them"]);
     let wrong = Case::new("ledger_connections = 3\n").set("DUETIME_NO_MIGRATE", "false").wrong(&[]);
-    assert_eq!(wrong, ["`ledger_connections` (duetime.toml, line 1) needs `broker` and `ledger`, which is not given"]);
+    assert_eq!(wrong, ["`ledger_connections` (duetime.toml, line 1) needs `broker` and `ledger`, which are not given"]);
     // A store does not make up for a broker.
     let wrong = Case::new("").wrong(&["--store", "a.db", "--ledger", "mysql://h/d"]);
     assert_eq!(wrong, ["the flag --ledger needs `broker`, which is not given"]);

@@ -4,9 +4,9 @@
 //! needed to log in stands with the operator, not in settings that everybody reads. Where a reply is lost, the payload
 //! may be appended again: at least once.
 
-use duetime_core::error::system_words;
 use super::delivered::{Delivered, Sign};
 use super::framework;
+use duetime_core::error::system_words;
 use duetime_core::model::target::RedisList;
 use duetime_core::{Error, Millis};
 use redis::aio::MultiplexedConnection;
@@ -70,7 +70,8 @@ impl Servers {
             let expected = "a URL redis://[user:password@]host[:port][/db] or rediss://…";
             let wrong = |_| Error::invalid("--deliver-redis", expected, "another text");
             let info = url.as_str().into_connection_info().map_err(wrong)?;
-            let place = place(&info).ok_or_else(|| Error::invalid("--deliver-redis", expected, "the path of a socket"))?;
+            let place =
+                place(&info).ok_or_else(|| Error::invalid("--deliver-redis", expected, "the path of a socket"))?;
             let info = info.set_tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
             let client = Client::open(info).map_err(wrong)?;
             Ok(Arc::new(Server { place, client, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }))
@@ -84,9 +85,16 @@ impl Servers {
     /// [`Error::Invalid`] where its server is not among these.
     pub(super) fn list(&self, target: &RedisList) -> Result<List, Error> {
         let wrong = |expected: &str, got: &str| Error::invalid("target.redis_list.url", expected, got);
-        let info = target.url.as_ref().into_connection_info().map_err(|_| wrong("a URL such as redis://host:6379/0", "another text"))?;
+        let info = target
+            .url
+            .as_ref()
+            .into_connection_info()
+            .map_err(|_| wrong("a URL such as redis://host:6379/0", "another text"))?;
         if info.redis_settings().password().is_some() {
-            return Err(wrong("a URL without a password: the server takes it from --deliver-redis", "one with a password"));
+            return Err(wrong(
+                "a URL without a password: the server takes it from --deliver-redis",
+                "one with a password",
+            ));
         }
         let place = place(&info).ok_or_else(|| wrong("a URL such as redis://host:6379/0", "the path of a socket"))?;
         let server = self.0.iter().find(|server| server.place == place);

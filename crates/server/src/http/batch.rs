@@ -105,7 +105,9 @@ where
         let mut batch = Vec::new();
         while let Some(element) = elements.next_element()? {
             if batch.len() == BATCH_JOBS_MAX {
-                return Err(de::Error::custom(format_args!("the array has more than {BATCH_JOBS_MAX} elements, the limit")));
+                return Err(de::Error::custom(format_args!(
+                    "the array has more than {BATCH_JOBS_MAX} elements, the limit"
+                )));
             }
             batch.push((self.make)(element));
         }
@@ -141,7 +143,7 @@ mod tests {
             .collect();
         assert_eq!((&*words[1], &*words[4]), ("1", "2"));
         assert!(words[0].contains("not 9") && words[5].contains("not 9"));
-        assert!(words[2].contains("unknown field `od`") && words[3].contains("to be an object"), "{words:?}");
+        assert!(words[2].contains("`od` is unknown") && words[3].contains("must be an object"), "{words:?}");
     }
 
     #[test]

@@ -68,15 +68,13 @@ impl Tls {
 fn read(cert: &Path, key: &Path) -> Result<TlsAcceptor, Error> {
     let of_cert = |why: String| Error::File { what: "certificate", file: cert.to_owned(), why };
     let of_key = |why: String| Error::File { what: "private key", file: key.to_owned(), why };
-    let chain: Vec<_> = CertificateDer::pem_file_iter(cert)
-        .and_then(Iterator::collect)
-        .map_err(|error| of_cert(pem_words(&error)))?;
+    let chain: Vec<_> =
+        CertificateDer::pem_file_iter(cert).and_then(Iterator::collect).map_err(|error| of_cert(pem_words(&error)))?;
     if chain.is_empty() {
         return Err(of_cert("it contains no certificate in PEM format".to_owned()));
     }
     // The error never shows what it read.
-    let key =
-        PrivateKeyDer::from_pem_file(key).map_err(|error| of_key(pem_words(&error)))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| of_key(pem_words(&error)))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -84,12 +82,14 @@ fn read(cert: &Path, key: &Path) -> Result<TlsAcceptor, Error> {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => of_cert("it does not belong to the private key of --tls-key".to_owned()),
+            rustls::Error::InconsistentKeys(_) => {
+                of_cert("it does not belong to the private key of --tls-key".to_owned())
+            }
             _ => of_cert("it, or the private key, is not valid or of a kind that is not supported".to_owned()),
         })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // So that clients which connect for every request need not do the whole handshake each time.
-    config.ticketer =
-        rustls::crypto::ring::Ticketer::new().map_err(|_| of_cert("the system has no random numbers for TLS tickets".to_owned()))?;
+    config.ticketer = rustls::crypto::ring::Ticketer::new()
+        .map_err(|_| of_cert("the system has no random numbers for TLS tickets".to_owned()))?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

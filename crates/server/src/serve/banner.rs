@@ -45,9 +45,7 @@ fn try_print(
 fn open_to(address: SocketAddr, listener_config: &ListenerConfig) -> &'static str {
     match (listener_config.asks_for_tokens(), listener_config.scheme() == "https", address.ip().is_loopback()) {
         (true, true, _) | (true, _, true) => "holders of a token",
-        (true, false, false) => {
-            "holders of a token, sent unencrypted: use --tls-cert, or put a TLS proxy in front"
-        }
+        (true, false, false) => "holders of a token, sent unencrypted: use --tls-cert, or put a TLS proxy in front",
         (false, _, true) => "anyone on this machine: no tokens are required",
         (false, _, false) => "anyone who can reach this address: no tokens are required",
     }

@@ -110,10 +110,7 @@ impl Args {
     fn store(&self) -> Result<Spec, Error> {
         let Some(folder) = &self.folder else { return Ok(Spec::Memory) };
         std::fs::create_dir_all(folder).map_err(|error| {
-            Error::Options(format!(
-                "the folder {} of -b cannot be created or written: {error}",
-                folder.display()
-            ))
+            Error::Options(format!("the folder {} of -b cannot be created or written: {error}", folder.display()))
         })?;
         let durability = match (self.never_syncs, self.sync_every_ms.unwrap_or(0)) {
             (true, _) => Durability::None,
@@ -207,8 +204,7 @@ async fn give_back_all(engine: &Engine) -> Result<(), CoreError> {
 fn become_user(name: &str) -> Result<(), Error> {
     let failed = |error: nix::Error| Error::Options(format!("cannot switch to the user {name:?} of -u: {error}"));
     let user = User::from_name(name).map_err(failed)?;
-    let user =
-        user.ok_or_else(|| Error::Options(format!("-u must name a user of this machine, got {name:?}")))?;
+    let user = user.ok_or_else(|| Error::Options(format!("-u must name a user of this machine, got {name:?}")))?;
     let text = CString::new(name).map_err(|_| failed(nix::Error::EINVAL))?;
     initgroups(&text, user.gid).map_err(failed)?;
     setgid(user.gid).map_err(failed)?;

@@ -76,7 +76,7 @@ fn a_look_changes_nothing_and_says_how_to_go_on() {
     assert_eq!(look["samples"].as_array().unwrap().len(), 2);
 
     for (arguments, expected) in [
-        (&["--drain", "--yes", "laravel"][..], "expected --yes beanstalkd"),
+        (&["--drain", "--yes", "laravel"][..], "the layout that was recognised is beanstalkd"),
         (&["--drain"], "--yes"),
         (&["--yes", "beanstalkd"], "expected --follow or --drain"),
         (&["--drain", "--follow", "--yes", "beanstalkd"], "cannot be used with"),

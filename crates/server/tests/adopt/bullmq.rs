@@ -102,7 +102,7 @@ fn a_look_changes_nothing_and_says_what_stays() {
 
     for (options, expected) in [
         (&["--follow", "--yes", "bullmq"][..], "expected --drain, got --follow"),
-        (&["--drain", "--yes", "bull"], "expected --yes bullmq"),
+        (&["--drain", "--yes", "bull"], "the layout that was recognised is bullmq"),
         (&["--prefix", "other"], "neither other:mail:meta nor other:mail:id"),
     ] {
         let ran = adopt.run(options);
@@ -250,7 +250,7 @@ fn what_is_refused_goes_back_exactly() {
     assert_eq!(ran.code, 65, "{ran:?}");
     let report = report(&ran.out);
     assert_eq!((&report["adopted"], &report["refused"]), (&900.into(), &13.into()), "{report}");
-    assert!(ran.err.contains("expected JSON as its opts"), "{}", ran.err);
+    assert!(ran.err.contains("its `opts` are not valid JSON"), "{}", ran.err);
     for (name, members) in stays {
         assert_eq!(queue.members(name), members, "{name}");
     }

@@ -33,7 +33,7 @@ fn a_look_changes_nothing_and_says_how_to_go_on() {
     assert_eq!([LIST, DELAYED, RESERVED].map(counts), [[2, 0, 0], [1, 1, 0], [1, 0, 1]]);
     assert_eq!(look["samples"].as_array().unwrap().len(), 4);
     let ran = adopt(&server, &redis, &[&LARAVEL[..], &["--drain", "--yes", "sidekiq"]].concat());
-    assert!(ran.code == 2 && ran.err.contains("expected --yes laravel"), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.contains("the layout that was recognised is laravel"), "{ran:?}");
     assert_eq!(digest(&redis), before);
     assert_eq!(jobs(&server).len(), 0);
 }
@@ -54,7 +54,7 @@ fn a_wrong_guess_is_refused() {
     refused("delayed to be a sorted set, got a set");
     redis.command(&["DEL", DELAYED]);
     add(&redis, DELAYED, 5, r#"{"class":"Ship","args":[],"jid":"x"}"#);
-    refused("expected jobs of laravel");
+    refused("these are not jobs of laravel");
     redis.command(&["DEL", DELAYED]);
     let ran = adopt(&server, &redis, &LARAVEL);
     assert!(ran.code == 0 && ran.out.contains("Nothing is there now. Check the names"), "{ran:?}");

@@ -47,7 +47,7 @@ fn a_look_changes_nothing_and_a_wrong_guess_is_refused() {
     redis.command(&["FLUSHALL"]);
     add(&redis, "schedule", 5, "17");
     let ran = adopt(&server, &redis, &step(&["sidekiq"], "--drain"));
-    assert!(ran.code == 2 && ran.err.contains("expected jobs of sidekiq, got 17 in schedule"), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.contains("these are not jobs of sidekiq: 17 in schedule"), "{ran:?}");
     let cluster = server.place.bare(&["adopt", "sidekiq", "--from", "redis+cluster://127.0.0.1:1"]);
     let ran = crate::cli::support::finish(cluster, b"");
     assert!(ran.code == 2 && ran.err.contains("does not run on a Cluster"), "{ran:?}");

@@ -210,11 +210,11 @@ fn a_table_that_cannot_be_read_is_refused() {
     let rows = world.database.url();
     let refusals: [(&[&str], i32, &str); 7] = [
         (&["--rows", &rows], 2, "--table"),
-        (&["--rows", "redis://u:secret@h", "--table", "order"], 2, "expected `rows` to be mysql://"),
+        (&["--rows", "redis://u:secret@h", "--table", "order"], 2, "`rows` must be mysql://"),
         (&["--rows", &rows, "--table", "none"], 2, "with the columns id and status, got \"none\" in postgres://"),
         (&["--rows", &rows, "--table", "order", "--id-column", "order_id"], 2, "with the columns order_id and status"),
-        (&["--rows", &rows, "--table", "order; DROP TABLE order"], 2, "expected `table` to be a name"),
-        (&["--rows", &rows, "--table", "order", "--status", "1' OR '1'='1"], 2, "expected `status` to be"),
+        (&["--rows", &rows, "--table", "order; DROP TABLE order"], 2, "`table` must be a name"),
+        (&["--rows", &rows, "--table", "order", "--status", "1' OR '1'='1"], 2, "`status` must be"),
         (&["--rows", "postgres://u@127.0.0.1:1/x", "--table", "order"], 75, "127.0.0.1:1"),
     ];
     for (options, code, expected) in refusals {

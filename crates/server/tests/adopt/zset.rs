@@ -51,14 +51,14 @@ fn what_cannot_be_right_is_refused() {
     redis.command(&["SET", "text", "a"]);
     redis.command(&["ZADD", KEY, "1790000000", "a"]);
     let refusals: [(&str, &str, &[&str], i32, &str); 8] = [
-        (&url, "list", &[], 1, "expected a sorted set at the key \"list\", got a list"),
+        (&url, "list", &[], 1, "the Redis key \"list\" must be a sorted set; it is a list"),
         (&url, "text", &["--drain", "--yes", "zset"], 1, "got a string"),
-        (&url, KEY, &["--drain", "--yes", "laravel"], 2, "expected --yes zset"),
+        (&url, KEY, &["--drain", "--yes", "laravel"], 2, "the layout that was recognised is zset"),
         (&url, KEY, &["--drain"], 2, "--yes"),
         (&url, KEY, &["--score", "minutes"], 2, "possible values: seconds, milliseconds, microseconds"),
-        ("http://127.0.0.1", KEY, &[], 2, "expected `from` to be redis://"),
+        ("http://127.0.0.1", KEY, &[], 2, "`from` must be redis://"),
         ("redis://127.0.0.1:1", KEY, &[], 75, "127.0.0.1:1"),
-        (&url, &"k".repeat(300), &[], 2, "expected a key of at most 247 bytes"),
+        (&url, &"k".repeat(300), &[], 2, "the key must have at most 247 bytes"),
     ];
     for (from, key, options, code, expected) in refusals {
         let ran = Adopt::new(&server, "zset", from, key).run(options);
@@ -71,7 +71,7 @@ fn what_cannot_be_right_is_refused() {
     // No key is an empty set.
     let none = Adopt::new(&server, "zset", &url, "none");
     let look = none.look();
-    assert!(look["why"].as_str().unwrap().starts_with("an empty sorted set: no key \"none\" in redis://"), "{look}");
+    assert!(look["why"].as_str().unwrap().starts_with("an empty sorted set: redis://"), "{look}");
     assert!(look["notes"].to_string().contains("Check the name"), "{look}");
     assert_eq!(none.drain()["claimed"], 0);
 }
@@ -87,11 +87,11 @@ fn units_are_told_by_their_size() {
         (&[&seconds], "1 members whose scores are seconds", [1, 0, 0]),
         (&[&ms, "0"], "2 members whose scores are milliseconds", [2, 0, 0]),
         (&[&micros, &micros], "2 members whose scores are microseconds", [2, 0, 0]),
-        (&["0", "1", "-7", "-inf", "3600"], "5 members whose scores are no instants: all are due now", [5, 0, 0]),
+        (&["0", "1", "-7", "-inf", "3600"], "5 members whose scores are not times: all are due now", [5, 0, 0]),
         (&[&ms, &far, "+inf"], "3 members whose scores are milliseconds", [1, 0, 2]),
-        (&[&seconds, &ms, "5"], "3 members in an unclear unit", [1, 0, 2]),
-        (&[&packed], "1 members in an unclear unit", [0, 0, 1]),
-        (&["9999999999"], "1 members in an unclear unit", [0, 0, 1]),
+        (&[&seconds, &ms, "5"], "3 members whose unit is unclear", [1, 0, 2]),
+        (&[&packed], "1 members whose unit is unclear", [0, 0, 1]),
+        (&["9999999999"], "1 members whose unit is unclear", [0, 0, 1]),
     ];
     for (scores, why, [due, later, left]) in cases {
         let redis = RedisServer::start();

@@ -49,7 +49,7 @@ fn the_server_becomes_another_user() {
     if !Uid::effective().is_root() {
         let ended = Command::new(binary()).env_clear().args(["beanstalk", "-p", "0"]).args(arguments).output().unwrap();
         let err = String::from_utf8(ended.stderr).unwrap();
-        assert!(!ended.status.success() && err.contains("cannot become the user \"nobody\" of -u"), "{err}");
+        assert!(!ended.status.success() && err.contains("cannot switch to the user \"nobody\" of -u"), "{err}");
         return;
     }
     let server = Alone::start(&arguments);

@@ -99,7 +99,7 @@ fn a_check_says_all_that_is_wrong() {
 fn a_check_of_what_is_right_is_quiet() {
     let place = configured("[log]\nformat = \"json\"\n");
     let ran = run(&place, &["config", "check"], &[]);
-    assert_eq!((ran.code, &*ran.out, &*ran.err), (0, "the configuration is right (duetime.toml)\n", ""));
+    assert_eq!((ran.code, &*ran.out, &*ran.err), (0, "the configuration is valid (duetime.toml)\n", ""));
     let ran = run(&Place::new(), &["config", "check", "--config", "none.toml"], &[]);
     assert!(ran.code == 78 && ran.err.contains("cannot read none.toml"), "{ran:?}");
 }
@@ -108,7 +108,7 @@ fn a_check_of_what_is_right_is_quiet() {
 fn a_flag_puts_the_store_of_the_file_aside() {
     let place = configured("store = \"a.db\"\n");
     let ran = run(&place, &["config", "show", "--broker", "redis://me:hush@h"], &[]);
-    assert!(ran.err.contains("`store` (duetime.toml, line 1) is put aside by the flag --broker"), "{ran:?}");
+    assert!(ran.err.contains("`store` (duetime.toml, line 1) is ignored because of the flag --broker"), "{ran:?}");
     assert!(ran.out.contains("redis://me:***@h") && !format!("{ran:?}").contains("hush"), "{ran:?}");
     let ran = run(&place, &["config", "check"], &[("DUETIME_LEDGER", "mysql://me:hush@h/d")]);
     assert!(ran.code == 78 && ran.err.contains("the variable DUETIME_LEDGER needs `broker`"), "{ran:?}");

@@ -67,11 +67,11 @@ fn a_store_is_judged_by_its_head_and_left_alone() {
     let before = files(&place);
     let (findings, is_well) = doctor(&place, &["--store", "test.db"], &[]);
     assert!(is_well && files(&place) == before, "{findings:?}");
-    has(&findings, "store", "ok", "as this version needs it");
+    has(&findings, "store", "ok", "is current");
     std::fs::write(place.path("wrong.db"), "x".repeat(500)).unwrap();
     let (findings, is_well) = doctor(&place, &[], &[("DUETIME_STORE", "wrong.db")]);
     assert!(!is_well);
-    has(&findings, "store", "problem", "does not begin like an SQLite file");
+    has(&findings, "store", "problem", "is not an SQLite file");
     let (findings, _) = doctor(&place, &["--store", "none/here.db"], &[]);
     has(&findings, "store", "problem", "does not exist");
     // Of a newer version. There is no older one yet.
@@ -103,7 +103,7 @@ fn a_store_that_is_held_is_asked_over_its_server() {
     let (findings, is_well) = doctor(&server.place, &["--store", "test.db"], &[("DUETIME_SERVER", &server.url)]);
     assert!(is_well, "{findings:?}");
     has(&findings, "store", "ok", &format!("held by the process {pid}; the server at"));
-    has(&findings, "server", "ok", "it hands out jobs");
+    has(&findings, "server", "ok", "the server hands out jobs");
     has(&findings, "server", "ok", env!("CARGO_PKG_VERSION"));
     let (findings, is_well) = doctor(&server.place, &["--store", "test.db"], &[]);
     assert!(is_well);
@@ -169,7 +169,7 @@ fn redis_is_judged_by_its_settings_and_rights() {
     let url = format!("redis://poor:hush@127.0.0.1:{}", redis.port());
     let (findings, is_well) = doctor(&place, &["--broker", &url], &[]);
     assert!(!is_well && !format!("{findings:?}").contains("hush"));
-    has(&findings, "redis", "problem", "no script may be run");
+    has(&findings, "redis", "problem", "scripts cannot be run");
     let (findings, is_well) = doctor(&place, &["--broker", "redis://:hush@127.0.0.1:1"], &[]);
     assert!(!is_well && !format!("{findings:?}").contains("hush"));
     has(&findings, "redis", "problem", "check --broker");

@@ -9,7 +9,7 @@ fn a_job_is_pushed_listed_and_shown() {
         ["push", "--queue", "orders", "--delay", "30m", "--tag", "order:7", "--key", "k7", r#"{"order":7}"#];
     let said = place.ok(&arguments);
     assert!(said.contains("pushed: queue orders, due in 30 min"), "{said}");
-    assert!(place.ok(&arguments).contains("kept (the key is held)"));
+    assert!(place.ok(&arguments).contains("not pushed: another job has the key"));
 
     let table = place.ok(&["list", "--tag", "order:7"]);
     let lines: Vec<&str> = table.lines().collect();
@@ -174,7 +174,7 @@ fn a_queue_is_set_and_shown() {
 #[test]
 fn a_pause_of_a_new_queue_says_that_it_is_new() {
     let place = Place::new();
-    let note = "ordres is a new queue: it has no jobs and no settings. `duetime queues` lists all queues\n";
+    let note = "ordres is a new queue without jobs and settings. `duetime queues` lists all queues\n";
     let pause = |queue: &str| {
         let ran = place.run(&["queues", "pause", queue]);
         assert!(ran.code == 0 && ran.out == format!("{queue} is paused\n"), "{ran:?}");

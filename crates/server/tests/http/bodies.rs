@@ -93,5 +93,5 @@ fn a_wrong_retry_rule_says_what_it_may_be() {
     assert!(refused["expected"].as_str().unwrap().contains(r#"{"steps": ["#), "{refused}");
     let refused = server.send("PUT", "/v1/queues/q", &[], r#"{"rate": 100}"#).problem(400, "invalid");
     let detail = refused["detail"].as_str().unwrap();
-    assert_eq!(detail, r#"expected `rate` to be an object such as {"per_second": 100}, got the number 100"#);
+    assert_eq!(detail, r#"`rate` must be an object such as {"per_second": 100}, got the number 100"#);
 }

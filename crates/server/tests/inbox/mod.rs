@@ -145,15 +145,15 @@ async fn transactions(database: Database) {
     assert_eq!(server.handed_out("default", 2).await, ["urgent", "late"]);
     let refused = database.errors().await;
     for (payload, error) in [
-        ("bad queue", "invalid: expected `queue` to be 1 to 200 of"),
-        ("both", "invalid: expected `due_at` to be `due_at` or `delay_ms`"),
-        ("bad tags", "invalid: expected `tags` to be a JSON array"),
+        ("bad queue", "invalid: `queue` must be 1 to 200 of"),
+        ("both", "invalid: `due_at` must be `due_at` or `delay_ms`"),
+        ("bad tags", "invalid: `tags` must be a JSON array"),
         ("bad options", "`options: delay` to be left out: the row has a column for it"),
         ("moves in a circle", "the queue itself"),
-        ("bad priority", "invalid: expected `priority` to be 0 to 4294967295, got -1"),
-        ("at no time", "invalid: expected `created_at` to be left out"),
-        ("before 1970", "invalid: expected `created_at` to be left out"),
-        ("blanks", "invalid: expected `options` to be at most 1048576 bytes"),
+        ("bad priority", "invalid: `priority` must be 0 to 4294967295, got -1"),
+        ("at no time", "invalid: `created_at` must be left out"),
+        ("before 1970", "invalid: `created_at` must be left out"),
+        ("blanks", "invalid: `options` must be at most 1048576 bytes"),
     ] {
         let found = refused.iter().find(|(refused, _)| refused == payload);
         assert!(found.is_some_and(|(_, why)| why.contains(error)), "{payload}: {refused:?}");

@@ -35,7 +35,7 @@ async fn five_different_failures_and_then_one_completion() {
     assert_eq!(
         said[1..],
         [
-            "time-out: no answer within 300ms",
+            "timeout: no answer within 300ms",
             "HTTP 500 Internal Server Error: no stock",
             "HTTP 429 Too Many Requests",
             "HTTP 503 Service Unavailable"

@@ -98,7 +98,7 @@ async fn all_keys_of_a_name_sign_and_are_read_again() {
     assert!(by(&got, &[2, 3]), "{got:?}");
     let id = server.push("none", "{}").await;
     let said = server.failed(id).await;
-    assert!(said.contains("there is no key \"none\"") && !said.contains("whsec_"), "{said}");
+    assert!(said.contains("has no key \"none\"") && !said.contains("whsec_"), "{said}");
 }
 
 /// Whoever sets a target, of a queue or of a job, gets no signature that a receiver takes for another queue's.

@@ -49,9 +49,7 @@ pub(super) async fn check(link: &Link) -> Result<Fitness, Error> {
         return Err(Error::Unusable("this Redis is a node of a Cluster: use redis+cluster://".into()));
     }
     if info.get("role") == Some("slave") {
-        return Err(Error::Unusable(
-            "this Redis is a read-only replica: use its master, or redis+sentinel://".into(),
-        ));
+        return Err(Error::Unusable("this Redis is a read-only replica: use its master, or redis+sentinel://".into()));
     }
     if let Some(apart) = clocks_apart(link).await?.filter(|&apart| apart > CLOCK_APART_S) {
         warnings.push(format!(

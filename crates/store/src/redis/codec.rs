@@ -199,8 +199,7 @@ impl Decoder {
     /// A job from its body and, where it has one, its meta; the result comes after a first byte that says that there is
     /// one.
     pub(super) fn record(&mut self, id: JobId, body: &[u8], meta: &[u8], result: &[u8]) -> Result<Record, Error> {
-        self.read(id, body, meta, result)
-            .ok_or_else(|| Error::Damaged(format!("the job {id} in Redis cannot be read")))
+        self.read(id, body, meta, result).ok_or_else(|| Error::Damaged(format!("the job {id} in Redis cannot be read")))
     }
 
     fn read(&mut self, id: JobId, body: &[u8], meta: &[u8], result: &[u8]) -> Option<Record> {

@@ -1,7 +1,7 @@
 //! What can go wrong between us and Redis, and what to do then.
 
-use duetime_core::error::system_words;
 use duetime_core::Error;
+use duetime_core::error::system_words;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
 
@@ -80,7 +80,9 @@ pub(super) fn remedy(error: &RedisError) -> Remedy {
 pub(super) fn explain(error: &RedisError, place: &str) -> Error {
     let text = system_words(&error.to_string());
     if is_about_certificates(error) {
-        return Error::Unusable(format!("the certificate of {place} is not trusted by this machine, or is for another host name"));
+        return Error::Unusable(format!(
+            "the certificate of {place} is not trusted by this machine, or is for another host name"
+        ));
     }
     let says = |word: &str| code(error) == word || text.contains(word);
     if code(error) == INCARNATION {

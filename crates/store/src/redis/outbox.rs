@@ -132,9 +132,8 @@ fn read(mut reply: Reply) -> Result<Vec<OutboxEntry>, Error> {
         entries.push(if moved.is_empty() {
             entry(record)
         } else {
-            let copy = Record::unpacked(&moved).ok_or_else(|| {
-                Error::Damaged(format!("the copy of the job {id} for another queue cannot be read"))
-            })?;
+            let copy = Record::unpacked(&moved)
+                .ok_or_else(|| Error::Damaged(format!("the copy of the job {id} for another queue cannot be read")))?;
             OutboxEntry::Moved(record.job, Box::new(copy.job))
         });
     }

@@ -38,7 +38,8 @@ impl Reply {
     }
 
     pub(super) fn text(&mut self) -> Result<String, Error> {
-        String::from_utf8(self.bytes()?).map_err(|_| Error::Damaged("unexpected answer from Redis: bytes instead of text".into()))
+        String::from_utf8(self.bytes()?)
+            .map_err(|_| Error::Damaged("unexpected answer from Redis: bytes instead of text".into()))
     }
 
     /// A whole number, as such or in digits.

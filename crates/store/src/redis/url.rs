@@ -34,7 +34,8 @@ impl Address {
     /// [`Error::Invalid`], without the password.
     pub(super) fn parse(url: &str) -> Result<Self, Error> {
         let wrong = |why: &str| Error::invalid("broker", EXPECTED, format!("{}: {why}", place::masked(url)));
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| Error::invalid("broker", EXPECTED, "a text without `://`"))?;
+        let (scheme, rest) =
+            url.split_once("://").ok_or_else(|| Error::invalid("broker", EXPECTED, "a text without `://`"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (mut namespace, mut partitions) = (NAMESPACE_DEFAULT.to_owned(), None);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {

@@ -48,6 +48,7 @@ impl Address {
 /// What to answer where no kind of server is named.
 pub(super) fn unknown(url: &str) -> Error {
     // What has no scheme may hold a password.
-    let got = url.split_once("://").map_or_else(|| "a text without `://`".to_owned(), |(scheme, _)| format!("{scheme}://…"));
+    let got =
+        url.split_once("://").map_or_else(|| "a text without `://`".to_owned(), |(scheme, _)| format!("{scheme}://…"));
     Error::invalid("ledger", EXPECTED, got)
 }

@@ -22,9 +22,7 @@ impl From<Error> for Fault {
 impl Fault {
     /// A row that holds what was never written there.
     pub(super) fn damaged(what: &str, got: impl std::fmt::Display) -> Self {
-        Self::Known(Error::Damaged(format!(
-            "{what} has the invalid value {got}; restore a backup of the database"
-        )))
+        Self::Known(Error::Damaged(format!("{what} has the invalid value {got}; restore a backup of the database")))
     }
 
     /// Says which server it was, if no connection could be made.

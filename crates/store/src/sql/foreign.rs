@@ -214,9 +214,9 @@ mod tests {
             ("jobs", "id", "status", "1' OR '1'='1", "status"),
         ] {
             let error = open(table, id, status, waiting).unwrap_err();
-            assert!(error.starts_with(&format!("expected `{what}` to be")), "{error}");
+            assert!(error.starts_with(&format!("`{what}` must be")), "{error}");
         }
         let Err(error) = Foreign::new("redis://u:secret@a", "jobs", "id", "status", "1") else { panic!("no database") };
-        assert!(error.to_string().starts_with("expected `rows` to be mysql://"), "{error}");
+        assert!(error.to_string().starts_with("`rows` must be a URL: mysql://"), "{error}");
     }
 }

@@ -27,9 +27,9 @@ const STATEMENTS_KEPT: usize = 64;
 
 /// The file's full path, without links, so that one file has one lock.
 pub(super) fn locate(path: &Path) -> Result<PathBuf, Error> {
-    let name = path
-        .file_name()
-        .ok_or_else(|| Error::Unusable(format!("{path:?} is not the name of a file: name one, such as \"duetime.db\"")))?;
+    let name = path.file_name().ok_or_else(|| {
+        Error::Unusable(format!("{path:?} is not the name of a file: name one, such as \"duetime.db\""))
+    })?;
     if path.is_dir() {
         return Err(Error::Unusable(format!("{path:?} is a folder: name a file in it, such as \"duetime.db\"")));
     }

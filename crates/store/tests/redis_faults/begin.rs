@@ -223,5 +223,5 @@ async fn the_number_of_partitions_stays_over_a_flush() {
     let two = connect(2).await.unwrap();
     two.begin(Arc::new(Given::default())).await.unwrap();
     let error = four.reserve(reserve(QUEUE, 1)).await.map(drop).unwrap_err().to_string();
-    assert!(error.contains("2 partitions in place of 4"), "{error}");
+    assert!(error.contains("2 partitions instead of 4"), "{error}");
 }

@@ -30,7 +30,7 @@ async fn what_can_be_lost_goes_by_what_is_kept() {
     let everysec = connect(&["--appendonly", "yes"]).await;
     assert!(everysec.0.loss().contains("a second"), "{}", everysec.0.loss());
     let never = connect(&["--appendonly", "yes", "--appendfsync", "no"]).await;
-    assert!(never.0.loss().contains("what its system has not written"), "{}", never.0.loss());
+    assert!(never.0.loss().contains("changes that its system has not written"), "{}", never.0.loss());
     let none = connect(&[]).await;
     assert!(none.0.loss().starts_with("everything"), "{}", none.0.loss());
 }

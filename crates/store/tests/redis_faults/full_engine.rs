@@ -37,7 +37,7 @@ async fn complete(engine: &Engine, job: &Job) {
 }
 
 fn is_said_to_be_full(engine: &Engine) -> bool {
-    engine.health().degraded.iter().any(|what| what.detail.contains("takes no new jobs"))
+    engine.health().degraded.iter().any(|what| what.detail.contains("has no room for new jobs"))
 }
 
 /// The jobs of a worker that died come back, however full Redis is.

@@ -34,7 +34,7 @@ fn the_documented_settings_read_and_leave_the_rest() {
     refused::<QueueChanges>(r#"{"lease":"5s","lease":"6s"}"#, "duplicate field `lease`");
     let twice = r#"{"retry":{"fixed":{"delay":"5s","delay":"6s"}}}"#;
     refused::<QueueChanges>(twice, "`retry.fixed.delay` to be given once");
-    refused::<QueueChanges>(r#"{"retry":{"steps":["1s",2]}}"#, "expected `retry.steps[1]` to be a duration");
+    refused::<QueueChanges>(r#"{"retry":{"steps":["1s",2]}}"#, "`retry.steps[1]` must be a duration");
     let every: Vec<String> = super::super::queue::SETTINGS.iter().map(|name| format!("\"{name}\":null")).collect();
     let reset = read::<QueueChanges>(&format!("{{{}}}", every.join(","))).apply(&limited);
     assert_eq!(reset, QueueSettings { paused: true, ..QueueSettings::default() });

@@ -277,7 +277,10 @@ impl Engine {
             if outdated.is_empty() {
                 return Ok(());
             }
-            tracing::warn!(jobs = outdated.len(), "the broker lost its newest changes; jobs are compared with the ledger");
+            tracing::warn!(
+                jobs = outdated.len(),
+                "the broker lost its newest changes; jobs are compared with the ledger"
+            );
             let gone = self.broker.forget(&outdated, crate::Millis::MAX).await?;
             // Those that were changed in between are looked at again.
             let left = outdated.iter().map(|&(id, _)| id).filter(|id| !gone.contains(id));

@@ -117,7 +117,10 @@ impl Engine {
         if outdated.is_empty() {
             return Ok(());
         }
-        tracing::warn!(jobs = outdated.len(), "the broker had older versions of jobs; they are loaded again from the ledger");
+        tracing::warn!(
+            jobs = outdated.len(),
+            "the broker had older versions of jobs; they are loaded again from the ledger"
+        );
         self.reconcile_later(outdated.into_iter());
         self.reconcile().await
     }

@@ -157,7 +157,8 @@ impl Engine {
             return Err(Error::invalid("limit", format!("between 1 and {PAGE_LOCKS_MAX}"), limit));
         }
         if let Some(cursor) = cursor {
-            check_lock(cursor).map_err(|_| Error::invalid("cursor", "the `next_cursor` of an earlier answer", cursor))?;
+            check_lock(cursor)
+                .map_err(|_| Error::invalid("cursor", "the `next_cursor` of an earlier answer", cursor))?;
         }
         let mut locks = Vec::new();
         let mut after = cursor.map(Arc::from);

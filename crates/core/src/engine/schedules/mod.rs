@@ -247,7 +247,11 @@ impl Engine {
         if count < SCHEDULES_MAX {
             return Ok(());
         }
-        Err(Error::invalid("schedule", format!("one of at most {SCHEDULES_MAX} schedules"), format!("number {}", count + 1)))
+        Err(Error::invalid(
+            "schedule",
+            format!("one of at most {SCHEDULES_MAX} schedules"),
+            format!("number {}", count + 1),
+        ))
     }
 
     async fn known_schedule(&self, name: &str) -> Result<Option<Result<Known, Error>>, Error> {
@@ -273,8 +277,12 @@ impl Engine {
 pub(super) async fn read_schedules(registry: &dyn Registry, now: Millis) -> Result<Vec<ScheduleStatus>, Error> {
     let documents = registry.documents(KIND).await?;
     let read = documents.iter().filter_map(|document| {
-        Known::read(document, now).inspect_err(|error| tracing::warn!(%error, "a schedule cannot be read and does not run; \
-         correct or delete it")).ok()
+        Known::read(document, now)
+            .inspect_err(|error| {
+                tracing::warn!(%error, "a schedule cannot be read and does not run; \
+         correct or delete it")
+            })
+            .ok()
     });
     Ok(read.map(|known| status(&known)).collect())
 }

@@ -41,22 +41,22 @@ impl std::fmt::Debug for Remote {
     }
 }
 
-/// How a server, or a Redis, is spoken to.
+/// Options for connecting to a server or a Redis.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectOptions {
-    /// How long a call to a server may take, beside the wait that a reserve asks for, and an hour for a change of all jobs that
-    /// are found; by default 30 s. Then the call answers
-    /// [`Error::OutcomeUnknown`].
+    /// Time limit of a call to a server, not counting the wait of a reserve; 30 s by default. A change of all jobs that a
+    /// query finds may take an hour more. A call that takes longer fails with [`Error::OutcomeUnknown`].
     pub time_limit: Duration,
-    /// How the engine is set up, where it runs in this process: limits and retention.
+    /// Options of the engine, if it runs in this process: limits and retention.
     pub engine: Options,
-    /// The ledger beside Redis, `mysql://…` or `postgres://…` (features `mysql` and `postgres`): what was acknowledged is
-    /// there, whatever becomes of Redis. All processes that share the jobs name the same one; by default there is none.
+    /// The ledger beside Redis, `mysql://…` or `postgres://…` (features `mysql` and `postgres`). With a ledger, no
+    /// acknowledged job is lost if Redis loses data. All processes that share the jobs must name the same one. By default
+    /// there is none.
     pub ledger: Option<String>,
-    /// What is shown to a server that asks for tokens; by default nothing.
+    /// The token for the server; by default none.
     pub token: Option<Token>,
-    /// One more root certificate, as PEM, beside those of the system: for servers at `https://` addresses.
+    /// An additional root certificate, as PEM, to trust for `https://` servers.
     pub root_certificates: Option<PathBuf>,
 }
 

@@ -1,12 +1,12 @@
 //! HTTP/1.1 over pooled connections: sends a request, and tells apart what was never sent, what may have been carried
 //! out, and what was answered. No proxies, no redirects; every call has a time limit.
 
-use duetime_core::error::system_words;
 use super::connector::{Connector, SCHEMES, connector};
 use super::{ConnectOptions, Token};
 use crate::error::Error;
 use bytes::Bytes;
 use duetime_core::api::Problem;
+use duetime_core::error::system_words;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, IF_MATCH};
 use hyper::{Method, Request, StatusCode, Uri};
@@ -163,7 +163,8 @@ impl Transport {
             let body = body.map_err(|error| Failed { error: self.unknown(error.to_string()), is_lost: true })?;
             Ok(Reply { status, body: body.to_bytes() })
         };
-        let late = |_| Failed { error: self.unknown(format!("none came within {} ms", limit.as_millis())), is_lost: false };
+        let late =
+            |_| Failed { error: self.unknown(format!("none came within {} ms", limit.as_millis())), is_lost: false };
         timeout(limit, exchange).await.map_err(late)?
     }
 

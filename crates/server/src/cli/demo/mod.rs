@@ -4,8 +4,8 @@ mod jobs;
 mod shop;
 mod show;
 
-use crate::serve::address;
 use super::exit::{Failure, Result};
+use crate::serve::address;
 use duetime::{Client, Context, Handled, HandlerError, Worker};
 use jobs::{CANCELLED, FLAKY, JOBS, QUEUE};
 use show::Show;

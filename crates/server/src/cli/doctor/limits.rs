@@ -23,7 +23,8 @@ fn judge(open_max: u64, connections_max: u32) -> Finding {
     if open_max >= needed {
         return Finding::ok(CHECK, format!("{open_max} open files allowed, for at most {connections_max} connections"));
     }
-    let text = format!("{open_max} open files allowed; {connections_max} connections and the store need up to {needed}");
+    let text =
+        format!("{open_max} open files allowed; {connections_max} connections and the store need up to {needed}");
     Finding::warning(
         CHECK,
         text,

@@ -88,10 +88,7 @@ fn file(path: &Path, server: Option<&str>, probed: &mut StoreProbe) {
     let mut found = Vec::new();
     match (seen.held_by, server) {
         (Some(pid), Some(url)) => {
-            found.push(Finding::ok(
-                CHECK,
-                format!("{shown} is open in process {pid}, the server at {url}"),
-            ));
+            found.push(Finding::ok(CHECK, format!("{shown} is open in process {pid}, the server at {url}")));
         }
         (Some(pid), None) => found.push(Finding::warning(
             CHECK,
@@ -127,7 +124,11 @@ fn file(path: &Path, server: Option<&str>, probed: &mut StoreProbe) {
     let writes = AccessFlags::R_OK | AccessFlags::W_OK;
     if !may(&folder, writes | AccessFlags::X_OK) || (seen.state != FileState::Nothing && !may(&seen.path, writes)) {
         let text = format!("this user may not write {shown} or to its folder {}", folder.display());
-        found.push(Finding::problem(CHECK, text, "make the server's user the owner of the file and its folder (chown)"));
+        found.push(Finding::problem(
+            CHECK,
+            text,
+            "make the server's user the owner of the file and its folder (chown)",
+        ));
     }
     probed.findings.extend(found);
     probed.folder = Some((folder, seen.bytes));
@@ -159,7 +160,8 @@ async fn recorded(url: &str, options: sql::Options, probed: &mut StoreProbe) {
     let seen = match limited(sql::probe(url, may_lose)).await {
         Ok(seen) => seen,
         Err(error) => {
-            let advice = "check --ledger, its user and password, and that the database is running and reachable from here";
+            let advice =
+                "check --ledger, its user and password, and that the database is running and reachable from here";
             return probed.findings.push(Finding::problem(CHECK, error.to_string(), advice));
         }
     };

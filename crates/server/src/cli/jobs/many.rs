@@ -43,7 +43,8 @@ pub(crate) struct Reschedule {
 
 /// Runs `reschedule`.
 pub(crate) async fn reschedule(Reschedule { when, selected }: &Reschedule) -> Result {
-    let due = when.due().ok_or_else(|| Failure::usage("the new due time is missing: use --delay DURATION or --at TIME"))?;
+    let due =
+        when.due().ok_or_else(|| Failure::usage("the new due time is missing: use --delay DURATION or --at TIME"))?;
     run(selected, BulkAction::Reschedule(due)).await
 }
 

@@ -140,6 +140,6 @@ mod tests {
         let target = or_default::<Target>("https://a.example/x").unwrap().unwrap();
         assert!(matches!(target, Target::Url(endpoint) if &*endpoint.url == "https://a.example/x"));
         assert_eq!(or_default::<Target>(r#"{"queue":"b"}"#).unwrap().ok(), Some(Target::Queue("b".into())));
-        assert!(or_default::<Target>(r#"{"link":"b"}"#).unwrap_err().contains("unknown field"));
+        assert!(or_default::<Target>(r#"{"link":"b"}"#).unwrap_err().contains("`link` is unknown"));
     }
 }

@@ -52,7 +52,9 @@ pub(super) async fn run(
         Ok(()) => {}
         Err(Error::Core(CoreError::LockLost { .. })) => return Err(lost),
         // It runs out by itself, and the command has done its work.
-        Err(error) => note!("duetime: the lock could not be released, and is held until its time to live is over: {error}"),
+        Err(error) => {
+            note!("duetime: the lock could not be released, and is held until its time to live is over: {error}")
+        }
     }
     match code(status) {
         0 => Ok(()),

@@ -59,7 +59,9 @@ impl Courier {
         let mut headers = serde_json::Map::new();
         for header in &args.headers {
             let (name, value) = header.split_once(':').ok_or_else(|| {
-                Failure::usage("--header must be a name, a colon and a value, such as `x-shop: 7`; it has no colon".to_owned())
+                Failure::usage(
+                    "--header must be a name, a colon and a value, such as `x-shop: 7`; it has no colon".to_owned(),
+                )
             })?;
             headers.insert(name.trim().to_owned(), value.trim().into());
         }

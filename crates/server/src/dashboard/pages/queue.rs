@@ -269,6 +269,6 @@ pub(super) fn value(field: &str, text: &str) -> Result<Value, Problem> {
 }
 
 pub(super) fn invalid(field: &str, expected: &str) -> Problem {
-    let detail = format!("expected `{field}` to be {expected}");
+    let detail = format!("`{field}` must be {expected}");
     api::Problem::new("invalid", 400, "The request is not valid", detail).into()
 }

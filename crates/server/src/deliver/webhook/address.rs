@@ -50,9 +50,7 @@ impl Reach {
             Class::Public if self.public => Ok(()),
             Class::Private(_) if self.private => Ok(()),
             Class::Public => refused("a public address", "over plain http, only private addresses are allowed"),
-            Class::Private(class) => {
-                refused(class, "deliveries to it need --webhook-allow-private")
-            }
+            Class::Private(class) => refused(class, "deliveries to it need --webhook-allow-private"),
             Class::Never(class) => refused(class, "deliveries to such addresses are never allowed"),
         }
     }
@@ -281,6 +279,6 @@ mod tests {
                 && refused.contains("--webhook-allow-private")
         );
         let refused = PLAIN.check("8.8.8.8".parse().unwrap()).unwrap_err().to_string();
-        assert!(refused.contains("without TLS only private ones"), "{refused}");
+        assert!(refused.contains("over plain http, only private"), "{refused}");
     }
 }

@@ -71,9 +71,7 @@ impl Keys {
         match name {
             _ if !ring.is_empty() => Ok(Some(ring)),
             None => Ok(None),
-            Some(name) => {
-                Err(format!("the file of --webhook-keys has no key {name:?} for the queue {queue:?}"))
-            }
+            Some(name) => Err(format!("the file of --webhook-keys has no key {name:?} for the queue {queue:?}")),
         }
     }
 
@@ -109,8 +107,8 @@ fn parse(text: &str) -> Result<ByName, String> {
             return Err(format!("line {number}: a key must be whsec_ and 24 to 64 bytes in base64"));
         };
         let queues = queues.split(',').map(str::parse).collect::<Result<_, String>>();
-        let queues = queues
-            .map_err(|_| format!("line {number}: the queues must be names such as `orders.*,mail` or `*`"))?;
+        let queues =
+            queues.map_err(|_| format!("line {number}: the queues must be names such as `orders.*,mail` or `*`"))?;
         let ring = known.entry(name.to_owned()).or_default();
         if ring.len() == KEYS_MAX {
             return Err(format!("line {number}: there are more than {KEYS_MAX} keys with this name"));

@@ -147,10 +147,8 @@ mod tests {
         assert_eq!(read.uri, "https://shop.example:8443/hook?a=1");
         assert!(!read.is_plain);
         assert!(route("http://shop.example/", true).unwrap().is_plain);
-        assert!(
-            route("http://shop.example/", false).unwrap_err().to_string().contains("expected `target.url` to be https")
-        );
-        assert!(route("http://1.1.1.1/", true).unwrap_err().to_string().contains("without TLS"));
+        assert!(route("http://shop.example/", false).unwrap_err().to_string().contains("`target.url` must be https"));
+        assert!(route("http://1.1.1.1/", true).unwrap_err().to_string().contains("over plain http"));
         let error = route("https://me:secret@shop.example/", false).unwrap_err().to_string();
         assert!(error.contains("authorization") && !error.contains("secret"), "{error}");
         for url in ["https://", "https://a b/", "https://[::1%25eth0]/"] {

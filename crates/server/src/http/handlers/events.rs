@@ -29,12 +29,12 @@ const RETRY_MS: u64 = 1_000;
 /// Asks proxies to pass on what comes.
 const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
-/// What happens to jobs, as server-sent events.
+/// Stream job events, as server-sent events.
 ///
-/// The first event is `subscribed`. Each event after it has the name of what happened to a job, and the job. Comments are
-/// signs of life. If the client reads too slowly, the last event is `lost`. If the server stops, it is `stopping`.
+/// The first event is `subscribed`. Each later event has the name of the transition and the job. Comments keep the
+/// connection alive. If the client reads too slowly, the last event is `lost`. If the server stops, it is `stopping`.
 ///
-/// With `every`, events say only that something happened (`activity`), at most once in this time; a client that shows jobs
+/// With `every`, events only say that something happened (`activity`), at most once in this time. A client that shows jobs
 /// then reads them again. If more than 10 such events a second are due on all streams, they are spread over a longer time.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "events", tag = "jobs",
@@ -54,8 +54,7 @@ pub(crate) async fn events(Call(app, caller): Call, RawQuery(query): RawQuery) -
     };
     let of_token = match &caller {
         Caller::Token(known) => Some(known.stream().ok_or_else(|| {
-            let detail =
-                format!("this token has {STREAMS_MAX} open event streams, the limit; close one");
+            let detail = format!("this token has {STREAMS_MAX} open event streams, the limit; close one");
             refuse("too_many_streams", detail)
         })?),
         Caller::Anyone | Caller::Nobody => None,

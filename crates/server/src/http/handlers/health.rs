@@ -9,7 +9,7 @@ use axum::response::Response;
 use duetime_core::api::Alive;
 use duetime_core::engine::Health;
 
-/// Whether the process lives.
+/// Check that the process answers.
 #[utoipa::path(
     get, path = "/healthz", operation_id = "healthz", tag = "server",
     responses((status = 200, description = "It does.", body = Alive)),
@@ -18,9 +18,9 @@ pub(crate) async fn alive() -> Response {
     reply::ok(&Alive { status: "ok".to_owned(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) })
 }
 
-/// Whether jobs are handed out.
+/// Check that jobs are handed out.
 ///
-/// And what does not work as it should, in words. Where tokens are asked for, the log says why.
+/// The answer also lists what is degraded. If the server requires tokens, only its log has the reasons.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "server",
     responses(

@@ -18,7 +18,7 @@ use duetime_core::{Error, JobId, engine};
 
 /// Show a job.
 ///
-/// With everything that is known of it, for as long as its record is kept.
+/// A finished job can be shown for as long as its record is kept.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "get_job", tag = "jobs",
     params(
@@ -40,8 +40,8 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>, he
 
 /// Change a waiting job.
 ///
-/// What is left out stays. A token without the right `read` is answered without what is in the job: payload, result, key,
-/// tags, target and messages.
+/// Fields that are left out stay unchanged. If the token lacks the right `read`, the answer leaves out payload, result,
+/// key, tags, target and messages.
 #[utoipa::path(
     patch, path = "/v1/jobs/{id}", operation_id = "change_job", tag = "jobs",
     request_body = Option<Patch<'_>>,
@@ -57,9 +57,9 @@ pub(crate) async fn patch(Changing(app, caller, job): Changing, body: Batch) -> 
     Ok(shown::changed(&app, &caller, job))
 }
 
-/// Remove a job and its record.
+/// Delete a job and its record.
 ///
-/// It must not run.
+/// A running job cannot be deleted.
 #[utoipa::path(
     delete, path = "/v1/jobs/{id}", operation_id = "delete_job", tag = "jobs",
     responses((status = 204, description = "It is gone.")),
@@ -72,7 +72,7 @@ pub(crate) async fn delete(Changing(app, _, job): Changing) -> Answered {
 
 /// Cancel a job.
 ///
-/// One that runs is asked to stop, which its worker hears when it extends the lease.
+/// A waiting job is cancelled at once. For a running job, its worker is asked to stop when it next extends the lease.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", tag = "jobs",
     request_body = Option<Nothing>,
@@ -84,9 +84,10 @@ pub(crate) async fn cancel(Changing(app, _, job): Changing, _: Empty) -> Answere
     Ok(reply::ok(&Cancelled { outcome }))
 }
 
-/// Try a job again that has ended.
+/// Retry a finished job.
 ///
-/// With attempt 0, now. A token without the right `read` is answered without what is in the job.
+/// It is due now, at attempt 0. If the token lacks the right `read`, the answer leaves out payload, result, key, tags,
+/// target and messages.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/retry", operation_id = "retry_job", tag = "jobs",
     request_body = Option<Nothing>,
@@ -100,9 +101,9 @@ pub(crate) async fn retry(Changing(app, caller, job): Changing, _: Empty) -> Ans
     Ok(shown::changed(&app, &caller, job))
 }
 
-/// Make a waiting job due now.
+/// Run a waiting job now.
 ///
-/// A token without the right `read` is answered without what is in the job.
+/// If the token lacks the right `read`, the answer leaves out payload, result, key, tags, target and messages.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/run", operation_id = "run_job", tag = "jobs",
     request_body = Option<Nothing>,

@@ -28,7 +28,7 @@ pub(crate) async fn complete(Call(app, caller): Call, Segment(receipt): Segment<
 
 /// Fail an attempt.
 ///
-/// The job is tried again by its retry rule, unless this is final or its attempts are used up.
+/// The job is retried by its retry rule, unless `final` is true or its attempts are used up.
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/fail", operation_id = "fail", tag = "work",
     request_body = Option<Failure>,
@@ -40,9 +40,9 @@ pub(crate) async fn fail(Call(app, caller): Call, Segment(receipt): Segment<Rece
     settle_one(&app, &caller, receipt, outcome).await
 }
 
-/// Give a job back.
+/// Release a job.
 ///
-/// The attempt does not count.
+/// The job is handed out again. The attempt does not count.
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/release", operation_id = "release", tag = "work",
     request_body = Option<Release>,
@@ -76,7 +76,7 @@ pub(crate) async fn extend(Call(app, caller): Call, Segment(receipt): Segment<Re
 
 /// Extend many leases.
 ///
-/// One answer for each, in order.
+/// The answer has one result per lease, in order.
 #[utoipa::path(
     post, path = "/v1/extend", operation_id = "extend_many", tag = "work",
     request_body = Extensions,
@@ -92,9 +92,9 @@ pub(crate) async fn extend_many(Call(app, caller): Call, body: Batch) -> Answere
     Ok(reply::ok(&merge.answers(each(receipts, answers))))
 }
 
-/// Say how far a job has come.
+/// Report the progress of a job.
 ///
-/// The lease is extended by that.
+/// This also extends the lease.
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/progress", operation_id = "progress", tag = "work",
     request_body = Progress,
@@ -108,9 +108,9 @@ pub(crate) async fn progress(Call(app, caller): Call, Segment(receipt): Segment<
     Ok(reply::ok(&extension))
 }
 
-/// End many leases.
+/// Settle many leases.
 ///
-/// Each with `complete`, `fail` or `release`; one answer for each, in order.
+/// Each element has `complete`, `fail` or `release`. The answer has one result per lease, in order.
 #[utoipa::path(
     post, path = "/v1/settle", operation_id = "settle", tag = "work",
     request_body = Settles,

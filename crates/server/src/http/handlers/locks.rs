@@ -63,7 +63,7 @@ async fn list_own(app: &App, names: Vec<&Names>, cursor: Option<&str>, limit: us
 
 /// Show a lock.
 ///
-/// Held or not: a lock need not be made.
+/// A lock need not be created: a name that nobody holds is shown as free.
 #[utoipa::path(
     get, path = "/v1/locks/{name}", operation_id = "get_lock", tag = "locks",
     responses((status = 200, description = "Who holds it.", body = LockBody)),
@@ -76,8 +76,8 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
 
 /// Acquire a lock, or renew it.
 ///
-/// First come, first served. Without `fence` it is acquired, after a wait where it is held; with the fence of a grant
-/// it is renewed.
+/// Without `fence`, the lock is acquired, first come, first served; with `wait`, the request waits for it. With the fence
+/// of a grant, the lock is renewed.
 #[utoipa::path(
     put, path = "/v1/locks/{name}", operation_id = "acquire_lock", tag = "locks",
     request_body = api::Lock,

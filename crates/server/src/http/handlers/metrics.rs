@@ -29,9 +29,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Counters, histograms and gauges for Prometheus.
+/// Show metrics for Prometheus.
 ///
-/// In the text form of OpenMetrics. Counters are those of this process since its start.
+/// The format is OpenMetrics. Counters count the work of this process since its start.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "metrics", tag = "server",
     responses(

@@ -23,9 +23,10 @@ use std::sync::Arc;
 
 /// Push jobs.
 ///
-/// One job, or an array of at most 10,000 that are answered one by one, in order. It is acknowledged once it is
-/// recorded. With the header `Idempotency-Key` the request may be repeated: a job that a first one made is answered again,
-/// with the outcome `repeated`, as long as its record is kept. Jobs that name no trace belong to that of the request. A job with a target also needs the right `target`.
+/// The body is one job, or an array of at most 10,000. For an array, the answer has one result per job, in order. A push is
+/// acknowledged once it is recorded. With the header `Idempotency-Key`, the request can be repeated safely: while the
+/// record of the first job is kept, the answer names that job, with the outcome `repeated`. A job without a `trace` belongs
+/// to the trace of the request. A job with a `target` also needs the right `target`.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/jobs", operation_id = "push", tag = "jobs",
     params(("Idempotency-Key" = Option<Key>, Header, description = "The origin of the job, where it names none; of an array the beginning of the origins.")),
@@ -49,7 +50,7 @@ pub(crate) async fn push(
 
 /// Push jobs into several queues.
 ///
-/// As the push into one queue, but each job names its queue. Each needs the right `push` for its queue.
+/// Works as a push into one queue, but each job names its queue. The caller needs the right `push` for each of them.
 #[utoipa::path(
     post, path = "/v1/jobs", operation_id = "push_anywhere", tag = "jobs",
     params(("Idempotency-Key" = Option<Key>, Header, description = "As of the push into one queue.")),

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// List the queues.
 ///
-/// All that have jobs or settings, by name.
+/// Lists all queues that have jobs or settings, by name.
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
     params(
@@ -59,7 +59,8 @@ pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> 
 
 /// Show a queue.
 ///
-/// Known or not: a queue need not be made. The ETag is the version of its settings: what is in it changes without that.
+/// A queue need not be created: an unused name is shown as an empty queue. The ETag is the version of the settings; the
+/// counts change without it.
 #[utoipa::path(
     get, path = "/v1/queues/{queue}", operation_id = "get_queue", tag = "queues",
     params(
@@ -80,7 +81,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(queue)): Segment<N
 
 /// Change a queue's settings.
 ///
-/// What is left out keeps its value; `null` goes back to the default.
+/// Settings that are left out stay unchanged. `null` resets one to its default.
 #[utoipa::path(
     put, path = "/v1/queues/{queue}", operation_id = "set_queue", tag = "queues",
     params(("if-none-match" = Option<Star>, Header, description = "Only where there is none yet; else 412.")),
@@ -111,7 +112,7 @@ pub(crate) async fn put(
 
 /// Pause a queue.
 ///
-/// Nothing more is handed out, for good or for a while. What runs goes on.
+/// No more jobs are handed out, until a time or until the queue is resumed. Running jobs finish.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
     request_body = Option<PauseBody>,
@@ -136,9 +137,9 @@ pub(crate) async fn resume(Call(app, caller): Call, Segment(Name(queue)): Segmen
     Ok(reply::ok(&Configured::new(queue, settings)))
 }
 
-/// Cancel all waiting jobs of a queue.
+/// Purge a queue.
 ///
-/// They are kept as cancelled, with the message `purged`.
+/// All its waiting jobs are cancelled. Their records have the message `purged`.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/purge", operation_id = "purge_queue", tag = "queues",
     request_body = Option<Nothing>,

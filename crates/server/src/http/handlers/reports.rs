@@ -9,7 +9,7 @@ use duetime_core::api::schema::QueueName;
 use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Parameters};
 use duetime_core::engine::FIRST_READING_WAIT;
 
-/// Show what this server did in the last hour or day.
+/// Show throughput and lateness of the last hour or day.
 ///
 /// Each server shows its own work since its start. If several servers share a store, add up their answers.
 #[utoipa::path(
@@ -26,11 +26,11 @@ pub(crate) async fn history(Call(app, caller): Call, RawQuery(query): RawQuery) 
     Ok(reply::ok(&app.engine.history(query.queue.as_deref(), query.span.unwrap_or_default())?))
 }
 
-/// Show how many jobs come due when.
+/// Show when waiting jobs come due.
 ///
-/// Each job that has not ended is counted once, so the buckets add up to `pending`. The jobs are counted in the background: if the
-/// last count is older than 10 s and than 20 times as long as it took, a request starts the next one. A request waits up to a
-/// second for the first count. After that `as_of` and `buckets` are `null`: ask again.
+/// Each job that has not finished is counted once, so the buckets add up to `pending`. Jobs are counted in the background.
+/// If the last count is older than 10 s, and older than 20 times its duration, a request starts the next count. A request
+/// waits up to a second for the first count. After that, `as_of` and `buckets` are `null`: ask again.
 #[utoipa::path(
     get, path = "/v1/due", operation_id = "due", tag = "queues",
     params(("queue" = Option<QueueName>, Query, description = "Of this queue; by default of all together.")),
@@ -45,8 +45,8 @@ pub(crate) async fn due(Call(app, caller): Call, RawQuery(query): RawQuery) -> A
 
 /// Show why jobs failed.
 ///
-/// Of all queues, the 1,000 jobs that failed last are grouped by queue, kind and message. They are read in the background, as for
-/// `GET /v1/due`.
+/// The 1,000 most recent failures of all queues are grouped by queue, kind and message. They are read in the background, as
+/// for `GET /v1/due`.
 #[utoipa::path(
     get, path = "/v1/failures", operation_id = "failures", tag = "jobs",
     params(("queue" = Option<QueueName>, Query, description = "Groups of this queue; by default of all.")),

@@ -15,9 +15,9 @@ use duetime_core::api::{self, Reservation, Reserve, Take, Taken};
 use duetime_core::engine::{self, ReserveRequest, Source, TakeRequest, Unclaimed};
 use duetime_core::{Error, JobId};
 
-/// Lease due jobs of a queue.
+/// Reserve due jobs of a queue.
 ///
-/// The most urgent due ones, or those that are named. Where nothing is due it waits for as long as it may. A worker
+/// Leases the most urgent due jobs, or the named ones. If no job is due, the request waits for up to `wait`. The worker
 /// then completes, fails, releases or extends each lease.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/reserve", operation_id = "reserve", tag = "work",
@@ -31,9 +31,9 @@ pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segme
     hand_out(&app, &caller, request).await
 }
 
-/// Lease due jobs of several queues, or named ones.
+/// Reserve due jobs of several queues, or named ones.
 ///
-/// Of `queues` in strict order: of the second only when the first has none.
+/// The order of `queues` is strict: jobs of the second queue are handed out only if the first has none.
 #[utoipa::path(
     post, path = "/v1/reserve", operation_id = "reserve_anywhere", tag = "work",
     request_body(content = Reserve, example = json!({"queues": ["orders", "mail"], "limit": 10, "wait": "5s"})),
@@ -69,9 +69,9 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> An
 
 /// Take due jobs, at most once.
 ///
-/// Taken jobs have succeeded: nobody settles them. The answer comes once that is recorded; with 503 or 507 nothing was
-/// handed out. After an error or a lost answer repeat the request with the same `request_id`: if the jobs were taken, the
-/// answer has them.
+/// Taken jobs have succeeded; they are not settled. The answer is sent once that is recorded. After a 503 or 507, nothing
+/// was handed out. After an error or a lost answer, repeat the request with the same `request_id`: if the jobs were taken,
+/// the answer has them.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/take", operation_id = "take", tag = "work",
     request_body = Option<Take>,
@@ -86,7 +86,8 @@ pub(crate) async fn take(Call(app, caller): Call, Segment(Name(queue)): Segment<
 
 /// Take due jobs of several queues, or named ones, at most once.
 ///
-/// Of `queues` in strict order: of the second only when the first has too few. Otherwise as the take from one queue.
+/// The order of `queues` is strict: jobs of the second queue are handed out only if the first has too few. Otherwise this
+/// works as a take from one queue.
 #[utoipa::path(
     post, path = "/v1/take", operation_id = "take_anywhere", tag = "work",
     request_body(content = Take, example = json!({"queues": ["orders", "mail"], "limit": 10})),

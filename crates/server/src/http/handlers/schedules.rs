@@ -27,9 +27,7 @@ use std::sync::Arc;
 /// How often a schedule that others change meanwhile is looked at anew.
 const TRIES: u32 = 5;
 
-/// List the schedules.
-///
-/// By name.
+/// List the schedules, by name.
 #[utoipa::path(
     get, path = "/v1/schedules", operation_id = "list_schedules", tag = "schedules",
     params(
@@ -48,7 +46,7 @@ pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> 
 
 /// Show a schedule.
 ///
-/// With its next ten runs, and what came of the last one.
+/// The answer includes its next ten runs and the result of the last one.
 #[utoipa::path(
     get, path = "/v1/schedules/{name}", operation_id = "get_schedule", tag = "schedules",
     params(
@@ -71,7 +69,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
 
 /// Show the next runs of a schedule.
 ///
-/// Each also as clocks in its time zone show it, and whether a change of the clock moves or repeats it.
+/// Each run is also shown in the schedule's time zone, and whether a change of the clock moves or repeats it.
 #[utoipa::path(
     get, path = "/v1/schedules/{name}/next", operation_id = "next_runs", tag = "schedules",
     params(
@@ -93,10 +91,10 @@ pub(crate) async fn next(
     Ok(reply::ok(&Runs { runs: status.runs(query.limit.unwrap_or(NEXT_RUNS_SHOWN))? }))
 }
 
-/// Set a schedule, or make it.
+/// Create or replace a schedule.
 ///
-/// Where it ticks at other times than before, the next tick is the first from now on. A schedule that is paused stays
-/// paused unless the body has `paused`.
+/// If its times change, the next run is the first new one from now on. A paused schedule stays paused unless the body has
+/// `paused`.
 #[utoipa::path(
     put, path = "/v1/schedules/{name}", operation_id = "set_schedule", tag = "schedules",
     params(
@@ -150,8 +148,8 @@ pub(crate) async fn put(
 
 /// Pause a schedule.
 ///
-/// It pushes nothing, for good or for a while. A run that has begun may still push its job. Runs during the pause are not
-/// made up for.
+/// It pushes no jobs, until a time or until it is resumed. A run that has begun may still push its job. Runs during the
+/// pause are skipped.
 #[utoipa::path(
     post, path = "/v1/schedules/{name}/pause", operation_id = "pause_schedule", tag = "schedules",
     request_body = Option<PauseBody>,
@@ -195,8 +193,8 @@ pub(crate) async fn resume(
 
 /// Run a schedule now.
 ///
-/// Its job is pushed once, due now, also while the schedule is paused or a job of it is live. The next run stays as it is.
-/// With the header `Idempotency-Key` the request may be repeated, as a push.
+/// Pushes its job once, due now, even if the schedule is paused or an earlier job is live. The next run stays as it is.
+/// With the header `Idempotency-Key`, the request can be repeated safely.
 #[utoipa::path(
     post, path = "/v1/schedules/{name}/run", operation_id = "run_schedule", tag = "schedules",
     params(("Idempotency-Key" = Option<Key>, Header, description = "The origin of the job.")),
@@ -248,7 +246,7 @@ async fn change<T, F: Future<Output = Result<T, Error>>>(
 
 /// Delete a schedule.
 ///
-/// A tick that was begun may still be pushed, and what was pushed stays.
+/// A run that has begun may still push its job. Jobs that it pushed stay.
 #[utoipa::path(
     delete, path = "/v1/schedules/{name}", operation_id = "delete_schedule", tag = "schedules",
     responses((status = 204, description = "It is gone.")),

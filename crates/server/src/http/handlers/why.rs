@@ -11,8 +11,8 @@ use duetime_core::{Error, JobId};
 
 /// Show why a job does not run.
 ///
-/// As this server sees it now: workers and targets of other servers are not known to it. A ready job without a reason is
-/// handed out as soon as a worker asks.
+/// The answer is what this server sees now. It does not include workers and targets of other servers. A ready job without a
+/// reason is handed out as soon as a worker asks.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/why", operation_id = "why", tag = "jobs",
     responses((status = 200, description = "The reasons.", body = Why)),

@@ -10,8 +10,8 @@ use duetime_core::api::schema::Cursor;
 
 /// List the workers.
 ///
-/// Workers that named themselves in a reserve from this server, by name. Other servers list their own. They are kept in memory
-/// for an hour after they were last seen, at most 10,000.
+/// Lists the workers that named themselves in a reserve from this server, by name. Other servers list their own. At most
+/// 10,000 are kept, in memory, for an hour after they were last seen.
 #[utoipa::path(
     get, path = "/v1/workers", operation_id = "list_workers", tag = "work",
     params(

@@ -37,7 +37,10 @@ pub(crate) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Calle
     }
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
-        return Err(refuse("unauthorized", "the header `authorization: Bearer TOKEN` is missing, or is there several times"));
+        return Err(refuse(
+            "unauthorized",
+            "the header `authorization: Bearer TOKEN` is missing, or is there several times",
+        ));
     };
     let shown = value.to_str().ok().and_then(|value| value.split_once(' '));
     let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
@@ -93,11 +96,7 @@ pub(crate) fn check(caller: &Caller, scope: Scope, name: &str) -> Result<(), Pro
 /// # Errors
 /// `forbidden`.
 pub(crate) fn check_all(caller: &Caller, scope: Scope) -> Result<(), Problem> {
-    if caller.may_all(scope) {
-        Ok(())
-    } else {
-        Err(forbidden(caller, scope, "all names (or name one in the request)"))
-    }
+    if caller.may_all(scope) { Ok(()) } else { Err(forbidden(caller, scope, "all names (or name one in the request)")) }
 }
 
 /// With which of these jobs this may be done. The others are to look as if they did not exist, and nothing more is asked

@@ -60,7 +60,9 @@ pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
     let host = headers.get(HOST).map(|value| value.to_str().unwrap_or_default());
     let host = host.or(uri.authority().map(Authority::as_str));
     if let Some(host) = host.filter(|host| !app.listener_config.hosts.has(host)) {
-        let detail = format!("`host` must be localhost, an IP address, or a name that the server allows with --allow-host, got {host:?}");
+        let detail = format!(
+            "`host` must be localhost, an IP address, or a name that the server allows with --allow-host, got {host:?}"
+        );
         return Err(refuse("foreign_host", detail));
     }
     let is_page = app.is_page(uri.path());
@@ -85,7 +87,10 @@ fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), Problem> 
     if of_ours {
         return Ok(());
     }
-    Err(refuse("foreign_origin", format!("`origin` must be missing or this server's own, got {origin:?}; call the API from your backend")))
+    Err(refuse(
+        "foreign_origin",
+        format!("`origin` must be missing or this server's own, got {origin:?}; call the API from your backend"),
+    ))
 }
 
 /// Runs what handles a request, in a span that has its id and those of its trace; a panic in it is answered and logged,

@@ -42,9 +42,9 @@ fn options_of_a_push_are_merged_and_what_is_refused_stays_in_the_form() {
     }
     let pushed = server.get("/v1/queues/q").ok();
     for (options, problem) in [
-        ("[1]", "expected `options` to be a JSON object"),
-        (r#"{"delay": "2h"}"#, "expected `delay` to be set once, got it in its field and in `options`"),
-        (r#"{"payload": 2}"#, "expected `payload` to be set once, got it in its field and in `options`"),
+        ("[1]", "`options` must be a JSON object"),
+        (r#"{"delay": "2h"}"#, "`delay` must be set once, got it in its field and in `options`"),
+        (r#"{"payload": 2}"#, "`payload` must be set once, got it in its field and in `options`"),
         (r#"{"priorty": 3}"#, "`priorty`"),
         (r#"{"expires": "<b>"}"#, "`expires`"),
     ] {
@@ -73,7 +73,7 @@ fn the_first_job_of_a_queue_is_pushed_from_the_list_of_queues() {
     let push = |queue| browser.act("/queues", &[("do", "push"), ("queue", queue), ("payload", "7")]);
     for wrong in ["", "two words"] {
         let reply = push(wrong);
-        assert!(reply.status == 400 && reply.body.contains("expected `queue` to be 1 to 200 of"), "{}", reply.body);
+        assert!(reply.status == 400 && reply.body.contains("`queue` must be 1 to 200 of"), "{}", reply.body);
         assert!(reply.body.contains(">7<") && reply.body.contains(&format!("name=\"queue\" value=\"{wrong}\"")));
     }
     let to = push("new/queue");
@@ -102,7 +102,7 @@ fn a_payload_of_several_lines_can_be_edited() {
     for (field, priority, payload) in [("priority", "", "1"), ("payload", "5", "")] {
         let fields = [("do", "edit"), ("version", &*version), ("priority", priority), ("payload", payload)];
         let refused = browser.act(&path, &fields);
-        assert!(refused.status == 400 && refused.body.contains(&format!("expected `{field}` to be JSON")), "{field}");
+        assert!(refused.status == 400 && refused.body.contains(&format!("`{field}` must be JSON")), "{field}");
     }
 }
 
@@ -139,7 +139,7 @@ fn the_first_settings_of_a_queue_are_not_overwritten_unseen() {
     for (version, settings, problem) in [
         ("", "{}", "expected `version`"),
         ("x", "{}", "expected `version`"),
-        ("1", "[1]", "expected `settings` to be a JSON object"),
+        ("1", "[1]", "`settings` must be a JSON object"),
         ("1", r#"{"max_running": 8, "max_running": 9}"#, "`max_running` is given twice"),
     ] {
         let refused = set(version, settings);

@@ -43,9 +43,7 @@ fn said_by(said: &ServerError) -> Fault {
         1045 | 1130 | 1251 | 1698 => Error::Unusable(format!("{text}; check the user and password in its URL")),
         1049 => Error::Unusable(format!("{text}; create it, or name another one")),
         1044 | 1142 | 1143 | 1227 | 1370 => Error::Unusable(format!("{text}; grant the user this right")),
-        1054 | 1146 => {
-            Error::Unusable(format!("{text}; its tables are not up to date: run `duetime migrate`"))
-        }
+        1054 | 1146 => Error::Unusable(format!("{text}; its tables are not up to date: run `duetime migrate`")),
         1153 | 1301 => too_large(&text),
         1406 | 1366 => Error::invalid("job", "what MySQL can store", text),
         126 | 127 | 145 | 1034 | 1035 | 1194 | 1195 => {

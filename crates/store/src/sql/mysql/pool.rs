@@ -39,7 +39,8 @@ fn options(url: &str, connections: usize) -> Result<(Opts, String), Error> {
         Some(rest) => &format!("mysql://{rest}"),
         None => &address.url,
     };
-    let options = Opts::from_url(url).map_err(|_| address.wrong("its user, host, port, database or an option is not valid"))?;
+    let options =
+        Opts::from_url(url).map_err(|_| address.wrong("its user, host, port, database or an option is not valid"))?;
     if options.db_name().is_none_or(str::is_empty) {
         return Err(address.wrong("it has no database"));
     }

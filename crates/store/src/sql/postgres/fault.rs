@@ -1,8 +1,8 @@
 //! What PostgreSQL says is wrong, and what to do then.
 
-use duetime_core::error::system_words;
 use crate::sql::fault::Fault;
 use duetime_core::Error;
+use duetime_core::error::system_words;
 use tokio_postgres::error::SqlState;
 
 impl From<tokio_postgres::Error> for Fault {

@@ -23,7 +23,8 @@ impl Beanstalkd {
             notes: Vec::new(),
         };
         if is_draining {
-            look.notes.push("It is draining (SIGUSR1), so it accepts no claims: restart it with its log first.".to_owned());
+            look.notes
+                .push("It is draining (SIGUSR1), so it accepts no claims: restart it with its log first.".to_owned());
         }
         let tubes: Vec<String> = self.list().await?.into_iter().collect();
         let mut commands = Commands::default();

@@ -162,13 +162,13 @@ impl Beanstalkd {
 fn unexpected(reply: &Reply) -> Trouble {
     let Reply { line, .. } = reply;
     Trouble::Failed(match line.as_str() {
-        "DRAINING" => Failure::error("beanstalkd is draining (it got SIGUSR1) and accepts no claims; nothing was taken")
-            .hint("restart it with its log, `-b DIR`; without a log, let its workers finish"),
-        "OUT_OF_MEMORY" => Failure::error("beanstalkd is out of memory and accepts no claims; nothing was taken"),
-        "UNKNOWN_COMMAND" => {
-            Failure::error("beanstalkd 1.12 or later is needed, for `reserve-job`; this one is older")
-                .hint("start a newer version on the same log, `-b DIR`")
+        "DRAINING" => {
+            Failure::error("beanstalkd is draining (it got SIGUSR1) and accepts no claims; nothing was taken")
+                .hint("restart it with its log, `-b DIR`; without a log, let its workers finish")
         }
+        "OUT_OF_MEMORY" => Failure::error("beanstalkd is out of memory and accepts no claims; nothing was taken"),
+        "UNKNOWN_COMMAND" => Failure::error("beanstalkd 1.12 or later is needed, for `reserve-job`; this one is older")
+            .hint("start a newer version on the same log, `-b DIR`"),
         line => Failure::error(format!("unexpected answer from beanstalkd: {line:?}")),
     })
 }

@@ -132,7 +132,8 @@ async fn reply(read: &mut BufReader<OwnedReadHalf>) -> io::Result<Reply> {
         Some("OK") => (words.next(), LIST_BYTES_MAX),
         _ => return Ok(Reply { line, body: Body::Whole(Payload::default()) }),
     };
-    let bytes: usize = bytes.and_then(|bytes| bytes.parse().ok()).ok_or_else(|| wrong("the answer has no number of bytes"))?;
+    let bytes: usize =
+        bytes.and_then(|bytes| bytes.parse().ok()).ok_or_else(|| wrong("the answer has no number of bytes"))?;
     let body = if bytes > bytes_max {
         tokio::io::copy(&mut (&mut *read).take(bytes as u64), &mut tokio::io::sink()).await?;
         Body::TooLarge(bytes)

@@ -21,7 +21,8 @@ pub(super) fn read(texts: &[Vec<u8>], queue: &Arc<str>, tag: &Arc<str>) -> Resul
     let is_bull = dialect == BULL;
     let id = text("id", id)?;
     let opts = field("opts").unwrap_or(b"{}");
-    let opts: Value = serde_json::from_slice(opts).map_err(|error| format!("its `opts` are not valid JSON: {error}"))?;
+    let opts: Value =
+        serde_json::from_slice(opts).map_err(|error| format!("its `opts` are not valid JSON: {error}"))?;
     let is_named = !opts["jobId"].is_null() || !id.bytes().all(|byte| byte.is_ascii_digit());
     let made = field("atm").or_else(|| field("attemptsMade")).and_then(number).unwrap_or(0.0) as u32;
     let due = if place == DELAYED.as_bytes() {
@@ -205,12 +206,12 @@ mod tests {
     #[test]
     fn a_job_that_cannot_be_read_says_why() {
         assert!(job("bullmq", "wait", "", "1", &[("opts", "{")]).unwrap_err().contains("opts"));
-        assert!(read(&[b"a".to_vec()], &"q".into(), &"t".into()).unwrap_err().contains("got 1 texts"));
+        assert!(read(&[b"a".to_vec()], &"q".into(), &"t".into()).unwrap_err().contains("8 values, got 1"));
         let texts = |id: &[u8]| -> Vec<Vec<u8>> {
             let head = ["b:", "bullmq", "wait", "", "", "1"].map(|text| text.as_bytes().to_vec());
             head.into_iter().chain([id.to_vec(), Vec::new()]).collect()
         };
         assert!(read(&texts(b"\xff"), &"q".into(), &"t".into()).unwrap_err().contains("UTF-8"));
-        assert!(read(&texts(b"1"), &"q".into(), &"t".into()).unwrap_err().contains("no name"));
+        assert!(read(&texts(b"1"), &"q".into(), &"t".into()).unwrap_err().contains("no `name`"));
     }
 }

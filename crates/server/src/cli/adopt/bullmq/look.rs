@@ -132,7 +132,8 @@ impl Bullmq {
         let left: u64 = reasons.values().sum();
         look.unread += reasons.get(WITHOUT_DATA).copied().unwrap_or(0);
         if size > at as u64 {
-            look.notes.push(format!("Only the first {at} of {size} jobs in {key} were checked; others may have to stay."));
+            look.notes
+                .push(format!("Only the first {at} of {size} jobs in {key} were checked; others may have to stay."));
         }
         let why = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect::<Vec<_>>().join(", ");
         if size > 0 {

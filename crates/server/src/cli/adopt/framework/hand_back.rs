@@ -88,8 +88,7 @@ pub(super) async fn check_no_circle(client: &Client, queue: &str, is_taken: impl
     };
     match target {
         Some(Target::RedisList(list)) if is_taken(&list) => {
-            let why =
-                format!("the queue {queue} hands its jobs back to {}, where they would be taken again", list.key);
+            let why = format!("the queue {queue} hands its jobs back to {}, where they would be taken again", list.key);
             Err(Failure::usage(why).hint("add --hand-back, or name another queue with --to"))
         }
         _ => Ok(()),

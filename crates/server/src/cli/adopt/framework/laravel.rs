@@ -165,8 +165,8 @@ impl Layout for Laravel {
 
     fn read(&self, texts: &Texts) -> std::result::Result<NewJob, String> {
         let (key, member, at) = claimed(texts)?;
-        let payload: Payload = object(member)
-            .map_err(|error| format!("not a job of Laravel (JSON with `job` and `data`): {error}"))?;
+        let payload: Payload =
+            object(member).map_err(|error| format!("not a job of Laravel (JSON with `job` and `data`): {error}"))?;
         let job = NewJob {
             queue: self.to.clone(),
             kind: payload.kind(),

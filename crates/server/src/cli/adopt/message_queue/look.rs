@@ -65,8 +65,10 @@ impl MessageQueue {
         if are_others && !self.is_known && redis.count().await? == 0 {
             let Sample { part, payload, .. } = &look.samples[0];
             let failure = Failure::error(format!("{part} contains jobs that are not of message_queue: {payload}"));
-            return Err(Trouble::Failed(failure.hint("Laravel's queues use keys with the same names; see `duetime adopt \
-             laravel`")));
+            return Err(Trouble::Failed(failure.hint(
+                "Laravel's queues use keys with the same names; see `duetime adopt \
+             laravel`",
+            )));
         }
         self.is_known = true;
         Ok(())

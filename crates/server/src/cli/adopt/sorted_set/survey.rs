@@ -51,9 +51,9 @@ impl Survey {
         match kind.as_str() {
             "none" => Ok(Self { now, ..Self::default() }),
             "zset" => Ok(Self::of(now, &counts, flat)),
-            kind => {
-                Err(Trouble::Failed(Failure::error(format!("the Redis key {key:?} must be a sorted set; it is a {kind}"))))
-            }
+            kind => Err(Trouble::Failed(Failure::error(format!(
+                "the Redis key {key:?} must be a sorted set; it is a {kind}"
+            )))),
         }
     }
 

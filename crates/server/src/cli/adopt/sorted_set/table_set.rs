@@ -21,8 +21,7 @@ const PICK: &str = include_str!("pick.lua");
 /// Members that a look compares with the table.
 const LOOKED_MAX: usize = 10_000;
 /// A note about old consumers.
-const CRON: &str =
-    "If the old cron job removes a member only after running it, stop it first: it would also run jobs that were taken.";
+const CRON: &str = "If the old cron job removes a member only after running it, stop it first: it would also run jobs that were taken.";
 
 /// Take over a sorted set in Redis whose members are ids of rows in an SQL table.
 ///

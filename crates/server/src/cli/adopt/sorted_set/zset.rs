@@ -10,8 +10,7 @@ use duetime_core::{NewJob, OnConflict};
 
 const LAYOUT: &str = "zset";
 /// A note about old consumers.
-const CONSUMERS: &str =
-    "Old consumers may keep running beside --follow if each one runs a member only after its own ZREM, or script, removed it.";
+const CONSUMERS: &str = "Old consumers may keep running beside --follow if each one runs a member only after its own ZREM, or script, removed it.";
 
 /// Take over a sorted set in Redis whose scores are due times.
 ///

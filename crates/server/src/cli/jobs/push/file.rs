@@ -75,7 +75,8 @@ async fn push(
         }
     }
     if count < source.skip {
-        let error = format!("--skip is {}, but the file has only {count} lines: check that it is the same file", source.skip);
+        let error =
+            format!("--skip is {}, but the file has only {count} lines: check that it is the same file", source.skip);
         return Err(Failure::error(error));
     }
     send(client, batch, report, progress).await

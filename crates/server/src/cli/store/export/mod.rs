@@ -90,7 +90,9 @@ fn tell(report: &ExportReport, args: &Args) -> Result {
         let ran = if *running == 0 {
             String::new()
         } else {
-            format!("; {running} of them were running: they are exported as waiting, or as cancelled if that was requested")
+            format!(
+                "; {running} of them were running: they are exported as waiting, or as cancelled if that was requested"
+            )
         };
         let schedules = if *schedules == 0 { String::new() } else { format!(", {schedules} schedules") };
         format!("{jobs} jobs{schedules} and the settings of {queues} queues exported{ran}")

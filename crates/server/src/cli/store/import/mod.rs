@@ -128,7 +128,9 @@ fn parse(number: u64, text: &[u8]) -> std::result::Result<Thing, String> {
             Ok(Thing::Head(head.jobs))
         }
         _ if number == 1 => Err("the line has no `duetime_export`".to_owned()),
-        Line::DuetimeExport(_) => Err("this is a second head; expected a job, a queue, a schedule or the end".to_owned()),
+        Line::DuetimeExport(_) => {
+            Err("this is a second head; expected a job, a queue, a schedule or the end".to_owned())
+        }
         Line::Queue(configured) => {
             let queue = configured.queue.clone();
             duetime_core::model::name::check_queue(&queue).map_err(|error| error.to_string())?;

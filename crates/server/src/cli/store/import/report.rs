@@ -78,9 +78,7 @@ impl Report {
             ))?;
         }
         if queues + queues_kept > 0 {
-            output::say(format_args!(
-                "settings of {queues} queues imported, {queues_kept} queues keep theirs"
-            ))?;
+            output::say(format_args!("settings of {queues} queues imported, {queues_kept} queues keep theirs"))?;
         }
         if schedules + schedules_kept > 0 {
             output::say(format_args!("{schedules} schedules imported, {schedules_kept} stay as they are"))?;
