@@ -54,7 +54,7 @@ impl Row {
     /// The row of a job.
     ///
     /// # Errors
-    /// [`duetime_core::Error::Invalid`] where the job breaks a limit or has a target of its own. A server may allow smaller payloads than the 64 MiB
+    /// [`duetime_core::Error::Invalid`] where the job breaks a limit or has its own target. A server may allow smaller payloads than the 64 MiB
     /// that are the limit here: then it keeps the row, with the reason in its column `error`.
     pub fn new(job: &NewJob) -> Result<Self, Error> {
         // Whether an instant is too far ahead is for the server's clock to say.
@@ -92,6 +92,9 @@ pub trait Transaction {
 ///
 /// The inserter is not told about key conflicts. If the key is held, `on_conflict` decides: the row is dropped, replaces
 /// the values of the holder, or stays with the reason in its column `error`.
+///
+/// # Errors
+/// Where the job breaks a limit; [`Error::Sql`] where the database refuses the row.
 pub async fn push_in<T: Transaction>(transaction: &mut T, job: &NewJob) -> Result<(), Error> {
     transaction.insert(Row::new(job)?).await
 }

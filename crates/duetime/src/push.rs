@@ -124,6 +124,9 @@ impl Push {
     }
 
     /// Returns the job without pushing it: for [`Client::push_all`].
+    ///
+    /// # Errors
+    /// [`Error::Payload`] where the payload cannot be written as JSON.
     pub fn build(self) -> Result<NewJob, Error> {
         self.job
     }

@@ -85,7 +85,8 @@ pub(crate) fn refusals(args: &Args) -> Vec<Error> {
     let deliver = deliver::Setup::new(&args.deliver).err().map(Error::from);
     let of_http = ListenerConfig::refusals(&args.http, args.listen).into_iter().map(Error::from);
     let of_beanstalk = beanstalk::check(args).err();
-    level.into_iter().chain(of_http).chain(deliver).chain(of_beanstalk).collect()
+    let of_store = args.store().check().err().map(Error::Store);
+    level.into_iter().chain(of_store).chain(of_http).chain(deliver).chain(of_beanstalk).collect()
 }
 
 /// Serves until the process is told to stop, or a background task that it lives by has ended. What was given and does not

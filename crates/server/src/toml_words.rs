@@ -19,8 +19,8 @@ pub(crate) fn said(message: &str) -> String {
         let expected = expected.replace("a sequence", "an array").replace("a map", "a table");
         return format!("expected {expected}, got {}", got.replace("sequence", "an array").replace("map", "a table"));
     }
-    let is_ours =
-        ["expected a ", "expected an ", "`", "the "].iter().any(|start| message.starts_with(start)) && !message.contains("literal");
+    let is_ours = ["expected a ", "expected an ", "`", "the "].iter().any(|start| message.starts_with(start))
+        && !message.contains("literal");
     if is_ours { message.to_owned() } else { "not valid TOML; expected KEY = VALUE, with strings in quotes".to_owned() }
 }
 

@@ -16,7 +16,7 @@ where
 {
     tokio::spawn(async move {
         while AssertUnwindSafe(work()).catch_unwind().await.is_err() {
-            tracing::error!("a background task of the store panicked and is restarted");
+            tracing::error!(task = name, "a background task of the store panicked and is restarted");
             tokio::time::sleep(PAUSE).await;
         }
     })

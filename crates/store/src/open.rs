@@ -37,6 +37,26 @@ pub enum Spec {
     },
 }
 
+impl Spec {
+    /// Whether its addresses can be right. Nothing is connected to.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], without passwords.
+    pub fn check(&self) -> Result<(), Error> {
+        match self {
+            #[cfg(feature = "redis")]
+            Self::Redis { url, .. } => crate::redis::check_url(url),
+            #[cfg(all(feature = "redis", any(feature = "mysql", feature = "postgres")))]
+            Self::Pair { broker, ledger, .. } => {
+                crate::redis::check_url(broker)?;
+                crate::sql::check_url(ledger)
+            }
+            #[cfg(feature = "sqlite")]
+            Self::Memory | Self::File { .. } => Ok(()),
+        }
+    }
+}
+
 /// A store that is open, and what is to be said of it.
 #[derive(Clone)]
 pub struct Opened {

@@ -153,7 +153,8 @@ async fn redis_alone_refuses_new_jobs_before_it_is_full() {
     };
     assert_eq!(refused.code(), "store_full");
     assert!(matches!(refused, Error::Full(_)));
-    let is_said = || async { engine.health().degraded.iter().any(|what| what.detail.contains("has no room for new jobs")) };
+    let is_said =
+        || async { engine.health().degraded.iter().any(|what| what.detail.contains("has no room for new jobs")) };
     until("it to be said", is_said).await;
     assert_eq!(run_all(&engine, "live", pushed).await.len(), pushed, "what is there is worked off");
     engine.stop().await.expect("stopped");

@@ -113,7 +113,7 @@ impl LockBody {
         Self { name, held: false, owner: None, fence: None, expires_at: None, waiting: None }
     }
 
-    /// Who holds it, as far as it says so.
+    /// Who holds it, if it says so.
     pub fn holding(self) -> Option<Holding> {
         let expires_at = self.expires_at?;
         let grant = Grant { fence: self.fence?, expires_at };

@@ -40,7 +40,7 @@ struct Reading {
 }
 
 impl Engine {
-    /// Takes over what other processes set, for ever.
+    /// Takes over what other processes set, until the process stops.
     pub(super) async fn refresh_settings(&self) {
         let mut reading = Reading::default();
         loop {

@@ -82,7 +82,7 @@ impl Observed {
     }
 }
 
-/// A job to which something happened, as far as it is published; as it is now.
+/// A job to which something happened, as it is published; as it is now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
     pub(super) queue: &'a Arc<str>,

@@ -305,7 +305,7 @@ impl Engine {
         if backlog < self.options.backlog_max { Ok(()) } else { Err(Error::Backlog(backlog)) }
     }
 
-    /// Lets go of locks that have ended, for ever.
+    /// Lets go of locks that have ended, until the process stops.
     async fn sweep_locks(&self) {
         loop {
             tokio::time::sleep(SWEEP_EVERY).await;

@@ -83,7 +83,7 @@ impl Engine {
         self.reconfigure(queue, |known| QueueSettings { paused: false, paused_until: None, ..known }).await
     }
 
-    /// Ends pauses when they are to end, for ever.
+    /// Ends pauses when they are to end, until the process stops.
     pub(super) async fn end_pauses(&self) {
         loop {
             let changed = self.settings.changed.notified();

@@ -241,7 +241,7 @@ impl Engine {
         answers
     }
 
-    /// Takes jobs back whose lease is over, and ends those that were not started in time, for ever.
+    /// Takes jobs back whose lease is over, and ends those that were not started in time, until the process stops.
     pub(super) async fn reap(&self) {
         // Of a broker of many processes, another may begin a lease at any time: none ends sooner than the shortest.
         let idle = if self.topology.is_shared() { Duration::from_millis(LEASE_MS_MIN) } else { LOOK_AGAIN };

@@ -84,7 +84,7 @@ impl Stores {
         }
     }
 
-    /// A broker that others share, its locks and its event bus, beside a ledger in place of its own.
+    /// A broker that others share, its locks and its event bus, beside another ledger.
     #[must_use]
     pub fn beside<L: Ledger + Reports + Inbox + Registry + 'static>(self, ledger: Arc<L>) -> Self {
         let (topology, inbox) = (Topology::RedisBesideLedger, Some(ledger.clone() as Arc<dyn Inbox>));

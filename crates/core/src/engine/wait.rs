@@ -98,7 +98,7 @@ impl Waiting {
         self.arm(&waited, at);
     }
 
-    /// Wakes those for whom something is due, for ever.
+    /// Wakes those for whom something is due, until the process stops.
     pub(super) async fn keep(&self, broker: &dyn Broker) {
         loop {
             let changed = self.alarm_changed.notified();

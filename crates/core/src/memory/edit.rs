@@ -50,7 +50,7 @@ impl Held {
         self.reweigh(id, before);
     }
 
-    /// The answer for a job that has ended here, as far as that is not recorded yet. One that is removed counts as
+    /// The answer for a job that has ended here, if that is not recorded yet. One that is removed counts as
     /// ended: its row is still there, and must not be changed past the entry that removes it.
     pub(super) fn ended(&self, id: JobId) -> Option<Edited> {
         let stage = self.outbox.get(id)?.job().stage;

@@ -102,7 +102,7 @@ impl Held {
         self.live.get(id).expect("what a queue holds is live").due_at
     }
 
-    /// The jobs of a listing, as far as they are still what it asks for.
+    /// The jobs of a listing that still match it.
     pub(super) fn listed(&self, listing: &Listing, first: First, now: Millis) -> Vec<Job> {
         let places = first.places.into_iter();
         let jobs = places.filter_map(|(due_at, id)| {

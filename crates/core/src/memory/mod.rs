@@ -46,7 +46,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// An empty broker that goes by this clock.
+    /// An empty broker that uses this clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let held = Mutex::new(Held::new(clock.mono()));
         Self { clock, held, host: OnceLock::new() }

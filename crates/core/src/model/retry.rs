@@ -167,7 +167,7 @@ impl Retry {
     pub const INHERITED: Self =
         Self { backoff: None, max_attempts: None, max_age: None, max_crashes: None, when_exhausted: None };
 
-    /// This rule, with what it leaves open filled from `other`. A rule with a backoff of its own takes no
+    /// This rule, with what it leaves open filled from `other`. A rule with its own backoff takes no
     /// `max_attempts` from another, which was meant for another backoff.
     pub fn or(&self, other: &Self) -> Self {
         Self {

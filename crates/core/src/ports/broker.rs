@@ -72,7 +72,7 @@ pub trait Broker: BrokerClock + Outbox {
     /// Moves the end of leases, and takes down how far their jobs have come. That stays with a job until its next lease.
     async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error>;
 
-    /// Ends leases. Repeated with the receipt that finished a job it answers the same again, as far as it remembers.
+    /// Ends leases. Repeated with the receipt that finished a job it answers the same again, while it remembers.
     async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error>;
 
     /// At most `limit` running jobs whose lease is over, and waiting ones that were not started in time, each a
@@ -82,7 +82,7 @@ pub trait Broker: BrokerClock + Outbox {
     /// Changes jobs from outside.
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error>;
 
-    /// What it knows of these jobs: live ones, and those whose outcome is still in the outbox.
+    /// The state of these jobs: live ones, and those whose outcome is still in the outbox.
     async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error>;
 
     /// Live jobs of one queue in due order (`due_at`, then id).
@@ -139,7 +139,7 @@ pub enum Detail {
 pub enum Source {
     /// In these queues, in strict order.
     Queues(Vec<Arc<str>>),
-    /// At these jobs, as far as they are due.
+    /// At these jobs, if they are due.
     Jobs(Vec<JobRef>),
 }
 
@@ -161,7 +161,7 @@ pub struct Reserve {
     pub lease_ms: Option<u64>,
     /// The queues' own lease lengths, for those that have one.
     pub queue_leases: Arc<QueueLeases>,
-    /// A repeat with the same id gets what the first got, as far as those leases still live.
+    /// A repeat with the same id gets what the first got, if those leases are still live.
     pub request_id: Option<Arc<str>>,
     /// Whether the jobs are taken: they do not run, so `max_running` does not count. A broker that is its own ledger
     /// finishes them in the same step, as succeeded with the message [`TAKEN`](crate::rules::TAKEN). Any other leases them

@@ -66,7 +66,7 @@ pub enum Edited {
     Mismatch(Job),
     /// The job has ended already (or, for a retry, has not). So has, for a broker, one whose removal is in the outbox.
     Unfit {
-        /// The job, as far as it is known.
+        /// The job, if it is known.
         id: JobId,
         /// Where it stands.
         state: State,

@@ -160,7 +160,7 @@ pub trait EventBus: Send + Sync {
     /// three seconds, so it is repeated.
     async fn announce(&self, has_subscribers: bool) -> Result<bool, Error>;
 
-    /// Publishes to other processes, as far as they have subscribers. It does not wait.
+    /// Publishes to other processes that have subscribers. It does not wait.
     fn publish(&self, transitions: Vec<Arc<Transition>>);
 }
 

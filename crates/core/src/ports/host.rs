@@ -5,7 +5,7 @@ use crate::error::Error;
 use async_trait::async_trait;
 use std::sync::Arc;
 
-/// The engine that uses a broker, as far as the broker knows it.
+/// The engine, as the broker sees it.
 #[async_trait]
 pub trait Host: Send + Sync {
     /// What a memory that begins must know: a generation that no memory of this store had or will have, and all limits that
@@ -21,7 +21,7 @@ pub trait Host: Send + Sync {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Beginning {
     /// Its versions and epochs, and those of its locks' fences, are not below the
-    /// [floor](crate::model::id::floor) of this. A broker that is its own ledger goes by its clock instead.
+    /// [floor](crate::model::id::floor) of this. A broker that is its own ledger uses its clock instead.
     pub generation: u64,
     /// The limits of all queues that have settings, and the versions of these.
     pub limits: Vec<(Arc<str>, Limits, u64)>,

@@ -13,7 +13,7 @@ pub trait Leases: Send + Sync {
     /// stored version of its job changes nothing.
     fn lease(&self, leases: Vec<LeaseRecord>);
 
-    /// All jobs that were running, as far as was noted.
+    /// All jobs that were noted as running.
     async fn leased(&self) -> Result<Vec<Job>, Error>;
 }
 

@@ -27,11 +27,11 @@ pub type TurnWake = Arc<dyn Fn(&Arc<str>, &Arc<str>) + Send + Sync>;
 ///   and times to live are within their [`limits`](crate::limits), which the engine checks.
 ///
 /// Every verb may be repeated where its answer was lost: an acquire that was granted is granted again under the same
-/// fence; a release that is repeated is told that the lock is not held.
+/// fence; a repeated release answers that the lock is not held.
 #[async_trait]
 pub trait Locks: Send + Sync {
     /// Begins: reads what an earlier process left, and from now on tells the first in a line whenever it becomes that,
-    /// or its lock is released or ends sooner than it did. (That a lock *expires* nobody is told: [`Acquired::Held`] says when to look.) A wake
+    /// or its lock is released or ends sooner than it did. (The expiry of a lock is not reported: [`Acquired::Held`] says when to look.) A wake
     /// may be lost, come late or in vain. Called once, before anything else.
     async fn start(&self, wake: TurnWake) -> Result<(), Error>;
 
@@ -96,7 +96,7 @@ pub enum Acquired {
         /// ahead in line loses its ticket. At least 1.
         expires_in_ms: u64,
         /// When to ask again at the latest, in milliseconds from now: when the holder's time is over and all tickets
-        /// ahead have lapsed, since nobody is told of that; but within
+        /// ahead have lapsed, because that is not reported; but within
         /// [`LOCK_REFRESH_MS`](crate::limits::LOCK_REFRESH_MS), to refresh the ticket. At least 1.
         again_in_ms: u64,
     },

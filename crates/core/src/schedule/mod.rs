@@ -42,7 +42,7 @@ pub struct Schedule {
     pub overlap: Overlap,
     /// No tick before this; by default from when it is saved.
     pub start: Option<Millis>,
-    /// No tick after this; by default for ever.
+    /// No tick after this; by default there is no end.
     pub end: Option<Millis>,
     /// Whether it pushes nothing. Left out, the schedule that is set again stays as it is.
     pub paused: Option<bool>,

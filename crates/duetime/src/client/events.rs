@@ -21,6 +21,9 @@ impl Client {
     /// Subscribes to job events from now on: of this process, of all that share its Redis, or of the server. Events are for
     /// watching, not for accounting. A slow reader misses events, and events of other processes may be lost or arrive in
     /// another order.
+    ///
+    /// # Errors
+    /// [`Invalid`](duetime_core::Error::Invalid); where the jobs cannot be reached.
     pub async fn events(&self, filter: Filter) -> Result<Events, Error> {
         Ok(Events(match &self.backend {
             #[cfg(feature = "engine")]
@@ -33,6 +36,9 @@ impl Client {
 impl Events {
     /// Waits for the next event, or for the number of events that were missed. After missed events, read the state of jobs
     /// again. Returns `None` once the client is closed or its server stops. Cancel safe.
+    ///
+    /// # Errors
+    /// Where the connection to a server is lost; then it may be called again, and what happened in between is missed.
     pub async fn next(&mut self) -> Result<Option<Event>, Error> {
         match &mut self.0 {
             #[cfg(feature = "engine")]

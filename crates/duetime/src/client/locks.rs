@@ -14,6 +14,9 @@ impl Client {
     }
 
     /// Shows who holds a lock; `None` if it is free.
+    ///
+    /// # Errors
+    /// Where the name is malformed.
     pub async fn inspect_lock(&self, name: &str) -> Result<Option<Holding>, Error> {
         ask!(self.inspect(&name))
     }
@@ -36,11 +39,17 @@ impl Client {
 
     /// Acquires a lock for an owner that outlives this process. Renew it with [`renew_lock`](Self::renew_lock), or let it
     /// expire. [`lock`](Self::lock) renews and releases by itself.
+    ///
+    /// # Errors
+    /// [`LockHeld`](duetime_core::Error::LockHeld) where it is held, also after the wait.
     pub async fn acquire_lock(&self, request: LockRequest) -> Result<Grant, Error> {
         forward!(self.acquire_lock(request))
     }
 
     /// Renews a lock for this many milliseconds from now.
+    ///
+    /// # Errors
+    /// [`LockLost`](duetime_core::Error::LockLost) where it is no longer held under this fence.
     pub async fn renew_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Grant, Error> {
         ask!(self.renew(&name, &owner, fence, ttl_ms))
     }

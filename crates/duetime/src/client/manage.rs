@@ -12,7 +12,7 @@ use duetime_core::{Due, Job, JobId, Millis, State};
 use std::sync::Arc;
 
 impl Client {
-    /// One job.
+    /// Returns a job.
     ///
     /// # Errors
     /// [`NotFound`](duetime_core::Error::NotFound).
@@ -63,6 +63,9 @@ impl Client {
     }
 
     /// Cancels a job. With a [`JobRef`] that names a version, only if the job has not changed since.
+    ///
+    /// # Errors
+    /// [`NotFound`](duetime_core::Error::NotFound), [`VersionMismatch`](duetime_core::Error::VersionMismatch).
     pub async fn cancel(&self, target: impl Into<JobRef>) -> Result<CancelOutcome, Error> {
         forward!(self.cancel(target.into()))
     }
@@ -82,6 +85,9 @@ impl Client {
     }
 
     /// Cancels every live job with this tag, in all queues. Returns how many jobs came to which outcome.
+    ///
+    /// # Errors
+    /// Where the tag is malformed.
     pub async fn cancel_by_tag(&self, tag: impl Into<Arc<str>>) -> Result<BulkCounts, Error> {
         let query = Query { tag: Some(tag.into()), ..Query::default() };
         self.bulk(&query, BulkAction::Cancel).await
@@ -99,28 +105,44 @@ impl Client {
     }
 
     /// Changes when a waiting job is due.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
     pub async fn reschedule(&self, target: impl Into<JobRef>, due: Due) -> Result<Job, Error> {
         self.update(target, Patch { due: Some(due), ..Patch::default() }).await
     }
 
     /// Makes a waiting job due now.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
     pub async fn run(&self, target: impl Into<JobRef>) -> Result<Job, Error> {
         let target = target.into();
         ask!(self.run(target))
     }
 
     /// Retries a finished job from attempt 0.
+    ///
+    /// # Errors
+    /// [`Live`](duetime_core::Error::Live), [`KeyConflict`](duetime_core::Error::KeyConflict), and as
+    /// [`cancel`](Self::cancel).
     pub async fn retry(&self, target: impl Into<JobRef>) -> Result<Job, Error> {
         forward!(self.retry(target.into()))
     }
 
     /// Deletes a job and its record. Running jobs are refused.
+    ///
+    /// # Errors
+    /// [`Running`](duetime_core::Error::Running), and as [`cancel`](Self::cancel).
     pub async fn delete(&self, target: impl Into<JobRef>) -> Result<(), Error> {
         forward!(self.delete(target.into()))
     }
 
     /// Cancels, retries, reschedules or deletes every job that the query finds. Returns how many jobs came to which
     /// outcome. A delay begins with the call: if you repeat the call after a lost answer, the jobs are postponed again.
+    ///
+    /// # Errors
+    /// Where the query is empty.
     pub async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
         ask!(self.bulk(&query, action))
     }
@@ -134,23 +156,35 @@ impl Client {
     }
 
     /// Returns a queue. A name that was never used is an empty queue.
+    ///
+    /// # Errors
+    /// Where its name is malformed.
     pub async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
         ask!(self.queue(&queue))
     }
 
     /// Pauses a queue: no jobs are handed out, and running ones finish.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue).
     pub async fn pause(&self, queue: &str) -> Result<QueueSettings, Error> {
         let until = None;
         ask!(self.pause(&queue, until))
     }
 
     /// Pauses a queue until this time, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue), and where the instant is not in the future.
     pub async fn pause_until(&self, queue: &str, until: Millis) -> Result<QueueSettings, Error> {
         let until = Some(until);
         ask!(self.pause(&queue, until))
     }
 
     /// Resumes a paused queue.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue).
     pub async fn resume(&self, queue: &str) -> Result<QueueSettings, Error> {
         ask!(self.resume(&queue))
     }
@@ -164,6 +198,9 @@ impl Client {
     }
 
     /// Replaces all settings of a queue.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue), and where a setting is out of bounds.
     pub async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
         ask!(self.configure(&queue, settings))
     }
@@ -204,7 +241,7 @@ impl Client {
         forward!(self.workers())
     }
 
-    /// How the engine is.
+    /// Returns the health of the engine: whether jobs are handed out, and what is degraded.
     ///
     /// # Errors
     /// Where the server cannot be asked.
@@ -221,6 +258,9 @@ impl Client {
     }
 
     /// Returns the metrics of a server in Prometheus text format.
+    ///
+    /// # Errors
+    /// Where the server cannot be asked, or there is none.
     pub async fn metrics(&self) -> Result<String, Error> {
         forward!(self.metrics())
     }

@@ -104,6 +104,9 @@ impl Client {
     }
 
     /// Returns a client of an engine that runs on this runtime. Whoever started the engine stops it.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     #[cfg(feature = "engine")]
     #[doc(hidden)]
     pub fn of_engine(engine: duetime_core::Engine) -> Self {
@@ -135,6 +138,9 @@ impl Client {
 
     /// Stops the engine of an embedded store, and waits until everything is recorded and the file is closed. From then on,
     /// calls fail with [`Stopping`](duetime_core::Error::Stopping), also those of clones. A server keeps running.
+    ///
+    /// # Errors
+    /// Where the store could not be closed in good order.
     pub async fn close(&self) -> Result<(), Error> {
         forward!(self.close())
     }

@@ -37,6 +37,9 @@ impl OpenOptions {
 impl Client {
     /// Opens the store in a file, which is created if it does not exist, and starts its engine. Only one process can have a
     /// file open.
+    ///
+    /// # Errors
+    /// Where the file is held by another process, is damaged or no store, or cannot be written.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, Error> {
         Self::open_with(path, OpenOptions::default()).await
     }
@@ -51,6 +54,9 @@ impl Client {
     }
 
     /// Opens a store in memory, which is lost with the last clone of the client. For tests, and for jobs that may be lost.
+    ///
+    /// # Errors
+    /// Where the system gives no thread.
     pub async fn memory() -> Result<Self, Error> {
         Self::memory_with(Options::default()).await
     }

@@ -26,6 +26,27 @@ impl Client {
 
     /// Creates or replaces a schedule. Each of its runs pushes one job with the tag `schedule:NAME`, for any number of
     /// servers. If its times change, the next run is the first new one from now on.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # mod example {
+    /// # use duetime::{Client, NewJob, Schedule, Timing};
+    /// # #[tokio::main]
+    /// # pub async fn run() -> Result<(), duetime::Error> {
+    /// # let client = Client::memory().await?;
+    /// let report = NewJob { queue: "reports".into(), kind: "nightly".into(), ..NewJob::new(*b"{}") };
+    /// let nightly = Schedule::new(Timing::parse("0 3 * * *", Some("Europe/Berlin"))?, report);
+    /// println!("runs next at {:?}", client.set_schedule("nightly", nightly).await?.next.first());
+    /// # Ok(())
+    /// # }
+    /// # }
+    /// # #[cfg(feature = "embedded")]
+    /// # example::run()?;
+    /// # Ok::<(), duetime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Invalid`](duetime_core::Error::Invalid).
     pub async fn set_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
         forward!(self.set_schedule(name, schedule, false))
     }
@@ -39,22 +60,34 @@ impl Client {
     }
 
     /// Pauses a schedule. A run that has begun may still push its job.
+    ///
+    /// # Errors
+    /// [`NoSchedule`](duetime_core::Error::NoSchedule).
     pub async fn pause_schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
         forward!(self.pause_schedule(name, None))
     }
 
     /// Pauses a schedule until this time, in milliseconds since 1970. Runs during the pause are skipped.
+    ///
+    /// # Errors
+    /// As [`pause_schedule`](Self::pause_schedule), and where the instant is not in the future.
     pub async fn pause_schedule_until(&self, name: &str, until: Millis) -> Result<ScheduleStatus, Error> {
         forward!(self.pause_schedule(name, Some(until)))
     }
 
     /// Resumes a paused schedule, from its next run.
+    ///
+    /// # Errors
+    /// [`NoSchedule`](duetime_core::Error::NoSchedule).
     pub async fn resume_schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
         forward!(self.resume_schedule(name))
     }
 
     /// Pushes the job of a schedule once, now, even if the schedule is paused or an earlier job is live. The next run stays
     /// as it is. To repeat the call later, or from another process, give the job an origin.
+    ///
+    /// # Errors
+    /// [`NoSchedule`](duetime_core::Error::NoSchedule); and as a push.
     pub async fn run_schedule(&self, name: &str, origin: Option<Arc<str>>) -> Result<Pushed, Error> {
         forward!(self.run_schedule(name, origin))
     }
@@ -68,6 +101,9 @@ impl Client {
     }
 
     /// Deletes a schedule. A run that has begun may still push its job, and jobs that it pushed stay.
+    ///
+    /// # Errors
+    /// [`NoSchedule`](duetime_core::Error::NoSchedule).
     pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
         ask!(self.delete_schedule(&name))
     }

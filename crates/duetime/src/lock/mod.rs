@@ -80,6 +80,9 @@ impl Lock {
     }
 
     /// Acquires the lock if it is free and nobody waits for it; otherwise returns `None`.
+    ///
+    /// # Errors
+    /// Beyond a limit, or where the store cannot be reached.
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
         match self.acquire(Duration::ZERO).await {
             Ok(guard) => Ok(Some(guard)),
@@ -90,6 +93,10 @@ impl Lock {
 
     /// Acquires the lock, waiting for up to this long, first come, first served. If the caller is dropped while it waits,
     /// nothing is held.
+    ///
+    /// # Errors
+    /// [`LockHeld`](CoreError::LockHeld) where it could not be had within the wait; beyond a limit; where the store
+    /// cannot be reached.
     pub async fn acquire(&self, wait: Duration) -> Result<Guard, Error> {
         let keeper = keeper::handle()?;
         let begin = Instant::now();

@@ -93,6 +93,10 @@ impl Context {
     /// Reports the progress of the job: 0 to 100 percent, and a note of at most 1 KiB. It is shown with the job until its
     /// next attempt begins. This extends the lease. If the lease is lost or the job was cancelled, the handler's
     /// [token](Self::cancellation) is cancelled.
+    ///
+    /// # Errors
+    /// [`LeaseLost`](duetime_core::Error::LeaseLost), [`Invalid`](duetime_core::Error::Invalid) beyond a limit, or where the
+    /// call did not reach the engine.
     pub async fn progress(&self, percent: u8, note: Option<&str>) -> Result<(), error::Error> {
         match self.0.client.progress(self.receipt(), percent, note.map(Arc::from)).await {
             Ok(extension) => {
@@ -122,12 +126,18 @@ impl Context {
     }
 
     /// Sets the job's result, as JSON. It is kept if the handler succeeds.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where it cannot be written as JSON, or is beyond 1 MiB.
     pub fn set_result(&self, result: &impl Serialize) -> Result<(), Error> {
         let bytes = serde_json::to_vec(result).map_err(|error| Error::invalid("result", "a value for JSON", error))?;
         self.set_raw_result(bytes)
     }
 
     /// Sets the job's result, as bytes. It is kept if the handler succeeds.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] beyond 1 MiB.
     pub fn set_raw_result(&self, result: impl Into<Payload>) -> Result<(), Error> {
         let result = result.into();
         if result.len() > RESULT_BYTES_MAX {

@@ -152,7 +152,7 @@ impl Dispatcher {
         }
     }
 
-    /// Starts what waits, as far as handlers are free.
+    /// Starts waiting jobs while handlers are free.
     fn start_jobs(&mut self, now: Instant) {
         let room = (self.room)(now).unwrap_or(0);
         while self.executor.running() < room {

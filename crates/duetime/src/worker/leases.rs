@@ -19,7 +19,7 @@ pub(super) struct Leases {
 struct Lease {
     length: Duration,
     extend_at: Instant,
-    /// When it ends unless it is extended, as far as is known here.
+    /// When it ends unless it is extended, as known here.
     ends_at: Instant,
     /// Told by the engine: it has ended, and an outcome would be refused.
     is_lost: bool,

@@ -23,7 +23,7 @@ pub struct Summary {
 }
 
 impl Worker {
-    /// Works for ever. Where the server or the store is away the worker waits for it, and goes on.
+    /// Works until the process stops. If the server or the store is unavailable, the worker waits for it and continues.
     ///
     /// Handlers run as tasks of the runtime that this is called on. Where the future is dropped, the worker stops
     /// without waiting for handlers: their tokens are cancelled.
@@ -84,7 +84,7 @@ impl Worker {
         self.start(Goal::Once, stop).await
     }
 
-    /// As [`run_until`](Self::run_until), but without a thread of its own: for handlers that never block theirs, on a runtime
+    /// As [`run_until`](Self::run_until), but without its own thread: for handlers that never block theirs, on a runtime
     /// that many such workers share.
     ///
     /// # Errors

@@ -104,7 +104,7 @@ impl Tokens {
         known.iter().any(|one| one.token.sha256 == token.token.sha256 && one.counts(now))
     }
 
-    /// Reads the file whenever it has changed, for ever. Where it is wrong, the former tokens go on to count.
+    /// Reads the file whenever it has changed, until the process stops. Where it is wrong, the former tokens go on to count.
     pub(crate) async fn watch(&self) {
         let take = |read| {
             let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);

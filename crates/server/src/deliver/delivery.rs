@@ -70,7 +70,7 @@ impl Delivery {
         }
     }
 
-    /// Delivers a job, where it has a target of its own, there. What that can bear says nothing of the queue's, nor of other
+    /// Delivers a job, where it has its own target, there. What that can bear says nothing of the queue's, nor of other
     /// jobs' own, unless both are lists on one server.
     pub(super) async fn run(&self, executor: &Executor, job: &Job) -> Delivered {
         let Some(target) = &job.options().target else { return self.send(executor, job).await };

@@ -127,7 +127,7 @@ impl ListenerConfig {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Reads files again whenever they change, for ever.
+    /// Reads files again whenever they change, until the process stops.
     pub(crate) async fn watch(&self) {
         let tokens = async {
             match &self.tokens {

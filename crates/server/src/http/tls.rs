@@ -56,7 +56,7 @@ impl Tls {
         self.acceptor.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the files whenever they have changed, for ever. Where they are wrong (one of the two may be new and the other
+    /// Reads the files whenever they have changed, until the process stops. Where they are wrong (one of the two may be new and the other
     /// not), the former ones go on to serve.
     pub(super) async fn watch(&self) {
         let take = |acceptor| *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = acceptor;

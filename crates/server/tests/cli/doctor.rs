@@ -123,7 +123,7 @@ fn a_store_whose_server_was_killed_is_not_taken_for_another_s() {
     child.kill().unwrap();
     child.wait().unwrap();
     let (findings, is_well) = doctor(&server.place, &["--store", "test.db"], &[]);
-    assert!(is_well && !format!("{findings:?}").contains("held by"), "{findings:?}");
+    assert!(is_well && !format!("{findings:?}").contains("is open in process"), "{findings:?}");
     has(&findings, "store", "warning", "`duetime serve` takes it up");
 }
 

@@ -87,7 +87,7 @@ fn jobs_are_cancelled_rescheduled_and_retried() {
 
     let ran = place.run(&["cancel", "7", &c]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("no job has the id 7") && ran.out.contains(&format!("{c} cancelled")), "{ran:?}");
+    assert!(ran.err.contains("no job with the id 7") && ran.out.contains(&format!("{c} cancelled")), "{ran:?}");
     let ran = place.run(&["cancel"]);
     assert_eq!(ran.code, 2, "an empty selection cancels nothing: {ran:?}");
 }

@@ -47,7 +47,8 @@ fn refused_lines_are_told_and_kept() {
     let ran = push(&place, &["--rejects", "refused.jsonl"], lines);
     assert_eq!(ran.code, 65, "{ran:?}");
     assert!(
-        ran.out.contains("2 jobs pushed, 1 kept and 0 replaced because of their key, 0 pushed before, 4 lines refused"),
+        ran.out
+            .contains("2 jobs pushed, 1 kept and 0 replaced because of their key, 0 already pushed, 4 lines rejected"),
         "{ran:?}"
     );
     let told: Vec<&str> = ran.err.lines().collect();

@@ -48,7 +48,7 @@ fn a_schedule_is_rehearsed_set_and_deleted() {
 
     assert_eq!(place.ok(&["schedules", "delete", "nightly"]), "nightly is deleted\n");
     let ran = place.run(&["schedules", "show", "nightly"]);
-    assert_eq!((ran.code, ran.err.contains("no schedule has the name \"nightly\"")), (1, true), "{ran:?}");
+    assert_eq!((ran.code, ran.err.contains("there is no schedule named \"nightly\"")), (1, true), "{ran:?}");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn what_is_no_schedule_is_refused() {
     for (options, code, why) in [
         (&["--cron", "* * * *"][..], 2, "4 fields"),
         (&["--cron", "* * * * *", "--time-zone", "Mars/Base"], 2, "IANA"),
-        (&["--cron", "0 0 31 2 *"], 2, "matches some time"),
+        (&["--cron", "0 0 31 2 *"], 2, "at least one date"),
         (&["--every", "5"], 2, "without a unit"),
         (&["--every", "5s", "--cron", "* * * * *"], 2, "cannot be used with"),
         (&["--every", "5s", "--time-zone", "UTC"], 2, "cannot be used with"),

@@ -85,7 +85,7 @@ fn all_commands_work_on_a_server_too() {
     assert_eq!(server.json(&["cancel", "--tag", "order:7"])["cancelled"], 1);
     assert_eq!(server.json(&["cancel", &id])["outcome"], "already_finished");
     let ran = server.run(&["get", "7"]);
-    assert!(ran.code == 1 && ran.err.contains("no job has the id 7"), "{ran:?}");
+    assert!(ran.code == 1 && ran.err.contains("no job with the id 7"), "{ran:?}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_live_store_is_copied_and_not_touched_otherwise() {
     let server = Server::start();
     let id = server.push(&["--delay", "1h", "x"]);
     let ran = server.place.run(&["list"]);
-    assert!(ran.code == 75 && ran.err.contains("held by the process"), "{ran:?}");
+    assert!(ran.code == 75 && ran.err.contains("is open in process"), "{ran:?}");
     assert_eq!(server.place.run(&["backup", "copy.db"]).code, 0);
     let copied = finish(server.place.bare(&["get", &id, "--store", "copy.db"]), b"");
     assert!(copied.code == 0 && copied.out.contains("scheduled"), "{copied:?}");

@@ -254,7 +254,7 @@ impl Parts {
         self.memories.found.load(Ordering::SeqCst)
     }
 
-    /// What versions a job gets next, as far as is known here; a script that knows better refuses them.
+    /// What versions a job gets next, as known here; a script that knows better refuses them.
     pub(super) fn numbers(&self, id: JobId) -> Numbers {
         if self.options.is_ledger() {
             return Numbers::Clock(self.clock.now());

@@ -283,3 +283,11 @@ impl std::fmt::Debug for Redis {
         f.debug_struct("Redis").field("keys", &self.keys.own("")).finish_non_exhaustive()
     }
 }
+
+/// Whether this can be the URL of a Redis. It is not connected to.
+///
+/// # Errors
+/// [`Error::Invalid`], without the password.
+pub fn check_url(text: &str) -> Result<(), Error> {
+    url::Address::parse(text).map(drop)
+}

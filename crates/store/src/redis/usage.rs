@@ -103,7 +103,7 @@ impl Server {
     }
 }
 
-/// Asks again and again, for ever. While Redis does not answer, what it said last holds.
+/// Asks again and again, until the process stops. While Redis does not answer, what it said last holds.
 pub(super) async fn watch(link: Arc<Link>, usage: Arc<Usage>) {
     loop {
         tokio::time::sleep(ASK_EVERY).await;

@@ -67,6 +67,15 @@ pub struct Store {
     to_tidy: Mutex<Queues>,
 }
 
+/// Whether this can be the URL of a ledger. It is not connected to.
+///
+/// # Errors
+/// [`Error::Invalid`], without the password.
+pub fn check_url(url: &str) -> Result<(), Error> {
+    dialect(url)?;
+    address::Address::parse(url).map(drop)
+}
+
 fn dialect(url: &str) -> Result<&'static Dialect, Error> {
     match url.split_once("://").map(|(scheme, _)| scheme) {
         #[cfg(feature = "mysql")]

@@ -204,7 +204,7 @@ fn is_own(error: &Error) -> bool {
 /// Whether a job may come by the inbox: the right to insert rows is none to say where the server delivers.
 ///
 /// # Errors
-/// [`Error::Invalid`] where it has a target of its own.
+/// [`Error::Invalid`] where it has its own target.
 pub fn check_target(job: &NewJob) -> Result<(), Error> {
     if job.options.target.is_none() {
         return Ok(());

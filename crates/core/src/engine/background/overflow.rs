@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 /// The document of a shared registry that says which queues have an overflow.
 pub(crate) const OVERFLOWING: &str = "overflowing";
-/// Ready jobs of an overflowing queue that the broker holds at least, as far as there is room: enough for what workers take
+/// Ready jobs of an overflowing queue that the broker holds at least, if there is room: enough for what workers take
 /// until more is loaded, and few enough that an urgent job does not wait long behind them.
 const READY_MIN: u64 = 16_000;
 /// How often overflows are looked at where nobody asks for it.

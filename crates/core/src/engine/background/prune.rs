@@ -138,7 +138,7 @@ impl Engine {
     }
 }
 
-/// The final states of a queue that are kept for less than the longest time, as far as there are any.
+/// The final states of a queue that are kept for less than the longest time.
 fn walked(tally: &Tally, kept: Retention, longest: Retention) -> Vec<State> {
     let mut states = Vec::new();
     if kept.succeeded_ms < longest.succeeded_ms && tally.succeeded + tally.cancelled > 0 {

@@ -112,7 +112,7 @@ struct Reading {
 }
 
 impl Engine {
-    /// Pushes what schedules have due, for ever.
+    /// Pushes what schedules have due, until the process stops.
     pub(in crate::engine) async fn tick_schedules(&self) {
         let (mut agenda, mut reading, mut looks) = (Agenda::default(), Reading::default(), JoinSet::new());
         loop {

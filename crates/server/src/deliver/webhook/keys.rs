@@ -75,7 +75,7 @@ impl Keys {
         }
     }
 
-    /// Reads the file whenever it has changed, for ever. Where it is wrong, the former keys go on to sign.
+    /// Reads the file whenever it has changed, until the process stops. Where it is wrong, the former keys go on to sign.
     pub(super) async fn watch(&self) {
         let Some(file) = &self.file else { return std::future::pending().await };
         let take = |known| *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;

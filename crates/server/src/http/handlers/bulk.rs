@@ -14,11 +14,11 @@ use duetime_core::engine::{BulkAction, Query};
 
 /// Cancel all jobs that a selection finds.
 ///
-/// It names at least one thing. Where it names no state, what has not ended is meant.
+/// The selection names at least one thing. Without a state, it selects jobs that have not finished.
 #[utoipa::path(
     post, path = "/v1/jobs/cancel", operation_id = "cancel_jobs", tag = "jobs",
     request_body = Query,
-    responses((status = 200, description = "How many came to which outcome.", body = Counts)),
+    responses((status = 200, description = "The number of jobs by outcome.", body = Counts)),
 )]
 pub(crate) async fn cancel(Call(app, caller): Call, body: One) -> Answered {
     bulk(&app, &caller, body.object()?, BulkAction::Cancel).await
@@ -26,11 +26,11 @@ pub(crate) async fn cancel(Call(app, caller): Call, body: One) -> Answered {
 
 /// Retry all jobs that a selection finds.
 ///
-/// It names at least one thing. Where it names no state, failed jobs are meant.
+/// The selection names at least one thing. Without a state, it selects failed jobs.
 #[utoipa::path(
     post, path = "/v1/jobs/retry", operation_id = "retry_jobs", tag = "jobs",
     request_body = Query,
-    responses((status = 200, description = "How many came to which outcome.", body = Counts)),
+    responses((status = 200, description = "The number of jobs by outcome.", body = Counts)),
 )]
 pub(crate) async fn retry(Call(app, caller): Call, body: One) -> Answered {
     bulk(&app, &caller, body.object()?, BulkAction::Retry).await
@@ -38,13 +38,13 @@ pub(crate) async fn retry(Call(app, caller): Call, body: One) -> Answered {
 
 /// Reschedule all jobs that a selection finds.
 ///
-/// The selection names at least one thing. If it names no state, waiting jobs are meant. Running and ended jobs stay as they are. So do,
-/// without being counted, jobs that are due at the new time already and, with the delay `0s`, jobs that are due. A delay begins with
-/// the request: a repeated request postpones the jobs again. A repeated `due_at` changes nothing.
+/// The selection names at least one thing. Without a state, it selects waiting jobs. Running and finished jobs stay as they
+/// are. So do, without being counted, jobs that are due at the new time already and, with the delay `0s`, jobs that are
+/// due. A delay begins with the request: a repeated request postpones the jobs again. A repeated `due_at` changes nothing.
 #[utoipa::path(
     post, path = "/v1/jobs/reschedule", operation_id = "reschedule_jobs", tag = "jobs",
     request_body = Reschedule,
-    responses((status = 200, description = "How many came to which outcome.", body = Counts)),
+    responses((status = 200, description = "The number of jobs by outcome.", body = Counts)),
 )]
 pub(crate) async fn reschedule(Call(app, caller): Call, body: One) -> Answered {
     let body = body.object::<Reschedule>()?;
@@ -54,11 +54,11 @@ pub(crate) async fn reschedule(Call(app, caller): Call, body: One) -> Answered {
 
 /// Delete all jobs that a selection finds.
 ///
-/// It names at least one thing. What runs is not deleted.
+/// The selection names at least one thing. Running jobs are not deleted.
 #[utoipa::path(
     post, path = "/v1/jobs/delete", operation_id = "delete_jobs", tag = "jobs",
     request_body = Query,
-    responses((status = 200, description = "How many came to which outcome.", body = Counts)),
+    responses((status = 200, description = "The number of jobs by outcome.", body = Counts)),
 )]
 pub(crate) async fn delete(Call(app, caller): Call, body: One) -> Answered {
     bulk(&app, &caller, body.object()?, BulkAction::Delete).await

@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-/// When a client that lost its stream had better come back, in milliseconds.
+/// When a client that lost its stream should reconnect, in milliseconds.
 const RETRY_MS: u64 = 1_000;
 /// Asks proxies to pass on what comes.
 const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
@@ -39,9 +39,10 @@ const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-bufferin
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "events", tag = "jobs",
     params(
-        ("queue" = Option<Vec<String>>, Query, description = "Of this queue, or with `*` at the end of those that begin so; may be repeated."),
-        ("what" = Option<Vec<String>>, Query, description = "Where this happened, such as `started`; may be repeated."),
-        ("every" = Option<String>, Query, description = "Only `activity`, at most once in this time: `100ms` to `10s`."),
+        ("queue" = Option<Vec<String>>, Query, description = "Only events of this queue, or of queues with this prefix if it \
+         ends with `*`; repeatable."),
+        ("what" = Option<Vec<String>>, Query, description = "Only events of this type, such as `started`; repeatable."),
+        ("every" = Option<String>, Query, description = "Send only `activity`, at most once in this time: `100ms` to `10s`."),
     ),
     responses((status = 200, description = "The events.", body = String, content_type = "text/event-stream")),
     extensions(("x-codes" = json!(["too_many_streams"]))),

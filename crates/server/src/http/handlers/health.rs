@@ -12,7 +12,7 @@ use duetime_core::engine::Health;
 /// Check that the process answers.
 #[utoipa::path(
     get, path = "/healthz", operation_id = "healthz", tag = "server",
-    responses((status = 200, description = "It does.", body = Alive)),
+    responses((status = 200, description = "The process answers.", body = Alive)),
 )]
 pub(crate) async fn alive() -> Response {
     reply::ok(&Alive { status: "ok".to_owned(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) })
@@ -24,8 +24,8 @@ pub(crate) async fn alive() -> Response {
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "server",
     responses(
-        (status = 200, description = "They are.", body = Health),
-        (status = 503, description = "They are not, or not yet.", body = Health),
+        (status = 200, description = "Jobs are handed out.", body = Health),
+        (status = 503, description = "No jobs are handed out, or not yet.", body = Health),
     ),
 )]
 pub(crate) async fn ready(State(app): State<App>, caller: Caller) -> Response {

@@ -22,11 +22,12 @@ use duetime_core::{Error, JobId, engine};
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "get_job", tag = "jobs",
     params(
-        ("if-none-match" = Option<String>, Header, description = "The ETag of what the caller has: then it is 304 where that has not changed."),
+        ("if-none-match" = Option<String>, Header, description = "The ETag of the caller's copy; if it is current, the \
+         answer is 304."),
     ),
     responses(
-        (status = 304, description = "It has not changed.", headers(("etag" = ETag, description = "Its version."))),
-        (status = 200, description = "The job.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
+        (status = 304, description = "Not changed.", headers(("etag" = ETag, description = "The version."))),
+        (status = 200, description = "The job.", body = JobBody<'_>, headers(("etag" = ETag, description = "The version."))),
     ),
     extensions(("x-codes" = json!(["not_found", "too_many_bodies"]))),
 )]
@@ -46,7 +47,8 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>, he
     patch, path = "/v1/jobs/{id}", operation_id = "change_job", tag = "jobs",
     request_body = Option<Patch<'_>>,
     responses(
-        (status = 200, description = "The job as it is now.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
+        (status = 200, description = "The job after the change.", body = JobBody<'_>, headers(("etag" = ETag, description = "The \
+         version."))),
     ),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
 )]
@@ -62,7 +64,7 @@ pub(crate) async fn patch(Changing(app, caller, job): Changing, body: Batch) -> 
 /// A running job cannot be deleted.
 #[utoipa::path(
     delete, path = "/v1/jobs/{id}", operation_id = "delete_job", tag = "jobs",
-    responses((status = 204, description = "It is gone.")),
+    responses((status = 204, description = "Deleted.")),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running"]))),
 )]
 pub(crate) async fn delete(Changing(app, _, job): Changing) -> Answered {
@@ -76,7 +78,7 @@ pub(crate) async fn delete(Changing(app, _, job): Changing) -> Answered {
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", tag = "jobs",
     request_body = Option<Nothing>,
-    responses((status = 200, description = "What came of it.", body = Cancelled)),
+    responses((status = 200, description = "The result.", body = Cancelled)),
     extensions(("x-codes" = json!(["not_found", "version_mismatch"]))),
 )]
 pub(crate) async fn cancel(Changing(app, _, job): Changing, _: Empty) -> Answered {
@@ -92,7 +94,8 @@ pub(crate) async fn cancel(Changing(app, _, job): Changing, _: Empty) -> Answere
     post, path = "/v1/jobs/{id}/retry", operation_id = "retry_job", tag = "jobs",
     request_body = Option<Nothing>,
     responses(
-        (status = 200, description = "The job as it is now.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
+        (status = 200, description = "The job after the change.", body = JobBody<'_>, headers(("etag" = ETag, description = "The \
+         version."))),
     ),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_live", "key_conflict"]))),
 )]
@@ -108,7 +111,8 @@ pub(crate) async fn retry(Changing(app, caller, job): Changing, _: Empty) -> Ans
     post, path = "/v1/jobs/{id}/run", operation_id = "run_job", tag = "jobs",
     request_body = Option<Nothing>,
     responses(
-        (status = 200, description = "The job as it is now.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
+        (status = 200, description = "The job after the change.", body = JobBody<'_>, headers(("etag" = ETag, description = "The \
+         version."))),
     ),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
 )]

@@ -18,7 +18,7 @@ use duetime_core::{Error, Receipt};
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/complete", operation_id = "complete", tag = "work",
     request_body = Option<Complete<'_>>,
-    responses((status = 200, description = "What became of the job.", body = Settlement)),
+    responses((status = 200, description = "The state of the job.", body = Settlement)),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
 pub(crate) async fn complete(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
@@ -32,7 +32,7 @@ pub(crate) async fn complete(Call(app, caller): Call, Segment(receipt): Segment<
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/fail", operation_id = "fail", tag = "work",
     request_body = Option<Failure>,
-    responses((status = 200, description = "What became of the job.", body = Settlement)),
+    responses((status = 200, description = "The state of the job.", body = Settlement)),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
 pub(crate) async fn fail(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
@@ -46,7 +46,7 @@ pub(crate) async fn fail(Call(app, caller): Call, Segment(receipt): Segment<Rece
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/release", operation_id = "release", tag = "work",
     request_body = Option<Release>,
-    responses((status = 200, description = "What became of the job.", body = Settlement)),
+    responses((status = 200, description = "The state of the job.", body = Settlement)),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
 pub(crate) async fn release(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
@@ -64,7 +64,7 @@ async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, outcome: Outco
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/extend", operation_id = "extend", tag = "work",
     request_body = Option<Extend>,
-    responses((status = 200, description = "It goes on.", body = Extension)),
+    responses((status = 200, description = "The lease is extended.", body = Extension)),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
 pub(crate) async fn extend(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
@@ -80,7 +80,7 @@ pub(crate) async fn extend(Call(app, caller): Call, Segment(receipt): Segment<Re
 #[utoipa::path(
     post, path = "/v1/extend", operation_id = "extend_many", tag = "work",
     request_body = Extensions,
-    responses((status = 200, description = "An answer for each.", body = ExtendAnswers)),
+    responses((status = 200, description = "One result per lease.", body = ExtendAnswers)),
 )]
 pub(crate) async fn extend_many(Call(app, caller): Call, body: Batch) -> Answered {
     let mut batch = batch::read(body.text(), |one: ExtendOne| <(Receipt, Option<u64>)>::try_from(one))?;
@@ -98,7 +98,7 @@ pub(crate) async fn extend_many(Call(app, caller): Call, body: Batch) -> Answere
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/progress", operation_id = "progress", tag = "work",
     request_body = Progress,
-    responses((status = 200, description = "It goes on.", body = Extension)),
+    responses((status = 200, description = "The lease is extended.", body = Extension)),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
 pub(crate) async fn progress(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
@@ -114,7 +114,7 @@ pub(crate) async fn progress(Call(app, caller): Call, Segment(receipt): Segment<
 #[utoipa::path(
     post, path = "/v1/settle", operation_id = "settle", tag = "work",
     request_body = Settles,
-    responses((status = 200, description = "An answer for each.", body = SettleAnswers)),
+    responses((status = 200, description = "One result per lease.", body = SettleAnswers)),
 )]
 pub(crate) async fn settle(Call(app, caller): Call, body: Batch) -> Answered {
     let mut batch = batch::read(body.text(), |one: Settle<'_>| <(Receipt, Outcome)>::try_from(one))?;

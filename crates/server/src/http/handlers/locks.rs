@@ -22,8 +22,8 @@ use duetime_core::ports::{Grant, Released};
 #[utoipa::path(
     get, path = "/v1/locks", operation_id = "list_locks", tag = "locks",
     params(
-        ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
-        ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
+        ("cursor" = Option<Cursor>, Query, description = "The `next_cursor` of the previous page."),
+        ("limit" = Option<usize>, Query, description = "Maximum number of results; 100 by default.", minimum = 1, maximum = 1_000),
     ),
     responses((status = 200, description = "A page.", body = LockList)),
 )]
@@ -66,7 +66,7 @@ async fn list_own(app: &App, names: Vec<&Names>, cursor: Option<&str>, limit: us
 /// A lock need not be created: a name that nobody holds is shown as free.
 #[utoipa::path(
     get, path = "/v1/locks/{name}", operation_id = "get_lock", tag = "locks",
-    responses((status = 200, description = "Who holds it.", body = LockBody)),
+    responses((status = 200, description = "The owner.", body = LockBody)),
 )]
 pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Name>) -> Answered {
     access::check(&caller, Scope::Lock, &name)?;
@@ -81,7 +81,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
 #[utoipa::path(
     put, path = "/v1/locks/{name}", operation_id = "acquire_lock", tag = "locks",
     request_body = api::Lock,
-    responses((status = 200, description = "It is held now.", body = Grant)),
+    responses((status = 200, description = "The lock is held by the caller.", body = Grant)),
     extensions(("x-codes" = json!(["lock_held", "lock_lost"]))),
 )]
 pub(crate) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Name>, body: One) -> Answered {
@@ -111,10 +111,10 @@ pub(crate) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Na
 #[utoipa::path(
     delete, path = "/v1/locks/{name}", operation_id = "release_lock", tag = "locks",
     params(
-        ("owner" = Owner, Query, description = "Who holds it."),
-        ("fence" = u64, Query, description = "Under which fence."),
+        ("owner" = Owner, Query, description = "The owner."),
+        ("fence" = u64, Query, description = "The fence."),
     ),
-    responses((status = 204, description = "It is free, or another has it.")),
+    responses((status = 204, description = "Released, or it was not held by this owner.")),
     extensions(("x-codes" = json!(["lock_lost"]))),
 )]
 pub(crate) async fn delete(
@@ -131,8 +131,8 @@ pub(crate) async fn delete(
 /// Release all locks of an owner.
 #[utoipa::path(
     delete, path = "/v1/locks", operation_id = "release_locks", tag = "locks",
-    params(("owner" = Owner, Query, description = "Who holds them.")),
-    responses((status = 200, description = "How many there were.", body = Released)),
+    params(("owner" = Owner, Query, description = "The owner.")),
+    responses((status = 200, description = "The number of jobs or locks.", body = Released)),
 )]
 pub(crate) async fn delete_all(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
     // The owner's locks may have any names.

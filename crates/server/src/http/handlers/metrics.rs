@@ -72,10 +72,10 @@ impl Figures {
             ("duetime_jobs_succeeded", "Jobs that were completed or taken", |queue| &queue.succeeded),
             ("duetime_jobs_failed", "Jobs that became dead letters", |queue| &queue.failed),
             ("duetime_jobs_cancelled", "Jobs that were cancelled", |queue| &queue.cancelled),
-            ("duetime_attempts_started", "Attempts that were begun", |queue| &queue.started),
+            ("duetime_attempts_started", "Attempts that were started", |queue| &queue.started),
             ("duetime_attempts_failed", "Attempts that their worker failed", |queue| &queue.attempts_failed),
-            ("duetime_attempts_crashed", "Attempts whose lease ended unsettled", |queue| &queue.attempts_crashed),
-            ("duetime_attempts_released", "Attempts that were given back", |queue| &queue.released),
+            ("duetime_attempts_crashed", "Attempts whose lease expired", |queue| &queue.attempts_crashed),
+            ("duetime_attempts_released", "Attempts that were released", |queue| &queue.released),
         ];
         for (name, help, counter) in counters {
             let count = |metrics| ConstCounter::new(counter(metrics).load(Ordering::Relaxed));
@@ -116,7 +116,7 @@ impl Figures {
             ("duetime_jobs_ready", "Jobs that are due and wait", |held, _| held.counts.ready as f64),
             ("duetime_jobs_running", "Jobs that are leased", |held, _| held.counts.running as f64),
             ("duetime_jobs_dead", "Dead letters that are kept", |held, _| held.tally.failed as f64),
-            ("duetime_queue_oldest_ready_seconds", "For how long the oldest ready job has been due", |held, now| {
+            ("duetime_queue_oldest_ready_seconds", "Time since the oldest ready job was due", |held, now| {
                 held.counts.oldest_due.map_or(0.0, |due_at| seconds(now.saturating_sub(due_at).saturating_mul(1_000)))
             }),
             ("duetime_queue_paused", "Whether the queue is paused", |held, _| held.paused as f64),
@@ -128,7 +128,7 @@ impl Figures {
         let health = &self.health;
         let single = [
             ("duetime_ready", "Whether jobs are handed out", u64::from(health.ready)),
-            ("duetime_degraded", "How many things do not work as they should", health.degraded.len() as u64),
+            ("duetime_degraded", "Number of degraded parts", health.degraded.len() as u64),
             ("duetime_outbox_outcomes", "Outcomes that are not in the ledger yet", health.backlog as u64),
         ];
         for (name, help, value) in single {
@@ -136,7 +136,11 @@ impl Figures {
             ConstGauge::new(value as f64).encode(family)?;
         }
         let counters = [
-            ("duetime_log_lines_lost", "Lines of the log that standard error did not take", log::lines_lost()),
+            (
+                "duetime_log_lines_lost",
+                "Log lines that were lost because standard error was not read fast enough",
+                log::lines_lost(),
+            ),
             (
                 "duetime_inbox_refused",
                 "Inbox rows that were rejected",
@@ -173,7 +177,7 @@ impl Figures {
         ];
         let help = "Calls of the broker (put, reserve, settle, extend) and of the ledger (record, apply)";
         family(encoder, "duetime_store_call_seconds", help, "call", calls.into_iter())?;
-        let help = "Deliveries to targets, by what came of them";
+        let help = "Deliveries to targets, by result";
         family(encoder, "duetime_delivery_seconds", help, "outcome", self.deliveries.by_outcome().into_iter())
     }
 }

@@ -29,11 +29,14 @@ use std::sync::Arc;
 /// to the trace of the request. A job with a `target` also needs the right `target`.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/jobs", operation_id = "push", tag = "jobs",
-    params(("Idempotency-Key" = Option<Key>, Header, description = "The origin of the job, where it names none; of an array the beginning of the origins.")),
+    params(("Idempotency-Key" = Option<Key>, Header, description = "Makes the request repeatable: the origin of the job, or \
+     for an array the prefix of the origins.")),
     request_body = Pushes,
     responses(
-        (status = 201, description = "The job was made.", body = api::Pushed, headers(("location" = String, description = "The path of the job."))),
-        (status = 200, description = "The key was held, and the job that holds it is kept or replaced; or the push is a repeat; or answers to an array.", body = PushAnswers, headers(("location" = String, description = "The path of the job, where one was pushed."))),
+        (status = 201, description = "The job was pushed.", body = api::Pushed, headers(("location" = String, description = "The path of the job."))),
+        (status = 200, description = "Another job has the key and was kept or replaced; or the push is a repeat; or the \
+         results of an array.", body = PushAnswers, headers(("location" = String, description = "The \
+         path of the job, if the body was one job."))),
     ),
     extensions(("x-codes" = json!(["key_conflict", "job_running"]))),
 )]
@@ -53,11 +56,13 @@ pub(crate) async fn push(
 /// Works as a push into one queue, but each job names its queue. The caller needs the right `push` for each of them.
 #[utoipa::path(
     post, path = "/v1/jobs", operation_id = "push_anywhere", tag = "jobs",
-    params(("Idempotency-Key" = Option<Key>, Header, description = "As of the push into one queue.")),
+    params(("Idempotency-Key" = Option<Key>, Header, description = "As for a push into one queue.")),
     request_body = PushesAnywhere,
     responses(
-        (status = 201, description = "The job was made.", body = api::Pushed, headers(("location" = String, description = "The path of the job."))),
-        (status = 200, description = "The key was held, and the job that holds it is kept or replaced; or the push is a repeat; or answers to an array.", body = PushAnswers, headers(("location" = String, description = "The path of the job, where one was pushed."))),
+        (status = 201, description = "The job was pushed.", body = api::Pushed, headers(("location" = String, description = "The path of the job."))),
+        (status = 200, description = "Another job has the key and was kept or replaced; or the push is a repeat; or the \
+         results of an array.", body = PushAnswers, headers(("location" = String, description = "The \
+         path of the job, if the body was one job."))),
     ),
     extensions(("x-codes" = json!(["key_conflict", "job_running"]))),
 )]

@@ -27,8 +27,8 @@ use std::sync::Arc;
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
     params(
-        ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
-        ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
+        ("cursor" = Option<Cursor>, Query, description = "The `next_cursor` of the previous page."),
+        ("limit" = Option<usize>, Query, description = "Maximum number of results; 100 by default.", minimum = 1, maximum = 1_000),
     ),
     responses((status = 200, description = "A page.", body = Queues)),
 )]
@@ -64,11 +64,12 @@ pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> 
 #[utoipa::path(
     get, path = "/v1/queues/{queue}", operation_id = "get_queue", tag = "queues",
     params(
-        ("if-none-match" = Option<String>, Header, description = "The ETag of what the caller has: then it is 304 where that has not changed."),
+        ("if-none-match" = Option<String>, Header, description = "The ETag of the caller's copy; if it is current, the \
+         answer is 304."),
     ),
     responses(
-        (status = 304, description = "Its settings have not changed.", headers(("etag" = ETag, description = "Its version."))),
-        (status = 200, description = "What is in it, and its settings.", body = Queue, headers(("etag" = ETag, description = "The version of its settings."))),
+        (status = 304, description = "Its settings have not changed.", headers(("etag" = ETag, description = "The version."))),
+        (status = 200, description = "The counts and settings of the queue.", body = Queue, headers(("etag" = ETag, description = "The version of its settings."))),
     ),
 )]
 pub(crate) async fn get(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, headers: HeaderMap) -> Answered {
@@ -84,10 +85,11 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(queue)): Segment<N
 /// Settings that are left out stay unchanged. `null` resets one to its default.
 #[utoipa::path(
     put, path = "/v1/queues/{queue}", operation_id = "set_queue", tag = "queues",
-    params(("if-none-match" = Option<Star>, Header, description = "Only where there is none yet; else 412.")),
+    params(("if-none-match" = Option<Star>, Header, description = "`*`: only if it does not exist yet; otherwise 412.")),
     request_body = Option<QueueChanges>,
     responses(
-        (status = 200, description = "The settings as they are now.", body = Configured, headers(("etag" = ETag, description = "Their version."))),
+        (status = 200, description = "The settings after the change.", body = Configured, headers(("etag" = ETag, description = "The \
+         version of the settings."))),
     ),
     extensions(("x-codes" = json!(["version_mismatch"]))),
 )]
@@ -116,7 +118,7 @@ pub(crate) async fn put(
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
     request_body = Option<PauseBody>,
-    responses((status = 200, description = "The settings as they are now.", body = Configured)),
+    responses((status = 200, description = "The settings after the change.", body = Configured)),
 )]
 pub(crate) async fn pause(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
@@ -129,7 +131,7 @@ pub(crate) async fn pause(Call(app, caller): Call, Segment(Name(queue)): Segment
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/resume", operation_id = "resume_queue", tag = "queues",
     request_body = Option<Nothing>,
-    responses((status = 200, description = "The settings as they are now.", body = Configured)),
+    responses((status = 200, description = "The settings after the change.", body = Configured)),
 )]
 pub(crate) async fn resume(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, _: Empty) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
@@ -143,7 +145,7 @@ pub(crate) async fn resume(Call(app, caller): Call, Segment(Name(queue)): Segmen
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/purge", operation_id = "purge_queue", tag = "queues",
     request_body = Option<Nothing>,
-    responses((status = 200, description = "How many there were.", body = Purged)),
+    responses((status = 200, description = "The number of jobs or locks.", body = Purged)),
 )]
 pub(crate) async fn purge(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, _: Empty) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;

@@ -15,8 +15,9 @@ use duetime_core::engine::FIRST_READING_WAIT;
 #[utoipa::path(
     get, path = "/v1/history", operation_id = "history", tag = "queues",
     params(
-        ("queue" = Option<QueueName>, Query, description = "Of this queue; by default of all together."),
-        ("span" = Option<HistorySpan>, Query, description = "`hour` by minutes, or `day` by quarters of an hour; by default `hour`."),
+        ("queue" = Option<QueueName>, Query, description = "Only this queue; by default all queues together."),
+        ("span" = Option<HistorySpan>, Query, description = "`hour` by minute, or `day` by quarter of an hour; `hour` by \
+         default."),
     ),
     responses((status = 200, description = "One point for each step.", body = History)),
 )]
@@ -33,7 +34,7 @@ pub(crate) async fn history(Call(app, caller): Call, RawQuery(query): RawQuery) 
 /// waits up to a second for the first count. After that, `as_of` and `buckets` are `null`: ask again.
 #[utoipa::path(
     get, path = "/v1/due", operation_id = "due", tag = "queues",
-    params(("queue" = Option<QueueName>, Query, description = "Of this queue; by default of all together.")),
+    params(("queue" = Option<QueueName>, Query, description = "Only this queue; by default all queues together.")),
     responses((status = 200, description = "Jobs by due time.", body = DueCounts)),
     extensions(("x-codes" = json!(["stopping"]))),
 )]
@@ -50,7 +51,7 @@ pub(crate) async fn due(Call(app, caller): Call, RawQuery(query): RawQuery) -> A
 #[utoipa::path(
     get, path = "/v1/failures", operation_id = "failures", tag = "jobs",
     params(("queue" = Option<QueueName>, Query, description = "Groups of this queue; by default of all.")),
-    responses((status = 200, description = "The groups, those with most jobs first.", body = Failures)),
+    responses((status = 200, description = "The groups, largest first.", body = Failures)),
     extensions(("x-codes" = json!(["stopping"]))),
 )]
 pub(crate) async fn failures(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {

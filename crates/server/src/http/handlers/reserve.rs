@@ -22,7 +22,7 @@ use duetime_core::{Error, JobId};
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/reserve", operation_id = "reserve", tag = "work",
     request_body = Option<Reserve>,
-    responses((status = 200, description = "Leases; none where nothing came due.", body = Reservation<'_>)),
+    responses((status = 200, description = "The leases; none if no job came due.", body = Reservation<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
 pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
@@ -37,7 +37,7 @@ pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segme
 #[utoipa::path(
     post, path = "/v1/reserve", operation_id = "reserve_anywhere", tag = "work",
     request_body(content = Reserve, example = json!({"queues": ["orders", "mail"], "limit": 10, "wait": "5s"})),
-    responses((status = 200, description = "Leases; none where nothing came due.", body = Reservation<'_>)),
+    responses((status = 200, description = "The leases; none if no job came due.", body = Reservation<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
 pub(crate) async fn reserve_anywhere(Call(app, caller): Call, body: One) -> Answered {

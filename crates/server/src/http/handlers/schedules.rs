@@ -31,8 +31,8 @@ const TRIES: u32 = 5;
 #[utoipa::path(
     get, path = "/v1/schedules", operation_id = "list_schedules", tag = "schedules",
     params(
-        ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
-        ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
+        ("cursor" = Option<Cursor>, Query, description = "The `next_cursor` of the previous page."),
+        ("limit" = Option<usize>, Query, description = "Maximum number of results; 100 by default.", minimum = 1, maximum = 1_000),
     ),
     responses((status = 200, description = "A page.", body = Schedules)),
 )]
@@ -50,11 +50,13 @@ pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> 
 #[utoipa::path(
     get, path = "/v1/schedules/{name}", operation_id = "get_schedule", tag = "schedules",
     params(
-        ("if-none-match" = Option<String>, Header, description = "The ETag of what the caller has: then it is 304 where that has not changed."),
+        ("if-none-match" = Option<String>, Header, description = "The ETag of the caller's copy; if it is current, the \
+         answer is 304."),
     ),
     responses(
-        (status = 304, description = "It has not changed.", headers(("etag" = ETag, description = "Its version."))),
-        (status = 200, description = "The schedule.", body = ScheduleStatus, headers(("etag" = ETag, description = "Its version."))),
+        (status = 304, description = "Not changed.", headers(("etag" = ETag, description = "The version."))),
+        (status = 200, description = "The schedule.", body = ScheduleStatus, headers(("etag" = ETag, description = "The \
+         version."))),
     ),
     extensions(("x-codes" = json!(["schedule_not_found"]))),
 )]
@@ -73,7 +75,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
 #[utoipa::path(
     get, path = "/v1/schedules/{name}/next", operation_id = "next_runs", tag = "schedules",
     params(
-        ("limit" = Option<usize>, Query, description = "At most so many; by default 10.", minimum = 1, maximum = 100),
+        ("limit" = Option<usize>, Query, description = "Maximum number of results; 10 by default.", minimum = 1, maximum = 100),
     ),
     responses((status = 200, description = "The runs, in order.", body = Runs)),
     extensions(("x-codes" = json!(["schedule_not_found"]))),
@@ -98,12 +100,13 @@ pub(crate) async fn next(
 #[utoipa::path(
     put, path = "/v1/schedules/{name}", operation_id = "set_schedule", tag = "schedules",
     params(
-        ("dry_run" = Option<bool>, Query, description = "With `true` nothing is changed: the answer is what it would be."),
-        ("if-none-match" = Option<Star>, Header, description = "Only where there is none yet; else 412."),
+        ("dry_run" = Option<bool>, Query, description = "With `true`, nothing is saved; the answer shows the result."),
+        ("if-none-match" = Option<Star>, Header, description = "`*`: only if it does not exist yet; otherwise 412."),
     ),
     request_body = ScheduleBody<'_>,
     responses(
-        (status = 200, description = "The schedule as it is now.", body = ScheduleStatus, headers(("etag" = ETag, description = "Its version."))),
+        (status = 200, description = "The schedule after the change.", body = ScheduleStatus, headers(("etag" = ETag, description = "The \
+         version."))),
     ),
     extensions(("x-codes" = json!(["version_mismatch"]))),
 )]
@@ -154,7 +157,8 @@ pub(crate) async fn put(
     post, path = "/v1/schedules/{name}/pause", operation_id = "pause_schedule", tag = "schedules",
     request_body = Option<PauseBody>,
     responses(
-        (status = 200, description = "The schedule as it is now.", body = ScheduleStatus, headers(("etag" = ETag, description = "Its version."))),
+        (status = 200, description = "The schedule after the change.", body = ScheduleStatus, headers(("etag" = ETag, description = "The \
+         version."))),
     ),
     extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch"]))),
 )]
@@ -177,7 +181,8 @@ pub(crate) async fn pause(
     post, path = "/v1/schedules/{name}/resume", operation_id = "resume_schedule", tag = "schedules",
     request_body = Option<Nothing>,
     responses(
-        (status = 200, description = "The schedule as it is now.", body = ScheduleStatus, headers(("etag" = ETag, description = "Its version."))),
+        (status = 200, description = "The schedule after the change.", body = ScheduleStatus, headers(("etag" = ETag, description = "The \
+         version."))),
     ),
     extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch"]))),
 )]
@@ -200,8 +205,8 @@ pub(crate) async fn resume(
     params(("Idempotency-Key" = Option<Key>, Header, description = "The origin of the job.")),
     request_body = Option<Nothing>,
     responses(
-        (status = 201, description = "The job was made.", body = Pushed, headers(("location" = String, description = "The path of the job."))),
-        (status = 200, description = "The key was held, and the job that holds it is kept or replaced; or the request is a repeat.", body = Pushed, headers(("location" = String, description = "The path of the job."))),
+        (status = 201, description = "The job was pushed.", body = Pushed, headers(("location" = String, description = "The path of the job."))),
+        (status = 200, description = "Another job has the key and was kept or replaced; or the request is a repeat.", body = Pushed, headers(("location" = String, description = "The path of the job."))),
     ),
     extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch", "key_conflict", "job_running"]))),
 )]
@@ -249,7 +254,7 @@ async fn change<T, F: Future<Output = Result<T, Error>>>(
 /// A run that has begun may still push its job. Jobs that it pushed stay.
 #[utoipa::path(
     delete, path = "/v1/schedules/{name}", operation_id = "delete_schedule", tag = "schedules",
-    responses((status = 204, description = "It is gone.")),
+    responses((status = 204, description = "Deleted.")),
     extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch"]))),
 )]
 pub(crate) async fn delete(

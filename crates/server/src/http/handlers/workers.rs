@@ -15,8 +15,8 @@ use duetime_core::api::schema::Cursor;
 #[utoipa::path(
     get, path = "/v1/workers", operation_id = "list_workers", tag = "work",
     params(
-        ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
-        ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
+        ("cursor" = Option<Cursor>, Query, description = "The `next_cursor` of the previous page."),
+        ("limit" = Option<usize>, Query, description = "Maximum number of results; 100 by default.", minimum = 1, maximum = 1_000),
     ),
     responses((status = 200, description = "A page.", body = Workers)),
 )]

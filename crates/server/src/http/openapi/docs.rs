@@ -138,7 +138,7 @@ fn page(document: &Value) -> Markup {
                     h1 { (text(info, "title")) " API" }
                     p { (text(info, "description")) }
                     p {
-                        "Commands are for a server on this machine. Where it asks for tokens, add "
+                        "The commands are for a server on this machine. If it requires tokens, add "
                         code { "-H \"authorization: Bearer $TOKEN\"" } "."
                     }
                     @for (tag, description) in TAGS {
@@ -147,7 +147,7 @@ fn page(document: &Value) -> Markup {
                         @for operation in of_tag(document, tag) { (described(operation)) }
                     }
                     h2 id="errors" { "Errors" }
-                    p { "What is refused is answered with a " a href="#schema-Problem" { "Problem" } ". Its " code { "code" } " is one of these." }
+                    p { "Errors are answered with a " a href="#schema-Problem" { "Problem" } ". Its " code { "code" } " is one of these." }
                     table {
                         @for (code, status, title) in CODES { tr id={ "error-" (code) } { td { code { (code) } } td { (status.as_u16()) } td { (title) "." } } }
                     }

@@ -81,7 +81,7 @@ pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = (bool, &mu
 fn complete(operation: &mut Operation, needs: Needs, is_read: bool, problems: &mut Problems) {
     let mut codes: Vec<String> = OF_ALL.map(str::to_owned).into();
     if let Needs::Token(scope) = needs {
-        let right = format!("Where the server asks for tokens, this needs the right `{}`.", scope.word());
+        let right = format!("If the server requires tokens, this needs the right `{}`.", scope.word());
         let said = operation.description.take().filter(|said| !said.is_empty());
         operation.description = Some(said.map_or_else(|| right.clone(), |said| format!("{said}\n\n{right}")));
         codes.extend(OF_ACCESS.iter().chain(&OF_STORE).map(|&code| code.to_owned()));
@@ -105,7 +105,7 @@ fn complete(operation: &mut Operation, needs: Needs, is_read: bool, problems: &m
     let own: Vec<String> = own.map_or_else(Vec::new, |own| serde_json::from_value(own).expect("a list of codes"));
     let parameters = operation.parameters.get_or_insert_default();
     if own.iter().any(|code| code == "version_mismatch") {
-        let description = "Only in this version, as an ETag said; else 412.";
+        let description = "The expected version, as an ETag; if it differs, the answer is 412.";
         parameters.push(parameter("if-match", ParameterIn::Header, "IfMatch", description));
     }
     parameters.push(RefOr::Ref(Ref::new(format!("#/components/parameters/{TRACE}"))));
@@ -150,20 +150,20 @@ pub(super) fn trace() -> Parameter {
         // Whatever comes is taken: what is malformed says nothing of what is asked for.
         .schema(Some(literal(json!({"type": "string"}))))
         .example(Some(json!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")))
-        .description(Some("The trace of W3C Trace Context that the request belongs to; passed over where it is none."))
+        .description(Some("The W3C trace that the request belongs to; ignored if invalid."))
         .build()
 }
 
 /// The header that every response has.
 pub(super) fn request_id() -> Header {
     let id = literal(json!({"type": "string", "examples": ["4bf92f3577b34da6a3ce929d0e0e4736"]}));
-    HeaderBuilder::new().schema(Some(id)).description(Some("Names the request in the log.")).build()
+    HeaderBuilder::new().schema(Some(id)).description(Some("The id of the request in the log.")).build()
 }
 
 /// When to try again.
 pub(super) fn retry_after() -> Header {
     let seconds = literal(json!({"type": "integer", "minimum": 0, "examples": [1]}));
-    HeaderBuilder::new().schema(Some(seconds)).description(Some("Try again after so many seconds.")).build()
+    HeaderBuilder::new().schema(Some(seconds)).description(Some("Seconds to wait before trying again.")).build()
 }
 
 /// Takes `null` out of the choices, and says whether it was one.
@@ -219,7 +219,7 @@ fn problem(status: u16, codes: &[(&str, &str)]) -> Response {
 }
 
 fn example(status: u16, code: &str, title: &str) -> Value {
-    json!(api::Problem::new(code, status, title, "What was expected, and what came."))
+    json!(api::Problem::new(code, status, title, "The error."))
 }
 
 fn add_headers(response: &mut Response) {

@@ -1,6 +1,7 @@
 //! What commands print, on a store of their own and on a server alike, compared with the files in `tests/golden/cli`.
 
 mod jobs;
+mod mistakes;
 mod rest;
 
 use crate::cli::server::Server;

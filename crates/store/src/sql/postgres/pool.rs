@@ -54,17 +54,18 @@ pub(super) fn open(url: &str, connections: usize) -> Result<Arc<dyn Database>, E
         .create_timeout(Some(CREATE_MAX))
         .post_create(hook)
         .build();
-    let pool = pool.map_err(|error| Error::Unusable(format!("its connections cannot be set up: {error}")))?;
+    let pool = pool.map_err(|_| Error::Unusable("the connections to PostgreSQL cannot be set up".to_owned()))?;
     Ok(Arc::new(Server { pool, shown: address.shown }))
 }
 
 fn config(address: &Address) -> Result<Config, Error> {
     let mut config: Config = address.url.parse().map_err(|error: tokio_postgres::Error| {
-        let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        address.wrong(&why)
+        let why =
+            std::error::Error::source(&error).map(ToString::to_string).filter(|why| why.starts_with("unknown option"));
+        address.wrong(why.as_deref().unwrap_or("its user, host, port, database or an option is not valid"))
     })?;
     if config.get_hosts().is_empty() {
-        return Err(address.wrong("no host"));
+        return Err(address.wrong("it has no host"));
     }
     config.ssl_mode(if address.is_encrypted { SslMode::Require } else { SslMode::Disable });
     config.connect_timeout(CONNECT_MAX).tcp_user_timeout(SILENCE_MAX).keepalives_idle(SILENCE_MAX);
