@@ -292,7 +292,7 @@ mod tests {
             let text = format!("{{\"{field}\":{value}}}");
             let push: Push<'_> = serde_json::from_str(&text).unwrap();
             let error = push.apply_options(&mut NewJob::new(*b"")).unwrap_err().to_string();
-            assert!(error.contains(&format!("`{field}` to be left out")), "{text}: {error}");
+            assert!(error.contains(&format!("`{field}` must be left out")), "{text}: {error}");
         }
     }
 }

@@ -196,7 +196,7 @@ fn form(path: &str) -> Option<&'static str> {
 fn known(rest: &str) -> String {
     let fields: Vec<&str> = rest.split('`').skip(1).step_by(2).skip(1).collect();
     match fields.as_slice() {
-        [] => "left out".to_owned(),
+        [] => "no fields".to_owned(),
         [field] => format!("`{field}`"),
         fields => format!("one of `{}`", fields.join("`, `")),
     }

@@ -89,15 +89,13 @@ impl TryFrom<Settle<'_>> for (Receipt, Outcome) {
             (Some(Object(complete)), None, None) => complete.try_into()?,
             (None, Some(Object(failure)), None) => Outcome::Fail(failure),
             (None, None, Some(Object(release))) => release.into(),
-            (None, None, None) => return Err(one_outcome("none")),
-            _ => return Err(one_outcome("several")),
+            (None, None, None) => {
+                return Err(Error::invalid("complete", "given, or `fail` or `release` instead", "none of them"));
+            }
+            _ => return Err(Error::invalid("complete", "the only one of `complete`, `fail` and `release`", "several")),
         };
         Ok((body.receipt, outcome))
     }
-}
-
-fn one_outcome(got: &str) -> Error {
-    Error::invalid("complete", "the only outcome, or `fail` or `release` instead", got)
 }
 
 impl<'a> Settle<'a> {

@@ -137,10 +137,10 @@ impl TryFrom<Form> for Target {
             (None, Some(list), None) if is_bare => Ok(Self::RedisList(list)),
             (None, None, Some(queue)) if is_bare => Ok(Self::Queue(queue)),
             (None, Some(_), None) | (None, None, Some(_)) => {
-                Err("`method`, `headers`, `timeout`, `final_statuses` and `key` are only for a target with a `url`"
+                Err("expected an object with `url`, or without `method`, `headers`, `timeout`, `final_statuses` and `key`"
                     .into())
             }
-            _ => Err("a target must have exactly one of `url`, `redis_list` and `queue`".into()),
+            _ => Err("expected an object with exactly one of `url`, `redis_list` and `queue`".into()),
         }
     }
 }
@@ -326,10 +326,10 @@ mod tests {
     #[test]
     fn what_is_no_target_is_refused() {
         for (text, why) in [
-            ("{}", "a target with one of"),
-            (r#"{"url":"https://a.example","queue":"b"}"#, "a target with one of"),
-            (r#"{"queue":"b","timeout":"5s"}"#, "are for a target with a `url`"),
-            (r#"{"link":"https://a.example"}"#, "unknown field `link`"),
+            ("{}", "an object with exactly one of"),
+            (r#"{"url":"https://a.example","queue":"b"}"#, "an object with exactly one of"),
+            (r#"{"queue":"b","timeout":"5s"}"#, "`headers`, `timeout`"),
+            (r#"{"link":"https://a.example"}"#, "`link` is unknown"),
             (
                 r#"{"redis_list":{"url":"redis://a","key":"b","as":"resque"}}"#,
                 r#""laravel" or "sidekiq", got "resque""#,

@@ -194,7 +194,7 @@ impl Embedded {
 
     #[expect(clippy::unused_async, reason = "the same form as for a server")]
     pub(super) async fn metrics(&self) -> Result<String, Error> {
-        Err(CoreError::Unusable("expected a server, which counts; a store does not".to_owned()).into())
+        Err(CoreError::Unusable("only a server has metrics; name one with its address".to_owned()).into())
     }
 
     pub(super) async fn close(&self) -> Result<(), Error> {

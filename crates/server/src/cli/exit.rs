@@ -31,7 +31,7 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 pub(crate) const NOT_FOUND: u8 = 127;
 
 /// The end of every `--help`.
-pub(crate) const HELP: &str = "Exit codes: 0 success, 1 failure, 2 invalid usage, 65 some of many were rejected, 69 the \
+pub(crate) const HELP: &str = "Exit codes: 0 success, 1 failure, 2 invalid usage, 65 some of many were refused, 69 the \
 lock is held, 70 the lock was lost or a background task of the server ended, 75 try again later, 78 the configuration \
 file is wrong or a migration is missing, 126 and 127 the command cannot be run or was not found.";
 

@@ -5,7 +5,6 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as StdError;
 use std::ffi::OsString;
-use std::num::{IntErrorKind, ParseIntError};
 
 /// Commands whose own command stands behind `--`, with what to write.
 const RUNNERS: [(&str, &str); 2] = [
@@ -13,17 +12,23 @@ const RUNNERS: [(&str, &str); 2] = [
     ("lock", "put `--` before the command to run: duetime lock NAME -- COMMAND"),
 ];
 
+/// What the standard library says of numbers, and what it means.
+const OF_NUMBERS: [(&str, &str); 5] = [
+    ("invalid digit found", "expected a whole number"),
+    ("cannot parse integer from empty", "expected a whole number"),
+    ("number too large", "the number is too large"),
+    ("number too small", "the number is too small"),
+    ("number would be zero", "expected a whole number, 1 or more"),
+];
+
 /// What a parser of a value says.
 pub(crate) fn value_words(source: &(dyn StdError + 'static)) -> String {
+    // Some parsers of ours pass on the text alone.
     let said = source.to_string();
-    if let Some(error) = source.downcast_ref::<ParseIntError>() {
-        return match error.kind() {
-            IntErrorKind::PosOverflow => "the number is too large",
-            IntErrorKind::NegOverflow => "the number is too small",
-            IntErrorKind::Zero => "expected a whole number, 1 or more",
-            _ => "expected a whole number",
+    for (word, plain) in OF_NUMBERS {
+        if said.contains(word) {
+            return plain.to_owned();
         }
-        .to_owned();
     }
     match said.split_once(" is not in ").and_then(|(_, range)| range.split_once("..=")) {
         Some((low, high)) => format!("expected a whole number from {low} to {high}"),

@@ -147,13 +147,13 @@ fn all_that_is_wrong_is_told_with_its_line() {
         store = 7\n[log]\nlevel = true\nfromat = \"json\"\n[nothing]\n[webhook]\nca = 1979-05-27\n";
     let wrong = Case::new(file).set("DUETIME_DURABILITY", "now").wrong(&[]);
     let expected = [
-        "unknown key `liten` in duetime.toml, line 1: did you mean `listen`?",
+        "unknown key `liten` in duetime.toml, line 1; did you mean `listen`?",
         "`listen` in duetime.toml, line 2: expected an IP address and a port, such as 127.0.0.1:7300 or [::]:7300, got \"here\"",
         "`allow_remote` in duetime.toml, line 3: expected true or false, got a string",
         "`ledger_connections` in duetime.toml, line 4: expected a number, got a string",
         "`store` in duetime.toml, line 5: expected a string, got an integer",
         "`log.level` in duetime.toml, line 7: expected a string, got a boolean",
-        "unknown key `log.fromat` in duetime.toml, line 8: did you mean `log_format`?",
+        "unknown key `log.fromat` in duetime.toml, line 8; did you mean `log_format`?",
         "unknown key `nothing` in duetime.toml, line 9; `duetime config example` prints all keys",
         "`webhook.ca` in duetime.toml, line 11: expected a string, got a datetime",
         "the variable DUETIME_DURABILITY: `durability` must be `commit`, `interval` or `none`, got \"now\"",
@@ -194,7 +194,7 @@ fn what_excludes_what_is_judged_by_precedence() {
     let file = "store = \"a.db\"\ndurability = \"none\"\n";
     let settings = Case::new(file).settings(&["--broker", "redis://h"]);
     assert!(settings.mistakes.is_empty() && settings.aside.len() == 2, "{:?}", settings.aside);
-    assert!(settings.aside[0].contains("line 1) is ignored because of the flag --broker"), "{:?}", settings.aside);
+    assert!(settings.aside[0].contains("line 1) is overridden by the flag --broker"), "{:?}", settings.aside);
     assert_eq!(used(&settings, "store"), ("duetime.db".to_owned(), Origin::Default));
     // What is put aside takes along what stands on it.
     let file = "broker = \"redis://h\"\nledger = \"mysql://h/d\"\nledger_connections = 3\n";
@@ -203,7 +203,7 @@ fn what_excludes_what_is_judged_by_precedence() {
     assert_eq!(used(&settings, "ledger").0, "");
     // But nothing that was said later.
     let wrong = Case::new(file).set("DUETIME_STORE", "a.db").wrong(&["--ledger", "postgres://h/d"]);
-    assert_eq!(wrong, ["the flag --ledger needs `broker`, which is ignored because of the variable DUETIME_STORE"]);
+    assert_eq!(wrong, ["the flag --ledger needs `broker`, which is overridden by the variable DUETIME_STORE"]);
 }
 
 #[test]

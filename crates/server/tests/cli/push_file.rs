@@ -48,7 +48,7 @@ fn refused_lines_are_told_and_kept() {
     assert_eq!(ran.code, 65, "{ran:?}");
     assert!(
         ran.out
-            .contains("2 jobs pushed, 1 kept and 0 replaced because of their key, 0 already pushed, 4 lines rejected"),
+            .contains("2 jobs pushed, 1 kept and 0 replaced because of their key, 0 already pushed, 4 lines refused"),
         "{ran:?}"
     );
     let told: Vec<&str> = ran.err.lines().collect();

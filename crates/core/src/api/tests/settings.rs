@@ -30,10 +30,10 @@ fn the_documented_settings_read_and_leave_the_rest() {
     assert_eq!((limited.max_running, limited.rate), (Some(50), Some(Rate { per_second: 100.0, burst: Some(20) })));
     assert_eq!(limited.retention, QueueRetention { succeeded_ms: Some(3_600_000), failed_ms: None });
     assert_eq!(read::<QueueChanges>(&print(&QueueChanges::all(&limited))).apply(&old), limited);
-    refused::<QueueChanges>(r#"{"speed":1}"#, "unknown field `speed`");
+    refused::<QueueChanges>(r#"{"speed":1}"#, "`speed` is unknown");
     refused::<QueueChanges>(r#"{"lease":"5s","lease":"6s"}"#, "duplicate field `lease`");
     let twice = r#"{"retry":{"fixed":{"delay":"5s","delay":"6s"}}}"#;
-    refused::<QueueChanges>(twice, "`retry.fixed.delay` to be given once");
+    refused::<QueueChanges>(twice, "`retry.fixed.delay` must be given once");
     refused::<QueueChanges>(r#"{"retry":{"steps":["1s",2]}}"#, "`retry.steps[1]` must be a duration");
     let every: Vec<String> = super::super::queue::SETTINGS.iter().map(|name| format!("\"{name}\":null")).collect();
     let reset = read::<QueueChanges>(&format!("{{{}}}", every.join(","))).apply(&limited);

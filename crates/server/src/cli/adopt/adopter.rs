@@ -196,7 +196,7 @@ impl Adopter {
         self.source.done(&done).await?;
         self.source.put_back(&back).await?;
         if self.refused.len() > REFUSED_MAX {
-            self.fail(Failure::error(format!("more than {REFUSED_MAX} jobs were rejected")));
+            self.fail(Failure::error(format!("more than {REFUSED_MAX} jobs were refused")));
         }
         Ok(())
     }

@@ -65,8 +65,8 @@ impl Report {
     pub(super) fn refuse(&mut self, claim: &str, why: &str) {
         self.refused += 1;
         match self.refused {
-            ..=TOLD_MAX => note!("rejected {claim}: {why}"),
-            refused if refused == TOLD_MAX + 1 => note!("more are rejected; they are only counted"),
+            ..=TOLD_MAX => note!("refused {claim}: {why}"),
+            refused if refused == TOLD_MAX + 1 => note!("more are refused; they are only counted"),
             _ => {}
         }
     }
@@ -75,7 +75,7 @@ impl Report {
     pub(super) fn show(&mut self) -> Result {
         let Self { claimed, refused, in_flight, .. } = self;
         let lag = self.lag_ms.map_or_else(String::new, |ms| format!(", {}.{} s late", ms / 1_000, ms % 1_000 / 100));
-        self.progress.tell(format!("{claimed} claimed, {in_flight} in flight, {refused} rejected{lag}"));
+        self.progress.tell(format!("{claimed} claimed, {in_flight} in flight, {refused} refused{lag}"));
         if self.is_json && self.printed.elapsed() >= EVERY {
             self.printed = Instant::now();
             output::json(self)?;
@@ -91,7 +91,7 @@ impl Report {
             output::json(&self)?;
         } else {
             let Self { adopted, repeated, refused, .. } = self;
-            output::say(format_args!("{adopted} jobs adopted, {repeated} adopted before, {refused} rejected"))?;
+            output::say(format_args!("{adopted} jobs adopted, {repeated} adopted before, {refused} refused"))?;
             for Part { name, due, later, left, why_left } in &self.there {
                 let why = why_left.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
                 output::say(format_args!("still in {name}: {due} due, {later} later, {left} not taken{why}"))?;

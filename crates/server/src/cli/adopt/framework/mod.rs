@@ -7,10 +7,10 @@ pub(super) mod laravel;
 pub(super) mod sidekiq;
 mod survey;
 
+use duetime_core::api;
 use duetime_core::limits::{INSTANT_MS_MIN, KIND_BYTES_MAX, TAG_BYTES_MAX};
 use duetime_core::{Due, Millis};
 use serde::Deserialize;
-use serde::de::Error as _;
 use std::sync::Arc;
 
 /// The texts that are stored of a claim.
@@ -26,12 +26,8 @@ fn claimed(texts: &Texts) -> Result<(&[u8], &[u8], Millis), String> {
 }
 
 /// A member that is an object in JSON. Structs would also be read from an array.
-fn object<'a, T: Deserialize<'a>>(member: &'a [u8]) -> Result<T, serde_json::Error> {
-    if member.trim_ascii_start().starts_with(b"{") {
-        serde_json::from_slice(member)
-    } else {
-        Err(serde_json::Error::custom("not an object"))
-    }
+fn object<'a, T: Deserialize<'a>>(member: &'a [u8]) -> Result<T, api::Unread> {
+    api::read_bytes(member).map(|api::Object(value)| value)
 }
 
 /// A score in seconds as milliseconds since 1970, rounded up.

@@ -152,13 +152,13 @@ mod tests {
     #[test]
     fn what_is_no_push_is_refused() {
         for (text, why) in [
-            (r#"{"payload":1,"queue":"a","queue":"b"}"#, "`queue` to be given once"),
-            (r#"{"payload":1,"payload":2}"#, "`payload` to be given once"),
-            (r#"{"payload":1,"que":"a"}"#, "unknown field `que`"),
-            (r#"{"payload":1,"queue":7}"#, "to be a string"),
+            (r#"{"payload":1,"queue":"a","queue":"b"}"#, "`queue` must be given once"),
+            (r#"{"payload":1,"payload":2}"#, "`payload` must be given once"),
+            (r#"{"payload":1,"que":"a"}"#, "`que` is unknown"),
+            (r#"{"payload":1,"queue":7}"#, "must be a string"),
             (r#"{"queue":"a"}"#, "neither"),
-            ("[1]", "to be an object"),
-            (r#"{"payload":1} 2"#, "trailing characters"),
+            ("[1]", "must be an object"),
+            (r#"{"payload":1} 2"#, "something follows the value"),
         ] {
             let error = job(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");

@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// Push a job, or a file of jobs.
 ///
 /// A file has one job per line: the JSON body of a push over HTTP, plus `queue`. Jobs are pushed in batches of 1,000.
-/// Rejected lines are reported with their line number and do not stop the others. The exit code is 0 if every line was
-/// pushed, 65 if some were rejected, and 1 if all were. If the connection breaks, the command prints the --skip value to
+/// Refused lines are reported with their line number and do not stop the others. The exit code is 0 if every line was
+/// pushed, 65 if some were refused, and 1 if all were. If the connection breaks, the command prints the --skip value to
 /// resume with.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Skip the first N lines, to resume an interrupted push
     #[arg(long, value_name = "N", default_value_t = 0, requires = "file", conflicts_with = "payload")]
     skip: u64,
-    /// Write rejected lines to this new file
+    /// Write refused lines to this new file
     #[arg(long, value_name = "FILE", requires = "file", conflicts_with = "payload")]
     rejects: Option<PathBuf>,
     /// Make the push repeatable: if the queue already has a job with this origin, none is added

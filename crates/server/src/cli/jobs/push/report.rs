@@ -112,7 +112,7 @@ impl Report {
         let Self { pushed, kept, replaced, repeated, refused, .. } = self;
         output::say(format_args!(
             "{pushed} jobs pushed, {kept} kept and {replaced} replaced because of their key, {repeated} already pushed, \
-             {refused} lines rejected"
+             {refused} lines refused"
         ))
     }
 }

@@ -71,7 +71,7 @@ impl Report {
                 "{imported} jobs, {queues} queues and {schedules} schedules are valid, {refused} lines are not"
             ));
         }
-        output::say(format_args!("{imported} jobs imported, {known} already in the store, {refused} lines rejected"))?;
+        output::say(format_args!("{imported} jobs imported, {known} already in the store, {refused} lines refused"))?;
         if *renamed > 0 {
             output::say(format_args!(
                 "{renamed} got another id that fits this store's partitions: only the low 10 bits differ"
