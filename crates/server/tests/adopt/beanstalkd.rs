@@ -78,10 +78,10 @@ fn a_look_changes_nothing_and_says_how_to_go_on() {
     for (arguments, expected) in [
         (&["--drain", "--yes", "laravel"][..], "the layout that was recognised is beanstalkd"),
         (&["--drain"], "--yes"),
-        (&["--yes", "beanstalkd"], "expected --follow or --drain"),
+        (&["--yes", "beanstalkd"], "--yes needs --follow or --drain"),
         (&["--drain", "--follow", "--yes", "beanstalkd"], "cannot be used with"),
         (&["--tube", "no tube"], "queue"),
-        (&["--tube", "duetime-adopt"], "holds claims"),
+        (&["--tube", "duetime-adopt"], "is reserved for claims"),
     ] {
         let ran = adopt(&server, &source, arguments);
         assert!(ran.code == 2 && ran.err.contains(expected), "{arguments:?}: {ran:?}");
@@ -93,7 +93,7 @@ fn a_look_changes_nothing_and_says_how_to_go_on() {
     put(&mut Talk::open(own.address), "mail", "0 0 60", b"ours");
     for arguments in [&[][..], &DRAIN] {
         let ran = adopt(&server, &own, arguments);
-        assert!(ran.code == 2 && ran.err.contains("expected beanstalkd, got Duetime"), "{ran:?}");
+        assert!(ran.code == 2 && ran.err.contains("is Duetime, not beanstalkd"), "{ran:?}");
     }
 
     let no_source = server.place.bare(&["adopt", "beanstalkd", "--from", "127.0.0.1:1"]);

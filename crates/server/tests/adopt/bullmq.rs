@@ -96,7 +96,7 @@ fn a_look_changes_nothing_and_says_what_stays() {
     assert!(samples[1]["due_as"].as_str().unwrap().ends_with(" / 4096"), "{look}");
     assert!(samples[2]["due_at_ms"].as_u64().unwrap() > now_ms(), "{look}");
     let said = adopt.run(&[]);
-    for text in ["recognised: bullmq", "2 of a scheduler", "any more", "--drain --yes bullmq"] {
+    for text in ["recognised: bullmq", "2 of a scheduler", "no longer", "--drain --yes bullmq"] {
         assert!(said.out.contains(text), "{text}: {}", said.out);
     }
 

@@ -213,7 +213,7 @@ fn what_cannot_be_handed_back_is_told_before_anything_is_claimed() {
         "--hand-back",
     ]);
     let ran = finish(sentinel, b"");
-    assert!(ran.code == 2 && ran.err.contains("expected redis:// or rediss://"), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.contains("use redis:// or rediss://"), "{ran:?}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn a_wrong_guess_is_refused() {
             assert!(ran.code == 2 && ran.err.contains(expected), "{arguments:?}: {ran:?}");
         }
     };
-    refused("expected shop_queues:default to be a list, got a hash");
+    refused("the Redis key shop_queues:default must be a list; it is a hash");
     redis.command(&["DEL", LIST]);
     redis.command(&["SADD", DELAYED, "a"]);
     refused("delayed to be a sorted set, got a set");
@@ -57,7 +57,7 @@ fn a_wrong_guess_is_refused() {
     refused("these are not jobs of laravel");
     redis.command(&["DEL", DELAYED]);
     let ran = adopt(&server, &redis, &LARAVEL);
-    assert!(ran.code == 0 && ran.out.contains("Nothing is there now. Check the names"), "{ran:?}");
+    assert!(ran.code == 0 && ran.out.contains("Nothing was found. Check the names"), "{ran:?}");
     assert_eq!(drain(&server, &redis, &LARAVEL, 0)["claimed"], 0);
     let ran = adopt(&server, &redis, &["laravel", "--key", "default", "--to", "no queue"]);
     assert!(ran.code == 2 && ran.err.contains("queue"), "{ran:?}");

@@ -38,19 +38,19 @@ fn a_look_changes_nothing_and_a_wrong_guess_is_refused() {
     assert_eq!(["queue:default", "queue:low", "schedule", "retry", "dead"].map(counts), expected);
     assert_eq!(digest(&redis), before);
     let ran = adopt(&server, &redis, &["sidekiq", "--namespace", "shop"]);
-    assert!(ran.code == 0 && ran.out.contains("Nothing is there now. Check the names"), "{ran:?}");
+    assert!(ran.code == 0 && ran.out.contains("Nothing was found. Check the names"), "{ran:?}");
 
     redis.command(&["FLUSHALL"]);
     redis.command(&["RPUSH", "queues", "default"]);
     let ran = adopt(&server, &redis, &["sidekiq"]);
-    assert!(ran.code == 2 && ran.err.contains("expected queues to be a set, got a list"), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.contains("the Redis key queues must be a set; it is a list"), "{ran:?}");
     redis.command(&["FLUSHALL"]);
     add(&redis, "schedule", 5, "17");
     let ran = adopt(&server, &redis, &step(&["sidekiq"], "--drain"));
     assert!(ran.code == 2 && ran.err.contains("these are not jobs of sidekiq: 17 in schedule"), "{ran:?}");
     let cluster = server.place.bare(&["adopt", "sidekiq", "--from", "redis+cluster://127.0.0.1:1"]);
     let ran = crate::cli::support::finish(cluster, b"");
-    assert!(ran.code == 2 && ran.err.contains("does not run on a Cluster"), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.contains("does not run on Redis Cluster"), "{ran:?}");
 }
 
 #[test]

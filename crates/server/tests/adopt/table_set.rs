@@ -83,7 +83,7 @@ fn only_rows_with_the_status_are_taken(world: &World) {
         "{look}"
     );
     assert_eq!(part["why_left"], "1005 without a row in order with status = 1");
-    assert!(look["notes"].to_string().contains("Stop the old cron job first"), "{look}");
+    assert!(look["notes"].to_string().contains("stop it first"), "{look}");
     let report = adopt.drain();
     assert_eq!((&report["adopted"], &report["there"][0]["left"]), (&500.into(), &1_005.into()), "{report}");
     let jobs = made(&world.server);
@@ -210,7 +210,7 @@ fn a_table_that_cannot_be_read_is_refused() {
     let rows = world.database.url();
     let refusals: [(&[&str], i32, &str); 7] = [
         (&["--rows", &rows], 2, "--table"),
-        (&["--rows", "redis://u:secret@h", "--table", "order"], 2, "`rows` must be mysql://"),
+        (&["--rows", "redis://u:secret@h", "--table", "order"], 2, "`rows` must be a URL: mysql://"),
         (&["--rows", &rows, "--table", "none"], 2, "with the columns id and status, got \"none\" in postgres://"),
         (&["--rows", &rows, "--table", "order", "--id-column", "order_id"], 2, "with the columns order_id and status"),
         (&["--rows", &rows, "--table", "order; DROP TABLE order"], 2, "`table` must be a name"),

@@ -52,11 +52,11 @@ fn what_cannot_be_right_is_refused() {
     redis.command(&["ZADD", KEY, "1790000000", "a"]);
     let refusals: [(&str, &str, &[&str], i32, &str); 8] = [
         (&url, "list", &[], 1, "the Redis key \"list\" must be a sorted set; it is a list"),
-        (&url, "text", &["--drain", "--yes", "zset"], 1, "got a string"),
+        (&url, "text", &["--drain", "--yes", "zset"], 1, "it is a string"),
         (&url, KEY, &["--drain", "--yes", "laravel"], 2, "the layout that was recognised is zset"),
         (&url, KEY, &["--drain"], 2, "--yes"),
         (&url, KEY, &["--score", "minutes"], 2, "possible values: seconds, milliseconds, microseconds"),
-        ("http://127.0.0.1", KEY, &[], 2, "`from` must be redis://"),
+        ("http://127.0.0.1", KEY, &[], 2, "`from` must be a URL: redis://"),
         ("redis://127.0.0.1:1", KEY, &[], 75, "127.0.0.1:1"),
         (&url, &"k".repeat(300), &[], 2, "the key must have at most 247 bytes"),
     ];
@@ -111,7 +111,7 @@ fn units_are_told_by_their_size() {
         for step in ["--follow", "--drain"] {
             if is_unclear {
                 let ran = adopt(&server, &redis).run(&[step, "--yes", "zset"]);
-                assert!(ran.code == 2 && ran.err.contains("expected scores in one unit"), "{ran:?}");
+                assert!(ran.code == 2 && ran.err.contains("the scores are in different units"), "{ran:?}");
                 assert!(ran.err.contains("--score seconds or --score milliseconds"), "{ran:?}");
                 assert_eq!(old.count(), scores.len());
             }
