@@ -136,10 +136,10 @@ impl TryFrom<Form> for Target {
             })),
             (None, Some(list), None) if is_bare => Ok(Self::RedisList(list)),
             (None, None, Some(queue)) if is_bare => Ok(Self::Queue(queue)),
-            (None, Some(_), None) | (None, None, Some(_)) => {
-                Err("expected an object with `url`, or without `method`, `headers`, `timeout`, `final_statuses` and `key`"
-                    .into())
-            }
+            (None, Some(_), None) | (None, None, Some(_)) => Err(
+                "expected an object with `url`, or without `method`, `headers`, `timeout`, `final_statuses` and `key`"
+                    .into(),
+            ),
             _ => Err("expected an object with exactly one of `url`, `redis_list` and `queue`".into()),
         }
     }

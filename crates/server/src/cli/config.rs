@@ -4,6 +4,7 @@ use super::exit::{CONFIG, Failure, Result};
 use super::output::{self, note};
 use crate::config::{Mistake, Settings, example};
 use crate::serve;
+use duetime_core::error::system_words;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -57,7 +58,7 @@ pub(crate) fn run(args: Args, settings: &Settings) -> Result {
 pub(crate) fn wrong(settings: &Settings, args: &serve::Args) -> Vec<Mistake> {
     // Where something could not be read, its default stands for it, and says nothing.
     let refused = serve::refusals(args).into_iter();
-    let refused = refused.map(|error| Mistake { key: None, from: None, text: error.to_string() });
+    let refused = refused.map(|error| Mistake { key: None, from: None, text: system_words(&error.to_string()) });
     settings.mistakes.iter().cloned().chain(refused).collect()
 }
 

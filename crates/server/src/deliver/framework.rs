@@ -46,7 +46,8 @@ pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<C
         Append::Sidekiq => {
             let expected = "expected a list of Sidekiq, queue:NAME or NAMESPACE:queue:NAME";
             let (namespace, name) = list.of_sidekiq().ok_or_else(|| format!("{expected}, got {}", list.key))?;
-            let job = enqueued(payload, now).map_err(|_| "expected a job of Sidekiq, which is a JSON object, got another payload")?;
+            let job = enqueued(payload, now)
+                .map_err(|_| "expected a job of Sidekiq, which is a JSON object, got another payload")?;
             let queues = format!("{namespace}queues");
             Ok(eval(SIDEKIQ, [key, queues.as_bytes()], &[&job, name.as_bytes()]))
         }

@@ -28,7 +28,7 @@ fn a_waiting_job_is_changed_and_run_now() {
     let old = server.run(&["run", &id, "--version", "1"]);
     assert!(old.code == 1 && old.err.contains("version"), "{old:?}");
     let nothing = server.run(&["update", &id]);
-    assert!(nothing.code == 2 && nothing.err.contains("nothing changes"), "{nothing:?}");
+    assert!(nothing.code == 2 && nothing.err.contains("nothing to change"), "{nothing:?}");
     let job = server.json(&["run", &id, "--version", &version]);
     assert_eq!((&job["state"], &job["payload"]["n"]), (&"ready".into(), &1.into()));
     let ran = with_input(&server, &["update", &id, "--payload", "-"], "new");
@@ -41,7 +41,7 @@ fn a_version_is_asked_for_of_one_job() {
     let server = Server::start();
     let (one, other) = (server.push(&["--delay", "1h", "x"]), server.push(&["--delay", "1h", "x"]));
     let ran = server.run(&["cancel", &one, &other, "--version", "1"]);
-    assert!(ran.code == 2 && ran.err.contains("--version is of one job"), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.contains("--version needs a single job id"), "{ran:?}");
     assert_eq!(server.run(&["cancel", &one, "--version", "999"]).code, 1);
     assert_eq!(server.json(&["get", &one])["state"], "scheduled");
     let version = server.json(&["get", &one])["version"].to_string();
@@ -116,7 +116,7 @@ fn particular_jobs_are_reserved() {
     let reservation = server.json(&["reserve", "--job", &second]);
     assert_eq!(reservation["leases"][0]["id"], *second);
     let ran = server.run(&["reserve", "empty"]);
-    assert!(ran.code == 0 && ran.out.is_empty() && ran.err.contains("nothing is due"), "{ran:?}");
+    assert!(ran.code == 0 && ran.out.is_empty() && ran.err.contains("no job is due"), "{ran:?}");
     assert_eq!(server.run(&["reserve"]).code, 2);
     assert_eq!(server.run(&["reserve", "a", "--job", &second]).code, 2);
 }

@@ -71,7 +71,7 @@ fn a_check_says_all_that_is_wrong() {
     let ran = run(&place, &["config", "check"], &[("DUETIME_PAYLOAD_MAX", "65MiB")]);
     assert_eq!((ran.code, &*ran.out), (78, ""), "{ran:?}");
     for words in [
-        "unknown key `liten` in duetime.toml, line 1: did you mean `listen`?",
+        "unknown key `liten` in duetime.toml, line 1; did you mean `listen`?",
         "64MiB",
         "--allow-remote",
         "--log-level",

@@ -51,8 +51,8 @@ fn a_new_set_up_is_well_and_nothing_is_made() {
     let (findings, is_well) = doctor(&place, &[], &[]);
     assert!(is_well && files(&place).is_empty(), "{findings:?}");
     has(&findings, "configuration", "ok", "no file");
-    has(&findings, "store", "ok", "not there yet");
-    has(&findings, "server", "ok", "the system chooses the port");
+    has(&findings, "store", "ok", "does not exist yet");
+    has(&findings, "server", "ok", "--listen has port 0");
     for check in ["clock", "limits", "disk", "time zones"] {
         assert!(findings.iter().any(|finding| finding["check"] == check), "{check}");
     }
@@ -81,7 +81,7 @@ fn a_store_is_judged_by_its_head_and_left_alone() {
         std::fs::write(place.path("other.db"), bytes).unwrap();
         doctor(&place, &["--store", "other.db"], &[]).0
     };
-    has(&version(99), "store", "problem", "newer than this program knows");
+    has(&version(99), "store", "problem", "newer than this program");
 }
 
 #[test]
@@ -102,12 +102,12 @@ fn a_store_that_is_held_is_asked_over_its_server() {
     let pid = server.child.as_ref().unwrap().id().to_string();
     let (findings, is_well) = doctor(&server.place, &["--store", "test.db"], &[("DUETIME_SERVER", &server.url)]);
     assert!(is_well, "{findings:?}");
-    has(&findings, "store", "ok", &format!("held by the process {pid}; the server at"));
+    has(&findings, "store", "ok", &format!("is open in process {pid}, the server at"));
     has(&findings, "server", "ok", "the server hands out jobs");
     has(&findings, "server", "ok", env!("CARGO_PKG_VERSION"));
     let (findings, is_well) = doctor(&server.place, &["--store", "test.db"], &[]);
     assert!(is_well);
-    has(&findings, "store", "warning", &format!("held by the process {pid}, and no server answers"));
+    has(&findings, "store", "warning", &format!("is open in process {pid}, and no server answers"));
     let (findings, is_well) = doctor(&server.place, &["--server", "http://127.0.0.1:1"], &[]);
     assert!(!is_well);
     has(&findings, "server", "problem", "duetime serve");
@@ -124,7 +124,7 @@ fn a_store_whose_server_was_killed_is_not_taken_for_another_s() {
     child.wait().unwrap();
     let (findings, is_well) = doctor(&server.place, &["--store", "test.db"], &[]);
     assert!(is_well && !format!("{findings:?}").contains("is open in process"), "{findings:?}");
-    has(&findings, "store", "warning", "`duetime serve` takes it up");
+    has(&findings, "store", "warning", "`duetime serve` recovers from it");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_configuration_that_would_be_refused_is_told_in_full() {
     std::fs::write(place.path("duetime.toml"), "liten = 1\nhorizon = \"soon\"\nallow_remote = false\n").unwrap();
     let (findings, is_well) = doctor(&place, &["--listen", "0.0.0.0:0"], &[]);
     assert!(!is_well);
-    for words in ["did you mean `listen`?", "`horizon` in duetime.toml, line 2", "can be reached from other machines"] {
+    for words in ["did you mean `listen`?", "`horizon` in duetime.toml, line 2", "other machines can reach"] {
         has(&findings, "configuration", "problem", words);
     }
     let ran = finish(place.bare(&["doctor"]), b"");
@@ -163,7 +163,7 @@ fn redis_is_judged_by_its_settings_and_rights() {
     has(&findings, "redis", "ok", "answers, version");
     has(&findings, "redis", "warning", "set appendonly yes");
     has(&findings, "redis", "warning", "noeviction");
-    has(&findings, "clock", "ok", "Redis within");
+    has(&findings, "clock", "ok", "Redis: within");
     assert_eq!(redis.command(&["DBSIZE"]), "0", "nothing was written");
     redis.command(&["ACL", "SETUSER", "poor", "on", ">hush", "~*", "+@all", "-eval"]);
     let url = format!("redis://poor:hush@127.0.0.1:{}", redis.port());
@@ -185,7 +185,7 @@ fn a_ledger_is_judged(sql: &Sql) {
     let (findings, is_well) = look(&sql.url(), &["--no-migrate"]);
     assert!(!is_well, "{findings:?}");
     has(&findings, "ledger", "problem", "run `duetime migrate`");
-    has(&findings, "clock", "ok", "the database within");
+    has(&findings, "clock", "ok", "the database: within");
     let (findings, is_well) = look(&sql.url(), &[]);
     assert!(is_well, "{findings:?}");
     has(&findings, "ledger", "ok", "has no tables yet");
@@ -200,7 +200,7 @@ fn a_ledger_is_judged(sql: &Sql) {
     of_jobs.iter().for_each(|line| sql.administer(line));
     let (findings, is_well) = look(&url, &[]);
     assert!(is_well && !format!("{findings:?}").contains("secret"), "{findings:?}");
-    has(&findings, "ledger", "ok", "with the schema");
+    has(&findings, "ledger", "ok", "is current");
     let wrong = url.replace(USER, "nobody_here");
     let (findings, is_well) = doctor(&place, &["--broker", &redis.url(), "--ledger", &wrong], &[]);
     assert!(!is_well, "{findings:?}");

@@ -113,5 +113,5 @@ fn a_backup_to_the_name_of_a_weekday_works_every_week() {
     }
     // A store that is open is no backup, whatever its name.
     let ran = server.place.run(&["backup", "test.db"]);
-    assert!(ran.code == 1 && ran.err.contains("was opened as a store"), "{ran:?}");
+    assert!(ran.code == 1 && ran.err.contains("is in use as a store"), "{ran:?}");
 }

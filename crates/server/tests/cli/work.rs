@@ -107,7 +107,7 @@ fn standard_output_can_be_the_result() {
     let id = place.push(&["x"]);
     place.ok(&["work", "default", "--once", "--result", "--", "head", "-c", "2M", "/dev/zero"]);
     let job = place.job(&id);
-    assert!(job["message"].as_str().unwrap().contains("at most 1048576 bytes"), "{job}");
+    assert!(job["message"].as_str().unwrap().contains("more than 1048576 bytes"), "{job}");
 }
 
 #[test]

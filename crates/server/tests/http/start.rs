@@ -39,8 +39,8 @@ fn the_start_says_what_could_be_lost() {
 
 #[test]
 fn other_machines_are_kept_out_unless_told() {
-    fails(&["--listen", "0.0.0.0:0", "--store", "memory"], &["no tokens are asked for", "--allow-remote"]);
-    fails(&["--listen", "[::]:0", "--store", "memory"], &["no tokens are asked for", "--allow-remote"]);
+    fails(&["--listen", "0.0.0.0:0", "--store", "memory"], &["no tokens are required", "--allow-remote"]);
+    fails(&["--listen", "[::]:0", "--store", "memory"], &["no tokens are required", "--allow-remote"]);
 }
 
 /// A page that makes its own name mean the server's address is refused, also where other machines may reach the server.

@@ -145,7 +145,7 @@ fn with_tokens_other_machines_may_come() {
     let tokens = Tokens::new();
     let token = tokens.create("ops", "admin");
     let server = tokens.server(&["--listen", "0.0.0.0:0"]);
-    assert!(server.banner.contains("holders of a token, who show it unencrypted"), "{}", server.banner);
+    assert!(server.banner.contains("holders of a token, sent unencrypted"), "{}", server.banner);
     let mut connection = Connection::open((Ipv4Addr::LOCALHOST, server.address.port()).into());
     let bearer = format!("Bearer {token}");
     // By whatever name it is reached.

@@ -196,7 +196,7 @@ async fn conflicts(database: Database) {
     assert_eq!(server.jobs("reject").await, one("first"));
     let refused = database.errors().await;
     assert_eq!(refused.iter().map(|(payload, _)| payload.as_str()).collect::<Vec<_>>(), ["second", "third"]);
-    assert!(refused[0].1.starts_with("key_conflict: the key \"k\" in the queue \"reject\" is held"), "{refused:?}");
+    assert!(refused[0].1.starts_with("key_conflict: the key \"k\" in the queue \"reject\" belongs to"), "{refused:?}");
 }
 
 /// Each row becomes one job, though the server that moves them is killed meanwhile. The first to start leads. The kill

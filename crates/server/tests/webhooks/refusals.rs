@@ -13,7 +13,7 @@ async fn an_address_within_is_refused_when_it_is_set() {
         assert!(said.contains("got refused: "), "{url}: {said}");
     }
     let said = server.try_set("hooks", json!({"target": {"url": "http://shop.example/"}})).await.unwrap_err();
-    assert!(said.contains("to be https"), "{said}");
+    assert!(said.contains("must be https"), "{said}");
     let said = server.try_set("hooks", json!({"target": {"queue": "hooks"}})).await.unwrap_err();
     assert!(said.contains("another queue"), "{said}");
     let list = json!({"target": {"redis_list": {"url": "redis://127.0.0.1:6379", "key": "k"}}});
@@ -42,7 +42,7 @@ async fn files_that_cannot_be_used_end_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "default whsec_c2VjcmV0 *\n").unwrap();
-    for (option, expected) in [("--webhook-keys", "in line 1"), ("--webhook-ca", "no certificate")] {
+    for (option, expected) in [("--webhook-keys", "line 1: "), ("--webhook-ca", "no certificate")] {
         let output = Command::new(env!("CARGO_BIN_EXE_duetime"))
             .env_clear()
             .args(["serve", "--store", "memory", "--listen", "127.0.0.1:0", option])

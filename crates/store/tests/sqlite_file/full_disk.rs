@@ -51,7 +51,7 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
         assert!(kept.len() < 100, "3 MB hold no 5 MB");
     };
     assert_eq!(error.code(), "store_full");
-    assert!(error.is_retryable() && error.to_string().contains("space"), "{error}");
+    assert!(error.is_retryable() && error.to_string().contains("the disk of"), "{error}");
     assert!(!kept.is_empty());
 
     // Together with others, each hears of its own.

@@ -180,6 +180,8 @@ impl Transport {
             Error::Protocol(format!("{server} does not speak TLS; use http://"))
         } else if message.contains("invalid HTTP version") {
             Error::Protocol(format!("{server} does not speak plain HTTP; use https:// if the server has a certificate"))
+        } else if message.starts_with("connection closed") {
+            self.unknown("the connection was closed".to_owned())
         } else if is_lost {
             self.unknown(message)
         } else {

@@ -21,8 +21,7 @@ pub(super) fn read(texts: &[Vec<u8>], queue: &Arc<str>, tag: &Arc<str>) -> Resul
     let is_bull = dialect == BULL;
     let id = text("id", id)?;
     let opts = field("opts").unwrap_or(b"{}");
-    let opts: Value =
-        serde_json::from_slice(opts).map_err(|_| "its `opts` are not valid JSON".to_owned())?;
+    let opts: Value = serde_json::from_slice(opts).map_err(|_| "its `opts` are not valid JSON".to_owned())?;
     let is_named = !opts["jobId"].is_null() || !id.bytes().all(|byte| byte.is_ascii_digit());
     let made = field("atm").or_else(|| field("attemptsMade")).and_then(number).unwrap_or(0.0) as u32;
     let due = if place == DELAYED.as_bytes() {
