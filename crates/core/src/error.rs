@@ -5,11 +5,11 @@ use crate::model::job::State;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What is expected of a field that must not be left out.
+/// The expectation of a field that must not be left out.
 pub(crate) const GIVEN: &str = "given";
-/// What came in place of a field that is missing.
+/// Stands for a field that is missing.
 pub(crate) const NOTHING: &str = "nothing";
-/// What came in place of a field, or a parameter, that there is.
+/// Stands for a field or a parameter that does not exist.
 pub(crate) const UNKNOWN: &str = "an unknown name";
 
 /// An error of the engine or of a store below it.
@@ -198,7 +198,7 @@ impl Error {
     }
 }
 
-/// What the system says of a failure, without the number that Rust adds, and without what its libraries put before it.
+/// The words of the system for a failure, without the number that Rust adds and without prefixes of libraries.
 #[doc(hidden)]
 pub fn system_words(said: &str) -> String {
     let said = said.replace("failed to lookup address information: ", "");

@@ -61,12 +61,12 @@ impl Push {
         self.set(|job| job.key = Some(key.into()))
     }
 
-    /// What to do if another live job has the key; by default that job is kept and returned.
+    /// Sets the action if another live job has the key; by default that job is kept and returned.
     pub fn on_conflict(self, on_conflict: OnConflict) -> Self {
         self.set(|job| job.on_conflict = on_conflict)
     }
 
-    /// When the key becomes free; by default once the job has finished.
+    /// Sets when the key becomes free; by default once the job has finished.
     pub fn key_until(self, key_until: KeyUntil) -> Self {
         self.set(|job| job.key_until = key_until)
     }
@@ -107,7 +107,7 @@ impl Push {
         self.set(|job| job.lease_ms = Some(millis_up(lease)))
     }
 
-    /// How long after its due time the job may start; then it fails. By default there is no limit.
+    /// Sets the time after its due time within which the job must start; then it fails. By default there is no limit.
     pub fn expires(self, expires: Duration) -> Self {
         self.set(|job| job.expires_ms = Some(millis_up(expires)))
     }

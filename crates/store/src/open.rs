@@ -38,7 +38,7 @@ pub enum Spec {
 }
 
 impl Spec {
-    /// Whether its addresses can be right. Nothing is connected to.
+    /// Checks the form of its addresses. Nothing is connected to.
     ///
     /// # Errors
     /// [`Error::Invalid`], without passwords.

@@ -51,14 +51,14 @@ with_options! {
         /// Its own.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub lease: Option<Span>,
-        /// How long after `due_at` the job may start; then it fails.
+        /// The time after `due_at` within which the job must start; then it fails.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub expires: Option<Span>,
         /// Its key, unique among the live jobs of its queue.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub key: Option<Arc<str>>,
-        /// When the key becomes free; `finished` by default.
+        /// The state in which the job gives up its key; `finished` by default.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub key_until: Option<KeyUntil>,
         /// The origin: a repeat of the push with the same origin returns this job.
@@ -69,11 +69,11 @@ with_options! {
         #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>))]
         #[serde(default)]
         pub tags: Cow<'a, [Arc<str>]>,
-        /// How often it was moved to another queue.
+        /// The number of times it was moved to another queue.
         #[cfg_attr(feature = "openapi", schema(maximum = 8))]
         #[serde(default, skip_serializing_if = "is_zero")]
         pub moves: u32,
-        /// What beanstalkd clients did with it.
+        /// Counters of what beanstalkd clients did with it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub beanstalk: Option<Beanstalk>,
         /// The message of the last attempt or change.

@@ -21,9 +21,9 @@ pub struct Lock {
     pub owner: Arc<str>,
     /// The time to live: 100 ms to 24 h; 15 s by default.
     pub ttl: Option<Span>,
-    /// How long to wait for the lock, at most 60 s; by default the request does not wait.
+    /// The time to wait for the lock, at most 60 s; by default the request does not wait.
     pub wait: Option<Span>,
-    /// Whether to keep the place in line for a moment after the wait, so that the next request continues the wait.
+    /// Keeps the place in line for a moment after the wait, so that the next request continues the wait.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_place: bool,
     /// The fence of a grant; with it, the lock is renewed.
@@ -92,7 +92,7 @@ pub struct LockBody {
     /// Its name.
     #[cfg_attr(feature = "openapi", schema(value_type = LockName))]
     pub name: Arc<str>,
-    /// Whether the lock is held. The other fields exist only if it is.
+    /// True if the lock is held. The other fields exist only then.
     pub held: bool,
     /// The owner.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Owner>))]
@@ -113,7 +113,7 @@ impl LockBody {
         Self { name, held: false, owner: None, fence: None, expires_at: None, waiting: None }
     }
 
-    /// Who holds it, if it says so.
+    /// The holder, if there is one.
     pub fn holding(self) -> Option<Holding> {
         let expires_at = self.expires_at?;
         let grant = Grant { fence: self.fence?, expires_at };

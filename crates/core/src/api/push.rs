@@ -52,9 +52,9 @@ with_options! {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
         #[serde(default, deserialize_with = "text::some")]
         pub key: Option<Arc<str>>,
-        /// What to do if another live job has the key; `keep` by default.
+        /// The action if another live job has the key; `keep` by default.
         pub on_conflict: Option<OnConflict>,
-        /// When the key becomes free; `finished` by default.
+        /// The state in which the job gives up its key; `finished` by default.
         pub key_until: Option<KeyUntil>,
         /// Makes the push repeatable: if the queue already has a job with this origin, in whatever state, that job is
         /// returned and none is added.
@@ -67,7 +67,7 @@ with_options! {
         pub tags: Vec<Arc<str>>,
         /// The lease of this job: 1 s to 12 h.
         pub lease: Option<Span>,
-        /// How long after its `due_at` the job may start; then it fails.
+        /// The time after its `due_at` within which the job must start; then it fails.
         pub expires: Option<Span>,
     } {}
 }
@@ -232,7 +232,7 @@ pub struct Pushed {
     #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
     #[serde(with = "instant")]
     pub due_at: Millis,
-    /// What the push did.
+    /// The outcome of the push.
     pub outcome: PushOutcome,
 }
 

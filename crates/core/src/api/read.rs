@@ -59,7 +59,7 @@ const FORMS: [(&str, &str); 11] = [
 
 /// The field that an error about the text as a whole names.
 const WHOLE: &str = "body";
-/// What is wrong with text that is nested too deeply for the parser.
+/// The words for text that is nested too deeply for the parser.
 const DEEP: &str = "it is nested more than 127 levels deep";
 /// The longest part of what came that an error repeats.
 const SHOWN_CHARS_MAX: usize = 100;
@@ -153,7 +153,7 @@ fn worded(path: &str, said: &str, text: &str) -> Error {
     Error::invalid(what, expected, got)
 }
 
-/// What is wrong with text that is not JSON, and where.
+/// Explains text that is not JSON: the fault and its place.
 fn syntax(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let (said, place) = said.rsplit_once(" at line ").unwrap_or((&said, ""));

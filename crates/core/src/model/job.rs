@@ -288,7 +288,7 @@ pub struct NewJob {
     pub tags: Vec<Arc<str>>,
     /// Its own lease, 1 s to 12 h in milliseconds; by default that of the reserve, of its queue, or 60 s.
     pub lease_ms: Option<u64>,
-    /// How long after its `due_at` the job may start, in milliseconds; by default there is no limit.
+    /// The time after its `due_at` within which the job must start, in milliseconds; by default there is no limit.
     pub expires_ms: Option<u64>,
     /// What few jobs have: a retry rule, a target, a trace.
     pub options: JobOptions,

@@ -12,14 +12,14 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// When changes reach the disk; by default before they are acknowledged.
+    /// The moment at which changes reach the disk; by default before they are acknowledged.
     pub durability: Durability,
     /// Options of the engine: horizon, limits and retention.
     pub engine: Options,
 }
 
 impl OpenOptions {
-    /// When changes reach the disk; by default before they are acknowledged.
+    /// The moment at which changes reach the disk; by default before they are acknowledged.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;

@@ -12,7 +12,7 @@ const RUNNERS: [(&str, &str); 2] = [
     ("lock", "put `--` before the command to run: duetime lock NAME -- COMMAND"),
 ];
 
-/// What the standard library says of numbers, and what it means.
+/// Messages of the standard library about numbers, and their meaning.
 const OF_NUMBERS: [(&str, &str); 5] = [
     ("invalid digit found", "expected a whole number"),
     ("cannot parse integer from empty", "expected a whole number"),
@@ -21,7 +21,7 @@ const OF_NUMBERS: [(&str, &str); 5] = [
     ("number would be zero", "expected a whole number, 1 or more"),
 ];
 
-/// What a parser of a value says.
+/// The message of a parser of values, in plain words.
 pub(crate) fn value_words(source: &(dyn StdError + 'static)) -> String {
     // Some parsers of ours pass on the text alone.
     let said = source.to_string();

@@ -51,11 +51,11 @@ pub(crate) struct Args {
     /// ledger]
     #[arg(long, value_name = "SIZE", env = "DUETIME_MEMORY_MAX")]
     pub(super) memory_max: Option<MemorySize>,
-    /// When to acknowledge an outcome: once it is in the `broker`, or once it is `recorded` in the database
+    /// Acknowledge an outcome once it is in the `broker`, or once it is `recorded` in the database
     #[arg(long, value_name = "WHEN", env = "DUETIME_SETTLE", default_value = "broker")]
     pub(super) settle: Settle,
-    /// When changes reach the disk: `commit` before they are acknowledged, `interval` within 50 ms after, `none` when the
-    /// operating system writes them
+    /// Write changes to disk: `commit` before they are acknowledged, `interval` within 50 ms after, `none` when the
+    /// operating system does
     #[arg(long, value_name = "WHEN", env = "DUETIME_DURABILITY", default_value = "commit")]
     pub(super) durability: Durability,
     /// Log level: error, warn, info, debug, trace, or a filter such as `info,hyper=debug`

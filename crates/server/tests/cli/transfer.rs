@@ -139,7 +139,7 @@ async fn from_a_file_to_redis_beside_postgres_and_back() {
     let (place, beside) = (Place::new(), Beside::new(Sql::postgres()));
     let running = Filler { client: Client::open(place.path("a.db")).await.unwrap() }.fill().await;
     let first = export(&place, "a.db");
-    assert!(first.err.contains(&format!("{running} of them ran")), "{}", first.err);
+    assert!(first.err.contains(&format!("{running} of them were running")), "{}", first.err);
     let expected = lines(&first);
     let jobs = count(&expected);
     assert!(jobs > PLAIN + 15 && expected.len() == jobs + 3, "{jobs}");
@@ -162,7 +162,7 @@ async fn from_redis_beside_maria_db_to_a_file() {
     let client = Client::connect_with(&beside.redis.url(), options).await.unwrap();
     let running = Filler { client }.fill().await;
     let first = beside.run(&place, &["export"], b"");
-    assert!(first.err.contains(&format!("{running} of them ran")), "{}", first.err);
+    assert!(first.err.contains(&format!("{running} of them were running")), "{}", first.err);
     let expected = lines(&first);
     report(&import(&place, "a.db", &first), count(&expected), 0);
     assert_eq!(lines(&export(&place, "a.db")), expected);

@@ -284,7 +284,7 @@ impl std::fmt::Debug for Redis {
     }
 }
 
-/// Whether this can be the URL of a Redis. It is not connected to.
+/// Checks that this can be the URL of a Redis. It is not connected to.
 ///
 /// # Errors
 /// [`Error::Invalid`], without the password.

@@ -67,7 +67,7 @@ pub struct Store {
     to_tidy: Mutex<Queues>,
 }
 
-/// Whether this can be the URL of a ledger. It is not connected to.
+/// Checks that this can be the URL of a ledger. It is not connected to.
 ///
 /// # Errors
 /// [`Error::Invalid`], without the password.

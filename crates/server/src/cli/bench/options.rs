@@ -14,7 +14,7 @@ pub(super) struct Where {
     /// Measure the engine in this process on this new store file, or `memory`
     #[arg(long, value_name = "PATH", conflicts_with = "server", help_heading = "What is measured")]
     pub(super) store: Option<PathBuf>,
-    /// When changes reach the disk: `commit`, `interval` or `none`; does not apply to --server
+    /// Write changes to disk: `commit`, `interval` or `none`, as `duetime serve` does; does not apply to --server
     #[arg(long, value_name = "WHEN", default_value = "commit", help_heading = "What is measured")]
     pub(super) durability: Durability,
     /// Number of other jobs that wait meanwhile, due within the hour

@@ -27,7 +27,7 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "WHAT", default_value = "keep", requires = "key")]
     #[arg(value_parser = words::<OnConflict>(["keep", "replace", "reject"]))]
     on_conflict: OnConflict,
-    /// When the key becomes free: once the job has finished, or once it has started
+    /// Free the key once the job has finished, or once it has started
     #[arg(long, value_name = "WHEN", default_value = "finished", requires = "key")]
     #[arg(value_parser = words::<KeyUntil>(["finished", "started"]))]
     key_until: KeyUntil,

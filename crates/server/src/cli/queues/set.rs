@@ -47,10 +47,10 @@ pub(super) struct Set {
     /// Maximum starts per second, across all workers: `100/s` or `100/s,burst=20`
     #[arg(long, value_name = "RATE|default", value_parser = parse_rate)]
     rate: Option<Setting<Rate>>,
-    /// How long to keep records of succeeded and cancelled jobs
+    /// Keep records of succeeded and cancelled jobs this long
     #[arg(long, value_name = "DURATION|default", value_parser = or_default::<Span>)]
     keep_succeeded: Option<Setting<Span>>,
-    /// How long to keep failed jobs
+    /// Keep failed jobs this long
     #[arg(long, value_name = "DURATION|default", value_parser = or_default::<Span>)]
     keep_failed: Option<Setting<Span>>,
     /// Deliver jobs to this target instead of handing them to workers: a URL, or JSON as in the HTTP API
