@@ -37,13 +37,13 @@ fn a_held_store_is_refused_with_its_holder() {
     let holder = place.command(&["work", "default", "--", "cat"]).spawn().unwrap();
     let ran = until("the store is held", || {
         let ran = place.run(&["list"]);
-        ran.err.contains(&format!("held by the process {}", holder.id())).then_some(ran)
+        ran.err.contains(&format!("is open in process {}", holder.id())).then_some(ran)
     });
     assert_eq!((ran.code, &*ran.out), (75, ""), "{ran:?}");
 
     let begin = Instant::now();
     let ran = place.run(&["work", "other", "--once", "--wait", "300ms", "--", "cat"]);
-    assert!(ran.code == 75 && ran.err.contains("held"), "{ran:?}");
+    assert!(ran.code == 75 && ran.err.contains("is open in process"), "{ran:?}");
     assert!(begin.elapsed() >= Duration::from_millis(300));
 
     let waiting = place.command(&["work", "other", "--once", "--wait", "60s", "--", "true"]).spawn().unwrap();

@@ -30,7 +30,7 @@ fn of_a_push() {
         ("key", json!("k".repeat(256)), "1 to 255 bytes"),
         ("kind", json!("k".repeat(129)), "1 to 128 bytes"),
         ("tags", json!(tags), "at most 16"),
-        ("tags", json!(["a", "a"]), "each tag once"),
+        ("tags", json!(["a", "a"]), "different from each other"),
         ("tags", json!([""]), "1 to 255 bytes"),
         ("lease", json!("999ms"), "between 1 s and 12 h"),
         ("lease", json!("13h"), "between 1 s and 12 h"),
@@ -97,7 +97,7 @@ fn of_a_take() {
     refuses(&server, "/v1/queues/q/take", &json!({"due_to": "2035-01-01T00:00:00Z"}), &["due_to", "now"]);
     refuses(&server, "/v1/queues/q/take", &json!({"limit": 1001}), &["between 1 and 1000"]);
     let both = json!({"jobs": [], "due_to": "2020-01-01T00:00:00Z"});
-    refuses(&server, "/v1/queues/q/take", &both, &["`jobs`, or `due_from` and `due_to`"]);
+    refuses(&server, "/v1/queues/q/take", &both, &["without `due_from` and `due_to`"]);
 }
 
 #[test]

@@ -38,9 +38,9 @@ fn malformed_json_says_where() {
     for (body, place) in [
         (r#"{"payload": 1,}"#, "line 1 column 15"),
         ("{\"payload\":\n01}", "line 2 column 2"),
-        (r#"{"payload": 1"#, "EOF"),
-        (r#"{"payload": 1} {}"#, "trailing characters"),
-        (r#"[{"payload": 1}"#, "EOF"),
+        (r#"{"payload": 1"#, "it ends within"),
+        (r#"{"payload": 1} {}"#, "something follows"),
+        (r#"[{"payload": 1}"#, "it ends within"),
         ("nonsense", "line 1 column 2"),
     ] {
         let problem = server.send("POST", PUSH, &[], body).problem(400, "malformed_json");

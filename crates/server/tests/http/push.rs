@@ -59,7 +59,7 @@ fn a_push_with_an_idempotency_key_may_be_repeated() {
     let long = "k".repeat(251);
     for wrong in ["", long.as_str(), "gr\u{fc}n", "duetime:mine"] {
         let refused = push(wrong, &json!({"payload": 1})).problem(400, "invalid");
-        assert!(refused["detail"].as_str().unwrap().starts_with("expected `"), "{refused}");
+        assert!(refused["detail"].as_str().unwrap().contains("` must be "), "{refused}");
     }
     let two = [("idempotency-key", "a"), ("idempotency-key", "b")];
     server.send("POST", "/v1/queues/q/jobs", &two, r#"{"payload": 1}"#).problem(400, "invalid");

@@ -137,8 +137,8 @@ fn the_first_settings_of_a_queue_are_not_overwritten_unseen() {
     let stale = set("0", r#"{"max_attempts": 9}"#);
     assert!(stale.status == 412 && stale.body.contains(">{&quot;max_attempts&quot;: 9}<"), "{}", stale.body);
     for (version, settings, problem) in [
-        ("", "{}", "expected `version`"),
-        ("x", "{}", "expected `version`"),
+        ("", "{}", "`version` must be"),
+        ("x", "{}", "`version` must be"),
         ("1", "[1]", "`settings` must be a JSON object"),
         ("1", r#"{"max_running": 8, "max_running": 9}"#, "`max_running` is given twice"),
     ] {
