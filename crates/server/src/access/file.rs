@@ -13,7 +13,7 @@ const HEAD: &str = "# Tokens of Duetime, made by `duetime token create`. Only ha
 
 /// A file of tokens that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use the tokens in {}: {why}", file.display())]
+#[error("the tokens in {}: {why}", file.display())]
 pub(crate) struct Error {
     file: PathBuf,
     why: String,

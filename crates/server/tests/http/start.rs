@@ -30,7 +30,7 @@ fn the_start_says_what_could_be_lost() {
     assert!(memory.banner.contains("everything, when this process ends"));
     let folder = tempfile::tempdir().unwrap();
     let store = store_in(&folder);
-    for (durability, loss) in [("interval", "last 50 ms"), ("none", "power failure")] {
+    for (durability, loss) in [("interval", "up to 50 ms"), ("none", "power failure")] {
         let server = Server::with(&["--store", store.to_str().unwrap(), "--durability", durability]);
         assert!(server.banner.contains(loss), "{}", server.banner);
         server.stop();
@@ -76,7 +76,7 @@ fn what_cannot_be_served_is_said() {
     let address = server.address.to_string();
     fails(&["--listen", &address, "--store", "memory"], &["cannot listen", &address]);
     let pid = server.banner.split_whitespace().last().unwrap();
-    fails(&["--listen", "127.0.0.1:0", "--store", path], &["held", pid]);
+    fails(&["--listen", "127.0.0.1:0", "--store", path], &["is open in process", pid]);
     fails(&["--listen", "127.0.0.1:0", "--store", folder.path().to_str().unwrap()], &["folder"]);
     fails(&["--log-level", "x=y=z", "--store", "memory"], &["--log-level"]);
     fails(&["--payload-max", "65MiB"], &["64MiB"]);

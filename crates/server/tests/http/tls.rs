@@ -84,7 +84,7 @@ fn files_that_do_not_serve_are_refused() {
     let path = |certificate: &Certificate, name: &str| certificate.path(name).to_str().unwrap().to_owned();
     for (cert, key, says, code) in [
         (path(&one, "server.pem"), None, "together", 2),
-        (path(&one, "server.pem"), Some(path(&two, "server.key")), "its public key is not that of the private key", 1),
+        (path(&one, "server.pem"), Some(path(&two, "server.key")), "it does not belong to the private key", 1),
         (path(&one, "server.key"), Some(path(&one, "server.key")), "no certificate", 1),
         (path(&one, "server.pem"), Some(path(&one, "none")), "none", 1),
     ] {

@@ -232,7 +232,7 @@ fn what_is_wrong_with_tokens_is_said() {
     let tokens = Tokens::new();
     tokens.create("shop", "push");
     for (arguments, says) in [
-        (&["create", "shop", "--allow", "push"][..], "already"),
+        (&["create", "shop", "--allow", "push"][..], "exists"),
         (&["create", "x", "--allow", "pull"], "push, target, work, read, change, lock, admin"),
         (&["create", "x"], "--allow"),
         (&["revoke", "y"], "no token \"y\""),
