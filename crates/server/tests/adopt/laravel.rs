@@ -51,7 +51,7 @@ fn a_wrong_guess_is_refused() {
     refused("the Redis key shop_queues:default must be a list; it is a hash");
     redis.command(&["DEL", LIST]);
     redis.command(&["SADD", DELAYED, "a"]);
-    refused("delayed to be a sorted set, got a set");
+    refused("delayed must be a sorted set; it is a set");
     redis.command(&["DEL", DELAYED]);
     add(&redis, DELAYED, 5, r#"{"class":"Ship","args":[],"jid":"x"}"#);
     refused("these are not jobs of laravel");

@@ -118,8 +118,8 @@ fn of_a_flag_that_is_repeated_the_last_counts() {
     let mut talk = Talk::open(server.address);
     assert_eq!(talk.stats("stats").unwrap()["max-job-size"], "3");
     for (flags, expected) in [
-        (["-l", "127.0.0.1:11300"], "without the port, which is -p"),
-        (["-b", "/dev/null/folder"], "expected -b to be a folder"),
+        (["-l", "127.0.0.1:11300"], "the port is -p"),
+        (["-b", "/dev/null/folder"], "of -b cannot be created or written"),
         (["-l", "unix:/no/such/folder/socket"], "No such file"),
     ] {
         let refused = Command::new(binary()).env_clear().arg("beanstalk").args(flags).output().unwrap();
