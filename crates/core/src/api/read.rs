@@ -19,7 +19,7 @@ impl Unread {
     /// As an error, also where it is not JSON.
     pub fn into_error(self) -> Error {
         match self {
-            Self::Malformed(why) => Error::invalid(WHOLE, "valid JSON", why),
+            Self::Malformed(why) => Error::invalid(WHOLE, "valid JSON", format_args!("invalid JSON: {why}")),
             Self::Invalid(error) => error,
         }
     }

@@ -146,9 +146,9 @@ async fn transactions(database: Database) {
     let refused = database.errors().await;
     for (payload, error) in [
         ("bad queue", "invalid: `queue` must be 1 to 200 of"),
-        ("both", "invalid: `due_at` must be `due_at` or `delay_ms`"),
+        ("both", "invalid: `due_at` must be given without `delay_ms`"),
         ("bad tags", "invalid: `tags` must be a JSON array"),
-        ("bad options", "`options: delay` to be left out: the row has a column for it"),
+        ("bad options", "`options: delay` must be left out: the row has a column for it"),
         ("moves in a circle", "the queue itself"),
         ("bad priority", "invalid: `priority` must be 0 to 4294967295, got -1"),
         ("at no time", "invalid: `created_at` must be left out"),

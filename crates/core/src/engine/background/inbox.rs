@@ -256,7 +256,7 @@ fn read_column<'a, T: serde::Deserialize<'a>>(column: &'static str, expected: &s
         return Err(Error::invalid(column, format!("at most {INBOX_TEXT_MAX} bytes"), "more"));
     }
     read(json).map_err(|unread| match unread {
-        Unread::Malformed(why) => Error::invalid(column, expected, why),
+        Unread::Malformed(why) => Error::invalid(column, expected, format_args!("invalid JSON: {why}")),
         Unread::Invalid(error) => of_column(column, error),
     })
 }
