@@ -23,9 +23,7 @@ const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 /// Answers what the store holds then.
 pub(crate) fn fill(site: &Site) -> Content {
-    let beside = if site.sql().is_some() { &["--settle", "recorded"][..] } else { &[] };
-    let doors = ["--beanstalk", "127.0.0.1:0", "--deliver-redis", "redis://shop.example/3"];
-    let server = site.serve(&[&doors, beside].concat());
+    let server = site.serve(&["--beanstalk", "127.0.0.1:0", "--deliver-redis", "redis://shop.example/3"]);
     set_queues(&server);
     push(&server);
     work(&server);

@@ -73,8 +73,9 @@ fn make(kind: Kind, fixture: &Fixture) {
     content.write(fixture);
     site.save(fixture);
     if kind == Kind::File {
-        let place = Place::new();
-        let exported = finish(place.bare(&["export", "--store", site.store().to_str().unwrap()]), b"");
+        let mut command = Place::new().bare(&["export", "--store", site.store().to_str().unwrap()]);
+        command.current_dir("/").envs(site.environment());
+        let exported = finish(command, b"");
         assert_eq!(exported.code, 0, "{exported:?}");
         fixture.write("export.jsonl.gz", exported.out.as_bytes());
     }

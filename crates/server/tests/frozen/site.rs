@@ -97,7 +97,13 @@ impl Site {
         self.sql.as_ref()
     }
 
+    /// A server that answers a settle once it is recorded: what it counts then is what it lists.
     pub(crate) fn serve(&self, more: &[&str]) -> Server {
+        let settle = if self.sql.is_some() { &["--settle", "recorded"][..] } else { &[] };
+        self.serve_with(&[settle, more].concat())
+    }
+
+    fn serve_with(&self, more: &[&str]) -> Server {
         let (store, redis) = (self.store(), self.redis.as_ref().map(RedisServer::url));
         let sql = self.sql.as_ref().map(Sql::url);
         let mut arguments = match &redis {
@@ -113,7 +119,7 @@ impl Site {
         if self.sql.is_none() {
             return;
         }
-        let mut server = self.serve(&[]);
+        let mut server = self.serve_with(&[]);
         let job = server.get(&format!("/v1/jobs?queue={OUTBOX}")).ok()["jobs"][0].clone();
         let receipt = format!("{}.{}", job["id"].as_str().unwrap(), job["epoch"]);
         match self.sql.as_mut().unwrap() {
