@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Members claimed by one script, so that it blocks Redis for less than 10 ms.
-pub(super) const BATCH: usize = 500;
+pub(super) const BATCH: usize = 250;
 
 type Done<T = ()> = std::result::Result<T, Trouble>;
 
