@@ -196,7 +196,7 @@ fn speak_beanstalk(server: &Server) {
     assert_eq!(ask("use tube"), "USING tube");
     assert_eq!(ask("watch tube"), "WATCHING 2");
     id(&ask("put 5 3600 60 3\r\nlow"));
-    id(&ask("put 6 60 100000 4\r\nlong"));
+    id(&ask("put 6 3600 100000 4\r\nlong"));
     let buried = id(&ask("put 0 0 60 1\r\nb"));
     assert_eq!(id(&ask("reserve")), buried);
     assert_eq!(ask(&format!("bury {buried} 9")), "BURIED");

@@ -116,7 +116,7 @@ fn everything_due_runs(server: &Server, mut due: BTreeMap<String, Value>) {
     let queues: Vec<Value> = queues["queues"].as_array().unwrap().iter().map(|queue| queue["queue"].clone()).collect();
     let mut strangers = Vec::new();
     while !due.is_empty() {
-        let reserved = server.post("/v1/reserve", &json!({"queues": queues, "limit": 100, "wait": "30s"})).ok();
+        let reserved = server.post("/v1/reserve", &json!({"queues": queues, "limit": 100, "wait": "50s"})).ok();
         let leases = reserved["leases"].as_array().unwrap();
         assert!(!leases.is_empty(), "these do not run: {due:#?}");
         for lease in leases {
