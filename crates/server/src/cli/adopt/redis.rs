@@ -11,34 +11,41 @@ use redis::{Cmd, FromRedisValue, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Claims read at a time.
-const PAGE: usize = 500;
+/// Claims read, or put back, at a time. Each may be large.
+const PAGE: usize = 16;
 
 /// What a claiming script begins with.
 ///
 /// - `now_ms`: the clock of Redis, in milliseconds.
 /// - `wait_ms`: when it is worth asking again; a script may lower it.
 /// - `claim(…)` notes texts under the next id.
+/// - `is_full()`: what was claimed is so large that it must be enough for one script.
 /// - `remove(…)` is a command that removes what was claimed since the last one. If it is refused, for want of a right, or removes nothing, that is not
 ///   claimed. It answers whether it is.
-/// - `take(key, unit_ms, max, limit)` claims members of a sorted set up to a score, as key, member and score. `unit_ms` is what a score counts;
-///   with it, `wait_ms` falls to when the next member is due.
+/// - `take(key, min, max, limit, note)` takes up to `limit` members of a sorted set between two scores. `note(member, score)` must claim each.
+/// - `take_list(key, end_, limit, note)` takes members from the `'left'` or the `'right'` end of a list. `note(member)` must claim each.
+/// - `wait_for(key, unit_ms)`: `wait_ms` falls to when the head of a sorted set is due; `unit_ms` is what a score counts.
+///
+/// Members are read by pages: 500 large ones would fill the memory of Redis, and block it.
 ///
 /// Redis before 5 replicates a script as it is, unless it is asked for its writes.
 const CLAIM: &str = r#"
+local BYTES_MAX, PAGE = 1048576, 16
 if redis.replicate_commands then redis.replicate_commands() end
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local wait_ms = 1000
-local claimed, gone = {}, 0
+local claimed, gone, bytes = {}, 0, 0
 local function claim(...)
   local packed = {...}
   for place, text in ipairs(packed) do packed[place] = #text .. ':' .. text end
   local id = ARGV[1] .. '-' .. string.format('%d', #claimed / 2 + 1)
   claimed[#claimed + 1] = id
   claimed[#claimed + 1] = table.concat(packed)
+  bytes = bytes + #claimed[#claimed]
   redis.call('HSET', KEYS[1], id, claimed[#claimed])
 end
+local function is_full() return bytes >= BYTES_MAX end
 local function remove(...)
   local removed = redis.pcall(...)
   local refused = type(removed) == 'table' and removed.err
@@ -51,16 +58,39 @@ local function remove(...)
   gone = #claimed
   return removed ~= 0
 end
-local function take(key, unit_ms, max, limit)
-  local found = redis.call('ZRANGEBYSCORE', key, '-inf', max, 'WITHSCORES', 'LIMIT', 0, limit)
-  local members = {}
-  for place = 1, #found, 2 do
-    members[#members + 1] = found[place]
-    claim(key, found[place], found[place + 1])
+local function take(key, min, max, limit, note)
+  while limit > 0 and not is_full() do
+    local count = math.min(PAGE, limit)
+    local found = redis.call('ZRANGEBYSCORE', key, min, max, 'WITHSCORES', 'LIMIT', 0, count)
+    local members = {}
+    for place = 1, #found, 2 do
+      if is_full() then break end
+      members[#members + 1] = found[place]
+      note(found[place], found[place + 1])
+    end
+    if #members > 0 then remove('ZREM', key, unpack(members)) end
+    if #found < 2 * count then break end
+    limit = limit - #members
   end
-  if #members > 0 then remove('ZREM', key, unpack(members)) end
-  local head = unit_ms and redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  if head and head[2] then wait_ms = math.max(0, math.min(wait_ms, math.ceil(head[2] * unit_ms) - now_ms)) end
+end
+local function take_list(key, end_, limit, note)
+  local is_left = end_ == 'left'
+  while limit > 0 and not is_full() do
+    local count, taken = math.min(PAGE, limit), 0
+    local found = redis.call('LRANGE', key, is_left and 0 or -count, is_left and count - 1 or -1)
+    for place = 1, #found do
+      if is_full() then break end
+      note(found[is_left and place or #found + 1 - place])
+      taken = taken + 1
+    end
+    if taken > 0 then remove('LTRIM', key, is_left and taken or 0, is_left and -1 or -taken - 1) end
+    if #found < count then break end
+    limit = limit - taken
+  end
+end
+local function wait_for(key, unit_ms)
+  local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  if head[2] then wait_ms = math.max(0, math.min(wait_ms, math.ceil(head[2] * unit_ms) - now_ms)) end
 end
 "#;
 /// What it ends with.
@@ -268,7 +298,7 @@ mod tests {
     use super::*;
     use duetime_store::testing::RedisServer;
 
-    const TAKE: &str = "take(KEYS[2], 1000, ARGV[2], ARGV[3])";
+    const TAKE: &str = "take(KEYS[2], '-inf', ARGV[2], tonumber(ARGV[3]), function(...) claim(KEYS[2], ...) end) wait_for(KEYS[2], 1000)";
     const GIVE: &str = "redis.call('ZADD', parts[1], parts[3], parts[2])";
 
     #[test]
@@ -322,13 +352,48 @@ mod tests {
         for (unit_ms, score) in [(1_000.0, head as f64 / 1e3), (1.0, head as f64)] {
             let key = format!("of {unit_ms}");
             let _: Value = redis.ask(redis::cmd("ZADD").arg(&key).arg(score).arg("later")).await.unwrap();
-            let script = format!("take(KEYS[2], {unit_ms}, now_ms / {unit_ms}, 10)");
+            let script = format!("take(KEYS[2], '-inf', now_ms / {unit_ms}, 10, claim) wait_for(KEYS[2], {unit_ms})");
             let claimed = redis.claim(&script, &[key.as_bytes()], &[]).await.unwrap();
             assert!(claimed.logged.is_empty());
             assert_eq!(claimed.now + claimed.wait_ms, head.max(claimed.now));
         }
-        let none = redis.claim("take(KEYS[2], 1, now_ms, 10)", &[b"empty"], &[]).await.unwrap();
+        let none = redis.claim("take(KEYS[2], '-inf', now_ms, 10, claim) wait_for(KEYS[2], 1)", &[b"empty"], &[]).await.unwrap();
         assert_eq!((none.logged.len(), none.wait_ms), (0, 1_000));
+    }
+
+    /// Of members that are large, from a sorted set and from both ends of a list.
+    #[tokio::test]
+    async fn a_claim_is_bounded_by_bytes_too() {
+        let server = RedisServer::start();
+        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let key = &b"jobs"[..];
+        let member = |n: usize| [format!("{n:03}").as_bytes(), &[b'x'; 100_000]].concat();
+        for script in [
+            "take(KEYS[2], '-inf', '+inf', 500, claim)",
+            "take_list(KEYS[2], 'left', 500, claim)",
+            "take_list(KEYS[2], 'right', 500, claim)",
+        ] {
+            for n in 0..50 {
+                let (is_list, is_right) = (script.contains("list"), script.contains("right"));
+                let mut add = redis::cmd(if !is_list { "ZADD" } else if is_right { "LPUSH" } else { "RPUSH" });
+                add.arg(key);
+                if !is_list {
+                    add.arg(n);
+                }
+                let _: Value = redis.ask(add.arg(member(n))).await.unwrap();
+            }
+            let mut taken = Vec::new();
+            loop {
+                let some = redis.claim(script, &[key], &[]).await.unwrap().logged;
+                if some.is_empty() {
+                    break;
+                }
+                // The one that exceeds a mebibyte is the last one.
+                assert!(some.len() == 11 || taken.len() == 44, "{script}: {}", some.len());
+                taken.extend(some.into_iter().map(|(_, mut texts)| texts.swap_remove(0)));
+            }
+            assert_eq!(taken, (0..50).map(member).collect::<Vec<_>>(), "{script}: all of them, in order");
+        }
     }
 
     #[tokio::test]

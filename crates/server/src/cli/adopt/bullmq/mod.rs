@@ -66,6 +66,9 @@ pub(super) struct Args {
     /// The queue that takes the jobs
     #[arg(long, value_name = "QUEUE")]
     to: Arc<str>,
+    /// Refused, with what to do
+    #[arg(long, hide = true)]
+    hand_back: bool,
     #[command(flatten)]
     pub(super) options: Options,
 }
@@ -89,6 +92,11 @@ pub(super) fn source(args: &Args) -> Result<RedisSource> {
             "expected --drain, got --follow: workers of BullMQ run jobs as soon as they are due",
         )
         .hint("drain, and drain again until no producer adds jobs there; workers of BullMQ may go on meanwhile"));
+    }
+    if args.hand_back {
+        return Err(Failure::usage("expected no --hand-back: jobs of BullMQ do not go back to its workers").hint(
+            "run what you drain with workers of Duetime, or leave the queue to BullMQ: only jobs of Laravel and Sidekiq are handed back",
+        ));
     }
     name::check_queue(&args.to)?;
     let key = format!("{}:{}", args.prefix, args.key);
