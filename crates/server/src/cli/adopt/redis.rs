@@ -199,6 +199,22 @@ pub(super) fn hashed(key: &str) -> &str {
     tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
+/// Refuses a queue of several keys in a Cluster if they are not in one slot.
+pub(super) fn check_slot(address: &str, key: &str, example: &str) -> std::result::Result<(), Failure> {
+    if is_cluster(address) && hashed(key) == key {
+        return Err(Failure::usage(format!(
+            "expected a queue whose keys have a hash tag, since in a Cluster one script can see all of them only in one slot, got {key:?}"
+        ))
+        .hint(format!("braces make a hash tag, such as {example}, if the queue has them there")));
+    }
+    Ok(())
+}
+
+/// Whether an address is that of a Cluster.
+pub(super) fn is_cluster(address: &str) -> bool {
+    address.split_once("://").is_some_and(|(scheme, _)| scheme.ends_with("+cluster"))
+}
+
 /// Texts, each with its length before it.
 fn unpack(mut packed: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut parts = Vec::new();
@@ -280,7 +296,10 @@ mod tests {
             assert!(claimed.logged.is_empty());
             assert_eq!(claimed.now + claimed.wait_ms, head.max(claimed.now));
         }
-        let none = redis.claim("take(KEYS[2], '-inf', now_ms, 10, claim) wait_for(KEYS[2], 1)", &[b"empty"], &[]).await.unwrap();
+        let none = redis
+            .claim("take(KEYS[2], '-inf', now_ms, 10, claim) wait_for(KEYS[2], 1)", &[b"empty"], &[])
+            .await
+            .unwrap();
         assert_eq!((none.logged.len(), none.wait_ms), (0, 1_000));
     }
 
@@ -298,7 +317,13 @@ mod tests {
         ] {
             for n in 0..50 {
                 let (is_list, is_right) = (script.contains("list"), script.contains("right"));
-                let mut add = redis::cmd(if !is_list { "ZADD" } else if is_right { "LPUSH" } else { "RPUSH" });
+                let mut add = redis::cmd(if !is_list {
+                    "ZADD"
+                } else if is_right {
+                    "LPUSH"
+                } else {
+                    "RPUSH"
+                });
                 add.arg(key);
                 if !is_list {
                     add.arg(n);

@@ -1,22 +1,18 @@
 //! Laravel and Sidekiq themselves, as Debian has them: `cargo xtask outside`.
 
+use super::program::{PROGRAMS, Program};
 use crate::adopt::framework::{
     LARAVEL, LIST, Running, command, drain, jobs, kills, laravel, lines, now_ms, number, seeded, spawn, step,
     succeeded_or_killed,
 };
 use crate::cli::server::Server;
-use crate::cli::support::{Place, pid, until, wait};
+use crate::cli::support::{Place, until};
 use crate::common::Random;
 use duetime_store::testing::RedisServer;
-use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/adopt/programs");
 /// The command is killed so often in each test, unless `DUETIME_ADOPT_KILLS` says otherwise.
 const KILLS: u64 = 12;
 /// Jobs that are put before each kill.
@@ -69,7 +65,7 @@ const OF_SIDEKIQ: Framework = Framework {
     work: |redis| {
         let mut command = Command::new("/usr/bin/sidekiq");
         command.args(["-r", &format!("{PROGRAMS}/ship.rb"), "-q", "default", "-q", "low", "-c", "3"]);
-        command.env("REDIS_URL", redis.url());
+        command.env("REDIS_URL", redis.url()).stderr(Stdio::null());
         command
     },
     name: |payload| payload["args"][0].as_u64().unwrap(),
@@ -80,58 +76,6 @@ fn php(redis: &RedisServer) -> Command {
     let mut command = Command::new("/usr/bin/php");
     command.arg(format!("{PROGRAMS}/laravel.php")).arg(redis.port().to_string()).arg("shop_");
     command
-}
-
-/// A program that tells what it does, a word and a number on each line.
-struct Program {
-    child: Option<Child>,
-    told: Arc<Mutex<Vec<(String, u64)>>>,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl Program {
-    fn start(mut command: Command) -> Self {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let keep = told.clone();
-        // Sidekiq also logs.
-        let words = |line: &str| Some((line.split_once(' ')?.0.to_owned(), line.split_once(' ')?.1.parse().ok()?));
-        let read = move || {
-            for line in lines.map(Result::unwrap) {
-                keep.lock().unwrap().extend(words(&line));
-            }
-        };
-        Self { child: Some(child), told, reader: Some(std::thread::spawn(read)) }
-    }
-
-    /// The numbers with a word.
-    fn told(&self, word: &str) -> Vec<u64> {
-        let told = self.told.lock().unwrap();
-        told.iter().filter(|(told, _)| told == word).map(|(_, number)| *number).collect()
-    }
-
-    /// Waits for its end, which the end of its input or SIGTERM may bring about.
-    fn ended(&mut self) {
-        let mut child = self.child.take().unwrap();
-        drop(child.stdin.take());
-        assert!(wait(child).success());
-        self.reader.take().unwrap().join().unwrap();
-    }
-
-    fn stop(&mut self) {
-        kill(pid(self.child.as_ref().unwrap()), Signal::SIGTERM).unwrap();
-        self.ended();
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
 }
 
 impl Framework {

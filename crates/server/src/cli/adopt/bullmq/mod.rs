@@ -12,7 +12,7 @@ mod tests;
 
 use super::Options;
 use super::layout::{BATCH, Layout, RedisSource};
-use super::redis::{Claimed, Redis};
+use super::redis::{Claimed, Redis, check_slot};
 use super::source::{Look, Step, Trouble, tag};
 use crate::cli::exit::{Failure, Result};
 use async_trait::async_trait;
@@ -100,6 +100,7 @@ pub(super) fn source(args: &Args) -> Result<RedisSource> {
     }
     name::check_queue(&args.to)?;
     let key = format!("{}:{}", args.prefix, args.key);
+    check_slot(&args.from, &key, "--prefix {bull}")?;
     let layout = Bullmq {
         base: format!("{key}:"),
         to: args.to.clone(),

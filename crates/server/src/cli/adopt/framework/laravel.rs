@@ -8,7 +8,7 @@ use super::survey::{Survey, Taken};
 use super::{Texts, claimed, due, kind, object, tags};
 use crate::cli::adopt::Options;
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
-use crate::cli::adopt::redis::{Claimed, Redis};
+use crate::cli::adopt::redis::{Claimed, Redis, hashed, is_cluster};
 use crate::cli::adopt::source::{Look, Step, Trouble, tag};
 use crate::cli::exit::{Failure, Result};
 use async_trait::async_trait;
@@ -93,7 +93,7 @@ impl Args {
             return Err(Failure::usage("expected the name of a queue in --key, got none"));
         }
         let list = format!("{prefix}queues:{key}");
-        if from.contains("+cluster://") && !(list.contains('{') && list.contains('}')) {
+        if is_cluster(from) && hashed(&list) == list {
             return Err(Failure::usage(format!(
                 "expected a queue with braces in a Cluster, such as --key {{{key}}}, as Laravel itself needs them, got {key}"
             )));

@@ -8,7 +8,7 @@ use super::survey::{Survey, Taken};
 use super::{Texts, claimed, due, kind, object, tags};
 use crate::cli::adopt::Options;
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
-use crate::cli::adopt::redis::{Claimed, Redis};
+use crate::cli::adopt::redis::{Claimed, Redis, is_cluster};
 use crate::cli::adopt::source::{Look, Step, Trouble, tag};
 use crate::cli::exit::{Failure, Result};
 use async_trait::async_trait;
@@ -85,7 +85,7 @@ impl Args {
     pub(in crate::cli::adopt) fn source(&self) -> Result<RedisSource> {
         let Self { from, namespace, to, hand_back, options: _ } = self;
         to.as_deref().map_or(Ok(()), name::check_queue)?;
-        if from.contains("+cluster://") {
+        if is_cluster(from) {
             return Err(Failure::usage(
                 "expected a single Redis or Sentinel, since Sidekiq does not run on a Cluster, got one",
             ));
