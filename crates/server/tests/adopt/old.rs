@@ -231,8 +231,8 @@ fn data(n: u64) -> String {
 }
 
 fn hash(pipe: &mut Pipeline, n: u64) {
-    let fields = [("name", "welcome"), ("data", &data(n)), ("opts", "{}"), ("timestamp", "1700000000000")];
-    pipe.hset_multiple(format!("bull:mail:{n}"), &fields);
+    let fields = [("name", "welcome".to_owned()), ("data", data(n)), ("opts", "{}".to_owned())];
+    pipe.hset_multiple(format!("bull:mail:{n}"), &fields).hset(format!("bull:mail:{n}"), "timestamp", now_ms());
 }
 
 pub(super) const OF_BULLMQ: Old = Old {

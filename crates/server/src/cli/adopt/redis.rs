@@ -145,6 +145,23 @@ impl Redis {
         Ok(())
     }
 
+    /// Runs a script on the log and other keys. It may remove these claims, which this run does not work on any more.
+    pub(super) async fn settle(
+        &mut self,
+        script: &str,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+        gone: &[Arc<str>],
+    ) -> Done {
+        let mut command = self.eval(script, keys);
+        for argument in arguments {
+            command.arg(*argument);
+        }
+        self.ask::<Value>(&command).await?;
+        gone.iter().for_each(|claim| _ = self.in_hand.remove(claim));
+        Ok(())
+    }
+
     /// Puts claims back with a script that gets the texts of each as `parts`, and removes them from the log. The last claim comes first, so
     /// that a list from whose front they were taken gets its order back.
     pub(super) async fn put_back(&mut self, script: &str, keys: &[&[u8]], claims: &[Arc<str>]) -> Done {

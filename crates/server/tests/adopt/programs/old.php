@@ -6,7 +6,7 @@
 //
 //   putting N DUE, put N DUE     adds a job; DUE in milliseconds, or 0
 //   moving N DUE, moved N DUE    reschedules it
-//   cancelling N, cancelled N
+//   cancelling N, cancelled N    or: unsure N, if it may have been too late
 //   taking N, ran N
 //   missed N                     what was begun came too late
 //
@@ -124,22 +124,35 @@ function consumeLocked(Redis $redis, string $key): void
     }
 }
 
-/** Rows and their ids. Those with another status than 1 are no jobs. */
+/** Rows and their ids. Those with another status than 1 are no jobs: a cancel may change the status, or remove the id. */
 function produceTable(Redis $redis, string $key, int $first, int $count, PDO $rows): void
 {
     $insert = $rows->prepare('INSERT INTO delay_queue (id, body, status) VALUES (?, ?, ?)');
+    $update = $rows->prepare('UPDATE delay_queue SET status = 0 WHERE id = ?');
+    $isJob = fn (int $n) => $n % 7 !== 0;
     for ($n = $first; $n < $first + $count; $n++) {
-        $isJob = $n % 7 !== 0;
-        $insert->execute([$n, "body $n", (int) $isJob]);
+        $insert->execute([$n, "body $n", (int) $isJob($n)]);
         $due = time() + random_int(0, 2);
-        $isJob ? add($redis, $key, (string) $n, $n, $due) : $redis->zAdd($key, $due, (string) $n);
+        $isJob($n) ? add($redis, $key, (string) $n, $n, $due) : $redis->zAdd($key, $due, (string) $n);
         $other = random_int(max($first, $n - 100), $n);
-        match ($n % 4) {
+        if (!$isJob($other)) {
+            continue;
+        }
+        match ($n % 5) {
             0 => move($redis, $key, (string) $other, $other, time() + random_int(0, 5)),
             1 => cancel($redis, $key, (string) $other, $other),
+            2 => cancelRow($redis, $key, $other, $update),
             default => null,
         };
     }
+}
+
+/** It was in time if the id is still there afterwards. */
+function cancelRow(Redis $redis, string $key, int $n, PDOStatement $update): void
+{
+    say('cancelling', $n);
+    $update->execute([$n]);
+    say($redis->zScore($key, (string) $n) === false ? 'unsure' : 'cancelled', $n);
 }
 
 /** The cron job runs what is due, and then removes it. */
