@@ -45,8 +45,14 @@ const ZSET: Old = Old {
     is_lossy: false,
     stopped: &[],
 };
-const LOCKED_SET: Old =
-    Old { layout: "locked-set", key: "Queue:mail", main: "Queue:mail", lock: Some("Lock:Queue:mail"), ..ZSET };
+const LOCKED_SET: Old = Old {
+    layout: "locked-set",
+    key: "Queue:mail",
+    main: "Queue:mail",
+    lock: Some("Lock:Queue:mail"),
+    consumers: 1,
+    ..ZSET
+};
 const TABLE_SET: Old =
     Old { layout: "table-set", key: "delay_queue_job", main: "delay_queue_job", consumers: 0, ..ZSET };
 const MESSAGE_QUEUE: Old = Old {
