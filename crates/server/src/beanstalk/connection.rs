@@ -5,7 +5,7 @@ use super::counters::{add, take_one};
 use super::held::Held;
 use super::input::{Input, Request};
 use super::reply::Reply;
-use super::{Door, INPUT_BYTES, OUTPUT_BYTES_MAX, SEND_TIME_MAX};
+use super::{AUTH_TIME_MAX, Door, INPUT_BYTES, OUTPUT_BYTES_MAX, SEND_TIME_MAX};
 use crate::access::Caller;
 use crate::http::Share;
 use duetime_core::engine::{Ending, uninterrupted};
@@ -44,6 +44,8 @@ pub(super) struct Connection<S> {
     pub(super) state: State,
     /// True if the client sends nothing more.
     is_half_closed: bool,
+    /// It is closed if its client has shown no valid token by then.
+    auth_by: Instant,
 }
 
 /// The state that commands change.
@@ -68,8 +70,8 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(door: Arc<Door>,
     let watched = vec![used.clone()];
     let state = State { caller, peer, used, watched, held: Held::default(), is_producer: false, is_worker: false };
     let (input, share) = (Input::new(door.job_bytes_max), door.bodies.share());
-    let mut connection =
-        Connection { door, stream, input, share, reply: Reply::default(), state, is_half_closed: false };
+    let (reply, auth_by) = (Reply::default(), Instant::now() + AUTH_TIME_MAX);
+    let mut connection = Connection { door, stream, input, share, reply, state, is_half_closed: false, auth_by };
     if let Err(error) = connection.run().await {
         tracing::debug!(%error, "a beanstalk connection ended early");
     }
@@ -112,14 +114,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         requests
     }
 
-    /// Reads more; answers whether something came, or the time for it has come.
+    /// Reads more; answers whether the connection goes on.
     async fn read(&mut self) -> io::Result<bool> {
         self.make_room().await?;
         let renewal = self.state.held.next_renewal().unwrap_or_else(far);
+        let auth_by = if matches!(self.state.caller, Caller::Nobody) { self.auth_by } else { far() };
         let door = self.door.clone();
         tokio::select! {
             read = self.stream.read_buf(&mut self.input.buffer) => Ok(read? > 0),
             () = door.stopping.cancelled() => Ok(false),
+            () = sleep_until(auth_by) => Ok(false),
             () = sleep_until(renewal) => {
                 self.renew().await;
                 Ok(true)

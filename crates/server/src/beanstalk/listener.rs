@@ -2,7 +2,7 @@
 
 use super::args::Address;
 use super::connection::converse;
-use super::{Door, SEND_TIME_MAX};
+use super::{AUTH_TIME_MAX, Door, SEND_TIME_MAX};
 use crate::http::{ACCEPT_PAUSE, HANDSHAKE_TIME_MAX, ListenerConfig, STOP_TIME_MAX, UNACKNOWLEDGED_MS_MAX, peers};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpUserTimeout;
@@ -145,6 +145,7 @@ async fn of_network(door: Arc<Door>, config: ListenerConfig, stream: TcpStream, 
         tokio::select! {
             read = stream.peek(&mut first) => read.ok(),
             () = door.stopping.cancelled() => None,
+            () = tokio::time::sleep(AUTH_TIME_MAX), if door.tokens.is_some() => None,
         }
     };
     if begin.await.is_none_or(|read| read == 0) {

@@ -1,11 +1,13 @@
 //! Connections through a pipe, to an engine on stores that can be looked into and taken away.
 
 use super::{Door, connection::converse};
+use crate::access::{Secret, hex};
 use crate::http::{Args, ListenerConfig};
 use duetime_core::Engine;
 use duetime_core::engine::{Options, Stores};
 use duetime_core::testing::{ModelLedger, TokioClock};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream};
@@ -22,11 +24,15 @@ struct Bench {
 
 impl Bench {
     async fn new() -> Self {
+        Self::with_tokens(None).await
+    }
+
+    async fn with_tokens(tokens: Option<PathBuf>) -> Self {
         let ledger = ModelLedger::default();
         let stores = Stores::one_process(Arc::new(TokioClock::new()), Arc::new(ledger.clone()));
         let engine = Engine::start(stores, Options::default()).await.unwrap();
         let args = Args {
-            tokens: None,
+            tokens,
             tls_cert: None,
             tls_key: None,
             audit_log: None,
@@ -124,4 +130,26 @@ async fn what_is_not_recorded_is_not_acknowledged() {
     assert_eq!(talk.ask(&format!("delete {}", ids[0])).await, "NOT_FOUND");
     assert_eq!(talk.reserve().await, ids[1]);
     assert_eq!(talk.ask("kick 1").await, "KICKED 1");
+}
+
+/// Clients without a token do not keep others out: their connections end.
+#[tokio::test(start_paused = true)]
+async fn a_client_without_a_token_is_disconnected() {
+    let secret = Secret::new().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens.toml");
+    let token = format!("[[token]]\nname = 'shop'\nsha256 = '{}'\nallow = ['push']\n", hex(&secret.hash()));
+    std::fs::write(&file, token).unwrap();
+    let bench = Bench::with_tokens(Some(file)).await;
+    let (mut silent, mut busy, mut known) = (bench.open(), bench.open(), bench.open());
+    assert_eq!(busy.ask("auth wrong").await, "UNAUTHENTICATED");
+    assert_eq!(known.ask(&format!("auth {}", secret.reveal())).await, "AUTHENTICATED");
+    for second in 1..=9 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(busy.ask("list-tubes").await, "UNAUTHENTICATED", "after {second} s");
+    }
+    assert_eq!(silent.line().await, "");
+    assert_eq!(busy.line().await, "");
+    tokio::time::sleep(super::AUTH_TIME_MAX).await;
+    assert!(known.ask("put 0 0 60 1\r\nx").await.starts_with("INSERTED "));
 }

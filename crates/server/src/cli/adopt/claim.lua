@@ -10,10 +10,10 @@
 -- - take_list(key, end_, limit, note) takes members from the 'left' or the 'right' end of a list. note(member) must claim each.
 -- - wait_for(key, unit_ms): wait_ms falls to when the head of a sorted set is due; unit_ms is what a score counts.
 --
--- Members are read by pages: 500 large ones would fill the memory of Redis, and block it.
+-- Members are read by pages: 250 large ones would fill the memory of Redis, and block it.
 --
 -- Redis before 5 replicates a script as it is, unless it is asked for its writes.
-local BYTES_MAX, PAGE = 1048576, 16
+local BYTES_MAX, PAGE = 524288, 8
 if redis.replicate_commands then redis.replicate_commands() end
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -9,8 +9,8 @@ use duetime_core::{Due, Millis, NewJob};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Members claimed by one script, so that it blocks Redis for less than 10 ms. Large ones are fewer: see `redis.rs`.
-pub(super) const BATCH: usize = 500;
+/// Members claimed by one script, so that it blocks Redis for less than 10 ms. Of large ones, `claim.lua` takes fewer.
+pub(super) const BATCH: usize = 250;
 
 type Done<T = ()> = std::result::Result<T, Trouble>;
 

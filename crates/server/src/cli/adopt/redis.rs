@@ -353,8 +353,8 @@ mod tests {
                 if some.is_empty() {
                     break;
                 }
-                // The one that exceeds a mebibyte is the last one.
-                assert!(some.len() == 11 || taken.len() == 44, "{script}: {}", some.len());
+                // The one that exceeds the bound is the last one.
+                assert!(some.len() == 6 || taken.len() == 48, "{script}: {}", some.len());
                 taken.extend(some.into_iter().map(|(_, mut texts)| texts.swap_remove(0)));
             }
             assert_eq!(taken, (0..50).map(member).collect::<Vec<_>>(), "{script}: all of them, in order");

@@ -7,7 +7,7 @@ local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local per_second, count = tonumber(ARGV[1]), tonumber(ARGV[5])
 local due = redis.call('ZCOUNT', KEYS[1], '-inf', (now_ms + ARGV[2]) * per_second / 1000)
 -- What is no id may be large.
-local BYTES_MAX, PAGE = 1048576, 16
+local BYTES_MAX, PAGE = 524288, 8
 local function page(from, to)
   local members, bytes = {}, 0
   to = math.min(from + count, to)

@@ -274,8 +274,7 @@ mod tests {
         server.command(&["ZADD", "jobs", "1", "1", "2", "2", "3", "3", "4", "4"]);
         let mut drain = drain_of(&database.url());
         let range = SortedSet::range(Some(Unit::Seconds), Step::Drain);
-        let numbers =
-            |logged: &[Logged]| -> Vec<Vec<u8>> { logged.iter().map(|(_, texts)| texts[0].clone()).collect() };
+        let texts = |all: &[&'static str]| all.iter().map(|text| text.as_bytes()).collect::<Vec<_>>();
         for (members, cancelled, left) in [(["1", "2"], 2, &["1"][..]), (["3", "4"], 3, &["1", "4"])] {
             let mut redis = Redis::new(&server.url(), "jobs").unwrap();
             let arguments: Vec<&[u8]> =
@@ -291,10 +290,10 @@ mod tests {
                 let replayed = next.replay().await.unwrap();
                 drain.replayed(&mut next, replayed).await.unwrap()
             };
-            let mut settled: Vec<_> = settled.into_iter().map(|(_, texts)| texts).collect();
+            let mut settled: Vec<_> = settled.into_iter().map(|(_, parts)| parts).collect();
             settled.sort();
-            assert!(settled.iter().all(|texts| texts.len() == 3));
-            assert_eq!(settled.iter().map(|texts| &*texts[0]).collect::<Vec<_>>(), texts(left));
+            assert!(settled.iter().all(|parts| parts.len() == 3));
+            assert_eq!(settled.iter().map(|parts| &*parts[0]).collect::<Vec<_>>(), texts(left));
         }
         assert_eq!(server.command(&["ZRANGE", "jobs", "0", "-1", "WITHSCORES"]), "2\n2\n3\n3");
         // Settled ones are not asked for again.
