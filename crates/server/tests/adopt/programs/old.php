@@ -8,6 +8,7 @@
 //   moving N DUE, moved N DUE    reschedules it
 //   cancelling N, cancelled N    or: unsure N, if it may have been too late
 //   taking N, ran N
+//   popping, popped              takes some job, or none
 //   missed N                     what was begun came too late
 //
 // A lost connection ends a program.
@@ -200,8 +201,12 @@ function listen(Redis $redis, string $key): void
             $redis->rPush("queue:$key:job", ...$due);
             array_map(fn ($job) => say('missed', $id($job)), $due);
         }
+        say('popping');
         $job = $redis->lPop("queue:$key:job");
-        if ($job !== false) {
+        if ($job === false) {
+            say('popped');
+            usleep(500);
+        } else {
             say('taking', $id($job));
             $redis->zAdd("queue:$key:reserved", time() + 3600, $job);
             say('ran', $id($job));
