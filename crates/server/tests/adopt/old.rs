@@ -23,7 +23,7 @@ pub(super) type Worker = Box<dyn FnMut() -> Vec<String> + Send>;
 /// An old queue.
 pub(super) struct Old {
     /// The arguments of `duetime adopt`, after its address; the layout first.
-    source: &'static [&'static str],
+    pub(super) source: &'static [&'static str],
     /// More of them once its workers are stopped.
     pub(super) stopped: &'static [&'static str],
     /// The key by which the claim log is named.
