@@ -56,7 +56,7 @@ fn go_on(
 }
 
 /// Takes the rest, and looks for each job: once in the server, with its due time, or once run or cancelled by the old code.
-fn account(world: &World, ran: Vec<String>) {
+fn account(world: &World, ran: &[String]) {
     let ran_all = world.adopt().with(world.old.stopped).run(&world.adopt().step("--drain"));
     assert_eq!(ran_all.code, 0, "{ran_all:?}");
     let mut log = world.open();
@@ -99,7 +99,7 @@ pub(super) fn kill_the_command(old: &'static Old, count: u64) {
             other.kill();
         }
     }
-    account(&world, ran);
+    account(&world, &ran);
 }
 
 /// Kills Redis over and over. An answer of it means that its disk has it.
@@ -126,7 +126,7 @@ pub(super) fn kill_redis(old: &'static Old, count: u64) {
             assert_eq!(ended.code, if has_begun { 0 } else { 75 }, "{ended:?}");
         }
     }
-    account(&world, ran);
+    account(&world, &ran);
 }
 
 /// Tests of all of them, with so many kills of the command, and of Redis.
@@ -171,7 +171,7 @@ fn claims_wait_while_there_is_no_server() {
     let ran = world.adopt().run(&world.adopt().step("--drain"));
     assert_eq!(ran.code, 75, "nobody to push to: {ran:?}");
     world.server = Server::start_in(std::mem::replace(&mut world.server.place, Place::new()), &[]);
-    account(&world, Vec::new());
+    account(&world, &[]);
 }
 
 /// One takes what the other leaves, and none takes what the other has.
@@ -183,7 +183,7 @@ fn two_commands_at_once_take_each_job_of_bullmq_once() {
         let ran = running.wait();
         assert_eq!(ran.code, 0, "{ran:?}");
     }
-    account(&world, Vec::new());
+    account(&world, &[]);
 }
 
 /// A user of Redis who may do all but remove members: nothing is claimed, however often it is tried.
@@ -201,6 +201,6 @@ fn nothing_is_claimed_that_cannot_be_removed() {
             assert!(ran.code == 1 && ran.err.contains("can't run this command"), "{ran:?}");
             assert_eq!((world.open().claims(), made(&world.server).len()), (0, 0));
         }
-        account(&world, Vec::new());
+        account(&world, &[]);
     }
 }
