@@ -2,7 +2,7 @@
 //! account.
 
 use super::system::System;
-use super::{Call, Field, Wish};
+use super::{At, Call, Field, Wish};
 use crate::engine::{LockRequest, Outcome, Patch, QueueSettings, ReserveRequest, Source, TakeRequest};
 use crate::error::Error;
 use crate::model::id::JobId;
@@ -80,15 +80,18 @@ impl Actor {
                 let push = self.random.any();
                 (0..).zip(&mut jobs).for_each(|(n, job)| job.origin = Some(Arc::from(format!("{push}-{n}"))));
             }
+            let first = self.field.at();
             for _ in 0..pushes {
-                self.push_once(&jobs).await;
+                self.push_once(&jobs, first).await;
                 self.pause(60).await;
             }
         }
     }
 
-    async fn push_once(&self, jobs: &[NewJob]) {
+    /// Pushes these jobs, which may have been made since they were first asked for.
+    async fn push_once(&self, jobs: &[NewJob], first: At) {
         let (call, answers) = self.ask(self.system.push(jobs.to_vec())).await;
+        let call = Call { asked: first, ..call };
         let answers = answers.unwrap_or_else(|error| vec![Err(error); jobs.len()]);
         for (new, answer) in jobs.iter().zip(answers) {
             match answer {
