@@ -284,7 +284,14 @@ mod tests {
             assert_eq!(logged.len(), 2);
             // At once; or by the next run, if this one is killed.
             let settled = if cancelled == 2 {
-                drain.settle(&mut redis, logged).await.unwrap()
+                let mut other = Redis::new(&server.url(), "jobs").unwrap();
+                let seen = other.replay().await.unwrap();
+                let settled = drain.settle(&mut redis, logged).await.unwrap();
+                // What is settled may be pushed, so another command does not put it back.
+                client.batch_execute("UPDATE jobs SET status = 0 WHERE id = 1").await.unwrap();
+                assert!(drain.settle(&mut other, seen).await.unwrap().is_empty());
+                client.batch_execute("UPDATE jobs SET status = 1 WHERE id = 1").await.unwrap();
+                settled
             } else {
                 let mut next = Redis::new(&server.url(), "jobs").unwrap();
                 let replayed = next.replay().await.unwrap();
