@@ -21,7 +21,7 @@ struct Needed {
 const EXAMPLES: &str = "the examples of the inbox";
 const CLIENTS: &str = "the example clients";
 const BEANSTALK: &str = "tests with clients of beanstalkd";
-const ADOPT: &str = "tests that adopt jobs of Laravel and Sidekiq";
+const ADOPT: &str = "tests that adopt jobs of programs in PHP and Ruby";
 const PACKAGING: &str = "the tests of packaging";
 const PACKAGES: &str = "packages and their test";
 
@@ -53,11 +53,6 @@ const NEEDED: &[Needed] = &[
     Needed { program: "php", package: "php-cli", used_by: EXAMPLES },
     Needed { program: "/var/lib/dpkg/info/php-mysql.list", package: "php-mysql", used_by: EXAMPLES },
     Needed { program: "/var/lib/dpkg/info/php-pgsql.list", package: "php-pgsql", used_by: EXAMPLES },
-    Needed {
-        program: "/var/lib/dpkg/info/php-redis.list",
-        package: "php-redis",
-        used_by: "tests of adopting from PHP",
-    },
     Needed { program: "/var/lib/dpkg/info/python3-psycopg2.list", package: "python3-psycopg2", used_by: EXAMPLES },
     Needed { program: "/var/lib/dpkg/info/python3-pymysql.list", package: "python3-pymysql", used_by: EXAMPLES },
     Needed { program: "redis-sentinel", package: "redis-sentinel", used_by: "tests of failover" },

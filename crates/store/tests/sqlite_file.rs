@@ -139,7 +139,9 @@ fn another_process_is_refused_until_the_holder_dies() {
 fn what_can_be_no_store_is_refused_with_advice() {
     let folder = folder();
     let missing = folder.path().join("no/such/duetime.db");
-    for (path, advice) in [(folder.path(), "name a file"), (&missing, "create it"), (Path::new("/"), "name a file")] {
+    for (path, advice) in
+        [(folder.path(), "name a file"), (&missing, "create it"), (Path::new("/"), "not the name of a file")]
+    {
         let error = open(path).unwrap_err();
         assert_eq!(error.code(), "store_unusable", "{path:?}");
         assert!(error.to_string().contains(advice), "{error}");
@@ -278,8 +280,8 @@ async fn a_backup_is_replaced_by_the_next_one_and_nothing_else_is() {
         assert_eq!(fs::read(to).ok(), before, "{} is left alone", to.display());
     };
     let at = |name: &str| folder.path().join(name);
-    refuses(&path, "was opened as a store").await;
-    refuses(&at("copy-1.db"), "was opened as a store").await;
+    refuses(&path, "is in use as a store").await;
+    refuses(&at("copy-1.db"), "is in use as a store").await;
     for (name, bytes) in [("empty", Vec::new()), ("notes.txt", b"notes".to_vec()), ("zeros", vec![0; 200])] {
         fs::write(at(name), bytes).unwrap();
         refuses(&at(name), "is no backup of Duetime").await;
@@ -287,7 +289,7 @@ async fn a_backup_is_replaced_by_the_next_one_and_nothing_else_is() {
     rusqlite::Connection::open(at("theirs.db")).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
     refuses(&at("theirs.db"), "is no backup of Duetime").await;
     std::os::unix::fs::symlink(&to, at("link.db")).unwrap();
-    refuses(&at("link.db"), "is no file").await;
+    refuses(&at("link.db"), "is not a file").await;
     let parts = fs::read_dir(folder.path())
         .unwrap()
         .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".part"));

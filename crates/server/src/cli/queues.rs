@@ -2,11 +2,12 @@
 
 mod reports;
 mod set;
+mod show;
 
 use super::exit::Result;
 use super::output;
 use super::target::Target;
-use super::time::{now, relative};
+use super::time::{exact, now, relative};
 use duetime::Client;
 use duetime_core::Millis;
 use duetime_core::api::{Instant, Purged, Queues, Span};
@@ -83,16 +84,16 @@ impl PauseEnd {
     }
 }
 
-/// ` until 2026-12-01T06:00:00.000Z`, where a pause ends.
+/// ` until 2026-12-01T06:00:00.000Z (in 10 min)`, where a pause ends.
 pub(super) fn until(end: Option<Millis>) -> String {
-    end.map_or_else(String::new, |at| format!(" until {}", Instant(at)))
+    end.map_or_else(String::new, |at| format!(" until {}", exact(at)))
 }
 
 pub(crate) async fn run(args: Args) -> Result {
     match args.action {
         None => list(&args.target).await,
         Some(Action::List(target)) => list(&target).await,
-        Some(Action::Show(one)) => show(&one).await,
+        Some(Action::Show(one)) => show::run(&one).await,
         Some(Action::Due(args)) => reports::due(&args).await,
         Some(Action::Failures(args)) => reports::failures(&args).await,
         Some(Action::History(args)) => reports::history(&args).await,
@@ -125,27 +126,6 @@ fn row(queue: &QueueStatus) -> Vec<String> {
         None => String::new(),
     });
     row
-}
-
-async fn show(one: &One) -> Result {
-    let queue = one.target.client().await?.queue(&one.queue).await?;
-    if one.target.json { output::json(&queue) } else { lines("", &serde_json::to_value(queue)?) }
-}
-
-/// Prints a line for each value, indented within counts, settings and totals. Deeper values are JSON, as over HTTP.
-fn lines(indent: &str, values: &serde_json::Value) -> Result {
-    for (name, value) in values.as_object().into_iter().flatten() {
-        let name = format!("{indent}{name}:");
-        match value {
-            serde_json::Value::Object(_) if indent.is_empty() => {
-                output::say(format_args!("{name}"))?;
-                lines("  ", value)?;
-            }
-            serde_json::Value::String(text) => output::say(format_args!("{name:<18} {text}"))?,
-            value => output::say(format_args!("{name:<18} {value}"))?,
-        }
-    }
-    Ok(())
 }
 
 async fn pause(Pause { one, end }: &Pause) -> Result {

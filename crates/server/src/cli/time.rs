@@ -1,5 +1,6 @@
 //! Instants as people say them.
 
+use duetime_core::api::Instant;
 use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 use duetime_core::{Clock, Millis, SystemClock};
 use std::time::Duration;
@@ -28,6 +29,18 @@ pub(crate) fn relative(at: Millis, now: Millis) -> String {
         UNITS.iter().find(|(.., below)| distance_ms < *below).map_or(("y", YEAR_MS), |&(name, ms, _)| (name, ms));
     let count = (distance_ms + unit_ms / 2) / unit_ms;
     if at > now { format!("in {count} {name}") } else { format!("{count} {name} ago") }
+}
+
+/// An instant, and how far it is from now: "2026-12-01T06:00:00.000Z (in 30 min)".
+pub(crate) fn exact(at: Millis) -> String {
+    format!("{} ({})", Instant(at), relative(at, now()))
+}
+
+/// How far an instant is from now, and the instant where it is a minute away or more: "in 2 s", "in 30 min (2026-12-01T06:00:00.000Z)".
+pub(crate) fn when(at: Millis) -> String {
+    let now = now();
+    let distance = relative(at, now);
+    if at.abs_diff(now) < MINUTE_MS { distance } else { format!("{distance} ({})", Instant(at)) }
 }
 
 /// How long ago something was due, finer than the engine's milliseconds; `None` where it is not due yet.

@@ -1,13 +1,10 @@
 //! Sorted sets that are used under a lock.
 
-use super::redis_source::{Adopt, Ends, OldSet, made, now_ms, report};
+use super::redis_source::{Adopt, OldSet, made, now_ms, report};
 use crate::cli::server::Server;
 use crate::cli::support::until;
-use crate::common::Random;
 use duetime_store::testing::RedisServer;
-use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 const KEY: &str = "Queue:mail";
 const LOCK: &str = "Lock:Queue:mail";
@@ -83,95 +80,4 @@ fn what_is_refused_goes_back_only_while_nobody_has_the_lock() {
     let ran = adopt(&server, &redis).run(&["--drain", "--yes", "locked-set", "--json"]);
     assert_eq!((ran.code, &report(&ran.out)["refused"]), (1, &1.into()), "{ran:?}");
     assert_eq!((old.score(&large), old.claims()), (Some(1_700_000_000.0), 0));
-}
-
-/// The lock of the old code, by who holds it.
-struct Held<'a> {
-    old: &'a mut OldSet,
-    owner: String,
-}
-
-impl<'a> Held<'a> {
-    fn acquire(old: &'a mut OldSet, owner: &str) -> Self {
-        while !old.ask::<bool>(redis::cmd("SETNX").arg(LOCK).arg(owner)) {
-            std::thread::yield_now();
-        }
-        Self { old, owner: owner.to_owned() }
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        let holder: String = self.old.ask(redis::cmd("GET").arg(LOCK));
-        assert_eq!(holder, self.owner, "nobody else touches the lock");
-        self.old.ask::<u64>(redis::cmd("DEL").arg(LOCK));
-    }
-}
-
-/// Adds members that are not there, under the lock. Answers how often each was added.
-fn produce(url: &str, seed: u64) -> HashMap<Vec<u8>, usize> {
-    let (mut old, mut random) = (OldSet::open(url, KEY), Random::new(seed));
-    let mut added = HashMap::new();
-    for _ in 0..400 {
-        let held = Held::acquire(&mut old, &format!("producer {seed}"));
-        let member = [&[0xff][..], format!("{}", random.within(0..100)).as_bytes()].concat();
-        // A repeat keeps the first.
-        if held.old.score(&member).is_none() {
-            let is_new = held.old.add(&member, (now_ms() + random.within(0..50)) as f64 / 1e3);
-            assert!(is_new, "nobody adds without the lock");
-            *added.entry(member).or_default() += 1;
-        }
-    }
-    added
-}
-
-/// Reads what is due and then removes it, under the lock, with nothing in between.
-fn consume(url: &str, is_over: &AtomicBool) -> HashMap<Vec<u8>, usize> {
-    let mut old = OldSet::open(url, KEY);
-    let mut ran = HashMap::new();
-    while !is_over.load(Ordering::Relaxed) {
-        let held = Held::acquire(&mut old, "consumer");
-        let mut due = redis::cmd("ZRANGEBYSCORE");
-        due.arg(KEY).arg("-inf").arg(now_ms() as f64 / 1e3).arg("LIMIT").arg(0).arg(3);
-        let members: Vec<Vec<u8>> = held.old.ask(&due);
-        for member in members {
-            assert!(held.old.remove(&member), "what is read under the lock is there until it is removed");
-            *ran.entry(member).or_default() += 1;
-        }
-    }
-    ran
-}
-
-#[test]
-fn producers_and_consumers_under_the_lock_lose_and_double_nothing() {
-    let seed = now_ms();
-    println!("seed {seed}");
-    let (server, redis) = (Server::start(), RedisServer::start());
-    let url = redis.url();
-    let follower = adopt(&server, &redis).with(&["--score", "seconds"]).follow();
-    let is_over = AtomicBool::new(false);
-    let (added, ran) = std::thread::scope(|scope| {
-        let consumer = scope.spawn(|| consume(&url, &is_over));
-        let ends = Ends(&is_over);
-        let producers = [seed, seed + 1].map(|seed| {
-            scope.spawn({
-                let url = &url;
-                move || produce(url, seed)
-            })
-        });
-        let mut added: HashMap<Vec<u8>, usize> = HashMap::new();
-        for producer in producers {
-            producer.join().unwrap().into_iter().for_each(|(member, count)| *added.entry(member).or_default() += count);
-        }
-        drop(ends);
-        (added, consumer.join().unwrap())
-    });
-    let mut old = OldSet::open(&url, KEY);
-    until("all is taken", || (old.count() + old.claims() == 0).then_some(()));
-    follower.stop();
-    let mut came_to = ran.clone();
-    made(&server).into_iter().for_each(|job| *came_to.entry(job.member).or_default() += 1);
-    println!("{} added, {} run by the consumer", added.values().sum::<usize>(), ran.values().sum::<usize>());
-    // These members are no keys: each claim is a job.
-    assert_eq!(came_to, added);
 }

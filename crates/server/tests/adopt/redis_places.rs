@@ -1,6 +1,7 @@
 //! Sources beside the broker, behind Sentinel, and in a Cluster.
 
-use super::redis_source::{Adopt, OldSet, jobs_made, made, now_ms, server_on};
+use super::old_listener::member;
+use super::redis_source::{Adopt, OldSet, QUEUE, jobs_made, made, now_ms, server_on};
 use crate::cli::server::Server;
 use crate::cli::support::until;
 use duetime_store::testing::{RedisCluster, RedisSentinel, RedisServer};
@@ -61,6 +62,71 @@ fn a_follower_behind_sentinel_goes_on_with_the_next_master() {
     assert_eq!(old.count(), 0);
     add(&mut old, "later", 10, now_ms() + HOUR_MS);
     assert_eq!(adopt.drain()["adopted"], 10);
+}
+
+/// The lists and hashes of other layouts, beside those of one key.
+fn fill(old: &mut OldSet, layout: &str, base: &str, count: u64) {
+    let mut pipe = redis::pipe();
+    if layout == "bullmq" {
+        pipe.hset(format!("{base}:meta"), "version", "bullmq:6.7.0");
+    }
+    for n in 0..count {
+        let (list, later) = (n % 2 == 0, now_ms() + HOUR_MS + n);
+        if layout == "bullmq" {
+            let fields = [("name", "welcome".to_owned()), ("data", format!(r#"{{"n":{n}}}"#))];
+            pipe.hset_multiple(format!("{base}:{n}"), &fields);
+            if list {
+                pipe.lpush(format!("{base}:wait"), n)
+            } else {
+                pipe.zadd(format!("{base}:delayed"), n, later * 4_096)
+            };
+        } else {
+            let job = member(&n.to_string());
+            if list {
+                pipe.rpush(format!("{base}:job"), job)
+            } else {
+                pipe.zadd(format!("{base}:delay"), job, later / 1_000)
+            };
+        }
+    }
+    old.pipe(&pipe);
+}
+
+/// The arguments, the start of all keys, and of those a sorted set.
+const OTHERS: [(&[&str], &str, &str); 2] = [
+    (&["bullmq", "--prefix", "{shop}", "--key", "mail", "--to", QUEUE], "{shop}:mail", "delayed"),
+    (&["message-queue", "--key", "{mail}", "--to", QUEUE], "queue:{mail}", "delay"),
+];
+
+fn take_over(server: &Server, url: &str, old: &mut OldSet, (words, base, set): (&[&str], &str, &str)) {
+    fill(old, words[0], base, 700);
+    let adopt = Adopt::from_words(server, url, words);
+    let look = adopt.look();
+    let part = |name: &str| look["parts"].as_array().unwrap().iter().find(|part| part["name"] == name).unwrap();
+    assert_eq!(part(&format!("{base}:{set}"))["later"], 350, "{look}");
+    assert_eq!(adopt.drain()["adopted"], 700);
+    let later = made(server).iter().filter(|job| job.job["state"] == "scheduled").count();
+    assert_eq!((later, old.claims()), (350, 0));
+}
+
+#[test]
+fn bullmq_and_message_queue_are_taken_from_sentinel_and_a_cluster() {
+    let sentinel = RedisSentinel::start();
+    for other in OTHERS {
+        let mut old = OldSet::open(&format!("redis://127.0.0.1:{}/0", sentinel.master_port()), other.1);
+        take_over(&Server::start(), &sentinel.url(), &mut old, other);
+    }
+    let cluster = RedisCluster::masters_only();
+    for other in OTHERS {
+        let mut old = in_cluster(&cluster, other.1);
+        take_over(&Server::start(), &cluster.url(), &mut old, other);
+    }
+    // Keys that are not in one slot.
+    let server = Server::start();
+    for layout in ["bullmq", "message-queue"] {
+        let ran = Adopt::new(&server, layout, &cluster.url(), "mail").run(&[]);
+        assert!(ran.code == 2 && ran.err.contains("hash tag"), "{ran:?}");
+    }
 }
 
 /// The node that holds a key, and a connection to it.

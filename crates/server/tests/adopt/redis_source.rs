@@ -4,7 +4,7 @@ use crate::cli::server::Server;
 use crate::cli::support::{Place, Ran, finish, pid};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use nix::sys::signal::{Signal, kill};
-use redis::{Cmd, Connection, FromRedisValue, ToRedisArgs};
+use redis::{Cmd, Connection, FromRedisValue, Pipeline, ToRedisArgs};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::process::{Child, Command, Stdio};
@@ -27,6 +27,10 @@ impl OldSet {
 
     pub(super) fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> T {
         command.query(&mut self.connection).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub(super) fn pipe(&mut self, pipe: &Pipeline) {
+        pipe.query::<redis::Value>(&mut self.connection).unwrap();
     }
 
     fn of(&self, name: &str) -> Cmd {
@@ -117,8 +121,13 @@ pub(super) struct Adopt<'a> {
 
 impl<'a> Adopt<'a> {
     pub(super) fn new(server: &'a Server, layout: &str, from: &str, key: &str) -> Self {
-        let words = ["adopt", layout, "--from", from, "--key", key, "--to", QUEUE].map(str::to_owned).into();
-        Self { server, words }
+        Self::from_words(server, from, &[layout, "--key", key, "--to", QUEUE])
+    }
+
+    /// With a layout, and its options.
+    pub(super) fn from_words(server: &'a Server, from: &str, words: &[&str]) -> Self {
+        let words = [&["adopt", words[0], "--from", from], &words[1..]].concat();
+        Self { server, words: words.into_iter().map(str::to_owned).collect() }
     }
 
     /// With more options.
@@ -129,6 +138,11 @@ impl<'a> Adopt<'a> {
 
     fn layout(&self) -> &str {
         &self.words[1]
+    }
+
+    /// The options of a step.
+    pub(super) fn step<'b>(&'b self, step: &'b str) -> [&'b str; 4] {
+        [step, "--yes", self.layout(), "--json"]
     }
 
     pub(super) fn command(&self, options: &[&str]) -> Command {
@@ -151,14 +165,14 @@ impl<'a> Adopt<'a> {
 
     /// Drains, which must succeed, and answers the report.
     pub(super) fn drain(&self) -> Value {
-        let ran = self.run(&["--drain", "--yes", self.layout(), "--json"]);
+        let ran = self.run(&self.step("--drain"));
         assert_eq!(ran.code, 0, "{ran:?}");
         report(&ran.out)
     }
 
     /// A drain, or a follower, that goes on beside the test.
     pub(super) fn spawn(&self, step: &str) -> Running {
-        let mut command = self.command(&[step, "--yes", self.layout(), "--json"]);
+        let mut command = self.command(&self.step(step));
         Running(Some(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
     }
 

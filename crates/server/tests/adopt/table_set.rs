@@ -168,26 +168,6 @@ fn changes_by_the_old_code_reach_what_is_not_taken() {
     }
 }
 
-#[test]
-fn kill_of_the_command_takes_each_row_once() {
-    let world = World::mysql();
-    let now_s = now_ms() / 1_000;
-    world.table("INT", (0..4_000).map(|n| (n.to_string(), u8::from(n % 4 != 0))));
-    let mut old = world.old();
-    old.add_all(&members((0..4_000).map(|n| n.to_string()), now_s + HOUR_S));
-    for round in 0..8 {
-        let mut running = world.adopt().spawn("--drain");
-        let (name, by) = [("eval", 4), ("hset", 300), ("hdel", 1), ("zrem", 1)][round % 4];
-        let before = old.calls(name);
-        until("progress, or the end", || (old.calls(name) >= before + by || running.has_ended()).then_some(()));
-        running.kill();
-    }
-    world.adopt().drain();
-    let jobs = made(&world.server);
-    assert_eq!((jobs.len(), old.count(), old.claims()), (3_000, 1_000, 0));
-    assert_eq!(jobs.into_iter().map(|job| job.member).collect::<BTreeSet<_>>().len(), 3_000);
-}
-
 /// Members that one takes move the ranks by which the others read.
 #[test]
 fn drains_at_once_leave_nothing() {

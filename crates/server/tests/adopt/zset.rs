@@ -265,19 +265,3 @@ fn what_is_refused_goes_back_unless_the_old_code_has_put_it_there_again() {
     assert_eq!((old.score(&large), old.score(&other)), (Some(score), Some(newer)));
     assert_eq!(old.claims(), 0);
 }
-
-/// A user of Redis who may do all but remove members from the set: nothing is claimed, however often it is tried.
-#[test]
-fn nothing_is_claimed_that_cannot_be_removed() {
-    let (server, redis) = (Server::start(), RedisServer::start());
-    let mut old = OldSet::open(&redis.url(), KEY);
-    old.add(b"a", 1);
-    redis.command(&["ACL", "SETUSER", "adopter", "on", ">secret", "~*", "&*", "+@all", "-zrem"]);
-    let from = redis.url().replace("redis://", "redis://adopter:secret@");
-    for _ in 0..2 {
-        let ran = Adopt::new(&server, "zset", &from, KEY).run(&["--drain", "--yes", "zset"]);
-        assert!(ran.code == 1 && ran.err.contains("can't run this command"), "{ran:?}");
-        assert_eq!((old.count(), old.claims(), jobs_made(&server)), (1, 0, 0));
-    }
-    assert_eq!(adopt(&server, &redis).drain()["adopted"], 1);
-}

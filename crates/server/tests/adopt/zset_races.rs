@@ -126,21 +126,6 @@ fn seeded() -> Random {
 }
 
 #[test]
-fn producers_reschedule_and_cancel_beside_a_follower() {
-    let mut random = seeded();
-    let (server, redis) = (Server::start(), RedisServer::start());
-    let url = redis.url();
-    let adopt = Adopt::new(&server, "zset", &url, KEY).with(&["--score", "milliseconds"]);
-    let follower = adopt.follow();
-    let lives = std::thread::scope(|scope| lives_of(start_producers(scope, &url, &mut random, 6_000)));
-    let mut old = OldSet::open(&url, KEY);
-    until("all is taken", || (old.count() + old.claims() == 0).then_some(()));
-    let report = follower.stop();
-    assert_eq!((&report["refused"], &report["repeated"]), (&0.into(), &0.into()), "{report}");
-    check(made(&server), lives, Runs::new());
-}
-
-#[test]
 fn two_followers_and_an_old_consumer_share_the_members() {
     let mut random = seeded();
     let (server, redis) = (Server::start(), RedisServer::start());

@@ -51,7 +51,7 @@ fn fail_over(server: &Server, fail: impl FnOnce(&mut dyn FnMut())) {
         let overview = server.get("/");
         assert!(overview.status == 503 && overview.body.contains("no jobs are handed out"), "{}", overview.body);
         let chinese = server.send("GET", "/", &[("accept-language", "zh")], "");
-        assert!(chinese.body.contains("代理没有响应，因此不分发任务。"), "{}", chinese.body);
+        assert!(chinese.body.contains("Broker 没有响应，因此不分发任务。"), "{}", chinese.body);
     });
     eventually(|| !browser.text().contains(STALE));
     // Whether a push is answered is for others to test.

@@ -24,7 +24,7 @@ fn a_job_is_pushed_listed_and_shown() {
     assert_eq!(listed["jobs"][0]["payload"]["order"], 7);
     let id = listed["jobs"][0]["id"].as_str().unwrap().to_owned();
     let shown = place.ok(&["get", &id]);
-    assert!(shown.contains("state:        scheduled") && shown.contains("(in 30 min)"), "{shown}");
+    assert!(shown.contains("state:          scheduled") && shown.contains("(in 30 min)"), "{shown}");
     assert_eq!(place.job(&id)["tags"][0], "order:7");
 }
 
@@ -34,7 +34,7 @@ fn a_job_is_pushed_with_a_trace_and_a_target() {
     let place = Place::new();
     let id = place.push(&["--trace", TRACE, "x"]);
     assert_eq!(place.job(&id)["trace"], TRACE);
-    assert!(place.ok(&["get", &id]).contains(&format!("trace:        {TRACE}")));
+    assert!(place.ok(&["get", &id]).contains(&format!("trace:          {TRACE}")));
     for target in ["https://a.example/x", r#"{"queue": "mail"}"#] {
         let ran = place.run(&["push", "--target", target, "x"]);
         assert!(ran.code == 2 && ran.err.contains("has no target in its settings"), "{ran:?}");
@@ -149,12 +149,13 @@ fn a_queue_is_set_and_shown() {
     assert_eq!(place.json(&["queues", "show", "orders"])["settings"], settings);
     let shown = place.ok(&["queues", "show", "orders"]);
     for line in [
-        "queue:             orders",
-        "settings:",
-        "  max_attempts:    5",
-        "  max_age:         2d",
-        "  when_exhausted:  {\"move\":\"orders-dead\"}",
-        "totals:",
+        "queue       orders",
+        " ready      1",
+        " pushed           1",
+        " max-attempts    5",
+        " max-age         2d",
+        " when-exhausted  move:orders-dead",
+        " rate            100/s,burst=20",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line} is not in {shown}");
     }

@@ -58,24 +58,31 @@ impl Sql {
         lines
     }
 
-    /// Runs SQL as its administrator, by the server's own client program.
+    /// Runs SQL as its administrator.
     pub(crate) fn administer(&self, sql: &str) {
+        self.ask(sql);
+    }
+
+    /// Runs SQL as its administrator, by the server's own client program. The answer is what it prints: values alone.
+    pub(crate) fn ask(&self, sql: &str) -> String {
         let mut command = match self {
             Self::Postgres(server) => {
                 let mut command = Command::new("psql");
-                command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", &server.url()]);
+                command.args(["-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", &server.url()]);
                 command
             }
             Self::MariaDb(server) => {
                 let mut command = Command::new("mariadb");
                 let port = format!("--port={}", server.port());
-                command.args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1", &port, "--user=root", "duetime"]);
+                command.args(["--no-defaults", "--skip-column-names"]);
+                command.args(["--protocol=tcp", "--host=127.0.0.1", &port, "--user=root", "duetime"]);
                 command
             }
         };
         command.env_remove("PGPASSWORD");
         let ran = finish(command, sql.as_bytes());
         assert_eq!(ran.code, 0, "{sql}: {ran:?}");
+        ran.out
     }
 }
 

@@ -10,7 +10,7 @@ mod files;
 mod golden;
 mod install;
 mod jobs;
-mod ledger;
+pub(crate) mod ledger;
 mod lock;
 mod log;
 mod log_lost;

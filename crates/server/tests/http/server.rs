@@ -2,6 +2,7 @@
 
 use super::client::{Connection, Reply, request};
 use crate::common::binary;
+use duetime_store::testing::FakeClock;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -51,9 +52,20 @@ impl Server {
     }
 
     pub(crate) fn with(arguments: &[&str]) -> Self {
+        Self::run(command(), arguments)
+    }
+
+    /// On this clock.
+    pub(crate) fn with_clock(clock: &FakeClock, arguments: &[&str]) -> Self {
+        let mut command = command();
+        command.envs(clock.environment());
+        Self::run(command, arguments)
+    }
+
+    fn run(mut command: Command, arguments: &[&str]) -> Self {
         let defaults = [["--listen", "127.0.0.1:0"], ["--log-level", "warn"]];
         let unset = defaults.into_iter().filter(|[name, _]| !arguments.contains(name)).flatten();
-        let mut child = command().args(unset).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.args(unset).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut banner = String::new();
         while !banner.contains("\n  stop ") {

@@ -134,6 +134,8 @@ fn make(folder: &Path) {
     let mut command = Command::new("mariadb-install-db");
     command.arg("--no-defaults").arg(format!("--datadir={}", folder.join("data").display()));
     command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M"]);
+    // As above.
+    command.arg(format!("--tmpdir={}", folder.display()));
     if nix::unistd::geteuid().is_root() {
         command.arg("--user=root");
     }

@@ -49,10 +49,16 @@ impl RedisServer {
 
     /// As [`RedisServer::with`], with a clock that can be [set](Self::set_clock).
     pub fn with_clock(arguments: &[&str]) -> Self {
+        Self::with_clock_at(0, arguments)
+    }
+
+    /// The same; its clock is off by so many milliseconds from the start.
+    pub fn with_clock_at(off_ms: i64, arguments: &[&str]) -> Self {
         let port = Port::free();
         let number = port.number().to_string();
         let folder = new_folder();
         let clock = FakeClock::new(folder.path());
+        clock.set(off_ms);
         fs::write(folder.path().join("conf"), "").expect("a file in a new folder");
         let settings = clock.environment().map(|(name, value)| format!("{name}={value}"));
         let words = [&["redis-server", "conf"], &OURS[..], &["--port", &number], arguments].concat();

@@ -11,58 +11,11 @@ use redis::{Cmd, FromRedisValue, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Claims read at a time.
-const PAGE: usize = 500;
+/// Claims read, or put back, at a time. Each may be large.
+const PAGE: usize = 16;
 
-/// What a claiming script begins with.
-///
-/// - `now_ms`: the clock of Redis, in milliseconds.
-/// - `wait_ms`: when it is worth asking again; a script may lower it.
-/// - `claim(…)` notes texts under the next id.
-/// - `remove(…)` is a command that removes what was claimed since the last one. If it is refused, for want of a right, or removes nothing, that is not
-///   claimed. It answers whether it is.
-/// - `take(key, unit_ms, max, limit)` claims members of a sorted set up to a score, as key, member and score. `unit_ms` is what a score counts;
-///   with it, `wait_ms` falls to when the next member is due.
-///
-/// Redis before 5 replicates a script as it is, unless it is asked for its writes.
-const CLAIM: &str = r#"
-if redis.replicate_commands then redis.replicate_commands() end
-local time = redis.call('TIME')
-local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local wait_ms = 1000
-local claimed, gone = {}, 0
-local function claim(...)
-  local packed = {...}
-  for place, text in ipairs(packed) do packed[place] = #text .. ':' .. text end
-  local id = ARGV[1] .. '-' .. string.format('%d', #claimed / 2 + 1)
-  claimed[#claimed + 1] = id
-  claimed[#claimed + 1] = table.concat(packed)
-  redis.call('HSET', KEYS[1], id, claimed[#claimed])
-end
-local function remove(...)
-  local removed = redis.pcall(...)
-  local refused = type(removed) == 'table' and removed.err
-  while (refused or removed == 0) and #claimed > gone do
-    redis.call('HDEL', KEYS[1], claimed[#claimed - 1])
-    claimed[#claimed] = nil
-    claimed[#claimed] = nil
-  end
-  if refused then error(refused) end
-  gone = #claimed
-  return removed ~= 0
-end
-local function take(key, unit_ms, max, limit)
-  local found = redis.call('ZRANGEBYSCORE', key, '-inf', max, 'WITHSCORES', 'LIMIT', 0, limit)
-  local members = {}
-  for place = 1, #found, 2 do
-    members[#members + 1] = found[place]
-    claim(key, found[place], found[place + 1])
-  end
-  if #members > 0 then remove('ZREM', key, unpack(members)) end
-  local head = unit_ms and redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  if head and head[2] then wait_ms = math.max(0, math.min(wait_ms, math.ceil(head[2] * unit_ms) - now_ms)) end
-end
-"#;
+/// What a claiming script begins with: functions that take members, and note claims.
+const CLAIM: &str = include_str!("claim.lua");
 /// What it ends with.
 const CLAIMED: &str = "\nreturn {now_ms, wait_ms, claimed}\n";
 
@@ -192,6 +145,23 @@ impl Redis {
         Ok(())
     }
 
+    /// Runs a script on the log and other keys. It may remove these claims, which this run does not work on any more.
+    pub(super) async fn settle(
+        &mut self,
+        script: &str,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+        gone: &[Arc<str>],
+    ) -> Done {
+        let mut command = self.eval(script, keys);
+        for argument in arguments {
+            command.arg(*argument);
+        }
+        self.ask::<Value>(&command).await?;
+        gone.iter().for_each(|claim| _ = self.in_hand.remove(claim));
+        Ok(())
+    }
+
     /// Puts claims back with a script that gets the texts of each as `parts`, and removes them from the log. The last claim comes first, so
     /// that a list from whose front they were taken gets its order back.
     pub(super) async fn put_back(&mut self, script: &str, keys: &[&[u8]], claims: &[Arc<str>]) -> Done {
@@ -246,6 +216,22 @@ pub(super) fn hashed(key: &str) -> &str {
     tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
+/// Refuses a queue of several keys in a Cluster if they are not in one slot.
+pub(super) fn check_slot(address: &str, key: &str, example: &str) -> std::result::Result<(), Failure> {
+    if is_cluster(address) && hashed(key) == key {
+        return Err(Failure::usage(format!(
+            "expected a queue whose keys have a hash tag, since in a Cluster one script can see all of them only in one slot, got {key:?}"
+        ))
+        .hint(format!("braces make a hash tag, such as {example}, if the queue has them there")));
+    }
+    Ok(())
+}
+
+/// Whether an address is that of a Cluster.
+pub(super) fn is_cluster(address: &str) -> bool {
+    address.split_once("://").is_some_and(|(scheme, _)| scheme.ends_with("+cluster"))
+}
+
 /// Texts, each with its length before it.
 fn unpack(mut packed: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut parts = Vec::new();
@@ -268,7 +254,7 @@ mod tests {
     use super::*;
     use duetime_store::testing::RedisServer;
 
-    const TAKE: &str = "take(KEYS[2], 1000, ARGV[2], ARGV[3])";
+    const TAKE: &str = "take(KEYS[2], '-inf', ARGV[2], tonumber(ARGV[3]), function(...) claim(KEYS[2], ...) end) wait_for(KEYS[2], 1000)";
     const GIVE: &str = "redis.call('ZADD', parts[1], parts[3], parts[2])";
 
     #[test]
@@ -322,13 +308,57 @@ mod tests {
         for (unit_ms, score) in [(1_000.0, head as f64 / 1e3), (1.0, head as f64)] {
             let key = format!("of {unit_ms}");
             let _: Value = redis.ask(redis::cmd("ZADD").arg(&key).arg(score).arg("later")).await.unwrap();
-            let script = format!("take(KEYS[2], {unit_ms}, now_ms / {unit_ms}, 10)");
+            let script = format!("take(KEYS[2], '-inf', now_ms / {unit_ms}, 10, claim) wait_for(KEYS[2], {unit_ms})");
             let claimed = redis.claim(&script, &[key.as_bytes()], &[]).await.unwrap();
             assert!(claimed.logged.is_empty());
             assert_eq!(claimed.now + claimed.wait_ms, head.max(claimed.now));
         }
-        let none = redis.claim("take(KEYS[2], 1, now_ms, 10)", &[b"empty"], &[]).await.unwrap();
+        let none = redis
+            .claim("take(KEYS[2], '-inf', now_ms, 10, claim) wait_for(KEYS[2], 1)", &[b"empty"], &[])
+            .await
+            .unwrap();
         assert_eq!((none.logged.len(), none.wait_ms), (0, 1_000));
+    }
+
+    /// Of members that are large, from a sorted set and from both ends of a list.
+    #[tokio::test]
+    async fn a_claim_is_bounded_by_bytes_too() {
+        let server = RedisServer::start();
+        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let key = &b"jobs"[..];
+        let member = |n: usize| [format!("{n:03}").as_bytes(), &[b'x'; 100_000]].concat();
+        for script in [
+            "take(KEYS[2], '-inf', '+inf', 500, claim)",
+            "take_list(KEYS[2], 'left', 500, claim)",
+            "take_list(KEYS[2], 'right', 500, claim)",
+        ] {
+            for n in 0..50 {
+                let (is_list, is_right) = (script.contains("list"), script.contains("right"));
+                let mut add = redis::cmd(if !is_list {
+                    "ZADD"
+                } else if is_right {
+                    "LPUSH"
+                } else {
+                    "RPUSH"
+                });
+                add.arg(key);
+                if !is_list {
+                    add.arg(n);
+                }
+                let _: Value = redis.ask(add.arg(member(n))).await.unwrap();
+            }
+            let mut taken = Vec::new();
+            loop {
+                let some = redis.claim(script, &[key], &[]).await.unwrap().logged;
+                if some.is_empty() {
+                    break;
+                }
+                // The one that exceeds the bound is the last one.
+                assert!(some.len() == 6 || taken.len() == 48, "{script}: {}", some.len());
+                taken.extend(some.into_iter().map(|(_, mut texts)| texts.swap_remove(0)));
+            }
+            assert_eq!(taken, (0..50).map(member).collect::<Vec<_>>(), "{script}: all of them, in order");
+        }
     }
 
     #[tokio::test]

@@ -1,12 +1,13 @@
 //! `duetime get`.
 
 use crate::cli::exit::Result;
+use crate::cli::jobs::retry_rule::{show_backoff, show_exhausted};
 use crate::cli::output::{self, safe, snippet};
 use crate::cli::target::Target;
-use crate::cli::time::{now, relative};
-use duetime_core::api::{Instant, JobBody};
+use crate::cli::time::{exact, now};
+use duetime_core::api::{JobBody, Span};
 use duetime_core::model::target::Append;
-use duetime_core::{Job, JobId, Millis};
+use duetime_core::{Job, JobId, Retry};
 use std::fmt::Display;
 
 /// Show a job in full.
@@ -24,40 +25,47 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result {
     let client = args.target.client().await?;
     let job = client.get(args.id).await?;
-    if args.target.json { output::json(&JobBody::new(&job, now())) } else { show(&job, now()) }
+    if args.target.json { output::json(&JobBody::new(&job, now())) } else { show(&job) }
 }
 
-fn show(job: &Job, now: Millis) -> Result {
-    let when = |at: Millis| format!("{} ({})", Instant(at), relative(at, now));
+fn show(job: &Job) -> Result {
     line("id", job.id)?;
     line("queue", &job.queue)?;
     line("kind", safe(&job.kind))?;
-    line("state", job.state(now))?;
-    line("due", when(job.due_at))?;
+    line("state", job.state(now()))?;
+    line("due", exact(job.due_at))?;
     line("attempt", job.attempt)?;
     line("priority", job.priority)?;
     optional("key", job.key.as_deref().map(safe))?;
     optional("tags", (!job.tags.is_empty()).then(|| safe(&job.tags.join(" "))))?;
+    optional("lease", job.lease_ms.map(Span))?;
+    optional("expires", job.expires_ms.map(|ms| format!("{} after its due time", Span(ms))))?;
+    let Retry { backoff, max_attempts, max_age, max_crashes, when_exhausted } = &job.options().retry;
+    optional("retry", backoff.as_ref().map(show_backoff))?;
+    optional("max attempts", *max_attempts)?;
+    optional("max age", *max_age)?;
+    optional("max crashes", *max_crashes)?;
+    optional("when exhausted", when_exhausted.as_ref().map(show_exhausted))?;
     optional("target", job.options().target.as_ref().map(|target| safe(&shown(target))))?;
     optional("trace", job.options().trace.as_deref())?;
     optional("crashes", (job.crashes > 0).then_some(job.crashes))?;
     optional("cancel", job.cancel_asked.then_some("requested; the worker has not stopped yet"))?;
-    optional("leased until", job.lease_until.map(when))?;
+    optional("leased until", job.lease_until.map(exact))?;
     optional(
         "progress",
         job.progress.as_ref().map(|progress| {
             let note = progress.note.as_deref().map(|note| format!(": {}", safe(note))).unwrap_or_default();
-            format!("{} %{note}, at {}", progress.percent, when(progress.at))
+            format!("{} %{note}, at {}", progress.percent, exact(progress.at))
         }),
     )?;
-    line("pushed", when(job.created_at))?;
-    optional("started", job.started_at.map(when))?;
-    optional("finished", job.finished_at.map(when))?;
+    line("pushed", exact(job.created_at))?;
+    optional("started", job.started_at.map(exact))?;
+    optional("finished", job.finished_at.map(exact))?;
     line("version", job.version)?;
     optional("message", job.message.as_deref().map(safe))?;
     for error in &job.errors {
         let said = snippet(error.message.as_bytes());
-        line("error", format_args!("attempt {}, {}: {said}", error.attempt, when(error.at)))?;
+        line("error", format_args!("attempt {}, {}: {said}", error.attempt, exact(error.at)))?;
     }
     line("payload", safe(&String::from_utf8_lossy(&job.payload)))?;
     optional("result", job.result.as_deref().map(|result| safe(&String::from_utf8_lossy(result))))
@@ -77,7 +85,7 @@ fn shown(target: &duetime_core::Target) -> String {
 }
 
 fn line(name: &str, value: impl Display) -> Result {
-    output::say(format_args!("{:<13} {value}", format!("{name}:")))
+    output::say(format_args!("{:<15} {value}", format!("{name}:")))
 }
 
 fn optional(name: &str, value: Option<impl Display>) -> Result {

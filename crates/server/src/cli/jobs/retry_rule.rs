@@ -24,6 +24,17 @@ pub(crate) fn parse_backoff(text: &str) -> Result<Backoff, String> {
     }
 }
 
+/// Writes one as [`parse_backoff`] reads it.
+pub(crate) fn show_backoff(backoff: &Backoff) -> String {
+    match backoff {
+        Backoff::None => "none".to_owned(),
+        Backoff::Default => "default".to_owned(),
+        Backoff::Fixed(Fixed { delay }) => format!("fixed:{delay}"),
+        Backoff::Steps(steps) => format!("steps:{}", steps.iter().map(Span::to_string).collect::<Vec<_>>().join(",")),
+        other => serde_json::to_string(other).expect("a rule is JSON"),
+    }
+}
+
 /// `keep`, `drop`, `restart` or `move:QUEUE`.
 pub(crate) fn parse_exhausted(text: &str) -> Result<WhenExhausted, String> {
     match text {
@@ -35,6 +46,16 @@ pub(crate) fn parse_exhausted(text: &str) -> Result<WhenExhausted, String> {
             name::check_queue(queue).map_err(|error| error.to_string())?;
             Ok(WhenExhausted::Move(Arc::from(queue)))
         }
+    }
+}
+
+/// Writes one.
+pub(crate) fn show_exhausted(end: &WhenExhausted) -> String {
+    match end {
+        WhenExhausted::Keep => "keep".to_owned(),
+        WhenExhausted::Drop => "drop".to_owned(),
+        WhenExhausted::Restart => "restart".to_owned(),
+        WhenExhausted::Move(queue) => format!("move:{queue}"),
     }
 }
 
@@ -50,11 +71,18 @@ mod tests {
         assert_eq!(parse_backoff("fixed:5s"), Ok(Backoff::Fixed(Fixed { delay: Span(5_000) })));
         assert_eq!(parse_backoff(r#"{"fixed":{"delay":"5s"}}"#), Ok(Backoff::Fixed(Fixed { delay: Span(5_000) })));
         assert!(parse_backoff("15").unwrap_err().contains("without a unit"));
+        let exponential = r#"{"exponential":{"first":"1s","factor":2.0,"max":"1h","jitter":0.1}}"#;
+        for text in ["none", "default", "steps:15s,1m30s", "fixed:5s", exponential] {
+            assert_eq!(show_backoff(&parse_backoff(text).unwrap()), text);
+        }
     }
 
     #[test]
     fn ends_read() {
         assert_eq!(parse_exhausted("move:dead"), Ok(WhenExhausted::Move(Arc::from("dead"))));
+        for text in ["keep", "drop", "restart", "move:dead"] {
+            assert_eq!(show_exhausted(&parse_exhausted(text).unwrap()), text);
+        }
         assert!(parse_exhausted("move:").is_err());
         assert!(parse_exhausted("explode").is_err());
     }

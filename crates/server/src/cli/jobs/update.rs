@@ -5,7 +5,7 @@ use crate::cli::exit::{Failure, Result};
 use crate::cli::output;
 use crate::cli::stdin;
 use crate::cli::target::Target;
-use crate::cli::time::{now, relative};
+use crate::cli::time::{now, when};
 use duetime::Patch;
 use duetime_core::api::JobBody;
 use duetime_core::engine::JobRef;
@@ -48,5 +48,5 @@ pub(crate) async fn run(args: Args) -> Result {
 
 /// The due time and priority of a job, in words.
 pub(super) fn due_words(job: &Job) -> String {
-    format!("{} is due {}, with priority {}", job.id, relative(job.due_at, now()), job.priority)
+    format!("{} is due {}, with priority {}", job.id, when(job.due_at), job.priority)
 }

@@ -3,7 +3,7 @@
 use crate::cli::exit::Result;
 use crate::cli::output;
 use crate::cli::target::Target;
-use crate::cli::time::{now, relative};
+use crate::cli::time::exact;
 use duetime_core::JobId;
 use duetime_core::api::Instant;
 
@@ -28,7 +28,7 @@ pub(crate) async fn run(args: Args) -> Result {
     }
     output::say(format_args!("{} in the queue {} is {}", why.id, why.queue, why.state))?;
     for reason in &why.reasons {
-        let until = reason.until.map(|Instant(at)| format!(" Until {} ({}).", Instant(at), relative(at, now())));
+        let until = reason.until.map(|Instant(at)| format!(" Until {}.", exact(at)));
         let line = format!("{:<18} {}{}", reason.code.word(), reason.detail, until.unwrap_or_default());
         output::say(line)?;
     }

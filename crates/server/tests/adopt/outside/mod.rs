@@ -2,4 +2,7 @@
 
 mod bullmq;
 mod frameworks;
-mod sets;
+mod kills;
+mod million;
+mod php;
+mod program;

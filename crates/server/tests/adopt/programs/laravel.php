@@ -53,7 +53,7 @@ $container->instance('redis', $redis);
 
 if ($what === 'work') {
     $capsule = new Manager($container);
-    $capsule->addConnection(['driver' => 'redis', 'connection' => 'default', 'queue' => 'default', 'retry_after' => 60, 'block_for' => 1]);
+    $capsule->addConnection(['driver' => 'redis', 'connection' => 'default', 'queue' => 'default', 'retry_after' => 3600, 'block_for' => 1]);
     $worker = new Worker($capsule->getQueueManager(), $events, new Quiet(), fn () => false);
     $options = new WorkerOptions('default', 0, 512, 60, 0, 1);
     do {

@@ -1,6 +1,5 @@
 -- Takes jobs out of KEYS[2], which is called ARGV[3], whose keys begin with ARGV[2], and whose ids follow.
-local BYTES_MAX = 16777216
-local base, place, bytes = ARGV[2], ARGV[3], 0
+local base, place = ARGV[2], ARGV[3]
 local is_list = place == 'wait' or place == 'paused'
 local meta = redis.call('HMGET', base .. 'meta', 'version', 'opts.maxLenEvents')
 local dialect = (meta[1] or meta[2]) and 'bullmq' or 'bull'
@@ -8,7 +7,7 @@ for n = 4, #ARGV do
   local id = ARGV[n]
   local job = base .. id
   local score = is_list and '' or redis.call('ZSCORE', KEYS[2], id)
-  if score and bytes < BYTES_MAX and not why_left(id, job) then
+  if score and not is_full() and not why_left(id, job) then
     local fields = redis.call('HGETALL', job)
     local logs = cmsgpack.pack(redis.call('LRANGE', job .. ':logs', 0, -1))
     -- Where it stands among the jobs of Bull that have priorities.
@@ -29,8 +28,6 @@ for n = 4, #ARGV do
         redis.call('HDEL', base .. 'limiter:index', id)
         redis.call('SREM', limited, id)
       end
-      for _, text in ipairs(fields) do bytes = bytes + #text end
-      bytes = bytes + #logs
     end
   end
 end

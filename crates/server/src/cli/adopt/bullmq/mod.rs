@@ -12,7 +12,7 @@ mod tests;
 
 use super::Options;
 use super::layout::{BATCH, Layout, RedisSource};
-use super::redis::{Claimed, Redis};
+use super::redis::{Claimed, Redis, check_slot};
 use super::source::{Look, Step, Trouble, tag};
 use crate::cli::exit::{Failure, Result};
 use async_trait::async_trait;
@@ -66,6 +66,9 @@ pub(super) struct Args {
     /// Queue for the jobs
     #[arg(long, value_name = "QUEUE")]
     to: Arc<str>,
+    /// Refused, with what to do
+    #[arg(long, hide = true)]
+    hand_back: bool,
     #[command(flatten)]
     pub(super) options: Options,
 }
@@ -90,8 +93,14 @@ pub(super) fn source(args: &Args) -> Result<RedisSource> {
         )
         .hint("drain, and drain again until no producer adds jobs there; workers of BullMQ may go on meanwhile"));
     }
+    if args.hand_back {
+        return Err(Failure::usage("expected no --hand-back: jobs of BullMQ do not go back to its workers").hint(
+            "run what you drain with workers of Duetime, or leave the queue to BullMQ: only jobs of Laravel and Sidekiq are handed back",
+        ));
+    }
     name::check_queue(&args.to)?;
     let key = format!("{}:{}", args.prefix, args.key);
+    check_slot(&args.from, &key, "--prefix {bull}")?;
     let layout = Bullmq {
         base: format!("{key}:"),
         to: args.to.clone(),

@@ -8,7 +8,7 @@ use super::survey::{Survey, Taken};
 use super::{Texts, claimed, due, kind, object, tags};
 use crate::cli::adopt::Options;
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
-use crate::cli::adopt::redis::{Claimed, Redis};
+use crate::cli::adopt::redis::{Claimed, Redis, hashed, is_cluster};
 use crate::cli::adopt::source::{Look, Step, Trouble, tag};
 use crate::cli::exit::{Failure, Result};
 use async_trait::async_trait;
@@ -32,18 +32,18 @@ const LEASE_MARGIN_MS: u64 = 10 * SECOND_MS;
 ///
 /// A drain takes reserved jobs whose time is over, which Laravel's workers would move to the list. Beside a follower they do that.
 const CLAIM: &str = r"
-local limit = tonumber(ARGV[3])
-if ARGV[4] == 'list' then
-  local members = redis.call('LRANGE', KEYS[2], 0, limit - 1)
-  local instant = string.format('%.3f', now_ms / 1000)
-  for _, member in ipairs(members) do claim(KEYS[2], member, instant) end
-  if #members > 0 then
-    redis.call('LTRIM', KEYS[2], #members, -1)
-    redis.call('LTRIM', KEYS[5], #members, -1)
-  end
-  if ARGV[2] == 'all' then take(KEYS[4], nil, now_ms / 1000, limit - #claimed / 2) end
+local function room() return ARGV[3] - #claimed / 2 end
+local function take_due(key, max)
+  take(key, '-inf', max, room(), function(member, score) claim(key, member, score) end)
 end
-take(KEYS[3], 1000, ARGV[2] == 'all' and '+inf' or now_ms / 1000, limit - #claimed / 2)
+if ARGV[4] == 'list' then
+  local instant = string.format('%.3f', now_ms / 1000)
+  take_list(KEYS[2], 'left', room(), function(member) claim(KEYS[2], member, instant) end)
+  if #claimed > 0 then redis.call('LTRIM', KEYS[5], #claimed / 2, -1) end
+  if ARGV[2] == 'all' then take_due(KEYS[4], now_ms / 1000) end
+end
+take_due(KEYS[3], ARGV[2] == 'all' and '+inf' or now_ms / 1000)
+wait_for(KEYS[3], 1000)
 ";
 
 /// Puts one back. What the old code has added again since stays as it is.
@@ -93,7 +93,7 @@ impl Args {
             return Err(Failure::usage("--key must be the name of a queue; it is empty"));
         }
         let list = format!("{prefix}queues:{key}");
-        if from.contains("+cluster://") && !(list.contains('{') && list.contains('}')) {
+        if is_cluster(from) && hashed(&list) == list {
             return Err(Failure::usage(format!(
                 "in a Redis Cluster, Laravel's queue names have braces: use --key {{{key}}} instead of {key}"
             )));

@@ -8,7 +8,7 @@ use super::survey::{Survey, Taken};
 use super::{Texts, claimed, due, kind, object, tags};
 use crate::cli::adopt::Options;
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
-use crate::cli::adopt::redis::{Claimed, Redis};
+use crate::cli::adopt::redis::{Claimed, Redis, is_cluster};
 use crate::cli::adopt::source::{Look, Step, Trouble, tag};
 use crate::cli::exit::{Failure, Result};
 use async_trait::async_trait;
@@ -33,18 +33,15 @@ const RETRIES_DEFAULT: u64 = 25;
 /// Takes members. `KEYS` are the log, `queues`, `retry` and `schedule`; `ARGV[2]` is `due` or `all`, `ARGV[3]` the limit, `ARGV[4]`
 /// what lists begin with, or empty where these are left.
 const CLAIM: &str = r"
-local limit = tonumber(ARGV[3])
-local max = ARGV[2] == 'all' and '+inf' or now_ms / 1000
-take(KEYS[3], 1000, max, limit)
-take(KEYS[4], 1000, max, limit - #claimed / 2)
+local function room() return ARGV[3] - #claimed / 2 end
+for _, key in ipairs({KEYS[3], KEYS[4]}) do
+  take(key, '-inf', ARGV[2] == 'all' and '+inf' or now_ms / 1000, room(), function(...) claim(key, ...) end)
+  wait_for(key, 1000)
+end
 local instant = string.format('%.3f', now_ms / 1000)
 for _, name in ipairs(ARGV[4] ~= '' and redis.call('SMEMBERS', KEYS[2]) or {}) do
-  local room = limit - #claimed / 2
-  if room == 0 then break end
   local list = ARGV[4] .. name
-  local members = redis.call('LRANGE', list, -room, -1)
-  for place = #members, 1, -1 do claim(list, members[place], instant) end
-  if #members > 0 then redis.call('LTRIM', list, 0, -#members - 1) end
+  take_list(list, 'right', room(), function(member) claim(list, member, instant) end)
 end
 ";
 
@@ -88,7 +85,7 @@ impl Args {
     pub(in crate::cli::adopt) fn source(&self) -> Result<RedisSource> {
         let Self { from, namespace, to, hand_back, options: _ } = self;
         to.as_deref().map_or(Ok(()), name::check_queue)?;
-        if from.contains("+cluster://") {
+        if is_cluster(from) {
             return Err(Failure::usage(
                 "Sidekiq does not run on Redis Cluster: name a single Redis or Sentinel in --from",
             ));

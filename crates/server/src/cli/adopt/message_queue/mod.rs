@@ -10,7 +10,7 @@ mod look;
 
 use super::Options;
 use super::layout::{BATCH, Layout, RedisSource};
-use super::redis::{Claimed, Redis};
+use super::redis::{Claimed, Redis, check_slot};
 use super::source::{Look, Step, Trouble, tag};
 use crate::cli::exit::Result;
 use crate::cli::output::snippet;
@@ -108,6 +108,8 @@ struct MessageQueue {
 
 pub(super) fn source(args: &Args) -> Result<RedisSource> {
     name::check_queue(&args.to)?;
+    let main = format!("queue:{}", args.key);
+    check_slot(&args.from, &main, "--key {mail}")?;
     let layout = MessageQueue {
         name: args.key.clone(),
         naming: args.naming,
@@ -117,7 +119,7 @@ pub(super) fn source(args: &Args) -> Result<RedisSource> {
         is_stopped: args.listener_stopped,
         is_known: false,
     };
-    RedisSource::new(&args.from, &format!("queue:{}", args.key), Box::new(layout))
+    RedisSource::new(&args.from, &main, Box::new(layout))
 }
 
 impl MessageQueue {

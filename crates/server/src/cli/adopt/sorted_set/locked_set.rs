@@ -5,7 +5,7 @@
 
 use super::{Done, SetArgs, SortedSet, TAKE};
 use crate::cli::adopt::layout::{Layout, RedisSource};
-use crate::cli::adopt::redis::{Claimed, Redis, hashed};
+use crate::cli::adopt::redis::{Claimed, Redis, hashed, is_cluster};
 use crate::cli::adopt::source::{Look, Source, Step, Trouble};
 use crate::cli::exit::{Failure, Result};
 use crate::cli::output::note;
@@ -45,8 +45,7 @@ impl Args {
     pub(in crate::cli::adopt) fn source(&self) -> Result<Box<dyn Source>> {
         let SetArgs { from, key, .. } = &self.set;
         let lock = self.lock.clone().unwrap_or_else(|| format!("Lock:{key}"));
-        let is_cluster = from.split_once("://").is_some_and(|(scheme, _)| scheme.ends_with("+cluster"));
-        if is_cluster && hashed(key) != hashed(&lock) {
+        if is_cluster(from) && hashed(key) != hashed(&lock) {
             return Err(Failure::usage(format!(
                 "in a Redis Cluster, the lock {lock:?} must be in the same slot as the set {key:?}"
             ))

@@ -6,9 +6,19 @@ local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local per_second, count = tonumber(ARGV[1]), tonumber(ARGV[5])
 local due = redis.call('ZCOUNT', KEYS[1], '-inf', (now_ms + ARGV[2]) * per_second / 1000)
+-- What is no id may be large.
+local BYTES_MAX, PAGE = 524288, 8
 local function page(from, to)
+  local members, bytes = {}, 0
   to = math.min(from + count, to)
-  return from < to and redis.call('ZRANGE', KEYS[1], from, to - 1) or {}
+  while from < to and bytes < BYTES_MAX do
+    for _, member in ipairs(redis.call('ZRANGE', KEYS[1], from, math.min(from + PAGE, to) - 1)) do
+      members[#members + 1] = member
+      bytes = bytes + #member
+    end
+    from = from + PAGE
+  end
+  return members
 end
 local first = math.min(tonumber(ARGV[3]), due)
 local wait_ms, head = 1000, redis.call('ZRANGE', KEYS[1], due, due, 'WITHSCORES')

@@ -1,12 +1,13 @@
 //! `duetime adopt table-set`: a sorted set of the ids of rows. Only members whose row has a certain status are jobs.
 //!
 //! A claim is due members that are read first, their rows, and a script that takes those with the status, if they are still there and
-//! still due. Members without such a row stay. They are passed by rank, so that they hide no others: once in order of their due times, and
+//! still due. Then their rows are read again, since a status may have changed before that script: members whose rows are no jobs any more go
+//! back. Until then nothing is pushed, and the claim log says so. Members without such a row stay. They are passed by rank, so that they hide no others: once in order of their due times, and
 //! then in laps, a page at each call, since their rows may change.
 
 use super::{Done, PUT_BACK, SetArgs, SortedSet};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
-use crate::cli::adopt::redis::{Claimed, Redis};
+use crate::cli::adopt::redis::{Claimed, Logged, Redis};
 use crate::cli::adopt::source::{Look, Source, Step, Trouble};
 use crate::cli::exit::Result;
 use async_trait::async_trait;
@@ -14,10 +15,14 @@ use duetime_core::limits::DELAY_MS_MAX;
 use duetime_core::{Due, Millis, NewJob, OnConflict};
 use duetime_store::sql::Foreign;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 const LAYOUT: &str = "table-set";
 const PEEK: &str = include_str!("peek.lua");
 const PICK: &str = include_str!("pick.lua");
+const SETTLE: &str = include_str!("settle.lua");
+/// The last text of a claim that is not settled.
+const OPEN: &[u8] = b"?";
 /// Members that a look compares with the table.
 const LOOKED_MAX: usize = 10_000;
 /// A note about old consumers.
@@ -85,6 +90,27 @@ impl TableSet {
         Ok(waiting.into_iter().map(|id| id.as_bytes().to_vec()).collect())
     }
 
+    /// Reads the rows of claims that are not settled, and settles them. Answers those that are jobs.
+    async fn settle(&self, redis: &mut Redis, mut logged: Vec<Logged>) -> Done<Vec<Logged>> {
+        let is_open = |texts: &[Vec<u8>]| texts.last().is_some_and(|text| text == OPEN);
+        let open = || logged.iter().filter(|(_, texts)| is_open(texts));
+        if open().next().is_none() {
+            return Ok(logged);
+        }
+        let jobs = self.jobs(open().map(|(_, texts)| texts[0].as_slice())).await?;
+        let flag = |texts: &[Vec<u8>]| if jobs.contains(&texts[0]) { &b"1"[..] } else { b"0" };
+        let arguments = open().flat_map(|(id, texts)| [id.as_bytes(), &texts[0], &texts[1], flag(texts)]);
+        let arguments: Vec<&[u8]> = arguments.collect();
+        let gone = open().filter(|(_, texts)| !jobs.contains(&texts[0])).map(|(id, _)| id.clone());
+        let gone: Vec<Arc<str>> = gone.collect();
+        redis.settle(SETTLE, &[self.set.key.as_bytes()], &arguments, &gone).await?;
+        logged.retain(|(_, texts)| !is_open(texts) || jobs.contains(&texts[0]));
+        for (_, texts) in &mut logged {
+            texts.truncate(3);
+        }
+        Ok(logged)
+    }
+
     /// Claims the jobs among the next members.
     async fn claim_page(&mut self, redis: &mut Redis, step: Step) -> Done<(usize, Claimed)> {
         let unit = self.set.unit(redis).await?;
@@ -109,7 +135,8 @@ impl TableSet {
         if !picked.is_empty() {
             let range = [&name, &per_second, &none, &ahead_ms].map(|text| text.as_bytes());
             let arguments = [&range[..], &picked].concat();
-            claimed.logged = redis.claim(PICK, &[self.set.key.as_bytes()], &arguments).await?.logged;
+            let logged = redis.claim(PICK, &[self.set.key.as_bytes()], &arguments).await?.logged;
+            claimed.logged = self.settle(redis, logged).await?;
         }
         let taken: HashSet<&[u8]> =
             claimed.logged.iter().filter_map(|(_, texts)| Some(texts.first()?.as_slice())).collect();
@@ -191,6 +218,11 @@ impl Layout for TableSet {
         }
     }
 
+    /// A run that was killed may have left some that are not settled.
+    async fn replayed(&mut self, redis: &mut Redis, logged: Vec<Logged>) -> Done<Vec<Logged>> {
+        self.settle(redis, logged).await
+    }
+
     fn read(&self, texts: &[Vec<u8>]) -> std::result::Result<NewJob, String> {
         self.set.read(texts)
     }
@@ -228,6 +260,62 @@ mod tests {
         assert_eq!(server.command(&["ZRANGE", "jobs", "0", "-1"]), "milliseconds");
     }
 
+    /// A row changes after it was read, and before its member is claimed.
+    #[tokio::test]
+    async fn a_status_that_changed_before_the_claim_counts() {
+        let (server, database) = (RedisServer::start(), PostgresServer::start());
+        let (client, connection) = tokio_postgres::connect(&database.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+            .batch_execute("CREATE TABLE jobs AS SELECT id, 1 AS status FROM generate_series(1, 4) id")
+            .await
+            .unwrap();
+        server.command(&["ZADD", "jobs", "1", "1", "2", "2", "3", "3", "4", "4"]);
+        let mut drain = drain_of(&database.url());
+        let range = SortedSet::range(Some(Unit::Seconds), Step::Drain);
+        let texts = |all: &[&'static str]| all.iter().map(|text| text.as_bytes()).collect::<Vec<_>>();
+        for (members, cancelled, left) in [(["1", "2"], 2, &["1"][..]), (["3", "4"], 3, &["1", "4"])] {
+            let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+            let arguments: Vec<&[u8]> =
+                range.iter().map(|text| text.as_bytes()).chain(members.map(str::as_bytes)).collect();
+            client.execute("UPDATE jobs SET status = 0 WHERE id = $1", &[&cancelled]).await.unwrap();
+            let logged = redis.claim(PICK, &[b"jobs"], &arguments).await.unwrap().logged;
+            assert_eq!(logged.len(), 2);
+            // At once; or by the next run, if this one is killed.
+            let settled = if cancelled == 2 {
+                let mut other = Redis::new(&server.url(), "jobs").unwrap();
+                let seen = other.replay().await.unwrap();
+                let settled = drain.settle(&mut redis, logged).await.unwrap();
+                // What is settled may be pushed, so another command does not put it back.
+                client.batch_execute("UPDATE jobs SET status = 0 WHERE id = 1").await.unwrap();
+                assert!(drain.settle(&mut other, seen).await.unwrap().is_empty());
+                client.batch_execute("UPDATE jobs SET status = 1 WHERE id = 1").await.unwrap();
+                settled
+            } else {
+                let mut next = Redis::new(&server.url(), "jobs").unwrap();
+                let replayed = next.replay().await.unwrap();
+                drain.replayed(&mut next, replayed).await.unwrap()
+            };
+            let mut settled: Vec<_> = settled.into_iter().map(|(_, parts)| parts).collect();
+            settled.sort();
+            assert!(settled.iter().all(|parts| parts.len() == 3));
+            assert_eq!(settled.iter().map(|parts| &*parts[0]).collect::<Vec<_>>(), texts(left));
+        }
+        assert_eq!(server.command(&["ZRANGE", "jobs", "0", "-1", "WITHSCORES"]), "2\n2\n3\n3");
+        // Settled ones are not asked for again.
+        client.batch_execute("UPDATE jobs SET status = 0").await.unwrap();
+        let mut next = Redis::new(&server.url(), "jobs").unwrap();
+        let replayed = next.replay().await.unwrap();
+        assert_eq!(drain.replayed(&mut next, replayed).await.unwrap().len(), 2);
+    }
+
+    fn drain_of(database: &str) -> TableSet {
+        let template = NewJob::new(&b""[..]);
+        let set = SortedSet { key: "jobs".to_owned(), template, unit: Some(Unit::Seconds), is_named: true };
+        let rows = Foreign::new(database, "jobs", "id", "status", "1").unwrap();
+        TableSet { set, rows, why_left: String::new(), passed: 0, lap: 0, has_taken: false }
+    }
+
     /// Others move the ranks of members, so that one comes to stand among those that were passed.
     #[tokio::test]
     async fn a_drain_ends_when_it_finds_nothing_from_the_first_rank_on() {
@@ -244,10 +332,7 @@ mod tests {
         (0..=stuck).for_each(|id| _ = add.arg(id).arg(id));
         let _: i32 = redis.ask(&add).await.unwrap();
 
-        let template = NewJob::new(&b""[..]);
-        let set = SortedSet { key: "jobs".to_owned(), template, unit: Some(Unit::Seconds), is_named: true };
-        let rows = Foreign::new(&database.url(), "jobs", "id", "status", "1").unwrap();
-        let mut drain = TableSet { set, rows, why_left: String::new(), passed: 0, lap: 0, has_taken: false };
+        let mut drain = drain_of(&database.url());
         for expected in [stuck, stuck + 1] {
             let claimed = drain.claim(&mut redis, Step::Drain).await.unwrap().logged;
             let members: Vec<&[u8]> = claimed.iter().map(|(_, texts)| texts[0].as_slice()).collect();

@@ -3,16 +3,8 @@
 -- [5]: how far ahead is taken, in milliseconds; [6]: at most how many.
 local unit, per_second, ahead_ms, limit = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local low = ARGV[4] * per_second
-local members = {}
-local function take_between(min, max)
-  local found = redis.call('ZRANGEBYSCORE', KEYS[2], min, max, 'WITHSCORES', 'LIMIT', 0, limit - #members)
-  for place = 1, #found, 2 do
-    members[#members + 1] = found[place]
-    claim(found[place], found[place + 1], unit)
-  end
-end
-take_between('-inf', '(' .. ARGV[4])
-take_between(low, (now_ms + ahead_ms) * per_second / 1000)
-if #members > 0 then remove('ZREM', KEYS[2], unpack(members)) end
+local function note(member, score) claim(member, score, unit) end
+take(KEYS[2], '-inf', '(' .. ARGV[4], limit, note)
+take(KEYS[2], low, (now_ms + ahead_ms) * per_second / 1000, limit - #claimed / 2, note)
 local head = redis.call('ZRANGEBYSCORE', KEYS[2], low, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 if head[2] then wait_ms = math.max(0, math.min(wait_ms, math.ceil(head[2] * 1000 / per_second) - now_ms)) end

@@ -8,7 +8,7 @@ use super::job_args::JobArgs;
 use crate::cli::exit::{Failure, Result};
 use crate::cli::output;
 use crate::cli::target::Target;
-use crate::cli::time::{now, relative};
+use crate::cli::time::when;
 use duetime_core::NewJob;
 use duetime_core::engine::PushOutcome;
 use file::Source;
@@ -82,6 +82,6 @@ pub(in crate::cli) fn tell(pushed: &duetime::Pushed) -> Result {
         PushOutcome::Replaced => "replaced",
         PushOutcome::Repeated => "already pushed",
     };
-    let due = relative(pushed.due_at, now());
+    let due = when(pushed.due_at);
     output::say(format_args!("{} {what}: queue {}, due {due}", pushed.id, pushed.queue))
 }

@@ -141,7 +141,10 @@ impl Pipe {
                 shared.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk[..length]);
                 if passes_on {
                     // Where nobody reads ours, the command's is kept all the same.
-                    let _ = tokio::io::stderr().write_all(&chunk[..length]).await;
+                    let mut errors = tokio::io::stderr();
+                    let _ = errors.write_all(&chunk[..length]).await;
+                    // Else another thread may write it when this process has ended.
+                    let _ = errors.flush().await;
                 }
             }
         });

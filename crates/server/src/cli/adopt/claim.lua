@@ -1,0 +1,77 @@
+-- What a claiming script begins with.
+--
+-- - now_ms: the clock of Redis, in milliseconds.
+-- - wait_ms: when it is worth asking again; a script may lower it.
+-- - claim(…) notes texts under the next id.
+-- - is_full(): what was claimed is so large that it must be enough for one script.
+-- - remove(…) is a command that removes what was claimed since the last one. If it is refused, for want of a right, or removes nothing, that is not
+--   claimed. It answers whether it is.
+-- - take(key, min, max, limit, note) takes up to limit members of a sorted set between two scores. note(member, score) must claim each.
+-- - take_list(key, end_, limit, note) takes members from the 'left' or the 'right' end of a list. note(member) must claim each.
+-- - wait_for(key, unit_ms): wait_ms falls to when the head of a sorted set is due; unit_ms is what a score counts.
+--
+-- Members are read by pages: 250 large ones would fill the memory of Redis, and block it.
+--
+-- Redis before 5 replicates a script as it is, unless it is asked for its writes.
+local BYTES_MAX, PAGE = 524288, 8
+if redis.replicate_commands then redis.replicate_commands() end
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local wait_ms = 1000
+local claimed, gone, bytes = {}, 0, 0
+local function claim(...)
+  local packed = {...}
+  for place, text in ipairs(packed) do packed[place] = #text .. ':' .. text end
+  local id = ARGV[1] .. '-' .. string.format('%d', #claimed / 2 + 1)
+  claimed[#claimed + 1] = id
+  claimed[#claimed + 1] = table.concat(packed)
+  bytes = bytes + #claimed[#claimed]
+  redis.call('HSET', KEYS[1], id, claimed[#claimed])
+end
+local function is_full() return bytes >= BYTES_MAX end
+local function remove(...)
+  local removed = redis.pcall(...)
+  local refused = type(removed) == 'table' and removed.err
+  while (refused or removed == 0) and #claimed > gone do
+    redis.call('HDEL', KEYS[1], claimed[#claimed - 1])
+    claimed[#claimed] = nil
+    claimed[#claimed] = nil
+  end
+  if refused then error(refused) end
+  gone = #claimed
+  return removed ~= 0
+end
+local function take(key, min, max, limit, note)
+  while limit > 0 and not is_full() do
+    local count = math.min(PAGE, limit)
+    local found = redis.call('ZRANGEBYSCORE', key, min, max, 'WITHSCORES', 'LIMIT', 0, count)
+    local members = {}
+    for place = 1, #found, 2 do
+      if is_full() then break end
+      members[#members + 1] = found[place]
+      note(found[place], found[place + 1])
+    end
+    if #members > 0 then remove('ZREM', key, unpack(members)) end
+    if #found < 2 * count then break end
+    limit = limit - #members
+  end
+end
+local function take_list(key, end_, limit, note)
+  local is_left = end_ == 'left'
+  while limit > 0 and not is_full() do
+    local count, taken = math.min(PAGE, limit), 0
+    local found = redis.call('LRANGE', key, is_left and 0 or -count, is_left and count - 1 or -1)
+    for place = 1, #found do
+      if is_full() then break end
+      note(found[is_left and place or #found + 1 - place])
+      taken = taken + 1
+    end
+    if taken > 0 then remove('LTRIM', key, is_left and taken or 0, is_left and -1 or -taken - 1) end
+    if #found < count then break end
+    limit = limit - taken
+  end
+end
+local function wait_for(key, unit_ms)
+  local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  if head[2] then wait_ms = math.max(0, math.min(wait_ms, math.ceil(head[2] * unit_ms) - now_ms)) end
+end

@@ -1,0 +1,78 @@
+//! `duetime queues show`.
+
+use super::One;
+use crate::cli::exit::Result;
+use crate::cli::jobs::retry_rule::{show_backoff, show_exhausted};
+use crate::cli::output::{self, say};
+use crate::cli::time::exact;
+use crate::rate::show_rate;
+use duetime_core::Target;
+use duetime_core::api::Span;
+use duetime_core::engine::{QueueRetention, QueueSettings, QueueStatus};
+
+pub(super) async fn run(one: &One) -> Result {
+    let queue = one.target.client().await?.queue(&one.queue).await?;
+    if one.target.json {
+        return output::json(&queue);
+    }
+    let QueueStatus { queue: name, counts, tally, settings, target_held_until } = &queue;
+    say(format_args!("queue       {name}"))?;
+    if settings.paused {
+        let end =
+            settings.paused_until.map_or_else(|| "until it is resumed".to_owned(), |at| format!("until {}", exact(at)));
+        say(format_args!("paused      {end}"))?;
+    }
+    if let Some(at) = counts.oldest_due {
+        say(format_args!("oldest due  {}", exact(at)))?;
+    }
+    if let Some(at) = target_held_until {
+        say(format_args!("target      held back until {}", exact(*at)))?;
+    }
+    let totals = &tally.totals;
+    let states = [
+        ("scheduled", counts.scheduled, None),
+        ("ready", counts.ready, None),
+        ("running", counts.running, None),
+        ("succeeded", tally.succeeded, Some(totals.succeeded)),
+        ("failed", tally.failed, Some(totals.failed)),
+        ("cancelled", tally.cancelled, Some(totals.cancelled)),
+    ];
+    let number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
+    let rows = states.map(|(state, now, ever)| [state.to_owned(), number(Some(now)), number(ever)]);
+    let pushed = ["pushed".to_owned(), String::new(), number(Some(totals.pushed))];
+    say("")?;
+    output::rows(&["STATE", "JOBS", "EVER"], rows.into_iter().chain([pushed]).collect::<Vec<_>>().into_iter(), "")?;
+    let rows = rows_of(settings);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    say("")?;
+    output::rows(&["SETTING", "VALUE"], rows.into_iter(), "")
+}
+
+/// What is set, as the options of `queues set` say it.
+fn rows_of(settings: &QueueSettings) -> Vec<[String; 2]> {
+    let QueueSettings { paused: _, paused_until: _, retry, max_attempts, max_age, max_crashes, when_exhausted, .. } =
+        settings;
+    let QueueSettings { lease_ms, max_running, rate, retention, target, .. } = settings;
+    let QueueRetention { succeeded_ms, failed_ms } = retention;
+    let span = |ms: &Option<u64>| ms.map(|ms| Span(ms).to_string());
+    let options = [
+        ("retry", retry.as_ref().map(show_backoff)),
+        ("max-attempts", max_attempts.map(|count| count.to_string())),
+        ("max-age", max_age.map(|span| span.to_string())),
+        ("max-crashes", max_crashes.map(|count| count.to_string())),
+        ("when-exhausted", when_exhausted.as_ref().map(show_exhausted)),
+        ("lease", span(lease_ms)),
+        ("max-running", max_running.map(|count| count.to_string())),
+        ("rate", rate.as_ref().map(show_rate)),
+        ("keep-succeeded", span(succeeded_ms)),
+        ("keep-failed", span(failed_ms)),
+        ("target", target.as_ref().map(show_target)),
+    ];
+    options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).collect()
+}
+
+fn show_target(target: &Target) -> String {
+    serde_json::to_string(target).expect("a target is JSON")
+}
