@@ -284,10 +284,10 @@ async fn a_backup_is_replaced_by_the_next_one_and_nothing_else_is() {
     refuses(&at("copy-1.db"), "is in use as a store").await;
     for (name, bytes) in [("empty", Vec::new()), ("notes.txt", b"notes".to_vec()), ("zeros", vec![0; 200])] {
         fs::write(at(name), bytes).unwrap();
-        refuses(&at(name), "is no backup of Duetime").await;
+        refuses(&at(name), "is not a backup of Duetime").await;
     }
     rusqlite::Connection::open(at("theirs.db")).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
-    refuses(&at("theirs.db"), "is no backup of Duetime").await;
+    refuses(&at("theirs.db"), "is not a backup of Duetime").await;
     std::os::unix::fs::symlink(&to, at("link.db")).unwrap();
     refuses(&at("link.db"), "is not a file").await;
     let parts = fs::read_dir(folder.path())
