@@ -38,7 +38,7 @@ impl Server {
         let url = lines.filter_map(|line| Some(line.trim().strip_prefix("listening on ")?.to_owned())).next();
         let server = Self { child, url: url.expect("the server begins to listen") };
         let said = std::fs::read_to_string(log.path()).unwrap();
-        assert!(["599", "600", "601"].iter().any(|apart| said.contains(&format!("lie {apart} s apart"))), "{said}");
+        assert!(["599", "600", "601"].iter().any(|apart| said.contains(&format!("differ by {apart} s"))), "{said}");
         server
     }
 }

@@ -148,7 +148,7 @@ const WORDS: &[(&str, Read)] = &[
     ("auth", |rest| {
         rest.skip_blanks();
         let token = std::str::from_utf8(std::mem::take(&mut rest.0)).map_err(|_| BadFormat)?;
-        let is_one = !token.is_empty() && token.len() <= TOKEN_BYTES_MAX && !token.contains(' ');
+        let is_one = (1..=TOKEN_BYTES_MAX).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
         if is_one { Ok(Command::Auth(Token(token.to_owned()))) } else { Err(BadFormat) }
     }),
 ];

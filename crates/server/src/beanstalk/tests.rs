@@ -30,6 +30,7 @@ fn lines_are_read_as_by_beanstalkd() {
     assert_eq!(parsed("pause-tube a 0"), Ok(Command::PauseTube("a".into(), 0)));
     assert_eq!(parsed("quitter"), Ok(Command::Quit));
     assert_eq!(parsed("auth"), Err(Refusal::BadFormat));
+    assert_eq!(parsed("auth a\n"), Err(Refusal::BadFormat));
     assert_eq!(parsed("auth abc"), Ok(Command::Auth(Token("abc".to_owned()))));
     assert_eq!(format!("{:?}", parsed("auth abc").unwrap()), "Auth(Token)");
     for line in ["", "put", "Put 1 0 1 1", "kick", "peek-", "\r", "statistics"] {
