@@ -100,7 +100,7 @@ fn cells(report: &Value) -> String {
     format!("{} | {} | {memory:.0} MiB |", figures.join("; "), times.join("; "))
 }
 
-/// A server on a store of its own, stopped when dropped.
+/// A server on its own store, stopped when dropped.
 struct Server {
     child: Child,
     url: String,

@@ -3,7 +3,7 @@ declare(strict_types=1);
 require __DIR__ . '/Duetime.php';
 require __DIR__ . '/Refund.php';
 
-// Runs what is due, for ever; with --once what is due now, and ends.
+// Runs due jobs without end; with --once it runs what is due now and exits.
 
 // What a payload may name. Anything else is refused for good: whoever can push must not be able to call anything.
 const ALLOWED = [Refund::class => ['grant']];

@@ -71,7 +71,7 @@ impl Report {
             Ok(()) => End::Passed,
             Err(error) => {
                 println!("error: {error}");
-                // A step without tests of its own, or that ended before it ran one, still shows in the count.
+                // A step without its own tests, or that ended before it ran one, still shows in the count.
                 self.tally.failed += u64::from(outcome.tally.failed == 0);
                 End::Failed(error)
             }

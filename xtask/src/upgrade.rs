@@ -26,7 +26,7 @@ pub(crate) fn run(revision: &str) -> Result<(), String> {
     process::run(test)
 }
 
-/// Builds a commit's server, in a folder with a target of its own.
+/// Builds a commit's server, in a folder with its own target.
 fn older_binary(folder: &Path, commit: &str) -> Result<PathBuf, String> {
     let (source, target) = (folder.join("src"), folder.join("out"));
     std::fs::create_dir_all(&source).map_err(|error| format!("{} cannot be made: {error}", source.display()))?;

@@ -1,4 +1,4 @@
-//! Holds many idle long polls and event streams on a server of its own, while a few jobs come, and says what that takes: the
+//! Holds many idle long polls and event streams on its own server, while a few jobs come, and says what that takes: the
 //! server's memory, and how late the jobs reach their workers.
 //!
 //! ```sh

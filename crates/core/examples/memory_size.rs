@@ -25,7 +25,7 @@ async fn main() {
     if let Some(count) = std::env::args().nth(1) {
         return measure(count.parse().expect("a count of jobs")).await;
     }
-    // Each in a process of its own: what the first one left would hide what the second one takes.
+    // Each in its own process: what the first one left would hide what the second one takes.
     for count in ["1000000", "2000000"] {
         let this = std::env::current_exe().expect("this program");
         let status = std::process::Command::new(this).arg(count).status();

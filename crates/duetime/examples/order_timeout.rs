@@ -48,7 +48,7 @@ async fn main() -> Result<()> {
     }
 }
 
-/// One of the processes: works until it is told to stop; the first one also takes the orders and the payments.
+/// One of the processes: works until it gets a signal to stop; the first one also takes the orders and the payments.
 async fn process(url: &str, number: usize) -> Result<()> {
     let client = Client::connect(url).await?;
     processes::ready()?;

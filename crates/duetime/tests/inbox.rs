@@ -1,4 +1,4 @@
-//! Jobs that applications insert in transactions of their own, by the library, on private servers.
+//! Jobs that applications insert in their own transactions, by the library, on private servers.
 
 use duetime::{
     Client, ConnectOptions, Due, JobOptions, NewJob, OnConflict, Query, Retry, State, Worker, inbox, new_job,

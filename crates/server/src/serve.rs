@@ -89,7 +89,7 @@ pub(crate) fn refusals(args: &Args) -> Vec<Error> {
     level.into_iter().chain(of_store).chain(of_http).chain(deliver).chain(of_beanstalk).collect()
 }
 
-/// Serves until the process is told to stop, or a background task that it lives by has ended. What was given and does not
+/// Serves until the process gets a signal to stop, or a background task that it lives by has ended. What was given and does not
 /// count is told in the log.
 pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     let instance = args.instance.clone().unwrap_or_else(Instance::of_process);

@@ -39,7 +39,7 @@ impl Watched {
     }
 }
 
-/// Reads files whenever they have changed, for ever, and hands what was read on. Where they are wrong, what was read before goes on
+/// Reads files whenever they have changed, and hands what was read on. Where they are wrong, what was read before goes on
 /// to hold.
 pub(crate) async fn reread<T, E: Display>(
     files: impl IntoIterator<Item = PathBuf>,

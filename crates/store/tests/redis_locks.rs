@@ -21,7 +21,7 @@ async fn connect(url: &str, clock: Option<Arc<dyn Clock>>) -> Redis {
     Redis::connect(url, Options { clock, ..Options::default() }).await.expect("connected")
 }
 
-/// A namespace of its own on the server that all share.
+/// Its own namespace on the server that all share.
 fn place() -> String {
     static LAST: AtomicU32 = AtomicU32::new(0);
     format!("{}?namespace=t{}", shared_redis().url(), LAST.fetch_add(1, Ordering::Relaxed))

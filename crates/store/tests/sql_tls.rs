@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A certificate for 127.0.0.1, signed by a root of its own.
+/// A certificate for 127.0.0.1, signed by its own root.
 struct Certificate(tempfile::TempDir);
 
 impl Certificate {

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const TRIES = 6
-// What the server says of its own state; everything else that it refuses, it would refuse again.
+// Errors of the server's state. Any other refusal would be the same at a retry.
 const LATER = new Set([408, 429, 502, 503, 504])
 
 /** The server refused. `code` is stable; the text is for people. Code `unreachable`: there was no answer. */

@@ -16,7 +16,7 @@ import urllib.request
 from urllib.parse import quote, urlencode
 
 TRIES = 6
-# What the server says of its own state; everything else that it refuses, it would refuse again.
+# Errors of the server's state. Any other refusal would be the same at a retry.
 LATER = {408, 429, 502, 503, 504}
 
 

@@ -30,7 +30,7 @@ duetime_once() {
   if [[ -n ${3:-} ]]; then
     arguments+=(--header 'content-type: application/json' --data-binary @-)
   fi
-  # The token in a file of its own: what stands on a command line, everybody on the machine can read.
+  # The token is passed in a file: everybody on the machine can read a command line.
   reply=$(printf '%s' "${3:-}" | curl "${arguments[@]}" \
     --config <(printf '%s' "${DUETIME_TOKEN:+header = \"authorization: Bearer $DUETIME_TOKEN\"}") "${server%/}$2") || code=$?
   status=${reply##*$'\n'}

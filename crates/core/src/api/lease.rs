@@ -1,4 +1,4 @@
-//! A leased job as a worker is told of it: what it needs to run the job, and not the whole record.
+//! A leased job as a worker gets it: enough to run the job, and not the whole record.
 
 use super::bytes::{Base64, raw, show_bytes};
 use super::job::payload_of;

@@ -1,6 +1,6 @@
 //! What the engine is to its broker: it says what a memory begins with, and is woken.
 //!
-//! A memory begins with a generation of its own and the limits of queues, both from the registry.
+//! A memory begins with its own generation and the limits of queues, both from the registry.
 //!
 //! The generation is raised before it is used. Whoever dies in between leaves a number that nobody has; of two who raise it
 //! at once each gets another. So versions, epochs and fences of one memory lie above those of all memories that were

@@ -24,7 +24,7 @@ struct KnownSettings {
     pauses: BTreeSet<(Millis, Arc<str>)>,
     /// Those that have a target.
     targets: BTreeSet<Arc<str>>,
-    /// Those that keep what has ended for times of their own.
+    /// Those that keep what has ended for their own times.
     keeping: BTreeSet<Arc<str>>,
     /// How many of them keep it for so long: what has succeeded, and what has failed.
     succeeded_ms: BTreeMap<u64, usize>,
@@ -103,7 +103,7 @@ impl Settings {
         known.targets.iter().filter_map(settings).collect()
     }
 
-    /// At most so many queues that keep what has ended for times of their own, by name, from this one on.
+    /// At most so many queues that keep what has ended for their own times, by name, from this one on.
     pub(super) fn keeping(&self, from: &str, limit: usize) -> Vec<Arc<str>> {
         let known = self.known();
         known.keeping.range::<str, _>((Bound::Included(from), Bound::Unbounded)).take(limit).cloned().collect()

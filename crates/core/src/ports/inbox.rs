@@ -1,4 +1,4 @@
-//! The inbox of a ledger: rows that applications insert in transactions of their own, to become jobs.
+//! The inbox of a ledger: rows that applications insert in their own transactions, to become jobs.
 
 use super::ledger::Recorded;
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! What is told of a schedule.
+//! The status of a schedule.
 
 use super::Schedule;
 use crate::api::instant;

@@ -81,7 +81,7 @@ impl Bench {
         self.engine.queue(queue).await.unwrap()
     }
 
-    /// A reserve in a task of its own, which has begun to wait when this ends.
+    /// A reserve in its own task, which has begun to wait when this ends.
     pub(crate) async fn waiter(&self, wait: Duration) -> tokio::task::JoinHandle<Result<Reservation, Error>> {
         let engine = self.engine.clone();
         let waiter = tokio::spawn(async move { engine.reserve(request(1, wait)).await });

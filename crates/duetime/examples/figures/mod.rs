@@ -15,7 +15,7 @@ pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * share) as usize]
 }
 
-/// A Redis, asked about itself over a connection of its own.
+/// A Redis, asked about itself over a separate connection.
 pub(crate) struct RedisServer(String);
 
 /// What it has done so far.

@@ -1,4 +1,4 @@
-//! An engine in this process, on a runtime of its own.
+//! An engine in this process, on its own runtime.
 //!
 //! Every call runs as a task of that runtime: a caller whose thread is blocked, or that goes away, holds up nothing but
 //! itself.

@@ -72,7 +72,7 @@ impl Guard {
     /// [`LockLost`](CoreError::LockLost) where it had been lost before; where the store cannot be reached.
     pub async fn release(self) -> Result<(), Error> {
         let (told, heard) = oneshot::channel();
-        // It listens until it is told, and then answers.
+        // It listens until the notice comes, and then answers.
         let _ = self.stop.send(told);
         heard.await.unwrap_or(Err(Error::Core(CoreError::Stopping)))
     }

@@ -1,4 +1,4 @@
-//! The keeper: renews the locks that this process holds, on a thread of its own.
+//! The keeper: renews the locks that this process holds, on its own thread.
 //!
 //! The thread begins with the first lock and goes on until the process ends. What it does for one lock never waits for
 //! another.

@@ -1,4 +1,4 @@
-//! What a handler is told of its job.
+//! The context of a handler: its job, progress, and signals.
 
 use crate::client::Client;
 use crate::error;

@@ -35,7 +35,7 @@ const LEAVE: Duration = Duration::from_secs(2);
 /// When the worker is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// When it is told.
+    /// At a signal.
     Endless,
     /// When nothing is due.
     Once,

@@ -1,6 +1,6 @@
 //! The worker: reserves jobs, runs handlers, keeps leases alive, settles.
 //!
-//! The dispatcher works on a thread of its own, with a small runtime and, for a server, connections of its own; only
+//! The dispatcher works on its own thread, with a small runtime and, for a server, its own connections; only
 //! handlers run on the caller's runtime. So a handler that blocks its thread, even the only one, neither loses its
 //! lease nor holds up another's outcome. A job waits for a free handler for a moment at most: what was reserved ahead
 //! and cannot start is given back.

@@ -1,4 +1,4 @@
-//! Running a worker: for ever, until told, for a time, or until nothing is due.
+//! Running a worker: without end, until a signal, for a time, or until nothing is due.
 
 use super::Worker;
 use super::dispatcher::{Dispatcher, Goal};
@@ -108,7 +108,7 @@ impl Worker {
     }
 }
 
-/// What the work comes to, which is told when `stop` is ready.
+/// The summary of the work; it stops when `stop` is ready.
 async fn until<T>(stop: impl Future<Output = ()>, told: watch::Sender<bool>, work: impl Future<Output = T>) -> T {
     let mut work = Box::pin(work);
     tokio::select! {

@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub(crate) enum Scope {
     /// Push jobs, and nothing else: not even look at them.
     Push,
-    /// Give jobs that are pushed a target of their own.
+    /// Give jobs that are pushed their own target.
     Target,
     /// Reserve, take, settle and extend.
     Work,

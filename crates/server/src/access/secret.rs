@@ -28,7 +28,7 @@ impl Secret {
         Ok(Self(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))))
     }
 
-    /// What its holder is told, once.
+    /// The secret, to be shown once.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The processes of a command: a group of their own, which is signalled and ended as a whole.
+//! The processes of a command: their own group, which is signalled and ended as a whole.
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};

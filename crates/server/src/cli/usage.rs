@@ -38,25 +38,31 @@ pub(crate) fn value_words(source: &(dyn StdError + 'static)) -> String {
 
 /// The same mistake in plain words.
 pub(super) fn plain(mut error: clap::Error, line: &[OsString]) -> clap::Error {
+    let tip = tip(line);
     if error.kind() == ErrorKind::ValueValidation
         && let Some(source) = StdError::source(&error)
     {
         let said = value_words(source);
-        if said != source.to_string()
+        if (said != source.to_string() || tip.is_some())
             && let (Some(ContextValue::String(arg)), Some(ContextValue::String(value))) =
                 (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
         {
-            let said = format!("invalid value '{value}' for '{arg}': {said}\n\nFor more information, try '--help'.\n");
+            let tip = tip.map(|tip| format!("\n\n  tip: {tip}")).unwrap_or_default();
+            let said =
+                format!("invalid value '{value}' for '{arg}': {said}{tip}\n\nFor more information, try '--help'.\n");
             return clap::Error::raw(ErrorKind::ValueValidation, said);
         }
     }
     let lacks_command = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument);
-    if lacks_command
-        && !line.iter().any(|word| word == "--")
-        && let Some((_, tip)) = RUNNERS.iter().find(|(name, _)| line.get(1).is_some_and(|word| word == name))
-        && line.len() > 2
-    {
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(*tip)]));
+    if let Some(tip) = tip.filter(|_| lacks_command) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
     }
     error
+}
+
+/// Advice for a command line that runs a command and lacks the `--` before it.
+fn tip(line: &[OsString]) -> Option<&'static str> {
+    let has = |wanted: &str| line.iter().any(|word| word == wanted);
+    let (_, tip) = RUNNERS.iter().find(|(name, _)| line.get(1).is_some_and(|word| word == name))?;
+    (line.len() > 2 && !has("--") && !has("--url")).then_some(*tip)
 }

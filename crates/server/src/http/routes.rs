@@ -28,7 +28,7 @@ pub(super) fn routes(app: App) -> Router {
     let api = Router::from(documented)
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        // Bodies have limits of their own.
+        // Bodies have their own limits.
         .layer(DefaultBodyLimit::disable())
         .with_state(app.clone());
     let has_dashboard = app.listener_config.has_dashboard();

@@ -1,4 +1,4 @@
-//! Lines on their way out, written by a thread of their own: whoever reads them may be slow, stand still or be gone, and
+//! Lines on their way out, written by their own thread: whoever reads them may be slow, stand still or be gone, and
 //! the disk behind them may be full. What waits is bounded; lines beyond that, and those that could not be written, are
 //! lost and counted, and the loss is logged once lines can be written again.
 

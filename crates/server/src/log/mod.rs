@@ -1,6 +1,6 @@
 //! The log: on standard error, as text or JSON.
 //!
-//! Nobody who logs waits or fails: lines go through [`Lines`], which has a thread of its own, and what that cannot write
+//! Nobody who logs waits or fails: lines go through [`Lines`], which has its own thread, and what that cannot write
 //! is lost and counted. A panic is a line like any other.
 
 mod json;

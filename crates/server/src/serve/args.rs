@@ -1,4 +1,4 @@
-//! What `duetime serve` is told.
+//! The options of `duetime serve`.
 
 use super::instance::Instance;
 use super::size::{MemorySize, Size};

@@ -135,7 +135,7 @@ impl Args {
     }
 }
 
-/// Serves the protocol alone until the process is told to stop.
+/// Serves the protocol alone until the process gets a signal to stop.
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
     if args.version {
         let line = format!("duetime {}\n", env!("CARGO_PKG_VERSION"));

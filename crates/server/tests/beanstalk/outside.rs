@@ -21,7 +21,7 @@ fn beanstalkd_converses_so_too() {
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/beanstalk/clients");
 
-/// Runs a client's program against a server of its own.
+/// Runs a client's program against its own server.
 fn run(mut command: Command, script: &str) {
     let server = Alone::start(&[]);
     let port = server.address.port().to_string();

@@ -46,7 +46,7 @@ const END: &str = "\nexport -p > .exported\n";
 /// Runs all blocks of this page, and panics at the first that fails. Answers what all of them printed.
 pub(crate) fn read_along(page: &str) -> String {
     let mut blocks = blocks(&text(page));
-    // Their program is an example, which has a test of its own.
+    // Their program is an example, which has its own test.
     blocks.retain(|block| !READMES.contains(&page) || block.language == "sh");
     let mut reader = Reader::new(page);
     if !blocks.iter().any(Block::is_server) {

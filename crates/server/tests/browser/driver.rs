@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// How WebDriver names an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// A browser with a profile of its own; it ends with this.
+/// A browser with its own profile; it ends with this.
 pub(crate) struct Browser {
     driver: Child,
     _stdout: BufReader<ChildStdout>,

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
-/// A server on the folder's store, on a port of its own.
+/// A server on the folder's store, on its own port.
 pub(crate) struct Server {
     pub(crate) place: Place,
     pub(crate) child: Option<Child>,

@@ -1,4 +1,4 @@
-//! Runs the binary in a folder of its own.
+//! Runs the binary in its own folder.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -3,7 +3,7 @@
 use crate::cli::support::{Place, Ran, finish};
 use std::process::Command;
 
-/// Runs a command on a terminal of its own.
+/// Runs a command on its own terminal.
 fn on_terminal(place: &Place, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
     let quoted: Vec<_> = arguments.iter().map(|argument| format!("'{argument}'")).collect();
     let line = format!("{} {}", env!("CARGO_BIN_EXE_duetime"), quoted.join(" "));

@@ -98,29 +98,36 @@ async fn works(language: Language) {
     assert_eq!((job.state(site.now()), job.attempt), (State::Succeeded, 1), "{job:?}");
 }
 
-/// The token is sent; what is safe to repeat is repeated, and nothing else; the reason is told.
+/// The token is sent; a call is repeated as it was while the server is unavailable, and not if it is refused; the reason is shown.
 async fn repeats(language: Language) {
-    let problem = json!({"code": "stopping", "detail": "the server is stopping", "status": 503});
+    let unavailable = json!({"code": "stopping", "detail": "the server is stopping", "status": 503});
+    let refusal = json!({"code": "invalid", "detail": "`kind` is too long", "status": 400});
     let pushed = |outcome| json!({"id": "1", "outcome": outcome});
     let stub = Stub::start(vec![
         // Of a push with a key.
-        Answer(503, problem.clone()),
+        Answer(503, unavailable.clone()),
         Answer(201, pushed("created")),
         Answer(200, pushed("kept")),
         // Of a push without one.
-        Answer(503, problem),
+        Answer(503, unavailable),
+        Answer(400, refusal),
     ]);
     let ran = language.runs("push", &stub.address()).await;
     assert_eq!(ran.code, 1, "{ran:?}");
     assert_eq!(ran.out, "welcome created\nwelcome again kept\n");
-    assert!(ran.err.contains("stopping: the server is stopping"), "{ran:?}");
+    assert!(ran.err.contains("invalid: `kind` is too long"), "{ran:?}");
     let requests = stub.requests();
-    assert_eq!(requests.len(), 4, "{requests:?}");
+    assert_eq!(requests.len(), 5, "{requests:?}");
     for request in &requests {
         assert!(request.to_lowercase().contains("\r\nauthorization: bearer secret-of-a-test\r\n"), "{request}");
     }
     let body = |request: &str| request.split_once("\r\n\r\n").unwrap().1.to_owned();
-    assert_eq!(body(&requests[0]), body(&requests[1]));
+    let origin = |request: &str| serde_json::from_str::<Value>(&body(request)).unwrap()["origin"].clone();
+    for (first, repeat) in [(0, 1), (3, 4)] {
+        assert_eq!(body(&requests[first]), body(&requests[repeat]));
+        assert!(origin(&requests[first]).is_string(), "{requests:?}");
+    }
+    assert_ne!(origin(&requests[1]), origin(&requests[2]), "another push has another one");
 }
 
 macro_rules! in_each {

@@ -1,4 +1,4 @@
-//! A certificate, signed by a root of its own.
+//! A certificate, signed by its own root.
 
 use std::path::PathBuf;
 use std::process::Command;

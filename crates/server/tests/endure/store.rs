@@ -110,7 +110,7 @@ impl Store {
         Self { broker, ledger }
     }
 
-    /// What a server is started with: on a single Redis by a way of its own, on which these fates wait.
+    /// What a server is started with: on a single Redis by its own way, on which these fates wait.
     pub(crate) fn arguments(&self, fates: &Arc<Fates>, proxies: &mut Vec<Proxy>) -> Vec<String> {
         let mut words = match &self.broker {
             Broker::File(disk, _) => vec!["--store".to_owned(), disk.path().join("jobs.db").display().to_string()],

@@ -1,4 +1,4 @@
-//! Requests that are wrong in every way, against the real server: it answers none of them with an error of its own, does not
+//! Requests that are wrong in every way, against the real server: it answers none of them with its own error, does not
 //! panic, and its memory does not grow.
 //!
 //! For some seconds, or so many as `DUETIME_FUZZ_SECONDS` says (`cargo xtask fuzz`). A seed is printed, and

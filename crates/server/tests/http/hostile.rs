@@ -87,7 +87,7 @@ fn an_aborted_push_is_there_or_not() {
         connection.send(&whole[..part]);
         drop(connection);
     }
-    // A later request on a connection of its own comes after what was begun: none of the others was whole.
+    // A later request on its own connection comes after what was begun: none of the others was whole.
     server.push_to("other", &json!({"payload": 1}));
     assert_eq!(server.get("/v1/jobs?queue=q").ok()["jobs"], json!([]));
     // A whole one whose sender does not wait for the answer.

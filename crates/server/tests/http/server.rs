@@ -1,4 +1,4 @@
-//! A server process with a store of its own.
+//! A server process with its own store.
 
 use super::client::{Connection, Reply, request};
 use crate::common::binary;

@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable;
 use std::sync::Arc;
 use tokio_postgres::NoTls;
 
-/// A server of its own; clones share it.
+/// Its own server; clones share it.
 #[derive(Clone)]
 pub(crate) enum Database {
     MySql(Arc<MariaDbServer>),
@@ -30,7 +30,7 @@ impl Database {
         }
     }
 
-    /// Runs statements one after the other on a connection of their own.
+    /// Runs statements one after the other on their own connection.
     pub(crate) async fn run(&self, statements: &[&str]) {
         match self {
             Self::MySql(_) => {

@@ -1,4 +1,4 @@
-//! Jobs that applications insert in transactions of their own, by plain SQL, and real servers that find them; and a shop
+//! Jobs that applications insert in their own transactions, by plain SQL, and real servers that find them; and a shop
 //! that reads by plain SQL what became of its refunds.
 
 mod after_sale;

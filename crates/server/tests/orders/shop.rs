@@ -1,4 +1,4 @@
-//! Orders: pushed under their number as key, so that a push may be repeated, and each with a tag of its own by which
+//! Orders: pushed under their number as key, so that a push may be repeated, and each with its own tag by which
 //! every third is cancelled.
 
 use crate::common::{Exchange, Site};

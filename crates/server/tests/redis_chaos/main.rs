@@ -175,7 +175,7 @@ async fn nothing_is_lost_beside_postgres() {
     Box::pin(nothing_is_lost_beside::<PostgresServer>()).await;
 }
 
-/// A database of its own that keeps what it has committed.
+/// A private database that keeps what it has committed.
 trait Database: Sized + Send + 'static {
     fn durable() -> Self;
     fn address(&self) -> String;

@@ -7,7 +7,7 @@
 //! Of each partition the tightest bounds of the last second or two count, a little wider the older they are, since clocks
 //! run apart. A reading that contradicts them tells that a clock was set, and then counts alone. A step so small that it
 //! hides in how long a reply takes is believed once the readings from before it are forgotten. The masters of a Cluster have
-//! clocks of their own: the outermost bounds count.
+//! their own clocks: the outermost bounds count.
 
 use duetime_core::{Clock, Millis};
 use std::collections::BTreeMap;

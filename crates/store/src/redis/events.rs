@@ -1,6 +1,6 @@
 //! The event bus: what happens to jobs, by Pub/Sub, while there are subscribers.
 //!
-//! A process with subscribers announces that in a key that lapses, and has a connection of its own for what is published.
+//! A process with subscribers announces that in a key that lapses, and has its own connection for what is published.
 //! Others look at that key now and then, and publish only while it is there: in batches, by a task that nobody waits for.
 //! What it has no room for, or cannot publish, is counted and published as missed.
 

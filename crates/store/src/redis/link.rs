@@ -241,7 +241,7 @@ impl Link {
         })
     }
 
-    /// A connection of its own to one server that hears what is published: `turn` says which of several.
+    /// Its own connection to one server that hears what is published: `turn` says which of several.
     pub(super) async fn listener(
         &self,
         config: &AsyncConnectionConfig,

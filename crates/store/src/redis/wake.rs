@@ -111,7 +111,7 @@ pub(super) async fn listen(
     }
 }
 
-/// Passes on what is heard on channels, by a connection of its own, until that is no more: `turn` says to which of several
+/// Passes on what is heard on channels, by its own connection, until that is no more: `turn` says to which of several
 /// servers.
 pub(super) async fn subscribe(
     link: &Link,

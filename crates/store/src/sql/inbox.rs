@@ -1,4 +1,4 @@
-//! The inbox: rows that applications insert in transactions of their own, and their move to the jobs.
+//! The inbox: rows that applications insert in their own transactions, and their move to the jobs.
 
 use super::call::Verb;
 use super::fault::Fault;

@@ -15,7 +15,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 use std::sync::Arc;
 
-/// Rows looked at for one page. In a large file each may take a read of its own, and an answer is made of up to ten pages.
+/// Rows looked at for one page. In a large file each may take its own read, and an answer is made of up to ten pages.
 const ROWS_MAX: usize = 250;
 /// Streams merged at most.
 const STREAMS_MAX: usize = 64;

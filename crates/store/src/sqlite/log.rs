@@ -114,7 +114,7 @@ impl Log {
         }
     }
 
-    /// Copies the log when asked to, until closed. For a thread of its own.
+    /// Copies the log when asked to, until closed. For its own thread.
     pub(super) fn copy(&self, connection: &Connection) {
         loop {
             let mut state = self.state();
@@ -132,7 +132,7 @@ impl Log {
         }
     }
 
-    /// Brings the log to disk at intervals, until closed. For a thread of its own.
+    /// Brings the log to disk at intervals, until closed. For its own thread.
     pub(super) fn sync(&self) {
         let _told = Told(self);
         loop {

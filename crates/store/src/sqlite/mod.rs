@@ -1,7 +1,7 @@
 //! The SQLite store: a ledger and a registry in one file, or in memory.
 //!
 //! One thread writes; whatever waits for it shares a transaction, and is answered once that is committed. Readers have
-//! connections of their own and see what was answered before they began. One process holds a file at a time.
+//! their own connections and see what was answered before they began. One process holds a file at a time.
 //!
 //! It decides nothing about jobs but what the ports ask: rules live in `duetime-core`.
 

@@ -1,4 +1,4 @@
-//! Tables, and how older files come to have them: numbered migrations, each in a transaction of its own, of which the
+//! Tables, and how older files come to have them: numbered migrations, each in its own transaction, of which the
 //! file remembers the last in `user_version`. A released one is never edited.
 
 use super::fault;

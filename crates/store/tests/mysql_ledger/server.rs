@@ -25,7 +25,7 @@ pub(crate) async fn database() -> String {
     server.url_of(&name)
 }
 
-/// A client of its own.
+/// Its own client.
 pub(crate) async fn client(url: &str) -> Conn {
     Conn::from_url(format!("{url}?prefer_socket=false")).await.unwrap()
 }

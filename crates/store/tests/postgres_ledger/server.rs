@@ -30,7 +30,7 @@ pub(crate) async fn schema() -> String {
     format!("{}?options=-c%20search_path%3D{name}", server.url())
 }
 
-/// A client of its own.
+/// Its own client.
 pub(crate) async fn client(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);

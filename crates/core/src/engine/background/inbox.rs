@@ -1,4 +1,4 @@
-//! The inbox: jobs that applications insert into the ledger's database within transactions of their own.
+//! The inbox: jobs that applications insert into the ledger's database within their own transactions.
 //!
 //! As the leader this looks for such rows, and moves each into the ledger's jobs in one transaction. What is due soon is
 //! put into the broker at once; where that fails, the loader does it. A row that is no job is marked with the reason,

@@ -1,6 +1,6 @@
 //! Retention: what has ended is removed once it was kept for long enough.
 //!
-//! Ledgers find what has ended long ago by an index over all queues. So where queues have retentions of their own, they
+//! Ledgers find what has ended long ago by an index over all queues. So where queues have their own retentions, they
 //! are asked for what is past the longest of all; those that keep theirs for less are walked through, page by page.
 
 use crate::api::DegradedCode;

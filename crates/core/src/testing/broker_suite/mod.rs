@@ -1,7 +1,7 @@
 //! What every broker must do: the contract of [`Broker`], case by case.
 //!
 //! A store runs all cases with [`broker_suite!`](crate::broker_suite), naming an async function that makes an empty
-//! broker on a given clock. Each case gets a broker of its own. Brokers that keep leases on a monotonic clock also run
+//! broker on a given clock. Each case gets its own broker. Brokers that keep leases on a monotonic clock also run
 //! [`stepped_clock_suite!`](crate::stepped_clock_suite). A case never asks which store it runs on, and never sleeps: it
 //! moves the clock.
 
@@ -231,7 +231,7 @@ fn ids(leases: Vec<Lease>) -> Vec<JobId> {
 /// Makes a test of each case, on brokers that this async function makes: `async fn(Arc<ManualClock>) -> Made`.
 ///
 /// With `broker_cases_in_one:` before the function it makes one test of all, `every_case`, for brokers that are dear to
-/// set up: where each test has a process of its own, only one test can share what it has set up.
+/// set up: where each test has its own process, only one test can share what it has set up.
 #[macro_export]
 macro_rules! broker_suite {
     ($make:path) => {

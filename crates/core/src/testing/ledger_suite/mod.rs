@@ -12,7 +12,7 @@
 //! duetime_core::lease_ledger_suite!(noting);
 //! ```
 //!
-//! Ledgers beside a broker that several processes share have more to do, and cases of their own:
+//! Ledgers beside a broker that several processes share have more to do, and their own cases:
 //!
 //! ```ignore
 //! async fn shared() -> SharedSubject { /* an empty store, and the way into its inbox */ }
@@ -74,7 +74,7 @@ pub struct SharedSubject {
     pub application: Box<dyn inbox::Application>,
 }
 
-/// One test for each case, on a store of its own made by this async function.
+/// One test for each case, on its own store made by this async function.
 #[macro_export]
 macro_rules! ledger_suite {
     ($subject:ident) => {

@@ -1,4 +1,4 @@
-//! The simulation: the real engine and memory broker over a model ledger, with a clock of its own, under pushers,
+//! The simulation: the real engine and memory broker over a model ledger, with its own clock, under pushers,
 //! workers, one who takes and a meddler, while the process dies between any two steps and the ledger is away at times. After each
 //! run the promises are checked. A seed repeats a run.
 //!

@@ -110,7 +110,7 @@ impl Transport {
         Ok(Self { address, options, http: http(connector.clone()), connector })
     }
 
-    /// The same with connections of its own.
+    /// The same with its own connections.
     pub(super) fn detached(&self) -> Self {
         let (address, options, connector) = (self.address.clone(), self.options.clone(), self.connector.clone());
         Self { address, options, http: http(connector.clone()), connector }

@@ -145,21 +145,23 @@ impl Redis {
         Ok(())
     }
 
-    /// Runs a script on the log and other keys. It may remove these claims, which this run does not work on any more.
+    /// Runs a script on the log and other keys, which answers of each of these claims whether it is still claimed. This run does not work on
+    /// the others any more.
     pub(super) async fn settle(
         &mut self,
         script: &str,
         keys: &[&[u8]],
         arguments: &[&[u8]],
-        gone: &[Arc<str>],
-    ) -> Done {
+        claims: &[Arc<str>],
+    ) -> Done<HashSet<Arc<str>>> {
         let mut command = self.eval(script, keys);
         for argument in arguments {
             command.arg(*argument);
         }
-        self.ask::<Value>(&command).await?;
-        gone.iter().for_each(|claim| _ = self.in_hand.remove(claim));
-        Ok(())
+        let held: Vec<bool> = self.ask(&command).await?;
+        let (held, gone): (Vec<_>, Vec<_>) = claims.iter().zip(held).partition(|(_, is_held)| *is_held);
+        gone.into_iter().for_each(|(claim, _)| _ = self.in_hand.remove(claim));
+        Ok(held.into_iter().map(|(claim, _)| claim.clone()).collect())
     }
 
     /// Puts claims back with a script that gets the texts of each as `parts`, and removes them from the log. The last claim comes first, so

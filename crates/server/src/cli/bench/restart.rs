@@ -90,7 +90,7 @@ async fn fill(args: &Args, path: PathBuf) -> Result {
     subject.close().await
 }
 
-/// A server of its own on this store, with these options.
+/// Its own server on this store, with these options.
 pub(super) fn start(store: &Path, options: &[&str]) -> Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--store"]).arg(store).args(options);

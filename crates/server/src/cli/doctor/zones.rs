@@ -7,7 +7,7 @@ const CHECK: &str = "time zones";
 /// Where systems keep them, unless TZDIR names another folder.
 const FOLDERS: [&str; 3] = ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo"];
 
-/// Whether the machine has a database of its own.
+/// Whether the machine has its own database.
 pub(super) fn probe() -> Finding {
     let named = std::env::var_os("TZDIR").map(PathBuf::from);
     let has_zones = |folder: &Path| folder.join("Europe/London").exists() || folder.join("UTC").exists();

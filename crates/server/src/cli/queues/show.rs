@@ -38,10 +38,10 @@ pub(super) async fn run(one: &One) -> Result {
         ("cancelled", tally.cancelled, Some(totals.cancelled)),
     ];
     let number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
-    let rows = states.map(|(state, now, ever)| [state.to_owned(), number(Some(now)), number(ever)]);
+    let rows = states.map(|(state, now, total)| [state.to_owned(), number(Some(now)), number(total)]);
     let pushed = ["pushed".to_owned(), String::new(), number(Some(totals.pushed))];
     say("")?;
-    output::rows(&["STATE", "JOBS", "EVER"], rows.into_iter().chain([pushed]).collect::<Vec<_>>().into_iter(), "")?;
+    output::rows(&["STATE", "JOBS", "TOTAL"], rows.into_iter().chain([pushed]).collect::<Vec<_>>().into_iter(), "")?;
     let rows = rows_of(settings);
     if rows.is_empty() {
         return Ok(());

@@ -75,7 +75,7 @@ impl Set {
             (cron, None) => Timing::parse(cron.as_deref().unwrap_or_default(), self.time_zone.as_deref())?,
         };
         let (start, end) = (self.start.map(|start| start.0), self.end.map(|end| end.0));
-        // Each tick is a beginning of its own.
+        // Each tick is its own beginning.
         let mut job = self.job.job(&self.payload)?;
         job.options.trace = None;
         Ok(Schedule { missed: self.missed, overlap: self.overlap, start, end, ..Schedule::new(timing, job) })

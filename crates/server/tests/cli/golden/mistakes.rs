@@ -15,17 +15,18 @@ const FOREIGN: [&str; 8] = [
     "literal string",
 ];
 
-const LINES: [&[&str]; 25] = [
+const LINES: [&[&str]; 26] = [
     &["serve", "--listen", ":7313"],
     &["serve", "--listen", "localhost:7313"],
     &["serve", "--connections-max", "0"],
     &["serve", "--ledger", "mysql://app@db/jobs"],
-    &["serve", "--broker", "queue:6379"],
+    &["serve", "--listen", "127.0.0.1:0", "--broker", "queue:6379"],
     &["serve", "--tls-cert", "cert.pem", "--tls-key", "key.pem"],
     &["serve", "--listen", "0.0.0.0:7313"],
     &["demo", "--serve", "--listen", ":1"],
     &["work", "orders", "./cancel.sh"],
     &["work", "orders", "./cancel.sh", "--force"],
+    &["work", "orders", "sh", "-c", "cat"],
     &["lock", "deploy", "./deploy.sh"],
     &["push", "--priority", "high", "x"],
     &["push", "--priority", "5000000000", "x"],

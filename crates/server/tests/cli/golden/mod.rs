@@ -1,4 +1,4 @@
-//! What commands print, on a store of their own and on a server alike, compared with the files in `tests/golden/cli`.
+//! What commands print, on their own store and on a server alike, compared with the files in `tests/golden/cli`.
 
 mod jobs;
 mod mistakes;

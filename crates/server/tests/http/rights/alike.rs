@@ -17,7 +17,7 @@ fn what_is_not_yours_looks_like_what_does_not_exist() {
     let token = world.token("tried", "admin:mail.*");
     let before = world.state();
     for operation in world.operations.iter().filter(|operation| needed(operation).is_some()) {
-        // A stream of events does not end, and has a test of its own.
+        // A stream of events does not end, and has its own test.
         if operation == "GET /v1/events" {
             continue;
         }

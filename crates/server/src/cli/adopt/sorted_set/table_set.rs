@@ -101,10 +101,9 @@ impl TableSet {
         let flag = |texts: &[Vec<u8>]| if jobs.contains(&texts[0]) { &b"1"[..] } else { b"0" };
         let arguments = open().flat_map(|(id, texts)| [id.as_bytes(), &texts[0], &texts[1], flag(texts)]);
         let arguments: Vec<&[u8]> = arguments.collect();
-        let gone = open().filter(|(_, texts)| !jobs.contains(&texts[0])).map(|(id, _)| id.clone());
-        let gone: Vec<Arc<str>> = gone.collect();
-        redis.settle(SETTLE, &[self.set.key.as_bytes()], &arguments, &gone).await?;
-        logged.retain(|(_, texts)| !is_open(texts) || jobs.contains(&texts[0]));
+        let claims: Vec<Arc<str>> = open().map(|(id, _)| id.clone()).collect();
+        let held = redis.settle(SETTLE, &[self.set.key.as_bytes()], &arguments, &claims).await?;
+        logged.retain(|(id, texts)| !is_open(texts) || held.contains(id) && jobs.contains(&texts[0]));
         for (_, texts) in &mut logged {
             texts.truncate(3);
         }
@@ -286,10 +285,13 @@ mod tests {
                 let mut other = Redis::new(&server.url(), "jobs").unwrap();
                 let seen = other.replay().await.unwrap();
                 let settled = drain.settle(&mut redis, logged).await.unwrap();
-                // What is settled may be pushed, so another command does not put it back.
+                // What is settled may be pushed, so another command does not put it back; nor does it push what was put back.
                 client.batch_execute("UPDATE jobs SET status = 0 WHERE id = 1").await.unwrap();
-                assert!(drain.settle(&mut other, seen).await.unwrap().is_empty());
-                client.batch_execute("UPDATE jobs SET status = 1 WHERE id = 1").await.unwrap();
+                assert!(drain.settle(&mut other, seen.clone()).await.unwrap().is_empty());
+                client.batch_execute("UPDATE jobs SET status = 1").await.unwrap();
+                let pushed = drain.settle(&mut other, seen).await.unwrap();
+                assert_eq!(pushed.iter().map(|(_, parts)| &*parts[0]).collect::<Vec<_>>(), texts(&["1"]));
+                client.batch_execute("UPDATE jobs SET status = 0 WHERE id = 2").await.unwrap();
                 settled
             } else {
                 let mut next = Redis::new(&server.url(), "jobs").unwrap();
