@@ -170,7 +170,7 @@ impl Engine {
                 self.tasks.spawn(async move { engine.record_soon(settled.entries).await });
             }
             Err(error) => {
-                tracing::warn!(%error, "jobs that were not taken are handed out again only when their leases expire")
+                tracing::warn!(%error, "jobs that were not taken are handed out again only when their leases expire");
             }
         }
     }

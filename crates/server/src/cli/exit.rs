@@ -1,5 +1,6 @@
 //! How a command ends: its exit code, what it says on standard error, and what to do next.
 
+use super::output;
 use crate::log;
 use duetime::Error;
 use duetime_core::error::system_words;
@@ -89,7 +90,7 @@ impl Failure {
             text.push_str(&format!("  {hint}\n"));
         }
         if !text.is_empty() {
-            log::last_words(&text);
+            log::last_words(&output::safe(&text));
         }
         ExitCode::from(self.code)
     }

@@ -101,7 +101,9 @@ pub(super) fn explain(error: &RedisError, place: &str) -> Error {
         Error::Unusable("Redis 6.2 or later, or Valkey, is needed; this one is older than 6".into())
     } else if matches!(error.kind(), ErrorKind::AuthenticationFailed) || says("NOAUTH") || says("WRONGPASS") {
         Error::Unusable(format!("{place} rejected the user or password; check them in its URL, before the @ ({text})"))
-    } else if says("NOPERM") {
+    } else if text.contains("DB index is out of range") {
+        Error::Unusable(format!("{place} has no database of this number; change the number at the end of its URL"))
+    } else if says("NOPERM") || says("can't run this command") {
         Error::Unusable(format!("the Redis user lacks rights that are needed: {text}"))
     } else if error.kind() == ErrorKind::Parse {
         Error::Unavailable(format!("what answers at {place} is not Redis"))

@@ -280,7 +280,7 @@ pub(super) async fn read_schedules(registry: &dyn Registry, now: Millis) -> Resu
         Known::read(document, now)
             .inspect_err(|error| {
                 tracing::warn!(%error, "a schedule cannot be read and does not run; \
-         correct or delete it")
+         correct or delete it");
             })
             .ok()
     });

@@ -288,6 +288,12 @@ fn http(connector: Connector) -> Http<Connector, Full<Bytes>> {
     Http::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_MAX).pool_timer(TokioTimer::new()).build(connector)
 }
 
+/// An address without user and password.
+fn masked(address: &str) -> String {
+    let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
+    address.rsplit_once('@').map_or_else(|| address.to_owned(), |(_, rest)| format!("{scheme}://…@{rest}"))
+}
+
 /// `http://host:port` or `https://host:port`, without a slash at its end.
 fn origin(address: &str) -> Result<Arc<str>, Error> {
     let origin = address.strip_suffix('/').unwrap_or(address);
@@ -300,7 +306,7 @@ fn origin(address: &str) -> Result<Arc<str>, Error> {
         let is_host = uri.authority().is_some_and(|authority| has_port(authority.as_str()));
         is_known && is_host && is_plain && uri.path() == "/" && uri.query().is_none()
     });
-    if is_origin { Ok(Arc::from(origin)) } else { Err(Error::Address(address.to_owned())) }
+    if is_origin { Ok(Arc::from(origin)) } else { Err(Error::Address(masked(address))) }
 }
 
 #[cfg(test)]
@@ -317,5 +323,7 @@ mod tests {
         for wrong in wrong.into_iter().chain(["http://a:99999", "http://[::1]:99999"]) {
             assert_eq!(origin(wrong).unwrap_err().code(), "address", "{wrong}");
         }
+        let shown = origin("http://app:secret@queue.example").unwrap_err().to_string();
+        assert!(shown.contains("http://…@queue.example") && !shown.contains("secret"), "{shown}");
     }
 }

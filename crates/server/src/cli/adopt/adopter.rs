@@ -8,7 +8,7 @@ use super::report::Report;
 use super::source::{Claim, Part, Source, Step, Trouble};
 use crate::cli::exit::{Failure, Result, TRY_LATER};
 use crate::cli::output::note;
-use duetime::{Client, Error};
+use duetime::Client;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,20 +177,21 @@ impl Adopter {
                     self.report.refuse(&claim.id, &why);
                     self.refused.push(claim.id.clone());
                 }
-                Fate::Forbidden { queue, why } if !claim.is_replay => {
+                Fate::Forbidden { queue, why } => {
                     self.report.refuse(&claim.id, &why);
                     back.push(claim.id.clone());
                     if !self.source.skip(&queue) {
                         self.fail(Failure::error(why));
                     }
                 }
-                Fate::Forbidden { why, .. } => self.leave(Failure::error(why)),
-                // Nothing was changed.
-                Fate::Open(error @ Error::Refused { .. }) if !claim.is_replay && !error.is_retryable() => {
+                Fate::Unchanged(error) => {
                     back.push(claim.id.clone());
                     self.fail(error.into());
                 }
-                Fate::Open(error) => self.leave(error.into()),
+                Fate::Open(error) => {
+                    self.report.left_claimed += 1;
+                    self.fail(error.into());
+                }
             }
         }
         self.source.done(&done).await?;
@@ -199,12 +200,6 @@ impl Adopter {
             self.fail(Failure::error(format!("more than {REFUSED_MAX} jobs were refused")));
         }
         Ok(())
-    }
-
-    /// It stays claimed.
-    fn leave(&mut self, failure: Failure) {
-        self.report.left_claimed += 1;
-        self.fail(failure);
     }
 
     fn fail(&mut self, failure: Failure) {

@@ -20,6 +20,8 @@ local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local wait_ms = 1000
 local claimed, gone, bytes = {}, 0, 0
 local function claim(...)
+  -- Without the right to remove a claim again, nothing is claimed.
+  if #claimed == 0 then redis.call('HDEL', KEYS[1], '') end
   local packed = {...}
   for place, text in ipairs(packed) do packed[place] = #text .. ':' .. text end
   local id = ARGV[1] .. '-' .. string.format('%d', #claimed / 2 + 1)

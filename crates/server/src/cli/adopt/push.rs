@@ -25,7 +25,9 @@ pub(super) enum Fate {
     Refused(String),
     /// Nobody pushes into this queue with these rights.
     Forbidden { queue: Arc<str>, why: String },
-    /// The push failed, or nobody knows: it stays claimed.
+    /// The push was refused before anything was changed.
+    Unchanged(Error),
+    /// The push failed, or an earlier try of it may have made the job: it stays claimed.
     Open(Error),
 }
 
@@ -46,6 +48,8 @@ impl Pusher {
     pub(super) async fn push(self, claims: Arc<[Claim]>) -> Vec<Fate> {
         let begin = Instant::now();
         let mut fates: Vec<Option<Fate>> = claims.iter().map(|claim| self.judge(claim)).collect();
+        // Whether a try before, whose answer was lost, may have made the job.
+        let mut may_be_there: Vec<bool> = claims.iter().map(|claim| claim.is_replay).collect();
         loop {
             let is_over = self.patience.is_some_and(|patience| begin.elapsed() > patience);
             let (mut is_open, is_last) = (false, is_over || self.stop.is_cancelled());
@@ -58,8 +62,9 @@ impl Pusher {
                     fates[place] = match answer {
                         Ok(pushed) => Some(Fate::Taken(pushed.outcome == PushOutcome::Repeated)),
                         Err(error) if error.is_retryable() && !is_last => None,
-                        Err(error) => Some(fate(&claims[place], error)),
+                        Err(error) => Some(fate(&claims[place], error, may_be_there[place])),
                     };
+                    may_be_there[place] |= fates[place].is_none();
                     is_open |= fates[place].is_none();
                 }
             }
@@ -110,12 +115,38 @@ fn job(claim: &Claim) -> Option<NewJob> {
     Some(job)
 }
 
-fn fate(claim: &Claim, error: Error) -> Fate {
+fn fate(claim: &Claim, error: Error, may_be_there: bool) -> Fate {
     match (&error, &claim.job) {
-        (Error::Refused { status: FORBIDDEN, .. }, Ok(job)) => {
+        (Error::Refused { status: FORBIDDEN, .. }, Ok(job)) if !may_be_there => {
             Fate::Forbidden { queue: job.queue.clone(), why: error.to_string() }
         }
+        // A server that refuses such a job now has refused it before.
         _ if is_of_a_job(&error) => Fate::Refused(error.to_string()),
+        (Error::Refused { .. }, _) if !may_be_there && !error.is_retryable() => Fate::Unchanged(error),
         _ => Fate::Open(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The answer of a first try was lost, and the token was revoked since: if the job went back, it would be there twice.
+    #[test]
+    fn what_may_be_a_job_does_not_go_back() {
+        let claim = Claim {
+            id: Arc::from("adopt-1"),
+            job: Ok(NewJob::new(*b"1")),
+            due_here: None,
+            late_ms: None,
+            is_replay: false,
+        };
+        let refused = |status, code: &str| Error::Refused { status, code: code.to_owned(), message: String::new() };
+        let fate = |status, code, may_be_there| fate(&claim, refused(status, code), may_be_there);
+        assert!(matches!(fate(401, "unauthenticated", false), Fate::Unchanged(_)));
+        assert!(matches!(fate(401, "unauthenticated", true), Fate::Open(_)));
+        assert!(matches!(fate(403, "forbidden", false), Fate::Forbidden { .. }));
+        assert!(matches!(fate(403, "forbidden", true), Fate::Open(_)));
+        assert!(matches!(fate(503, "stopping", false), Fate::Open(_)));
     }
 }

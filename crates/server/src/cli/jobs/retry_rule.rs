@@ -5,12 +5,21 @@ use duetime_core::model::name;
 use duetime_core::{Backoff, Fixed, WhenExhausted};
 use std::sync::Arc;
 
+/// A rule in JSON, so that an error names its field.
+#[derive(serde::Deserialize)]
+struct Given {
+    retry: Backoff,
+}
+
 /// `none`, `default`, `15s,30s,5m` (also with `steps:` before), `fixed:30s`, or the JSON of the HTTP API.
 pub(crate) fn parse_backoff(text: &str) -> Result<Backoff, String> {
     match text {
         "none" => Ok(Backoff::None),
         "default" => Ok(Backoff::Default),
-        json if json.starts_with('{') => api::read::<Backoff>(json).map_err(|unread| unread.to_string()),
+        json if json.starts_with('{') => {
+            let given = api::read::<Given>(&format!("{{\"retry\": {json}}}"));
+            given.map(|given| given.retry).map_err(|unread| unread.to_string())
+        }
         text if text.starts_with("fixed:") => {
             let delay = text.trim_start_matches("fixed:").trim().parse::<Span>()?;
             Ok(Backoff::Fixed(Fixed { delay }))

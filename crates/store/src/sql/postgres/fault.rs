@@ -67,5 +67,10 @@ fn not_said(error: &tokio_postgres::Error) -> Fault {
     if shown.contains("authentication") || shown.contains("password") || shown.contains("TLS") {
         return Fault::Known(Error::Unusable(text));
     }
+    if shown.contains("unexpected message") {
+        return Fault::Known(Error::Unusable(
+            "PostgreSQL: another kind of server answers; check host and port in the URL".to_owned(),
+        ));
+    }
     Fault::Known(Error::Damaged(text))
 }

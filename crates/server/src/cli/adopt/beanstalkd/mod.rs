@@ -183,12 +183,22 @@ impl Source for Beanstalkd {
         self.stuck.clear();
         self.held.clear();
         self.open.clear();
-        // beanstalkd has no such command.
-        if !self.ask_one("auth".to_owned()).await?.is("UNKNOWN_COMMAND") {
+        // beanstalkd has no such command, and Duetime misses a token.
+        let reply = self.ask_one("auth".to_owned()).await?;
+        if reply.is("BAD_FORMAT") {
             let got = format!("the server at {} is Duetime, not beanstalkd", self.address);
             return Err(Failure::usage(got)
                 .hint("`duetime export` and `duetime import` move jobs between stores")
                 .into());
+        }
+        if !reply.is("UNKNOWN_COMMAND") {
+            let Reply { line, .. } = reply;
+            return Err(Failure::error(format!(
+                "the server at {} is not beanstalkd: it answered {line:?}",
+                self.address
+            ))
+            .hint("check host and port of --from")
+            .into());
         }
         let reply = self.ask_one("reserve-job 0".to_owned()).await?;
         if !reply.is("NOT_FOUND") {

@@ -27,8 +27,8 @@ const PUT_BACK: &str = "redis.call('ZADD', KEYS[2], 'NX', parts[2], parts[1])";
 /// The advice for an unclear unit.
 const NAME_UNIT: &str = "Choose the unit to take with --score seconds or --score milliseconds; the other members stay.";
 /// A note of all of them.
-const TAKEN: &str =
-    "Once a member is taken, the old code can no longer change its job: ZADD adds another one, and ZREM finds none.";
+const TAKEN: &str = "Once a member is taken, the old code no longer finds it: ZREM removes nothing, and ZADD adds it anew. If that is taken \
+     while the job waits, there is still one job.";
 
 type Done<T = ()> = std::result::Result<T, Trouble>;
 
