@@ -53,7 +53,7 @@ pub(super) async fn run(
         Err(Error::Core(CoreError::LockLost { .. })) => return Err(lost),
         // It runs out by itself, and the command has done its work.
         Err(error) => {
-            note!("duetime: the lock could not be released, and is held until its time to live is over: {error}")
+            note!("duetime: the lock could not be released, and is held until its time to live is over: {error}");
         }
     }
     match code(status) {
