@@ -100,7 +100,7 @@ pub(super) fn explain(error: &RedisError, place: &str) -> Error {
     } else if error.kind() == ErrorKind::RESP3NotSupported {
         Error::Unusable("Redis 6.2 or later, or Valkey, is needed; this one is older than 6".into())
     } else if matches!(error.kind(), ErrorKind::AuthenticationFailed) || says("NOAUTH") || says("WRONGPASS") {
-        Error::Unusable(format!("{place} rejected the user or password; check them in its URL, before the @ ({text})"))
+        Error::Unusable(format!("{place} rejected the user or password; check them in its URL, before the @"))
     } else if text.contains("DB index is out of range") {
         Error::Unusable(format!("{place} has no database of this number; change the number at the end of its URL"))
     } else if says("NOPERM") || says("can't run this command") {

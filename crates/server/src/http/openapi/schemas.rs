@@ -7,7 +7,7 @@ use utoipa::Number;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, Object, Schema, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr};
 
-/// An example of each body, by the name of its schema.
+/// An example of each body, by the name of its schema; and of each answer that is unlike others of its schema, by its path.
 const EXAMPLES: &str = include_str!("examples.json");
 
 pub(super) fn examples() -> Map<String, Value> {
@@ -31,7 +31,7 @@ pub(super) fn finish(document: &mut OpenApi) {
         }
         visit(schema);
     }
-    for item in document.paths.paths.values_mut() {
+    for (path, item) in &mut document.paths.paths {
         for (_, operation) in operations(item) {
             let parameters = operation.parameters.iter_mut().flatten().filter_map(|parameter| match parameter {
                 RefOr::T(parameter) => parameter.schema.as_mut(),
@@ -47,13 +47,22 @@ pub(super) fn finish(document: &mut OpenApi) {
             if let Some(RefOr::T(body)) = &mut operation.request_body {
                 body.content.values_mut().for_each(|content| show(content, &examples));
             }
-            for response in operation.responses.responses.values_mut() {
+            for (status, response) in &mut operation.responses.responses {
+                let path = if status.starts_with('2') { path.as_str() } else { "" };
                 if let RefOr::T(response) = response {
-                    response.content.values_mut().for_each(|content| show(content, &examples));
+                    response.content.values_mut().for_each(|content| answer(content, path, &examples));
                 }
             }
         }
     }
+}
+
+/// Gives an answer the example of its path, else that of its schema.
+fn answer(content: &mut RefOr<Content>, path: &str, examples: &Map<String, Value>) {
+    if let RefOr::T(Content { schema: Some(RefOr::Ref(_)), example, .. }) = &mut *content {
+        *example = example.take().or_else(|| examples.get(path).cloned());
+    }
+    show(content, examples);
 }
 
 /// Gives a body the example of its schema.
