@@ -1,6 +1,6 @@
-//! What is wrong with a TOML file, without the words of the libraries that read it.
+//! Errors in TOML files, in words of ours instead of those of the libraries that read them.
 
-/// The words for a message of `toml` or serde.
+/// Rewrites a message of `toml` or serde.
 pub(crate) fn said(message: &str) -> String {
     let quoted = |at: usize| message.split('`').nth(at).unwrap_or_default();
     if message.starts_with("unknown field ") {

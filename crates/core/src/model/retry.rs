@@ -134,7 +134,7 @@ macro_rules! with_rule {
             /// Crashes that fail the job; by default 5.
             #[cfg_attr(feature = "openapi", schema(minimum = 1))]
             pub max_crashes: Option<u32>,
-            /// What becomes of the job once its attempts are used up: it is kept as failed (`keep`, the default), removed (`drop`),
+            /// The end of a job that has used up its attempts: it is kept as failed (`keep`, the default), removed (`drop`),
             /// started over (`restart`), or kept as failed while a copy starts in another queue (`{"move": "QUEUE"}`).
             pub when_exhausted: Option<$crate::model::retry::WhenExhausted>,
             $($after)*

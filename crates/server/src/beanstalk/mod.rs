@@ -53,7 +53,7 @@ const BODIES_BYTES_MAX: usize = 192 << 20;
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// A connection is closed if its client reads nothing for this long.
 const SEND_TIME_MAX: Duration = Duration::from_secs(60);
-/// Where tokens are asked for, a client that has shown none this long after it connected is disconnected.
+/// If the server requires tokens, a client that has shown no valid one this long after it connected is disconnected.
 const AUTH_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most tubes that a connection watches.
 const WATCHED_MAX: usize = duetime_core::limits::RESERVE_QUEUES_MAX;

@@ -110,7 +110,7 @@ impl Store {
         Self { broker, ledger }
     }
 
-    /// What a server is started with: on a single Redis by its own way, on which these fates wait.
+    /// The arguments of a server. Each server reaches a single Redis through its own proxy, which these fates control.
     pub(crate) fn arguments(&self, fates: &Arc<Fates>, proxies: &mut Vec<Proxy>) -> Vec<String> {
         let mut words = match &self.broker {
             Broker::File(disk, _) => vec!["--store".to_owned(), disk.path().join("jobs.db").display().to_string()],

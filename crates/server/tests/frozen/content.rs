@@ -1,4 +1,4 @@
-//! What a store holds, as the API shows it.
+//! The content of a store, as the API shows it.
 
 use super::Fixture;
 use super::fill::{INBOX, OUTBOX};

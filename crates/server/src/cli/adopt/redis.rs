@@ -14,9 +14,9 @@ use std::sync::Arc;
 /// Claims read, or put back, at a time. Each may be large.
 const PAGE: usize = 16;
 
-/// What a claiming script begins with: functions that take members, and note claims.
+/// The beginning of a claiming script: functions that take members and write claims.
 const CLAIM: &str = include_str!("claim.lua");
-/// What it ends with.
+/// The end of a claiming script.
 const CLAIMED: &str = "\nreturn {now_ms, wait_ms, claimed}\n";
 
 /// What surrounds the function that puts a claim back, or answers false: not now.

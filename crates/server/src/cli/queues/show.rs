@@ -50,7 +50,7 @@ pub(super) async fn run(one: &One) -> Result {
     output::rows(&["SETTING", "VALUE"], rows.into_iter(), "")
 }
 
-/// What is set, as the options of `queues set` say it.
+/// The settings that differ from the defaults, spelled as the options of `queues set`.
 fn rows_of(settings: &QueueSettings) -> Vec<[String; 2]> {
     let QueueSettings { paused: _, paused_until: _, retry, max_attempts, max_age, max_crashes, when_exhausted, .. } =
         settings;

@@ -65,7 +65,7 @@ const MESSAGE_QUEUE: Old = Old {
     ..ZSET
 };
 
-/// What is known of a job, from what the programs said: at least, and at most.
+/// The events of a job that the programs reported, as lower and upper bounds.
 #[derive(Debug, Default)]
 struct Job {
     /// How often it was put, and not cancelled.

@@ -1,5 +1,5 @@
-//! What is said of command lines, variables and configuration files that are wrong: the option, what it accepts, and no
-//! words of a library.
+//! Errors of wrong command lines, variables and configuration files. They name the option and the accepted values, without
+//! the words of a library.
 
 use super::{Shell, run_plainly};
 

@@ -1,4 +1,4 @@
-//! What commands print, on their own store and on a server alike, compared with the files in `tests/golden/cli`.
+//! The output of commands, with a store of the test and with a server, compared with the files in `tests/golden/cli`.
 
 mod jobs;
 mod mistakes;
