@@ -3,6 +3,7 @@
 //! Reads `cargo metadata` for this platform, and needs no network. cargo-deny reads the same policy and also asks the
 //! advisory database; it is not required here, since it takes minutes to build and a network to ask.
 
+mod arrows;
 mod banned;
 mod duplicates;
 mod licences;
@@ -22,7 +23,9 @@ pub(crate) fn check(metadata: &Metadata, sources: &[Source]) -> Result<Vec<Findi
     let licences: Vec<_> = packages.iter().map(|p| (p.name.as_str(), p.license.as_deref())).collect();
     let origins: Vec<_> = packages.iter().map(|p| (p.name.as_str(), p.source.as_deref())).collect();
     let skipped: Vec<_> = policy.bans.skip.iter().map(|entry| entry.spec.as_str()).collect();
-    let mut findings = duplicates::check(&versions, &skipped);
+    let members: Vec<_> = metadata.members().collect();
+    let mut findings = arrows::check(&members);
+    findings.extend(duplicates::check(&versions, &skipped));
     findings.extend(banned::check(&versions, &policy.bans.deny));
     findings.extend(banned::check_sources(&origins, &policy.sources.allow_registry));
     findings.extend(licences::check(&licences, &policy.licenses.allow));

@@ -1,5 +1,7 @@
 //! Every crate offers a licence under which we may ship it inside a binary.
 
+use spdx::{Expression, LicenseReq, ParseMode};
+
 use super::policy::PATH;
 use crate::tidy::Finding;
 
@@ -15,66 +17,8 @@ pub(super) fn check(packages: &[(&str, Option<&str>)], allowed: &[String]) -> Ve
 
 /// Whether an SPDX expression can be satisfied by allowed licences; what does not parse cannot.
 fn allows(expression: &str, allowed: &[String]) -> bool {
-    // Before SPDX, `/` meant "or".
-    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
-    let mut words = Words { words: spaced.split_whitespace().collect(), next: 0, allowed };
-    let is_allowed = words.either();
-    is_allowed == Some(true) && words.peek().is_none()
-}
-
-struct Words<'a> {
-    words: Vec<&'a str>,
-    next: usize,
-    allowed: &'a [String],
-}
-
-impl<'a> Words<'a> {
-    fn peek(&self) -> Option<&'a str> {
-        self.words.get(self.next).copied()
-    }
-
-    fn take(&mut self) -> Option<&'a str> {
-        let word = self.peek()?;
-        self.next += 1;
-        Some(word)
-    }
-
-    fn take_if(&mut self, word: &str) -> bool {
-        let found = self.peek() == Some(word);
-        self.next += usize::from(found);
-        found
-    }
-
-    fn either(&mut self) -> Option<bool> {
-        let mut allowed = self.both()?;
-        while self.take_if("OR") {
-            allowed |= self.both()?;
-        }
-        Some(allowed)
-    }
-
-    fn both(&mut self) -> Option<bool> {
-        let mut allowed = self.one()?;
-        while self.take_if("AND") {
-            allowed &= self.one()?;
-        }
-        Some(allowed)
-    }
-
-    fn one(&mut self) -> Option<bool> {
-        if self.take_if("(") {
-            let allowed = self.either()?;
-            return self.take_if(")").then_some(allowed);
-        }
-        let allowed = {
-            let licence = self.take()?;
-            self.allowed.iter().any(|allowed| allowed == licence)
-        };
-        if self.take_if("WITH") {
-            self.take()?;
-        }
-        Some(allowed)
-    }
+    let is_allowed = |licence: &LicenseReq| allowed.iter().any(|allowed| *allowed == licence.license.to_string());
+    Expression::parse_mode(expression, ParseMode::LAX).is_ok_and(|expression| expression.evaluate(is_allowed))
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use crate::tidy::{Finding, Masked};
 /// Dependencies that are used without being named: package, dependency, why.
 const ALLOWED: &[(&str, &str, &str)] = &[];
 
+const ROOT: &str = "Cargo.toml";
+
 /// What the check needs to know of a package.
 pub(super) struct Manifest {
     pub(super) package: String,
@@ -39,11 +41,11 @@ pub(super) fn manifests(metadata: &Metadata) -> Vec<Manifest> {
 pub(super) fn check(manifests: &[Manifest], sources: &[Source]) -> Vec<Finding> {
     let mut findings: Vec<_> = manifests.iter().flat_map(|manifest| unused_by(manifest, sources)).collect();
     let used: BTreeSet<_> = manifests.iter().flat_map(|manifest| &manifest.dependencies).map(String::as_str).collect();
-    let root = sources.iter().find(|source| source.path == "Cargo.toml");
-    let rows = root.map(|source| workspace_table(&source.text)).unwrap_or_default();
-    findings.extend(rows.into_iter().filter(|(_, name)| !used.contains(name)).map(|(line, name)| Finding {
-        path: "Cargo.toml".into(),
-        line,
+    let text = sources.iter().find(|source| source.path == ROOT).map_or("", |source| source.text.as_str());
+    let names = workspace_table(text).into_iter().filter(|name| !used.contains(name.as_str()));
+    findings.extend(names.map(|name| Finding {
+        path: ROOT.into(),
+        line: line_of(text, &name),
         advice: format!("no package uses `{name}`: remove it from [workspace.dependencies]"),
     }));
     findings
@@ -60,7 +62,7 @@ fn unused_by(manifest: &Manifest, sources: &[Source]) -> Vec<Finding> {
     let unused = manifest.dependencies.iter().filter(|name| !is_used(name) && !is_allowed(name));
     let finding = |name: &String| Finding {
         path: path.clone(),
-        line: text.lines().position(|line| line.starts_with(name.as_str())).map_or(0, |index| index + 1),
+        line: line_of(text, name),
         advice: format!(
             "no source of {} names `{name}`: remove it, or allow it with a reason in xtask/src/deps/unused.rs",
             manifest.package
@@ -75,16 +77,16 @@ fn names_crate(masked: &Masked, name: &str) -> bool {
     masked.words(name).any(|at| is_path(&text[at + name.len()..]) || text[..at].trim_end().ends_with("use"))
 }
 
-/// Line numbers and names of the dependencies in `[workspace.dependencies]`.
-fn workspace_table(manifest: &str) -> Vec<(usize, &str)> {
-    let lines = manifest.lines().enumerate().skip_while(|(_, line)| line.trim() != "[workspace.dependencies]").skip(1);
-    let table = lines.take_while(|(_, line)| !line.starts_with('['));
-    table
-        .filter_map(|(index, line)| {
-            let name = line.split_once('=')?.0.trim();
-            (!name.starts_with('#')).then_some((index + 1, name.split_once('.').map_or(name, |(name, _)| name)))
-        })
-        .collect()
+/// The names in the workspace's table.
+fn workspace_table(manifest: &str) -> Vec<String> {
+    let manifest: toml::Table = toml::from_str(manifest).unwrap_or_default();
+    let table = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies")?.as_table());
+    table.into_iter().flat_map(toml::Table::keys).cloned().collect()
+}
+
+/// The line of a manifest that a dependency begins, or 0.
+fn line_of(manifest: &str, name: &str) -> usize {
+    manifest.lines().position(|line| line.starts_with(name)).map_or(0, |index| index + 1)
 }
 
 #[cfg(test)]

@@ -9,44 +9,6 @@ use super::mask::is_word_byte;
 use super::{Finding, Masked, is_rust};
 use crate::repo::Source;
 
-/// Manifest, and the crates of ours that it may name.
-const ARROWS: &[(&str, &[&str])] = &[
-    // The core names itself to switch its feature `testing` on in its own tests.
-    ("crates/core/Cargo.toml", &["duetime-core"]),
-    ("crates/store/Cargo.toml", &["duetime-core"]),
-    ("crates/duetime/Cargo.toml", &["duetime-core", "duetime-store"]),
-    ("crates/server/Cargo.toml", &["duetime", "duetime-core", "duetime-store"]),
-    ("xtask/Cargo.toml", &[]),
-];
-
-const OURS: &[&str] = &["duetime", "duetime-core", "duetime-store", "duetime-server", "duetime-bench", "xtask"];
-
-/// Crates that speak SQL, HTTP or to a socket: the core knows none of it. A `-` or `_` and more may follow.
-const OUTSIDE: &[&str] = &[
-    "axum",
-    "deadpool",
-    "diesel",
-    "http",
-    "hyper",
-    "libsqlite3",
-    "mysql",
-    "postgres",
-    "redis",
-    "reqwest",
-    "rusqlite",
-    "rustls",
-    "sea-orm",
-    "socket2",
-    "sqlx",
-    "tiberius",
-    "tokio-postgres",
-    "tokio-rustls",
-    "tonic",
-    "tower-http",
-    "tungstenite",
-    "ureq",
-];
-
 /// Modules with sockets, by path.
 const SOCKETS: &[&str] = &["std::net", "tokio::net", "std::os::unix::net"];
 
@@ -57,61 +19,12 @@ const GROUNDS: &[(&str, &[&str])] = &[("sql", &["mysql", "postgres"])];
 
 /// All arrows that should not be there.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
-    let manifests = sources.iter().filter(|source| source.path.ends_with("Cargo.toml"));
-    let mut findings: Vec<_> = manifests.flat_map(manifest).collect();
     let core = sources.iter().filter(|source| is_rust(source) && source.path.starts_with("crates/core/src/"));
-    findings.extend(core.flat_map(sockets));
+    let mut findings: Vec<_> = core.flat_map(sockets).collect();
     let folders = store_folders(sources);
     let store = sources.iter().filter(|source| is_rust(source) && source.path.starts_with(STORE));
     findings.extend(store.flat_map(|source| siblings(source, &folders)));
     findings
-}
-
-fn manifest(source: &Source) -> Vec<Finding> {
-    let Some((_, allowed)) = ARROWS.iter().find(|(path, _)| *path == source.path) else { return Vec::new() };
-    let is_core = source.path.starts_with("crates/core/");
-    let advice = |name: &str| {
-        if OURS.contains(&name) && !allowed.contains(&name) {
-            let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
-            return Some(format!(
-                "expected of our crates only {allowed} here, got `{name}`: move the code to where the arrow allows it"
-            ));
-        }
-        let is_outside = is_core && OUTSIDE.iter().any(|outside| is_or_extends(name, outside));
-        is_outside.then(|| format!("the core knows no SQL, sockets or HTTP, got `{name}`: put this behind a port"))
-    };
-    let finding =
-        |(line, name): (usize, &str)| Some(Finding { path: source.path.clone(), line, advice: advice(name)? });
-    dependencies(&source.text).into_iter().filter_map(finding).collect()
-}
-
-fn is_or_extends(name: &str, stem: &str) -> bool {
-    name.strip_prefix(stem).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
-}
-
-/// Line numbers and names of all dependencies in a manifest, renamed ones by their real names too.
-fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
-    let mut found = Vec::new();
-    let mut in_table = false;
-    for (index, line) in manifest.lines().enumerate() {
-        let line = line.trim();
-        if let Some(header) = line.strip_prefix('[').and_then(|line| line.split_once(']')).map(|(header, _)| header) {
-            let (table, entry) = header.rsplit_once('.').unwrap_or(("", header));
-            in_table = entry.ends_with("dependencies");
-            if table.ends_with("dependencies") {
-                found.push((index + 1, entry));
-            }
-        } else if in_table
-            && !line.starts_with('#')
-            && let Some((key, _)) = line.split_once('=')
-        {
-            let key = key.trim();
-            found.push((index + 1, key.split_once('.').map_or(key, |(name, _)| name).trim_matches('"')));
-        }
-        let renamed = line.split_once("package = \"").and_then(|(_, rest)| rest.split_once('"'));
-        found.extend(renamed.map(|(name, _)| (index + 1, name)));
-    }
-    found
 }
 
 fn sockets(source: &Source) -> Vec<Finding> {
@@ -180,29 +93,6 @@ mod tests {
         let mut lines: Vec<_> = check(sources).iter().map(|finding| finding.line).collect();
         lines.sort_unstable();
         lines
-    }
-
-    #[test]
-    fn a_crate_may_depend_only_along_the_arrows() {
-        let text = "[package]\nname = \"x\"\n[dependencies]\nduetime-core.workspace = true\nduetime-store = { path = \"../store\" }\n";
-        assert_eq!(lines(&[source("crates/core/Cargo.toml", text)]), [5]);
-        assert_eq!(lines(&[source("crates/store/Cargo.toml", text)]), [5]);
-        assert_eq!(lines(&[source("crates/duetime/Cargo.toml", text)]), [0_usize; 0]);
-        assert_eq!(lines(&[source("xtask/Cargo.toml", text)]), [4, 5]);
-    }
-
-    #[test]
-    fn every_form_of_a_dependency_counts() {
-        let text = "[dev-dependencies]\nduetime = \"1\"\n[target.'cfg(unix)'.dependencies]\na = { package = \"duetime-server\" }\n\
-                    [dependencies.duetime-store]\npath = \"x\"\n[features]\nduetime-bench = []\n";
-        assert_eq!(lines(&[source("crates/store/Cargo.toml", text)]), [2, 4, 5]);
-    }
-
-    #[test]
-    fn the_core_depends_on_nothing_outside() {
-        let text = "[dependencies]\nrusqlite = \"1\"\nhyper-util.workspace = true\nhttpdate = \"1\"\nserde = \"1\"\n";
-        assert_eq!(lines(&[source("crates/core/Cargo.toml", text)]), [2, 3]);
-        assert_eq!(lines(&[source("crates/store/Cargo.toml", text)]), [0_usize; 0]);
     }
 
     #[test]
