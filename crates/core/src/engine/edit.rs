@@ -120,9 +120,11 @@ impl Engine {
         let in_ledger: Vec<usize> =
             (0..count).filter(|&i| edited[i] == Edited::Unknown || has_ended(&(&edits[i], &edited[i]))).collect();
         let unseen: Vec<bool> = in_ledger.iter().map(|&i| edited[i] == Edited::Unknown).collect();
-        // What is changed but not recorded could come back after a crash: whoever asked must know, and ask again.
+        // A change or an end that is not recorded could be undone by a crash. The caller must know, and ask again.
+        let is_shared = self.topology.is_shared();
         let answer = |edited| match (&edited, &recorded) {
             (Edited::Changed(_) | Edited::CancelAsked(_), Err(error)) => Err(error.clone()),
+            (Edited::Unfit { .. }, Err(error)) if !is_shared => Err(error.clone()),
             _ => Ok(edited),
         };
         let mut made: Answers<Edited> = edited.into_iter().map(answer).collect();

@@ -10,10 +10,13 @@ use crate::rules;
 impl Held {
     pub(super) fn edit(&mut self, edit: &Edit, now: Now, entries: &mut Vec<OutboxEntry>) -> Edited {
         let Some(live) = self.live.get(edit.id) else {
-            return self.ended(edit.id).unwrap_or_else(|| {
+            let ended = self.ended(edit.id);
+            if ended.is_some() {
+                entries.extend(self.outbox.get(edit.id).cloned());
+            } else {
                 self.tombstones.edit_unseen(edit.id, now.mono);
-                Edited::Unknown
-            });
+            }
+            return ended.unwrap_or(Edited::Unknown);
         };
         let mut job = live.unpack(edit.id);
         if live.run().is_some_and(|run| run.takes) {

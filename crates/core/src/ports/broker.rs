@@ -79,7 +79,8 @@ pub trait Broker: BrokerClock + Outbox {
     /// [head](Detail::Head).
     async fn expired(&self, limit: usize) -> Result<Expired, Error>;
 
-    /// Changes jobs from outside.
+    /// Changes jobs from outside. The entries are those of the changes. A broker whose outbox ends with its process adds those
+    /// of the jobs that it answers as ended, because a crash would undo an end that is not recorded.
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error>;
 
     /// The state of these jobs: live ones, and those whose outcome is still in the outbox.

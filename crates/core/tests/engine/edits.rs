@@ -44,6 +44,22 @@ async fn a_running_job_is_asked_to_stop() {
     }
 }
 
+/// A restart would undo that end: the cancel is repeated once the ledger is back.
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_end_is_not_recorded_is_not_answered_as_finished() {
+    let bench = Bench::new().await;
+    let id = bench.push(job()).await.id;
+    let lease = bench.lease().await;
+    bench.ledger.set_away(true);
+    assert_eq!(bench.settle(&lease, Outcome::Complete { result: None }).await.unwrap(), State::Succeeded);
+    let cancel = || bench.engine.cancel(vec![id.into()]);
+    let refused = cancel().await.pop().unwrap();
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    bench.ledger.set_away(false);
+    assert_eq!(cancel().await.pop().unwrap().unwrap(), CancelOutcome::AlreadyFinished);
+    assert_eq!(bench.ledger.get(&[id]).await.unwrap()[0].as_ref().unwrap().state(0), State::Succeeded);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_changed_version_stops_a_conditional_change() {
     let bench = Bench::new().await;

@@ -9,7 +9,7 @@ use crate::engine::{
     ReserveRequest, Source, TakeRequest,
 };
 use crate::limits::{HOUR_MS, MINUTE_MS, SECOND_MS};
-use crate::model::id::JobId;
+use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, KeyUntil, NewJob, OnConflict, State};
 use crate::model::options::JobOptions;
 use crate::model::retry::{Backoff, Retry, WhenExhausted};
@@ -202,6 +202,15 @@ impl Actor {
             // It crashed.
             _ => return,
         };
+        if self.random.percent(20) {
+            // Somebody cancels it while its end is on its way to the ledger.
+            tokio::join!(self.settle(receipt, outcome), self.cancel(receipt.id.into()));
+        } else {
+            self.settle(receipt, outcome).await;
+        }
+    }
+
+    async fn settle(&self, receipt: Receipt, outcome: Outcome) {
         self.history().settling(receipt);
         let asked = self.asked(receipt.id);
         if let Some(Ok(settlement)) = self.engine.settle(vec![(receipt, outcome)]).await.pop() {
@@ -282,7 +291,7 @@ impl Actor {
         }
     }
 
-    async fn cancel(&mut self, target: JobRef) {
+    async fn cancel(&self, target: JobRef) {
         let asked = self.asked(target.id);
         let answer = self.engine.cancel(vec![target]).await.pop();
         let at = self.at();
@@ -291,6 +300,11 @@ impl Actor {
                 self.history().ended(target.id, asked, State::Cancelled, true, at);
             }
             Some(Ok(CancelOutcome::CancelRequested)) => self.history().stopped(target.id, asked, at),
+            // A shared broker keeps what is not recorded yet.
+            Some(Ok(CancelOutcome::AlreadyFinished)) if self.pace.is_alone => {
+                let ledger = self.ledger.clone();
+                self.history().found_ended(target.id, asked, &ledger, at);
+            }
             _ => {}
         }
     }

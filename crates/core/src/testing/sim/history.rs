@@ -324,6 +324,15 @@ impl History {
         self.ended(job.id, asked, State::Succeeded, true, at);
     }
 
+    /// It was answered that the job had ended before: that is recorded, so that no restart undoes it.
+    pub(super) fn found_ended(&mut self, id: JobId, asked: Asked, ledger: &ModelLedger, at: At) {
+        let is_settled = |known: &KnownJob| known.revivals == asked.revivals && known.unanswered == 0;
+        let row = rows(ledger).remove(&id).filter(Job::is_pending);
+        if let Some(row) = row.filter(|_| self.jobs.get(&id).is_some_and(is_settled)) {
+            self.blame(id, "was found to have ended", vec![format!("while it is recorded as {row:?}")], at);
+        }
+    }
+
     /// It was answered that the job has ended.
     pub(super) fn ended(&mut self, id: JobId, asked: Asked, state: State, is_recorded: bool, at: At) {
         let stage = match state {

@@ -232,14 +232,14 @@ impl World {
         let (now, mono) = (self.now(), self.clock.mono());
         let truth = self.truths.get_mut(&edit.id).unwrap();
         if !truth.held {
-            if truth.noted.is_some() {
+            if let Some((noted, _)) = &truth.noted {
                 assert!(matches!(edited[0], Edited::Unfit { state, .. } if !state.is_live()), "{edited:?}");
-            } else {
-                assert_eq!(edited, [Edited::Unknown]);
-                self.tombstone_until.insert(edit.id, mono + UNSEEN_MS_MAX);
-                self.unseen.push(Unseen { edit, since: mono });
+                let [entry] = &entries[..] else { panic!("its end is recorded before it is answered: {entries:?}") };
+                return assert_eq!(entry.job(), noted.job());
             }
-            return assert!(entries.is_empty());
+            assert_eq!((edited, entries.len()), (vec![Edited::Unknown], 0));
+            self.tombstone_until.insert(edit.id, mono + UNSEEN_MS_MAX);
+            return self.unseen.push(Unseen { edit, since: mono });
         }
         if truth.lease.as_ref().is_some_and(|run| run.takes) {
             assert_eq!((edited, entries.len()), (vec![Edited::Running(truth.job.clone())], 0));
