@@ -7,16 +7,17 @@
 //! Each row is a run of `duetime bench`; the median of three by its first figure is shown. `DUETIME_BIN` names another
 //! binary, `DUETIME_BENCH_ROWS` only the rows whose name contains it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Instant;
 
 /// Runs of each row.
 const RUNS: usize = 3;
 
 /// A row: its name, whether it is measured over HTTP, and what `duetime bench` is told.
-const ROWS: [(&str, bool, &str); 17] = [
+const ROWS: [(&str, bool, &str); 15] = [
     ("push, batches of 1,000", false, "push --jobs 1000000"),
     ("push, one by one, 64 tasks", false, "push --jobs 200000 --batch 1 --tasks 64"),
     ("push, batches of 1,000: key, 2 tags, 1 KiB", false, "push --jobs 200000 --key --tags 2 --payload 1024"),
@@ -32,8 +33,12 @@ const ROWS: [(&str, bool, &str); 17] = [
     ("lateness, 2,000 due/s, 1 M wait, HTTP", true, "lateness --rate 2000 --jobs 20000 --waiting 1000000"),
     ("burst of 100 k", false, "burst --jobs 100000"),
     ("burst of 1 M", false, "burst --jobs 1000000 --seconds 20"),
-    ("restart, 1 M pending within the hour", false, "restart --jobs 1000000"),
-    ("restart, 10 M pending over 30 days", false, "restart --jobs 10000000 --within 30d"),
+];
+
+/// Restarts: their names, and what is pushed before.
+const RESTARTS: [(&str, &str); 2] = [
+    ("restart, 1 M pending within the hour", "push --jobs 1000000 --within 1h"),
+    ("restart, 10 M pending over 30 days", "push --jobs 10000000 --within 30d"),
 ];
 
 fn main() -> ExitCode {
@@ -45,28 +50,75 @@ fn main() -> ExitCode {
     let wanted = std::env::var("DUETIME_BENCH_ROWS").unwrap_or_default();
     println!("| load | command | figures | times (p50 / p99 / p99.9 / max, ms) | memory |");
     println!("|---|---|---|---|---|");
-    for (name, over_http, load) in ROWS.iter().filter(|(name, ..)| name.contains(&wanted)) {
-        eprintln!("{name} …");
-        let mut runs: Vec<Value> = (0..RUNS).filter_map(|_| run(&binary, load, *over_http)).collect();
-        runs.sort_by(|a, b| first_figure(a).total_cmp(&first_figure(b)));
-        match runs.get(runs.len() / 2) {
-            Some(median) => println!("| {name} | `bench {load}` | {}", cells(median)),
-            None => println!("| {name} | `bench {load}` | failed | | |"),
-        }
+    let is_wanted = |name: &str| name.contains(&wanted);
+    for (name, over_http, load) in ROWS.into_iter().filter(|(name, ..)| is_wanted(name)) {
+        measure(name, load, || run(&binary, load, over_http));
+    }
+    for (name, load) in RESTARTS.into_iter().filter(|(name, _)| is_wanted(name)) {
+        measure(name, load, || restart(&binary, load));
     }
     ExitCode::SUCCESS
 }
 
+/// Prints the median of some runs as a row.
+fn measure(name: &str, load: &str, run: impl Fn() -> Option<Value>) {
+    eprintln!("{name} …");
+    let mut runs: Vec<Value> = (0..RUNS).filter_map(|_| run()).collect();
+    runs.sort_by(|a, b| first_figure(a).total_cmp(&first_figure(b)));
+    match runs.get(runs.len() / 2) {
+        Some(median) => println!("| {name} | `bench {load}` | {}", cells(median)),
+        None => println!("| {name} | `bench {load}` | failed | | |"),
+    }
+}
+
 /// One run; `None` where it failed, which it has said on standard error.
 fn run(binary: &Path, load: &str, over_http: bool) -> Option<Value> {
-    let server = over_http.then(|| Server::start(binary));
+    let folder = temporary();
+    let server = over_http.then(|| Server::start(binary, &folder.path().join("bench.db")));
     let mut command = Command::new(binary);
-    command.arg("bench").args(load.split(' ')).arg("--json").stdin(Stdio::null()).stderr(Stdio::inherit());
+    command.arg("bench").args(load.split(' '));
     if let Some(server) = &server {
         command.args(["--server", &server.url, "--server-pid", &server.child.id().to_string()]);
     }
-    let output = command.output().expect("the binary starts");
-    serde_json::from_slice(&output.stdout).ok()
+    answer(command)
+}
+
+/// Fills a store, and measures how soon a server serves it, and has loaded what is due within the horizon.
+fn restart(binary: &Path, load: &str) -> Option<Value> {
+    let folder = temporary();
+    let store = folder.path().join("bench.db");
+    let mut fill = Command::new(binary);
+    fill.arg("bench").args(load.split(' ')).args(["--durability", "none", "--store"]).arg(&store);
+    answer(fill)?;
+    let begin = Instant::now();
+    let server = Server::start(binary, &store);
+    let serving = begin.elapsed();
+    let loaded = loop {
+        let mut look = Command::new(binary);
+        look.args(["health", "--server", &server.url]);
+        let health = answer(look)?;
+        if health["is_loaded"] == true {
+            break health["loaded"].as_f64()?;
+        }
+    };
+    let seconds = begin.elapsed().as_secs_f64();
+    let rate = loaded / (seconds - serving.as_secs_f64());
+    Some(json!({ "figures": [
+        { "name": "until all was loaded", "value": seconds, "unit": "s" },
+        { "name": "until it served", "value": serving.as_secs_f64(), "unit": "s" },
+        { "name": "loaded", "value": loaded, "unit": "jobs" },
+        { "name": "loaded after it served", "value": rate, "unit": "jobs/s" },
+    ]}))
+}
+
+/// What a command prints in JSON; `None` where it failed, which it has said on standard error.
+fn answer(mut command: Command) -> Option<Value> {
+    let output = command.arg("--json").stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    serde_json::from_slice(&output.expect("the binary starts").stdout).ok()
+}
+
+fn temporary() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder for temporary files")
 }
 
 fn first_figure(report: &Value) -> f64 {
@@ -100,19 +152,17 @@ fn cells(report: &Value) -> String {
     format!("{} | {} | {memory:.0} MiB |", figures.join("; "), times.join("; "))
 }
 
-/// A server on its own store, stopped when dropped.
+/// A server on a store, stopped when dropped.
 struct Server {
     child: Child,
     url: String,
-    _folder: tempfile::TempDir,
 }
 
 impl Server {
-    fn start(binary: &Path) -> Self {
-        let folder = tempfile::tempdir().expect("a folder for temporary files");
+    fn start(binary: &Path, store: &Path) -> Self {
         let mut child = Command::new(binary)
             .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--store"])
-            .arg(folder.path().join("bench.db"))
+            .arg(store)
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary starts");
@@ -121,7 +171,7 @@ impl Server {
             let start = line.find("http://127.0.0.1:")?;
             Some(line[start..].split_whitespace().next()?.trim_end_matches(['.', ',']).to_owned())
         });
-        Self { child, url: url.expect("the server says where to reach it"), _folder: folder }
+        Self { child, url: url.expect("the server says where to reach it") }
     }
 }
 

@@ -8,6 +8,7 @@ use super::visit::{NOTHING, Visit, with_query};
 use crate::access::Scope;
 use duetime_core::api::{Instant, Span};
 use duetime_core::{JobId, Millis, State};
+use indicatif::HumanCount;
 use maud::{DOCTYPE, Markup, html};
 use std::fmt::Write;
 
@@ -225,15 +226,7 @@ pub(super) fn json(text: &str) -> String {
 
 /// A number with all its digits.
 pub(super) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number).to_string()
 }
 
 /// An instant, and how far it is from now. A script shows it in the reader's zone.

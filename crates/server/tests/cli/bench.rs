@@ -11,7 +11,7 @@ fn bench(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn push_cycle_lateness_burst_and_webhooks_measure() {
+fn push_cycle_lateness_and_burst_measure() {
     let pushed = bench(&["push", "-n", "2500", "--tags", "2", "--key", "--waiting", "100"]);
     assert_eq!(pushed["figures"][0]["name"], "pushed");
     assert!(pushed["figures"][0]["value"].as_f64().unwrap() > 0.0);
@@ -22,8 +22,6 @@ fn push_cycle_lateness_burst_and_webhooks_measure() {
     assert_eq!(late["timings"][0]["count"], 200);
     let burst = bench(&["burst", "-n", "1000", "--seconds", "3", "--durability", "none"]);
     assert_eq!(burst["timings"][0]["count"], 300);
-    let delivered = bench(&["webhooks", "-n", "500", "--rate", "500", "--store", "memory", "--max-running", "20"]);
-    assert_eq!(delivered["timings"][0]["count"], 500);
 }
 
 #[test]

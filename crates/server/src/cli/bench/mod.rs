@@ -13,9 +13,7 @@ mod lateness;
 mod options;
 mod push;
 mod report;
-mod restart;
 mod subject;
-mod webhooks;
 
 use super::exit::Result;
 
@@ -38,8 +36,6 @@ enum Load {
     Cycle(cycle::Args),
     Lateness(lateness::Args),
     Burst(burst::Args),
-    Restart(restart::Args),
-    Webhooks(webhooks::Args),
 }
 
 pub(crate) async fn run(args: Args) -> Result {
@@ -48,7 +44,5 @@ pub(crate) async fn run(args: Args) -> Result {
         Load::Cycle(args) => cycle::run(args).await,
         Load::Lateness(args) => lateness::run(args).await,
         Load::Burst(args) => burst::run(args).await,
-        Load::Restart(args) => restart::run(args).await,
-        Load::Webhooks(args) => webhooks::run(args).await,
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// What is measured.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct Where {
     /// Server to measure
     #[arg(long, value_name = "URL", help_heading = "What is measured")]

@@ -4,6 +4,7 @@ use super::histogram::{Histogram, Percentiles};
 use super::subject::Subject;
 use crate::cli::exit::Result;
 use crate::cli::output;
+use indicatif::HumanCount;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ impl Report {
         Self { load, subject: subject.to_owned(), setting, figures, timings, memory_bytes: None }
     }
 
-    pub(super) fn figure(mut self, name: &'static str, value: f64, unit: &'static str) -> Self {
+    fn figure(mut self, name: &'static str, value: f64, unit: &'static str) -> Self {
         self.figures.push(Figure { name, value, unit });
         self
     }
@@ -62,23 +63,19 @@ impl Report {
     }
 
     /// Shows it with the memory of what was measured, and closes that.
-    pub(super) async fn finish(self, subject: Subject, json: bool) -> Result {
-        self.memory(subject.memory_bytes()).show(json)?;
+    pub(super) async fn finish(mut self, subject: Subject, json: bool) -> Result {
+        self.memory_bytes = subject.memory_bytes();
+        self.show(json)?;
         subject.close().await
     }
 
-    pub(super) fn memory(mut self, bytes: Option<u64>) -> Self {
-        self.memory_bytes = bytes;
-        self
-    }
-
-    pub(super) fn show(&self, json: bool) -> Result {
+    fn show(&self, json: bool) -> Result {
         if json {
             return output::json(self);
         }
         output::say(format_args!("{}, {}\n{}", self.load, self.subject, self.setting))?;
         for Figure { name, value, unit } in &self.figures {
-            let value = if *value >= 1_000.0 { grouped(*value) } else { format!("{value:.3}") };
+            let value = if *value >= 1_000.0 { HumanCount(*value as u64).to_string() } else { format!("{value:.3}") };
             output::say(format_args!("  {name:<28} {value:>12} {unit}"))?;
         }
         if let Some(bytes) = self.memory_bytes {
@@ -89,28 +86,5 @@ impl Report {
             bars.iter().try_for_each(output::say)?;
         }
         Ok(())
-    }
-}
-
-/// A whole number with separators.
-fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::grouped;
-
-    #[test]
-    fn digits_are_grouped() {
-        assert_eq!([grouped(999.4), grouped(1_000.0), grouped(1_234_567.0)], ["999", "1,000", "1,234,567"]);
     }
 }

@@ -69,18 +69,13 @@ impl Subject {
 
     /// Resident bytes of the process that holds the jobs, where they can be read.
     pub(super) fn memory_bytes(&self) -> Option<u64> {
-        resident_bytes(self.pid?)
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid?)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kib * 1_024)
     }
 
     pub(super) async fn close(self) -> Result {
         Ok(self.client.close().await?)
     }
-}
-
-/// Resident bytes of a process.
-pub(super) fn resident_bytes(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1_024)
 }
