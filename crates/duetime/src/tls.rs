@@ -17,6 +17,16 @@ pub fn pem_words(error: &pem::Error) -> String {
     }
 }
 
+/// The certificates in a file.
+///
+/// # Errors
+/// Why they cannot be read; if there are none.
+pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+    let found: Vec<_> = read.map_err(|error| pem_words(&error))?;
+    if found.is_empty() { Err("it contains no certificate in PEM format".to_owned()) } else { Ok(found) }
+}
+
 /// The configuration of TLS 1.2 and 1.3; certificates are always checked.
 ///
 /// # Errors
@@ -26,14 +36,8 @@ pub fn client_config(root: Option<&Path>) -> Result<ClientConfig, Error> {
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = root {
         let wrong = |why: String| Error::Roots { file: file.to_owned(), why };
-        let mut count = 0;
-        for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(pem_words(&error)))? {
-            let certificate = certificate.map_err(|error| wrong(pem_words(&error)))?;
+        for certificate in certificates(file).map_err(wrong)? {
             roots.add(certificate).map_err(|_| wrong("one of its certificates is not valid".to_owned()))?;
-            count += 1;
-        }
-        if count == 0 {
-            return Err(wrong("it contains no certificate in PEM format".to_owned()));
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

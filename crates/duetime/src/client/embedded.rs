@@ -14,7 +14,7 @@ use duetime_core::engine::{
 };
 use duetime_core::ports::Grant;
 use duetime_core::schedule::{Run, ScheduleStatus};
-use duetime_core::{Engine, Error as CoreError, Job, Millis, NewJob, Receipt, Schedule};
+use duetime_core::{Engine, Error as CoreError, Job, Millis, NewJob, Receipt};
 use duetime_store::open::Opened;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -135,23 +135,6 @@ impl Embedded {
     pub(super) async fn failures(&self, queue: Option<&str>) -> Result<Failures, Error> {
         let queue = queue.map(str::to_owned);
         Ok(self.call(|engine| async move { engine.failures(queue.as_deref(), FIRST_READING_WAIT).await }).await??)
-    }
-
-    pub(super) async fn set_schedule(
-        &self,
-        name: &str,
-        schedule: Schedule,
-        is_dry: bool,
-    ) -> Result<ScheduleStatus, Error> {
-        let name = name.to_owned();
-        let set = move |engine: Engine| async move {
-            if is_dry {
-                engine.preview_schedule(&name, schedule).await
-            } else {
-                engine.set_schedule(&name, schedule).await
-            }
-        };
-        Ok(self.call(set).await??)
     }
 
     pub(super) async fn pause_schedule(&self, name: &str, until: Option<Millis>) -> Result<ScheduleStatus, Error> {

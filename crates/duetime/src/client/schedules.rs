@@ -48,7 +48,7 @@ impl Client {
     /// # Errors
     /// [`Invalid`](duetime_core::Error::Invalid).
     pub async fn set_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
-        forward!(self.set_schedule(name, schedule, false))
+        ask!(self.set_schedule(&name, schedule))
     }
 
     /// What [`set_schedule`](Self::set_schedule) would answer, with nothing changed.
@@ -56,7 +56,7 @@ impl Client {
     /// # Errors
     /// As [`set_schedule`](Self::set_schedule).
     pub async fn preview_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
-        forward!(self.set_schedule(name, schedule, true))
+        ask!(self.preview_schedule(&name, schedule))
     }
 
     /// Pauses a schedule. A run that has begun may still push its job.

@@ -25,11 +25,20 @@ impl Remote {
         &self,
         name: &str,
         schedule: Schedule,
-        is_dry: bool,
     ) -> Result<ScheduleStatus, Error> {
-        let query = if is_dry { "?dry_run=true" } else { "" };
-        let call = Call::new(Method::PUT, format!("{}{query}", path(name)?));
-        self.shown_schedule(call.json(&schedule)?.repeats(true)).await
+        self.put_schedule(path(name)?, &schedule).await
+    }
+
+    pub(in crate::client) async fn preview_schedule(
+        &self,
+        name: &str,
+        schedule: Schedule,
+    ) -> Result<ScheduleStatus, Error> {
+        self.put_schedule(format!("{}?dry_run=true", path(name)?), &schedule).await
+    }
+
+    async fn put_schedule(&self, path: String, schedule: &Schedule) -> Result<ScheduleStatus, Error> {
+        self.shown_schedule(Call::new(Method::PUT, path).json(schedule)?.repeats(true)).await
     }
 
     pub(in crate::client) async fn pause_schedule(

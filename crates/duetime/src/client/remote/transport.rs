@@ -9,7 +9,7 @@ use duetime_core::api::Problem;
 use duetime_core::error::system_words;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, IF_MATCH};
-use hyper::{Method, Request, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::Client as Http;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::{Deserialize, Serialize};
@@ -133,39 +133,45 @@ impl Transport {
 
     /// Asks for what comes bit by bit.
     pub(super) async fn open(&self, call: Call) -> Result<Incoming, Error> {
-        let limit = self.options.time_limit;
-        let request = call.request(&self.address, self.options.token.as_ref())?;
-        let late = |_| self.unknown(format!("none came within {} ms", limit.as_millis()));
-        let response = timeout(limit, self.http.request(request)).await.map_err(late)?;
-        let response = response.map_err(|error| self.failed(!error.is_connect(), &error))?;
-        if response.status().is_success() {
-            return Ok(Incoming(response.into_body()));
-        }
-        let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect();
-        let body = timeout(limit, body).await.map_err(late)?.map_err(|error| self.unknown(error.to_string()))?;
-        Reply { status, body: body.to_bytes() }.done()?;
-        Err(Error::Protocol(format!("status {status}")))
+        let opened = async {
+            let response = self.request(&call).await?;
+            if response.status().is_success() {
+                return Ok(Ok(Incoming(response.into_body())));
+            }
+            Ok(Err(self.reply(response).await?))
+        };
+        let opened = self.within(self.options.time_limit, opened).await;
+        opened.map_err(|failed| failed.error)?.or_else(|reply| {
+            reply.done()?;
+            Err(Error::Protocol(format!("status {}", reply.status)))
+        })
     }
 
     async fn send_once(&self, call: &Call) -> Result<Reply, Failed> {
-        let limit = self.options.time_limit + call.wait;
-        let request = call
-            .request(&self.address, self.options.token.as_ref())
-            .map_err(|error| Failed { error, is_lost: false })?;
-        let exchange = async {
-            let response = self.http.request(request).await.map_err(|error| {
-                let is_lost = !error.is_connect();
-                Failed { error: self.failed(is_lost, &error), is_lost }
-            })?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-            let body = body.map_err(|error| Failed { error: self.unknown(error.to_string()), is_lost: true })?;
-            Ok(Reply { status, body: body.to_bytes() })
-        };
+        let exchange = async { self.reply(self.request(call).await?).await };
+        self.within(self.options.time_limit + call.wait, exchange).await
+    }
+
+    async fn within<T>(&self, limit: Duration, work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
         let late =
-            |_| Failed { error: self.unknown(format!("none came within {} ms", limit.as_millis())), is_lost: false };
-        timeout(limit, exchange).await.map_err(late)?
+            || Failed { error: self.unknown(format!("none came within {} ms", limit.as_millis())), is_lost: false };
+        timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn request(&self, call: &Call) -> Result<Response<hyper::body::Incoming>, Failed> {
+        let request = call.request(&self.address, self.options.token.as_ref());
+        let request = request.map_err(|error| Failed { error, is_lost: false })?;
+        self.http.request(request).await.map_err(|error| {
+            let is_lost = !error.is_connect();
+            Failed { error: self.failed(is_lost, &error), is_lost }
+        })
+    }
+
+    async fn reply(&self, response: Response<hyper::body::Incoming>) -> Result<Reply, Failed> {
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| Failed { error: self.unknown(error.to_string()), is_lost: true })?;
+        Ok(Reply { status, body: body.to_bytes() })
     }
 
     fn failed(&self, is_lost: bool, error: &hyper_util::client::legacy::Error) -> Error {
