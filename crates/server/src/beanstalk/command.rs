@@ -76,20 +76,22 @@ pub(crate) struct Release {
     pub(crate) delay_ms: u64,
 }
 
-/// Why a line is no command.
+/// Why a line, or the body after it, is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     BadFormat,
     UnknownCommand,
+    ExpectedCrlf,
+    JobTooBig,
 }
 
 use Refusal::BadFormat;
 
-/// Parses a line without its CRLF.
+/// Parses a line without its CRLF: its word, and the command.
 ///
 /// # Errors
 /// If it is no command.
-pub(crate) fn parse(line: &[u8]) -> Result<Command, Refusal> {
+pub(crate) fn parse(line: &[u8]) -> Result<(&'static str, Command), Refusal> {
     if line.len() + 2 > LINE_BYTES_MAX || line.contains(&0) {
         return Err(BadFormat);
     }
@@ -98,7 +100,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Command, Refusal> {
         if let Some(rest) = line.strip_prefix(word.as_bytes()) {
             let mut rest = Rest(rest);
             let command = read(&mut rest)?;
-            return if rest.0.is_empty() { Ok(command) } else { Err(BadFormat) };
+            return if rest.0.is_empty() { Ok((word.trim_end(), command)) } else { Err(BadFormat) };
         }
     }
     Err(Refusal::UnknownCommand)

@@ -105,7 +105,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             && let Some(request) = self.input.next()
         {
             bytes += if let Request::Put(_, body) = &request { body.len() } else { 0 };
-            let is_last = matches!(request, Request::Command(Command::Quit));
+            let is_last = matches!(request, Request::Command(_, Command::Quit));
             requests.push(request);
             if is_last {
                 break;

@@ -1,6 +1,5 @@
 //! Counters of this process since its start.
 
-use super::command::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The names of commands in the statistics, in beanstalkd's order.
@@ -42,35 +41,10 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Counts a command.
-    pub(super) fn count(&self, command: &Command) {
-        let name = match command {
-            Command::Put(_) => "put",
-            Command::Use(_) => "use",
-            Command::Reserve => "reserve",
-            Command::ReserveWithTimeout(_) => "reserve-with-timeout",
-            Command::Delete(_) => "delete",
-            Command::Release(_) => "release",
-            Command::Bury(..) => "bury",
-            Command::Touch(_) => "touch",
-            Command::Watch(_) => "watch",
-            Command::Ignore(_) => "ignore",
-            Command::Peek(_) => "peek",
-            Command::PeekReady => "peek-ready",
-            Command::PeekDelayed => "peek-delayed",
-            Command::PeekBuried => "peek-buried",
-            Command::Kick(_) => "kick",
-            Command::StatsJob(_) => "stats-job",
-            Command::StatsTube(_) => "stats-tube",
-            Command::Stats => "stats",
-            Command::ListTubes => "list-tubes",
-            Command::ListTubeUsed => "list-tube-used",
-            Command::ListTubesWatched => "list-tubes-watched",
-            Command::PauseTube(..) => "pause-tube",
-            Command::ReserveJob(_) | Command::KickJob(_) | Command::Auth(_) | Command::Quit => return,
-        };
-        if let Some(place) = COMMANDS.iter().position(|other| *other == name) {
-            add(&self.commands[place], 1);
+    /// Counts commands by their word. Those that beanstalkd does not count are left out.
+    pub(super) fn count(&self, word: &str, times: usize) {
+        if let Some(place) = COMMANDS.iter().position(|other| *other == word) {
+            add(&self.commands[place], times as u64);
         }
     }
 

@@ -20,7 +20,7 @@ fn not_kept() -> Error {
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn delete(&mut self, ids: Vec<u64>) {
         let ids: Vec<Option<JobId>> = ids.into_iter().map(JobId::new).collect();
-        ids.iter().for_each(|_| self.door.counters.count(&super::command::Command::Delete(0)));
+        self.door.counters.count("delete", ids.len());
         // Twice in one go, the second one finds nothing.
         let leases: Vec<Option<Lease>> = ids.iter().map(|id| self.state.held.remove((*id)?)).collect();
         let complete = |lease: &Lease| (lease.receipt, Ending::Outcome(Outcome::Complete { result: None }));
@@ -49,10 +49,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Err(error)
                 }
             };
-            match deleted {
-                Ok(()) => self.reply.line("DELETED"),
-                Err(error) => self.reply.failure(&error),
-            }
+            self.reply.done("DELETED", deleted);
         }
     }
 

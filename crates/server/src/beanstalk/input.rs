@@ -7,30 +7,12 @@ use duetime_core::Payload;
 /// A request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    /// A command without a body.
-    Command(Command),
+    /// A command without a body, and its word.
+    Command(&'static str, Command),
     /// A job with its body.
     Put(Put, Payload),
     /// Input that is answered with one word.
-    Refused(Word),
-}
-
-/// A reason to refuse what was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
-    BadFormat,
-    UnknownCommand,
-    ExpectedCrlf,
-    JobTooBig,
-}
-
-impl From<Refusal> for Word {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::BadFormat => Self::BadFormat,
-            Refusal::UnknownCommand => Self::UnknownCommand,
-        }
-    }
+    Refused(Refusal),
 }
 
 /// The expected input.
@@ -77,12 +59,12 @@ impl Input {
                         self.buffer.advance(2);
                         self.searched = 0;
                         match parse(&line) {
-                            Ok(Command::Put(put)) if put.bytes > self.job_bytes_max => {
+                            Ok((_, Command::Put(put))) if put.bytes > self.job_bytes_max => {
                                 self.state = State::Skip(u64::from(put.bytes) + 2);
                             }
-                            Ok(Command::Put(put)) => self.state = State::Body(put),
-                            Ok(command) => return Some(Request::Command(command)),
-                            Err(refusal) => return Some(Request::Refused(refusal.into())),
+                            Ok((_, Command::Put(put))) => self.state = State::Body(put),
+                            Ok((word, command)) => return Some(Request::Command(word, command)),
+                            Err(refusal) => return Some(Request::Refused(refusal)),
                         }
                     }
                     None if self.buffer.len() >= LINE_BYTES_MAX => self.state = State::LongLine,
@@ -98,7 +80,7 @@ impl Input {
                     };
                     self.buffer.advance(end + 2);
                     (self.state, self.searched) = (State::Line, 0);
-                    return Some(Request::Refused(Word::BadFormat));
+                    return Some(Request::Refused(Refusal::BadFormat));
                 }
                 State::Body(put) => {
                     let bytes = put.bytes as usize;
@@ -110,7 +92,7 @@ impl Input {
                     self.buffer.advance(2);
                     self.state = State::Line;
                     if !ends {
-                        return Some(Request::Refused(Word::ExpectedCrlf));
+                        return Some(Request::Refused(Refusal::ExpectedCrlf));
                     }
                     return Some(Request::Put(put, Payload::from(&*body)));
                 }
@@ -123,7 +105,7 @@ impl Input {
                         return None;
                     }
                     self.state = State::Line;
-                    return Some(Request::Refused(Word::JobTooBig));
+                    return Some(Request::Refused(Refusal::JobTooBig));
                 }
             }
         }

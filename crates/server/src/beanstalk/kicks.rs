@@ -91,19 +91,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Ok(job) => self.door.engine.kick(vec![JobRef { id, version: Some(job.version) }], true).await.pop(),
             Err(error) => Some(Err(error)),
         };
-        match kicked {
-            Some(Err(error)) => self.reply.failure(&error),
-            _ => self.reply.line("KICKED"),
-        }
+        self.reply.done("KICKED", kicked.transpose());
     }
 
     pub(super) async fn pause(&mut self, tube: Tube, seconds: u32) {
         let replied = self.reply.0.len();
         if self.state.may(Scope::Admin, &tube) {
-            match self.try_pause(&tube, seconds).await {
-                Ok(()) => self.reply.line("PAUSED"),
-                Err(error) => self.reply.failure(&error),
-            }
+            let paused = self.try_pause(&tube, seconds).await;
+            self.reply.done("PAUSED", paused);
         } else {
             self.reply.line(FORBIDDEN);
         }

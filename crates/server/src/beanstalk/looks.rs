@@ -55,16 +55,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     pub(super) async fn stats_job(&mut self, id: u64) {
         let Some(id) = JobId::new(id) else { return self.reply.line("NOT_FOUND") };
-        match self.visible(id, Scope::Read).await {
-            Ok(job) => {
-                let deadline = self.state.held.get(id).map(|lease| lease.deadline);
-                let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-                let settings = self.door.engine.queue_settings(&job.queue);
-                let yaml = stats::of_job(&job, settings.lease_ms, left, self.door.engine.now());
-                self.reply.yaml(&yaml);
-            }
-            Err(error) => self.reply.failure(&error),
-        }
+        let yaml = self.visible(id, Scope::Read).await.map(|job| {
+            let deadline = self.state.held.get(id).map(|lease| lease.deadline);
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let settings = self.door.engine.queue_settings(&job.queue);
+            stats::of_job(&job, settings.lease_ms, left, self.door.engine.now())
+        });
+        self.reply.yaml(yaml);
     }
 
     pub(super) async fn stats_tube(&mut self, tube: Tube) {
@@ -80,38 +77,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let urgent = self.door.urgent(&status).await?;
             Ok(stats::of_tube(&status, &known, urgent, self.door.engine.now()))
         };
-        match yaml.await {
-            Ok(yaml) => self.reply.yaml(&yaml),
-            Err(error) => self.reply.failure(&error),
-        }
+        let yaml = yaml.await;
+        self.reply.yaml(yaml);
     }
 
     pub(super) async fn stats(&mut self) {
         if !self.state.caller.may_all(Scope::Read) {
             return self.reply.line(FORBIDDEN);
         }
-        match self.door.stats().await {
-            Ok(yaml) => self.reply.yaml(&yaml),
-            Err(error) => self.reply.failure(&error),
-        }
+        let yaml = self.door.stats().await;
+        self.reply.yaml(yaml);
     }
 
     pub(super) async fn list_tubes(&mut self) {
-        match self.door.tubes_with_jobs().await {
-            Ok(queues) => {
-                let names = queues.into_iter().map(|status| status.queue).collect();
-                let tubes = self.door.tubes.ordered(names);
-                let is_readable = |tube: &Tube| {
-                    self.state.may(Scope::Read, tube) || *tube == self.state.used || self.state.watched.contains(tube)
-                };
-                self.reply.yaml(&stats::list(tubes.iter().filter(|tube| is_readable(tube))));
-            }
-            Err(error) => self.reply.failure(&error),
-        }
+        let yaml = self.door.tubes_with_jobs().await.map(|queues| {
+            let names = queues.into_iter().map(|status| status.queue).collect();
+            let tubes = self.door.tubes.ordered(names);
+            let is_readable = |tube: &Tube| {
+                self.state.may(Scope::Read, tube) || *tube == self.state.used || self.state.watched.contains(tube)
+            };
+            stats::list(tubes.iter().filter(|tube| is_readable(tube)))
+        });
+        self.reply.yaml(yaml);
     }
 
     pub(super) fn list_watched(&mut self) {
-        self.reply.yaml(&stats::list(self.state.watched.iter()));
+        self.reply.yaml(Ok(stats::list(self.state.watched.iter())));
     }
 }
 

@@ -89,8 +89,8 @@ impl Door {
         let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut id);
         Arc::new(Self {
             engine,
-            tokens: config.tokens(),
-            audit: config.audit(),
+            tokens: config.tokens.clone(),
+            audit: config.audit.clone(),
             job_bytes_max,
             counters: Counters::default(),
             tubes: Tubes::default(),

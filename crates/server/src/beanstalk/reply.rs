@@ -27,8 +27,19 @@ impl Reply {
     }
 
     /// Statistics or a list: YAML.
-    pub(super) fn yaml(&mut self, yaml: &str) {
-        write!(self.0, "OK {}\r\n{yaml}\r\n", yaml.len()).expect("memory takes all");
+    pub(super) fn yaml(&mut self, yaml: Result<String, Error>) {
+        match yaml {
+            Ok(yaml) => write!(self.0, "OK {}\r\n{yaml}\r\n", yaml.len()).expect("memory takes all"),
+            Err(error) => self.failure(&error),
+        }
+    }
+
+    /// A word for what was done, or why it was not.
+    pub(super) fn done<T>(&mut self, word: &str, done: Result<T, Error>) {
+        match done {
+            Ok(_) => self.line(word),
+            Err(error) => self.failure(&error),
+        }
     }
 
     /// The reply to an error of the engine.

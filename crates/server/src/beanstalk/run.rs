@@ -1,9 +1,9 @@
 //! Commands are carried out in the order in which they came; those of one kind that came together, together.
 
-use super::command::{Command, Token};
+use super::command::{Command, Refusal, Token};
 use super::connection::{Connection, Flow};
 use super::counters::add;
-use super::input::{Request, Word};
+use super::input::Request;
 use super::{WATCHED_MAX, command::Tube};
 use duetime_core::engine::uninterrupted;
 use std::io;
@@ -18,17 +18,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut requests = requests.into_iter().peekable();
         while let Some(request) = requests.next() {
             let request = match request {
-                Request::Refused(word) => {
-                    self.reply.line(match word {
-                        Word::BadFormat => "BAD_FORMAT",
-                        Word::UnknownCommand => "UNKNOWN_COMMAND",
-                        Word::ExpectedCrlf => "EXPECTED_CRLF",
-                        Word::JobTooBig => "JOB_TOO_BIG",
+                Request::Refused(refusal) => {
+                    self.reply.line(match refusal {
+                        Refusal::BadFormat => "BAD_FORMAT",
+                        Refusal::UnknownCommand => "UNKNOWN_COMMAND",
+                        Refusal::ExpectedCrlf => "EXPECTED_CRLF",
+                        Refusal::JobTooBig => "JOB_TOO_BIG",
                     });
                     continue;
                 }
-                Request::Command(Command::Quit) => return Ok(Flow::Close),
-                Request::Command(Command::Auth(token)) => {
+                Request::Command(_, Command::Quit) => return Ok(Flow::Close),
+                Request::Command(_, Command::Auth(token)) => {
                     self.authenticate(&token);
                     continue;
                 }
@@ -46,21 +46,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     }
                     uninterrupted(self.put(puts)).await;
                 }
-                Request::Command(Command::Delete(id)) => {
+                Request::Command(_, Command::Delete(id)) => {
                     let mut ids = vec![id];
-                    let is_delete = |next: &Request| matches!(next, Request::Command(Command::Delete(_)));
-                    while let Some(Request::Command(Command::Delete(id))) = self.next_if(&mut requests, is_delete) {
+                    let is_delete = |next: &Request| matches!(next, Request::Command(_, Command::Delete(_)));
+                    while let Some(Request::Command(_, Command::Delete(id))) = self.next_if(&mut requests, is_delete) {
                         ids.push(id);
                     }
                     uninterrupted(self.delete(ids)).await;
                 }
-                Request::Command(command @ (Command::Reserve | Command::ReserveWithTimeout(_))) => {
+                Request::Command(word, command @ (Command::Reserve | Command::ReserveWithTimeout(_))) => {
                     let mut count = 1;
-                    let is_same = |next: &Request| *next == Request::Command(command.clone());
+                    let is_same = |next: &Request| *next == Request::Command(word, command.clone());
                     while self.next_if(&mut requests, is_same).is_some() {
                         count += 1;
                     }
-                    self.count(&command, count);
+                    self.door.counters.count(word, count);
                     let wait = match command {
                         Command::ReserveWithTimeout(seconds) => Some(Duration::from_secs(seconds.into())),
                         _ => None,
@@ -69,8 +69,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         return Ok(Flow::Close);
                     }
                 }
-                Request::Command(command) => {
-                    self.count(&command, 1);
+                Request::Command(word, command) => {
+                    self.door.counters.count(word, 1);
                     uninterrupted(self.other(command)).await;
                 }
                 Request::Refused(_) => {}
@@ -80,10 +80,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         Ok(Flow::On)
-    }
-
-    fn count(&self, command: &Command, times: usize) {
-        (0..times).for_each(|_| self.door.counters.count(command));
     }
 
     async fn other(&mut self, command: Command) {

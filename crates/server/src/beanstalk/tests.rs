@@ -3,7 +3,7 @@
 use super::command::{Command, Put, Refusal, Release, Token, parse};
 use super::connection::converse;
 use super::counters::get;
-use super::input::{Input, Request, Word};
+use super::input::{Input, Request};
 use super::{Door, JOB_BYTES_DEFAULT, SEND_TIME_MAX};
 use crate::http::ListenerConfig;
 use duetime_core::Engine;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 #[test]
 fn lines_are_read_as_by_beanstalkd() {
-    let parsed = |line: &str| parse(line.as_bytes());
+    let parsed = |line: &str| parse(line.as_bytes()).map(|(_, command)| command);
     let put = |priority, delay_ms, ttr_s, bytes| Ok(Command::Put(Put { priority, delay_ms, ttr_s, bytes }));
     assert_eq!(parsed("put 1 2 3 4"), put(1, 2_000, 3, 4));
     assert_eq!(parsed("put  4294967295  0 0 1"), put(u32::MAX, 0, 1, 1));
@@ -69,16 +69,16 @@ fn pieces_of_any_size_read_alike() {
         Request::Put(Put { priority: 1, delay_ms: 0, ttr_s: 1, bytes: bytes.len() as u32 }, bytes.into())
     };
     let expected = [
-        Request::Command(Command::Use("a".into())),
+        Request::Command("use", Command::Use("a".into())),
         put(b"abc"),
-        Request::Refused(Word::ExpectedCrlf),
-        Request::Refused(Word::UnknownCommand),
-        Request::Refused(Word::JobTooBig),
-        Request::Refused(Word::BadFormat),
-        Request::Command(Command::Reserve),
+        Request::Refused(Refusal::ExpectedCrlf),
+        Request::Refused(Refusal::UnknownCommand),
+        Request::Refused(Refusal::JobTooBig),
+        Request::Refused(Refusal::BadFormat),
+        Request::Command("reserve", Command::Reserve),
         put(b""),
-        Request::Refused(Word::UnknownCommand),
-        Request::Command(Command::Quit),
+        Request::Refused(Refusal::UnknownCommand),
+        Request::Command("quit", Command::Quit),
     ];
     assert_eq!(whole, expected);
     for size in 1..session.len() {
@@ -95,8 +95,8 @@ fn a_line_without_an_end_takes_no_memory() {
         assert!(input.buffer.len() < 2_000);
     }
     input.buffer.extend_from_slice(b"\r\nquit\r\n");
-    assert_eq!(input.next(), Some(Request::Refused(Word::BadFormat)));
-    assert_eq!(input.next(), Some(Request::Command(Command::Quit)));
+    assert_eq!(input.next(), Some(Request::Refused(Refusal::BadFormat)));
+    assert_eq!(input.next(), Some(Request::Command("quit", Command::Quit)));
 }
 
 /// Whatever comes, nothing panics, and all that is read so far stays so when more comes.
@@ -106,7 +106,7 @@ fn whatever_comes_is_read_or_refused() {
         let line = text.strip_suffix('\n').unwrap_or(text);
         let whole = read(std::iter::once(text.as_bytes().to_vec()));
         assert_eq!(read(text.as_bytes().chunks(3).map(<[u8]>::to_vec)), whole);
-        parse(line.as_bytes()).ok().map(|command| shown(&command))
+        parse(line.as_bytes()).ok().map(|(_, command)| shown(&command))
     });
 }
 
