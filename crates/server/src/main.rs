@@ -8,6 +8,7 @@ mod cli;
 mod config;
 mod dashboard;
 mod deliver;
+mod file_error;
 mod http;
 mod log;
 mod rate;

@@ -4,6 +4,7 @@
 use std::fmt::Display;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 /// How often they are looked at.
@@ -12,51 +13,50 @@ const LOOK: Duration = Duration::from_secs(1);
 /// By which a change of a file is seen; `None` where it cannot be.
 type Mark = Option<(SystemTime, u64, u64)>;
 
-/// Files, and how they were when they were last looked at.
-struct Watched {
+/// Files, and what was read from them.
+#[derive(Debug, Default)]
+pub(crate) struct Watched<T> {
+    what: &'static str,
     files: Vec<PathBuf>,
-    seen: Vec<Mark>,
+    current: RwLock<T>,
 }
 
-impl Watched {
-    /// Looks at these files from now on.
-    fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
-        let files: Vec<_> = files.into_iter().collect();
-        let seen = marks(&files);
-        Self { files, seen }
+impl<T: Clone> Watched<T> {
+    /// `what` names it in the log; `read` is what the files hold now.
+    pub(crate) fn new(what: &'static str, files: impl Into<Vec<PathBuf>>, read: T) -> Self {
+        Self { what, files: files.into(), current: RwLock::new(read) }
     }
 
-    /// Waits until one of them has changed.
-    async fn changed(&mut self) {
+    /// What was last read.
+    pub(crate) fn get(&self) -> T {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, read: T) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = read;
+    }
+
+    /// Reads the files whenever they have changed, until the process stops. Where they are wrong, what was read before
+    /// goes on to hold.
+    pub(crate) async fn watch<E: Display>(&self, read: impl Fn(&[PathBuf]) -> Result<T, E>) {
+        let Some(file) = self.files.first() else { return std::future::pending().await };
+        let mut seen = marks(&self.files);
         loop {
             tokio::time::sleep(LOOK).await;
             let now = marks(&self.files);
-            if now != self.seen {
-                self.seen = now;
-                return;
+            if now == seen {
+                continue;
             }
-        }
-    }
-}
-
-/// Reads files whenever they have changed, and hands what was read on. Where they are wrong, what was read before goes on
-/// to hold.
-pub(crate) async fn reread<T, E: Display>(
-    files: impl IntoIterator<Item = PathBuf>,
-    what: &str,
-    read: impl Fn() -> Result<T, E>,
-    take: impl Fn(T),
-) {
-    let mut watched = Watched::new(files);
-    let shown = watched.files[0].display().to_string();
-    loop {
-        watched.changed().await;
-        match read() {
-            Ok(new) => {
-                tracing::info!(file = shown, "{what} reloaded");
-                take(new);
+            seen = now;
+            match read(&self.files) {
+                Ok(new) => {
+                    tracing::info!(file = %file.display(), "{} reloaded", self.what);
+                    self.set(new);
+                }
+                Err(error) => {
+                    tracing::error!(%error, "{} could not be reloaded; the previous ones stay in use", self.what);
+                }
             }
-            Err(error) => tracing::error!(%error, "{what} could not be reloaded; the previous ones stay in use"),
         }
     }
 }

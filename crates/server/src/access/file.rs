@@ -1,23 +1,18 @@
 //! The file of tokens: TOML, written anew as a whole, and read by servers and by `duetime token`.
 
 use super::stored_token::Token;
+use crate::file_error::FileError;
 use crate::toml_words;
 use duetime_store::private::{self, Draft};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+/// What a message about the file begins with.
+const WHAT: &str = "the tokens in";
 /// Most tokens of a file: each request is compared with all of them.
 const TOKENS_MAX: usize = 1_000;
 const HEAD: &str = "# Tokens of Duetime, made by `duetime token create`. Only hashes of them are kept.\n\n";
-
-/// A file of tokens that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("the tokens in {}: {why}", file.display())]
-pub(crate) struct Error {
-    file: PathBuf,
-    why: String,
-}
 
 /// All tokens of a file.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -33,8 +28,8 @@ impl TokenFile {
     ///
     /// # Errors
     /// Where it is not there or wrong.
-    pub(crate) fn read(file: &Path) -> Result<Self, Error> {
-        let wrong = |why: String| Error { file: file.to_owned(), why };
+    pub(crate) fn read(file: &Path) -> Result<Self, FileError> {
+        let wrong = |why: String| FileError::new(WHAT, file, why);
         let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
             ErrorKind::NotFound => wrong("the file does not exist; `duetime token create` creates it".to_owned()),
             _ => wrong(error.to_string()),
@@ -70,8 +65,8 @@ impl TokenFile {
     ///
     /// # Errors
     /// What `change` says; where the file is wrong or cannot be written.
-    pub(crate) fn change<T>(file: &Path, change: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, Error> {
-        let wrong = |why: String| Error { file: file.to_owned(), why };
+    pub(crate) fn change<T>(file: &Path, change: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, FileError> {
+        let wrong = |why: String| FileError::new(WHAT, file, why);
         let failed = |error: std::io::Error| wrong(error.to_string());
         let mut beside = file.as_os_str().to_owned();
         beside.push(".lock");

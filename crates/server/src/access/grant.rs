@@ -1,7 +1,7 @@
 //! What a token may do, and with which names: `push:orders.*`.
 
 use super::names::Names;
-use serde::{Deserialize, Serialize};
+use serde_with::{DeserializeFromStr, SerializeDisplay};
 use std::fmt;
 use std::str::FromStr;
 
@@ -44,8 +44,7 @@ impl Scope {
 }
 
 /// The right to do something with these names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, SerializeDisplay, DeserializeFromStr)]
 pub(crate) struct Grant {
     scope: Scope,
     names: Names,
@@ -101,20 +100,6 @@ impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.scope.word();
         if self.names.are_all() { f.write_str(word) } else { write!(f, "{word}:{}", self.names) }
-    }
-}
-
-impl TryFrom<String> for Grant {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Grant> for String {
-    fn from(grant: Grant) -> Self {
-        grant.to_string()
     }
 }
 

@@ -12,7 +12,7 @@ mod stored_token;
 mod tokens;
 
 pub(crate) use caller::Caller;
-pub(crate) use file::{Error, TokenFile};
+pub(crate) use file::TokenFile;
 pub(crate) use grant::{Grant, Scope};
 pub(crate) use names::Names;
 pub(crate) use secret::{Secret, hex};

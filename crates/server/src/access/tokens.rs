@@ -1,13 +1,14 @@
 //! The tokens that a server knows.
 
-use super::file::{Error, TokenFile};
+use super::file::TokenFile;
 use super::secret::hash;
 use super::stored_token::Token;
-use crate::watched::reread;
+use crate::file_error::FileError;
+use crate::watched::Watched;
 use duetime_core::Millis;
 use duetime_core::ports::GcraLimiter;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use subtle::ConstantTimeEq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -19,8 +20,7 @@ const CALLS_MAX: usize = 64;
 /// The tokens of a file.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    file: PathBuf,
-    known: RwLock<Arc<[Arc<Known>]>>,
+    known: Watched<Arc<[Arc<Known>]>>,
 }
 
 /// A token, and what was asked with it of late.
@@ -79,16 +79,16 @@ impl Tokens {
     ///
     /// # Errors
     /// Where it cannot be used.
-    pub(crate) fn open(file: PathBuf) -> Result<Self, Error> {
-        let known = RwLock::new(known(TokenFile::read(&file)?, &[]));
-        Ok(Self { file, known })
+    pub(crate) fn open(file: PathBuf) -> Result<Self, FileError> {
+        let known = known(TokenFile::read(&file)?, &[]);
+        Ok(Self { known: Watched::new("tokens", [file], known) })
     }
 
     /// The token that is shown, unless it is over at this instant. All are compared, in a time that says nothing of how
     /// near a guess came.
     pub(crate) fn find(&self, shown: &str, now: Millis) -> Option<Arc<Known>> {
         let hash = hash(shown);
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.known.get();
         let mut found = None;
         for one in known.iter() {
             if bool::from(one.token.sha256.ct_eq(&hash)) {
@@ -100,17 +100,13 @@ impl Tokens {
 
     /// Whether a token still counts at this instant: not revoked since it was found, and not over.
     pub(crate) fn knows(&self, token: &Known, now: Millis) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.known.get();
         known.iter().any(|one| one.token.sha256 == token.token.sha256 && one.counts(now))
     }
 
     /// Reads the file whenever it has changed, until the process stops. Where it is wrong, the former tokens go on to count.
     pub(crate) async fn watch(&self) {
-        let take = |read| {
-            let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            *all = known(read, &all);
-        };
-        reread([self.file.clone()], "tokens", || TokenFile::read(&self.file), take).await;
+        self.known.watch(|files| Ok::<_, FileError>(known(TokenFile::read(&files[0])?, &self.known.get()))).await;
     }
 }
 
@@ -147,7 +143,7 @@ mod tests {
         let shorter = &secret.reveal()[..secret.reveal().len() - 1];
         let known = tokens.find(secret.reveal(), 999).unwrap();
         assert!(tokens.knows(&known, 999) && !tokens.knows(&known, 1_000));
-        *tokens.known.write().unwrap() = Arc::default();
+        tokens.known.set(Arc::default());
         assert!(!tokens.knows(&known, 999));
         for other in ["", shorter, Secret::new().unwrap().reveal()] {
             assert!(tokens.find(other, 0).is_none());
@@ -160,7 +156,7 @@ mod tests {
         let known = tokens.find(secret.reveal(), 0).unwrap();
         let mut open: Vec<_> = (0..STREAMS_MAX).map(|_| known.stream().unwrap()).collect();
         assert!(known.stream().is_none());
-        let again = super::known(TokenFile { tokens: vec![known.token.clone()] }, &tokens.known.read().unwrap());
+        let again = super::known(TokenFile { tokens: vec![known.token.clone()] }, &tokens.known.get());
         assert!(again[0].stream().is_none(), "they are counted on when the file is read again");
         open.pop();
         assert!(again[0].stream().is_some());
@@ -173,7 +169,7 @@ mod tests {
         let first = tokens.find(secret.reveal(), now).unwrap();
         assert_eq!((first.pass(now), first.pass(now), first.pass(now)), (Ok(()), Ok(()), Err(now + 500)));
         let read = TokenFile { tokens: vec![first.token.clone()] };
-        let again = known(read, &tokens.known.read().unwrap());
+        let again = known(read, &tokens.known.get());
         assert_eq!((again[0].pass(now), again[0].pass(now + 500)), (Err(now + 500), Ok(())));
     }
 }

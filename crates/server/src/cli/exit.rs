@@ -1,6 +1,7 @@
 //! How a command ends: its exit code, what it says on standard error, and what to do next.
 
 use super::output;
+use crate::file_error::FileError;
 use crate::log;
 use duetime::Error;
 use duetime_core::error::system_words;
@@ -139,8 +140,8 @@ impl From<duetime_core::Error> for Failure {
     }
 }
 
-impl From<crate::access::Error> for Failure {
-    fn from(error: crate::access::Error) -> Self {
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
         Self::error(error.to_string())
     }
 }

@@ -5,10 +5,9 @@
 use duetime_core::Millis;
 use duetime_core::model::target::{Append, RedisList};
 use redis::Cmd;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde::ser::{SerializeMap as _, Serializer as _};
-use serde_json::value::RawValue;
-use std::fmt;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_with::serde_as;
 
 /// `LuaScripts::push` of Laravel: one entry of `:notify` wakes one worker. It looks first whether the list can be pushed to.
 const LARAVEL: &str = "
@@ -65,42 +64,21 @@ fn eval(script: &str, keys: [&[u8]; 2], arguments: &[&[u8]]) -> Cmd {
 
 /// A job of Sidekiq as its poller pushes it: with the time, in seconds. All else is kept as it is written.
 fn enqueued(payload: &[u8], now: Millis) -> Result<Vec<u8>, serde_json::Error> {
-    let Fields(fields) = serde_json::from_slice(payload)?;
-    let mut job = Vec::with_capacity(payload.len() + 40);
-    let mut serializer = serde_json::Serializer::new(&mut job);
-    let mut map = serializer.serialize_map(None)?;
-    for (name, value) in fields.iter().filter(|(name, _)| !SCHEDULED.contains(&&**name)) {
-        map.serialize_entry(name, value)?;
-    }
-    map.serialize_entry(ENQUEUED_AT, &(now as f64 / 1_000.0))?;
-    map.end()?;
-    Ok(job)
+    let Fields(mut fields) = serde_json::from_slice(payload)?;
+    fields.retain(|(name, _)| !SCHEDULED.contains(&&**name));
+    let at = to_raw_value(&(now as f64 / 1_000.0))?;
+    fields.push((ENQUEUED_AT.to_owned(), &at));
+    serde_json::to_vec(&Fields(fields))
 }
 
-/// The fields of an object in their order, with their values as they are written.
-struct Fields<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Fields<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = Fields<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Fields(fields))
-            }
-        }
-        deserializer.deserialize_map(Object)
-    }
-}
+/// The fields of an object in their order, as they were written.
+#[serde_as]
+#[derive(Serialize, Deserialize)]
+struct Fields<'a>(
+    #[serde(borrow)]
+    #[serde_as(as = "serde_with::Map<_, _>")]
+    Vec<(String, &'a RawValue)>,
+);
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use super::limits::{ACTIVITY_EVERY, EVENT_STREAMS_MAX};
 use super::listener_config::ListenerConfig;
 use super::middleware::access;
 use super::middleware::budget::Budget;
-use super::problem::Problem;
+use super::problem::{Problem, refuse};
 use super::segment::Segment;
 use crate::access::{Caller, Scope, Tokens};
 use crate::dashboard;
@@ -13,7 +13,6 @@ use crate::deliver::{Observed, Policy};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use duetime_core::{Engine, JobRef, Millis};
-use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::Instant;
@@ -49,10 +48,40 @@ pub(crate) struct App {
 pub(super) struct Call(pub(super) App, pub(super) Caller);
 
 impl FromRequestParts<App> for Call {
-    type Rejection = Infallible;
+    type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        Ok(Self(app.clone(), Caller::from_request_parts(parts, app).await?))
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        NoQuery::from_request_parts(parts, app).await?;
+        let Asked(app, caller, _) = Asked::from_request_parts(parts, app).await?;
+        Ok(Self(app, caller))
+    }
+}
+
+/// The same for a route with query parameters, and the query.
+pub(super) struct Asked(pub(super) App, pub(super) Caller, pub(super) String);
+
+impl FromRequestParts<App> for Asked {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Ok(caller) = Caller::from_request_parts(parts, app).await;
+        Ok(Self(app.clone(), caller, parts.uri.query().unwrap_or_default().to_owned()))
+    }
+}
+
+/// Refuses query parameters.
+pub(super) struct NoQuery;
+
+impl<S: Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        match parts.uri.query().filter(|query| !query.is_empty()) {
+            None => Ok(Self),
+            Some(query) => {
+                Err(refuse("invalid", format!("{} has no query parameters, got {query:?}", parts.uri.path())))
+            }
+        }
     }
 }
 
@@ -63,7 +92,7 @@ impl FromRequestParts<App> for Changing {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let Ok(caller) = Caller::from_request_parts(parts, app).await;
+        let Call(_, caller) = Call::from_request_parts(parts, app).await?;
         let Segment(id) = Segment::from_request_parts(parts, app).await?;
         access::check_job(app, &caller, Scope::Change, id).await?;
         Ok(Self(app.clone(), caller, etag::target(id, &parts.headers)?))

@@ -113,7 +113,7 @@ impl Speaker {
         _room: (OwnedSemaphorePermit, PeerConnection),
         watcher: Watcher,
     ) {
-        match self.app.listener_config.tls.as_ref().map(|tls| tls.acceptor()) {
+        match self.app.listener_config.tls_acceptor() {
             None => self.serve(stream, peer, watcher).await,
             Some(acceptor) => {
                 if let Some(stream) = self.encrypt(acceptor, stream, peer).await {

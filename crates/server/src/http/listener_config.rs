@@ -1,11 +1,13 @@
 //! Who may reach the server, and how: read from what the operator says before there is an engine.
 
 use super::args::Args;
-use super::middleware::audit::{self, Audit};
+use super::middleware::audit::Audit;
 use super::middleware::hosts::Hosts;
-use super::tls::{self, Tls};
-use crate::access::{self, Caller, Tokens};
+use super::tls::Tls;
+use crate::access::{Caller, Tokens};
+use crate::file_error::FileError;
 use duetime_core::Millis;
+use futures_util::future::OptionFuture;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -20,21 +22,18 @@ pub(crate) enum Error {
          127.0.0.1; or use --allow-remote if only trusted machines can reach the network"
     )]
     Remote(SocketAddr),
-    /// The tokens cannot be used.
+    /// One file of TLS without the other.
+    #[error("--tls-cert and --tls-key must be given together; one of them is missing")]
+    HalfTls,
+    /// The tokens, the files of TLS or the audit log cannot be used.
     #[error(transparent)]
-    Tokens(#[from] access::Error),
-    /// TLS cannot be spoken.
-    #[error(transparent)]
-    Tls(#[from] tls::Error),
-    /// Nothing can be written into the audit log.
-    #[error(transparent)]
-    Audit(#[from] audit::Error),
+    File(#[from] FileError),
 }
 
 impl Error {
     /// Whether the command line is wrong: an option is missing.
     pub(crate) fn is_usage(&self) -> bool {
-        matches!(self, Self::Remote(_) | Self::Tls(tls::Error::Half))
+        matches!(self, Self::Remote(_) | Self::HalfTls)
     }
 }
 
@@ -42,17 +41,17 @@ impl Error {
 #[derive(Clone)]
 pub(crate) struct ListenerConfig {
     /// The tokens that are asked for; `None`: everybody may do everything.
-    pub(super) tokens: Option<Arc<Tokens>>,
+    pub(crate) tokens: Option<Arc<Tokens>>,
     /// By which names it may be addressed.
     pub(super) hosts: Hosts,
     /// Takes down what administrators do.
-    pub(super) audit: Arc<Audit>,
+    pub(crate) audit: Arc<Audit>,
     /// Encrypts connections.
     pub(super) tls: Option<Arc<Tls>>,
     /// Connections at once at most.
-    pub(super) connections_max: usize,
+    pub(crate) connections_max: usize,
     /// Whether the dashboard is served.
-    pub(super) has_dashboard: bool,
+    pub(crate) has_dashboard: bool,
 }
 
 impl ListenerConfig {
@@ -76,7 +75,7 @@ impl ListenerConfig {
     pub(crate) fn refusals(args: &Args, listen: SocketAddr) -> Vec<Error> {
         let remote = Self::is_open_to_all(args, listen).then_some(Error::Remote(listen));
         let tokens = args.tokens.clone().and_then(|file| Tokens::open(file).err()).map(Error::from);
-        let tls = Tls::open(args.tls_cert.clone(), args.tls_key.clone()).err().map(Error::from);
+        let tls = Tls::open(args.tls_cert.clone(), args.tls_key.clone()).err();
         [remote, tokens, tls].into_iter().flatten().collect()
     }
 
@@ -84,34 +83,14 @@ impl ListenerConfig {
         !listen.ip().is_loopback() && args.tokens.is_none() && !args.allow_remote
     }
 
-    /// Whether the dashboard is served.
-    pub(crate) fn has_dashboard(&self) -> bool {
-        self.has_dashboard
-    }
-
     /// Whether a token is asked for.
     pub(crate) fn asks_for_tokens(&self) -> bool {
         self.tokens.is_some()
     }
 
-    /// The tokens that are asked for.
-    pub(crate) fn tokens(&self) -> Option<Arc<Tokens>> {
-        self.tokens.clone()
-    }
-
-    /// Writes down the calls of administrators.
-    pub(crate) fn audit(&self) -> Arc<Audit> {
-        self.audit.clone()
-    }
-
     /// Encrypts a new connection, where there is a certificate.
     pub(crate) fn tls_acceptor(&self) -> Option<tokio_rustls::TlsAcceptor> {
         self.tls.as_ref().map(|tls| tls.acceptor())
-    }
-
-    /// Connections at once at most.
-    pub(crate) fn connections_max(&self) -> usize {
-        self.connections_max
     }
 
     /// Whether whoever was let in may stay: their token is neither revoked nor over.
@@ -129,19 +108,9 @@ impl ListenerConfig {
 
     /// Reads files again whenever they change, until the process stops.
     pub(crate) async fn watch(&self) {
-        let tokens = async {
-            match &self.tokens {
-                Some(tokens) => tokens.watch().await,
-                None => std::future::pending().await,
-            }
-        };
-        let tls = async {
-            match &self.tls {
-                Some(tls) => tls.watch().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::join!(tokens, tls);
+        let tokens = OptionFuture::from(self.tokens.as_deref().map(Tokens::watch));
+        let tls = OptionFuture::from(self.tls.as_deref().map(Tls::watch));
+        tokio::join!(tokens, tls, std::future::pending::<()>());
     }
 
     /// For this machine alone, as a server without options.

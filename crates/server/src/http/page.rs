@@ -2,7 +2,20 @@
 
 use duetime_core::Error;
 use duetime_core::api::Parameters;
+use duetime_core::api::schema::Cursor;
 use duetime_core::limits::{PAGE_NAMES_DEFAULT, PAGE_NAMES_MAX};
+
+/// The query parameters of a page, as they are documented.
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "`asked` reads them")]
+pub(super) struct PageQuery {
+    /// The `next_cursor` of the previous page.
+    cursor: Option<Cursor>,
+    /// Maximum number of results; 100 by default.
+    #[param(minimum = 1, maximum = 1_000)]
+    limit: Option<usize>,
+}
 
 /// What a page shows, and where the next one begins.
 pub(super) struct Page<T> {
@@ -16,8 +29,8 @@ pub(super) struct Page<T> {
 ///
 /// # Errors
 /// [`Error::Invalid`].
-pub(super) fn asked(query: Option<&str>) -> Result<(Option<String>, usize), Error> {
-    let query = Parameters::read(query.unwrap_or_default(), &["cursor", "limit"])?;
+pub(super) fn asked(query: &str) -> Result<(Option<String>, usize), Error> {
+    let query = Parameters::read(query, &["cursor", "limit"])?;
     let limit = query.limit.unwrap_or(PAGE_NAMES_DEFAULT);
     if !(1..=PAGE_NAMES_MAX).contains(&limit) {
         return Err(Error::invalid("limit", format!("between 1 and {PAGE_NAMES_MAX}"), limit));
@@ -29,7 +42,7 @@ pub(super) fn asked(query: Option<&str>) -> Result<(Option<String>, usize), Erro
 ///
 /// # Errors
 /// [`Error::Invalid`].
-pub(super) fn of<T>(mut all: Vec<T>, name: fn(&T) -> &str, query: Option<&str>) -> Result<Page<T>, Error> {
+pub(super) fn of<T>(mut all: Vec<T>, name: fn(&T) -> &str, query: &str) -> Result<Page<T>, Error> {
     let (cursor, limit) = asked(query)?;
     // Stores may sort otherwise; a cursor goes by bytes.
     all.sort_by(|one, other| name(one).cmp(name(other)));
@@ -54,7 +67,7 @@ mod tests {
     #[test]
     fn pages_follow_each_other() {
         let all = || vec!["b", "a", "d", "c", "e"];
-        let page = |query: &str| of(all(), |name| name, Some(query));
+        let page = |query: &str| of(all(), |name| name, query);
         let (mut seen, mut query) = (Vec::new(), "limit=2".to_owned());
         loop {
             let Page { shown, next_cursor } = page(&query).unwrap();

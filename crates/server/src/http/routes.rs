@@ -31,7 +31,7 @@ pub(super) fn routes(app: App) -> Router {
         // Bodies have their own limits.
         .layer(DefaultBodyLimit::disable())
         .with_state(app.clone());
-    let has_dashboard = app.listener_config.has_dashboard();
+    let has_dashboard = app.listener_config.has_dashboard;
     let all = if has_dashboard {
         let pages = dashboard::routes(app, api.clone()).method_not_allowed_fallback(no_method);
         pages.fallback_service(api)

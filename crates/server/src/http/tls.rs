@@ -1,38 +1,19 @@
 //! TLS 1.2 and 1.3, with a certificate that is read again when it changes, as it does every few weeks.
 
-use crate::watched::reread;
-use duetime::tls::pem_words;
+use super::listener_config::Error;
+use crate::file_error::FileError;
+use crate::watched::Watched;
+use duetime::tls::{certificates, pem_words};
 use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
-
-/// Why TLS cannot be spoken.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum Error {
-    /// One file without the other.
-    #[error("--tls-cert and --tls-key must be given together; one of them is missing")]
-    Half,
-    /// A file that cannot be used.
-    #[error("the {what} {}: {why}", file.display())]
-    File {
-        /// Which of the two.
-        what: &'static str,
-        /// Which file.
-        file: PathBuf,
-        /// Why.
-        why: String,
-    },
-}
 
 /// What connections are encrypted with.
 pub(super) struct Tls {
-    cert: PathBuf,
-    key: PathBuf,
-    acceptor: RwLock<TlsAcceptor>,
+    acceptor: Watched<TlsAcceptor>,
 }
 
 impl Tls {
@@ -44,36 +25,29 @@ impl Tls {
         match (cert, key) {
             (None, None) => Ok(None),
             (Some(cert), Some(key)) => {
-                let acceptor = RwLock::new(read(&cert, &key)?);
-                Ok(Some(Self { cert, key, acceptor }))
+                let acceptor = read(&cert, &key)?;
+                Ok(Some(Self { acceptor: Watched::new("certificates", [cert, key], acceptor) }))
             }
-            _ => Err(Error::Half),
+            _ => Err(Error::HalfTls),
         }
     }
 
     /// For a new connection.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
-        self.acceptor.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.acceptor.get()
     }
 
     /// Reads the files whenever they have changed, until the process stops. Where they are wrong (one of the two may be new and the other
     /// not), the former ones go on to serve.
     pub(super) async fn watch(&self) {
-        let take = |acceptor| *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = acceptor;
-        let files = [self.cert.clone(), self.key.clone()];
-        reread(files, "certificates", || read(&self.cert, &self.key), take).await;
+        self.acceptor.watch(|files| read(&files[0], &files[1])).await;
     }
 }
 
-fn read(cert: &Path, key: &Path) -> Result<TlsAcceptor, Error> {
-    let of_cert = |why: String| Error::File { what: "certificate", file: cert.to_owned(), why };
-    let of_key = |why: String| Error::File { what: "private key", file: key.to_owned(), why };
-    let chain: Vec<_> =
-        CertificateDer::pem_file_iter(cert).and_then(Iterator::collect).map_err(|error| of_cert(pem_words(&error)))?;
-    if chain.is_empty() {
-        return Err(of_cert("it contains no certificate in PEM format".to_owned()));
-    }
-    // The error never shows what it read.
+fn read(cert: &Path, key: &Path) -> Result<TlsAcceptor, FileError> {
+    let of_cert = |why: String| FileError::new("the certificate", cert, why);
+    let of_key = |why: String| FileError::new("the private key", key, why);
+    let chain = certificates(cert).map_err(of_cert)?;
     let key = PrivateKeyDer::from_pem_file(key).map_err(|error| of_key(pem_words(&error)))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)

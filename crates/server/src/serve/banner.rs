@@ -31,7 +31,7 @@ fn try_print(
     if let Some(address) = beanstalk {
         writeln!(out, "  beanstalk    {address}")?;
     }
-    if listener_config.has_dashboard() {
+    if listener_config.has_dashboard {
         writeln!(out, "  dashboard    {}://{address}/", listener_config.scheme())?;
     }
     writeln!(out, "  open to      {}", open_to(address, listener_config))?;

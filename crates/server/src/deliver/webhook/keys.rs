@@ -7,13 +7,14 @@
 //! A key is never shown: not in a log, an error or an answer.
 
 use crate::access::Names;
-use crate::watched::reread;
+use crate::file_error::FileError;
+use crate::watched::Watched;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::Arc;
 
 /// The name where a target names none.
 const NAME_DEFAULT: &str = "default";
@@ -38,23 +39,14 @@ struct Bound {
 /// All keys.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    file: Option<PathBuf>,
-    known: RwLock<ByName>,
-}
-
-/// Why a file of keys cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot use the webhook keys in {}: {why}", file.display())]
-pub(crate) struct Error {
-    file: PathBuf,
-    why: String,
+    known: Watched<Arc<ByName>>,
 }
 
 impl Keys {
     /// Reads a file; without one nothing is signed.
-    pub(super) fn open(file: Option<PathBuf>) -> Result<Self, Error> {
+    pub(super) fn open(file: Option<PathBuf>) -> Result<Self, FileError> {
         let known = file.as_deref().map(read).transpose()?.unwrap_or_default();
-        Ok(Self { file, known: RwLock::new(known) })
+        Ok(Self { known: Watched::new("webhook keys", Vec::from_iter(file), Arc::new(known)) })
     }
 
     /// The keys for jobs of a queue whose target names these, or none.
@@ -62,7 +54,7 @@ impl Keys {
     /// # Errors
     /// Where it names keys that there are not for this queue.
     pub(crate) fn of(&self, name: Option<&str>, queue: &str) -> Result<Option<Ring>, String> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.get();
         let named = known.get(name.unwrap_or(NAME_DEFAULT)).into_iter().flatten();
         let ring: Ring = named
             .filter(|bound| bound.queues.iter().any(|names| names.has(queue)))
@@ -77,14 +69,12 @@ impl Keys {
 
     /// Reads the file whenever it has changed, until the process stops. Where it is wrong, the former keys go on to sign.
     pub(super) async fn watch(&self) {
-        let Some(file) = &self.file else { return std::future::pending().await };
-        let take = |known| *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
-        reread([file.clone()], "webhook keys", || read(file), take).await;
+        self.known.watch(|files| read(&files[0]).map(Arc::new)).await;
     }
 }
 
-fn read(file: &Path) -> Result<ByName, Error> {
-    let wrong = |why: String| Error { file: file.to_owned(), why };
+fn read(file: &Path) -> Result<ByName, FileError> {
+    let wrong = |why: String| FileError::new("cannot use the webhook keys in", file, why);
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     parse(&text).map_err(wrong)
 }
@@ -127,7 +117,7 @@ mod tests {
     }
 
     fn keys(text: &str) -> Keys {
-        Keys { file: None, known: RwLock::new(parse(text).unwrap()) }
+        Keys { known: Watched::new("webhook keys", [], Arc::new(parse(text).unwrap())) }
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(crate) use keys::Keys;
 pub(crate) use route::Route;
 
 use super::delivered::{Delivered, Sign};
+use crate::file_error::FileError;
 use bytes::Bytes;
 use duetime_core::api::{self, Span, show_bytes};
 use duetime_core::error::system_words;
@@ -77,7 +78,7 @@ impl Args {
 #[non_exhaustive]
 pub(crate) enum Error {
     /// The keys.
-    Keys(#[from] keys::Error),
+    Keys(#[from] FileError),
     /// The root certificates.
     Roots(#[from] duetime::Error),
 }

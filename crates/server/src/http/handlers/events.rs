@@ -5,12 +5,11 @@
 //! and reads the state of jobs anew.
 
 use crate::access::{Caller, STREAMS_MAX, Scope};
-use crate::http::app::{App, Call};
+use crate::http::app::{App, Asked};
 use crate::http::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, EVENTS_TOGETHER, HEARTBEAT_EVERY};
 use crate::http::problem::refuse;
 use crate::http::reply::Answered;
 use axum::body::{Body, Bytes};
-use axum::extract::RawQuery;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::IntoResponse;
 use duetime_core::api::{self, ACTIVITY, EventQuery, LOST, STOPPING, SUBSCRIBED};
@@ -47,8 +46,8 @@ const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-bufferin
     responses((status = 200, description = "The events.", body = String, content_type = "text/event-stream")),
     extensions(("x-codes" = json!(["too_many_streams"]))),
 )]
-pub(crate) async fn events(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
-    let EventQuery { filter, every } = query.unwrap_or_default().parse()?;
+pub(crate) async fn events(Asked(app, caller, query): Asked) -> Answered {
+    let EventQuery { filter, every } = query.parse()?;
     let Ok(slot) = app.event_streams.clone().try_acquire_owned() else {
         let detail = format!("the server has {EVENT_STREAMS_MAX} open event streams, the limit; close one");
         return Err(refuse("too_many_streams", detail));
@@ -213,7 +212,7 @@ mod tests {
     }
 
     async fn open(app: &App) -> Answered {
-        events(Call(app.clone(), Caller::Anyone), RawQuery(None)).await
+        events(Asked(app.clone(), Caller::Anyone, String::new())).await
     }
 
     #[tokio::test]

@@ -1,14 +1,14 @@
 //! `GET /v1/jobs`: find, and peek.
 
 use crate::access::Scope;
-use crate::http::app::Call;
+use crate::http::app::Asked;
 use crate::http::limits::PAGE_ANSWER_BYTES;
 use crate::http::middleware::access;
 use crate::http::middleware::sending::Room;
+use crate::http::page::PageQuery;
 use crate::http::reply::{self, Answered};
 use crate::http::shown;
-use axum::extract::RawQuery;
-use duetime_core::api::schema::{Cursor, Key, Kind, QueueName, StateWord, Tag};
+use duetime_core::api::schema::{Key, Kind, QueueName, StateWord, Tag};
 use duetime_core::api::{Find, Instant, Page};
 use duetime_core::limits::PAGE_JOBS_DEFAULT;
 
@@ -27,14 +27,13 @@ use duetime_core::limits::PAGE_JOBS_DEFAULT;
         ("kind" = Option<Kind>, Query, description = "Only jobs of this kind."),
         ("due_from" = Option<Instant>, Query, description = "Only jobs due at or after this time."),
         ("due_to" = Option<Instant>, Query, description = "Only jobs due at or before this time."),
-        ("cursor" = Option<Cursor>, Query, description = "The `next_cursor` of the previous page."),
-        ("limit" = Option<usize>, Query, description = "Maximum number of results; 100 by default.", minimum = 1, maximum = 1_000),
+        PageQuery,
     ),
     responses((status = 200, description = "A page.", body = Page<'_>)),
     extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
-pub(crate) async fn find(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
-    let find: Find = text.unwrap_or_default().parse()?;
+pub(crate) async fn find(Asked(app, caller, query): Asked) -> Answered {
+    let find: Find = query.parse()?;
     access::check_queue(&caller, Scope::Read, find.query.queue.as_deref())?;
     let limit = find.limit.unwrap_or(PAGE_JOBS_DEFAULT);
     let room = Room::new(&app, PAGE_ANSWER_BYTES).await?;

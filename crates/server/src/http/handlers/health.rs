@@ -1,7 +1,7 @@
 //! For the platform: whether the process lives, and whether it hands out jobs.
 
 use crate::access::Caller;
-use crate::http::app::App;
+use crate::http::app::{App, NoQuery};
 use crate::http::reply;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -14,7 +14,7 @@ use duetime_core::engine::Health;
     get, path = "/healthz", operation_id = "healthz", tag = "server",
     responses((status = 200, description = "The process answers.", body = Alive)),
 )]
-pub(crate) async fn alive() -> Response {
+pub(crate) async fn alive(_: NoQuery) -> Response {
     reply::ok(&Alive { status: "ok".to_owned(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) })
 }
 
@@ -28,7 +28,7 @@ pub(crate) async fn alive() -> Response {
         (status = 503, description = "No jobs are handed out, or not yet.", body = Health),
     ),
 )]
-pub(crate) async fn ready(State(app): State<App>, caller: Caller) -> Response {
+pub(crate) async fn ready(State(app): State<App>, caller: Caller, _: NoQuery) -> Response {
     let mut health = app.engine.health();
     if matches!(caller, Caller::Nobody) {
         // What a store says may name addresses and tables.

@@ -12,7 +12,6 @@ use crate::http::segment::Segment;
 use crate::http::shown;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
-use duetime_core::api::schema::ETag;
 use duetime_core::api::{Cancelled, JobBody, Nothing, Patch};
 use duetime_core::{Error, JobId, engine};
 
@@ -21,14 +20,7 @@ use duetime_core::{Error, JobId, engine};
 /// A finished job can be shown for as long as its record is kept.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "get_job", tag = "jobs",
-    params(
-        ("if-none-match" = Option<String>, Header, description = "The ETag of the caller's copy; if it is current, the \
-         answer is 304."),
-    ),
-    responses(
-        (status = 304, description = "Not changed.", headers(("etag" = ETag, description = "The version."))),
-        (status = 200, description = "The job.", body = JobBody<'_>, headers(("etag" = ETag, description = "The version."))),
-    ),
+    responses((status = 200, description = "The job.", body = JobBody<'_>)),
     extensions(("x-codes" = json!(["not_found", "too_many_bodies"]))),
 )]
 pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>, headers: HeaderMap) -> Answered {
@@ -46,10 +38,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>, he
 #[utoipa::path(
     patch, path = "/v1/jobs/{id}", operation_id = "change_job", tag = "jobs",
     request_body = Option<Patch<'_>>,
-    responses(
-        (status = 200, description = "The job after the change.", body = JobBody<'_>, headers(("etag" = ETag, description = "The \
-         version."))),
-    ),
+    responses((status = 200, description = "The job after the change.", body = JobBody<'_>)),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
 )]
 pub(crate) async fn patch(Changing(app, caller, job): Changing, body: Batch) -> Answered {
@@ -93,10 +82,7 @@ pub(crate) async fn cancel(Changing(app, _, job): Changing, _: Empty) -> Answere
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/retry", operation_id = "retry_job", tag = "jobs",
     request_body = Option<Nothing>,
-    responses(
-        (status = 200, description = "The job after the change.", body = JobBody<'_>, headers(("etag" = ETag, description = "The \
-         version."))),
-    ),
+    responses((status = 200, description = "The job after the change.", body = JobBody<'_>)),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_live", "key_conflict"]))),
 )]
 pub(crate) async fn retry(Changing(app, caller, job): Changing, _: Empty) -> Answered {
@@ -110,10 +96,7 @@ pub(crate) async fn retry(Changing(app, caller, job): Changing, _: Empty) -> Ans
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/run", operation_id = "run_job", tag = "jobs",
     request_body = Option<Nothing>,
-    responses(
-        (status = 200, description = "The job after the change.", body = JobBody<'_>, headers(("etag" = ETag, description = "The \
-         version."))),
-    ),
+    responses((status = 200, description = "The job after the change.", body = JobBody<'_>)),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
 )]
 pub(crate) async fn run(Changing(app, caller, job): Changing, _: Empty) -> Answered {

@@ -3,16 +3,16 @@
 //! A request that waits ends with its connection, as a reserve does: then its place in line is given up.
 
 use crate::access::{Names, Scope};
-use crate::http::app::{App, Call};
+use crate::http::app::{App, Asked, Call};
 use crate::http::body::One;
 use crate::http::middleware::access;
+use crate::http::page::PageQuery;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
-use axum::extract::RawQuery;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use duetime_core::Error;
-use duetime_core::api::schema::{Cursor, Owner};
+use duetime_core::api::schema::Owner;
 use duetime_core::api::{self, LockAsked, LockBody, Parameters};
 use duetime_core::engine::LockList;
 use duetime_core::limits::PAGE_LOCKS_DEFAULT;
@@ -21,14 +21,11 @@ use duetime_core::ports::{Grant, Released};
 /// List the locks that are held
 #[utoipa::path(
     get, path = "/v1/locks", operation_id = "list_locks", tag = "locks",
-    params(
-        ("cursor" = Option<Cursor>, Query, description = "The `next_cursor` of the previous page."),
-        ("limit" = Option<usize>, Query, description = "Maximum number of results; 100 by default.", minimum = 1, maximum = 1_000),
-    ),
+    params(PageQuery),
     responses((status = 200, description = "A page.", body = LockList)),
 )]
-pub(crate) async fn list(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
-    let query = Parameters::read(&text.unwrap_or_default(), &["cursor", "limit"])?;
+pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
+    let query = Parameters::read(&query, &["cursor", "limit"])?;
     let limit = query.limit.unwrap_or(PAGE_LOCKS_DEFAULT);
     let cursor = query.cursor.as_deref();
     let locks = match caller.names(Scope::Lock) {
@@ -117,13 +114,9 @@ pub(crate) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Na
     responses((status = 204, description = "Released, or it was not held by this owner.")),
     extensions(("x-codes" = json!(["lock_lost"]))),
 )]
-pub(crate) async fn delete(
-    Call(app, caller): Call,
-    Segment(Name(name)): Segment<Name>,
-    RawQuery(text): RawQuery,
-) -> Answered {
+pub(crate) async fn delete(Asked(app, caller, query): Asked, Segment(Name(name)): Segment<Name>) -> Answered {
     access::check(&caller, Scope::Lock, &name)?;
-    let query = Parameters::read(&text.unwrap_or_default(), &["owner", "fence"])?;
+    let query = Parameters::read(&query, &["owner", "fence"])?;
     app.engine.release_lock(&name, query.owner()?, query.fence()?).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -134,9 +127,9 @@ pub(crate) async fn delete(
     params(("owner" = Owner, Query, description = "The owner.")),
     responses((status = 200, description = "The number of jobs or locks.", body = Released)),
 )]
-pub(crate) async fn delete_all(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
+pub(crate) async fn delete_all(Asked(app, caller, query): Asked) -> Answered {
     // The owner's locks may have any names.
     access::check_all(&caller, Scope::Lock)?;
-    let query = Parameters::read(&text.unwrap_or_default(), &["owner"])?;
+    let query = Parameters::read(&query, &["owner"])?;
     Ok(reply::ok(&app.engine.release_all(query.owner()?).await?))
 }

@@ -3,13 +3,12 @@
 //! Counters are those of this process since its start, but those of `duetime_queue_…`, which the store keeps. These and gauges are read from the stores at each scrape, so of servers that
 //! share a store all show the same.
 
-use crate::access::{Caller, Scope};
+use crate::access::Scope;
 use crate::deliver::Observed;
-use crate::http::app::App;
+use crate::http::app::Call;
 use crate::http::middleware::access;
 use crate::http::problem::Problem;
 use crate::log;
-use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use duetime_core::engine::metrics::{BOUNDS_US, Histogram, Metrics, QueueMetrics};
@@ -38,7 +37,7 @@ const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         (status = 200, description = "The metrics.", body = String, content_type = "application/openmetrics-text"),
     ),
 )]
-pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
+pub(crate) async fn metrics(Call(app, caller): Call) -> Result<Response, Problem> {
     // They tell of all queues.
     access::check_all(&caller, Scope::Read)?;
     let mut registry = Registry::default();
@@ -89,22 +88,15 @@ impl Figures {
     fn totals(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Total = (&'static str, &'static str, fn(&Totals) -> u64);
         let totals: [Total; 4] = [
-            ("duetime_queue_pushed", "Jobs ever pushed to the queue, by all servers and over restarts", |all| {
-                all.pushed
-            }),
-            ("duetime_queue_succeeded", "Jobs that ever succeeded, by all servers and over restarts", |all| {
-                all.succeeded
-            }),
-            ("duetime_queue_failed", "Jobs that ever failed for good, by all servers and over restarts", |all| {
-                all.failed
-            }),
-            ("duetime_queue_cancelled", "Jobs that were ever cancelled, by all servers and over restarts", |all| {
-                all.cancelled
-            }),
+            ("pushed", "Jobs ever pushed to the queue", |all| all.pushed),
+            ("succeeded", "Jobs that ever succeeded", |all| all.succeeded),
+            ("failed", "Jobs that ever failed for good", |all| all.failed),
+            ("cancelled", "Jobs that were ever cancelled", |all| all.cancelled),
         ];
-        for (name, help, total) in totals {
+        for (word, what, total) in totals {
+            let (name, help) = (format!("duetime_queue_{word}"), format!("{what}, by all servers and over restarts"));
             let totals = self.held.iter().map(|(queue, held)| (&**queue, ConstCounter::new(total(&held.tally.totals))));
-            each(encoder, name, help, MetricType::Counter, totals)?;
+            each(encoder, &name, &help, MetricType::Counter, totals)?;
         }
         Ok(())
     }
@@ -135,17 +127,14 @@ impl Figures {
             let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             ConstGauge::new(value as f64).encode(family)?;
         }
+        let (lost, refused) = (log::lines_lost(), self.engine.metrics().inbox_refused.load(Ordering::Relaxed));
         let counters = [
             (
                 "duetime_log_lines_lost",
                 "Log lines that were lost because standard error was not read fast enough",
-                log::lines_lost(),
+                lost,
             ),
-            (
-                "duetime_inbox_refused",
-                "Inbox rows that were rejected",
-                self.engine.metrics().inbox_refused.load(Ordering::Relaxed),
-            ),
+            ("duetime_inbox_refused", "Inbox rows that were rejected", refused),
         ];
         for (name, help, count) in counters {
             let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

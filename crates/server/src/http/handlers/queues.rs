@@ -1,19 +1,18 @@
 //! Queues: statistics and settings.
 
 use crate::access::Scope;
-use crate::http::app::Call;
+use crate::http::app::{Asked, Call};
 use crate::http::body::{Empty, One};
 use crate::http::etag;
 use crate::http::middleware::access;
 use crate::http::middleware::audit::Jobs;
-use crate::http::page::{self, Page};
+use crate::http::page::{self, Page, PageQuery};
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
 use crate::http::shown;
-use axum::extract::RawQuery;
 use axum::http::HeaderMap;
 use duetime_core::Error;
-use duetime_core::api::schema::{Cursor, ETag, Star};
+use duetime_core::api::schema::{ETag, Star};
 use duetime_core::api::{Counts, Nothing, PauseBody, Purged, Queue, QueueChanges, Queues};
 use duetime_core::engine::{Configured, Query, QueueStatus};
 use duetime_core::limits::STEP_QUEUES_MAX;
@@ -26,14 +25,11 @@ use std::sync::Arc;
 /// Lists all queues that have jobs or settings, by name.
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
-    params(
-        ("cursor" = Option<Cursor>, Query, description = "The `next_cursor` of the previous page."),
-        ("limit" = Option<usize>, Query, description = "Maximum number of results; 100 by default.", minimum = 1, maximum = 1_000),
-    ),
+    params(PageQuery),
     responses((status = 200, description = "A page.", body = Queues)),
 )]
-pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
-    let (cursor, limit) = page::asked(query.as_deref())?;
+pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
+    let (cursor, limit) = page::asked(&query)?;
     let mut queues: Vec<QueueStatus> = Vec::new();
     if let Some(cursor) = &cursor {
         let is_wrong = |_| Error::invalid("cursor", "the `next_cursor` of an earlier answer", cursor);
@@ -63,14 +59,7 @@ pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> 
 /// counts change without it.
 #[utoipa::path(
     get, path = "/v1/queues/{queue}", operation_id = "get_queue", tag = "queues",
-    params(
-        ("if-none-match" = Option<String>, Header, description = "The ETag of the caller's copy; if it is current, the \
-         answer is 304."),
-    ),
-    responses(
-        (status = 304, description = "Its settings have not changed.", headers(("etag" = ETag, description = "The version."))),
-        (status = 200, description = "The counts and settings of the queue.", body = Queue, headers(("etag" = ETag, description = "The version of its settings."))),
-    ),
+    responses((status = 200, description = "The counts and settings of the queue.", body = Queue)),
 )]
 pub(crate) async fn get(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, headers: HeaderMap) -> Answered {
     access::check(&caller, Scope::Read, &queue)?;

@@ -1,10 +1,9 @@
 //! Reports: what was done, what comes due, what failed.
 
 use crate::access::Scope;
-use crate::http::app::Call;
+use crate::http::app::Asked;
 use crate::http::middleware::access;
 use crate::http::reply::{self, Answered};
-use axum::extract::RawQuery;
 use duetime_core::api::schema::QueueName;
 use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Parameters};
 use duetime_core::engine::FIRST_READING_WAIT;
@@ -21,8 +20,8 @@ use duetime_core::engine::FIRST_READING_WAIT;
     ),
     responses((status = 200, description = "One point for each step.", body = History)),
 )]
-pub(crate) async fn history(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
-    let query = Parameters::read(query.as_deref().unwrap_or_default(), &["queue", "span"])?;
+pub(crate) async fn history(Asked(app, caller, query): Asked) -> Answered {
+    let query = Parameters::read(&query, &["queue", "span"])?;
     access::check_queue(&caller, Scope::Read, query.queue.as_deref())?;
     Ok(reply::ok(&app.engine.history(query.queue.as_deref(), query.span.unwrap_or_default())?))
 }
@@ -38,8 +37,8 @@ pub(crate) async fn history(Call(app, caller): Call, RawQuery(query): RawQuery) 
     responses((status = 200, description = "Jobs by due time.", body = DueCounts)),
     extensions(("x-codes" = json!(["stopping"]))),
 )]
-pub(crate) async fn due(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
-    let Parameters { queue, .. } = Parameters::read(query.as_deref().unwrap_or_default(), &["queue"])?;
+pub(crate) async fn due(Asked(app, caller, query): Asked) -> Answered {
+    let Parameters { queue, .. } = Parameters::read(&query, &["queue"])?;
     access::check_queue(&caller, Scope::Read, queue.as_deref())?;
     Ok(reply::ok(&app.engine.due_counts(queue.as_deref(), FIRST_READING_WAIT).await?))
 }
@@ -54,8 +53,8 @@ pub(crate) async fn due(Call(app, caller): Call, RawQuery(query): RawQuery) -> A
     responses((status = 200, description = "The groups, largest first.", body = Failures)),
     extensions(("x-codes" = json!(["stopping"]))),
 )]
-pub(crate) async fn failures(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
-    let Parameters { queue, .. } = Parameters::read(query.as_deref().unwrap_or_default(), &["queue"])?;
+pub(crate) async fn failures(Asked(app, caller, query): Asked) -> Answered {
+    let Parameters { queue, .. } = Parameters::read(&query, &["queue"])?;
     access::check_queue(&caller, Scope::Read, queue.as_deref())?;
     Ok(reply::ok(&app.engine.failures(queue.as_deref(), FIRST_READING_WAIT).await?))
 }

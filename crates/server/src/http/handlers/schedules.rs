@@ -4,19 +4,18 @@
 
 use super::push;
 use crate::access::{Caller, Scope};
-use crate::http::app::{App, Call};
+use crate::http::app::{App, Asked, Call};
 use crate::http::body::{Empty, One};
 use crate::http::etag;
 use crate::http::middleware::access;
-use crate::http::page::{self, Page};
+use crate::http::page::{self, Page, PageQuery};
 use crate::http::problem::{Problem, refuse};
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
 use crate::http::shown;
-use axum::extract::RawQuery;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
-use duetime_core::api::schema::{Cursor, ETag, Key, Star};
+use duetime_core::api::schema::{Key, Star};
 use duetime_core::api::{Nothing, Parameters, PauseBody, Pushed, Runs, ScheduleBody, Schedules, dry_run};
 use duetime_core::engine::Expected;
 use duetime_core::limits::NEXT_RUNS_SHOWN;
@@ -30,16 +29,13 @@ const TRIES: u32 = 5;
 /// List the schedules, by name.
 #[utoipa::path(
     get, path = "/v1/schedules", operation_id = "list_schedules", tag = "schedules",
-    params(
-        ("cursor" = Option<Cursor>, Query, description = "The `next_cursor` of the previous page."),
-        ("limit" = Option<usize>, Query, description = "Maximum number of results; 100 by default.", minimum = 1, maximum = 1_000),
-    ),
+    params(PageQuery),
     responses((status = 200, description = "A page.", body = Schedules)),
 )]
-pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
     let mut schedules = app.engine.schedules().await?;
     schedules.retain(|status| caller.may(Scope::Read, &status.schedule.job.queue));
-    let Page { mut shown, next_cursor } = page::of(schedules, |status| &status.name, query.as_deref())?;
+    let Page { mut shown, next_cursor } = page::of(schedules, |status| &status.name, &query)?;
     shown.iter_mut().for_each(|status| shown::schedule(&caller, status));
     Ok(reply::ok(&Schedules { schedules: shown, next_cursor }))
 }
@@ -49,15 +45,7 @@ pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> 
 /// The answer includes its next ten runs and the result of the last one.
 #[utoipa::path(
     get, path = "/v1/schedules/{name}", operation_id = "get_schedule", tag = "schedules",
-    params(
-        ("if-none-match" = Option<String>, Header, description = "The ETag of the caller's copy; if it is current, the \
-         answer is 304."),
-    ),
-    responses(
-        (status = 304, description = "Not changed.", headers(("etag" = ETag, description = "The version."))),
-        (status = 200, description = "The schedule.", body = ScheduleStatus, headers(("etag" = ETag, description = "The \
-         version."))),
-    ),
+    responses((status = 200, description = "The schedule.", body = ScheduleStatus)),
     extensions(("x-codes" = json!(["schedule_not_found"]))),
 )]
 pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Name>, headers: HeaderMap) -> Answered {
@@ -80,12 +68,8 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
     responses((status = 200, description = "The runs, in order.", body = Runs)),
     extensions(("x-codes" = json!(["schedule_not_found"]))),
 )]
-pub(crate) async fn next(
-    Call(app, caller): Call,
-    Segment(Name(name)): Segment<Name>,
-    RawQuery(query): RawQuery,
-) -> Answered {
-    let query = Parameters::read(&query.unwrap_or_default(), &["limit"])?;
+pub(crate) async fn next(Asked(app, caller, query): Asked, Segment(Name(name)): Segment<Name>) -> Answered {
+    let query = Parameters::read(&query, &["limit"])?;
     let status = app.engine.schedule(&name).await?;
     if !caller.may(Scope::Read, &status.schedule.job.queue) {
         return Err(Error::NoSchedule(name).into());
@@ -104,21 +88,17 @@ pub(crate) async fn next(
         ("if-none-match" = Option<Star>, Header, description = "`*`: only if it does not exist yet; otherwise 412."),
     ),
     request_body = ScheduleBody<'_>,
-    responses(
-        (status = 200, description = "The schedule after the change.", body = ScheduleStatus, headers(("etag" = ETag, description = "The \
-         version."))),
-    ),
+    responses((status = 200, description = "The schedule after the change.", body = ScheduleStatus)),
     extensions(("x-codes" = json!(["version_mismatch"]))),
 )]
 pub(crate) async fn put(
-    Call(app, caller): Call,
+    Asked(app, caller, query): Asked,
     Segment(Name(name)): Segment<Name>,
-    RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: One,
 ) -> Answered {
     let expected = etag::expected(&headers)?;
-    let is_dry = dry_run(&query.unwrap_or_default())?;
+    let is_dry = dry_run(&query)?;
     let schedule = body.object::<ScheduleBody<'_>>()?.into_schedule()?;
     drop(body);
     let job = &schedule.job;
@@ -156,10 +136,7 @@ pub(crate) async fn put(
 #[utoipa::path(
     post, path = "/v1/schedules/{name}/pause", operation_id = "pause_schedule", tag = "schedules",
     request_body = Option<PauseBody>,
-    responses(
-        (status = 200, description = "The schedule after the change.", body = ScheduleStatus, headers(("etag" = ETag, description = "The \
-         version."))),
-    ),
+    responses((status = 200, description = "The schedule after the change.", body = ScheduleStatus)),
     extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch"]))),
 )]
 pub(crate) async fn pause(
@@ -180,10 +157,7 @@ pub(crate) async fn pause(
 #[utoipa::path(
     post, path = "/v1/schedules/{name}/resume", operation_id = "resume_schedule", tag = "schedules",
     request_body = Option<Nothing>,
-    responses(
-        (status = 200, description = "The schedule after the change.", body = ScheduleStatus, headers(("etag" = ETag, description = "The \
-         version."))),
-    ),
+    responses((status = 200, description = "The schedule after the change.", body = ScheduleStatus)),
     extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch"]))),
 )]
 pub(crate) async fn resume(

@@ -6,6 +6,7 @@
 
 use super::request_id::REQUEST_ID;
 use crate::access::Caller;
+use crate::file_error::FileError;
 use crate::http::app::App;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -27,14 +28,6 @@ use tracing::Instrument;
 
 /// Only its owner reads it.
 const MODE: u32 = 0o600;
-
-/// An audit log that cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write the audit log {}: {error}", file.display())]
-pub(crate) struct Error {
-    file: PathBuf,
-    error: std::io::Error,
-}
 
 /// Writes calls down.
 #[derive(Debug, Default)]
@@ -137,10 +130,10 @@ impl Audit {
     ///
     /// # Errors
     /// Where the file cannot be opened.
-    pub(crate) fn open(file: Option<PathBuf>) -> Result<Self, Error> {
+    pub(crate) fn open(file: Option<PathBuf>) -> Result<Self, FileError> {
         let Some(path) = file else { return Ok(Self::default()) };
         let file = OpenOptions::new().append(true).create(true).mode(MODE).open(&path);
-        let file = file.map_err(|error| Error { file: path, error })?;
+        let file = file.map_err(|error| FileError::new("cannot write the audit log", &path, error.to_string()))?;
         Ok(Self { file: Some(Mutex::new(file)) })
     }
 

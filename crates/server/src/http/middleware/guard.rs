@@ -21,30 +21,6 @@ use std::time::Instant;
 use tracing::Instrument;
 use tracing::field::Empty;
 
-/// Whether what the path names takes query parameters; what it names checks them.
-fn takes_query(method: &Method, path: &str) -> bool {
-    let deletes = method == Method::DELETE;
-    if let Some(named) = path.strip_prefix("/v1/schedules/") {
-        return match named.split_once('/') {
-            Some((_, action)) => action == "next",
-            None => !matches!(*method, Method::GET | Method::HEAD | Method::DELETE),
-        };
-    }
-    match path {
-        "/v1/jobs" => method != Method::POST,
-        // Whatever methods these have take some, and others are told that there is no such method.
-        "/v1/due" | "/v1/events" | "/v1/failures" | "/v1/history" | "/v1/queues" | "/v1/schedules" | "/v1/locks"
-        | "/v1/workers" => true,
-        path => deletes && path.starts_with("/v1/locks/"),
-    }
-}
-
-/// Methods that no path has go on to be told so.
-fn refuses_query(method: &Method, path: &str) -> bool {
-    let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
-    methods.contains(method) && !takes_query(method, path)
-}
-
 /// Whether the request may go on to its route, and who makes it.
 pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Problem> {
     let (uri, headers) = (request.uri(), request.headers());
@@ -70,14 +46,7 @@ pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
     if !(is_page && headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin")) {
         check_origin(headers, host)?;
     }
-    let caller = access::caller(app, uri.path(), headers)?;
-    if let Some(query) =
-        uri.query().filter(|query| !query.is_empty() && !is_page && refuses_query(request.method(), uri.path()))
-    {
-        let detail = format!("{} has no query parameters, got {query:?}", uri.path());
-        return Err(refuse("invalid", detail));
-    }
-    Ok(caller)
+    access::caller(app, uri.path(), headers)
 }
 
 fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), Problem> {

@@ -3,6 +3,7 @@
 //! Each operation has a command to copy, the fields of its body where they are used, and the codes of its errors, which are
 //! explained once at the end. All of it comes from the document. There is no script, and nothing from elsewhere.
 
+use super::super::app::NoQuery;
 use super::super::problem::CODES;
 use super::{DOCUMENT, TAGS};
 use axum::body::Bytes;
@@ -27,7 +28,7 @@ static PAGE: LazyLock<Bytes> = LazyLock::new(|| {
     get, path = "/docs", operation_id = "docs", tag = "server",
     responses((status = 200, description = "A page.", body = String, content_type = "text/html")),
 )]
-pub(in super::super) async fn docs() -> Response {
+pub(in super::super) async fn docs(_: NoQuery) -> Response {
     answer("text/html; charset=utf-8", PAGE.clone())
 }
 
@@ -36,7 +37,7 @@ pub(in super::super) async fn docs() -> Response {
     get, path = "/docs/style.css", operation_id = "docs_style", tag = "server",
     responses((status = 200, description = "A style sheet.", body = String, content_type = "text/css")),
 )]
-pub(in super::super) async fn style() -> Response {
+pub(in super::super) async fn style(_: NoQuery) -> Response {
     answer("text/css; charset=utf-8", Bytes::from_static(STYLE.as_bytes()))
 }
 

@@ -12,6 +12,7 @@ mod tests;
 pub(super) use docs::{__path_docs, __path_style, docs, style};
 pub(super) use operation::{Needs, needing};
 
+use super::app::NoQuery;
 use super::reply;
 use super::routes;
 use axum::body::Bytes;
@@ -71,7 +72,7 @@ impl ToSchema for Document {}
     get, path = "/openapi.json", operation_id = "openapi", tag = "server",
     responses((status = 200, description = "The OpenAPI document.", body = Document)),
 )]
-pub(super) async fn openapi_json() -> Response {
+pub(super) async fn openapi_json(_: NoQuery) -> Response {
     reply::json(JSON.clone())
 }
 
@@ -103,6 +104,7 @@ pub(super) fn frame() -> OpenApi {
         .security_scheme(TOKEN, SecurityScheme::Http(bearer))
         .parameter(operation::TRACE, operation::trace())
         .header(operation::REQUEST_ID, operation::request_id())
+        .header(operation::ETAG, operation::etag())
         .header(operation::RETRY_AFTER, operation::retry_after())
         // Of parameters and headers only, of which schemas are not collected.
         .schema_from::<ETag>()

@@ -34,6 +34,10 @@ const OF_CHANGE: [&str; 2] = ["store_full", "stopping"];
 pub(super) const TRACE: &str = "traceparent";
 /// The header of every response that names its request.
 pub(super) const REQUEST_ID: &str = "request-id";
+/// The header of a response that shows a version.
+pub(super) const ETAG: &str = "etag";
+/// Schemas of what has a version.
+const VERSIONED: [&str; 3] = ["Job", "Queue", "ScheduleShown"];
 /// The header of a response that says when to try again.
 pub(super) const RETRY_AFTER: &str = "retry-after";
 
@@ -106,15 +110,28 @@ fn complete(operation: &mut Operation, needs: Needs, is_read: bool, problems: &m
     let parameters = operation.parameters.get_or_insert_default();
     if own.iter().any(|code| code == "version_mismatch") {
         let description = "The expected version, as an ETag; if it differs, the answer is 412.";
-        parameters.push(parameter("if-match", ParameterIn::Header, "IfMatch", description));
+        parameters.push(parameter("if-match", ParameterIn::Header, schema_of("IfMatch"), description));
+    }
+    let responses = &mut operation.responses.responses;
+    if is_read && responses.values().any(is_versioned) {
+        let (text, description) =
+            (literal(json!({"type": "string"})), "The ETag of the caller's copy; if it is current, the answer is 304.");
+        parameters.push(parameter("if-none-match", ParameterIn::Header, text, description));
+        let mut unchanged = Response::new("Not changed.");
+        unchanged.headers.insert(ETAG.to_owned(), header_reference(ETAG));
+        responses.insert("304".to_owned(), RefOr::T(unchanged));
     }
     parameters.push(RefOr::Ref(Ref::new(format!("#/components/parameters/{TRACE}"))));
     codes.extend(own);
     operation.extensions = operation.extensions.take().filter(|extensions| !extensions.is_empty());
 
-    for response in operation.responses.responses.values_mut() {
+    for response in responses.values_mut() {
+        let is_versioned = is_versioned(response);
         if let RefOr::T(response) = response {
             add_headers(response);
+            if is_versioned {
+                response.headers.insert(ETAG.to_owned(), header_reference(ETAG));
+            }
         }
     }
     for (status, codes) in by_status(&codes) {
@@ -123,7 +140,7 @@ fn complete(operation: &mut Operation, needs: Needs, is_read: bool, problems: &m
         let reference = RefOr::Ref(Ref::from_response_name(&name));
         problems.entry(name).or_insert_with(|| RefOr::T(problem(status, &codes)));
         // What is not ready is no problem document: its status is said by the operation itself.
-        operation.responses.responses.entry(status.to_string()).or_insert(reference);
+        responses.entry(status.to_string()).or_insert(reference);
     }
 }
 
@@ -132,13 +149,26 @@ fn of_path(path: &str) -> Option<RefOr<Parameter>> {
     let is_here = |(segment, ..): &&(&str, &str, &str)| path.contains(segment);
     let (segment, schema, description) = SEGMENTS.iter().find(is_here)?;
     let name = segment.split(['{', '}']).nth(1)?;
-    Some(parameter(name, ParameterIn::Path, schema, description))
+    Some(parameter(name, ParameterIn::Path, schema_of(schema), description))
 }
 
-fn parameter(name: &str, place: ParameterIn, schema: &str, description: &str) -> RefOr<Parameter> {
+fn parameter(name: &str, place: ParameterIn, schema: RefOr<Schema>, description: &str) -> RefOr<Parameter> {
     let required = if place == ParameterIn::Path { Required::True } else { Required::False };
     let parameter = ParameterBuilder::new().name(name).parameter_in(place).required(required);
-    RefOr::T(parameter.schema(Some(Ref::from_schema_name(schema))).description(Some(description)).build())
+    RefOr::T(parameter.schema(Some(schema)).description(Some(description)).build())
+}
+
+fn schema_of(name: &str) -> RefOr<Schema> {
+    RefOr::Ref(Ref::from_schema_name(name))
+}
+
+/// Whether an answer is something that has a version.
+fn is_versioned(response: &RefOr<Response>) -> bool {
+    let RefOr::T(Response { content, .. }) = response else { return false };
+    content.values().any(|content| match content {
+        RefOr::T(content) => VERSIONED.iter().any(|name| content.schema == Some(schema_of(name))),
+        RefOr::Ref(_) => false,
+    })
 }
 
 /// The parameter that every operation has.
@@ -158,6 +188,14 @@ pub(super) fn trace() -> Parameter {
 pub(super) fn request_id() -> Header {
     let id = literal(json!({"type": "string", "examples": ["4bf92f3577b34da6a3ce929d0e0e4736"]}));
     HeaderBuilder::new().schema(Some(id)).description(Some("The id of the request in the log.")).build()
+}
+
+/// The version of what is shown.
+pub(super) fn etag() -> Header {
+    HeaderBuilder::new()
+        .schema(Some(schema_of("ETag")))
+        .description(Some("The version; of a queue, that of its settings."))
+        .build()
 }
 
 /// When to try again.
