@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::repo::{self, Metadata};
-use crate::{process, setup, sim, test};
+use crate::{process, repo, setup, sim};
 
 /// Where the rounds are written down, in the repository.
 const FILE: &str = "bench/endure.tsv";
@@ -18,8 +17,6 @@ pub(crate) const MINUTES: u64 = 30;
 /// Runs rounds on this store for so long.
 pub(crate) fn run(minutes: u64, store: &str, seed: Option<u64>) -> Result<(), String> {
     setup::install_missing()?;
-    let metadata = Metadata::read()?;
-    test::build_server()?;
     let mut git = std::process::Command::new("git");
     git.args(["describe", "--always", "--dirty"]).current_dir(repo::root());
     let commit = process::output(git)?;
@@ -28,12 +25,11 @@ pub(crate) fn run(minutes: u64, store: &str, seed: Option<u64>) -> Result<(), St
         .env("DUETIME_ENDURE_STORE", store)
         .env("DUETIME_ENDURE_SECONDS", (minutes * 60).to_string())
         .env("DUETIME_ENDURE_FILE", repo::root().join(FILE))
-        .env("DUETIME_ENDURE_COMMIT", commit.trim())
-        .env(test::SERVER_BINARY, test::server_binary(&metadata));
+        .env("DUETIME_ENDURE_COMMIT", commit.trim());
     if let Some(seed) = seed {
         command.env("DUETIME_ENDURE_SEED", seed.to_string());
     }
-    process::run(command)
+    sim::with_server(command)
 }
 
 /// Prints the sums of all rounds, by store and over all.

@@ -51,11 +51,9 @@ pub(crate) fn interleave(seconds: u64, seed: Option<u64>) -> Result<(), String> 
 
 /// Runs the kill test with `rounds` rounds against the release binary, showing its progress.
 pub(crate) fn kill(rounds: u32) -> Result<(), String> {
-    let metadata = Metadata::read()?;
-    test::build_server()?;
     let mut command = long_test("kill", &[]);
-    command.env("DUETIME_KILL_ROUNDS", rounds.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
-    process::run(command)
+    command.env("DUETIME_KILL_ROUNDS", rounds.to_string());
+    with_server(command)
 }
 
 /// Rounds of a parser's fuzzing in a second, in a debug build.
@@ -73,22 +71,18 @@ fn fuzz_parsers(seconds: u64) -> Result<(), String> {
 /// Runs the fuzz test for so long against the release binary, showing its progress.
 pub(crate) fn fuzz(seconds: u64) -> Result<(), String> {
     fuzz_parsers(seconds)?;
-    let metadata = Metadata::read()?;
-    test::build_server()?;
     let mut command = long_test("fuzz", &[]);
-    command.env("DUETIME_FUZZ_SECONDS", seconds.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
-    process::run(command)
+    command.env("DUETIME_FUZZ_SECONDS", seconds.to_string());
+    with_server(command)
 }
 
 /// Measures the dashboard of the release binary over so many jobs, and shows the tables.
 pub(crate) fn scale(jobs: u64) -> Result<(), String> {
     setup::install_missing()?;
-    let metadata = Metadata::read()?;
-    test::build_server()?;
     let mut command = process::cargo(["nextest", "run", "-p", "duetime-server", "--all-features", "--profile", "long"]);
     command.args(["--no-capture", "scale::"]);
-    command.env("DUETIME_SCALE_JOBS", jobs.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
-    process::run(command)
+    command.env("DUETIME_SCALE_JOBS", jobs.to_string());
+    with_server(command)
 }
 
 /// Runs the chaos test with so many jobs over so many seconds, showing its progress. The workers are the test's own
@@ -101,6 +95,14 @@ pub(crate) fn chaos(jobs: u64, seconds: u64, seed: Option<u64>) -> Result<(), St
         command.env("DUETIME_CHAOS_SEED", seed.to_string());
     }
     process::run(command)
+}
+
+/// Builds the server in release mode, and runs a test that uses it.
+pub(crate) fn with_server(mut test: Command) -> Result<(), String> {
+    let binary = test::server_binary(&Metadata::read()?);
+    test::build_server()?;
+    test.env(test::SERVER_BINARY, binary);
+    process::run(test)
 }
 
 /// Runs one test program without time limits and shows its output. It is built with the same features as the workspace's tests.

@@ -1,6 +1,6 @@
-//! A batch of jobs that are pushed together.
+//! A batch of jobs that are pushed or imported together.
 
-use duetime::{Client, Error, Pushed};
+use duetime::{Answers, Client, Error, Pushed};
 use duetime_core::{Error as CoreError, NewJob};
 
 /// Jobs pushed at a time, and bytes of payload.
@@ -9,17 +9,24 @@ pub(super) const BATCH_BYTES: usize = 8 << 20;
 /// Of a body that is too large for the server.
 const TOO_LARGE: u16 = 413;
 
-/// Pushes them, and answers for each. One that is too large does not keep out the others.
-pub(super) async fn push(client: &Client, jobs: Vec<NewJob>) -> Vec<Result<Pushed, Error>> {
+/// Pushes them, and answers for each.
+pub(super) async fn push(client: &Client, jobs: Vec<NewJob>) -> Answers<Pushed> {
+    send(jobs, |jobs| client.push_all(jobs)).await
+}
+
+/// Sends them with this call, and answers for each. One that cannot be taken does not keep out the others.
+pub(super) async fn send<J: Clone, A: Clone, F: Future<Output = Result<Answers<A>, Error>>>(
+    jobs: Vec<J>,
+    call: impl Fn(Vec<J>) -> F,
+) -> Answers<A> {
     let count = jobs.len();
     // The payloads are shared.
-    match client.push_all(jobs.clone()).await {
+    match call(jobs.clone()).await {
         Ok(answers) => answers,
         Err(error) if count > 1 && is_of_a_job(&error) => {
             let mut each = Vec::with_capacity(count);
             for job in jobs {
-                let answer = client.push_all(vec![job]).await;
-                each.push(answer.and_then(|mut answers| answers.remove(0)));
+                each.push(call(vec![job]).await.and_then(|mut answers| answers.remove(0)));
             }
             each
         }

@@ -35,9 +35,9 @@ enum Action {
     /// Show one queue and its settings
     Show(One),
     /// Show when waiting jobs come due: the next hour by minute, the next day by hour, the next 30 days by day
-    Due(reports::DueArgs),
+    Due(reports::OfQueue),
     /// Show why jobs failed: the most recent failures, grouped by queue, kind and message
-    Failures(reports::FailuresArgs),
+    Failures(reports::OfQueue),
     /// Show a server's throughput and lateness over the last hour by minute, or the last day by quarter of an hour
     History(reports::HistoryArgs),
     /// Change settings of a queue; settings that are not given stay unchanged

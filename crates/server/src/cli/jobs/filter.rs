@@ -59,11 +59,4 @@ impl Filter {
             due_to: self.due_to.map(|instant| instant.0),
         })
     }
-
-    /// Whether it names no job in particular.
-    pub(crate) fn is_empty(&self) -> bool {
-        let Self { queue, state, tag, key, kind, due_from, due_to } = self;
-        let texts = [queue, tag, key, kind];
-        texts.iter().all(|text| text.is_none()) && state.is_empty() && due_from.is_none() && due_to.is_none()
-    }
 }

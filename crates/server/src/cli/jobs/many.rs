@@ -9,7 +9,7 @@ use crate::cli::target::Target;
 use crate::cli::time::now;
 use duetime::{Client, Error};
 use duetime_core::api::JobBody;
-use duetime_core::engine::{BulkAction, BulkCounts, CancelOutcome, JobRef};
+use duetime_core::engine::{BulkAction, BulkCounts, CancelOutcome, JobRef, Query};
 use duetime_core::{Job, JobId};
 use serde_json::json;
 
@@ -50,13 +50,13 @@ pub(crate) async fn reschedule(Reschedule { when, selected }: &Reschedule) -> Re
 
 /// Does it with each id, or with all jobs that the filter finds.
 pub(crate) async fn run(selected: &Selected, action: BulkAction) -> Result {
-    if selected.ids.is_empty() && selected.filter.is_empty() {
+    let query = selected.filter.query()?;
+    if selected.ids.is_empty() && query == Query::default() {
         return Err(Failure::usage("no jobs are selected: name ids, or use filters such as --tag or --queue"));
     }
     if selected.version.is_some() && selected.ids.len() != 1 {
         return Err(Failure::usage("--version needs a single job id"));
     }
-    let query = selected.filter.query()?;
     let json = selected.target.json;
     let client = selected.target.client().await?;
     if selected.ids.is_empty() {

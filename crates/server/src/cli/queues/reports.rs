@@ -7,7 +7,7 @@ use super::super::time::{now, relative};
 use duetime_core::api::{DueBucket, FailureGroup, HistoryPoint, HistorySpan, Instant};
 
 #[derive(Debug, clap::Args)]
-pub(super) struct DueArgs {
+pub(super) struct OfQueue {
     /// Queue name; by default all queues together
     #[arg(value_name = "QUEUE")]
     queue: Option<String>,
@@ -15,7 +15,7 @@ pub(super) struct DueArgs {
     target: Target,
 }
 
-pub(super) async fn due(args: &DueArgs) -> Result {
+pub(super) async fn due(args: &OfQueue) -> Result {
     let client = args.target.client().await?;
     let counts = loop {
         let counts = client.due_counts(args.queue.as_deref()).await?;
@@ -39,16 +39,7 @@ pub(super) async fn due(args: &DueArgs) -> Result {
     output::rows(&["DUE FROM", "TO", "JOBS"], busy.into_iter(), "no jobs wait")
 }
 
-#[derive(Debug, clap::Args)]
-pub(super) struct FailuresArgs {
-    /// Queue name; by default all queues
-    #[arg(value_name = "QUEUE")]
-    queue: Option<String>,
-    #[command(flatten)]
-    target: Target,
-}
-
-pub(super) async fn failures(args: &FailuresArgs) -> Result {
+pub(super) async fn failures(args: &OfQueue) -> Result {
     let client = args.target.client().await?;
     let (failures, groups) = loop {
         let failures = client.failures(args.queue.as_deref()).await?;
@@ -79,19 +70,16 @@ pub(super) async fn failures(args: &FailuresArgs) -> Result {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct HistoryArgs {
-    /// Queue name; by default all queues together
-    #[arg(value_name = "QUEUE")]
-    queue: Option<String>,
+    #[command(flatten)]
+    of: OfQueue,
     /// Period: `hour` by minute, or `day` by quarter of an hour
     #[arg(long, value_name = "hour|day", default_value_t)]
     span: HistorySpan,
-    #[command(flatten)]
-    target: Target,
 }
 
-pub(super) async fn history(args: &HistoryArgs) -> Result {
-    let history = args.target.client().await?.history(args.queue.as_deref(), args.span).await?;
-    if args.target.json {
+pub(super) async fn history(HistoryArgs { of: OfQueue { queue, target }, span }: &HistoryArgs) -> Result {
+    let history = target.client().await?.history(queue.as_deref(), *span).await?;
+    if target.json {
         return output::json(&history);
     }
     let Some(points) = history.points else {

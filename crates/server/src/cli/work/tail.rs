@@ -24,6 +24,11 @@ impl Tail {
         self.lost += (over + chunk.len() - kept.len()) as u64;
     }
 
+    /// All that came, unless it was more than is kept.
+    pub(super) fn whole(self) -> Option<Vec<u8>> {
+        (self.lost == 0).then(|| self.bytes.into())
+    }
+
     /// The end as text, from the start of a character, saying where something is missing.
     pub(super) fn text(&self) -> String {
         let is_within = |&&byte: &&u8| byte & 0b1100_0000 == 0b1000_0000;
@@ -47,10 +52,12 @@ mod tests {
         let mut tail = Tail::new(8);
         tail.push(b"hello ");
         assert_eq!(tail.text(), "hello");
+        assert_eq!(Tail::new(8).whole(), Some(Vec::new()));
         tail.push(b"world\n");
         assert_eq!(tail.text(), "(4 bytes left out) … o world");
         tail.push(&[b'x'; 100]);
         assert_eq!(tail.text(), format!("(104 bytes left out) … {}", "x".repeat(8)));
+        assert_eq!(tail.whole(), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One job: what it is, what became of it, what comes next, and what can be done with it.
 
 use super::jobs::when;
-use super::queue::{invalid, value};
+use super::queue::{invalid, unknown, value};
 use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
@@ -225,6 +225,19 @@ fn actions(visit: &Visit, job: &JobBody<'_>) -> Markup {
     })
 }
 
+/// The call of an action on a job, and the word for what it does.
+pub(super) fn call(id: &str, action: &str, due: Option<&str>) -> Result<(Call, &'static str), Problem> {
+    let post = |word| (Call::post(format!("{}/{action}", to_api(id))), word);
+    Ok(match action {
+        "run" => post("run"),
+        "retry" => post("retried"),
+        "cancel" => post("cancelled"),
+        "reschedule" => (Call::new(Method::PATCH, to_api(id)).with(&when(due)?), "rescheduled"),
+        "delete" => (Call::new(Method::DELETE, to_api(id)), "deleted"),
+        other => return Err(unknown(other)),
+    })
+}
+
 fn to_api(id: &str) -> String {
     format!("/v1/jobs/{id}")
 }
@@ -238,29 +251,24 @@ async fn made(visit: &Visit, id: &str, form: &Form) -> Result<Response, Problem>
     let id = path_segment(id);
     let version = form.get("version").and_then(|version| version.parse().ok());
     let Some(version) = version else { return Err(invalid("version", "that of the job, in digits")) };
-    let path = |verb: &str| format!("/v1/jobs/{id}/{verb}");
-    let (call, word) = match form.get("do").unwrap_or_default() {
-        "run" => (Call::post(path("run")), "run"),
-        "retry" => (Call::post(path("retry")), "retried"),
-        "cancel" => (Call::post(path("cancel")), "cancelled"),
-        "reschedule" => (Call::new(Method::PATCH, to_api(&id)).with(&when(form.get("delay"))?), "rescheduled"),
-        "edit" => {
+    let action = form.get("do").unwrap_or_default();
+    let (call, word) = if action == "edit" {
+        let mut members = Vec::new();
+        for name in ["priority", "payload"] {
             // As text, so numbers keep all their digits. A field that was emptied is refused.
-            let mut members = Vec::new();
-            for name in ["priority", "payload"] {
-                if let Some(text) = form.all(name).next() {
-                    value(name, text)?;
-                    members.push(format!("\"{name}\":{text}"));
-                }
+            if let Some(text) = form.all(name).next() {
+                value(name, text)?;
+                members.push(format!("\"{name}\":{text}"));
             }
-            let patch = format!("{{{}}}", members.join(","));
-            (Call::new(Method::PATCH, to_api(&id)).with_text(patch), "saved")
         }
-        "delete" => {
-            visit.api.call(Call::new(Method::DELETE, to_api(&id)).at(Some(version))).await?;
-            return Ok(went("/jobs", &[("deleted".to_owned(), 1)]));
-        }
-        other => return Err(invalid("do", &format!("an action of this page, got {other:?}"))),
+        let patch = format!("{{{}}}", members.join(","));
+        (Call::new(Method::PATCH, to_api(&id)).with_text(patch), "saved")
+    } else {
+        call(&id, action, form.get("delay"))?
     };
+    if action == "delete" {
+        visit.api.call(call.at(Some(version))).await?;
+        return Ok(went("/jobs", &[(word.to_owned(), 1)]));
+    }
     visit.act(vec![(call.at(Some(version)), word)], &visit.here).await
 }

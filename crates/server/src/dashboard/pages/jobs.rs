@@ -8,7 +8,6 @@ use crate::dashboard::html::{
 };
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, see_other, went, with_query};
-use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::{self, Counts, Find, Instant, JobBody, Page, Span};
 use duetime_core::limits::PAGE_JOBS_MAX;
@@ -17,7 +16,8 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::failed;
-use super::queue::invalid;
+use super::job;
+use super::queue::{invalid, unknown};
 
 /// The parameters of a search, as in the API.
 const FILTERS: [&str; 7] = ["queue", "state", "tag", "kind", "key", "due_from", "due_to"];
@@ -196,23 +196,7 @@ async fn made(visit: &Visit, form: &Form) -> Result<Made, Problem> {
             .split_once('.')
             .and_then(|(id, version)| Some((id.parse::<JobId>().ok()?, version.parse::<u64>().ok()?)));
         let (id, version) = parsed.ok_or_else(|| invalid("job", "an id and a version"))?;
-        let verb = match action {
-            "run" => "run",
-            "retry" => "retry",
-            "cancel" => "cancel",
-            "delete" | "reschedule" => "",
-            other => return Err(invalid("do", &format!("an action of this page, got {other:?}"))),
-        };
-        let (call, word) = match verb {
-            "run" => (Call::post(format!("/v1/jobs/{id}/run")), "run"),
-            "retry" => (Call::post(format!("/v1/jobs/{id}/retry")), "retried"),
-            "cancel" => (Call::post(format!("/v1/jobs/{id}/cancel")), "cancelled"),
-            _ if action == "delete" => (Call::new(Method::DELETE, format!("/v1/jobs/{id}")), "deleted"),
-            _ => {
-                let call = Call::new(Method::PATCH, format!("/v1/jobs/{id}")).with(&when(form.get("delay"))?);
-                (call, "rescheduled")
-            }
-        };
+        let (call, word) = job::call(&id.to_string(), action, form.get("delay"))?;
         calls.push((call.at(Some(version)), word));
     }
     if calls.len() > LIMIT {
@@ -242,7 +226,7 @@ pub(super) fn when(due: Option<&str>) -> Result<Value, Problem> {
 /// Does something with all jobs that the query finds, once it was said how many they are.
 async fn all(visit: &Visit, form: &Form, action: &str) -> Result<Made, Problem> {
     let known = ACTIONS.into_iter().find(|(name, _)| *name == action);
-    let (_, text) = known.ok_or_else(|| invalid("do", &format!("an action of this page, got {action:?}")))?;
+    let (_, text) = known.ok_or_else(|| unknown(action))?;
     // The usual states are those that the API takes if none is named. A job that is due needs no reschedule to now.
     let (verb, due, usual): (_, _, &[State]) = match action {
         "cancel" => ("cancel", None, &[State::Scheduled, State::Ready, State::Running]),

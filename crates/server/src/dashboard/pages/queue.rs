@@ -15,12 +15,11 @@ use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::{self, Purged, Pushed, Queue, SETTINGS, path_segment};
 use maud::{Markup, html};
-use serde::de::{self, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
+use serde_with::serde_as;
 use std::collections::BTreeMap;
-use std::fmt;
 
 pub(in crate::dashboard) async fn page(visit: Visit, Path(name): Path<String>) -> Response {
     let rendered = render(&visit, &name).await;
@@ -186,7 +185,7 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
             visit.api.call(call.at(Some(version))).await?;
             done("saved", 1)
         }
-        other => Err(invalid("do", &format!("an action of this page, got {other:?}"))),
+        other => Err(unknown(other)),
     }
 }
 
@@ -227,45 +226,33 @@ fn pushed(form: &Form) -> Result<String, Problem> {
     Ok(serde_json::to_string(&job).expect("a job has only string keys"))
 }
 
-/// The members of an object, each given once.
-struct Members(BTreeMap<String, Box<RawValue>>);
-
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-
-        impl<'de> Visitor<'de> for Object {
-            type Value = Members;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Members, A::Error> {
-                let mut members = BTreeMap::new();
-                while let Some((name, value)) = object.next_entry::<String, Box<RawValue>>()? {
-                    if members.contains_key(&name) {
-                        return Err(de::Error::custom(format!("`{name}` is given twice")));
-                    }
-                    members.insert(name, value);
-                }
-                Ok(Members(members))
-            }
-        }
-
-        deserializer.deserialize_map(Object)
-    }
-}
+/// The members of an object, as they were typed.
+#[serde_as]
+#[derive(Deserialize)]
+struct Members(#[serde_as(as = "serde_with::Map<_, _>")] Vec<(String, Box<RawValue>)>);
 
 /// The members of the JSON object in a field.
 fn members(field: &str, text: &str) -> Result<BTreeMap<String, Box<RawValue>>, Problem> {
-    let read: Result<Members, _> = serde_json::from_str(text);
-    Ok(read.map_err(|error| invalid(field, &format!("a JSON object: {error}")))?.0)
+    let wrong = |why: String| invalid(field, &format!("a JSON object: {why}"));
+    let Members(typed) = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    let mut members = BTreeMap::new();
+    for (name, value) in typed {
+        if members.contains_key(&name) {
+            return Err(wrong(format!("`{name}` is given twice")));
+        }
+        members.insert(name, value);
+    }
+    Ok(members)
 }
 
 /// The JSON in a field.
 pub(super) fn value(field: &str, text: &str) -> Result<Value, Problem> {
     serde_json::from_str(text).map_err(|error| invalid(field, &format!("JSON: {error}")))
+}
+
+/// An action that the page does not have.
+pub(super) fn unknown(action: &str) -> Problem {
+    invalid("do", &format!("an action of this page, got {action:?}"))
 }
 
 pub(super) fn invalid(field: &str, expected: &str) -> Problem {

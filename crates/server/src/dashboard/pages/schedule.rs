@@ -1,6 +1,6 @@
 //! One schedule: when it runs next, what became of the last run, and what can be done with it.
 
-use super::queue::{invalid, value};
+use super::queue::{invalid, unknown, value};
 use super::schedules::timing;
 use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
@@ -140,7 +140,7 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
             visit.api.call(Call::new(Method::DELETE, api(name)).at(Some(version))).await?;
             Ok(went("/schedules", &[("deleted".to_owned(), 1)]))
         }
-        other => Err(invalid("do", &format!("an action of this page, got {other:?}"))),
+        other => Err(unknown(other)),
     }
 }
 

@@ -12,7 +12,9 @@ use crate::cli::time::now;
 use duetime_core::api;
 use duetime_core::engine::{QueueSettings, check_whole};
 use duetime_core::limits::SCHEDULE_PAYLOAD_BYTES_MAX;
-use duetime_core::{Job, Schedule};
+use duetime_core::model::job::check_lease;
+use duetime_core::model::name::check_queue;
+use duetime_core::{Error, Job, Schedule};
 use report::Report;
 use sink::Sink;
 use std::path::PathBuf;
@@ -44,17 +46,13 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result {
     let lines = Lines::open(&args.from)?;
     let mut report = Report::default();
-    let sink = if args.check { None } else { Some(Sink::open(&args.target).await?) };
-    match sink {
-        None => read(lines, None, &mut report).await?,
-        Some(mut sink) => {
-            let result = read(lines, Some(&mut sink), &mut report).await;
-            let closed = sink.close().await;
-            let again = "run it again: jobs that are in the store already are skipped";
-            result.map_err(|failure| if report.imported > 0 { failure.hint(again) } else { failure })?;
-            closed?;
-        }
-    }
+    let mut sink = if args.check { Sink::default() } else { Sink::open(&args.target).await? };
+    let result = read(lines, &mut sink, &mut report).await;
+    let closed = sink.close().await;
+    let again = "run it again: jobs that are in the store already are skipped";
+    let is_begun = report.imported > 0 && !args.check;
+    result.map_err(|failure| if is_begun { failure.hint(again) } else { failure })?;
+    closed?;
     report.end(args.check, args.target.json)
 }
 
@@ -67,7 +65,7 @@ enum Thing {
     End(Sums),
 }
 
-async fn read(mut lines: Lines, mut sink: Option<&mut Sink>, report: &mut Report) -> Result {
+async fn read(mut lines: Lines, sink: &mut Sink, report: &mut Report) -> Result {
     let (mut seen, mut said, mut progress) = (Sums::default(), None, None);
     while let Some((number, text)) = lines.next()? {
         let thing = match parse(number, text) {
@@ -88,32 +86,21 @@ async fn read(mut lines: Lines, mut sink: Option<&mut Sink>, report: &mut Report
             }
             Thing::Queue(queue, settings) => {
                 seen.queues += 1;
-                match &mut sink {
-                    Some(sink) => sink.configure(number, queue, *settings, report).await?,
-                    None => report.queues += 1,
-                }
+                sink.configure(number, queue, *settings, report).await?;
             }
             Thing::Schedule(name, schedule) => {
                 seen.schedules += 1;
-                match &mut sink {
-                    Some(sink) => sink.set_schedule(number, name, *schedule, report).await?,
-                    None => report.schedules += 1,
-                }
+                sink.set_schedule(number, name, *schedule, report).await?;
             }
             Thing::Job(job) => {
                 seen.jobs += 1;
                 progress.iter().for_each(|progress: &Progress| progress.add(1));
-                match &mut sink {
-                    Some(sink) => sink.add(number, *job, report).await?,
-                    None => report.imported += 1,
-                }
+                sink.add(number, *job, report).await?;
             }
             Thing::End(sums) => said = Some(sums),
         }
     }
-    if let Some(sink) = sink {
-        sink.flush(report).await?;
-    }
+    sink.flush(report).await?;
     progress.iter().for_each(Progress::done);
     report.compare(seen, said);
     Ok(())
@@ -121,40 +108,41 @@ async fn read(mut lines: Lines, mut sink: Option<&mut Sink>, report: &mut Report
 
 /// What a line holds, or why it is no good.
 fn parse(number: u64, text: &[u8]) -> std::result::Result<Thing, String> {
-    let parsed: Line<'_> = api::read_bytes(text).map_err(|unread| unread.to_string())?;
-    match parsed {
-        Line::DuetimeExport(head) if number == 1 => {
-            export_line::check(&head).map_err(|failure| failure.to_string())?;
-            Ok(Thing::Head(head.jobs))
-        }
-        _ if number == 1 => Err("the line has no `duetime_export`".to_owned()),
+    let line: Line<'_> = api::read_bytes(text).map_err(|unread| unread.to_string())?;
+    match &line {
+        Line::DuetimeExport(head) if number == 1 => export_line::check(head).map_err(|failure| failure.to_string())?,
+        _ if number == 1 => return Err("the line has no `duetime_export`".to_owned()),
         Line::DuetimeExport(_) => {
-            Err("this is a second head; expected a job, a queue, a schedule or the end".to_owned())
+            return Err("this is a second head; expected a job, a queue, a schedule or the end".to_owned());
         }
+        _ => {}
+    }
+    checked(line).map_err(|error| error.to_string())
+}
+
+fn checked(line: Line<'_>) -> std::result::Result<Thing, Error> {
+    Ok(match line {
+        Line::DuetimeExport(head) => Thing::Head(head.jobs),
         Line::Queue(configured) => {
             let queue = configured.queue.clone();
-            duetime_core::model::name::check_queue(&queue).map_err(|error| error.to_string())?;
+            check_queue(&queue)?;
             let settings = configured.into_settings();
-            settings.rule().check(&queue).map_err(|error| error.to_string())?;
-            settings
-                .lease_ms
-                .map_or(Ok(()), duetime_core::model::job::check_lease)
-                .map_err(|error| error.to_string())?;
-            Ok(Thing::Queue(queue, Box::new(settings)))
+            settings.rule().check(&queue)?;
+            settings.lease_ms.map_or(Ok(()), check_lease)?;
+            Thing::Queue(queue, Box::new(settings))
         }
         Line::Schedule(named) => {
-            let schedule = named.schedule.into_schedule().map_err(|error| error.to_string())?;
-            let checked = schedule.check(&named.name, now(), SCHEDULE_PAYLOAD_BYTES_MAX);
-            checked.map_err(|error| error.to_string())?;
-            Ok(Thing::Schedule(named.name, Box::new(schedule)))
+            let schedule = named.schedule.into_schedule()?;
+            schedule.check(&named.name, now(), SCHEDULE_PAYLOAD_BYTES_MAX)?;
+            Thing::Schedule(named.name, Box::new(schedule))
         }
         Line::Job(body) => {
-            let job = Job::try_from(*body).map_err(|error| error.to_string())?;
-            check_whole(&job, now()).map_err(|error| error.to_string())?;
-            Ok(Thing::Job(Box::new(job)))
+            let job = Job::try_from(*body)?;
+            check_whole(&job, now())?;
+            Thing::Job(Box::new(job))
         }
-        Line::End(sums) => Ok(Thing::End(sums)),
-    }
+        Line::End(sums) => Thing::End(sums),
+    })
 }
 
 /// Counts a line that was refused as what it begins like, so that it is not missed at the end, too.

@@ -3,21 +3,19 @@
 use super::report::Report;
 use crate::cli::exit::Result;
 use crate::cli::output::note;
+use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::target::{MEMORY, Target};
 use duetime::{Client, Imported, OpenOptions, Schedule};
 use duetime_core::engine::{Options, QueueSettings};
-use duetime_core::{Error as CoreError, Job, JobId};
+use duetime_core::{Job, JobId};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Jobs recorded at a time, and bytes of payload.
-const BATCH_JOBS: usize = 1_000;
-const BATCH_BYTES: usize = 8 << 20;
-
-/// A store, and what waits to be recorded in it.
+/// A store, and what waits to be recorded in it. Without a store, things are only counted.
+#[derive(Default)]
 pub(super) struct Sink {
-    client: Client,
+    client: Option<Client>,
     /// The settings of its queues before the import.
     settings: HashMap<Arc<str>, QueueSettings>,
     /// Its schedules before the import.
@@ -43,7 +41,7 @@ impl Sink {
         let settings = queues.map(|status| (status.queue, status.settings)).collect();
         let schedules = client.schedules().await?.into_iter();
         let schedules = schedules.map(|status| (status.name, status.schedule)).collect();
-        Ok(Self { client, settings, schedules, waiting: Vec::new(), bytes: 0 })
+        Ok(Self { client: Some(client), settings, schedules, waiting: Vec::new(), bytes: 0 })
     }
 
     /// Sets a queue up, unless it is.
@@ -61,8 +59,10 @@ impl Sink {
                 note!("line {number}: the queue {queue} already has other settings, which stay");
             }
             _ => {
-                self.client.configure(&queue, settings.clone()).await?;
-                self.settings.insert(queue, settings);
+                if let Some(client) = &self.client {
+                    client.configure(&queue, settings.clone()).await?;
+                    self.settings.insert(queue, settings);
+                }
                 report.queues += 1;
             }
         }
@@ -77,13 +77,17 @@ impl Sink {
         schedule: Schedule,
         report: &mut Report,
     ) -> Result {
+        let Some(client) = &self.client else {
+            report.schedules += 1;
+            return Ok(());
+        };
         match self.schedules.get(&name) {
             Some(known) if *known == schedule => report.schedules += 1,
             Some(_) => {
                 report.schedules_kept += 1;
                 note!("line {number}: the schedule {name} already exists with other values, and stays");
             }
-            None => match self.client.set_schedule(&name, schedule.clone()).await {
+            None => match client.set_schedule(&name, schedule.clone()).await {
                 Ok(_) => {
                     self.schedules.insert(name, schedule);
                     report.schedules += 1;
@@ -97,6 +101,10 @@ impl Sink {
 
     /// Takes a job, and records what waits where that is much.
     pub(super) async fn add(&mut self, number: u64, job: Job, report: &mut Report) -> Result {
+        if self.client.is_none() {
+            report.imported += 1;
+            return Ok(());
+        }
         self.bytes += job.payload.len();
         self.waiting.push((number, job));
         if self.waiting.len() < BATCH_JOBS && self.bytes < BATCH_BYTES {
@@ -107,37 +115,24 @@ impl Sink {
 
     /// Records what waits.
     pub(super) async fn flush(&mut self, report: &mut Report) -> Result {
+        let Some(client) = &self.client else { return Ok(()) };
         self.bytes = 0;
         let waiting = std::mem::take(&mut self.waiting);
         let jobs: Vec<Job> = waiting.iter().map(|(_, job)| job.clone()).collect();
-        match self.client.import(jobs).await {
-            Ok(answers) => {
-                for ((number, job), answer) in waiting.iter().zip(answers) {
-                    note(*number, job.id, answer, report)?;
-                }
-            }
-            Err(error) if is_of_a_job(&error) => {
-                // One that the store cannot take must not keep out the others.
-                for (number, job) in waiting {
-                    let id = job.id;
-                    let answer = self.client.import(vec![job]).await;
-                    note(number, id, answer.and_then(|mut answers| answers.remove(0)), report)?;
-                }
-            }
-            Err(error) => return Err(error.into()),
+        let answers = push_batch::send(jobs, |jobs| client.import(jobs)).await;
+        for ((number, job), answer) in waiting.iter().zip(answers) {
+            note(*number, job.id, answer, report)?;
         }
         Ok(())
     }
 
     /// Lets go of the store.
     pub(super) async fn close(self) -> Result {
-        Ok(self.client.close().await?)
+        match self.client {
+            Some(client) => Ok(client.close().await?),
+            None => Ok(()),
+        }
     }
-}
-
-/// Whether a job is what is wrong, and not the store.
-fn is_of_a_job(error: &duetime::Error) -> bool {
-    matches!(error, duetime::Error::Core(CoreError::Invalid { .. } | CoreError::KeyConflict { .. }))
 }
 
 fn note(number: u64, id: JobId, answer: std::result::Result<Imported, duetime::Error>, report: &mut Report) -> Result {

@@ -72,8 +72,8 @@ impl Process {
             child,
             group,
             _input: AbortOnDropHandle::new(input),
-            errors: Pipe::read(errors, Kept::End(Tail::new(MESSAGE_BYTES)), true),
-            output: output.map(|(bytes_max, pipe)| Pipe::read(pipe, Kept::All(Vec::new(), bytes_max), false)),
+            errors: Pipe::read(errors, MESSAGE_BYTES, true),
+            output: output.map(|(bytes_max, pipe)| Pipe::read(pipe, bytes_max, false)),
         })
     }
 
@@ -90,50 +90,25 @@ impl Process {
     /// What it left behind, once it has ended.
     pub(super) async fn ended(mut self, status: ExitStatus) -> Ended {
         self.group.over();
-        let message = match self.errors.finish().await {
-            Kept::End(tail) => tail.text(),
-            Kept::All(..) => String::new(),
-        };
+        let message = self.errors.finish().await.text();
         let output = match self.output {
-            Some(pipe) => match pipe.finish().await {
-                Kept::All(bytes, bytes_max) if bytes.len() <= bytes_max => Some(bytes),
-                _ => None,
-            },
+            Some(pipe) => pipe.finish().await.whole(),
             None => None,
         };
         Ended { status, message, output }
     }
 }
 
-/// What is kept of a pipe.
-enum Kept {
-    End(Tail),
-    /// All, up to so many bytes: one more says that there was more.
-    All(Vec<u8>, usize),
-}
-
-impl Kept {
-    fn push(&mut self, chunk: &[u8]) {
-        match self {
-            Self::End(tail) => tail.push(chunk),
-            Self::All(bytes, bytes_max) => {
-                let room = (*bytes_max + 1).saturating_sub(bytes.len());
-                bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
-            }
-        }
-    }
-}
-
 /// A pipe that is read to its end whatever comes, so that nobody waits for us.
 struct Pipe {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<Tail>>,
     reader: AbortOnDropHandle<()>,
 }
 
 impl Pipe {
-    /// Reads a pipe; what comes also goes to standard error, if so wanted.
-    fn read(mut pipe: impl AsyncRead + Unpin + Send + 'static, kept: Kept, passes_on: bool) -> Self {
-        let kept = Arc::new(Mutex::new(kept));
+    /// Reads a pipe, and keeps so many bytes of its end; what comes also goes to standard error, if so wanted.
+    fn read(mut pipe: impl AsyncRead + Unpin + Send + 'static, bytes_max: usize, passes_on: bool) -> Self {
+        let kept = Arc::new(Mutex::new(Tail::new(bytes_max)));
         let shared = kept.clone();
         let reader = tokio::spawn(async move {
             let mut chunk = vec![0; CHUNK_BYTES];
@@ -152,10 +127,10 @@ impl Pipe {
     }
 
     /// What came until the end, or until a moment after the command's.
-    async fn finish(mut self) -> Kept {
+    async fn finish(mut self) -> Tail {
         let _ = tokio::time::timeout(GRACE, &mut self.reader).await;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut kept, Kept::All(Vec::new(), 0))
+        std::mem::replace(&mut kept, Tail::new(0))
     }
 }
 
