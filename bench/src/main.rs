@@ -102,8 +102,11 @@ fn restart(binary: &Path, load: &str) -> Option<Value> {
         }
     };
     let seconds = begin.elapsed().as_secs_f64();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap_or_default();
+    let kib =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     let rate = loaded / (seconds - serving.as_secs_f64());
-    Some(json!({ "figures": [
+    Some(json!({ "memory_bytes": kib.map(|kib| kib << 10), "figures": [
         { "name": "until all was loaded", "value": seconds, "unit": "s" },
         { "name": "until it served", "value": serving.as_secs_f64(), "unit": "s" },
         { "name": "loaded", "value": loaded, "unit": "jobs" },
