@@ -6,6 +6,7 @@ use crate::beanstalk::server::{Alone, free_port};
 use crate::cli::server::Server;
 use crate::cli::support::{Place, Ran, finish, pid, until};
 use crate::common::Random;
+use duetime_store::testing::RedisServer;
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -95,6 +96,11 @@ fn a_look_changes_nothing_and_says_how_to_go_on() {
         let ran = adopt(&server, &own, arguments);
         assert!(ran.code == 2 && ran.err.contains("is Duetime, not beanstalkd"), "{ran:?}");
     }
+
+    let redis = RedisServer::start();
+    let other = server.place.bare(&["adopt", "beanstalkd", "--from", &format!("127.0.0.1:{}", redis.port())]);
+    let ran = finish(other, b"");
+    assert!(ran.code == 1 && ran.err.contains("is not beanstalkd: it answered \"-ERR"), "{ran:?}");
 
     let no_source = server.place.bare(&["adopt", "beanstalkd", "--from", "127.0.0.1:1"]);
     let ran = finish(no_source, b"");

@@ -186,20 +186,23 @@ fn two_commands_at_once_take_each_job_of_bullmq_once() {
     account(&world, &[]);
 }
 
-/// A user of Redis who may do all but remove members: nothing is claimed, however often it is tried.
+/// A user of Redis who may do all but remove members, or claims: nothing is claimed, however often it is tried.
 #[test]
 fn nothing_is_claimed_that_cannot_be_removed() {
     for old in [&ZSET, &LOCKED_SET, &MESSAGE_QUEUE, &OF_LARAVEL, &OF_SIDEKIQ, &OF_BULLMQ] {
         let (mut world, mut random) = (World::new(old, false), Random::new(1));
         world.feed(&mut random);
-        let rights = ["~*", "&*", "+@all", "-zrem", "-lrem", "-ltrim"];
-        world.redis.command(&[&["ACL", "SETUSER", "adopter", "on", ">secret"], &rights[..]].concat());
-        let from = world.redis.url().replace("redis://", "redis://adopter:secret@");
-        let adopt = Adopt::from_words(&world.server, &from, old.source);
-        for _ in 0..2 {
-            let ran = adopt.run(&adopt.step("--drain"));
-            assert!(ran.code == 1 && ran.err.contains("can't run this command"), "{ran:?}");
-            assert_eq!((world.open().claims(), made(&world.server).len()), (0, 0));
+        for missing in [&["-zrem", "-lrem", "-ltrim"][..], &["-hdel"]] {
+            let rights =
+                [&["ACL", "SETUSER", "adopter", "reset", "on", ">secret", "~*", "&*", "+@all"], missing].concat();
+            world.redis.command(&rights);
+            let from = world.redis.url().replace("redis://", "redis://adopter:secret@");
+            let adopt = Adopt::from_words(&world.server, &from, old.source);
+            for _ in 0..2 {
+                let ran = adopt.run(&adopt.step("--drain"));
+                assert!(ran.code == 1 && ran.err.contains("can't run this command"), "{ran:?}");
+                assert_eq!((world.open().claims(), made(&world.server).len()), (0, 0));
+            }
         }
         account(&world, &[]);
     }

@@ -225,11 +225,11 @@ fn the_names_of_the_article_are_found_and_those_of_laravel_are_not_taken_for_the
     let at = (now_s() + HOUR_S).to_string();
     let job = member("1");
     let adopt = Adopt::new(&server, "message-queue", &redis.url(), "mail");
-    assert!(adopt.look()["why"].as_str().unwrap().starts_with("none of the keys queue:mail:delay"));
+    assert!(adopt.look()["why"].as_str().unwrap().starts_with("there are no jobs in"));
     let laravel = r#"{"uuid":"1","displayName":"App\\Jobs\\Mail","job":"Illuminate\\Queue\\CallQueuedHandler@call"}"#;
     redis.command(&["ZADD", "queues:mail:delayed", &at, laravel]);
     let ran = adopt.run(&["--drain", "--yes", "message-queue"]);
-    assert!(ran.code == 1 && ran.err.contains("not of message_queue") && ran.err.contains("Laravel"), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.contains("not jobs of message-queue") && ran.err.contains("Laravel"), "{ran:?}");
     redis.command(&["ZADD", "queues:mail:delayed", &at, std::str::from_utf8(&job).unwrap()]);
     redis.command(&["ZREM", "queues:mail:delayed", laravel]);
     assert_eq!(adopt.look()["parts"][0]["name"], "queues:mail:delayed");

@@ -8,6 +8,7 @@ mod framework;
 mod hand_back;
 mod hand_back_dies;
 mod laravel;
+mod left;
 mod locked_set;
 mod message_queue;
 mod old;

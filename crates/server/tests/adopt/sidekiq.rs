@@ -1,8 +1,8 @@
 //! From keys as Sidekiq has them.
 
 use super::framework::{
-    Running, SIDEKIQ_CLAIMS, add, adopt, command, digest, drain, due_ms, give, jobs, lines, now_ms, number, sidekiq,
-    step,
+    Running, SIDEKIQ_CLAIMS, add, adopt, command, connect, digest, drain, due_ms, give, jobs, lines, now_ms, number,
+    sidekiq, step,
 };
 use crate::cli::server::Server;
 use crate::cli::support::until;
@@ -99,6 +99,25 @@ fn a_drain_keeps_bytes_queues_and_rules_and_leaves_the_dead() {
     let order: Vec<u64> =
         taken["jobs"].as_array().unwrap().iter().map(|job| job["payload"]["args"][0].as_u64().unwrap()).collect();
     assert_eq!(order, (0..200).collect::<Vec<_>>());
+}
+
+/// No queue of Duetime can have such a name.
+#[test]
+fn a_queue_whose_name_is_not_text_stays_and_stops_nothing() {
+    let (server, redis) = (Server::start(), RedisServer::start());
+    push_ready(&redis, "default", &[sidekiq(1, "default", "")]);
+    let mut connection = connect(&redis);
+    redis::cmd("SADD").arg("queues").arg(&b"\xffmail"[..]).exec(&mut connection).unwrap();
+    redis::cmd("LPUSH").arg(&b"queue:\xffmail"[..]).arg(sidekiq(2, "default", "")).exec(&mut connection).unwrap();
+    let report = drain(&server, &redis, &["sidekiq"], 0);
+    let there = &report["there"][0];
+    assert_eq!(
+        (&report["adopted"], &there["name"], &there["left"]),
+        (&1.into(), &"queue:\u{fffd}mail".into(), &1.into())
+    );
+    assert!(there["why_left"].as_str().unwrap().contains("UTF-8"), "{report}");
+    assert_eq!(jobs(&server).len(), 1);
+    assert_eq!(redis::cmd("LLEN").arg(&b"queue:\xffmail"[..]).query::<u64>(&mut connection).unwrap(), 1);
 }
 
 #[test]

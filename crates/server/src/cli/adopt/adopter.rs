@@ -5,16 +5,14 @@
 
 use super::push::{Fate, Pusher};
 use super::report::Report;
-use super::source::{Claim, Part, Source, Step, Trouble};
+use super::source::{Claim, Done, Part, Source, Step, Trouble};
 use crate::cli::exit::{Failure, Result, TRY_LATER};
 use crate::cli::output::note;
-use duetime::Client;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// Batches that are pushed at a time.
 const PUSHES_MAX: usize = 4;
@@ -23,9 +21,7 @@ const REFUSED_MAX: usize = 1_000;
 /// Between tries to connect to the source.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a drain waits for the source, or for the target, to come back.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-type Done<T = ()> = std::result::Result<T, Trouble>;
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Claims that are being pushed.
 struct Push {
@@ -37,32 +33,25 @@ pub(super) struct Adopter {
     source: Box<dyn Source>,
     pusher: Pusher,
     step: Step,
-    stop: CancellationToken,
     pushes: VecDeque<Push>,
     /// Claims that go back at the end.
     refused: Vec<Arc<str>>,
     /// Why the command ends before everything is done.
     failure: Option<Failure>,
+    /// Why it ends after the replay.
+    look: Option<Failure>,
     report: Report,
 }
 
 impl Adopter {
-    pub(super) fn new(
-        source: Box<dyn Source>,
-        client: &'static Client,
-        is_server: bool,
-        step: Step,
-        stop: CancellationToken,
-        report: Report,
-    ) -> Self {
-        let pusher =
-            Pusher { client, is_server, patience: (step == Step::Drain).then_some(PATIENCE), stop: stop.clone() };
-        let (pushes, refused, failure) = (VecDeque::new(), Vec::new(), None);
-        Self { source, pusher, step, stop, pushes, refused, failure, report }
+    pub(super) fn new(source: Box<dyn Source>, pusher: Pusher, step: Step, report: Report) -> Self {
+        let (pushes, refused) = (VecDeque::new(), Vec::new());
+        Self { source, pusher, step, pushes, refused, failure: None, look: None, report }
     }
 
-    /// Runs until a drain is done, or until it is stopped.
-    pub(super) async fn run(mut self) -> Result {
+    /// Runs until a drain is done, or until it is stopped. If a look has failed, only claims of an earlier run are finished.
+    pub(super) async fn run(mut self, look: Option<Failure>) -> Result {
+        self.look = look;
         let mut away_since = None;
         let result = loop {
             let before = self.report.claimed;
@@ -80,13 +69,13 @@ impl Adopter {
             }
             let since = *away_since.get_or_insert_with(Instant::now);
             let is_over = self.step == Step::Drain && since.elapsed() > PATIENCE;
-            if is_over || self.stop.is_cancelled() {
+            if is_over || self.pusher.stop.is_cancelled() {
                 break Err(Failure::new(TRY_LATER, why).hint("run the same command again to continue"));
             }
             note!("the source is unavailable: {why}; trying again");
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
-                () = self.stop.cancelled() => {}
+                () = self.pusher.stop.cancelled() => {}
             }
         };
         self.report.left_claimed += self.refused.len() as u64;
@@ -97,6 +86,9 @@ impl Adopter {
     async fn session(&mut self) -> Done {
         self.source.connect().await?;
         self.replay().await?;
+        if let Some(failure) = self.look.take() {
+            self.fail(failure);
+        }
         while !self.is_ending() {
             if self.pushes.len() == PUSHES_MAX {
                 self.settle().await?;
@@ -142,7 +134,7 @@ impl Adopter {
     }
 
     fn is_ending(&self) -> bool {
-        self.stop.is_cancelled() || self.failure.is_some()
+        self.pusher.stop.is_cancelled() || self.failure.is_some()
     }
 
     fn begin(&mut self, claims: Vec<Claim>) {

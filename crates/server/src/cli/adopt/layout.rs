@@ -1,7 +1,7 @@
 //! Sources in Redis: what one layout of keys provides, and what all share.
 
 use super::redis::{Claimed, Logged, Redis};
-use super::source::{Claim, Look, Source, Step, Trouble};
+use super::source::{Claim, Done, Look, Source, Step};
 use crate::cli::exit::{self, Failure};
 use async_trait::async_trait;
 use duetime::Client;
@@ -11,8 +11,6 @@ use std::time::Duration;
 
 /// Members claimed by one script, so that it blocks Redis for less than 10 ms. Of large ones, `claim.lua` takes fewer.
 pub(super) const BATCH: usize = 250;
-
-type Done<T = ()> = std::result::Result<T, Trouble>;
 
 /// How jobs lie in Redis. `docs/internals/adopt.md` has the contract of each method.
 #[async_trait]
@@ -26,10 +24,8 @@ pub(super) trait Layout: Send {
         Ok(logged)
     }
     fn read(&self, texts: &[Vec<u8>]) -> std::result::Result<NewJob, String>;
-    fn put_back(&self) -> (&'static str, Vec<Vec<u8>>);
-    fn skip(&mut self, _queue: &str) -> bool {
-        false
-    }
+    fn put_back(&self) -> &'static str;
+    fn keys(&self) -> Vec<String>;
 }
 
 /// A queue in Redis.
@@ -109,12 +105,6 @@ impl Source for RedisSource {
     }
 
     async fn put_back(&mut self, claims: &[Arc<str>]) -> Done {
-        let (script, keys) = self.layout.put_back();
-        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        self.redis.put_back(script, &keys, claims).await
-    }
-
-    fn skip(&mut self, queue: &str) -> bool {
-        self.layout.skip(queue)
+        self.redis.put_back(self.layout.put_back(), &self.layout.keys(), claims).await
     }
 }

@@ -8,7 +8,6 @@ mod bullmq;
 mod framework;
 mod layout;
 mod look;
-mod message_queue;
 mod push;
 mod redis;
 mod report;
@@ -36,9 +35,9 @@ pub(crate) struct Args {
 enum SourceArgs {
     Beanstalkd(beanstalkd::Args),
     Bullmq(bullmq::Args),
-    MessageQueue(message_queue::Args),
+    MessageQueue(framework::message_queue::Args),
     Zset(sorted_set::zset::Args),
-    LockedSet(sorted_set::locked_set::Args),
+    LockedSet(sorted_set::zset::LockedArgs),
     TableSet(sorted_set::table_set::Args),
     Laravel(framework::laravel::Args),
     Sidekiq(framework::sidekiq::Args),
@@ -63,11 +62,11 @@ struct Options {
 pub(crate) async fn run(args: Args) -> Result {
     match args.source {
         SourceArgs::Beanstalkd(args) => run::run(Box::new(beanstalkd::Beanstalkd::new(&args)?), &args.options).await,
-        SourceArgs::Bullmq(args) => run::run(Box::new(bullmq::source(&args)?), &args.options).await,
-        SourceArgs::MessageQueue(args) => run::run(Box::new(message_queue::source(&args)?), &args.options).await,
-        SourceArgs::Zset(args) => run::run(args.source()?, &args.set.options).await,
-        SourceArgs::LockedSet(args) => run::run(args.source()?, &args.set.options).await,
-        SourceArgs::TableSet(args) => run::run(args.source()?, &args.set.options).await,
+        SourceArgs::Bullmq(args) => run::run(Box::new(args.source()?), &args.options).await,
+        SourceArgs::MessageQueue(args) => run::run(Box::new(args.source()?), &args.options).await,
+        SourceArgs::Zset(args) => run::run(Box::new(args.source()?), &args.set.options).await,
+        SourceArgs::LockedSet(args) => run::run(Box::new(args.source()?), &args.set.options).await,
+        SourceArgs::TableSet(args) => run::run(Box::new(args.source()?), &args.set.options).await,
         SourceArgs::Laravel(args) => run::run(Box::new(args.source()?), &args.options).await,
         SourceArgs::Sidekiq(args) => run::run(Box::new(args.source()?), &args.options).await,
     }

@@ -4,8 +4,8 @@ use super::source::Claim;
 use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::time::now;
 use duetime::{Client, Error};
-use duetime_core::engine::PushOutcome;
-use duetime_core::{Due, NewJob};
+use duetime_core::engine::{PushOutcome, Query};
+use duetime_core::{Due, Error as CoreError, NewJob, OnConflict};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Between tries, while the target cannot be reached.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Of a caller who may not push into this queue.
+/// How long a push may still take once it is stopped.
+const STOP_MAX: Duration = Duration::from_secs(5);
+/// Of a caller who may not push into this queue, or not look at it.
 const FORBIDDEN: u16 = 403;
 
 /// What became of a claim.
@@ -46,8 +48,23 @@ pub(super) struct Pusher {
 impl Pusher {
     /// Answers for each claim, in order.
     pub(super) async fn push(self, claims: Arc<[Claim]>) -> Vec<Fate> {
-        let begin = Instant::now();
         let mut fates: Vec<Option<Fate>> = claims.iter().map(|claim| self.judge(claim)).collect();
+        let given_up = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(STOP_MAX).await;
+        };
+        tokio::select! {
+            () = self.push_all(&claims, &mut fates) => {}
+            () = given_up => {}
+        }
+        let unanswered =
+            || CoreError::Unavailable(format!("a push was not answered within {STOP_MAX:?} of the signal"));
+        fates.into_iter().map(|fate| fate.unwrap_or_else(|| Fate::Open(unanswered().into()))).collect()
+    }
+
+    /// Pushes until each is answered, or it is over.
+    async fn push_all(&self, claims: &[Claim], fates: &mut [Option<Fate>]) {
+        let begin = Instant::now();
         // Whether a try before, whose answer was lost, may have made the job.
         let mut may_be_there: Vec<bool> = claims.iter().map(|claim| claim.is_replay).collect();
         loop {
@@ -55,12 +72,12 @@ impl Pusher {
             let (mut is_open, is_last) = (false, is_over || self.stop.is_cancelled());
             let mut places = (0..claims.len()).filter(|&place| fates[place].is_none()).collect::<Vec<_>>();
             while !places.is_empty() {
-                let batch: Vec<usize> = places.drain(..batch_size(&claims, &places)).collect();
-                let jobs = batch.iter().filter_map(|&place| job(&claims[place])).collect();
-                let answers = push_batch::push(self.client, jobs).await;
+                let batch: Vec<usize> = places.drain(..batch_size(claims, &places)).collect();
+                let jobs = batch.iter().filter_map(|&place| Some((job(&claims[place])?, may_be_there[place])));
+                let answers = self.push_batch(jobs.collect()).await;
                 for (place, answer) in batch.into_iter().zip(answers) {
                     fates[place] = match answer {
-                        Ok(pushed) => Some(Fate::Taken(pushed.outcome == PushOutcome::Repeated)),
+                        Ok(outcome) => Some(Fate::Taken(outcome == PushOutcome::Repeated)),
                         Err(error) if error.is_retryable() && !is_last => None,
                         Err(error) => Some(fate(&claims[place], error, may_be_there[place])),
                     };
@@ -69,13 +86,65 @@ impl Pusher {
                 }
             }
             if !is_open {
-                return fates.into_iter().flatten().collect();
+                return;
             }
             // A last try follows the end of the pause.
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
                 () = self.stop.cancelled() => {}
             }
+        }
+    }
+
+    /// Pushes jobs, each with whether it may be there.
+    ///
+    /// A push that replaces another job leaves no origin: once that job has run, a repeat would make a second one. So such a job gets a tag, and a
+    /// repeat looks for it.
+    async fn push_batch(&self, jobs: Vec<(NewJob, bool)>) -> Vec<Result<PushOutcome, Error>> {
+        let mut answers = Vec::with_capacity(jobs.len());
+        for (job, may_be_there) in &jobs {
+            let is_known = *may_be_there && job.on_conflict == OnConflict::Replace && job.key.is_some();
+            answers.push(if is_known { self.has_replaced(job).await } else { Ok(None) });
+        }
+        for on_conflict in [OnConflict::Reject, OnConflict::Replace] {
+            let is_next = |place: &usize| {
+                let (job, _) = &jobs[*place];
+                match &answers[*place] {
+                    Ok(None) => true,
+                    Err(Error::Core(CoreError::KeyConflict { .. })) => {
+                        (job.on_conflict, on_conflict) == (OnConflict::Replace, OnConflict::Replace)
+                    }
+                    _ => false,
+                }
+            };
+            let next: Vec<usize> = (0..jobs.len()).filter(is_next).collect();
+            if next.is_empty() {
+                break;
+            }
+            let pushed = next.iter().map(|&place| {
+                let mut job = jobs[place].0.clone();
+                if job.on_conflict == OnConflict::Replace {
+                    job.on_conflict = on_conflict;
+                    job.tags.extend(claim_tag(&job).filter(|_| on_conflict == OnConflict::Replace));
+                }
+                job
+            });
+            let pushed = push_batch::push(self.client, pushed.collect()).await;
+            for (place, answer) in next.into_iter().zip(pushed) {
+                answers[place] = answer.map(|pushed| Some(pushed.outcome));
+            }
+        }
+        answers.into_iter().map(|answer| answer.map(|outcome| outcome.unwrap_or(PushOutcome::Created))).collect()
+    }
+
+    /// Whether an earlier push of a job has replaced another one.
+    async fn has_replaced(&self, job: &NewJob) -> Result<Option<PushOutcome>, Error> {
+        let query = Query { queue: Some(job.queue.clone()), tag: claim_tag(job), ..Query::default() };
+        match self.client.find(&query, None, 1).await {
+            Ok(found) => Ok((!found.jobs.is_empty()).then_some(PushOutcome::Repeated)),
+            // Nobody but those who may look can tell.
+            Err(Error::Refused { status: FORBIDDEN, .. }) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -113,6 +182,11 @@ fn job(claim: &Claim) -> Option<NewJob> {
         };
     }
     Some(job)
+}
+
+/// The tag of a job that a claim has replaced.
+fn claim_tag(job: &NewJob) -> Option<Arc<str>> {
+    Some(format!("claim:{}", job.origin.as_ref()?).into())
 }
 
 fn fate(claim: &Claim, error: Error, may_be_there: bool) -> Fate {

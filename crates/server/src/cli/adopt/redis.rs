@@ -3,11 +3,11 @@
 //! The log is a hash beside the source's key. A script removes members and writes them there in one step, under claim ids that were never used
 //! before. So a member is in its place or in the log, whatever dies.
 
-use super::source::{Trouble, fresh_id};
+use super::source::{Done, Trouble, fresh_id};
 use crate::cli::exit::Failure;
 use duetime_core::{Error, Millis};
 use duetime_store::redis::Foreign;
-use redis::{Cmd, FromRedisValue, Value};
+use redis::{Cmd, FromRedisValue, ToRedisArgs, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -43,8 +43,6 @@ return left
 
 /// A claim, as the log has it: its id, and the texts that the script gave.
 pub(super) type Logged = (Arc<str>, Vec<Vec<u8>>);
-
-type Done<T = ()> = std::result::Result<T, Trouble>;
 
 /// What a claiming script gives.
 pub(super) struct Claimed {
@@ -93,6 +91,13 @@ impl Redis {
         T::from_redis_value(value).map_err(|error| Trouble::Failed(Failure::error(format!("Redis: {error}"))))
     }
 
+    /// The same, with these arguments.
+    pub(super) async fn call<T: FromRedisValue>(&self, name: &str, arguments: impl ToRedisArgs) -> Done<T> {
+        let mut command = redis::cmd(name);
+        command.arg(arguments);
+        self.ask(&command).await
+    }
+
     /// The clock of Redis, in milliseconds since 1970.
     pub(super) async fn now(&self) -> Done<Millis> {
         let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
@@ -100,12 +105,14 @@ impl Redis {
     }
 
     /// Runs a script that removes members and calls `claim(…)` for each: see [`CLAIM`].
-    pub(super) async fn claim(&mut self, script: &str, keys: &[&[u8]], arguments: &[&[u8]]) -> Done<Claimed> {
+    pub(super) async fn claim(
+        &mut self,
+        script: &str,
+        keys: &[impl ToRedisArgs],
+        arguments: impl ToRedisArgs,
+    ) -> Done<Claimed> {
         let mut command = self.eval(&[CLAIM, script, CLAIMED].concat(), keys);
-        command.arg(format!("adopt-{}", fresh_id()));
-        for argument in arguments {
-            command.arg(*argument);
-        }
+        command.arg(format!("adopt-{}", fresh_id())).arg(arguments);
         let (now, wait_ms, flat): (Millis, u64, Vec<Vec<u8>>) = self.ask(&command).await?;
         Ok(Claimed { logged: self.read(flat)?, now, wait_ms })
     }
@@ -113,9 +120,8 @@ impl Redis {
     /// The next claims in the log that this run does not work on; none when all were given.
     pub(super) async fn replay(&mut self) -> Done<Vec<Logged>> {
         while let Some(cursor) = &self.cursor {
-            let mut command = redis::cmd("HSCAN");
-            command.arg(&self.claims).arg(cursor).arg("COUNT").arg(PAGE);
-            let (next, flat): (Vec<u8>, Vec<Vec<u8>>) = self.ask(&command).await?;
+            let (next, flat): (Vec<u8>, Vec<Vec<u8>>) =
+                self.call("HSCAN", (&self.claims, cursor, "COUNT", PAGE)).await?;
             self.cursor = (next != b"0").then_some(next);
             let logged = self.read(flat)?;
             if !logged.is_empty() {
@@ -127,7 +133,7 @@ impl Redis {
 
     /// How many claims the log has.
     pub(super) async fn count(&self) -> Done<u64> {
-        self.ask(redis::cmd("HLEN").arg(&self.claims)).await
+        self.call("HLEN", &self.claims).await
     }
 
     /// Removes claims from the log.
@@ -135,12 +141,8 @@ impl Redis {
         if claims.is_empty() {
             return Ok(());
         }
-        let mut command = redis::cmd("HDEL");
-        command.arg(&self.claims);
-        for claim in claims {
-            command.arg(&**claim);
-        }
-        self.ask::<Value>(&command).await?;
+        let ids: Vec<&str> = claims.iter().map(|claim| &**claim).collect();
+        self.call::<Value>("HDEL", (&self.claims, ids)).await?;
         claims.iter().for_each(|claim| _ = self.in_hand.remove(claim));
         Ok(())
     }
@@ -150,14 +152,12 @@ impl Redis {
     pub(super) async fn settle(
         &mut self,
         script: &str,
-        keys: &[&[u8]],
-        arguments: &[&[u8]],
+        keys: &[impl ToRedisArgs],
+        arguments: impl ToRedisArgs,
         claims: &[Arc<str>],
     ) -> Done<HashSet<Arc<str>>> {
         let mut command = self.eval(script, keys);
-        for argument in arguments {
-            command.arg(*argument);
-        }
+        command.arg(arguments);
         let held: Vec<bool> = self.ask(&command).await?;
         let (held, gone): (Vec<_>, Vec<_>) = claims.iter().zip(held).partition(|(_, is_held)| *is_held);
         gone.into_iter().for_each(|(claim, _)| _ = self.in_hand.remove(claim));
@@ -166,13 +166,10 @@ impl Redis {
 
     /// Puts claims back with a script that gets the texts of each as `parts`, and removes them from the log. The last claim comes first, so
     /// that a list from whose front they were taken gets its order back.
-    pub(super) async fn put_back(&mut self, script: &str, keys: &[&[u8]], claims: &[Arc<str>]) -> Done {
+    pub(super) async fn put_back(&mut self, script: &str, keys: &[impl ToRedisArgs], claims: &[Arc<str>]) -> Done {
         for some in claims.rchunks(PAGE) {
             let mut command = self.eval(&[PUT_BACK, script, PUT_BACK_ALL].concat(), keys);
-            command.arg(some.len());
-            for claim in some.iter().rev() {
-                command.arg(&**claim);
-            }
+            command.arg(some.len()).arg(some.iter().rev().map(|claim| &**claim).collect::<Vec<_>>());
             if self.ask::<u64>(&command).await? > 0 {
                 return Err(Trouble::Away("the source accepts no jobs back at the moment".to_owned()));
             }
@@ -181,12 +178,9 @@ impl Redis {
         Ok(())
     }
 
-    fn eval(&self, script: &str, keys: &[&[u8]]) -> Cmd {
+    fn eval(&self, script: &str, keys: &[impl ToRedisArgs]) -> Cmd {
         let mut command = redis::cmd("EVAL");
-        command.arg(script).arg(keys.len() + 1).arg(&self.claims);
-        for key in keys {
-            command.arg(*key);
-        }
+        command.arg(script).arg(keys.len() + 1).arg(&self.claims).arg(keys);
         command
     }
 
@@ -275,7 +269,7 @@ mod tests {
         let mut add = redis::cmd("ZADD");
         add.arg(key).arg("1.5").arg(&odd).arg(2).arg("b").arg(3).arg("c");
         let _: Value = redis.ask(&add).await.unwrap();
-        let Claimed { logged: claimed, now, wait_ms } = redis.claim(TAKE, &[key], &[b"+inf", b"2"]).await.unwrap();
+        let Claimed { logged: claimed, now, wait_ms } = redis.claim(TAKE, &[key], ("+inf", 2)).await.unwrap();
         let parts: Vec<_> = claimed.iter().map(|(_, parts)| parts.clone()).collect();
         let part = |member: &[u8], score: &[u8]| vec![key.to_vec(), member.to_vec(), score.to_vec()];
         assert_eq!(parts, [part(&odd, b"1.5"), part(b"b", b"2")]);
@@ -295,7 +289,7 @@ mod tests {
         let left: Vec<(Vec<u8>, f64)> =
             next.ask(redis::cmd("ZRANGE").arg(key).arg(0).arg(-1).arg("WITHSCORES")).await.unwrap();
         assert_eq!(left, [(odd, 1.5), (b"c".to_vec(), 3.0)]);
-        let again = next.claim(TAKE, &[key], &[b"+inf", b"2"]).await.unwrap().logged;
+        let again = next.claim(TAKE, &[key], ("+inf", 2)).await.unwrap().logged;
         assert!(again.iter().all(|(id, _)| claimed.iter().all(|(other, _)| id != other)), "ids are fresh");
         // A connection broke: what was in hand is replayed.
         next.forget();
@@ -311,14 +305,12 @@ mod tests {
             let key = format!("of {unit_ms}");
             let _: Value = redis.ask(redis::cmd("ZADD").arg(&key).arg(score).arg("later")).await.unwrap();
             let script = format!("take(KEYS[2], '-inf', now_ms / {unit_ms}, 10, claim) wait_for(KEYS[2], {unit_ms})");
-            let claimed = redis.claim(&script, &[key.as_bytes()], &[]).await.unwrap();
+            let claimed = redis.claim(&script, &[key.as_bytes()], "").await.unwrap();
             assert!(claimed.logged.is_empty());
             assert_eq!(claimed.now + claimed.wait_ms, head.max(claimed.now));
         }
-        let none = redis
-            .claim("take(KEYS[2], '-inf', now_ms, 10, claim) wait_for(KEYS[2], 1)", &[b"empty"], &[])
-            .await
-            .unwrap();
+        let none =
+            redis.claim("take(KEYS[2], '-inf', now_ms, 10, claim) wait_for(KEYS[2], 1)", &["empty"], "").await.unwrap();
         assert_eq!((none.logged.len(), none.wait_ms), (0, 1_000));
     }
 
@@ -351,7 +343,7 @@ mod tests {
             }
             let mut taken = Vec::new();
             loop {
-                let some = redis.claim(script, &[key], &[]).await.unwrap().logged;
+                let some = redis.claim(script, &[key], "").await.unwrap().logged;
                 if some.is_empty() {
                     break;
                 }

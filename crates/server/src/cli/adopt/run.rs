@@ -1,8 +1,9 @@
 //! The three steps: look, follow, drain.
 
-use super::adopter::Adopter;
+use super::adopter::{Adopter, PATIENCE};
 use super::look;
-use super::source::{Source, Step, Trouble};
+use super::push::Pusher;
+use super::source::{Look, Source, Step, Trouble};
 use super::{Options, report::Report};
 use crate::cli::exit::{Failure, Result, TRY_LATER};
 use crate::signals::Signals;
@@ -21,18 +22,28 @@ pub(super) async fn run(mut source: Box<dyn Source>, options: &Options) -> Resul
     let look = look.await.map_err(|trouble| match trouble {
         Trouble::Failed(failure) => failure,
         Trouble::Away(why) => Failure::new(TRY_LATER, why),
-    })?;
+    });
     let Some(step) = step else {
         if options.yes.is_some() {
             return Err(Failure::usage("--yes needs --follow or --drain"));
         }
-        return look::show(&look, options.target.json);
+        return look::show(&look?, options.target.json);
     };
     let yes = options.yes.as_deref().unwrap_or_default();
-    if yes != look.layout {
-        return Err(Failure::usage(format!("the layout that was recognised is {}: got --yes {yes}", look.layout))
-            .hint("look at it first: run the command without --follow, --drain and --yes"));
-    }
+    let (look, failure) = match look {
+        Ok(look) if look.layout != yes => {
+            let got = format!("the layout that was recognised is {}: got --yes {yes}", look.layout);
+            return Err(
+                Failure::usage(got).hint("look at it first: run the command without --follow, --drain and --yes")
+            );
+        }
+        Ok(look) => (look, None),
+        // What an earlier run has claimed was recognised then. It must not wait until the rest can be recognised again.
+        Err(failure) => match source.replay().await {
+            Ok(claims) if !claims.is_empty() => (Look { layout: yes.to_owned(), ..Look::default() }, Some(failure)),
+            _ => return Err(failure),
+        },
+    };
     let client = options.target.client_of_new().await?;
     // Nothing is claimed before it is known that there is somebody to push to.
     client.health().await?;
@@ -46,5 +57,7 @@ pub(super) async fn run(mut source: Box<dyn Source>, options: &Options) -> Resul
     });
     look.notes.iter().for_each(|note| crate::cli::output::note!("{note}"));
     let report = Report::new(look.layout, options.target.json);
-    Adopter::new(source, client, options.target.is_server(), step, stop, report).run().await
+    let patience = (step == Step::Drain).then_some(PATIENCE);
+    let pusher = Pusher { client, is_server: options.target.is_server(), patience, stop };
+    Adopter::new(source, pusher, step, report).run(failure).await
 }

@@ -27,6 +27,9 @@ pub(super) enum Trouble {
     Failed(Failure),
 }
 
+/// What a source does, or why not.
+pub(super) type Done<T = ()> = std::result::Result<T, Trouble>;
+
 impl From<std::io::Error> for Trouble {
     fn from(error: std::io::Error) -> Self {
         Self::Away(error.to_string())
@@ -55,7 +58,7 @@ pub(super) struct Claim {
 }
 
 /// What a look finds.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Look {
     /// The name that `--yes` must repeat.
     pub(super) layout: String,
@@ -104,16 +107,16 @@ pub(super) struct Sample {
 /// A queue elsewhere. `docs/internals/adopt.md` has the contract of each method.
 #[async_trait]
 pub(super) trait Source: Send {
-    async fn connect(&mut self) -> std::result::Result<(), Trouble>;
-    async fn look(&mut self) -> std::result::Result<Look, Trouble>;
+    async fn connect(&mut self) -> Done;
+    async fn look(&mut self) -> Done<Look>;
     async fn check(&mut self, _client: &Client) -> Result {
         Ok(())
     }
-    async fn replay(&mut self) -> std::result::Result<Vec<Claim>, Trouble>;
-    async fn claim(&mut self, step: Step) -> std::result::Result<Vec<Claim>, Trouble>;
-    async fn wait(&mut self) -> std::result::Result<(), Trouble>;
-    async fn done(&mut self, claims: &[Arc<str>]) -> std::result::Result<(), Trouble>;
-    async fn put_back(&mut self, claims: &[Arc<str>]) -> std::result::Result<(), Trouble>;
+    async fn replay(&mut self) -> Done<Vec<Claim>>;
+    async fn claim(&mut self, step: Step) -> Done<Vec<Claim>>;
+    async fn wait(&mut self) -> Done;
+    async fn done(&mut self, claims: &[Arc<str>]) -> Done;
+    async fn put_back(&mut self, claims: &[Arc<str>]) -> Done;
     fn skip(&mut self, _queue: &str) -> bool {
         false
     }

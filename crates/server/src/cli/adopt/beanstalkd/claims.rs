@@ -5,7 +5,7 @@ use super::stats::JobStats;
 use super::wire::{Body, Commands};
 use super::{Beanstalkd, CLAIMS, unexpected};
 use crate::beanstalk::new_job;
-use crate::cli::adopt::source::{Claim, Trouble, fresh_id, tag};
+use crate::cli::adopt::source::{Claim, Done, fresh_id, tag};
 use crate::cli::exit::Failure;
 use duetime_core::limits::{PAYLOAD_BYTES_MAX, SECOND_MS};
 use duetime_core::{Millis, NewJob};
@@ -54,13 +54,12 @@ pub(super) fn room(job_bytes: usize) -> Result<usize, Failure> {
 
 impl Beanstalkd {
     /// Claims jobs: writes down which, then buries them.
-    pub(super) async fn bury(&mut self, mut found: Vec<Found>) -> Result<Vec<Claim>, Trouble> {
+    pub(super) async fn bury(&mut self, mut found: Vec<Found>) -> Done<Vec<Claim>> {
         if found.is_empty() {
             return Ok(Vec::new());
         }
         let mut records = Vec::new();
-        let mut puts = Commands::default();
-        puts.add(format_args!("use {CLAIMS}"));
+        let mut puts = Commands::from_iter([format!("use {CLAIMS}")]);
         while !found.is_empty() {
             let part: Vec<Found> = found.drain(..found.len().min(self.claim_jobs)).collect();
             let listed = |found: &Found| {
@@ -81,16 +80,9 @@ impl Beanstalkd {
     }
 
     /// Buries the jobs of a claim that is written down.
-    async fn hold(
-        &mut self,
-        claim: u64,
-        record: &Record,
-        found: Vec<Found>,
-        is_replay: bool,
-    ) -> Result<Vec<Claim>, Trouble> {
-        let mut commands = Commands::default();
+    async fn hold(&mut self, claim: u64, record: &Record, found: Vec<Found>, is_replay: bool) -> Done<Vec<Claim>> {
         // While this connection lives, no other run takes the claim for one that is left.
-        commands.add(format_args!("reserve-job {claim}"));
+        let mut commands = Commands::from_iter([format!("reserve-job {claim}")]);
         for Found { stats: JobStats { id, priority, state, .. }, body, .. } in &found {
             if state == "buried" {
                 commands.add(format_args!("peek {id}"));
@@ -130,11 +122,9 @@ impl Beanstalkd {
     }
 
     /// The jobs of the next claim that nobody works on.
-    pub(super) async fn replay_next(&mut self) -> Result<Vec<Claim>, Trouble> {
+    pub(super) async fn replay_next(&mut self) -> Done<Vec<Claim>> {
         loop {
-            let mut commands = Commands::default();
-            commands.add(format_args!("use {CLAIMS}"));
-            commands.add(format_args!("peek-ready"));
+            let commands = [&format!("use {CLAIMS}"), "peek-ready"].into_iter().collect();
             let Some((claim, _)) = self.ask(&commands).await?.remove(1).job() else { return Ok(Vec::new()) };
             let reserved = self.ask_one(format!("reserve-job {claim}")).await?;
             let Some((_, Body::Whole(text))) = reserved.job() else { continue };
@@ -142,9 +132,8 @@ impl Beanstalkd {
                 let text = format!("the job {claim} in the tube {CLAIMS} was not written by `duetime adopt`");
                 Failure::error(text).hint("look at it, then delete it")
             })?;
-            let mut commands = Commands::default();
-            record.jobs.iter().for_each(|Listed(id, ..)| commands.add(format_args!("stats-job {id}")));
-            let replies = self.ask(&commands).await?;
+            let stats = record.jobs.iter().map(|Listed(id, ..)| format!("stats-job {id}"));
+            let replies = self.ask(&stats.collect()).await?;
             let found = replies.iter().zip(&record.jobs).filter_map(|(reply, &Listed(_, due, reserves))| {
                 let stats = JobStats::read(reply)?;
                 let is_open = match &*stats.state {

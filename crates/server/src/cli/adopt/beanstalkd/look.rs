@@ -1,36 +1,27 @@
 //! What there is in a beanstalkd.
 
 use super::stats::{self, JobStats};
-use super::wire::{Body, Commands, Reply};
+use super::wire::{Body, Reply};
 use super::{Beanstalkd, CLAIMS, LAYOUT, unexpected};
-use crate::cli::adopt::source::{Look, Part, SAMPLES_MAX, Sample, Trouble};
+use crate::cli::adopt::source::{Done, Look, Part, SAMPLES_MAX, Sample};
 use crate::cli::output::snippet;
 
 impl Beanstalkd {
     /// Counts jobs by tube, and reads the first ones.
-    pub(super) async fn survey(&mut self) -> Result<Look, Trouble> {
+    pub(super) async fn survey(&mut self) -> Done<Look> {
         let reply = self.ask_one("stats".to_owned()).await?;
         let text = reply.text().ok_or_else(|| unexpected(&reply))?;
         let said = |key| stats::value(text, key).unwrap_or("?").to_owned();
         let why = format!("{} answers as beanstalkd {}", self.address, said("version"));
         let is_draining = said("draining") == "true";
-        let mut look = Look {
-            layout: LAYOUT.to_owned(),
-            why,
-            parts: Vec::new(),
-            samples: Vec::new(),
-            unread: 0,
-            notes: Vec::new(),
-        };
+        let mut look = Look { layout: LAYOUT.to_owned(), why, ..Look::default() };
         if is_draining {
             look.notes
                 .push("It is draining (SIGUSR1), so it accepts no claims: restart it with its log first.".to_owned());
         }
         let tubes: Vec<String> = self.list().await?.into_iter().collect();
-        let mut commands = Commands::default();
-        tubes.iter().for_each(|tube| commands.add(format_args!("stats-tube {tube}")));
-        commands.add(format_args!("stats-tube {CLAIMS}"));
-        let mut replies = self.ask(&commands).await?;
+        let all = tubes.iter().map(String::as_str).chain([CLAIMS]);
+        let mut replies = self.ask(&all.map(|tube| format!("stats-tube {tube}")).collect()).await?;
         let claims = replies.pop().map_or(0, |reply| number(&reply, "current-jobs-ready"));
         if claims > 0 {
             look.notes.push(format!(
@@ -53,11 +44,8 @@ impl Beanstalkd {
     }
 
     /// Shows the first ready job of a tube, and the first delayed one.
-    async fn sample(&mut self, tube: &str, look: &mut Look) -> Result<(), Trouble> {
-        let mut commands = Commands::default();
-        commands.add(format_args!("use {tube}"));
-        commands.add(format_args!("peek-ready"));
-        commands.add(format_args!("peek-delayed"));
+    async fn sample(&mut self, tube: &str, look: &mut Look) -> Done {
+        let commands = [&format!("use {tube}"), "peek-ready", "peek-delayed"].into_iter().collect();
         for (id, body) in self.ask(&commands).await?.into_iter().filter_map(Reply::job) {
             let reply = self.ask_one(format!("stats-job {id}")).await?;
             let Some(stats) = JobStats::read(&reply).filter(|_| look.samples.len() < SAMPLES_MAX) else { continue };

@@ -12,7 +12,7 @@ mod stats;
 mod wire;
 
 use super::Options;
-use super::source::{Claim, Look, Source, Step, Trouble};
+use super::source::{Claim, Done, Look, Source, Step, Trouble};
 use crate::cli::exit::{Failure, Result};
 use crate::cli::output::note;
 use async_trait::async_trait;
@@ -59,6 +59,7 @@ pub(super) struct Args {
 }
 
 /// A beanstalkd.
+#[derive(Default)]
 pub(super) struct Beanstalkd {
     address: String,
     /// Those that were named; empty: all.
@@ -95,25 +96,10 @@ impl Beanstalkd {
         }
         let has_port = args.from.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let address = if has_port { args.from.clone() } else { format!("{}:{PORT_DEFAULT}", args.from) };
-        Ok(Self {
-            address,
-            tubes: args.tube.iter().cloned().collect(),
-            to: args.to.clone(),
-            wire: None,
-            batch_jobs: 1,
-            claim_jobs: 1,
-            wanted: BTreeSet::new(),
-            watched: BTreeSet::new(),
-            skipped: BTreeSet::new(),
-            listed: None,
-            first: None,
-            stuck: HashSet::new(),
-            held: HashMap::new(),
-            open: HashMap::new(),
-        })
+        Ok(Self { address, tubes: args.tube.iter().cloned().collect(), to: args.to.clone(), ..Self::default() })
     }
 
-    async fn ask(&mut self, commands: &Commands) -> std::result::Result<Vec<Reply>, Trouble> {
+    async fn ask(&mut self, commands: &Commands) -> Done<Vec<Reply>> {
         let wire = self.wire.as_mut().ok_or_else(|| Trouble::Away("not connected".to_owned()))?;
         let answered = wire.ask(commands).await;
         if answered.is_err() {
@@ -123,14 +109,12 @@ impl Beanstalkd {
         Ok(answered?)
     }
 
-    async fn ask_one(&mut self, command: String) -> std::result::Result<Reply, Trouble> {
-        let mut commands = Commands::default();
-        commands.add(format_args!("{command}"));
-        Ok(self.ask(&commands).await?.remove(0))
+    async fn ask_one(&mut self, command: String) -> Done<Reply> {
+        Ok(self.ask(&Commands::from_iter([command])).await?.remove(0))
     }
 
     /// The tubes there that are to be taken.
-    async fn list(&mut self) -> std::result::Result<BTreeSet<String>, Trouble> {
+    async fn list(&mut self) -> Done<BTreeSet<String>> {
         let reply = self.ask_one("list-tubes".to_owned()).await?;
         let text = reply.text().ok_or_else(|| unexpected(&reply))?;
         let is_wanted = |tube: &&str| {
@@ -140,13 +124,13 @@ impl Beanstalkd {
     }
 
     /// Watches the tubes that are to be taken, and no other.
-    async fn watch(&mut self) -> std::result::Result<(), Trouble> {
+    async fn watch(&mut self) -> Done {
         if self.listed.is_some_and(|at| at.elapsed() < LIST_EVERY) {
             return Ok(());
         }
         self.wanted = self.list().await?;
-        let mut commands = Commands::default();
-        self.wanted.difference(&self.watched).for_each(|tube| commands.add(format_args!("watch {tube}")));
+        let watch = self.wanted.difference(&self.watched).map(|tube| format!("watch {tube}"));
+        let mut commands: Commands = watch.collect();
         if !self.wanted.is_empty() {
             // The last one cannot be ignored.
             self.watched.difference(&self.wanted).for_each(|tube| commands.add(format_args!("ignore {tube}")));
@@ -175,7 +159,7 @@ fn unexpected(reply: &Reply) -> Trouble {
 
 #[async_trait]
 impl Source for Beanstalkd {
-    async fn connect(&mut self) -> std::result::Result<(), Trouble> {
+    async fn connect(&mut self) -> Done {
         self.wire = None;
         self.wire = Some(Wire::open(&self.address).await?);
         self.watched = BTreeSet::from(["default".to_owned()]);
@@ -212,15 +196,15 @@ impl Source for Beanstalkd {
         Ok(())
     }
 
-    async fn look(&mut self) -> std::result::Result<Look, Trouble> {
+    async fn look(&mut self) -> Done<Look> {
         self.survey().await
     }
 
-    async fn replay(&mut self) -> std::result::Result<Vec<Claim>, Trouble> {
+    async fn replay(&mut self) -> Done<Vec<Claim>> {
         self.replay_next().await
     }
 
-    async fn claim(&mut self, step: Step) -> std::result::Result<Vec<Claim>, Trouble> {
+    async fn claim(&mut self, step: Step) -> Done<Vec<Claim>> {
         self.watch().await?;
         let ready = self.reserve_ready().await?;
         if !ready.is_empty() || step == Step::Follow {
@@ -236,7 +220,7 @@ impl Source for Beanstalkd {
         }
     }
 
-    async fn wait(&mut self) -> std::result::Result<(), Trouble> {
+    async fn wait(&mut self) -> Done {
         if self.wanted.is_empty() {
             tokio::time::sleep(LIST_EVERY).await;
             return Ok(());
@@ -246,7 +230,7 @@ impl Source for Beanstalkd {
         Ok(())
     }
 
-    async fn done(&mut self, claims: &[Arc<str>]) -> std::result::Result<(), Trouble> {
+    async fn done(&mut self, claims: &[Arc<str>]) -> Done {
         let (mut commands, mut ids) = (Commands::default(), Vec::new());
         for claim in claims {
             let Some(held) = self.held.remove(claim) else { continue };
@@ -265,7 +249,7 @@ impl Source for Beanstalkd {
         Ok(())
     }
 
-    async fn put_back(&mut self, claims: &[Arc<str>]) -> std::result::Result<(), Trouble> {
+    async fn put_back(&mut self, claims: &[Arc<str>]) -> Done {
         let mut commands = Commands::default();
         for claim in claims {
             let Some(Held { claim, id, priority, due_here }) = self.held.remove(claim) else { continue };

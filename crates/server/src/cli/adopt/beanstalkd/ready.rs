@@ -2,29 +2,25 @@
 
 use super::scan::Found;
 use super::stats::JobStats;
-use super::wire::Commands;
 use super::{Beanstalkd, unexpected};
-use crate::cli::adopt::source::Trouble;
+use crate::cli::adopt::source::Done;
 
 impl Beanstalkd {
     /// Reserves what is ready in the tubes that are watched.
-    pub(super) async fn reserve_ready(&mut self) -> Result<Vec<Found>, Trouble> {
+    pub(super) async fn reserve_ready(&mut self) -> Done<Vec<Found>> {
         let mut reserved: Vec<_> = self.first.take().into_iter().collect();
         if self.wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let mut commands = Commands::default();
-        (reserved.len()..self.batch_jobs).for_each(|_| commands.add(format_args!("reserve-with-timeout 0")));
-        for reply in self.ask(&commands).await? {
+        let reserve = (reserved.len()..self.batch_jobs).map(|_| "reserve-with-timeout 0");
+        for reply in self.ask(&reserve.collect()).await? {
             if reply.is("RESERVED") {
                 reserved.extend(reply.job());
             } else if !reply.is("TIMED_OUT") && !reply.is("DEADLINE_SOON") {
                 return Err(unexpected(&reply));
             }
         }
-        let mut commands = Commands::default();
-        reserved.iter().for_each(|(id, _)| commands.add(format_args!("stats-job {id}")));
-        let replies = self.ask(&commands).await?;
+        let replies = self.ask(&reserved.iter().map(|(id, _)| format!("stats-job {id}")).collect()).await?;
         let found = replies.iter().zip(reserved).filter_map(|(reply, (_, body))| {
             // One whose time to run is over may be gone by now.
             let stats = JobStats::read(reply)?;

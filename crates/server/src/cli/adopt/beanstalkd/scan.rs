@@ -5,8 +5,8 @@
 
 use super::Beanstalkd;
 use super::stats::JobStats;
-use super::wire::{Body, Commands};
-use crate::cli::adopt::source::Trouble;
+use super::wire::Body;
+use crate::cli::adopt::source::Done;
 use crate::cli::time::now;
 use duetime_core::Millis;
 use duetime_core::limits::SECOND_MS;
@@ -34,24 +34,18 @@ pub(super) fn due_here(stats: &JobStats) -> Option<Millis> {
 
 impl Beanstalkd {
     /// Some of the jobs that are delayed, or ready in a paused tube; none where there are no more.
-    pub(super) async fn scan(&mut self) -> Result<Vec<Found>, Trouble> {
+    pub(super) async fn scan(&mut self) -> Done<Vec<Found>> {
         let tubes: Vec<String> = self.wanted.iter().cloned().collect();
         for some in tubes.chunks(TUBES) {
-            let mut commands = Commands::default();
-            for tube in some {
-                commands.add(format_args!("use {tube}"));
-                commands.add(format_args!("peek-delayed"));
-                commands.add(format_args!("peek-ready"));
-            }
+            let peeks = |tube| [format!("use {tube}"), "peek-delayed".to_owned(), "peek-ready".to_owned()];
+            let commands = some.iter().flat_map(peeks).collect();
             let heads = self.ask(&commands).await?.into_iter().filter_map(|reply| Some(reply.job()?.0));
             let heads: BTreeSet<u64> = heads.filter(|id| !self.stuck.contains(id)).collect();
             let Some(&head) = heads.first() else { continue };
             let block = head / BLOCK * BLOCK;
-            let mut commands = Commands::default();
             // The head itself is always among those that there is room for.
             let ids = std::iter::once(head).chain((block..block + BLOCK).filter(|&id| id != head));
-            ids.for_each(|id| commands.add(format_args!("stats-job {id}")));
-            let replies = self.ask(&commands).await?;
+            let replies = self.ask(&ids.map(|id| format!("stats-job {id}")).collect()).await?;
             let is_wanted = |stats: &JobStats| {
                 matches!(&*stats.state, "delayed" | "ready")
                     && self.wanted.contains(&stats.tube)

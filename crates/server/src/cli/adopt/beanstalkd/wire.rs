@@ -26,9 +26,17 @@ pub(super) struct Commands {
     count: usize,
 }
 
+impl<S: fmt::Display> FromIterator<S> for Commands {
+    fn from_iter<I: IntoIterator<Item = S>>(lines: I) -> Self {
+        let mut commands = Self::default();
+        lines.into_iter().for_each(|line| commands.add(line));
+        commands
+    }
+}
+
 impl Commands {
     /// Adds a command without a body.
-    pub(super) fn add(&mut self, command: fmt::Arguments<'_>) {
+    pub(super) fn add(&mut self, command: impl fmt::Display) {
         self.bytes.extend_from_slice(format!("{command}\r\n").as_bytes());
         self.count += 1;
     }

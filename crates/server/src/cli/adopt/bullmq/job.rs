@@ -1,14 +1,12 @@
 //! A job of BullMQ as one of ours.
 
+use super::look::BULL;
 use super::{DELAYED, SCORES_PER_MS};
 use duetime_core::api::Span;
 use duetime_core::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, PRIORITY_DEFAULT, RETRY_STEPS_MAX, TAG_BYTES_MAX};
 use duetime_core::{Backoff, Due, Exponential, Fixed, JobOptions, Millis, NewJob, Retry};
 use serde_json::Value;
 use std::sync::Arc;
-
-/// The name of BullMQ's predecessor in a claim.
-const BULL: &[u8] = b"bull";
 
 /// A claim's texts: the start of all keys, the dialect, the place, the scores in it and among Bull's priorities, when it was claimed, the id,
 /// the packed logs, and the fields of the hash with their values.
@@ -18,7 +16,7 @@ pub(super) fn read(texts: &[Vec<u8>], queue: &Arc<str>, tag: &Arc<str>) -> Resul
     };
     let field = |name: &str| Some(&*fields.chunks_exact(2).find(|pair| pair[0] == name.as_bytes())?[1]);
     let count = |name: &str| field(name).and_then(number).unwrap_or(0.0);
-    let is_bull = dialect == BULL;
+    let is_bull = dialect == BULL.as_bytes();
     let id = text("id", id)?;
     let opts = field("opts").unwrap_or(b"{}");
     let opts: Value = serde_json::from_slice(opts).map_err(|_| "its `opts` are not valid JSON".to_owned())?;

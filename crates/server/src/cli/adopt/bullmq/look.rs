@@ -1,15 +1,15 @@
 //! What there is in a queue of BullMQ.
 
-use super::{Bullmq, DELAYED, Done, PLACES, Place, SCORES_PER_MS, WHY_LEFT, job};
+use super::{Bullmq, DELAYED, Done, PAGE, PLACES, Place, SCORES_PER_MS, job};
+use crate::cli::adopt::layout::BATCH;
 use crate::cli::adopt::redis::Redis;
 use crate::cli::adopt::source::{Look, Part, SAMPLES_MAX, Sample, Trouble};
 use crate::cli::exit::Failure;
 use crate::cli::output::snippet;
-use duetime_core::Millis;
 use std::collections::BTreeMap;
 
 /// Ids of a place that are looked at one by one.
-const LOOKED_AT_MAX: usize = 10_000;
+const LOOKED_AT_MAX: u64 = 10_000;
 /// Samples of one place.
 const SAMPLES_OF_A_PLACE: usize = SAMPLES_MAX / 2;
 /// Places that are never touched, and what becomes of their jobs.
@@ -19,11 +19,17 @@ const UNTOUCHED: [(&str, &str); 4] = [
     ("failed", "have failed"),
     ("completed", "have ended"),
 ];
-/// Answers why each job stays; nothing for one that may be taken.
+/// Answers why each of a page of ids stays, or nothing for one that may be taken; and some of these, as they would be claimed.
 const WHY_EACH: &str = "
-local reasons = {}
-for n = 2, #ARGV do reasons[n - 1] = why_left(ARGV[n], ARGV[1] .. ARGV[n]) or '' end
-return reasons
+local base, is_list, reasons, samples = ARGV[1], ARGV[2] == '1', {}, {}
+for n, id in ipairs(page(KEYS[1], is_list, tonumber(ARGV[3]), tonumber(ARGV[4]))) do
+  reasons[n] = why_left(id, base .. id) or ''
+  if reasons[n] == '' and #samples < tonumber(ARGV[5]) then
+    local score = is_list and '' or redis.call('ZSCORE', KEYS[1], id)
+    samples[#samples + 1] = texts_of(base, ARGV[6], ARGV[7], score, ARGV[8], id)
+  end
+end
+return {reasons, samples}
 ";
 /// What the script says of an id that has no readable job.
 const WITHOUT_DATA: &str = "without data";
@@ -32,35 +38,15 @@ const WITHOUT_DATA: &str = "without data";
 const NOTE: &str = "Jobs that were taken can no longer be changed or removed through BullMQ. Jobs with a parent, children, a \
  scheduler or a deduplication id stay: let BullMQ workers run them.";
 
-/// Who has written the queue.
-#[derive(Clone, Copy)]
-enum Dialect {
-    Bullmq,
-    Bull,
-}
-
-impl Dialect {
-    /// The layout's name, and the dialect's in a claim.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Bullmq => "bullmq",
-            Self::Bull => "bull",
-        }
-    }
-}
+/// Who has written the queue: the layout's name, and the dialect in a claim.
+const BULLMQ: &str = "bullmq";
+pub(super) const BULL: &str = "bull";
 
 impl Bullmq {
     /// Counts jobs by place, and reads some.
     pub(super) async fn survey(&self, redis: &Redis) -> Done<Look> {
         let (dialect, why) = self.recognise(redis).await?;
-        let mut look = Look {
-            layout: dialect.name().to_owned(),
-            why,
-            parts: Vec::new(),
-            samples: Vec::new(),
-            unread: 0,
-            notes: vec![NOTE.to_owned()],
-        };
+        let mut look = Look { layout: dialect.to_owned(), why, notes: vec![NOTE.to_owned()], ..Look::default() };
         for place in PLACES {
             self.survey_place(redis, dialect, place, &mut look).await?;
         }
@@ -74,64 +60,56 @@ impl Bullmq {
         Ok(look)
     }
 
-    async fn recognise(&self, redis: &Redis) -> Done<(Dialect, String)> {
+    async fn recognise(&self, redis: &Redis) -> Done<(&'static str, String)> {
         let (meta, id) = (self.key("meta"), self.key("id"));
-        let mut command = redis::cmd("HMGET");
-        command.arg(&meta).arg("version").arg("opts.maxLenEvents");
-        let (version, events_max): (Option<String>, Option<String>) = redis.ask(&command).await?;
+        let (version, events_max): (Option<String>, Option<String>) =
+            redis.call("HMGET", (&meta, "version", "opts.maxLenEvents")).await?;
         let place = redis.place();
         if let Some(version) = version {
-            return Ok((Dialect::Bullmq, format!("{meta} at {place} says {version}")));
+            return Ok((BULLMQ, format!("{meta} at {place} says {version}")));
         }
         if events_max.is_some() {
-            return Ok((Dialect::Bullmq, format!("{meta} at {place} has opts.maxLenEvents")));
+            return Ok((BULLMQ, format!("{meta} at {place} has opts.maxLenEvents")));
         }
-        let has_id: bool = redis.ask(redis::cmd("EXISTS").arg(&id)).await?;
-        if has_id {
-            return Ok((Dialect::Bull, format!("there is {id} at {place}, and no {meta} of BullMQ")));
+        if redis.call("EXISTS", &id).await? {
+            return Ok((BULL, format!("there is {id} at {place}, and no {meta} of BullMQ")));
         }
         if redis.count().await? > 0 {
-            return Ok((Dialect::Bullmq, format!("at {place} there are only claims of an earlier run")));
+            return Ok((BULLMQ, format!("at {place} there are only claims of an earlier run")));
         }
         let failure =
             Failure::error(format!("there is no queue of BullMQ or Bull at {place}: neither {meta} nor {id} exists"));
         Err(Trouble::Failed(failure.hint("check --key, --prefix and the database number at the end of --from")))
     }
 
-    async fn survey_place(&self, redis: &Redis, dialect: Dialect, place: Place, look: &mut Look) -> Done {
+    async fn survey_place(&self, redis: &Redis, dialect: &str, place: Place, look: &mut Look) -> Done {
         let key = self.key(place.name);
         let now = redis.now().await?;
         let size = size(redis, &key).await?;
         let due: u64 = if place.name == DELAYED {
             let end = format!("({}", (now + 1) as f64 * SCORES_PER_MS);
-            redis.ask(redis::cmd("ZCOUNT").arg(&key).arg("-inf").arg(end)).await?
+            redis.call("ZCOUNT", (&key, "-inf", end)).await?
         } else {
             size
         };
         // Ids of sorted sets come by their scores, so those that are due come first.
-        let (mut reasons, mut due_left, mut at, mut samples) = (BTreeMap::<String, u64>::new(), 0, 0, 0);
-        while at < LOOKED_AT_MAX {
-            let ids = self.page(redis, place, at).await?;
-            if ids.is_empty() {
-                break;
+        let (mut reasons, mut due_left, mut at) = (BTreeMap::<String, u64>::new(), 0, 0);
+        let mut wanted = SAMPLES_OF_A_PLACE.min(SAMPLES_MAX - look.samples.len());
+        while at < LOOKED_AT_MAX.min(size) {
+            let page = (place.is_list, at, BATCH, wanted);
+            let arguments = ([PAGE, WHY_EACH].concat(), 1, &key, &self.base, page, dialect, place.name, now);
+            let (found, samples): (Vec<String>, Vec<Vec<Vec<u8>>>) = redis.call("EVAL", arguments).await?;
+            for (reason, rank) in found.into_iter().zip(at..).filter(|(reason, _)| !reason.is_empty()) {
+                *reasons.entry(reason).or_default() += 1;
+                due_left += u64::from(rank < due);
             }
-            let mut command = redis::cmd("EVAL");
-            command.arg([WHY_LEFT, WHY_EACH].concat()).arg(1).arg(&key).arg(&self.base).arg(&ids);
-            let found: Vec<String> = redis.ask(&command).await?;
-            for (id, reason) in ids.iter().zip(found) {
-                if !reason.is_empty() {
-                    *reasons.entry(reason).or_default() += 1;
-                    due_left += u64::from((at as u64) < due);
-                } else if samples < SAMPLES_OF_A_PLACE && look.samples.len() < SAMPLES_MAX {
-                    samples += 1;
-                    self.sample(redis, dialect, place, id, now, look).await?;
-                }
-                at += 1;
-            }
+            wanted -= samples.len();
+            samples.iter().for_each(|texts| self.sample(texts, place, look));
+            at += BATCH as u64;
         }
         let left: u64 = reasons.values().sum();
         look.unread += reasons.get(WITHOUT_DATA).copied().unwrap_or(0);
-        if size > at as u64 {
+        if size > at {
             look.notes
                 .push(format!("Only the first {at} of {size} jobs in {key} were checked; others may have to stay."));
         }
@@ -148,36 +126,12 @@ impl Bullmq {
         Ok(())
     }
 
-    /// Reads a job as a claim would.
-    async fn sample(
-        &self,
-        redis: &Redis,
-        dialect: Dialect,
-        place: Place,
-        id: &[u8],
-        now: Millis,
-        look: &mut Look,
-    ) -> Done {
-        let job_key = [self.base.as_bytes(), id].concat();
-        let fields: Vec<(Vec<u8>, Vec<u8>)> = redis.ask(redis::cmd("HGETALL").arg(job_key)).await?;
-        if fields.is_empty() {
-            // It has been taken since.
-            return Ok(());
-        }
-        let score: Option<f64> = if place.is_list {
-            None
-        } else {
-            redis.ask(redis::cmd("ZSCORE").arg(self.key(place.name)).arg(id)).await?
-        };
-        let (score, now) = (score.map_or_else(String::new, |score| score.to_string()), now.to_string());
-        let mut texts: Vec<Vec<u8>> =
-            [&*self.base, dialect.name(), place.name, &*score, "", &*now].map(|text| text.as_bytes().to_vec()).into();
-        texts.extend([id.to_vec(), Vec::new()]);
-        texts.extend(fields.into_iter().flat_map(|(name, value)| [name, value]));
-        let is_delayed = place.name == DELAYED;
-        let (due_at_ms, payload) = match job::read(&texts, &self.to, &self.tag) {
+    /// Reads a job as it would be claimed.
+    fn sample(&self, texts: &[Vec<u8>], place: Place, look: &mut Look) {
+        let (is_delayed, score) = (place.name == DELAYED, &texts[3]);
+        let (due_at_ms, payload) = match job::read(texts, &self.to, &self.tag) {
             Ok(job) => (
-                job::at_score(score.as_bytes()).ok(),
+                job::at_score(score).ok().filter(|_| is_delayed),
                 format!("{}: {}", snippet(job.kind.as_bytes()), snippet(&job.payload)),
             ),
             Err(why) => {
@@ -185,24 +139,19 @@ impl Bullmq {
                 (None, why)
             }
         };
-        look.samples.push(Sample {
-            part: self.key(place.name),
-            due_at_ms: due_at_ms.filter(|_| is_delayed),
-            due_as: if is_delayed { format!("score {score} / 4096") } else { format!("in {}", place.name) },
-            payload,
-        });
-        Ok(())
+        let score = String::from_utf8_lossy(score);
+        let due_as = if is_delayed { format!("score {score} / 4096") } else { format!("in {}", place.name) };
+        look.samples.push(Sample { part: self.key(place.name), due_at_ms, due_as, payload });
     }
 }
 
 /// How many members a list or a set has.
-async fn size(redis: &Redis, key: &str) -> Done<u64> {
-    let kind: String = redis.ask(redis::cmd("TYPE").arg(key)).await?;
-    let command = match &*kind {
+pub(super) async fn size(redis: &Redis, key: &str) -> Done<u64> {
+    let command = match &*redis.call::<String>("TYPE", key).await? {
         "list" => "LLEN",
         "zset" => "ZCARD",
         "set" => "SCARD",
         _ => return Ok(0),
     };
-    redis.ask(redis::cmd(command).arg(key)).await
+    redis.call(command, key).await
 }

@@ -13,15 +13,15 @@ mod tests;
 use super::Options;
 use super::layout::{BATCH, Layout, RedisSource};
 use super::redis::{Claimed, Redis, check_slot};
-use super::source::{Look, Step, Trouble, tag};
+use super::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};
 use async_trait::async_trait;
 use duetime_core::NewJob;
 use duetime_core::model::name;
 use std::sync::Arc;
 
-/// A function that says why a job stays.
-const WHY_LEFT: &str = include_str!("why_left.lua");
+/// Functions that read ids, and say why a job stays.
+const PAGE: &str = include_str!("page.lua");
 const CLAIM: &str = include_str!("claim.lua");
 const PUT_BACK: &str = include_str!("put_back.lua");
 
@@ -43,8 +43,6 @@ const PLACES: [Place; 4] = [
 const DELAYED: &str = "delayed";
 /// A score of [`DELAYED`] is milliseconds since 1970 times this, and a counter below it.
 const SCORES_PER_MS: f64 = 4_096.0;
-
-type Done<T = ()> = std::result::Result<T, Trouble>;
 
 /// Take over the waiting jobs of a queue of BullMQ or Bull.
 ///
@@ -73,62 +71,52 @@ pub(super) struct Args {
     pub(super) options: Options,
 }
 
+impl Args {
+    /// The source that they name.
+    pub(super) fn source(&self) -> Result<RedisSource> {
+        let Self { from, key, prefix, to, hand_back, options } = self;
+        if options.follow {
+            return Err(Failure::usage(
+                "expected --drain, got --follow: workers of BullMQ run jobs as soon as they are due",
+            )
+            .hint("drain, and drain again until no producer adds jobs there; workers of BullMQ may go on meanwhile"));
+        }
+        if *hand_back {
+            return Err(Failure::usage("expected no --hand-back: jobs of BullMQ do not go back to its workers").hint(
+                "run what you drain with workers of Duetime, or leave the queue to BullMQ: only jobs of Laravel and Sidekiq are handed back",
+            ));
+        }
+        name::check_queue(to)?;
+        let key_start = format!("{prefix}:{key}");
+        check_slot(from, &key_start, "--prefix {bull}")?;
+        let layout = Bullmq {
+            base: format!("{key_start}:"),
+            to: to.clone(),
+            tag: tag(key)?,
+            place: 0,
+            offset: 0,
+            has_claimed: false,
+        };
+        RedisSource::new(from, &key_start, Box::new(layout))
+    }
+}
+
 /// A queue of BullMQ.
 struct Bullmq {
     /// The start of all its keys.
     base: String,
     to: Arc<str>,
     tag: Arc<str>,
-    /// The page of ids to look at next: the number of its place, and the count of ids before it.
+    /// The ids to look at next: the number of their place, and the count of ids before them.
     place: usize,
-    offset: usize,
+    offset: u64,
     /// Whether anything was claimed since the first page of the first place.
     has_claimed: bool,
-}
-
-pub(super) fn source(args: &Args) -> Result<RedisSource> {
-    if args.options.follow {
-        return Err(Failure::usage(
-            "expected --drain, got --follow: workers of BullMQ run jobs as soon as they are due",
-        )
-        .hint("drain, and drain again until no producer adds jobs there; workers of BullMQ may go on meanwhile"));
-    }
-    if args.hand_back {
-        return Err(Failure::usage("expected no --hand-back: jobs of BullMQ do not go back to its workers").hint(
-            "run what you drain with workers of Duetime, or leave the queue to BullMQ: only jobs of Laravel and Sidekiq are handed back",
-        ));
-    }
-    name::check_queue(&args.to)?;
-    let key = format!("{}:{}", args.prefix, args.key);
-    check_slot(&args.from, &key, "--prefix {bull}")?;
-    let layout = Bullmq {
-        base: format!("{key}:"),
-        to: args.to.clone(),
-        tag: tag(&args.key)?,
-        place: 0,
-        offset: 0,
-        has_claimed: false,
-    };
-    RedisSource::new(&args.from, &key, Box::new(layout))
 }
 
 impl Bullmq {
     fn key(&self, name: &str) -> String {
         format!("{}{name}", self.base)
-    }
-
-    /// Some of the ids in a place, what runs first before the others. Only a hint: other programs change it at any time.
-    async fn page(&self, redis: &Redis, place: Place, offset: usize) -> Done<Vec<Vec<u8>>> {
-        let (first, end) = (offset, offset + BATCH);
-        let mut command = redis::cmd(if place.is_list { "LRANGE" } else { "ZRANGE" });
-        command.arg(self.key(place.name));
-        if !place.is_list {
-            return redis.ask(command.arg(first).arg(end - 1)).await;
-        }
-        // The right end of a list runs first.
-        let mut ids: Vec<Vec<u8>> = redis.ask(command.arg(format!("-{end}")).arg(format!("-{}", first + 1))).await?;
-        ids.reverse();
-        Ok(ids)
     }
 }
 
@@ -148,21 +136,18 @@ impl Layout for Bullmq {
                 }
                 return Ok(Claimed { logged: Vec::new(), now: redis.now().await?, wait_ms: 0 });
             };
-            let ids = self.page(redis, place, self.offset).await?;
-            if ids.is_empty() {
-                (self.place, self.offset) = (self.place + 1, 0);
-                continue;
-            }
             let key = self.key(place.name);
-            let mut arguments = vec![self.base.as_bytes(), place.name.as_bytes()];
-            arguments.extend(ids.iter().map(Vec::as_slice));
-            let claimed = redis.claim(&[WHY_LEFT, CLAIM].concat(), &[key.as_bytes()], &arguments).await?;
+            let arguments = (&self.base, place.name, self.offset, BATCH);
+            let claimed = redis.claim(&[PAGE, CLAIM].concat(), &[&key], arguments).await?;
             if !claimed.logged.is_empty() {
                 self.has_claimed = true;
                 return Ok(claimed);
             }
             // All of them stay.
-            self.offset += ids.len();
+            self.offset += BATCH as u64;
+            if self.offset >= look::size(redis, &key).await? {
+                (self.place, self.offset) = (self.place + 1, 0);
+            }
         }
     }
 
@@ -170,7 +155,11 @@ impl Layout for Bullmq {
         job::read(texts, &self.to, &self.tag)
     }
 
-    fn put_back(&self) -> (&'static str, Vec<Vec<u8>>) {
-        (PUT_BACK, vec![self.key("meta").into_bytes()])
+    fn put_back(&self) -> &'static str {
+        PUT_BACK
+    }
+
+    fn keys(&self) -> Vec<String> {
+        vec![self.key("meta")]
     }
 }

@@ -1,6 +1,7 @@
 //! What is put back where, while the queue has changed since.
 
 use super::*;
+use crate::cli::adopt::source::Trouble;
 use duetime_store::testing::RedisServer;
 
 /// A queue of BullMQ in a private Redis.
@@ -54,9 +55,7 @@ impl Old {
     }
 
     async fn put_back(&mut self, claims: &[Arc<str>]) {
-        let (script, keys) = self.layout.put_back();
-        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        self.redis.put_back(script, &keys, claims).await.unwrap();
+        self.redis.put_back(self.layout.put_back(), &self.layout.keys(), claims).await.unwrap();
         assert_eq!(self.redis.count().await.unwrap(), 0);
     }
 }
@@ -160,4 +159,27 @@ async fn a_script_stops_at_many_bytes_and_the_next_one_goes_on() {
     let first = old.layout.claim(&mut old.redis, Step::Drain).await.unwrap().logged;
     assert_eq!(first.len(), 3);
     assert_eq!(old.claim().await.len(), 2);
+}
+
+/// To remove a job from a list, Redis goes through it.
+#[tokio::test]
+async fn a_script_goes_through_a_long_list_a_few_times_and_not_too_far() {
+    let mut old = Old::start();
+    old.run("HSET bull:mail:meta version bullmq:6.7.0");
+    let add = "for _ = 1, 260 do
+        local ids = {}
+        for n = 1, 1000 do ids[n] = 'gone' end
+        redis.call('LPUSH', 'bull:mail:wait', unpack(ids))
+    end";
+    old.server.command(&["EVAL", add, "0"]);
+    old.push("wait", &["1", "2", "3"]);
+    old.server.command(&["EVAL", add, "0"]);
+    assert_eq!(old.claim().await.len(), 0, "they stand too deep");
+    // Workers have run some of the others.
+    old.run("LTRIM bull:mail:wait 0 379999");
+    for _ in 0..3 {
+        let claimed = old.layout.claim(&mut old.redis, Step::Drain).await.unwrap().logged;
+        assert_eq!(claimed.len(), 1, "one at a time");
+    }
+    assert_eq!((old.claim().await.len(), &*old.run("LLEN bull:mail:wait")), (0, "379997"));
 }

@@ -9,7 +9,7 @@ use super::{Texts, claimed, due, kind, object, tags};
 use crate::cli::adopt::Options;
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
 use crate::cli::adopt::redis::{Claimed, Redis, hashed, is_cluster};
-use crate::cli::adopt::source::{Look, Step, Trouble, tag};
+use crate::cli::adopt::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};
 use async_trait::async_trait;
 use duetime::Client;
@@ -114,25 +114,21 @@ struct Laravel {
 }
 
 impl Laravel {
-    fn keys(&self) -> [String; 4] {
+    fn names(&self) -> [String; 4] {
         ["", ":delayed", ":reserved", ":notify"].map(|suffix| format!("{}{suffix}", self.list))
     }
 }
 
 #[async_trait]
 impl Layout for Laravel {
-    async fn look(&mut self, redis: &Redis) -> std::result::Result<Look, Trouble> {
-        let [list, delayed, reserved, _] = self.keys();
+    async fn look(&mut self, redis: &Redis) -> Done<Look> {
+        let [list, delayed, reserved, _] = self.names();
         let mut survey = Survey::begin(redis).await?;
         let is_handed_back = self.hand_back.is_some();
         survey.list(&list, is_handed_back.then_some("ready, for Laravel's workers")).await?;
         survey.set(&delayed, Taken::All).await?;
-        let taken = if is_handed_back {
-            Taken::None("reserved, for Laravel's workers")
-        } else {
-            Taken::Due("reserved by Laravel's workers")
-        };
-        survey.set(&reserved, taken).await?;
+        let why = "reserved by Laravel's workers";
+        survey.set(&reserved, if is_handed_back { Taken::None(why) } else { Taken::Due(why) }).await?;
         let is_first = !std::mem::replace(&mut self.has_looked, true);
         let mut look = survey.end(LAYOUT, is_first, |texts| self.read(texts))?;
         if let Some(hand_back) = &self.hand_back {
@@ -154,13 +150,10 @@ impl Layout for Laravel {
         }
     }
 
-    async fn claim(&mut self, redis: &mut Redis, step: Step) -> std::result::Result<Claimed, Trouble> {
-        let keys = self.keys();
-        let limit = BATCH.to_string();
+    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed> {
         let which = if step == Step::Drain { "all" } else { "due" };
         let parts = if self.hand_back.is_some() { "delayed" } else { "list" };
-        let keys = keys.each_ref().map(String::as_bytes);
-        redis.claim(CLAIM, &keys, &[which.as_bytes(), limit.as_bytes(), parts.as_bytes()]).await
+        redis.claim(CLAIM, &self.names(), (which, BATCH, parts)).await
     }
 
     fn read(&self, texts: &Texts) -> std::result::Result<NewJob, String> {
@@ -180,8 +173,12 @@ impl Layout for Laravel {
         })
     }
 
-    fn put_back(&self) -> (&'static str, Vec<Vec<u8>>) {
-        (PUT_BACK, self.keys().map(String::into_bytes).into())
+    fn put_back(&self) -> &'static str {
+        PUT_BACK
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.names().into()
     }
 }
 

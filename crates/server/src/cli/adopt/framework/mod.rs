@@ -1,9 +1,11 @@
-//! Queues of frameworks in Redis, whose jobs can go back to their own workers once they are due.
+//! Queues of frameworks in Redis: lists of ready jobs, and sorted sets of those that are due later, in seconds. Jobs of Laravel and Sidekiq
+//! can go back to their own workers once they are due.
 //!
-//! A claim is three texts: the key, the member, and its score in seconds. A member of a list has the time of the claim as its score.
+//! A claim of these two is three texts: the key, the member, and its score. A member of a list has the time of the claim as its score.
 
 mod hand_back;
 pub(super) mod laravel;
+pub(super) mod message_queue;
 pub(super) mod sidekiq;
 mod survey;
 

@@ -9,7 +9,7 @@ use super::{Texts, claimed, due, kind, object, tags};
 use crate::cli::adopt::Options;
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
 use crate::cli::adopt::redis::{Claimed, Redis, is_cluster};
-use crate::cli::adopt::source::{Look, Step, Trouble, tag};
+use crate::cli::adopt::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};
 use async_trait::async_trait;
 use duetime::Client;
@@ -27,21 +27,24 @@ use std::sync::Arc;
 const LAYOUT: &str = "sidekiq";
 /// The queue of a job that names none.
 const QUEUE_DEFAULT: &str = "default";
+/// Why jobs of some queues are left.
+const NAMELESS: &str = "the name of their queue is not UTF-8";
 /// Retries of a job that does not say how many it has.
 const RETRIES_DEFAULT: u64 = 25;
 
 /// Takes members. `KEYS` are the log, `queues`, `retry` and `schedule`; `ARGV[2]` is `due` or `all`, `ARGV[3]` the limit, `ARGV[4]`
-/// what lists begin with, or empty where these are left.
+/// what lists begin with, or empty where these are left. Then the names of queues that are left.
 const CLAIM: &str = r"
 local function room() return ARGV[3] - #claimed / 2 end
 for _, key in ipairs({KEYS[3], KEYS[4]}) do
   take(key, '-inf', ARGV[2] == 'all' and '+inf' or now_ms / 1000, room(), function(...) claim(key, ...) end)
   wait_for(key, 1000)
 end
-local instant = string.format('%.3f', now_ms / 1000)
+local instant, left = string.format('%.3f', now_ms / 1000), {}
+for place = 5, #ARGV do left[ARGV[place]] = true end
 for _, name in ipairs(ARGV[4] ~= '' and redis.call('SMEMBERS', KEYS[2]) or {}) do
   local list = ARGV[4] .. name
-  take_list(list, 'right', room(), function(member) claim(list, member, instant) end)
+  if not left[name] then take_list(list, 'right', room(), function(member) claim(list, member, instant) end) end
 end
 ";
 
@@ -97,7 +100,8 @@ impl Args {
             _ => None,
         };
         let main = format!("{namespace}queues");
-        let layout = Sidekiq { namespace, to: to.clone(), hand_back, names: BTreeSet::new(), has_looked: false };
+        let (names, nameless) = (BTreeSet::new(), BTreeSet::new());
+        let layout = Sidekiq { namespace, to: to.clone(), hand_back, names, nameless, has_looked: false };
         RedisSource::new(from, &main, Box::new(layout))
     }
 }
@@ -109,6 +113,8 @@ struct Sidekiq {
     hand_back: Option<HandBack>,
     /// Sidekiq's queues, as the last look found them.
     names: BTreeSet<String>,
+    /// Those whose names are not text. They are left, since no queue of ours can have such a name.
+    nameless: BTreeSet<Vec<u8>>,
     has_looked: bool,
 }
 
@@ -130,13 +136,19 @@ impl Sidekiq {
 
 #[async_trait]
 impl Layout for Sidekiq {
-    async fn look(&mut self, redis: &Redis) -> std::result::Result<Look, Trouble> {
+    async fn look(&mut self, redis: &Redis) -> Done<Look> {
         let mut survey = Survey::begin(redis).await?;
         survey.set(&self.key("schedule"), Taken::All).await?;
         survey.set(&self.key("retry"), Taken::All).await?;
         let queues = self.key("queues");
         if survey.has(&queues, "set").await? {
-            self.names = redis.ask(redis::cmd("SMEMBERS").arg(&queues)).await?;
+            let names: Vec<Vec<u8>> = redis.call("SMEMBERS", &queues).await?;
+            let texts = names.iter().filter_map(|name| Some(std::str::from_utf8(name).ok()?.to_owned()));
+            self.names = texts.collect();
+            self.nameless = names.into_iter().filter(|name| std::str::from_utf8(name).is_err()).collect();
+        }
+        for name in &self.nameless {
+            survey.leave(&[self.list("").as_bytes(), name].concat(), NAMELESS).await?;
         }
         let why_left = self.hand_back.is_some().then_some("ready, for Sidekiq");
         for name in &self.names {
@@ -166,20 +178,17 @@ impl Layout for Sidekiq {
         Ok(())
     }
 
-    async fn claim(&mut self, redis: &mut Redis, step: Step) -> std::result::Result<Claimed, Trouble> {
-        let keys = ["queues", "retry", "schedule"].map(|name| self.key(name));
-        let limit = BATCH.to_string();
+    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed> {
         let which = if step == Step::Drain { "all" } else { "due" };
         let lists = if self.hand_back.is_some() { String::new() } else { self.list("") };
-        let keys = keys.each_ref().map(String::as_bytes);
-        redis.claim(CLAIM, &keys, &[which.as_bytes(), limit.as_bytes(), lists.as_bytes()]).await
+        redis.claim(CLAIM, &self.keys(), (which, BATCH, lists, &self.nameless)).await
     }
 
     fn read(&self, texts: &Texts) -> std::result::Result<NewJob, String> {
         let (key, member, at) = claimed(texts)?;
         let payload: Payload = object(member)
             .map_err(|error| format!("not a job of Sidekiq (JSON with `class`, `args` and `jid`): {error}"))?;
-        let ready_in = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&self.list("")));
+        let ready_in = std::str::from_utf8(key).map_err(|_| NAMELESS)?.strip_prefix(&self.list(""));
         let name = ready_in.unwrap_or_else(|| payload.queue());
         let queue = self.to.clone().unwrap_or_else(|| name.into());
         name::check_queue(&queue).map_err(|error| format!("{error}; name a queue with --to"))?;
@@ -197,8 +206,12 @@ impl Layout for Sidekiq {
         Ok(NewJob { options, ..job })
     }
 
-    fn put_back(&self) -> (&'static str, Vec<Vec<u8>>) {
-        (PUT_BACK, ["queues", "retry", "schedule"].map(|name| self.key(name).into_bytes()).into())
+    fn put_back(&self) -> &'static str {
+        PUT_BACK
+    }
+
+    fn keys(&self) -> Vec<String> {
+        ["queues", "retry", "schedule"].map(|name| self.key(name)).into()
     }
 }
 

@@ -2,24 +2,23 @@
 
 use super::{Texts, instant};
 use crate::cli::adopt::redis::Redis;
-use crate::cli::adopt::source::{Look, Part, SAMPLES_MAX, Sample, Trouble};
+use crate::cli::adopt::source::{Done, Look, Part, SAMPLES_MAX, Sample};
 use crate::cli::exit::Failure;
 use crate::cli::output::snippet;
-use duetime_core::{Millis, NewJob};
+use duetime_core::Millis;
 
 /// Members at each end of a key that are looked at. Those at one end may be some that nobody can read.
 const ENDS: [[i64; 2]; 2] = [[0, 2], [-3, -1]];
 
-type Done<T = ()> = Result<T, Trouble>;
-
-/// Which members of a sorted set are taken.
+/// Which members of a sorted set are taken, and why the others are left.
 #[derive(Clone, Copy)]
-pub(super) enum Taken {
+pub(super) enum Taken<'a> {
     All,
-    /// Those that are due. The others are left, for this reason.
-    Due(&'static str),
-    /// None, for this reason.
-    None(&'static str),
+    /// Those that are due.
+    Due(&'a str),
+    /// Those that are not due within so many milliseconds.
+    Beyond(u64, &'a str),
+    None(&'a str),
 }
 
 /// A member that was looked at.
@@ -33,7 +32,7 @@ struct Member {
 /// Everything that was found so far.
 pub(super) struct Survey<'a> {
     redis: &'a Redis,
-    now: Millis,
+    pub(super) now: Millis,
     /// Keys that are there.
     keys: Vec<String>,
     parts: Vec<Part>,
@@ -51,50 +50,61 @@ impl<'a> Survey<'a> {
         if !self.has(key, "list").await? {
             return Ok(());
         }
-        let count: u64 = self.redis.ask(redis::cmd("LLEN").arg(key)).await?;
         let now = (self.now / 1_000).to_string();
         for [from, to] in ENDS {
-            let members: Vec<Vec<u8>> = self.redis.ask(redis::cmd("LRANGE").arg(key).arg(from).arg(to)).await?;
-            for member in members {
+            for member in self.redis.call::<Vec<Vec<u8>>>("LRANGE", (key, from, to)).await? {
                 self.see([key.into(), member, now.clone().into()], None, "in the list".to_owned());
             }
         }
-        let name = key.to_owned();
-        self.parts.push(match why_left {
-            None => Part { name, due: count, ..Part::default() },
-            Some(why) => Part { name, left: count, why_left: Some(why.to_owned()), ..Part::default() },
-        });
+        if let Some(why) = why_left {
+            return self.leave(key.as_bytes(), why).await;
+        }
+        let due = self.redis.call("LLEN", key).await?;
+        self.parts.push(Part { name: key.to_owned(), due, ..Part::default() });
+        Ok(())
+    }
+
+    /// Counts a list that is left.
+    pub(super) async fn leave(&mut self, key: &[u8], why: &str) -> Done {
+        let (name, left) = (String::from_utf8_lossy(key).into_owned(), self.redis.call("LLEN", key).await?);
+        self.parts.push(Part { name, left, why_left: Some(why.to_owned()), ..Part::default() });
         Ok(())
     }
 
     /// Looks at a sorted set whose scores are seconds.
-    pub(super) async fn set(&mut self, key: &str, taken: Taken) -> Done {
+    pub(super) async fn set(&mut self, key: &str, taken: Taken<'_>) -> Done {
         if !self.has(key, "zset").await? {
             return Ok(());
         }
-        let count: u64 = self.redis.ask(redis::cmd("ZCARD").arg(key)).await?;
-        let mut counted = redis::cmd("ZCOUNT");
-        counted.arg(key).arg("-inf").arg(self.now as f64 / 1_000.0);
-        let due: u64 = self.redis.ask(&counted).await?;
-        let (name, later) = (key.to_owned(), count.saturating_sub(due));
-        self.parts.push(match taken {
-            Taken::All => Part { name, due, later, ..Part::default() },
-            Taken::Due(why) => Part { name, due, left: later, why_left: Some(why.to_owned()), ..Part::default() },
-            Taken::None(why) => Part { name, left: count, why_left: Some(why.to_owned()), ..Part::default() },
-        });
-        if !matches!(taken, Taken::All) {
+        let all: u64 = self.redis.call("ZCARD", key).await?;
+        let until_ms = if let Taken::Beyond(ms, _) = taken { self.now.saturating_add(ms) } else { self.now };
+        let due = self.due(key, until_ms).await?;
+        let others = all.saturating_sub(due);
+        let (due, later, left, why) = match taken {
+            Taken::All => (due, others, 0, None),
+            Taken::Due(why) => (due, 0, others, Some(why)),
+            Taken::Beyond(_, why) => (0, others, due, Some(why)),
+            Taken::None(why) => (0, 0, all, Some(why)),
+        };
+        let why_left = why.filter(|_| left > 0).map(str::to_owned);
+        self.parts.push(Part { name: key.to_owned(), due, later, left, why_left });
+        if !matches!(taken, Taken::All | Taken::Beyond(..)) {
             return Ok(());
         }
         for [from, to] in ENDS {
-            let mut range = redis::cmd("ZRANGE");
-            range.arg(key).arg(from).arg(to).arg("WITHSCORES");
-            for (member, score) in self.redis.ask::<Vec<(Vec<u8>, f64)>>(&range).await? {
+            let range = self.redis.call::<Vec<(Vec<u8>, f64)>>("ZRANGE", (key, from, to, "WITHSCORES"));
+            for (member, score) in range.await? {
                 let score = score.to_string();
                 let (due_at_ms, due_as) = (instant(score.as_bytes()), format!("score {score}, in seconds"));
                 self.see([key.into(), member, score.into()], due_at_ms, due_as);
             }
         }
         Ok(())
+    }
+
+    /// How many members of a sorted set are due up to an instant.
+    pub(super) async fn due(&self, key: &str, until_ms: Millis) -> Done<u64> {
+        self.redis.call("ZCOUNT", (key, "-inf", until_ms as f64 / 1e3)).await
     }
 
     /// Keeps a member, unless it is one of both ends.
@@ -109,7 +119,7 @@ impl<'a> Survey<'a> {
     /// # Errors
     /// If it is of another type.
     pub(super) async fn has(&mut self, key: &str, expected: &str) -> Done<bool> {
-        let found: String = self.redis.ask(redis::cmd("TYPE").arg(key)).await?;
+        let found: String = self.redis.call("TYPE", key).await?;
         if found == "none" {
             return Ok(false);
         }
@@ -125,12 +135,12 @@ impl<'a> Survey<'a> {
     ///
     /// # Errors
     /// If there are members and none can be read, in the first look of a command. Later ones may find only those that were refused.
-    pub(super) fn end(
+    pub(super) fn end<T>(
         self,
         layout: &str,
         is_first: bool,
-        read: impl Fn(&Texts) -> Result<NewJob, String>,
-    ) -> Done<Look> {
+        read: impl Fn(&Texts) -> Result<T, String>,
+    ) -> Result<Look, Failure> {
         let Self { redis, keys, parts, members, .. } = self;
         let (mut samples, mut notes, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
         let count = members.len();
@@ -147,7 +157,7 @@ impl<'a> Survey<'a> {
         }
         samples.truncate(SAMPLES_MAX);
         if is_first && count > 0 && wrong.len() == count {
-            return Err(Failure::usage(format!("these are not jobs of {layout}: {}", wrong[0])).into());
+            return Err(Failure::usage(format!("these are not jobs of {layout}: {}", wrong[0])));
         }
         let place = redis.place();
         let why = if keys.is_empty() {

@@ -2,16 +2,14 @@
 //!
 //! A claim is a member, its score as Redis spells it, and the unit of that score. So it reads the same at any time.
 
-pub(super) mod locked_set;
 mod score;
 mod survey;
 pub(super) mod table_set;
 pub(super) mod zset;
 
 use super::Options;
-use super::layout::BATCH;
-use super::redis::{Claimed, Redis};
-use super::source::{Look, Part, Step, Trouble, tag};
+use super::redis::Redis;
+use super::source::{Done, Look, Part, Step, Trouble, tag};
 use crate::cli::exit::{Failure, Result};
 use duetime_core::limits::DELAY_MS_MAX;
 use duetime_core::model::name;
@@ -20,17 +18,14 @@ use score::{INSTANT_S_MIN, Unit, parse};
 use std::sync::Arc;
 use survey::{Survey, Verdict};
 
-/// Claims what is due; see there for its arguments.
-const TAKE: &str = include_str!("take.lua");
-/// Puts a claim back, unless the old code has put its member there since.
-const PUT_BACK: &str = "redis.call('ZADD', KEYS[2], 'NX', parts[2], parts[1])";
+/// Puts a claim back, unless the old code has put its member there since; not while there is a lock.
+const PUT_BACK: &str = "if KEYS[3] and redis.call('EXISTS', KEYS[3]) == 1 then return false end
+redis.call('ZADD', KEYS[2], 'NX', parts[2], parts[1])";
 /// The advice for an unclear unit.
 const NAME_UNIT: &str = "Choose the unit to take with --score seconds or --score milliseconds; the other members stay.";
 /// A note of all of them.
 const TAKEN: &str = "Once a member is taken, the old code no longer finds it: ZREM removes nothing, and ZADD adds it anew. If that is taken \
      while the job waits, there is still one job.";
-
-type Done<T = ()> = std::result::Result<T, Trouble>;
 
 /// Options of all sources that are sorted sets.
 #[derive(Debug, clap::Args)]
@@ -95,20 +90,10 @@ impl SortedSet {
     }
 
     /// The scores that a script takes: the arguments 2 to 5 of `take.lua`.
-    fn range(unit: Option<Unit>, step: Step) -> [String; 4] {
+    fn range(unit: Option<Unit>, step: Step) -> (&'static str, u64, u64, u64) {
         // Without a unit there are only scores that are no instants in any.
         let unit = unit.unwrap_or(Unit::Seconds);
-        let ahead_ms = if step == Step::Drain { DELAY_MS_MAX } else { 0 };
-        [unit.name().to_owned(), unit.per_second().to_string(), INSTANT_S_MIN.to_string(), ahead_ms.to_string()]
-    }
-
-    /// Claims up to a batch with this script, which begins as `take.lua`. It sees the set, and the lock if there is one.
-    async fn claim(&mut self, redis: &mut Redis, step: Step, script: &str, lock: Option<&str>) -> Done<Claimed> {
-        let range = Self::range(self.unit(redis).await?, step);
-        let limit = BATCH.to_string();
-        let keys: Vec<&[u8]> = [Some(self.key.as_str()), lock].into_iter().flatten().map(str::as_bytes).collect();
-        let arguments: Vec<&[u8]> = range.iter().chain([&limit]).map(|text| text.as_bytes()).collect();
-        redis.claim(script, &keys, &arguments).await
+        (unit.name(), unit.per_second(), INSTANT_S_MIN, if step == Step::Drain { DELAY_MS_MAX } else { 0 })
     }
 
     /// The job that a claim is.

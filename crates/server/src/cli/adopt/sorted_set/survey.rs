@@ -2,7 +2,7 @@
 
 use super::score::{INSTANT_S_MIN, Unit, parse};
 use crate::cli::adopt::redis::Redis;
-use crate::cli::adopt::source::{SAMPLES_MAX, Sample, Trouble};
+use crate::cli::adopt::source::{Done, SAMPLES_MAX, Sample, Trouble};
 use crate::cli::exit::Failure;
 use crate::cli::output::snippet;
 use duetime_core::Millis;
@@ -43,11 +43,9 @@ pub(super) enum Verdict {
 }
 
 impl Survey {
-    pub(super) async fn read(redis: &Redis, key: &str) -> Result<Self, Trouble> {
-        let mut command = redis::cmd("EVAL");
-        command.arg(SURVEY).arg(1).arg(key).arg(INSTANT_S_MIN).arg(DELAY_MS_MAX).arg(SAMPLES_MAX);
-        Unit::ALL.iter().for_each(|unit| _ = command.arg(unit.per_second()));
-        let (now, kind, counts, flat): (Millis, String, Vec<u64>, Vec<Vec<u8>>) = redis.ask(&command).await?;
+    pub(super) async fn read(redis: &Redis, key: &str) -> Done<Self> {
+        let arguments = (SURVEY, 1, key, INSTANT_S_MIN, DELAY_MS_MAX, SAMPLES_MAX, &Unit::ALL.map(Unit::per_second));
+        let (now, kind, counts, flat): (Millis, String, Vec<u64>, Vec<Vec<u8>>) = redis.call("EVAL", arguments).await?;
         match kind.as_str() {
             "none" => Ok(Self { now, ..Self::default() }),
             "zset" => Ok(Self::of(now, &counts, flat)),

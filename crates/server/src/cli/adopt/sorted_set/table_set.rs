@@ -8,7 +8,7 @@
 use super::{Done, PUT_BACK, SetArgs, SortedSet};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
 use crate::cli::adopt::redis::{Claimed, Logged, Redis};
-use crate::cli::adopt::source::{Look, Source, Step, Trouble};
+use crate::cli::adopt::source::{Look, Step, Trouble};
 use crate::cli::exit::Result;
 use async_trait::async_trait;
 use duetime_core::limits::DELAY_MS_MAX;
@@ -57,13 +57,13 @@ pub(in crate::cli::adopt) struct Args {
 }
 
 impl Args {
-    pub(in crate::cli::adopt) fn source(&self) -> Result<Box<dyn Source>> {
+    pub(in crate::cli::adopt) fn source(&self) -> Result<RedisSource> {
         let Self { set: SetArgs { from, key, .. }, rows, table, id_column, status_column, status } = self;
         let rows = Foreign::new(rows, table, id_column, status_column, status)?;
         let why_left = format!("without a row in {table} with {status_column} = {status}");
         let set = SortedSet::new(&self.set, OnConflict::Replace)?;
         let table_set = TableSet { set, rows, why_left, passed: 0, lap: 0, has_taken: false };
-        Ok(Box::new(RedisSource::new(from, key, Box::new(table_set))?))
+        RedisSource::new(from, key, Box::new(table_set))
     }
 }
 
@@ -102,7 +102,7 @@ impl TableSet {
         let arguments = open().flat_map(|(id, texts)| [id.as_bytes(), &texts[0], &texts[1], flag(texts)]);
         let arguments: Vec<&[u8]> = arguments.collect();
         let claims: Vec<Arc<str>> = open().map(|(id, _)| id.clone()).collect();
-        let held = redis.settle(SETTLE, &[self.set.key.as_bytes()], &arguments, &claims).await?;
+        let held = redis.settle(SETTLE, &self.keys(), arguments, &claims).await?;
         logged.retain(|(id, texts)| !is_open(texts) || held.contains(id) && jobs.contains(&texts[0]));
         for (_, texts) in &mut logged {
             texts.truncate(3);
@@ -112,29 +112,18 @@ impl TableSet {
 
     /// Claims the jobs among the next members.
     async fn claim_page(&mut self, redis: &mut Redis, step: Step) -> Done<(usize, Claimed)> {
-        let unit = self.set.unit(redis).await?;
-        let [name, per_second, none, ahead_ms] = SortedSet::range(unit, step);
-        let mut command = redis::cmd("EVAL");
-        command
-            .arg(PEEK)
-            .arg(1)
-            .arg(&self.set.key)
-            .arg(&per_second)
-            .arg(&ahead_ms)
-            .arg(self.passed)
-            .arg(self.lap)
-            .arg(BATCH);
+        let range = SortedSet::range(self.set.unit(redis).await?, step);
+        let (_, per_second, _, ahead_ms) = range;
+        let arguments = (PEEK, 1, &self.set.key, per_second, ahead_ms, self.passed, self.lap, BATCH);
         let (now, wait_ms, passed, next, again): (Millis, u64, usize, Vec<Vec<u8>>, Vec<Vec<u8>>) =
-            redis.ask(&command).await?;
+            redis.call("EVAL", arguments).await?;
         self.passed = passed;
         let members = || next.iter().chain(&again).map(Vec::as_slice);
         let jobs = self.jobs(members()).await?;
         let picked: Vec<&[u8]> = members().filter(|member| jobs.contains(*member)).collect();
         let mut claimed = Claimed { logged: Vec::new(), now, wait_ms };
         if !picked.is_empty() {
-            let range = [&name, &per_second, &none, &ahead_ms].map(|text| text.as_bytes());
-            let arguments = [&range[..], &picked].concat();
-            let logged = redis.claim(PICK, &[self.set.key.as_bytes()], &arguments).await?.logged;
+            let logged = redis.claim(PICK, &self.keys(), (range, picked)).await?.logged;
             claimed.logged = self.settle(redis, logged).await?;
         }
         let taken: HashSet<&[u8]> =
@@ -160,9 +149,8 @@ impl Layout for TableSet {
         let now = redis.now().await?;
         let (mut left_due, mut left_later, mut from) = (0, 0, 0);
         while from < LOOKED_MAX {
-            let mut command = redis::cmd("ZRANGE");
-            command.arg(&self.set.key).arg(from).arg(from + BATCH - 1).arg("WITHSCORES");
-            let page: Vec<(Vec<u8>, f64)> = redis.ask(&command).await?;
+            let page: Vec<(Vec<u8>, f64)> =
+                redis.call("ZRANGE", (&self.set.key, from, from + BATCH - 1, "WITHSCORES")).await?;
             let jobs = self.jobs(page.iter().map(|(member, _)| member.as_slice())).await?;
             for (_, score) in page.iter().filter(|(member, _)| !jobs.contains(member)) {
                 match unit.due(*score) {
@@ -226,8 +214,12 @@ impl Layout for TableSet {
         self.set.read(texts)
     }
 
-    fn put_back(&self) -> (&'static str, Vec<Vec<u8>>) {
-        (PUT_BACK, vec![self.set.key.clone().into_bytes()])
+    fn put_back(&self) -> &'static str {
+        PUT_BACK
+    }
+
+    fn keys(&self) -> Vec<String> {
+        vec![self.set.key.clone()]
     }
 }
 
@@ -250,9 +242,7 @@ mod tests {
         for (step, expected) in [(Step::Follow, &["due", "small"][..]), (Step::Drain, &["later"])] {
             let range = SortedSet::range(Some(Unit::Seconds), step);
             let members = ["due", "small", "later", "milliseconds", "removed"];
-            let arguments: Vec<&[u8]> =
-                range.iter().map(|text| text.as_bytes()).chain(members.map(str::as_bytes)).collect();
-            let claimed = redis.claim(PICK, &[b"jobs"], &arguments).await.unwrap().logged;
+            let claimed = redis.claim(PICK, &["jobs"], (range, members.as_slice())).await.unwrap().logged;
             let taken: Vec<&[u8]> = claimed.iter().map(|(_, texts)| texts[0].as_slice()).collect();
             assert_eq!(taken, expected.iter().map(|member| member.as_bytes()).collect::<Vec<_>>());
         }
@@ -275,10 +265,8 @@ mod tests {
         let texts = |all: &[&'static str]| all.iter().map(|text| text.as_bytes()).collect::<Vec<_>>();
         for (members, cancelled, left) in [(["1", "2"], 2, &["1"][..]), (["3", "4"], 3, &["1", "4"])] {
             let mut redis = Redis::new(&server.url(), "jobs").unwrap();
-            let arguments: Vec<&[u8]> =
-                range.iter().map(|text| text.as_bytes()).chain(members.map(str::as_bytes)).collect();
             client.execute("UPDATE jobs SET status = 0 WHERE id = $1", &[&cancelled]).await.unwrap();
-            let logged = redis.claim(PICK, &[b"jobs"], &arguments).await.unwrap().logged;
+            let logged = redis.claim(PICK, &["jobs"], (range, members.as_slice())).await.unwrap().logged;
             assert_eq!(logged.len(), 2);
             // At once; or by the next run, if this one is killed.
             let settled = if cancelled == 2 {

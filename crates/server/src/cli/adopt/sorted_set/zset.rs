@@ -1,16 +1,30 @@
-//! `duetime adopt zset`: a sorted set to which the old code adds members, and whose consumers run what they remove.
+//! `duetime adopt zset` and `duetime adopt locked-set`: sorted sets to which the old code adds members, and whose consumers run what they
+//! remove, or work under a lock, a string beside the set.
+//!
+//! A consumer under a lock reads the range that is due, and then removes it. What came or went in between would be lost, or run twice. So a
+//! script takes and puts back only while nobody has the lock. It never takes the lock itself: no round trip holds the old code up.
 
-use super::{Done, PUT_BACK, SetArgs, SortedSet, TAKE};
-use crate::cli::adopt::layout::{Layout, RedisSource};
-use crate::cli::adopt::redis::{Claimed, Redis};
-use crate::cli::adopt::source::{Look, Source, Step};
-use crate::cli::exit::Result;
+use super::{Done, PUT_BACK, SetArgs, SortedSet};
+use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
+use crate::cli::adopt::redis::{Claimed, Redis, hashed, is_cluster};
+use crate::cli::adopt::source::{Look, Step, Trouble};
+use crate::cli::exit::{Failure, Result};
+use crate::cli::output::note;
 use async_trait::async_trait;
 use duetime_core::{NewJob, OnConflict};
+use std::time::Duration;
+use tokio::time::Instant;
 
-const LAYOUT: &str = "zset";
-/// A note about old consumers.
+/// Claims what is due; see there for its arguments.
+const TAKE: &str = include_str!("take.lua");
+/// A note about old consumers of a plain set.
 const CONSUMERS: &str = "Old consumers may keep running beside --follow if each one runs a member only after its own ZREM, or script, removed it.";
+/// The pause between two tries while somebody has the lock, in milliseconds. No other wait is as long.
+const LOCKED_MS: u64 = 20;
+/// A drain that has tried for so long says so.
+const LOCKED_MAX: Duration = Duration::from_secs(1);
+/// The same of a follower, which tries on.
+const LOCKED_LONG: Duration = Duration::from_secs(10);
 
 /// Take over a sorted set in Redis whose scores are due times.
 ///
@@ -26,31 +40,122 @@ pub(in crate::cli::adopt) struct Args {
 }
 
 impl Args {
-    pub(in crate::cli::adopt) fn source(&self) -> Result<Box<dyn Source>> {
-        let zset = Zset(SortedSet::new(&self.set, OnConflict::Replace)?);
-        Ok(Box::new(RedisSource::new(&self.set.from, &self.set.key, Box::new(zset))?))
+    pub(in crate::cli::adopt) fn source(&self) -> Result<RedisSource> {
+        Zset::source(&self.set, "zset", OnConflict::Replace, None)
     }
 }
 
-struct Zset(SortedSet);
+/// Take over a sorted set in Redis that its users lock.
+///
+/// Nothing is taken while the lock exists. A member that is already in the queue keeps its due time. By default it only
+/// looks and changes nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime adopt locked-set --from redis://127.0.0.1:6379 --key Queue:mail --to mail
+  duetime adopt locked-set --from redis://127.0.0.1:6379 --key Queue:mail --to mail --follow --yes locked-set
+  duetime adopt locked-set --from redis://127.0.0.1:6379 --key jobs --lock jobs-lock --to jobs --drain --yes locked-set")]
+pub(in crate::cli::adopt) struct LockedArgs {
+    #[command(flatten)]
+    pub(in crate::cli::adopt) set: SetArgs,
+    /// Key of the lock; by default `Lock:` followed by the key of the set
+    #[arg(long, value_name = "KEY")]
+    lock: Option<String>,
+}
+
+impl LockedArgs {
+    pub(in crate::cli::adopt) fn source(&self) -> Result<RedisSource> {
+        let SetArgs { from, key, .. } = &self.set;
+        let lock = self.lock.clone().unwrap_or_else(|| format!("Lock:{key}"));
+        if is_cluster(from) && hashed(key) != hashed(&lock) {
+            return Err(Failure::usage(format!(
+                "in a Redis Cluster, the lock {lock:?} must be in the same slot as the set {key:?}"
+            ))
+            .hint("keys with the same hash tag share a slot, such as Queue:{mail} and Lock:Queue:{mail}"));
+        }
+        Zset::source(&self.set, "locked-set", OnConflict::Keep, Some(lock))
+    }
+}
+
+struct Zset {
+    set: SortedSet,
+    name: &'static str,
+    lock: Option<String>,
+    /// Since when the lock is there, whenever it was asked; and whether that was said.
+    locked: Option<(Instant, bool)>,
+}
+
+impl Zset {
+    fn source(
+        args: &SetArgs,
+        name: &'static str,
+        on_conflict: OnConflict,
+        lock: Option<String>,
+    ) -> Result<RedisSource> {
+        let zset = Self { set: SortedSet::new(args, on_conflict)?, name, lock, locked: None };
+        RedisSource::new(&args.from, &args.key, Box::new(zset))
+    }
+
+    fn held(&self) -> String {
+        format!("nothing is taken while the lock {:?} exists", self.lock.as_deref().unwrap_or_default())
+    }
+
+    /// Remembers since when it is locked, and says so once if that is long.
+    fn note(&mut self, is_locked: bool) {
+        if !is_locked {
+            self.locked = None;
+            return;
+        }
+        let (since, is_said) = self.locked.unwrap_or((Instant::now(), false));
+        let is_long = since.elapsed() > LOCKED_LONG;
+        if is_long && !is_said {
+            note!("{}; if no process holds it any more, delete it", self.held());
+        }
+        self.locked = Some((since, is_long));
+    }
+}
 
 #[async_trait]
 impl Layout for Zset {
     async fn look(&mut self, redis: &Redis) -> Done<Look> {
-        let mut look = self.0.look(redis, LAYOUT).await?;
-        look.notes.push(CONSUMERS.to_owned());
+        let mut look = self.set.look(redis, self.name).await?;
+        look.notes.push(match &self.lock {
+            None => CONSUMERS.to_owned(),
+            Some(lock) => {
+                let is_locked: bool = redis.call("EXISTS", lock).await?;
+                let now = if is_locked { " It exists now." } else { "" };
+                format!("Nothing is taken while the lock {lock:?} exists.{now}")
+            }
+        });
         Ok(look)
     }
 
     async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed> {
-        self.0.claim(redis, step, TAKE, None).await
+        let begin = Instant::now();
+        loop {
+            let range = SortedSet::range(self.set.unit(redis).await?, step);
+            let claimed = redis.claim(TAKE, &self.keys(), (range, BATCH, LOCKED_MS)).await?;
+            let is_locked = self.lock.is_some() && claimed.logged.is_empty() && claimed.wait_ms == LOCKED_MS;
+            self.note(is_locked);
+            // A drain ends when there is nothing more, and so must know.
+            if step == Step::Follow || !is_locked {
+                return Ok(claimed);
+            }
+            if begin.elapsed() > LOCKED_MAX {
+                return Err(Trouble::Away(self.held()));
+            }
+            tokio::time::sleep(Duration::from_millis(LOCKED_MS)).await;
+        }
     }
 
     fn read(&self, texts: &[Vec<u8>]) -> std::result::Result<NewJob, String> {
-        self.0.read(texts)
+        self.set.read(texts)
     }
 
-    fn put_back(&self) -> (&'static str, Vec<Vec<u8>>) {
-        (PUT_BACK, vec![self.0.key.clone().into_bytes()])
+    fn put_back(&self) -> &'static str {
+        PUT_BACK
+    }
+
+    fn keys(&self) -> Vec<String> {
+        std::iter::once(self.set.key.clone()).chain(self.lock.clone()).collect()
     }
 }

@@ -6,30 +6,28 @@
 //! removed or added that any listener can have read: only members that are due after now and a safety distance. That is as
 //! much as a listener's clock may be ahead of the clock of Redis. How long it takes between its two commands does not matter.
 
-mod look;
-
-use super::Options;
-use super::layout::{BATCH, Layout, RedisSource};
-use super::redis::{Claimed, Redis, check_slot};
-use super::source::{Look, Step, Trouble, tag};
-use crate::cli::exit::Result;
+use super::survey::{Survey, Taken};
+use super::{Texts, due, instant, tags};
+use crate::cli::adopt::Options;
+use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
+use crate::cli::adopt::redis::{Claimed, Redis, check_slot};
+use crate::cli::adopt::source::{Done, Look, Step, tag};
+use crate::cli::exit::{Failure, Result};
 use crate::cli::output::snippet;
 use async_trait::async_trait;
 use duetime_core::api::Span;
-use duetime_core::limits::{INSTANT_MS_MIN, TAG_BYTES_MAX};
 use duetime_core::model::name;
-use duetime_core::{Due, Millis, NewJob};
+use duetime_core::{Due, NewJob};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
 
+const LAYOUT: &str = "message-queue";
 const CLAIM: &str = include_str!("claim.lua");
 /// Exactly as it was.
 const PUT_BACK: &str = include_str!("put_back.lua");
 /// The same beside a listener.
 const PUT_BACK_BESIDE: &str = include_str!("put_back_beside.lua");
-
-type Done<T = ()> = std::result::Result<T, Trouble>;
 
 /// Which names the keys have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -40,24 +38,13 @@ enum Naming {
     Article,
 }
 
-/// The keys of a queue.
-struct Keys {
-    delayed: String,
-    list: String,
-    reserved: String,
-}
-
 impl Naming {
-    fn keys(self, name: &str) -> Keys {
-        let (delayed, list, reserved) = match self {
-            Self::Code => {
-                (format!("queue:{name}:delay"), format!("queue:{name}:job"), format!("queue:{name}:reserved"))
-            }
-            Self::Article => {
-                (format!("queues:{name}:delayed"), format!("queues:{name}"), format!("queues:{name}:reserved"))
-            }
-        };
-        Keys { delayed, list, reserved }
+    /// The keys of delayed jobs, of those that are due, and of those that are being run.
+    fn keys(self, name: &str) -> [String; 3] {
+        match self {
+            Self::Code => ["delay", "job", "reserved"].map(|part| format!("queue:{name}:{part}")),
+            Self::Article => [":delayed", "", ":reserved"].map(|part| format!("queues:{name}{part}")),
+        }
     }
 }
 
@@ -70,7 +57,7 @@ impl Naming {
   duetime adopt message-queue --from redis://127.0.0.1:6379 --key orders --to orders
   duetime adopt message-queue --from redis://127.0.0.1:6379 --key orders --to orders --follow --yes message-queue
   duetime adopt message-queue --from redis://127.0.0.1:6379 --key orders --to orders --drain --listener-stopped --yes message-queue")]
-pub(super) struct Args {
+pub(in crate::cli::adopt) struct Args {
     /// Address of the Redis with the queue
     #[arg(long, value_name = "URL")]
     from: String,
@@ -90,7 +77,27 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "safety")]
     listener_stopped: bool,
     #[command(flatten)]
-    pub(super) options: Options,
+    pub(in crate::cli::adopt) options: Options,
+}
+
+impl Args {
+    /// The source that they name.
+    pub(in crate::cli::adopt) fn source(&self) -> Result<RedisSource> {
+        let Self { from, key, naming, to, safety, listener_stopped, options: _ } = self;
+        name::check_queue(to)?;
+        let main = format!("queue:{key}");
+        check_slot(from, &main, "--key {mail}")?;
+        let layout = MessageQueue {
+            name: key.clone(),
+            naming: *naming,
+            to: to.clone(),
+            tag: tag(key)?,
+            safety: *safety,
+            is_stopped: *listener_stopped,
+            has_looked: false,
+        };
+        RedisSource::new(from, &main, Box::new(layout))
+    }
 }
 
 /// A queue of message_queue.
@@ -102,71 +109,97 @@ struct MessageQueue {
     tag: Arc<str>,
     safety: Span,
     is_stopped: bool,
-    /// Whether a look has seen that these are its jobs.
-    is_known: bool,
-}
-
-pub(super) fn source(args: &Args) -> Result<RedisSource> {
-    name::check_queue(&args.to)?;
-    let main = format!("queue:{}", args.key);
-    check_slot(&args.from, &main, "--key {mail}")?;
-    let layout = MessageQueue {
-        name: args.key.clone(),
-        naming: args.naming,
-        to: args.to.clone(),
-        tag: tag(&args.key)?,
-        safety: args.safety,
-        is_stopped: args.listener_stopped,
-        is_known: false,
-    };
-    RedisSource::new(&args.from, &main, Box::new(layout))
+    has_looked: bool,
 }
 
 impl MessageQueue {
-    fn keys(&self) -> Keys {
+    fn names(&self) -> [String; 3] {
         self.naming.unwrap_or(Naming::Code).keys(&self.name)
+    }
+
+    /// Finds out which keys are there, unless that is known.
+    async fn recognise(&mut self, redis: &Redis) -> Done {
+        let mut found = Vec::new();
+        for naming in [Naming::Code, Naming::Article] {
+            if redis.call::<u64>("EXISTS", &naming.keys(&self.name)).await? > 0 {
+                found.push(naming);
+            }
+        }
+        if found.len() > 1 && self.naming.is_none() {
+            let failure = Failure::usage(format!("the queue {:?} has keys of both namings", self.name));
+            return Err(failure.hint("choose with --naming code or --naming article").into());
+        }
+        self.naming = self.naming.or_else(|| found.pop());
+        Ok(())
     }
 }
 
 #[async_trait]
 impl Layout for MessageQueue {
     async fn look(&mut self, redis: &Redis) -> Done<Look> {
-        self.survey(redis).await
+        self.recognise(redis).await?;
+        let [delayed, list, reserved] = self.names();
+        let safety = self.safety;
+        let mut survey = Survey::begin(redis).await?;
+        if self.is_stopped {
+            survey.set(&delayed, Taken::All).await?;
+        } else {
+            let why = format!("due within {safety}, left to the listener");
+            survey.set(&delayed, Taken::Beyond(safety.0, &why)).await?;
+        }
+        let overdue = survey.due(&delayed, survey.now.saturating_sub(safety.0)).await?;
+        survey.list(&list, None).await?;
+        let taken = if self.is_stopped { Taken::Due("running") } else { Taken::None("running") };
+        survey.set(&reserved, taken).await?;
+        let is_first = !std::mem::replace(&mut self.has_looked, true);
+        let others = "Laravel's queues use keys with the same names; see `duetime adopt laravel`";
+        let look = survey.end(LAYOUT, is_first, |texts| id(&texts[1]));
+        let mut look = look.map_err(|failure| failure.hint(others))?;
+        if self.is_stopped {
+            look.notes.push("With --listener-stopped, a listener that is still running loses jobs.".to_owned());
+            return Ok(look);
+        }
+        look.notes.push(format!(
+            "Its listener may be running, so jobs due within {safety} are left to it. Jobs are taken before they are due: \
+             later changes in the source do not reach them."
+        ));
+        if overdue > 0 {
+            look.notes.push(format!(
+                "{overdue} jobs are overdue by more than {safety}, so the listener seems to be stopped. If it is, add \
+                 --listener-stopped."
+            ));
+        }
+        Ok(look)
     }
 
     async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed> {
-        let Keys { delayed, list, reserved } = self.keys();
-        let keys = [&delayed, &list, &reserved].map(|key| key.as_bytes());
-        let flag = |is_so: bool| if is_so { "1" } else { "0" };
-        let (batch, safety_ms) = (BATCH.to_string(), self.safety.0.to_string());
-        let arguments = [&*batch, &*safety_ms, flag(self.is_stopped), flag(step == Step::Drain)].map(str::as_bytes);
-        redis.claim(CLAIM, &keys, &arguments).await
+        redis.claim(CLAIM, &self.keys(), (BATCH, self.safety.0, self.is_stopped, step == Step::Drain)).await
     }
 
     /// The payload is the whole member, so that the old code for one can run it.
-    fn read(&self, texts: &[Vec<u8>]) -> std::result::Result<NewJob, String> {
+    fn read(&self, texts: &Texts) -> std::result::Result<NewJob, String> {
         let [_, member, score, _] = texts else {
             return Err(format!("a claim must have 4 values; this one has {}", texts.len()));
         };
-        let of_id = id(member)?.map(|id| format!("id:{id}").into());
-        let tags = [Some(self.tag.clone()), of_id].into_iter().flatten().filter(|tag| tag.len() <= TAG_BYTES_MAX);
         Ok(NewJob {
             queue: self.to.clone(),
-            due: due_at(score).map_or(Due::Now, Due::At),
-            tags: tags.collect(),
+            due: instant(score).map_or(Due::Now, due),
+            tags: tags(self.tag.clone(), "id", &id(member)?),
             ..NewJob::new(member.clone())
         })
     }
 
-    fn put_back(&self) -> (&'static str, Vec<Vec<u8>>) {
-        let Keys { delayed, list, reserved } = self.keys();
-        let script = if self.is_stopped { PUT_BACK } else { PUT_BACK_BESIDE };
-        (script, [delayed, list, reserved].map(String::into_bytes).into())
+    fn put_back(&self) -> &'static str {
+        if self.is_stopped { PUT_BACK } else { PUT_BACK_BESIDE }
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.names().into()
     }
 }
 
-/// Reads `{"job": {"id": …, "attemps": …, "data": …}}`.
-fn id(member: &[u8]) -> std::result::Result<Option<String>, String> {
+/// The id in `{"job": {"id": …, "attemps": …, "data": …}}`; empty if it has none.
+fn id(member: &[u8]) -> std::result::Result<String, String> {
     #[derive(Deserialize)]
     struct Member {
         job: Job,
@@ -180,17 +213,10 @@ fn id(member: &[u8]) -> std::result::Result<Option<String>, String> {
         format!(r#"not a job of message_queue, such as {{"job":{{"id":…,"attemps":…,"data":…}}}}: {}"#, snippet(member))
     })?;
     Ok(match job.id {
-        Value::String(id) => Some(id),
-        Value::Number(id) => Some(id.to_string()),
-        _ => None,
+        Value::String(id) => id,
+        Value::Number(id) => id.to_string(),
+        _ => String::new(),
     })
-}
-
-/// When a score is due; `None` for what is in no sorted set, and for what has been due for ages.
-fn due_at(score: &[u8]) -> Option<Millis> {
-    let seconds: f64 = std::str::from_utf8(score).ok()?.parse().ok()?;
-    let at = (seconds * 1e3).ceil();
-    (at >= INSTANT_MS_MIN as f64).then_some(at as Millis)
 }
 
 #[cfg(test)]
@@ -206,7 +232,7 @@ mod tests {
             tag: "adopted:mail".into(),
             safety: Span(60_000),
             is_stopped,
-            is_known: false,
+            has_looked: false,
         }
     }
 
@@ -237,9 +263,8 @@ mod tests {
         let mut redis = Redis::new(&server.url(), "queue:mail").unwrap();
         let claimed = layout(true).claim(&mut redis, Step::Drain).await.unwrap().logged;
         let ids: Vec<Arc<str>> = claimed.into_iter().map(|(id, _)| id).collect();
-        let (script, keys) = layout(is_stopped).put_back();
-        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        redis.put_back(script, &keys, &ids).await.unwrap();
+        let layout = layout(is_stopped);
+        redis.put_back(layout.put_back(), &layout.keys(), &ids).await.unwrap();
         assert_eq!(redis.count().await.unwrap(), 0);
     }
 
@@ -267,7 +292,7 @@ mod tests {
         let claimed = layout(true).claim(&mut redis, Step::Drain).await.unwrap().logged;
         server.command(&["ZADD", "queue:mail:delay", "7", "later"]);
         let ids: Vec<Arc<str>> = claimed.into_iter().map(|(id, _)| id).collect();
-        redis.put_back(PUT_BACK, &[b"queue:mail:delay"], &ids).await.unwrap();
+        redis.put_back(PUT_BACK, &["queue:mail:delay"], &ids).await.unwrap();
         assert_eq!(server.command(&["ZSCORE", "queue:mail:delay", "later"]), "7");
     }
 }
