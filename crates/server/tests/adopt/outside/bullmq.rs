@@ -1,16 +1,18 @@
 //! From BullMQ itself, 6 and 5, and from Bull: `cargo xtask outside`.
 
+use crate::adopt::framework::seeded;
 use crate::adopt::redis_source::{Adopt, OldSet, made, report};
 use crate::cli::server::Server;
 use crate::cli::support::{Place, finish, until};
 use crate::common::Random;
 use duetime_store::testing::RedisServer;
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 const LIBRARIES: [(&str, &str); 3] = [("bullmq", "6.7.0"), ("bullmq", "5.81.5"), ("bull", "4.16.5")];
 
@@ -20,6 +22,7 @@ struct Program {
     stdin: ChildStdin,
     /// What it has printed so far.
     said: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Program {
@@ -44,10 +47,10 @@ impl Program {
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let said = Arc::new(Mutex::new(Vec::new()));
         let told = said.clone();
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             BufReader::new(stdout).lines().map_while(Result::ok).for_each(|line| told.lock().unwrap().push(line));
         });
-        Self { child, stdin, said }
+        Self { child, stdin, said, reader: Some(reader) }
     }
 
     /// Sends a command, and does not wait until it is carried out.
@@ -63,6 +66,13 @@ impl Program {
     fn run(&mut self, command: &str) {
         self.send(command);
         until(command, || self.is_done(command).then_some(()));
+    }
+
+    /// SIGKILL. What it has said is known afterwards.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.reader.take().unwrap().join().unwrap();
     }
 
     /// The numbers of jobs of a queue, in the order in which its worker ran them.
@@ -131,6 +141,64 @@ fn each_job_is_run_by_bullmq_or_adopted() {
         let adopted = jobs.iter().map(|made| made.job["payload"]["n"].as_i64().unwrap());
         adopted.chain(by_worker).for_each(|n| *seen.entry(n).or_default() += 1);
         assert!(seen.len() == total && seen.values().all(|count| *count == 1), "each of them, once");
+        assert_eq!(log.claims(), 0);
+    }
+}
+
+/// A worker that dies leaves the job that it runs locked. Another one runs it again, or it is adopted: at most one more run for each that died.
+#[test]
+fn workers_of_bullmq_that_die_lose_nothing() {
+    for (library, version) in LIBRARIES {
+        let mut random = seeded();
+        println!("{library} {version}");
+        let (server, redis) = (Server::start(), RedisServer::start());
+        let mut producer = Program::start(&redis, library, version);
+        let adopt = Adopt::new(&server, "bullmq", &redis.url(), "mail");
+        let mut log = OldSet::open(&redis.url(), "bull:mail");
+        producer.run("add mail 70");
+        let (mut total, mut by_workers, deaths) = (70, Vec::new(), 6);
+        for round in 0..deaths {
+            let mut worker = Program::start(&redis, library, version);
+            worker.run("die mail");
+            let number = 300 + round;
+            let add = format!("add mail {number}");
+            total += number;
+            producer.send(&add);
+            let mut command = adopt.command(&drain_of(library));
+            let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let (claims, by) = (log.calls("hgetall"), random.within(0..100));
+            until("claims, or the end", || {
+                (log.calls("hgetall") > claims + by || child.try_wait().unwrap().is_some()).then_some(())
+            });
+            worker.kill();
+            by_workers.extend(worker.ran("mail"));
+            if random.percent(50) {
+                let _ = child.kill();
+            }
+            child.wait().unwrap();
+            until("jobs are added", || producer.is_done(&add).then_some(()));
+        }
+        let ran = adopt.run(&drain_of(library));
+        assert_eq!(ran.code, 0, "{ran:?}");
+        // It takes over what those that died have left.
+        let mut worker = Program::start(&redis, library, version);
+        worker.run("die mail");
+        let jobs = made(&server);
+        let adopted: Vec<i64> = jobs.iter().map(|made| made.job["payload"]["n"].as_i64().unwrap()).collect();
+        let all = |worker: &Program| [&*adopted, &*by_workers, &*worker.ran("mail")].concat();
+        until("each has run or is adopted", || {
+            (all(&worker).into_iter().collect::<HashSet<_>>().len() >= total).then_some(())
+        });
+        worker.run("stop");
+        producer.run("stop");
+        let (twice, once) = (all(&worker).len() - total, adopted.iter().collect::<HashSet<_>>().len());
+        println!(
+            "{total} jobs, {} adopted, {} run by workers, {twice} twice",
+            jobs.len(),
+            all(&worker).len() - jobs.len()
+        );
+        assert_eq!(once, adopted.len(), "none is adopted twice");
+        assert!(twice <= deaths, "{twice} twice");
         assert_eq!(log.claims(), 0);
     }
 }

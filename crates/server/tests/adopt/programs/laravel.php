@@ -1,7 +1,7 @@
 <?php
 // Laravel's own queue in a Redis, as Debian has it.
 //
-//   php laravel.php PORT PREFIX produce FIRST COUNT SEED   pushes, delays and cancels at full speed; prints `pushed N` and `cancelled N`
+//   php laravel.php PORT PREFIX produce FIRST COUNT SEED   pushes, delays and cancels at full speed; prints `pushed N`, `cancelling N` and `cancelled N`
 //   php laravel.php PORT PREFIX delay FIRST COUNT SECONDS  delays jobs; prints `pushed N`
 //   php laravel.php PORT PREFIX work                       runs jobs until its standard input ends; prints `ran N`, or `early N`
 require __DIR__ . '/../../beanstalk/clients/laravel.php';
@@ -85,6 +85,7 @@ for ($name = $first; $name < $first + $count; $name++) {
     echo "pushed {$name}\n";
     if ($kind % 2 === 0 && $payloads !== []) {
         $cancelled = array_rand($payloads);
+        echo "cancelling {$cancelled}\n";
         if ($queue->cancel($payloads[$cancelled])) {
             echo "cancelled {$cancelled}\n";
         }

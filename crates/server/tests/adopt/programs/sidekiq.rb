@@ -1,6 +1,6 @@
 # Sidekiq's own client, as Debian has it, on the Redis in REDIS_URL.
 #
-#   ruby sidekiq.rb produce FIRST COUNT SEED   pushes, schedules and cancels at full speed; prints `pushed N` and `cancelled N`
+#   ruby sidekiq.rb produce FIRST COUNT SEED   pushes, schedules and cancels at full speed; prints `pushed N`, `cancelling N` and `cancelled N`
 #   ruby sidekiq.rb delay FIRST COUNT SECONDS  schedules jobs; prints `pushed N`
 #
 # `sidekiq -r ship.rb` runs them.
@@ -34,6 +34,7 @@ names.each do |name|
   puts "pushed #{name}"
   next unless kind.even? && !scheduled.empty?
   cancelled = scheduled.keys.sample(random: random)
+  puts "cancelling #{cancelled}"
   # Anything but true: it was not there.
   puts "cancelled #{cancelled}" if Sidekiq::ScheduledSet.new.delete(*scheduled.delete(cancelled)) == true
 end

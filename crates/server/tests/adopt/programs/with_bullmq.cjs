@@ -33,12 +33,16 @@ async function add(name, number, data, kinds) {
 }
 
 const workers = []
-function work(name) {
+// Of a worker whose death is soon noticed.
+const short = { lockDuration: 2000, stalledInterval: 500, maxStalledCount: 1000 }
+function work(name, settings = {}) {
   const run = async (job) => console.log(`ran ${name} ${job.data.n}`)
   if (isBull) {
-    queue(name).process('*', 1, run)
+    const own = new modules(name, { redis: connection, settings })
+    opened.set(`${name} of a worker`, own)
+    own.process('*', 1, run)
   } else {
-    workers.push(new modules.Worker(name, run, { connection, concurrency: 1 }))
+    workers.push(new modules.Worker(name, run, { connection, concurrency: 1, ...settings }))
   }
 }
 
@@ -61,7 +65,8 @@ const commands = {
     await queue(name).upsertJobScheduler('tick', { every: 3600000 }, { name: 'tick', data: { n: -3 } })
     await queue(name).add('once', { n: -4 }, { ...later, deduplication: { id: 'once' } })
   },
-  work,
+  work: (name) => work(name),
+  die: (name) => work(name, short),
   stop: async () => {
     await Promise.all(workers.map((worker) => worker.close()))
     for (const open of opened.values()) await open.close()
