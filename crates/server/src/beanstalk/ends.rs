@@ -122,9 +122,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let extend = vec![(lease.receipt, Some(lease_ms(lease.ttr)))];
         match self.door.engine.extend(extend).await.pop() {
             Some(Err(error)) => self.reply.failure(&error),
-            _ => {
+            answer => {
                 self.state.held.add(lease.receipt, lease.tube, lease.ttr, Instant::now());
-                self.reply.line("TOUCHED");
+                // A job that was cancelled elsewhere is gone for the client. It is still held, so that a `delete` counts.
+                let is_cancelled = answer.is_some_and(|answer| answer.is_ok_and(|extension| extension.cancel_asked));
+                self.reply.line(if is_cancelled { "NOT_FOUND" } else { "TOUCHED" });
             }
         }
     }

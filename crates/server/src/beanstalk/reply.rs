@@ -2,6 +2,9 @@
 
 use duetime_core::{Error, JobId};
 use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Replies that are not sent yet.
 #[derive(Debug, Default)]
@@ -48,6 +51,36 @@ impl Reply {
     }
 }
 
+/// Failed commands are logged in one line for this long: a store that is unavailable fails each command of each client.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+
+/// The failed commands of this process that were not logged yet.
+static UNLOGGED: Mutex<Unlogged> = Mutex::new(Unlogged { logged_at: None, commands: 0 });
+
+struct Unlogged {
+    logged_at: Option<Instant>,
+    commands: u64,
+}
+
+impl Unlogged {
+    /// Counts a failed command. Answers the number of commands to log in a line now.
+    fn add(&mut self, now: Instant) -> Option<u64> {
+        self.commands += 1;
+        if self.logged_at.is_some_and(|at| now.saturating_duration_since(at) < LOG_EVERY) {
+            return None;
+        }
+        self.logged_at = Some(now);
+        Some(std::mem::take(&mut self.commands))
+    }
+}
+
+fn log(error: &Error) {
+    let commands = UNLOGGED.lock().unwrap_or_else(PoisonError::into_inner).add(Instant::now());
+    if let Some(commands) = commands {
+        tracing::warn!(%error, commands, "commands of beanstalkd clients failed");
+    }
+}
+
 /// The word for what the engine could not do.
 pub(super) fn word(error: &Error) -> &'static str {
     match error {
@@ -63,8 +96,24 @@ pub(super) fn word(error: &Error) -> &'static str {
         Error::Full(_) | Error::Backlog(_) => "OUT_OF_MEMORY",
         Error::Invalid { .. } => "BAD_FORMAT",
         error => {
-            tracing::warn!(%error, "a command of a beanstalkd client failed");
+            log(error);
             "INTERNAL_ERROR"
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn failed_commands_are_logged_together() {
+        let mut unlogged = Unlogged { logged_at: None, commands: 0 };
+        let begin = Instant::now();
+        assert_eq!(unlogged.add(begin), Some(1));
+        assert_eq!(unlogged.add(begin), None);
+        assert_eq!(unlogged.add(begin + LOG_EVERY / 2), None);
+        assert_eq!(unlogged.add(begin + LOG_EVERY), Some(3));
+        assert_eq!(unlogged.add(begin + LOG_EVERY), None);
     }
 }

@@ -24,8 +24,17 @@ fn jobs_are_the_same_through_both_doors() {
     assert_eq!(talk.ask(&format!("reserve-job {id}")), format!("RESERVED {id} 5"));
     talk.line();
     assert_eq!(server.http.call(&format!("/v1/jobs/{id}/cancel")).ok()["outcome"], "cancel_requested");
+    assert_eq!(talk.ask(&format!("touch {id}")), "NOT_FOUND");
     assert_eq!(talk.ask(&format!("release {id} 1 0")), "RELEASED");
     assert_eq!(server.http.job(&id)["state"], "cancelled");
+    talk.send(b"put 7 0 60 5\r\nhello\r\n");
+    let id = talk.line().strip_prefix("INSERTED ").unwrap().to_owned();
+    talk.ask(&format!("reserve-job {id}"));
+    talk.line();
+    server.http.call(&format!("/v1/jobs/{id}/cancel")).ok();
+    assert_eq!(talk.ask(&format!("touch {id}")), "NOT_FOUND");
+    assert_eq!(talk.ask(&format!("delete {id}")), "DELETED");
+    assert_eq!(server.http.job(&id)["state"], "succeeded");
 
     // One that was pushed over HTTP is reserved here, and completed by a delete.
     let pushed = server.http.push_to("mail", &json!({"payload": {"to": "a"}, "kind": "letter", "lease": "30s"}));

@@ -4,6 +4,7 @@ use super::script::Talk;
 use super::server::{Alone, Both};
 use crate::common::binary;
 use serde_json::{Value, json};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
@@ -127,6 +128,24 @@ fn connections_are_limited() {
         next = Talk::open(server.address);
     }
     assert_eq!(stays.ask("list-tube-used"), "USING default");
+}
+
+/// All of them together, from however many addresses. A client beyond the limit waits until another one leaves.
+#[test]
+fn connections_from_many_addresses_are_limited() {
+    let server = Alone::start(&["--connections-max", "4"]);
+    let open = |last| Talk::open_from(Ipv4Addr::new(127, 0, 0, last), server.address);
+    let mut talks: Vec<Talk> = [2, 2, 3, 3].map(open).into();
+    for talk in &mut talks {
+        assert_eq!(talk.ask("list-tube-used"), "USING default");
+    }
+    let mut waits = open(4);
+    waits.send(b"list-tube-used\r\n");
+    // Every place is taken, so this is answered before the one that waits is accepted.
+    assert_eq!(talks[0].stats("stats").unwrap()["current-connections"], "4");
+    drop(talks.pop());
+    assert_eq!(waits.line(), "USING default");
+    assert_eq!(talks[0].stats("stats").unwrap()["current-connections"], "4");
 }
 
 /// As those over HTTP, with what came of them; what workers do is not.

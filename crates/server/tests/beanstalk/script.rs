@@ -3,7 +3,7 @@
 use crate::common::Random;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// When an answer is given up; never reached where all is well.
@@ -40,6 +40,17 @@ impl Talk {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(ANSWER_TIME_MAX))?;
         Ok(Self { stream, came: Vec::new(), to_send: Vec::new(), place: String::new() })
+    }
+
+    /// Connects from an address of this machine.
+    pub(crate) fn open_from(source: Ipv4Addr, address: SocketAddr) -> Self {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((source, 0).into()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let stream = runtime.block_on(socket.connect(address)).unwrap().into_std().unwrap();
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(ANSWER_TIME_MAX)).unwrap();
+        Self { stream, came: Vec::new(), to_send: Vec::new(), place: String::new() }
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
