@@ -4,7 +4,7 @@ use super::api::{Call, quoted};
 use super::assets;
 use super::language::Language;
 use super::text::Text;
-use super::visit::{NOTHING, Visit, with_query};
+use super::visit::{NOTHING, Visit, page_path, with_query};
 use crate::access::Scope;
 use duetime_core::api::{Instant, Span};
 use duetime_core::{JobId, Millis, State};
@@ -282,7 +282,7 @@ pub(super) fn tag(tag: &str) -> Markup {
 
 /// A link to a queue.
 pub(super) fn queue(name: &str) -> Markup {
-    html! { a href={ "/queues/" (duetime_core::api::path_segment(name)) } { (shown(name)) } }
+    html! { a href=(page_path("/queues", name)) { (shown(name)) } }
 }
 
 /// The link to the next page of a list.

@@ -6,6 +6,7 @@
 mod api;
 mod assets;
 mod chart;
+mod error_page;
 mod form;
 mod html;
 mod language;
@@ -14,6 +15,7 @@ mod session;
 mod text;
 mod visit;
 
+pub(crate) use error_page::{Browser, with_error_pages};
 pub(crate) use session::caller;
 
 use crate::http::App;
@@ -90,6 +92,11 @@ pub(crate) fn routes(app: App, api: Router) -> Router {
 
 async fn with_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
+    add_headers(&mut response);
+    response
+}
+
+fn add_headers(response: &mut Response) {
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -97,5 +104,4 @@ async fn with_headers(request: Request, next: Next) -> Response {
     // With `no-referrer` a browser would send forms with the origin `null`.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    response
 }

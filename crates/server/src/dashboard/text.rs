@@ -256,6 +256,8 @@ texts! {
     OutcomeLive: "Has not ended: left alone", "尚未结束：未处理";
     OutcomeNothing: "No job was found, so nothing was changed.", "没有找到任务，未做任何更改。";
     OutcomeRefused: "Refused", "被拒绝";
+    OutcomeUnavailable: "The store was unavailable: look at the job before you repeat the action", "存储不可用：重试前请先查看任务";
+    OutcomeNotTried: "Not tried", "未执行";
 }
 
 impl Text {
@@ -331,6 +333,8 @@ impl Text {
             "not_found" => Self::OutcomeNotFound,
             "job_running" => Self::OutcomeRunning,
             "job_live" => Self::OutcomeLive,
+            "store_unavailable" => Self::OutcomeUnavailable,
+            "not_tried" => Self::OutcomeNotTried,
             word if word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') => Self::OutcomeRefused,
             _ => return None,
         })

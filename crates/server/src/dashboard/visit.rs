@@ -8,12 +8,13 @@ use super::text::Text;
 use super::{Dashboard, html};
 use crate::access::{Caller, Scope};
 use crate::http::{Peer, REQUEST_ID};
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Path};
 use axum::http::header::{CONTENT_TYPE, HOST, LOCATION, SET_COOKIE};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use duetime_core::Millis;
+use duetime_core::api::path_segment;
+use duetime_core::{Error, Millis};
 use maud::Markup;
 use std::convert::Infallible;
 use url::form_urlencoded;
@@ -185,18 +186,26 @@ impl Visit {
         }
     }
 
-    /// Makes calls, and goes to a page that tells how many came to which outcome.
+    /// Makes calls, and goes to a page that tells how many came to which outcome. Once the store is unavailable, the calls
+    /// that are left are not made: each would wait for it.
     ///
     /// # Errors
     /// The first problem, if there is only one call.
     pub(super) async fn act(&self, calls: Vec<(Call, &'static str)>, to: &str) -> Result<Response, Problem> {
         let is_one = calls.len() == 1;
         let mut done: Vec<(String, u64)> = Vec::new();
+        let mut is_down = false;
         for (call, word) in calls {
-            let word = match self.api.call(call).await {
-                Ok(answer) => answer.outcome().unwrap_or_else(|| word.to_owned()),
-                Err(problem) if is_one => return Err(problem),
-                Err(problem) => problem.code.clone(),
+            let word = match is_down {
+                true => NOT_TRIED.to_owned(),
+                false => match self.api.call(call).await {
+                    Ok(answer) => answer.outcome().unwrap_or_else(|| word.to_owned()),
+                    Err(problem) if is_one => return Err(problem),
+                    Err(problem) => {
+                        is_down = problem.status >= 500;
+                        problem.code.clone()
+                    }
+                },
             };
             match done.iter_mut().find(|(known, _)| *known == word) {
                 Some((_, count)) => *count += 1,
@@ -207,6 +216,8 @@ impl Visit {
     }
 }
 
+/// The outcome of a call that was not made.
+const NOT_TRIED: &str = "not_tried";
 /// The outcome of an action that changed nothing.
 pub(super) const NOTHING: &str = "nothing";
 
@@ -230,6 +241,34 @@ pub(super) fn with_query<'a>(path: &str, pairs: impl Iterator<Item = (&'a str, &
     query.extend_pairs(pairs);
     let query = query.finish();
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+/// Stands in a path in place of a name that the query has.
+const IN_QUERY: &str = "-";
+
+/// The page of something with a name. Browsers resolve `.` and `..` in paths, so these names are in the query.
+pub(super) fn page_path(folder: &str, name: &str) -> String {
+    match name {
+        "." | ".." => with_query(&format!("{folder}/{IN_QUERY}"), std::iter::once(("name", name))),
+        name => format!("{folder}/{}", path_segment(name)),
+    }
+}
+
+/// The name of what a page is about: see [`page_path`].
+pub(super) struct Named(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = crate::http::Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let Path(name) = path.map_err(|_| Error::invalid("path", "UTF-8, percent-encoded", parts.uri.path()))?;
+        if name != IN_QUERY {
+            return Ok(Self(name));
+        }
+        let mut query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        Ok(Self(query.find(|(field, _)| field == "name").map_or(name, |(_, name)| name.into_owned())))
+    }
 }
 
 /// A path of this server and nothing else, to go to after a form.

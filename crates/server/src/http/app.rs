@@ -110,6 +110,11 @@ impl App {
         self.listener_config.has_dashboard && dashboard::is_page(path)
     }
 
+    /// Whether the dashboard is served.
+    pub(crate) fn has_dashboard(&self) -> bool {
+        self.listener_config.has_dashboard
+    }
+
     /// Whether connections are encrypted.
     pub(crate) fn speaks_tls(&self) -> bool {
         self.listener_config.tls.is_some()

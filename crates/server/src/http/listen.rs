@@ -11,6 +11,7 @@ use super::middleware::request_id::{self, REQUEST_ID};
 use super::middleware::sending::SendProgress;
 use super::middleware::{guard, trace};
 use super::routes;
+use crate::dashboard;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use hyper::body::Incoming;
@@ -174,7 +175,13 @@ impl Speaker {
 async fn handle(app: &App, routes: &Routes, peer: SocketAddr, mut request: hyper::Request<Incoming>) -> Response {
     let caller = match guard::check(app, &request) {
         Ok(caller) => caller,
-        Err(problem) => return problem.into_response(),
+        Err(problem) => {
+            let answer = problem.into_response();
+            return match dashboard::Browser::of(app, Peer(peer), &request) {
+                Some(browser) => browser.answer(app, answer).await,
+                None => answer,
+            };
+        }
     };
     request.extensions_mut().insert(caller);
     request.extensions_mut().insert(Peer(peer));

@@ -33,8 +33,8 @@ pub(super) fn routes(app: App) -> Router {
         .with_state(app.clone());
     let has_dashboard = app.listener_config.has_dashboard;
     let all = if has_dashboard {
-        let pages = dashboard::routes(app, api.clone()).method_not_allowed_fallback(no_method);
-        pages.fallback_service(api)
+        let pages = dashboard::routes(app.clone(), api.clone()).method_not_allowed_fallback(no_method);
+        pages.fallback_service(api).layer(from_fn_with_state(app, dashboard::with_error_pages))
     } else {
         api
     };

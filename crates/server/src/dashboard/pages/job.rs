@@ -8,8 +8,7 @@ use crate::dashboard::form::Form;
 use crate::dashboard::html::json as visible;
 use crate::dashboard::html::{Action, allowed, exact, field, instant, number, queue, shown, state, table, tag};
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Visit, went};
-use axum::extract::Path;
+use crate::dashboard::visit::{Named, Visit, went};
 use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::{Base64, JobBody, Queue, Why, path_segment};
@@ -24,7 +23,7 @@ const SHOWN_BYTES_MAX: usize = 64 * 1_024;
 /// Attempts ahead that are shown.
 const PLANNED_MAX: usize = 20;
 
-pub(in crate::dashboard) async fn page(visit: Visit, Path(id): Path<String>) -> Response {
+pub(in crate::dashboard) async fn page(visit: Visit, Named(id): Named) -> Response {
     let rendered = render(&visit, &id).await;
     visit.answer(rendered)
 }
@@ -242,9 +241,9 @@ fn to_api(id: &str) -> String {
     format!("/v1/jobs/{id}")
 }
 
-pub(in crate::dashboard) async fn act(visit: Visit, Path(id): Path<String>, form: Form) -> Response {
+pub(in crate::dashboard) async fn act(visit: Visit, Named(id): Named, form: Form) -> Response {
     let made = made(&visit, &id, &form).await;
-    visit.answer_action(made, form, |visit| page(visit, Path(id))).await
+    visit.answer_action(made, form, |visit| page(visit, Named(id))).await
 }
 
 async fn made(visit: &Visit, id: &str, form: &Form) -> Result<Response, Problem> {

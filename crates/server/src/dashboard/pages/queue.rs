@@ -9,8 +9,7 @@ use crate::dashboard::html;
 use crate::dashboard::html::{Action, allowed, distance, field, instant, number};
 use crate::dashboard::session;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Visit, went};
-use axum::extract::Path;
+use crate::dashboard::visit::{Named, Visit, page_path, went};
 use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::{self, Purged, Pushed, Queue, SETTINGS, path_segment};
@@ -21,7 +20,7 @@ use serde_json::{Value, json};
 use serde_with::serde_as;
 use std::collections::BTreeMap;
 
-pub(in crate::dashboard) async fn page(visit: Visit, Path(name): Path<String>) -> Response {
+pub(in crate::dashboard) async fn page(visit: Visit, Named(name): Named) -> Response {
     let rendered = render(&visit, &name).await;
     visit.answer(rendered)
 }
@@ -108,13 +107,13 @@ pub(super) fn push_action(visit: &Visit, queue: Option<&str>) -> Markup {
         command: vec!["push", "--queue", shown, "{}", "--delay", "30m"],
         ..Action::new("push", Text::PushJob)
     };
-    let to = if queue.is_some() { format!("/queues/{segment}") } else { "/queues".to_owned() };
+    let to = queue.map_or_else(|| "/queues".to_owned(), |queue| page_path("/queues", queue));
     action.show(visit, &to, &[("origin", &session::random().unwrap_or_default())])
 }
 
 fn actions(visit: &Visit, status: &Queue, version: u64) -> Markup {
     let (name, segment) = (&*status.queue, path_segment(&status.queue));
-    let to = format!("/queues/{segment}");
+    let to = page_path("/queues", name);
     let path = |verb: &str| format!("/v1/queues/{segment}/{verb}");
     let version = version.to_string();
     let hidden = [("version", version.as_str())];
@@ -147,14 +146,14 @@ fn actions(visit: &Visit, status: &Queue, version: u64) -> Markup {
     }
 }
 
-pub(in crate::dashboard) async fn act(visit: Visit, Path(name): Path<String>, form: Form) -> Response {
+pub(in crate::dashboard) async fn act(visit: Visit, Named(name): Named, form: Form) -> Response {
     let made = made(&visit, &name, &form).await;
-    visit.answer_action(made, form, |visit| page(visit, Path(name))).await
+    visit.answer_action(made, form, |visit| page(visit, Named(name))).await
 }
 
 async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Problem> {
     let segment = path_segment(name);
-    let to = format!("/queues/{segment}");
+    let to = page_path("/queues", name);
     let path = |verb: &str| format!("/v1/queues/{segment}/{verb}");
     let done = |word: &str, count| Ok(went(&to, &[(word.to_owned(), count)]));
     match form.get("do").unwrap_or_default() {

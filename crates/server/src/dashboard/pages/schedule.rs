@@ -8,8 +8,7 @@ use crate::dashboard::form::Form;
 use crate::dashboard::html::{Action, allowed, field, instant, job, json, queue, shown, state};
 use crate::dashboard::session;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Visit, went};
-use axum::extract::Path;
+use crate::dashboard::visit::{Named, Visit, page_path, went};
 use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::{JobBody, Pushed, Runs, path_segment};
@@ -17,7 +16,7 @@ use duetime_core::schedule::{ClockChange, ScheduleStatus};
 use maud::{Markup, html};
 use serde_json::json;
 
-pub(in crate::dashboard) async fn page(visit: Visit, Path(name): Path<String>) -> Response {
+pub(in crate::dashboard) async fn page(visit: Visit, Named(name): Named) -> Response {
     let rendered = render(&visit, &name).await;
     visit.answer(rendered)
 }
@@ -78,7 +77,7 @@ fn text(status: &ScheduleStatus) -> String {
 
 fn actions(visit: &Visit, status: &ScheduleStatus) -> Markup {
     let name = &*status.name;
-    let (to, version) = (format!("/schedules/{}", path_segment(name)), status.version.to_string());
+    let (to, version) = (page_path("/schedules", name), status.version.to_string());
     let hidden = [("version", version.as_str())];
     let path = |verb: &str| format!("{}/{verb}", api(name));
     let at = |call: Call| Some(call.at(Some(status.version)));
@@ -110,9 +109,9 @@ fn actions(visit: &Visit, status: &ScheduleStatus) -> Markup {
     })
 }
 
-pub(in crate::dashboard) async fn act(visit: Visit, Path(name): Path<String>, form: Form) -> Response {
+pub(in crate::dashboard) async fn act(visit: Visit, Named(name): Named, form: Form) -> Response {
     let made = made(&visit, &name, &form).await;
-    visit.answer_action(made, form, |visit| page(visit, Path(name))).await
+    visit.answer_action(made, form, |visit| page(visit, Named(name))).await
 }
 
 async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Problem> {
@@ -151,5 +150,5 @@ pub(super) async fn set(visit: &Visit, name: &str, form: &Form, version: Option<
     let call = Call::new(Method::PUT, api(name)).with_text(text.to_owned());
     let call = if version.is_some() { call.at(version) } else { call.if_new() };
     visit.api.call(call).await?;
-    Ok(went(&format!("/schedules/{}", path_segment(name)), &[("saved".to_owned(), 1)]))
+    Ok(went(&page_path("/schedules", name), &[("saved".to_owned(), 1)]))
 }

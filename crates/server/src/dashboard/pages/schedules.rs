@@ -7,10 +7,10 @@ use crate::dashboard::api::Problem;
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{Action, empty, instant, next_page, queue, shown, table};
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Visit, with_query};
+use crate::dashboard::visit::{Visit, page_path, with_query};
 use axum::response::Response;
 use duetime_core::Timing;
-use duetime_core::api::{Schedules, path_segment};
+use duetime_core::api::Schedules;
 use maud::{Markup, html};
 
 /// An example for the form of a new schedule.
@@ -32,7 +32,7 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
     let rows = html! {
         @for status in &schedules {
             tr {
-                th scope="row" { a href={ "/schedules/" (path_segment(&status.name)) } { (shown(&status.name)) } }
+                th scope="row" { a href=(page_path("/schedules", &status.name)) { (shown(&status.name)) } }
                 td { code { (shown(&timing(&status.schedule.timing))) } @if status.schedule.paused == Some(true) { " " span.badge.warn { (visit.say(Text::Paused)) } } }
                 td { (queue(&status.schedule.job.queue)) }
                 td { (shown(&status.schedule.job.kind)) }

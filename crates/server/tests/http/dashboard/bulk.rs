@@ -2,6 +2,7 @@
 
 use super::Browser;
 use crate::http::server::Server;
+use duetime_store::testing::RedisServer;
 use serde_json::json;
 
 #[test]
@@ -46,4 +47,21 @@ fn all_found_jobs_are_rescheduled_and_run() {
     // A search that is refused can be mended.
     let refused = browser.get("/jobs?due_from=soon");
     assert!(refused.status == 400 && refused.body.contains("name=\"due_from\" value=\"soon\""), "{}", refused.body);
+}
+
+/// Each further call would wait for the store, too.
+#[test]
+fn nothing_more_is_tried_while_the_store_is_unavailable() {
+    let mut redis = RedisServer::start();
+    let server = Server::with(&["--broker", &redis.url()]);
+    let ids: Vec<String> = (0..20).map(|n| server.push(&json!({"payload": n, "delay": "1h"}))).collect();
+    let browser = Browser::new(&server);
+    let path = "/jobs?queue=q";
+    let form = browser.form(path);
+    redis.kill();
+    let selected: Vec<String> = ids.iter().map(|id| format!("{id}.1")).collect();
+    let mut fields = vec![("form", form.as_str()), ("do", "cancel")];
+    fields.extend(selected.iter().map(|job| ("job", job.as_str())));
+    let done = browser.send(path, &fields);
+    assert_eq!(done.header("location"), Some("/jobs?queue=q&done=store_unavailable.1-not_tried.19"), "{done:?}");
 }
