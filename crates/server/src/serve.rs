@@ -149,7 +149,9 @@ async fn supervised(
 
 /// What is logged.
 fn filter(args: &Args) -> Result<EnvFilter, Error> {
-    EnvFilter::try_new(&args.log_level).map_err(|_| Error::LogLevel(format!("{:?}", args.log_level)))
+    // The client of Redis logs each failed try. What comes of the tries is logged and answered by us.
+    EnvFilter::try_new(format!("redis=error,{}", args.log_level))
+        .map_err(|_| Error::LogLevel(format!("{:?}", args.log_level)))
 }
 
 /// Is cancelled by SIGTERM and SIGINT. A second one ends the process at once.

@@ -1,4 +1,4 @@
-//! Server addresses as shown in messages.
+//! Server addresses as shown in messages, and advice where nothing answers.
 
 /// A URL without user and password.
 pub(crate) fn masked(url: &str) -> String {
@@ -17,6 +17,21 @@ pub(crate) fn masked(url: &str) -> String {
         // It may be anything, also a password.
         (None, _) => "…".to_owned(),
     }
+}
+
+/// The words of a failed connection, with what to do about it.
+pub(crate) fn advised(said: String) -> String {
+    let has = |words: &str| said.contains(words);
+    let advice = if has("Connection refused") {
+        "nothing listens there: start the server, or check host and port"
+    } else if has("Name or service not known") || has("No address associated") || has("Temporary failure in name") {
+        "check the host name"
+    } else if has("No route to host") || has("Network is unreachable") {
+        "check the host name and the network"
+    } else {
+        return said;
+    };
+    format!("{said} ({advice})")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Durations as people write them: `"250ms"`, `"30s"`, `"1h30m"`, `"7d"`.
 
-use crate::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
+use crate::error::Error;
+use crate::limits::{DAY_MS, DELAY_MS_MAX, HOUR_MS, MINUTE_MS, SECOND_MS};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
@@ -9,12 +10,51 @@ use std::time::Duration;
 /// Units with their milliseconds, longest first.
 const UNITS: [(&str, u64); 5] = [("d", DAY_MS), ("h", HOUR_MS), ("m", MINUTE_MS), ("s", SECOND_MS), ("ms", 1)];
 
+const UNKNOWN_UNIT: &str = ": an unknown unit; there are d, h, m, s and ms";
+const TOO_LONG: &str = ": no duration can be longer than 10 years (3652d12h)";
 const EXPECTED: &str = "a duration such as \"250ms\", \"30s\", \"15m\", \"1h30m\" or \"7d\"";
 
 /// A duration in milliseconds; in text whole numbers with the units `d`, `h`, `m`, `s` and `ms`, longest first, each at
 /// most once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub u64);
+
+impl Span {
+    /// The durations from `low_ms` to `high_ms`, in the words of an error: `between 1s and 12h`.
+    pub fn bounds(low_ms: u64, high_ms: u64) -> String {
+        let high = match high_ms {
+            DELAY_MS_MAX => format!("10 years ({})", Self(high_ms)),
+            _ => Self(high_ms).to_string(),
+        };
+        if low_ms == 0 { format!("at most {high}") } else { format!("between {} and {high}", Self(low_ms)) }
+    }
+
+    /// Reads a duration between two bounds in milliseconds, which are themselves accepted.
+    ///
+    /// # Errors
+    /// A message with the bounds.
+    pub fn parse_within(text: &str, low_ms: u64, high_ms: u64) -> Result<Self, String> {
+        let why = match parse(text) {
+            Ok(ms) if (low_ms..=high_ms).contains(&ms) => return Ok(Self(ms)),
+            Ok(_) | Err(TOO_LONG) => "",
+            Err(why) => why,
+        };
+        let of = if low_ms == 0 { "of " } else { "" };
+        let bounds = Self::bounds(low_ms, high_ms);
+        Err(format!("expected a duration {of}{bounds}, such as \"250ms\", \"30s\" or \"1h30m\", got {text:?}{why}"))
+    }
+
+    /// Checks that it is between two bounds in milliseconds, which are themselves accepted.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], with the field `what` and the bounds.
+    pub fn check(self, what: &'static str, low_ms: u64, high_ms: u64) -> Result<(), Error> {
+        if (low_ms..=high_ms).contains(&self.0) {
+            return Ok(());
+        }
+        Err(Error::invalid(what, Self::bounds(low_ms, high_ms), self))
+    }
+}
 
 impl From<Duration> for Span {
     /// Rounded up to whole milliseconds.
@@ -27,17 +67,23 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        parse(text).map(Self).map_err(|why| format!("expected {EXPECTED}, got {text:?}{why}"))
+        parse(text).map(Self).map_err(|why| {
+            let limit =
+                if why == UNKNOWN_UNIT { ", and no duration can be longer than 10 years (3652d12h)" } else { "" };
+            format!("expected {EXPECTED}, got {text:?}{why}{limit}")
+        })
     }
 }
 
 fn parse(text: &str) -> Result<u64, &'static str> {
-    const TOO_LONG: &str = ": too long";
     let mut rest = text;
     let mut total = 0_u64;
     let mut units = UNITS.iter();
     if rest.is_empty() {
         return Err("");
+    }
+    if rest.strip_prefix('-').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit())) {
+        return Err(": a duration cannot be negative");
     }
     while !rest.is_empty() {
         let (digits, after) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
@@ -49,7 +95,7 @@ fn parse(text: &str) -> Result<u64, &'static str> {
             (false, false) => {}
         }
         if !UNITS.iter().any(|(name, _)| *name == unit) {
-            return Err(": an unknown unit; there are d, h, m, s and ms");
+            return Err(UNKNOWN_UNIT);
         }
         let (_, unit_ms) =
             units.by_ref().find(|(name, _)| *name == unit).ok_or(": units go from long to short, each at most once")?;
@@ -124,20 +170,47 @@ mod tests {
     }
 
     #[test]
+    fn durations_out_of_bounds_are_refused_with_the_bounds() {
+        assert_eq!(Span(1_000).check("lease", 1_000, 5_000), Ok(()));
+        assert_eq!(Span(5_000).check("lease", 1_000, 5_000), Ok(()));
+        assert_eq!(Span::parse_within("5s", 1_000, 5_000), Ok(Span(5_000)));
+        for (text, low, said) in [
+            (
+                "-1s",
+                0,
+                "a duration of at most 5s, such as \"250ms\", \"30s\" or \"1h30m\", got \"-1s\": a duration cannot",
+            ),
+            ("6s", 1_000, "a duration between 1s and 5s, such as \"250ms\", \"30s\" or \"1h30m\", got \"6s\""),
+            ("20y", 0, "an unknown unit; there are d, h, m, s and ms"),
+        ] {
+            let error = Span::parse_within(text, low, 5_000).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+        let said = |ms, low, high| Span(ms).check("lease", low, high).unwrap_err().to_string();
+        assert_eq!(said(999, 1_000, 5_000), "`lease` must be between 1s and 5s, got 999ms");
+        assert_eq!(said(120_000, 0, MINUTE_MS), "`lease` must be at most 1m, got 2m");
+        assert_eq!(
+            said(DELAY_MS_MAX + 1, 0, DELAY_MS_MAX),
+            "`lease` must be at most 10 years (3652d12h), got 3652d12h1ms"
+        );
+    }
+
+    #[test]
     fn what_is_no_duration_is_refused() {
         for (text, why) in [
             ("", ""),
             ("30", "without a unit"),
             ("s", ""),
-            ("-5s", ""),
+            ("-5s", "cannot be negative"),
+            ("-s", ""),
             ("1.5h", ""),
             ("5 s", ""),
             ("5w", "unknown unit"),
             ("5S", "unknown unit"),
             ("5s1h", "long to short"),
             ("5s5s", "long to short"),
-            ("99999999999999999999s", "too long"),
-            ("18446744073709551615s", "too long"),
+            ("99999999999999999999s", "longer than 10 years"),
+            ("18446744073709551615s", "longer than 10 years"),
         ] {
             let error = text.parse::<Span>().unwrap_err();
             assert!(error.contains(why) && error.contains(&format!("{text:?}")), "{text}: {error}");

@@ -1,6 +1,6 @@
 //! The settings of a queue. The engine stores and applies them in [`queues`](super::queues).
 
-use crate::api::{instant, span};
+use crate::api::{Span, instant, span};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::DELAY_MS_MAX;
@@ -129,9 +129,7 @@ impl QueueRetention {
     }
 
     fn check(self) -> Result<(), Error> {
-        match self.succeeded_ms.into_iter().chain(self.failed_ms).find(|&ms| ms > DELAY_MS_MAX) {
-            Some(ms) => Err(Error::invalid("retention", "at most 10 years", format!("{ms} ms"))),
-            None => Ok(()),
-        }
+        let mut kept = self.succeeded_ms.into_iter().chain(self.failed_ms);
+        kept.try_for_each(|ms| Span(ms).check("retention", 0, DELAY_MS_MAX))
     }
 }

@@ -4,6 +4,7 @@ use super::unclaimed::Unclaimed;
 use super::wait::Registration;
 use super::workers::Asking;
 use super::{Engine, Reservation, ReserveRequest};
+use crate::api::Span;
 use crate::error::Error;
 use crate::limits::{REQUEST_ID_BYTES_MAX, RESERVE_JOBS_MAX, RESERVE_QUEUES_MAX, WAIT_MS_MAX};
 use crate::model::id::JobId;
@@ -72,10 +73,7 @@ impl Engine {
         if let Some(lease_ms) = request.lease_ms {
             check_lease(lease_ms)?;
         }
-        if request.wait_ms > WAIT_MS_MAX {
-            let got = format!("{} ms", request.wait_ms);
-            return Err(Error::invalid("wait", format!("at most {WAIT_MS_MAX} ms"), got));
-        }
+        Span(request.wait_ms).check("wait", 0, WAIT_MS_MAX)?;
         let reserve = Reserve {
             source: check_source(request.from, request.limit)?,
             limit: check_limit(request.limit)?,

@@ -3,7 +3,7 @@
 use super::events::Observed;
 use super::wait::LOOK_AGAIN;
 use super::{Answers, Ending, Engine, Extension, Outcome, Settlement};
-use crate::api::DegradedCode;
+use crate::api::{DegradedCode, Span};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
@@ -359,10 +359,7 @@ fn check_outcome(outcome: &Ending) -> Result<(), Error> {
     let at_most = |what, bytes: usize, max: usize| {
         if bytes <= max { Ok(()) } else { Err(Error::invalid(what, format!("at most {max} bytes"), bytes)) }
     };
-    let delay = |what, delay_ms: u64| {
-        let is_right = delay_ms <= DELAY_MS_MAX;
-        if is_right { Ok(()) } else { Err(Error::invalid(what, "at most 10 years", format!("{delay_ms} ms"))) }
-    };
+    let delay = |what, delay_ms: u64| Span(delay_ms).check(what, 0, DELAY_MS_MAX);
     match outcome {
         Ending::Outcome(Outcome::Complete { result }) => {
             at_most("result", result.as_ref().map_or(0, |r| r.len()), RESULT_BYTES_MAX)

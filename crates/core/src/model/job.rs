@@ -5,7 +5,7 @@ pub use super::key::{KeyUntil, OnConflict};
 use super::name;
 use super::options::{self, JobOptions};
 use super::progress::Progress;
-use crate::api::instant;
+use crate::api::{Instant, Span, instant};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
@@ -245,18 +245,17 @@ impl Due {
     /// # Errors
     /// [`Error::Invalid`] beyond 10 years, and where an instant looks like seconds.
     pub fn resolve(self, now: Millis) -> Result<Millis, Error> {
-        let years = "at most 10 years ahead";
         match self {
             Self::Now => Ok(now),
-            Self::After(delay_ms) if delay_ms > DELAY_MS_MAX => {
-                Err(Error::invalid("delay", years, format!("{delay_ms} ms")))
-            }
-            Self::After(delay_ms) => Ok(now + delay_ms),
+            Self::After(delay_ms) => Span(delay_ms).check("delay", 0, DELAY_MS_MAX).map(|()| now + delay_ms),
             Self::At(at) if at < INSTANT_MS_MIN => {
                 let expected = format!("milliseconds since 1970, {INSTANT_MS_MIN} or more");
                 Err(Error::invalid("due_at", expected, format!("{at}, which looks like seconds")))
             }
-            Self::At(at) if at.saturating_sub(now) > DELAY_MS_MAX => Err(Error::invalid("due_at", years, at)),
+            Self::At(at) if at.saturating_sub(now) > DELAY_MS_MAX => {
+                let expected = format!("at most 10 years ahead, {}", Instant(now + DELAY_MS_MAX));
+                Err(Error::invalid("due_at", expected, Instant(at)))
+            }
             Self::At(at) => Ok(at),
         }
     }
@@ -335,9 +334,7 @@ impl NewJob {
         if let Some(lease_ms) = self.lease_ms {
             check_lease(lease_ms)?;
         }
-        if let Some(expires_ms) = self.expires_ms.filter(|&ms| ms > DELAY_MS_MAX) {
-            return Err(Error::invalid("expires", "at most 10 years", format!("{expires_ms} ms")));
-        }
+        Span(self.expires_ms.unwrap_or(0)).check("expires", 0, DELAY_MS_MAX)?;
         let due_at = self.due.resolve(now)?;
         Ok(Job {
             id,
@@ -390,8 +387,5 @@ pub fn check_payload(payload: &[u8], bytes_max: usize) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Invalid`].
 pub fn check_lease(lease_ms: u64) -> Result<(), Error> {
-    if !(LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms) {
-        return Err(Error::invalid("lease", "between 1 s and 12 h", format!("{lease_ms} ms")));
-    }
-    Ok(())
+    Span(lease_ms).check("lease", LEASE_MS_MIN, LEASE_MS_MAX)
 }

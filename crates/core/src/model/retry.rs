@@ -242,11 +242,8 @@ impl Retry {
     }
 }
 
-fn wait(what: &'static str, Span(wait_ms): Span) -> Result<(), Error> {
-    if wait_ms > DELAY_MS_MAX {
-        return Err(Error::invalid(what, "at most 10 years", format!("{wait_ms} ms")));
-    }
-    Ok(())
+fn wait(what: &'static str, wait: Span) -> Result<(), Error> {
+    wait.check(what, 0, DELAY_MS_MAX)
 }
 
 fn within(what: &'static str, number: f64, low: f64, high: f64) -> Result<(), Error> {

@@ -204,22 +204,39 @@ impl Target {
         }
     }
 
-    /// The target for those who may look at it but not set it: without the values of headers and the query of the URL, which
-    /// may be secrets of the receiver.
+    /// The target for readers who may not set it: without the values of headers, and without the user, password and query of
+    /// a URL, which may be secrets of the receiver.
     #[must_use]
     pub fn masked(&self) -> Self {
-        let Self::Url(endpoint) = self else { return self.clone() };
-        let mut endpoint = endpoint.clone();
-        endpoint.headers.values_mut().for_each(|value| MASK.clone_into(value));
-        if let Some((before, _)) = endpoint.url.split_once('?') {
-            endpoint.url = Arc::from(format!("{before}?{MASK}"));
+        match self.clone() {
+            Self::Url(mut endpoint) => {
+                endpoint.headers.values_mut().for_each(|value| MASK.clone_into(value));
+                endpoint.url = masked_url(&endpoint.url);
+                Self::Url(endpoint)
+            }
+            Self::RedisList(list) => Self::RedisList(RedisList { url: masked_url(&list.url), ..list }),
+            Self::Queue(queue) => Self::Queue(queue),
         }
-        Self::Url(endpoint)
+    }
+}
+
+fn masked_url(url: &str) -> Arc<str> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    // A password may hold any character. What stands before the last `@` is no host.
+    let (user, place) = rest.rsplit_once('@').map_or(("", rest), |(_, place)| ("***@", place));
+    match place.split_once('?') {
+        Some((before, _)) => format!("{scheme}://{user}{before}?{MASK}").into(),
+        None => format!("{scheme}://{user}{place}").into(),
     }
 }
 
 impl Endpoint {
     fn check(&self) -> Result<(), Error> {
+        if self.url.starts_with("redis://") || self.url.starts_with("rediss://") {
+            let expected = "a URL that begins with https:// or http:// (for a list in Redis, use \
+                            {\"redis_list\":{\"url\":\"redis://…\",\"key\":\"LIST\"}})";
+            return Err(Error::invalid("target.url", expected, "a URL of Redis"));
+        }
         scheme("target.url", &self.url, &["https://", "http://"])?;
         short("target.url", &self.url)?;
         let methods = ["POST", "PUT", "PATCH", "GET", "DELETE"];
@@ -237,9 +254,7 @@ impl Endpoint {
                 return Err(Error::invalid("target.headers", expected, "another value"));
             }
         }
-        if !(1..=TIMEOUT_MS_MAX).contains(&self.timeout_ms) {
-            return Err(Error::invalid("target.timeout", "between 1 ms and 30 min", Span(self.timeout_ms)));
-        }
+        Span(self.timeout_ms).check("target.timeout", 1, TIMEOUT_MS_MAX)?;
         if self.final_statuses.len() > FINAL_STATUSES_MAX {
             let expected = format!("at most {FINAL_STATUSES_MAX}");
             return Err(Error::invalid("target.final_statuses", expected, self.final_statuses.len()));
@@ -320,6 +335,9 @@ mod tests {
             "{masked}"
         );
         assert!(!masked.contains("secret"), "{masked}");
+        assert!(shown(r#"{"url":"https://me:secret@a.example/x"}"#).contains(r#""https://***@a.example/x""#));
+        let list = shown(r#"{"redis_list":{"url":"redis://me:se@cret@a:1/2","key":"mail"}}"#);
+        assert_eq!(list, r#"{"redis_list":{"url":"redis://***@a:1/2","key":"mail"}}"#);
         assert_eq!(shown(r#"{"queue":"mail"}"#), r#"{"queue":"mail"}"#);
     }
 

@@ -216,10 +216,7 @@ impl Timing {
 }
 
 fn check_every(every_ms: u64) -> Result<(), Error> {
-    if !(EVERY_MS_MIN..=DELAY_MS_MAX).contains(&every_ms) {
-        return Err(Error::invalid("every", "between 1 s and 10 years", Span(every_ms)));
-    }
-    Ok(())
+    Span(every_ms).check("every", EVERY_MS_MIN, DELAY_MS_MAX)
 }
 
 fn renamed(error: Error, what: &'static str) -> Error {

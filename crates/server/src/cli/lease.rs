@@ -5,8 +5,10 @@ use super::output::{self, note};
 use super::stdin;
 use super::target::Target;
 use super::time::{now, relative};
+use crate::cli::usage::span;
 use duetime::Outcome;
 use duetime_core::api::Span;
+use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN};
 use duetime_core::{Receipt, rules};
 use serde_json::json;
 use std::sync::Arc;
@@ -35,7 +37,7 @@ pub(crate) struct Fail {
     #[arg(long = "final", conflicts_with = "retry_after")]
     is_final: bool,
     /// Retry after this long, whatever the retry rule says
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = span::<0, DELAY_MS_MAX>)]
     retry_after: Option<Span>,
     #[command(flatten)]
     lease: One,
@@ -47,7 +49,7 @@ pub(crate) struct Fail {
   duetime release \"$receipt\" --delay 5m")]
 pub(crate) struct Release {
     /// Make the job due after this long; with 0s it keeps its due time
-    #[arg(long, short, value_name = "DURATION", default_value = "0s")]
+    #[arg(long, short, value_name = "DURATION", default_value = "0s", value_parser = span::<0, DELAY_MS_MAX>)]
     delay: Span,
     #[command(flatten)]
     lease: One,
@@ -62,7 +64,7 @@ pub(crate) struct Extend {
     #[arg(value_name = "RECEIPT", required = true)]
     receipts: Vec<Receipt>,
     /// New lease from now, 1s to 12h [default: the length that each began with]
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = span::<LEASE_MS_MIN, LEASE_MS_MAX>)]
     lease: Option<Span>,
     #[command(flatten)]
     target: Target,

@@ -4,11 +4,12 @@ use super::exit::{Failure, LOCK_HELD, Result};
 use super::output::{self, note};
 use super::target::Target;
 use super::time::{now, relative};
+use crate::cli::usage::span;
 use duetime::core::engine::LockRequest;
 use duetime::{Error, LockList};
 use duetime_core::Error as CoreError;
 use duetime_core::api::{LockBody, Span};
-use duetime_core::limits::PAGE_LOCKS_DEFAULT;
+use duetime_core::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN, PAGE_LOCKS_DEFAULT, WAIT_MS_MAX};
 use duetime_core::ports::{Grant, Holding};
 use serde_json::json;
 use std::sync::Arc;
@@ -75,10 +76,10 @@ struct Acquire {
     #[arg(long, value_name = "OWNER")]
     owner: Arc<str>,
     /// Time to live unless renewed; 100ms to 24h
-    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = span::<LOCK_TTL_MS_MIN, LOCK_TTL_MS_MAX>)]
     ttl: Span,
     /// Wait this long for the lock, up to 60s
-    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = span::<0, WAIT_MS_MAX>)]
     wait: Span,
     #[command(flatten)]
     target: Target,
@@ -96,7 +97,7 @@ struct Renew {
     #[arg(long, value_name = "FENCE")]
     fence: u64,
     /// Time to live from now; 100ms to 24h
-    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = span::<LOCK_TTL_MS_MIN, LOCK_TTL_MS_MAX>)]
     ttl: Span,
     #[command(flatten)]
     target: Target,

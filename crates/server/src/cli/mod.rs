@@ -125,7 +125,7 @@ enum Command {
 
 /// All commands with their options.
 pub(crate) fn command() -> clap::Command {
-    help_groups::grouped(Cli::command())
+    usage::with_negative_values(help_groups::grouped(Cli::command()))
 }
 
 /// Runs the command that the process was started with.

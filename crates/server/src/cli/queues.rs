@@ -8,11 +8,13 @@ use super::exit::Result;
 use super::output;
 use super::target::Target;
 use super::time::{exact, now, relative};
+use crate::cli::usage::span;
 use duetime::Client;
 use duetime_core::Millis;
 use duetime_core::api::{Instant, Purged, Queues, Span};
 use duetime_core::engine::{QueueSettings, QueueStatus};
-use duetime_core::ports::Tally;
+use duetime_core::limits::DELAY_MS_MAX;
+use duetime_core::ports::{Counts, Tally};
 
 /// Show queues; configure, pause, resume or purge one.
 #[derive(Debug, clap::Args)]
@@ -71,7 +73,7 @@ struct Pause {
 #[derive(Debug, clap::Args)]
 pub(super) struct PauseEnd {
     /// Pause for this long, such as `10m`; by default until resumed
-    #[arg(long = "for", value_name = "DURATION")]
+    #[arg(long = "for", value_name = "DURATION", value_parser = span::<1, DELAY_MS_MAX>)]
     span: Option<Span>,
     /// Pause until this time, such as `2026-12-01T06:00:00Z`
     #[arg(long, value_name = "TIME", conflicts_with = "span")]
@@ -136,10 +138,15 @@ async fn pause(Pause { one, end }: &Pause) -> Result {
         Some(end) => client.pause_until(&one.queue, end).await?,
         None => client.pause(&one.queue).await?,
     };
-    if before.tally == Tally::default() && before.settings == QueueSettings::default() {
+    if is_unused(&before) {
         output::note!("{} is a new queue without jobs and settings. `duetime queues` lists all queues", one.queue);
     }
     said(client, one, format_args!("{} is paused{}", one.queue, until(end))).await
+}
+
+/// Whether nobody has used a queue of this name: it has no jobs, no records of jobs, and no settings.
+fn is_unused(QueueStatus { queue: _, counts, tally, settings, target_held_until: _ }: &QueueStatus) -> bool {
+    *counts == Counts::default() && *tally == Tally::default() && *settings == QueueSettings::default()
 }
 
 async fn resume(one: &One) -> Result {

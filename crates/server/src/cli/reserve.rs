@@ -4,10 +4,12 @@ use super::exit::Result;
 use super::output::{self, note, snippet};
 use super::target::Target;
 use super::time::{now, relative};
+use crate::cli::usage::span;
 use duetime::{ReserveRequest, Source};
 use duetime_core::JobId;
 use duetime_core::api::{Reservation, Span};
 use duetime_core::engine::JobRef;
+use duetime_core::limits::{LEASE_MS_MAX, LEASE_MS_MIN, WAIT_MS_MAX};
 use duetime_core::model::name;
 use std::sync::Arc;
 
@@ -31,10 +33,10 @@ pub(crate) struct Args {
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
     limit: usize,
     /// Lease, 1s to 12h [default: that of the job, its queue or the server]
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = span::<LEASE_MS_MIN, LEASE_MS_MAX>)]
     lease: Option<Span>,
     /// Wait this long for a due job, up to 60s
-    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = span::<0, WAIT_MS_MAX>)]
     wait: Span,
     /// Worker name to show in `duetime workers`; by default none
     #[arg(long, value_name = "NAME")]

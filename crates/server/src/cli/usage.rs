@@ -3,6 +3,8 @@
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command};
+use duetime_core::api::Span;
 use std::error::Error as StdError;
 use std::ffi::OsString;
 
@@ -12,6 +14,10 @@ const RUNNERS: [(&str, &str); 2] = [
     ("lock", "put `--` before the command to run: duetime lock NAME -- COMMAND"),
 ];
 
+/// Beginnings of the names of values that cannot begin with a minus. If one does, it is still read as the option's value, so
+/// that the option's own parser says what it accepts.
+const NOT_NEGATIVE: [&str; 4] = ["DURATION", "N", "NUMBER", "FENCE"];
+
 /// Messages of the standard library about numbers, and their meaning.
 const OF_NUMBERS: [(&str, &str); 5] = [
     ("invalid digit found", "expected a whole number"),
@@ -20,6 +26,33 @@ const OF_NUMBERS: [(&str, &str); 5] = [
     ("number too small", "the number is too small"),
     ("number would be zero", "expected a whole number, 1 or more"),
 ];
+
+/// Parses a duration from `LOW` to `HIGH` milliseconds.
+///
+/// # Errors
+/// A message with both bounds.
+pub(super) fn span<const LOW: u64, const HIGH: u64>(text: &str) -> Result<Span, String> {
+    Span::parse_within(text, LOW, HIGH)
+}
+
+/// The command, with options that take a value such as `-1s` and refuse it with what they accept.
+pub(super) fn with_negative_values(command: Command) -> Command {
+    let is_number = |arg: &Arg| {
+        let name = arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
+        !arg.is_positional() && NOT_NEGATIVE.contains(&name.split('|').next().unwrap_or_default())
+    };
+    command
+        .mut_args(|arg| if is_number(&arg) { arg.allow_hyphen_values(true) } else { arg })
+        .mut_subcommands(with_negative_values)
+}
+
+/// A text without what may be the password of a URL in it.
+fn masked(text: &str) -> String {
+    match (text.split_once("://"), text.rsplit_once('@')) {
+        (Some((scheme, rest)), Some((_, place))) if rest.contains('@') => format!("{scheme}://…@{place}"),
+        _ => text.to_owned(),
+    }
+}
 
 /// The message of a parser of values, in plain words.
 pub(crate) fn value_words(source: &(dyn StdError + 'static)) -> String {
@@ -43,10 +76,11 @@ pub(super) fn plain(mut error: clap::Error, line: &[OsString]) -> clap::Error {
         && let Some(source) = StdError::source(&error)
     {
         let said = value_words(source);
-        if (said != source.to_string() || tip.is_some())
-            && let (Some(ContextValue::String(arg)), Some(ContextValue::String(value))) =
-                (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+        if let (Some(ContextValue::String(arg)), Some(ContextValue::String(value))) =
+            (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+            && (said != source.to_string() || tip.is_some() || masked(value) != *value)
         {
+            let value = masked(value);
             let tip = tip.map(|tip| format!("\n\n  tip: {tip}")).unwrap_or_default();
             let said =
                 format!("invalid value '{value}' for '{arg}': {said}{tip}\n\nFor more information, try '--help'.\n");
@@ -65,4 +99,22 @@ fn tip(line: &[OsString]) -> Option<&'static str> {
     let has = |wanted: &str| line.iter().any(|word| word == wanted);
     let (_, tip) = RUNNERS.iter().find(|(name, _)| line.get(1).is_some_and(|word| word == name))?;
     (line.len() > 2 && !has("--") && !has("--url")).then_some(*tip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_masked() {
+        for (text, shown) in [
+            ("redis://me:se@cret@db/0", "redis://…@db/0"),
+            (r#"{"url":"redis://me:secret@db"}"#, r#"{"url":"redis://…@db"}"#),
+            ("https://a.example/x", "https://a.example/x"),
+            ("me@a.example", "me@a.example"),
+            ("me@a.example://", "me@a.example://"),
+        ] {
+            assert_eq!(masked(text), shown);
+        }
+    }
 }

@@ -32,8 +32,8 @@ fn of_a_push() {
         ("tags", json!(tags), "at most 16"),
         ("tags", json!(["a", "a"]), "different from each other"),
         ("tags", json!([""]), "1 to 255 bytes"),
-        ("lease", json!("999ms"), "between 1 s and 12 h"),
-        ("lease", json!("13h"), "between 1 s and 12 h"),
+        ("lease", json!("999ms"), "between 1s and 12h"),
+        ("lease", json!("13h"), "between 1s and 12h"),
         ("expires", json!("4018d"), "10 years"),
         ("priority", json!(4_294_967_296_u64), "from 0 to 4294967295"),
         ("retry", json!({"steps": []}), "between 1 and 100 steps"),
@@ -75,7 +75,7 @@ fn of_a_reserve() {
         (json!({"limit": 0}), "between 1 and 1000"),
         (json!({"limit": 1001}), "between 1 and 1000"),
         (json!({"wait": "61s"}), "wait"),
-        (json!({"lease": "0s"}), "between 1 s and 12 h"),
+        (json!({"lease": "0s"}), "between 1s and 12h"),
         (json!({"request_id": "r".repeat(65)}), "1 to 64 bytes"),
         (json!({"queues": ["a"]}), "the path names the queue"),
     ] {
@@ -110,6 +110,6 @@ fn of_an_outcome() {
     refuses(&server, &path("fail"), &json!({"message": "m".repeat((64 << 10) + 1)}), &["message"]);
     refuses(&server, &path("release"), &json!({"delay": "4018d"}), &["10 years"]);
     refuses(&server, &path("fail"), &json!({"retry_after": "4018d"}), &["10 years"]);
-    refuses(&server, &path("extend"), &json!({"lease": "13h"}), &["between 1 s and 12 h"]);
+    refuses(&server, &path("extend"), &json!({"lease": "13h"}), &["between 1s and 12h"]);
     server.call(&path("complete")).ok();
 }

@@ -1,5 +1,6 @@
 //! What can go wrong between us and Redis, and what to do then.
 
+use crate::place;
 use duetime_core::Error;
 use duetime_core::error::system_words;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
@@ -79,6 +80,7 @@ pub(super) fn remedy(error: &RedisError) -> Remedy {
 /// The error as the engine knows it, of the Redis at `place`.
 pub(super) fn explain(error: &RedisError, place: &str) -> Error {
     let text = system_words(&error.to_string());
+    let text = text.strip_prefix("Failed to create initial connections - Io: ").unwrap_or(&text);
     if is_about_certificates(error) {
         return Error::Unusable(format!(
             "the certificate of {place} is not trusted by this machine, or is for another host name"
@@ -101,6 +103,12 @@ pub(super) fn explain(error: &RedisError, place: &str) -> Error {
         Error::Unusable("Redis 6.2 or later, or Valkey, is needed; this one is older than 6".into())
     } else if matches!(error.kind(), ErrorKind::AuthenticationFailed) || says("NOAUTH") || says("WRONGPASS") {
         Error::Unusable(format!("{place} rejected the user or password; check them in its URL, before the @"))
+    } else if text.contains("does not point to a sentinel") {
+        Error::Unusable(format!(
+            "what answers at {place} is no Sentinel: name the Sentinels, or use redis:// for a Redis"
+        ))
+    } else if text.contains("cluster support disabled") {
+        Error::Unusable(format!("what answers at {place} is not part of a Cluster: use redis:// in its URL"))
     } else if text.contains("DB index is out of range") {
         Error::Unusable(format!("{place} has no database of this number; change the number at the end of its URL"))
     } else if says("NOPERM") || says("can't run this command") {
@@ -110,7 +118,17 @@ pub(super) fn explain(error: &RedisError, place: &str) -> Error {
     } else if remedy(error) == Remedy::None {
         Error::Damaged(format!("unexpected answer from Redis: {text}"))
     } else {
-        Error::Unavailable(format!("{place}: {text}"))
+        Error::Unavailable(place::advised(format!("{place}: {text}{}", without_tls(error, place))))
+    }
+}
+
+/// What to try where a connection with TLS gets no answer: a server without TLS waits for the end of a line.
+fn without_tls(error: &RedisError, place: &str) -> &'static str {
+    let is_silent = error.is_timeout() || error.is_connection_dropped() || error.to_string().contains("end of file");
+    if place.starts_with("rediss") && is_silent {
+        "; if this Redis has no TLS on this port, use `redis` in place of `rediss` in its URL"
+    } else {
+        ""
     }
 }
 

@@ -1,6 +1,8 @@
 //! What can go wrong between us and a server, as far as it decides what is done next.
 
+use crate::place;
 use duetime_core::Error;
+use std::time::Duration;
 
 /// An error of one attempt.
 #[derive(Debug)]
@@ -26,11 +28,27 @@ impl Fault {
     }
 
     /// Says which server it was, if no connection could be made.
-    pub(super) fn at(self, place: &str) -> Self {
+    pub(super) fn at(self, at: &str) -> Self {
         match self {
-            Self::Lost(text) => Self::Lost(format!("{place}: {text}")),
+            Self::Lost(text) => Self::Lost(place::advised(format!("{at}: {text}"))),
             fault => fault,
         }
+    }
+
+    /// A server that accepts connections and does not answer: perhaps it is another kind of server.
+    pub(super) fn silent(place: &str, waited: Duration, expected: &str) -> Self {
+        Self::Lost(format!(
+            "{place}: no answer within {} s (check that {expected}, and not another kind of server, listens at this host and \
+             port)",
+            waited.as_secs()
+        ))
+    }
+
+    /// The server has no TLS, and the URL asks for it.
+    pub(super) fn without_tls(server: &str) -> Self {
+        Self::Known(Error::Unusable(format!(
+            "{server}: the server does not accept TLS; set it up there, or take `sslmode` out of the URL"
+        )))
     }
 
     /// What to answer when nothing more is tried.

@@ -8,6 +8,7 @@ mod waiters;
 pub(super) use waiters::{Claim, Waiters};
 
 use super::{Engine, LockRequest};
+use crate::api::Span;
 use crate::error::Error;
 use crate::keyed_mutex::KeyedGuard;
 use crate::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN, PAGE_LOCKS_MAX, WAIT_MS_MAX};
@@ -42,10 +43,7 @@ impl Engine {
         self.check_open()?;
         check_claim(&request.name, &request.owner)?;
         check_ttl(request.ttl_ms)?;
-        if request.wait_ms > WAIT_MS_MAX {
-            let got = format!("{} ms", request.wait_ms);
-            return Err(Error::invalid("wait", format!("at most {WAIT_MS_MAX} ms"), got));
-        }
+        Span(request.wait_ms).check("wait", 0, WAIT_MS_MAX)?;
         let LockRequest { name, owner, ttl_ms, wait_ms, keep_place } = request;
         let end = Instant::now() + Duration::from_millis(wait_ms);
         let mut place = PlaceInLine { engine: self, lock_wait: None };
@@ -191,10 +189,7 @@ fn check_holder(owner: &str) -> Result<(), Error> {
 }
 
 fn check_ttl(ttl_ms: u64) -> Result<(), Error> {
-    if (LOCK_TTL_MS_MIN..=LOCK_TTL_MS_MAX).contains(&ttl_ms) {
-        return Ok(());
-    }
-    Err(Error::invalid("ttl", "between 100 ms and 24 h", format!("{ttl_ms} ms")))
+    Span(ttl_ms).check("ttl", LOCK_TTL_MS_MIN, LOCK_TTL_MS_MAX)
 }
 
 /// A place in line, given up when it is dropped.

@@ -3,9 +3,10 @@
 use super::retry_rule::{parse_backoff, parse_exhausted};
 use crate::cli::exit::Result;
 use crate::cli::stdin;
+use crate::cli::usage::span;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use duetime_core::api::Span;
-use duetime_core::limits::PRIORITY_DEFAULT;
+use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use duetime_core::model::{name, trace};
 use duetime_core::{Backoff, JobOptions, KeyUntil, NewJob, OnConflict, Retry, Target, WhenExhausted};
 use serde::de::DeserializeOwned;
@@ -38,7 +39,7 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "N", default_value_t = PRIORITY_DEFAULT)]
     priority: u32,
     /// Lease for each attempt, 1s to 12h; workers extend it while they run [default: the queue's]
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = span::<LEASE_MS_MIN, LEASE_MS_MAX>)]
     lease: Option<Span>,
     /// Maximum number of attempts; 0 for no limit
     #[arg(long, value_name = "N")]
@@ -51,7 +52,7 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "WHAT", value_parser = parse_exhausted)]
     when_exhausted: Option<WhenExhausted>,
     /// Fail the job if it has not started this long after its due time
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = span::<0, DELAY_MS_MAX>)]
     expires: Option<Span>,
     /// Target for this job instead of its queue's: a URL, or JSON as in the HTTP API
     #[arg(long = "target", value_name = "URL|JSON", value_parser = parse_target)]

@@ -4,9 +4,11 @@ use super::super::exit::{Failure, Result};
 use super::super::output;
 use super::super::target::Target as Server;
 use crate::cli::jobs::retry_rule::{parse_backoff, parse_exhausted};
+use crate::cli::usage::span;
 use crate::rate;
 use duetime_core::api::Span;
 use duetime_core::engine::QueueSettings;
+use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN};
 use duetime_core::ports::Rate;
 use duetime_core::{Target, WhenExhausted};
 
@@ -29,7 +31,7 @@ pub(super) struct Set {
     #[arg(long, value_name = "N|default", value_parser = or_default::<u32>)]
     max_attempts: Option<Setting<u32>>,
     /// Start no attempt later than this after the first due time
-    #[arg(long, value_name = "DURATION|default", value_parser = or_default::<Span>)]
+    #[arg(long, value_name = "DURATION|default", value_parser = or_default_span)]
     max_age: Option<Setting<Span>>,
     /// Fail a job after this many expired leases (crashed workers)
     #[arg(long, value_name = "N|default", value_parser = or_default::<u32>)]
@@ -39,7 +41,7 @@ pub(super) struct Set {
     #[arg(long, value_name = "END", value_parser = parse_exhausted)]
     when_exhausted: Option<WhenExhausted>,
     /// Lease of jobs that set none, 1s to 12h
-    #[arg(long, value_name = "DURATION|default", value_parser = or_default::<Span>)]
+    #[arg(long, value_name = "DURATION|default", value_parser = or_default_lease)]
     lease: Option<Setting<Span>>,
     /// Maximum number of jobs running at once, across all workers
     #[arg(long, value_name = "N|default", value_parser = or_default::<u32>)]
@@ -48,10 +50,10 @@ pub(super) struct Set {
     #[arg(long, value_name = "RATE|default", value_parser = parse_rate)]
     rate: Option<Setting<Rate>>,
     /// Keep records of succeeded and cancelled jobs this long
-    #[arg(long, value_name = "DURATION|default", value_parser = or_default::<Span>)]
+    #[arg(long, value_name = "DURATION|default", value_parser = or_default_span)]
     keep_succeeded: Option<Setting<Span>>,
     /// Keep failed jobs this long
-    #[arg(long, value_name = "DURATION|default", value_parser = or_default::<Span>)]
+    #[arg(long, value_name = "DURATION|default", value_parser = or_default_span)]
     keep_failed: Option<Setting<Span>>,
     /// Deliver jobs to this target instead of handing them to workers: a URL, or JSON as in the HTTP API
     #[arg(long, value_name = "TARGET|default", value_parser = or_default::<Target>)]
@@ -69,6 +71,14 @@ struct Default;
 
 fn or_default<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> std::result::Result<Setting<T>, String> {
     if text == RESET { Ok(Err(Default)) } else { text.parse().map(Ok).map_err(|error: T::Err| error.to_string()) }
+}
+
+fn or_default_span(text: &str) -> std::result::Result<Setting<Span>, String> {
+    if text == RESET { Ok(Err(Default)) } else { span::<0, DELAY_MS_MAX>(text).map(Ok) }
+}
+
+fn or_default_lease(text: &str) -> std::result::Result<Setting<Span>, String> {
+    if text == RESET { Ok(Err(Default)) } else { span::<LEASE_MS_MIN, LEASE_MS_MAX>(text).map(Ok) }
 }
 
 fn parse_rate(text: &str) -> std::result::Result<Setting<Rate>, String> {

@@ -1,6 +1,6 @@
 //! `duetime queues show`.
 
-use super::One;
+use super::{One, is_unused};
 use crate::cli::exit::Result;
 use crate::cli::jobs::retry_rule::{show_backoff, show_exhausted};
 use crate::cli::output::{self, say};
@@ -16,6 +16,11 @@ pub(super) async fn run(one: &One) -> Result {
         return output::json(&queue);
     }
     let QueueStatus { queue: name, counts, tally, settings, target_held_until } = &queue;
+    if is_unused(&queue) {
+        return say(format_args!(
+            "nobody has used the queue {name}: it has no jobs and no settings. `duetime queues` lists all queues"
+        ));
+    }
     say(format_args!("queue       {name}"))?;
     if settings.paused {
         let end =

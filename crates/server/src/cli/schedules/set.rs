@@ -5,7 +5,9 @@ use crate::cli::exit::Result;
 use crate::cli::jobs::job_args::{JobArgs, words};
 use crate::cli::output;
 use crate::cli::target::Target;
+use crate::cli::usage::span;
 use duetime_core::api::{Instant, Span};
+use duetime_core::limits::{DELAY_MS_MAX, EVERY_MS_MIN};
 use duetime_core::{Missed, Overlap, Schedule, Timing};
 
 /// Create or replace a schedule, and show its next ten runs.
@@ -25,7 +27,7 @@ pub(super) struct Set {
     #[arg(long, value_name = "EXPRESSION")]
     cron: Option<String>,
     /// Interval, 1s or more, counted from --start or from now
-    #[arg(long, value_name = "DURATION", conflicts_with = "time_zone")]
+    #[arg(long, value_name = "DURATION", conflicts_with = "time_zone", value_parser = span::<EVERY_MS_MIN, DELAY_MS_MAX>)]
     every: Option<Span>,
     /// Time zone of --cron, such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE")]

@@ -5,10 +5,12 @@ mod run;
 use super::exit::{Failure, LOCK_HELD, Result};
 use super::program::Program;
 use super::target::{Server, Target};
+use crate::cli::usage::span;
 use crate::signals::Signals;
 use duetime::{Error, lock::Guard};
 use duetime_core::Error as CoreError;
 use duetime_core::api::Span;
+use duetime_core::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN};
 use duetime_core::model::name;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
@@ -38,7 +40,7 @@ pub(crate) struct Args {
     #[arg(value_name = "NAME")]
     name: Arc<str>,
     /// Time to live: the lock becomes free this long after its last renewal; 100ms to 24h
-    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = span::<LOCK_TTL_MS_MIN, LOCK_TTL_MS_MAX>)]
     ttl: Span,
     /// Wait this long for the lock, first come, first served, then exit with 69
     #[arg(long, value_name = "DURATION", default_value = "0s")]

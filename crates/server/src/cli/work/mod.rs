@@ -12,8 +12,10 @@ use super::exit::{Failure, Result, TRY_LATER};
 use super::output::{self, note};
 use super::program::Program;
 use super::target::{Target, loaded};
+use crate::cli::usage::span;
 use duetime::{Client, Context, Handled, Summary, Worker};
 use duetime_core::api::Span;
+use duetime_core::limits::{LEASE_MS_MAX, LEASE_MS_MIN};
 use duetime_core::model::name;
 use handler::Handler;
 use serde_json::json;
@@ -68,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION")]
     time_limit: Option<Span>,
     /// Lease for each job, extended while it runs; 1s to 12h
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = span::<LEASE_MS_MIN, LEASE_MS_MAX>)]
     lease: Option<Span>,
     /// Name of this worker in `duetime workers` [default: host name and process id]
     #[arg(long, value_name = "NAME")]

@@ -15,7 +15,7 @@ const FOREIGN: [&str; 8] = [
     "literal string",
 ];
 
-const LINES: [&[&str]; 26] = [
+const LINES: [&[&str]; 34] = [
     &["serve", "--listen", ":7313"],
     &["serve", "--listen", "localhost:7313"],
     &["serve", "--connections-max", "0"],
@@ -31,10 +31,18 @@ const LINES: [&[&str]; 26] = [
     &["push", "--priority", "high", "x"],
     &["push", "--priority", "5000000000", "x"],
     &["push", "--delay", "5", "x"],
+    &["push", "--delay", "-1s", "x"],
+    &["push", "--delay", "20y", "x"],
+    &["push", "--delay", "7300d", "x"],
+    &["push", "--priority", "-1", "x"],
+    &["push", "--lease", "20h", "x"],
+    &["reserve", "orders", "--wait", "5m"],
     &["push", "--at", "tomorrow", "x"],
     &["push", "--retry", "5", "x"],
     &["queues", "set", "orders", "--rate", "100"],
     &["queues", "set", "orders", "--max-running", "many"],
+    &["queues", "set", "orders", "--target", "redis://app:secret@db/0"],
+    &["queues", "set", "orders", "--target", r#"{"url":"redis://app:secret@db/0"}"#],
     &["schedules", "set", "nightly"],
     &["bench", "push", "--tasks", "0"],
     &["list", "--server", "queue:7300"],
@@ -68,6 +76,7 @@ fn mistakes() {
         let ran = run_plainly(command, "");
         assert!(ran.code != 0 || variable.is_some(), "{arguments:?}: {ran:?}");
         assert!(!FOREIGN.iter().any(|word| ran.err.contains(word)), "{arguments:?}: {ran:?}");
+        assert!(!ran.err.contains("secret"), "{arguments:?}: {ran:?}");
         shell.show(arguments, &ran);
     };
     LINES.iter().for_each(|line| show(line, None));

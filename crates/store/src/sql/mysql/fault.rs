@@ -19,6 +19,7 @@ impl From<mysql_async::Error> for Fault {
                 let said = system_words(&error.to_string());
                 Self::Lost(format!("MySQL: {}", said.trim_start_matches("Input/output error: ")))
             }
+            Sql::Driver(DriverError::NoClientSslFlagFromServer) => Self::without_tls("MySQL"),
             Sql::Driver(DriverError::PoolDisconnected) => Self::Known(Error::Stopping),
             Sql::Driver(DriverError::PacketTooLarge) => Self::Known(too_large("a larger one")),
             Sql::Driver(error @ (DriverError::FromRow { .. } | DriverError::FromValue { .. })) => {

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use duetime_core::Error;
 use mysql_async::{Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts, SslOpts};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What is set on each connection.
@@ -25,12 +26,13 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 struct Server {
     pool: Pool,
     shown: String,
+    has_connected: AtomicBool,
 }
 
 /// The server of this URL: `mysql://` or `mariadb://`.
 pub(super) fn open(url: &str, connections: usize) -> Result<Arc<dyn Database>, Error> {
     let (options, shown) = options(url, connections)?;
-    Ok(Arc::new(Server { pool: Pool::new(options), shown }))
+    Ok(Arc::new(Server { pool: Pool::new(options), shown, has_connected: AtomicBool::new(false) }))
 }
 
 fn options(url: &str, connections: usize) -> Result<(Opts, String), Error> {
@@ -71,8 +73,14 @@ impl Database for Server {
 
     async fn connection(&self) -> Result<Box<dyn Connection>, Fault> {
         match tokio::time::timeout(WAIT_MAX, self.pool.get_conn()).await {
-            Ok(Ok(connection)) => Ok(Box::new(Borrowed::new(connection))),
+            Ok(Ok(connection)) => {
+                self.has_connected.store(true, Ordering::Relaxed);
+                Ok(Box::new(Borrowed::new(connection)))
+            }
             Ok(Err(error)) => Err(Fault::from(error).at(&self.shown)),
+            Err(_) if !self.has_connected.load(Ordering::Relaxed) => {
+                Err(Fault::silent(&self.shown, WAIT_MAX, "MySQL or MariaDB"))
+            }
             Err(_) => Err(Fault::Lost(format!("{}: no free connection within {} s", self.shown, WAIT_MAX.as_secs()))),
         }
     }

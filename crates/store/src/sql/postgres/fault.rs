@@ -56,6 +56,14 @@ fn not_said(error: &tokio_postgres::Error) -> Fault {
                 .to_owned(),
         ));
     }
+    if text.contains("server does not support TLS") {
+        return Fault::without_tls("PostgreSQL");
+    }
+    if ["unexpected message", "bytes remaining on stream"].iter().any(|words| text.contains(words)) {
+        return Fault::Known(Error::Unusable(
+            "PostgreSQL: another kind of server answers; check host and port in the URL".to_owned(),
+        ));
+    }
     let text = system_words(&text);
     if error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>()) {
         return Fault::Lost(text);
@@ -66,11 +74,6 @@ fn not_said(error: &tokio_postgres::Error) -> Fault {
     }
     if shown.contains("authentication") || shown.contains("password") || shown.contains("TLS") {
         return Fault::Known(Error::Unusable(text));
-    }
-    if shown.contains("unexpected message") {
-        return Fault::Known(Error::Unusable(
-            "PostgreSQL: another kind of server answers; check host and port in the URL".to_owned(),
-        ));
     }
     Fault::Known(Error::Damaged(text))
 }

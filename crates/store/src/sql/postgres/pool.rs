@@ -98,6 +98,7 @@ impl Database for Server {
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
                 Err(Fault::Known(Error::Unavailable("all connections to PostgreSQL are in use".into())))
             }
+            Err(PoolError::Timeout(TimeoutType::Create)) => Err(Fault::silent(&self.shown, CREATE_MAX, "PostgreSQL")),
             Err(error) => Err(Fault::Lost(format!("{}: {error}", self.shown))),
         }
     }
