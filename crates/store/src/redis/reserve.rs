@@ -3,14 +3,12 @@
 use super::codec::Decoder;
 use super::jobs::{bytes, place};
 use super::memory::HOST_REST;
-use super::{Parts, Redis, fault, scripts};
+use super::{Parts, fault, scripts};
 use duetime_core::limits::LEASE_MS_DEFAULT;
-use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Reserve, Reserved, Settle, Source};
-use duetime_core::rules;
+use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Reserve, Reserved, Source};
 use duetime_core::{Error, JobId, JobRef, Receipt};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tokio::sync::oneshot;
 
 /// A named job that may be handed out: its version, and the number of its queue among those of the call.
 type Candidate = (JobId, u64, usize);
@@ -25,39 +23,8 @@ struct Part<'a> {
     candidates: &'a [Candidate],
 }
 
-impl Redis {
-    /// Runs to completion even if the caller goes away, which then has leased nothing.
+impl Parts {
     pub(super) async fn reserve_jobs(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        let (sender, receiver) = oneshot::channel();
-        let redis = self.clone();
-        let takes = reserve.take;
-        let task = tokio::spawn(async move {
-            let reserved = redis.reserve_from(reserve).await;
-            if let Err(Ok(reserved)) = sender.send(reserved)
-                && !takes
-            {
-                redis.give_back(reserved).await;
-            }
-        });
-        match receiver.await {
-            Ok(reserved) => reserved,
-            Err(_) => match task.await {
-                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is going down, and this caller with it.
-                _ => std::future::pending().await,
-            },
-        }
-    }
-
-    async fn give_back(&self, reserved: Reserved) {
-        let now = self.clock.now();
-        let release = |lease: &Lease| Settle::new(lease.job.receipt(), rules::after_release(&lease.job, 0, now));
-        if let Err(error) = self.settle_jobs(reserved.leases.iter().map(release).collect()).await {
-            tracing::warn!(%error, "jobs whose worker has gone are handed out again only when their leases expire");
-        }
-    }
-
-    async fn reserve_from(&self, reserve: Reserve) -> Result<Reserved, Error> {
         match &reserve.source {
             Source::Queues(queues) => match self.reserve_queues(queues, &reserve).await {
                 Err(error) if fault::is_not_begun(&error) => {
@@ -69,9 +36,7 @@ impl Redis {
             Source::Jobs(named) => self.reserve_named(named, &reserve).await,
         }
     }
-}
 
-impl Parts {
     /// Queue after queue; those that follow each other in one partition together.
     async fn reserve_queues(&self, queues: &[Arc<str>], reserve: &Reserve) -> Result<Reserved, Error> {
         let mut reserved = Reserved::default();
