@@ -40,8 +40,8 @@ impl Host for EngineHost {
 
     fn wake(&self, queue: Option<&Arc<str>>) {
         match queue {
-            Some(queue) => self.waiting.wake(queue),
-            None => self.waiting.wake_all(),
+            Some(queue) => self.waiting.at_queues.wake_first(queue),
+            None => self.waiting.at_queues.wake_first_of_each(),
         }
     }
 }

@@ -47,6 +47,7 @@ mod subscription;
 mod take;
 mod unclaimed;
 mod wait;
+mod waiters;
 mod why;
 mod workers;
 
@@ -167,7 +168,7 @@ impl Engine {
         engine.broker.begin(engine.host()).await?;
         engine.asked.begin(engine.now());
         engine.workers.begin(engine.now());
-        engine.locks.start(Arc::new(move |name, owner| waiters.wake(name, owner))).await?;
+        engine.locks.start(Arc::new(move |name, owner| waiters.wake_all(&(owner.clone(), name.clone())))).await?;
         engine.load_settings().await?;
         match topology {
             Topology::OneProcess => {

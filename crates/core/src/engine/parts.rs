@@ -2,7 +2,8 @@
 
 use super::background::{census, leader, load, overflow, record};
 use super::{
-    Options, Topology, asked, events, history, ids, locks, metrics, reports, schedules, settings, status, wait, workers,
+    Options, Topology, asked, events, history, ids, locks, metrics, reports, schedules, settings, status, wait,
+    waiters, workers,
 };
 use crate::keyed_mutex::KeyedMutex;
 use crate::model::id::JobId;
@@ -51,7 +52,7 @@ pub struct Parts {
     pub(super) configuring: tokio::sync::Mutex<()>,
     pub(super) waiting: Arc<wait::Waiting>,
     /// The callers that wait for a lock.
-    pub(super) lock_waiters: Arc<locks::Waiters>,
+    pub(super) lock_waiters: Arc<waiters::Waiters<locks::Claim>>,
     /// One question at a time by each owner for a lock.
     pub(super) asking: KeyedMutex<locks::Claim>,
     /// When schedules tick.

@@ -1,7 +1,7 @@
 //! Reserve.
 
 use super::unclaimed::Unclaimed;
-use super::wait::Registration;
+use super::waiters::Registration;
 use super::workers::Asking;
 use super::{Engine, Reservation, ReserveRequest};
 use crate::api::Span;
@@ -135,7 +135,7 @@ impl Engine {
             return self.lease(reserve).await;
         };
         let (queues, end) = (queues.clone(), Instant::now() + wait);
-        let place = (!wait.is_zero()).then(|| self.waiting.register(&queues));
+        let place = (!wait.is_zero()).then(|| self.waiting.at_queues.register(queues.clone()));
         let mut is_last = place.is_none();
         let reserved = loop {
             self.check_backlog()?;
@@ -162,7 +162,9 @@ impl Engine {
     /// Wakes the next who waits where more is due.
     fn pass_on(&self, queues: &[Arc<str>], reserved: &Reserved) {
         match reserved.next_at {
-            Some(next_at) if next_at <= self.now() => queues.iter().for_each(|queue| self.waiting.wake(queue)),
+            Some(next_at) if next_at <= self.now() => {
+                queues.iter().for_each(|queue| self.waiting.at_queues.wake_first(queue));
+            }
             Some(next_at) => self.waiting.arm_waited(queues, next_at),
             None => {}
         }

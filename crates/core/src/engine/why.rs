@@ -97,7 +97,7 @@ impl Engine {
     }
 
     fn no_worker(&self, queue: &Arc<str>, now: Millis) -> Option<Reason> {
-        if self.waiting.has(queue) {
+        if self.waiting.at_queues.count(&**queue) > 0 {
             return None;
         }
         let (last, words) = match self.asked.last(queue) {

@@ -3,10 +3,7 @@
 //! Who waits sleeps until the store says to look again, or until it is the first in line. Whoever stops waiting gives
 //! up its place, also where its future is dropped; and a grant that nobody is there to take is released again.
 
-mod waiters;
-
-pub(super) use waiters::{Claim, Waiters};
-
+use super::waiters::Registration;
 use super::{Engine, LockRequest};
 use crate::api::Span;
 use crate::error::Error;
@@ -18,7 +15,10 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use waiters::LockWait;
+
+/// An owner, and the lock that it wants. The same owner may wait twice for a lock: where it repeats a request whose answer
+/// was lost.
+pub(super) type Claim = (Arc<str>, Arc<str>);
 
 /// A page of locks that are held.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,15 +46,16 @@ impl Engine {
         Span(request.wait_ms).check("wait", 0, WAIT_MS_MAX)?;
         let LockRequest { name, owner, ttl_ms, wait_ms, keep_place } = request;
         let end = Instant::now() + Duration::from_millis(wait_ms);
-        let mut place = PlaceInLine { engine: self, lock_wait: None };
+        let claim = (owner.clone(), name.clone());
+        let mut place = PlaceInLine { engine: self, claim: claim.clone(), registration: None };
         loop {
             let is_last = Instant::now() >= end;
             let waiting = !is_last || keep_place;
-            if waiting && place.lock_wait.is_none() {
-                place.lock_wait = Some(self.lock_waiters.register((owner.clone(), name.clone())));
+            if waiting && place.registration.is_none() {
+                place.registration = Some(self.lock_waiters.register(vec![claim.clone()]));
             }
             // To be heard from before the look on: what comes between the two is not missed.
-            let woken = place.lock_wait.as_ref().map(LockWait::listen);
+            let woken = place.registration.as_ref().map(Registration::woken);
             let acquire = Acquire { name: name.clone(), owner: owner.clone(), ttl_ms, waiting };
             let (expires_in_ms, again_in_ms) = match self.ask(acquire).await? {
                 Acquired::Granted { grant, .. } => {
@@ -71,7 +72,7 @@ impl Engine {
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return Err(Error::Stopping),
-                () = async { if let Some(woken) = woken { woken.await } } => {}
+                () = async { if let Some(woken) = woken { woken.wait().await } } => {}
                 () = tokio::time::sleep_until(again.min(end)) => {}
             }
         }
@@ -195,26 +196,26 @@ fn check_ttl(ttl_ms: u64) -> Result<(), Error> {
 /// A place in line, given up when it is dropped.
 struct PlaceInLine<'a> {
     engine: &'a Engine,
-    lock_wait: Option<LockWait>,
+    claim: Claim,
+    registration: Option<Registration<Claim>>,
 }
 
 impl PlaceInLine<'_> {
     /// There is nothing to give up.
     fn leave(&mut self) {
-        self.lock_wait = None;
+        self.registration = None;
     }
 }
 
 impl Drop for PlaceInLine<'_> {
     fn drop(&mut self) {
-        let Some(lock_wait) = self.lock_wait.take() else { return };
-        let engine = self.engine.clone();
+        let Some(registration) = self.registration.take() else { return };
+        let (engine, claim) = (self.engine.clone(), self.claim.clone());
         self.engine.tasks.spawn(async move {
-            let (owner, name) = lock_wait.claim();
             // After what is still being asked for this owner, which would take a new ticket.
-            let _guard = engine.asking.lock((owner.clone(), name.clone())).await;
-            if !lock_wait.is_shared()
-                && let Err(error) = engine.locks.abandon(name, owner).await
+            let _guard = engine.asking.lock(claim.clone()).await;
+            if !registration.is_shared()
+                && let Err(error) = engine.locks.abandon(&claim.1, &claim.0).await
             {
                 tracing::debug!(%error, "a place in line could not be given up; it expires");
             }
