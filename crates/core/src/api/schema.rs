@@ -2,6 +2,7 @@
 
 pub use super::words::*;
 
+use super::words::{add, reference};
 use super::{HistorySpan, Instant, Problem, Push, Pushed, counts};
 use crate::engine::{Extension, QueueSettings, Settlement};
 use crate::limits::BATCH_JOBS_MAX;
@@ -91,15 +92,6 @@ impl ToSchema for super::QueueChanges {
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         QueueSettings::schemas(schemas);
     }
-}
-
-fn reference<T: ToSchema>() -> Value {
-    json!({"$ref": format!("#/components/schemas/{}", T::name())})
-}
-
-fn add<T: ToSchema>(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-    schemas.push((T::name().into_owned(), T::schema()));
-    T::schemas(schemas);
 }
 
 /// Makes types that stand for one of several forms.

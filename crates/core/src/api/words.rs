@@ -135,7 +135,7 @@ impl<T: ToSchema> ToSchema for Object<T> {
     }
 }
 
-fn reference<T: ToSchema>() -> Value {
+pub(super) fn reference<T: ToSchema>() -> Value {
     json!({"$ref": format!("#/components/schemas/{}", T::name())})
 }
 
@@ -145,7 +145,7 @@ fn form(field: &str, description: &str, schema: &Value) -> Value {
         "additionalProperties": false})
 }
 
-fn add<T: ToSchema>(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+pub(super) fn add<T: ToSchema>(schemas: &mut Vec<(String, RefOr<Schema>)>) {
     schemas.push((T::name().into_owned(), T::schema()));
     T::schemas(schemas);
 }

@@ -19,14 +19,9 @@ pub struct Export {
     stores: Stores,
     /// Gone from the broker, which the ledger does not know yet.
     removed: HashSet<JobId>,
-    /// `None` at the end.
-    next: Option<Position>,
+    after: Option<String>,
+    is_over: bool,
     running: u64,
-}
-
-enum Position {
-    Start,
-    After(String),
 }
 
 impl Export {
@@ -48,7 +43,7 @@ impl Export {
                 entries.iter().filter(|entry| matches!(entry, OutboxEntry::Removed(_))).map(|entry| entry.job().id),
             );
         }
-        Ok(Self { stores, removed, next: Some(Position::Start), running: 0 })
+        Ok(Self { stores, removed, after: None, is_over: false, running: 0 })
     }
 
     /// The store's now.
@@ -95,14 +90,12 @@ impl Export {
     /// # Errors
     /// Of the stores.
     pub async fn page(&mut self) -> Result<Option<Vec<Job>>, Error> {
-        let after = match self.next.take() {
-            None => return Ok(None),
-            Some(Position::Start) => None,
-            Some(Position::After(place)) => Some(place),
-        };
-        let find = Find { after, ..Find::of(Selector::All, Vec::new(), PAGE_JOBS_MAX) };
+        if self.is_over {
+            return Ok(None);
+        }
+        let find = Find { after: self.after.take(), ..Find::of(Selector::All, Vec::new(), PAGE_JOBS_MAX) };
         let Found { mut jobs, next } = self.stores.ledger.find(find).await?;
-        self.next = next.map(Position::After);
+        (self.is_over, self.after) = (next.is_none(), next);
         if self.stores.topology.has_ledger() {
             self.overlay(&mut jobs).await?;
         }

@@ -37,8 +37,7 @@ fn mix(number: u64) -> u64 {
 
 type Shard<T> = HashMap<JobId, T, BuildHasherDefault<IdHasher>>;
 
-#[derive(Debug)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug)]
 pub(super) struct ById<T> {
     shards: Box<[Shard<T>]>,
     len: usize,

@@ -35,8 +35,7 @@ impl Now {
     }
 }
 
-#[derive(Debug)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     pub(super) live: ById<Box<Live>>,
     pub(super) queues: BTreeMap<Arc<str>, Queue>,
@@ -64,22 +63,7 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn new(mono: Millis) -> Self {
-        Self {
-            live: ById::default(),
-            queues: BTreeMap::new(),
-            looked_at: None,
-            leases: Wheel::new(mono),
-            start_by: BTreeSet::new(),
-            keys: HashMap::new(),
-            tombstones: Tombstones::default(),
-            outbox: Outbox::default(),
-            generation: None,
-            watermark: None,
-            requests: Requests::default(),
-            names: Names::default(),
-            bytes: 0,
-            to_wake: Vec::new(),
-        }
+        Self { leases: Wheel::new(mono), ..Self::default() }
     }
 
     /// The versions that it gives.

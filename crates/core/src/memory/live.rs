@@ -17,8 +17,7 @@ const LIVE_BYTES: usize = 200;
 const TEXT_BYTES: usize = 48;
 
 /// A live job, without its id, under which it is stored.
-#[derive(Debug)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug)]
 pub(super) struct Live {
     label: Arc<Label>,
     payload: Payload,
@@ -36,8 +35,7 @@ pub(super) struct Live {
 }
 
 /// Where a live job is held.
-#[derive(Debug)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug)]
 pub(super) enum Whereabouts {
     /// In its queue's wheel.
     Scheduled(Handle),

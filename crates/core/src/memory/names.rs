@@ -14,8 +14,7 @@ pub(super) struct Label {
 }
 
 /// Queues and kinds as they come together.
-#[derive(Debug, Default)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     known: HashMap<(Arc<str>, Arc<str>), Arc<Label>>,
     /// The last one asked for: most batches are of one queue and kind.

@@ -6,8 +6,7 @@ use crate::model::id::JobId;
 use crate::ports::OutboxEntry;
 use std::collections::BTreeMap;
 
-#[derive(Debug, Default)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Outbox {
     entries: ById<Box<Numbered>>,
     /// By age: when it was written, and of which job. A queue with gaps would grow for as long as one entry stays.
@@ -15,8 +14,7 @@ pub(super) struct Outbox {
     last: u64,
 }
 
-#[derive(Debug)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug)]
 struct Numbered {
     number: u64,
     entry: OutboxEntry,

@@ -20,8 +20,7 @@ const WALK_PLACES_MAX: usize = 4 * STEP_JOBS_MAX;
 /// Where every walk over ready jobs begins.
 pub(super) const FIRST: Rank = (0, 0, JobId::MIN);
 
-#[derive(Debug)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     pub(super) wheel: Wheel<JobId>,
     /// Due by the wheel, but not by the clock, which was set back.
@@ -63,20 +62,7 @@ pub(super) enum Walk {
 
 impl Queue {
     pub(super) fn new(now: Millis) -> Self {
-        Self {
-            wheel: Wheel::new(now),
-            held_back: BTreeSet::new(),
-            ready: BTreeSet::new(),
-            overdue: BTreeSet::new(),
-            running: BTreeSet::new(),
-            bytes: 0,
-            limits: Limits::default(),
-            limits_version: 0,
-            limiter: GcraLimiter::default(),
-            look_at: None,
-            ready_to: 0,
-            set_back: None,
-        }
+        Self { wheel: Wheel::new(now), ..Self::default() }
     }
 
     /// Has these limits from the first, as if its burst had just passed.

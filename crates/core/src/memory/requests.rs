@@ -15,8 +15,7 @@ const REQUEST_BYTES: usize = 200;
 /// Requests whose time is over that one call drops.
 const DROPPED_MAX: usize = 3;
 
-#[derive(Debug, Default)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
     got: HashMap<Arc<str>, (Millis, Arc<[Receipt]>)>,
     order: VecDeque<(Millis, Arc<str>)>,

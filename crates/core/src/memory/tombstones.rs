@@ -32,8 +32,7 @@ impl Tombstone {
     }
 }
 
-#[derive(Debug, Default)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Tombstones {
     tombstones: ById<Tombstone>,
     /// When to look whether a tombstone has lapsed.

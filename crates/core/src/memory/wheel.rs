@@ -65,8 +65,7 @@ struct Entry<T> {
 /// assert_eq!(wheel.cancel(tea), Some("tea"));
 /// assert_eq!(wheel.cancel(tea), None);
 /// ```
-#[derive(Debug)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug)]
 pub struct Wheel<T> {
     now: u64,
     /// The level of the slot that is being cascaded, 0 when none is. Only the slot of `now` ever is.
@@ -75,6 +74,12 @@ pub struct Wheel<T> {
     stamp: NonZeroU32,
     entries: Slab<Entry<T>>,
     slots: Slots,
+}
+
+impl<T: Copy> Default for Wheel<T> {
+    fn default() -> Self {
+        Self::new(0)
+    }
 }
 
 impl<T: Copy> Wheel<T> {

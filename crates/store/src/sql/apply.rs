@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A row and what becomes of it.
+#[derive(Default)]
 struct Slot {
     /// As it was read.
     stored: Option<Head>,
@@ -80,19 +81,8 @@ async fn read(
     if ids.is_empty() {
         return Ok(None);
     }
-    let blank = |_: &JobId| Slot {
-        stored: None,
-        version: None,
-        epoch: 0,
-        new: None,
-        state: None,
-        body: None,
-        live_key: None,
-        watermark: 0,
-        last: None,
-    };
     let heads = session.heads(&ids).await?;
-    let mut slots: BTreeMap<JobId, Slot> = ids.iter().map(|id| (*id, blank(id))).collect();
+    let mut slots: BTreeMap<JobId, Slot> = ids.iter().map(|id| (*id, Slot::default())).collect();
     for head in heads {
         if let Some(slot) = slots.get_mut(&head.id) {
             (slot.version, slot.epoch) = (Some(head.version), head.epoch);

@@ -183,18 +183,19 @@ impl Engine {
 
     async fn hold_or_leave(&self, jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        match tokio::time::timeout(HOLD_MAX, self.put(jobs, reading)).await {
-            Ok(Ok(_)) => self.status.mend(DegradedCode::Holding),
-            Ok(Err(error)) => self.leave(&ids, &error),
-            Err(_) => self.leave(&ids, &Error::Unavailable("the broker does not answer; trying again".into())),
-        }
+        self.put_or_leave(&ids, self.put(jobs, reading)).await;
         self.reconcile().await
     }
 
-    fn leave(&self, ids: &[JobId], error: &Error) {
-        self.status.degrade(DegradedCode::Holding, error);
-        *self.left.lock().expect("no panic under this lock") = ids.last().copied();
-        self.reconcile_later(ids.iter().copied());
+    /// Puts these jobs. Where that fails or takes too long, they are left to the loader.
+    async fn put_or_leave<T>(&self, ids: &[JobId], put: impl Future<Output = Result<T, Error>>) {
+        let put = tokio::time::timeout(HOLD_MAX, put).await;
+        let put = put.unwrap_or_else(|_| Err(Error::Unavailable("the broker does not answer; trying again".into())));
+        self.status.set(DegradedCode::Holding, put.as_ref().err().cloned());
+        if put.is_err() {
+            *self.left.lock().expect("no panic under this lock") = ids.last().copied();
+            self.reconcile_later(ids.iter().copied());
+        }
     }
 
     /// Puts one of the jobs that were left to the loader, so that what is degraded is mended without another push.
@@ -203,12 +204,8 @@ impl Engine {
         let Some(id) = left else { return };
         let reading = self.broker.reading();
         let row = self.ledger.get(&[id]).await;
-        let put = async { self.put(row?.into_iter().flatten().collect(), reading).await.map(drop) };
-        match tokio::time::timeout(HOLD_MAX, put).await {
-            Ok(Ok(())) => self.status.mend(DegradedCode::Holding),
-            Ok(Err(error)) => self.leave(&[id], &error),
-            Err(_) => self.leave(&[id], &Error::Unavailable("the broker does not answer; trying again".into())),
-        }
+        let put = async { self.put(row?.into_iter().flatten().collect(), reading).await };
+        self.put_or_leave(&[id], put).await;
     }
 
     /// Puts all of these jobs that are pending, also those beyond the watermark: what a page of the ledger held is

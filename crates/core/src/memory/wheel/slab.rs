@@ -10,8 +10,7 @@ const PAGE_BITS: u32 = 10;
 const PAGE_ITEMS: usize = 1 << PAGE_BITS;
 
 /// Items of one type, numbered from 0.
-#[derive(Debug)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug)]
 pub(super) struct Slab<E> {
     /// All full but the last. The first grows by doubling, so that a small slab stays small.
     pages: Vec<Vec<E>>,

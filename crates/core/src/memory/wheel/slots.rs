@@ -83,8 +83,7 @@ struct List {
     tail: u32,
 }
 
-#[derive(Debug)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug)]
 struct Level {
     occupied: [u64; DIGITS / 64],
     lists: [List; DIGITS],
@@ -135,8 +134,7 @@ impl Head<'_> {
 }
 
 /// All slots of a wheel. A level takes memory only once it is used.
-#[derive(Debug)]
-#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
+#[derive(Clone, Debug)]
 pub(super) struct Slots {
     levels: [Option<Box<Level>>; LEVELS],
     chunks: Slab<Chunk>,
