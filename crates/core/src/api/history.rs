@@ -6,12 +6,11 @@ use super::{Instant, Span};
 use crate::Error;
 use crate::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 /// How far back a history goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", parse_err_ty = Error, parse_err_fn = unknown)]
 pub enum HistorySpan {
     /// An hour, by minutes.
     #[default]
@@ -26,10 +25,7 @@ impl HistorySpan {
 
     /// `hour` or `day`.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Hour => "hour",
-            Self::Day => "day",
-        }
+        self.into()
     }
 
     /// How long a step is, in milliseconds.
@@ -50,19 +46,8 @@ impl HistorySpan {
     }
 }
 
-impl FromStr for HistorySpan {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let known = Self::ALL.into_iter().find(|span| span.word() == text);
-        known.ok_or_else(|| Error::invalid("span", "`hour` or `day`", format!("{text:?}")))
-    }
-}
-
-impl fmt::Display for HistorySpan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
+fn unknown(text: &str) -> Error {
+    Error::invalid("span", "`hour` or `day`", format!("{text:?}"))
 }
 
 /// What one process did in the last hour or day.

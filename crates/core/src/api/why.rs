@@ -67,9 +67,10 @@ impl Reason {
 }
 
 /// A word for the reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ReasonCode {
     /// Its due time has not come.
     NotDue,
@@ -101,19 +102,6 @@ pub enum ReasonCode {
 impl ReasonCode {
     /// The word for it, as in JSON.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::NotDue => "not_due",
-            Self::Paused => "paused",
-            Self::MaxRunning => "max_running",
-            Self::Rate => "rate",
-            Self::TargetBackingOff => "target_backing_off",
-            Self::NoWorker => "no_worker",
-            Self::Overflow => "overflow",
-            Self::NotLoaded => "not_loaded",
-            Self::Backlog => "backlog",
-            Self::Running => "running",
-            Self::Finished => "finished",
-            Self::Unknown => "unknown",
-        }
+        self.into()
     }
 }

@@ -7,13 +7,26 @@ use crate::model::id::JobId;
 use crate::model::job::State;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
+use strum::VariantArray;
 
 /// What happened to a job. The word alone says where the job stands after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", parse_err_ty = Error, parse_err_fn = unknown)]
 pub enum What {
     /// It is new, and waits. Also a copy that is made where a rule moves a job.
     Pushed,
@@ -47,59 +60,17 @@ pub enum What {
 
 impl What {
     /// All of them, in the order of a job's life.
-    pub const ALL: [Self; 14] = [
-        Self::Pushed,
-        Self::Imported,
-        Self::Started,
-        Self::Succeeded,
-        Self::Taken,
-        Self::Retrying,
-        Self::Crashed,
-        Self::Released,
-        Self::Failed,
-        Self::Expired,
-        Self::Cancelled,
-        Self::Changed,
-        Self::Retried,
-        Self::Deleted,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The word for it, as in JSON.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Pushed => "pushed",
-            Self::Imported => "imported",
-            Self::Started => "started",
-            Self::Succeeded => "succeeded",
-            Self::Taken => "taken",
-            Self::Retrying => "retrying",
-            Self::Crashed => "crashed",
-            Self::Released => "released",
-            Self::Failed => "failed",
-            Self::Expired => "expired",
-            Self::Cancelled => "cancelled",
-            Self::Changed => "changed",
-            Self::Retried => "retried",
-            Self::Deleted => "deleted",
-        }
+        self.into()
     }
 }
 
-impl fmt::Display for What {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-impl FromStr for What {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|what| what.word() == text).ok_or_else(|| {
-            let words: Vec<&str> = Self::ALL.iter().map(|what| what.word()).collect();
-            Error::invalid("what", format!("one of {}", words.join(", ")), text)
-        })
-    }
+fn unknown(text: &str) -> Error {
+    let words: Vec<&str> = What::ALL.iter().map(|what| what.word()).collect();
+    Error::invalid("what", format!("one of {}", words.join(", ")), text)
 }
 
 /// Something that happened to a job, and where it stands after it.
@@ -170,7 +141,7 @@ mod tests {
 
     #[test]
     fn words_are_those_of_json() {
-        for what in What::ALL {
+        for &what in What::ALL {
             assert_eq!(serde_json::to_string(&what).unwrap(), format!("{:?}", what.word()));
             assert_eq!(what.word().parse::<What>().unwrap(), what);
         }

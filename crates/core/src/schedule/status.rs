@@ -44,9 +44,10 @@ pub struct LastTick {
 }
 
 /// What came of a tick.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum TickOutcome {
     /// A job was pushed.
     Pushed,
@@ -65,13 +66,6 @@ pub enum TickOutcome {
 impl TickOutcome {
     /// The word for it, as in JSON.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Pushed => "pushed",
-            Self::Kept => "kept",
-            Self::Replaced => "replaced",
-            Self::Conflict => "conflict",
-            Self::Overlap => "overlap",
-            Self::Refused => "refused",
-        }
+        self.into()
     }
 }

@@ -1,11 +1,10 @@
 //! How much an answer promises.
 
 use duetime_core::Error;
-use std::fmt;
-use std::str::FromStr;
 
 /// When what was answered is on disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "snake_case", parse_err_ty = Error, parse_err_fn = unknown)]
 pub enum Durability {
     /// Before the answer. Nothing answered is lost, not even when the power fails.
     #[default]
@@ -17,16 +16,6 @@ pub enum Durability {
 }
 
 impl Durability {
-    const ALL: [Self; 3] = [Self::Commit, Self::Interval, Self::None];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Commit => "commit",
-            Self::Interval => "interval",
-            Self::None => "none",
-        }
-    }
-
     /// What it could lose, and when.
     pub(crate) fn loss(self) -> &'static str {
         match self {
@@ -36,51 +25,26 @@ impl Durability {
         }
     }
 
-    /// SQLite's `synchronous` for it: FULL, NORMAL, OFF.
-    pub(super) fn synchronous(self) -> Synchronous {
+    /// The statement that says which of its writes SQLite waits for.
+    pub(super) fn synchronous(self) -> &'static str {
         match self {
-            Self::Commit => Synchronous::Full,
-            Self::Interval => Synchronous::Normal,
-            Self::None => Synchronous::Off,
+            Self::Commit => FULL,
+            Self::Interval => NORMAL,
+            Self::None => OFF,
         }
     }
 }
 
-impl fmt::Display for Durability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
+fn unknown(text: &str) -> Error {
+    Error::invalid("durability", "`commit`, `interval` or `none`", format!("{text:?}"))
 }
 
-impl FromStr for Durability {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let found = Self::ALL.into_iter().find(|durability| durability.word() == text);
-        found.ok_or_else(|| Error::invalid("durability", "`commit`, `interval` or `none`", format!("{text:?}")))
-    }
-}
-
-/// Which of its writes SQLite waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Synchronous {
-    /// None.
-    Off,
-    /// Those of checkpoints.
-    Normal,
-    /// Those of commits too.
-    Full,
-}
-
-impl Synchronous {
-    pub(super) fn pragma(self) -> &'static str {
-        match self {
-            Self::Off => "PRAGMA synchronous = OFF",
-            Self::Normal => "PRAGMA synchronous = NORMAL",
-            Self::Full => "PRAGMA synchronous = FULL",
-        }
-    }
-}
+/// SQLite waits for no write.
+pub(super) const OFF: &str = "PRAGMA synchronous = OFF";
+/// SQLite waits for the writes of checkpoints.
+pub(super) const NORMAL: &str = "PRAGMA synchronous = NORMAL";
+/// SQLite waits for the writes of commits, too.
+pub(super) const FULL: &str = "PRAGMA synchronous = FULL";
 
 #[cfg(test)]
 mod tests {
@@ -88,7 +52,7 @@ mod tests {
 
     #[test]
     fn words_read_back() {
-        for durability in Durability::ALL {
+        for durability in [Durability::Commit, Durability::Interval, Durability::None] {
             assert_eq!(durability.to_string().parse::<Durability>().unwrap(), durability);
         }
         assert!("Commit".parse::<Durability>().is_err());

@@ -1,7 +1,7 @@
 //! The store's file: what is checked before it is opened, and how connections are set up. Nothing here looks at more
 //! than the head of the file, whatever its size.
 
-use super::durability::Synchronous;
+use super::durability;
 use super::fault::{self, advice};
 use crate::private;
 use duetime_core::Error;
@@ -86,7 +86,7 @@ pub(super) fn create(path: &Path) -> Result<(), Error> {
 }
 
 /// The connection that writes. It writes nothing yet.
-pub(super) fn writer(path: &Path, synchronous: Synchronous) -> rusqlite::Result<Connection> {
+pub(super) fn writer(path: &Path, synchronous: &str) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     prepare_writer(&connection, synchronous)?;
@@ -96,17 +96,17 @@ pub(super) fn writer(path: &Path, synchronous: Synchronous) -> rusqlite::Result<
 /// The only connection of a store in memory.
 pub(super) fn memory() -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
-    prepare_writer(&connection, Synchronous::Off)?;
+    prepare_writer(&connection, durability::OFF)?;
     Ok(connection)
 }
 
-fn prepare_writer(connection: &Connection, synchronous: Synchronous) -> rusqlite::Result<()> {
+fn prepare_writer(connection: &Connection, synchronous: &str) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_WAIT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     connection.execute_batch(&format!(
         "PRAGMA cache_size = -{WRITER_CACHE_KIB}; PRAGMA journal_size_limit = {WAL_BYTES_KEPT};
          PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON; {};",
-        synchronous.pragma()
+        synchronous
     ))
 }
 

@@ -2,7 +2,7 @@
 //! commits, and answers. Where a task of a group fails, the group is rolled back and each task is run by itself, so
 //! that an error reaches only those that it belongs to.
 
-use super::durability::{Durability, Synchronous};
+use super::durability::{Durability, FULL, NORMAL};
 use super::fault::Fault;
 use super::lease;
 use super::log::Log;
@@ -18,7 +18,7 @@ pub(super) struct Writer {
     connection: Connection,
     store: String,
     durability: Durability,
-    synchronous: Synchronous,
+    synchronous: &'static str,
     log: Option<Arc<Log>>,
 }
 
@@ -75,7 +75,7 @@ impl Writer {
     /// One transaction: all or nothing.
     fn attempt(&mut self, tasks: &mut [Box<dyn Task>], leases: &[LeaseRecord], is_careful: bool) -> Result<(), Fault> {
         // Leases are worth no wait for the disk: ending this process loses nothing that was written.
-        self.set_synchronous(if tasks.is_empty() { Synchronous::Normal } else { Synchronous::Full })?;
+        self.set_synchronous(if tasks.is_empty() { NORMAL } else { FULL })?;
         if let Some(log) = &self.log {
             log.check()?;
         }
@@ -104,9 +104,9 @@ impl Writer {
         Ok(())
     }
 
-    fn set_synchronous(&mut self, wanted: Synchronous) -> Result<(), Fault> {
+    fn set_synchronous(&mut self, wanted: &'static str) -> Result<(), Fault> {
         if self.durability == Durability::Commit && wanted != self.synchronous {
-            self.connection.execute_batch(wanted.pragma())?;
+            self.connection.execute_batch(wanted)?;
             self.synchronous = wanted;
         }
         Ok(())

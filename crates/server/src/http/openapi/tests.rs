@@ -273,7 +273,7 @@ fn every_code_is_there_and_no_other() {
     }
     assert_eq!(said, known.keys().copied().collect());
     // Only the start of a process finds a store that another one holds.
-    let of_core = duetime_core::Error::CODES.into_iter().filter(|&code| code != "store_held");
+    let of_core = duetime_core::Error::CODES.iter().copied().filter(|&code| code != "store_held");
     for code in of_core {
         assert!(known.contains_key(code), "the engine's code {code} has no status");
     }
