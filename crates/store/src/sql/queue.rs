@@ -2,9 +2,8 @@
 
 use duetime_core::ports::{OutboxEntry, Recorded};
 use duetime_core::{Error, Job, Millis};
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 /// What may wait, in rows and KiB of payload.
 const WEIGHT_MAX: u32 = 128 << 10;
@@ -30,21 +29,18 @@ pub(super) struct Task {
 
 /// The writers' queue.
 pub(super) struct Queue {
-    waiting: Mutex<Waiting>,
-    filled: Notify,
+    /// `None` once it is closed.
+    tasks: Mutex<Option<mpsc::UnboundedSender<Task>>>,
+    /// The writers take in turns.
+    waiting: tokio::sync::Mutex<mpsc::UnboundedReceiver<Task>>,
     room: Arc<Semaphore>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    tasks: VecDeque<Task>,
-    is_closed: bool,
 }
 
 impl Queue {
     pub(super) fn new() -> Self {
+        let (tasks, waiting) = mpsc::unbounded_channel();
         let room = Arc::new(Semaphore::new(WEIGHT_MAX as usize));
-        Self { waiting: Mutex::default(), filled: Notify::new(), room }
+        Self { tasks: Mutex::new(Some(tasks)), waiting: waiting.into(), room }
     }
 
     /// Has new jobs written, and waits until they are.
@@ -72,62 +68,30 @@ impl Queue {
     async fn push(&self, weight: usize, work: Work, watermark: Millis) -> Result<(), Error> {
         let weight = u32::try_from(weight).map_or(WEIGHT_MAX, |weight| weight.clamp(1, WEIGHT_MAX));
         let permit = self.room.clone().acquire_many_owned(weight).await.map_err(|_| Error::Stopping)?;
-        let mut waiting = self.waiting();
-        if waiting.is_closed {
-            return Err(Error::Stopping);
-        }
-        waiting.tasks.push_back(Task { work, watermark, weight, _permit: permit });
-        drop(waiting);
-        self.filled.notify_one();
-        Ok(())
+        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let task = Task { work, watermark, weight, _permit: permit };
+        tasks.as_ref().and_then(|tasks| tasks.send(task).ok()).ok_or(Error::Stopping)
     }
 
     /// Waits for something to do: the tasks of one transaction, in the order in which they came; `None` when closed and
     /// empty.
     pub(super) async fn take(&self) -> Option<Vec<Task>> {
-        loop {
-            let filled = self.filled.notified();
-            {
-                let mut waiting = self.waiting();
-                let tasks = waiting.batch();
-                if !tasks.is_empty() {
-                    if !waiting.tasks.is_empty() {
-                        self.filled.notify_one();
-                    }
-                    return Some(tasks);
-                }
-                if waiting.is_closed {
-                    // For the next writer.
-                    self.filled.notify_one();
-                    return None;
-                }
-            }
-            filled.await;
-        }
-    }
-
-    /// Refuses new tasks; those that wait are still done.
-    pub(super) fn close(&self) {
-        self.waiting().is_closed = true;
-        self.room.close();
-        self.filled.notify_one();
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Waiting {
-    fn batch(&mut self) -> Vec<Task> {
-        let (mut tasks, mut weight) = (Vec::new(), 0);
+        let mut waiting = self.waiting.lock().await;
+        let mut tasks = vec![waiting.recv().await?];
+        let mut weight = tasks[0].weight;
         while weight < WEIGHT_PER_TRANSACTION
-            && let Some(task) = self.tasks.pop_front()
+            && let Ok(task) = waiting.try_recv()
         {
             weight += task.weight;
             tasks.push(task);
         }
-        tasks
+        Some(tasks)
+    }
+
+    /// Refuses new tasks; those that wait are still done.
+    pub(super) fn close(&self) {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.room.close();
     }
 }
 

@@ -7,10 +7,9 @@ use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
 use crate::ports::{OutboxEntry, Outcomes};
-use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::iter;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, mpsc};
 
 /// How often the outbox is searched for entries that whoever wrote them did not get recorded.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
@@ -24,49 +23,16 @@ const SOON_MAX: usize = 50_000;
 const SOON_STEP: usize = 4 * STEP_JOBS_MAX;
 
 /// Entries that are recorded soon.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Recorder {
-    entries: Mutex<VecDeque<OutboxEntry>>,
-    filled: Notify,
+    entries: mpsc::Sender<OutboxEntry>,
+    waiting: Mutex<mpsc::Receiver<OutboxEntry>>,
 }
 
-impl Recorder {
-    fn add(&self, entries: Vec<OutboxEntry>) {
-        let mut waiting = self.entries();
-        if entries.is_empty() || waiting.len() + entries.len() > SOON_MAX {
-            return;
-        }
-        waiting.extend(entries);
-        drop(waiting);
-        self.filled.notify_one();
-    }
-
-    fn take(&self) -> Option<Vec<OutboxEntry>> {
-        let mut waiting = self.entries();
-        let count = waiting.len().min(SOON_STEP);
-        let entries: Vec<OutboxEntry> = waiting.drain(..count).collect();
-        if !waiting.is_empty() {
-            self.filled.notify_one();
-        }
-        if entries.is_empty() { None } else { Some(entries) }
-    }
-
-    async fn next(&self) -> Vec<OutboxEntry> {
-        loop {
-            let filled = self.filled.notified();
-            if let Some(entries) = self.take() {
-                return entries;
-            }
-            filled.await;
-        }
-    }
-
-    fn clear(&self) {
-        self.entries().clear();
-    }
-
-    fn entries(&self) -> std::sync::MutexGuard<'_, VecDeque<OutboxEntry>> {
-        self.entries.lock().expect("no panic under this lock")
+impl Default for Recorder {
+    fn default() -> Self {
+        let (entries, waiting) = mpsc::channel(SOON_MAX);
+        Self { entries, waiting: waiting.into() }
     }
 }
 
@@ -132,17 +98,21 @@ impl Engine {
             return self.record(entries).await;
         }
         let is_empty = entries.is_empty();
-        self.recorder.add(entries);
+        if let Ok(room) = self.recorder.entries.try_reserve_many(entries.len()) {
+            room.zip(entries).for_each(|(place, entry)| place.send(entry));
+        }
         is_empty
     }
 
     /// Records waiting entries as they come, until the engine stops.
     pub(crate) async fn record_waiting(&self) {
+        let mut waiting = self.recorder.waiting.lock().await;
         loop {
-            let entries = self.recorder.next().await;
+            let mut entries = Vec::new();
+            waiting.recv_many(&mut entries, SOON_STEP).await;
             if !self.record(entries).await {
                 // They are still in the outbox. A ledger that has just failed is not asked again at once.
-                self.recorder.clear();
+                while waiting.try_recv().is_ok() {}
                 tokio::time::sleep(DRAIN_EVERY).await;
             }
         }
@@ -150,8 +120,10 @@ impl Engine {
 
     /// Records the waiting entries, once.
     pub(crate) async fn record_rest(&self) {
-        while let Some(entries) = self.recorder.take() {
-            if !self.record(entries).await {
+        let mut waiting = self.recorder.waiting.lock().await;
+        loop {
+            let entries: Vec<_> = iter::from_fn(|| waiting.try_recv().ok()).take(SOON_STEP).collect();
+            if entries.is_empty() || !self.record(entries).await {
                 return;
             }
         }
