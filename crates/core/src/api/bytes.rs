@@ -2,14 +2,14 @@
 //! use may refuse (see [`plain`]): it would refuse everything else in the same body as well.
 
 use super::plain::is_plain;
+use super::text;
 use crate::{Error, Payload};
 use base64::Engine as _;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::fmt;
 
 /// Bytes shown in standard base64 with padding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,17 +23,8 @@ impl Serialize for Base64<'_> {
 
 impl<'de> Deserialize<'de> for Base64<'_> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = Vec<u8>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("base64 text")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<u8>, E> {
-                STANDARD.decode(text).map_err(|_| E::custom("expected standard base64 with padding"))
-            }
-        }
-        deserializer.deserialize_str(Visitor).map(|bytes| Self(Cow::Owned(bytes)))
+        let decode = |text: &str| STANDARD.decode(text).map_err(|_| "expected standard base64 with padding".to_owned());
+        text::parsed(deserializer, "base64 text", decode).map(|bytes| Self(Cow::Owned(bytes)))
     }
 }
 

@@ -1,10 +1,12 @@
 //! Instants as RFC 3339 text with milliseconds: `"2026-11-20T10:00:00.250Z"`.
 
+use super::text;
 use crate::Millis;
 use jiff::Timestamp;
 use jiff::fmt::StdFmtWrite;
 use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_with::{DeserializeAs, SerializeAs, SerializeDisplay};
 use std::fmt;
 use std::str::FromStr;
 
@@ -15,7 +17,7 @@ const EXPECTED: &str = "an instant such as \"2026-11-20T10:00:00Z\" or \"2026-11
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
 /// An instant in milliseconds since 1970. What is finer is rounded up when read, so that nothing is early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, SerializeDisplay)]
 pub struct Instant(pub Millis);
 
 impl FromStr for Instant {
@@ -38,29 +40,23 @@ impl fmt::Display for Instant {
     }
 }
 
-impl Serialize for Instant {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 impl<'de> Deserialize<'de> for Instant {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = Instant;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(EXPECTED)
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Instant, E> {
-                text.parse().map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_str(Visitor)
+        text::parsed(deserializer, EXPECTED, str::parse)
     }
 }
 
-super::numbers::written_as!(Instant);
+impl SerializeAs<Millis> for Instant {
+    fn serialize_as<S: Serializer>(ms: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
+        Self(*ms).serialize(serializer)
+    }
+}
+
+impl<'de> DeserializeAs<'de, Millis> for Instant {
+    fn deserialize_as<D: Deserializer<'de>>(deserializer: D) -> Result<Millis, D::Error> {
+        Self::deserialize(deserializer).map(|Self(ms)| ms)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use super::schema::{Key, Kind, QueueName, Tag, Trace};
 use super::{Instant, Span};
 use crate::limits::PRIORITY_DEFAULT;
 use crate::ports::Lease;
-use crate::{Error, Job, JobId, JobOptions, KeyUntil, Receipt, Stage, Target};
+use crate::{Error, Job, JobId, JobOptions, Receipt, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -109,36 +109,21 @@ impl TryFrom<LeaseBody<'_>> for Lease {
     type Error = Error;
 
     fn try_from(body: LeaseBody<'_>) -> Result<Self, Error> {
+        let payload = payload_of(body.payload, body.payload_base64)?;
         let job = Job {
-            id: body.id,
-            queue: body.queue,
-            kind: body.kind,
-            payload: payload_of(body.payload, body.payload_base64)?,
-            stage: Stage::Pending,
-            due_at: body.due_at.0,
             first_due_at: body.first_due_at.unwrap_or(body.due_at).0,
             priority: body.priority.unwrap_or(PRIORITY_DEFAULT),
             attempt: body.attempt,
             crashes: body.crashes,
-            lease_ms: None,
-            expires_ms: None,
             key: body.key,
-            key_until: KeyUntil::default(),
-            origin: None,
             tags: Arc::from(body.tags.into_owned()),
             options: JobOptions { target: body.target, trace: body.trace, ..JobOptions::default() }.shared(),
-            message: None,
-            errors: Vec::new(),
-            result: None,
-            progress: None,
             version: body.version,
             epoch: body.receipt.epoch,
             lease_until: Some(body.lease_until.0),
-            cancel_asked: false,
-            created_at: body.created_at.0,
             updated_at: body.started_at.0,
             started_at: Some(body.started_at.0),
-            finished_at: None,
+            ..Job::new(body.id, body.queue, body.kind, payload, body.due_at.0, body.created_at.0)
         };
         Ok(Self { job, lease_ms: body.lease.0 })
     }

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "openapi")]
 use super::schema::{LockName, Owner};
-use super::{Span, instant};
+use super::{Instant, Span};
 use crate::engine::LockRequest;
 use crate::limits::LOCK_TTL_MS_DEFAULT;
 use crate::ports::{Grant, Holding};
@@ -100,8 +100,8 @@ pub struct LockBody {
     /// The fence.
     pub fence: Option<u64>,
     /// The time at which it expires unless renewed.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
-    #[serde(default, with = "instant")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
+    #[serde(default, with = "serde_with::As::<Option<Instant>>")]
     pub expires_at: Option<Millis>,
     /// The number of owners that wait for it.
     pub waiting: Option<u32>,

@@ -3,7 +3,7 @@
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]
 use super::schema::{Key, Kind, QueueName, Tag};
-use super::{Instant, Span, instant, text};
+use super::{Instant, Span, text};
 use crate::engine::{self, PushOutcome};
 use crate::limits::PRIORITY_DEFAULT;
 use crate::model::job::State;
@@ -230,7 +230,7 @@ pub struct Pushed {
     pub state: State,
     /// From when it may run, in milliseconds since 1970.
     #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
-    #[serde(with = "instant")]
+    #[serde(with = "serde_with::As::<Instant>")]
     pub due_at: Millis,
     /// The outcome of the push.
     pub outcome: PushOutcome,

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, QueueName};
-use super::{Instant, Span, Unread, instant, read};
+use super::{Instant, Span, Unread, read};
 use crate::engine::{QueueSettings, QueueStatus};
 use crate::error::UNKNOWN;
 use crate::ports::{Counts, Tally, Totals};
@@ -138,7 +138,7 @@ pub struct Queue {
     pub paused: bool,
     /// Until when, where it is paused for a while.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
-    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "serde_with::As::<Option<Instant>>", skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Millis>,
     /// Jobs due in the future.
     pub scheduled: u64,
@@ -159,13 +159,13 @@ pub struct Queue {
     pub totals: Totals,
     /// Since when the oldest ready job has been due; `null` where none is.
     #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Instant>))]
-    #[serde(default, with = "instant")]
+    #[serde(default, with = "serde_with::As::<Option<Instant>>")]
     pub oldest_due_at: Option<Millis>,
     /// What is set.
     pub settings: QueueSettings,
     /// This server delivers no job of the queue until then: its target is overloaded or unavailable. Not told in a list.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
-    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "serde_with::As::<Option<Instant>>", skip_serializing_if = "Option::is_none")]
     pub target_held_until: Option<Millis>,
 }
 

@@ -1,8 +1,10 @@
 //! Durations as people write them: `"250ms"`, `"30s"`, `"1h30m"`, `"7d"`.
 
+use super::text;
 use crate::error::Error;
 use crate::limits::{DAY_MS, DELAY_MS_MAX, HOUR_MS, MINUTE_MS, SECOND_MS};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_with::{DeserializeAs, SerializeAs, SerializeDisplay};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,7 +18,7 @@ const EXPECTED: &str = "a duration such as \"250ms\", \"30s\", \"15m\", \"1h30m\
 
 /// A duration in milliseconds; in text whole numbers with the units `d`, `h`, `m`, `s` and `ms`, longest first, each at
 /// most once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, SerializeDisplay)]
 pub struct Span(pub u64);
 
 impl Span {
@@ -122,29 +124,23 @@ impl fmt::Display for Span {
     }
 }
 
-impl Serialize for Span {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = Span;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(EXPECTED)
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
-                text.parse().map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_str(Visitor)
+        text::parsed(deserializer, EXPECTED, str::parse)
     }
 }
 
-super::numbers::written_as!(Span);
+impl SerializeAs<u64> for Span {
+    fn serialize_as<S: Serializer>(ms: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        Self(*ms).serialize(serializer)
+    }
+}
+
+impl<'de> DeserializeAs<'de, u64> for Span {
+    fn deserialize_as<D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        Self::deserialize(deserializer).map(|Self(ms)| ms)
+    }
+}
 
 #[cfg(test)]
 mod tests {

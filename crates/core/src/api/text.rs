@@ -1,25 +1,38 @@
-//! Shared text that is read with one allocation (serde's own `Arc<str>` makes three): for what comes with every job that is
-//! pushed.
+//! What is text in JSON: read by one function, whatever it stands for.
 
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 use std::sync::Arc;
 
+/// Reads text. What is not text is refused with what is expected.
+pub(super) fn parsed<'de, T, D: Deserializer<'de>>(
+    deserializer: D,
+    expected: &'static str,
+    parse: fn(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    struct Visitor<T> {
+        expected: &'static str,
+        parse: fn(&str) -> Result<T, String>,
+    }
+    impl<T> de::Visitor<'_> for Visitor<T> {
+        type Value = T;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.expected)
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            (self.parse)(text).map_err(E::custom)
+        }
+    }
+    deserializer.deserialize_str(Visitor { expected, parse })
+}
+
+/// Shared text that is read with one allocation (serde's own `Arc<str>` makes three): for what comes with every job that is
+/// pushed.
 struct Text(Arc<str>);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = Text;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
-                Ok(Text(Arc::from(text)))
-            }
-        }
-        deserializer.deserialize_str(Visitor)
+        parsed(deserializer, "a string", |text| Ok(Self(Arc::from(text))))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The settings of a queue. The engine stores and applies them in [`queues`](super::queues).
 
-use crate::api::{Span, instant, span};
+use crate::api::{Instant, Span};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::DELAY_MS_MAX;
@@ -26,8 +26,8 @@ with_rule! {
         pub paused_until: Option<Millis>,
     } {
         /// The lease of jobs without one, in milliseconds: 1 s to 12 h; by default 60 s.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
-        #[serde(rename = "lease", with = "span")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
+        #[serde(rename = "lease", with = "serde_with::As::<Option<Span>>")]
         pub lease_ms: Option<u64>,
         /// How many of its jobs run at once at most, over all workers; by default no limit.
         #[cfg_attr(feature = "openapi", schema(minimum = 1))]
@@ -78,8 +78,8 @@ pub struct Configured {
     /// Whether nothing is handed out.
     pub paused: bool,
     /// Until when, where it is paused for a while.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
-    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
+    #[serde(default, with = "serde_with::As::<Option<Instant>>", skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Millis>,
     /// What is set.
     pub settings: QueueSettings,
@@ -105,12 +105,12 @@ impl Configured {
 #[serde(default, deny_unknown_fields)]
 pub struct QueueRetention {
     /// Succeeded and cancelled ones, up to 10 years in milliseconds.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
-    #[serde(rename = "succeeded", with = "span")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
+    #[serde(rename = "succeeded", with = "serde_with::As::<Option<Span>>")]
     pub succeeded_ms: Option<u64>,
     /// Failed ones, up to 10 years in milliseconds.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
-    #[serde(rename = "failed", with = "span")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
+    #[serde(rename = "failed", with = "serde_with::As::<Option<Span>>")]
     pub failed_ms: Option<u64>,
 }
 

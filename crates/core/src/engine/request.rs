@@ -1,7 +1,7 @@
 //! What edges ask of the engine, and what it answers.
 
 use super::QueueSettings;
-use crate::api::{Degraded, instant, or_default};
+use crate::api::{Degraded, Instant, or_default};
 use crate::clock::Millis;
 use crate::error::Error;
 pub use crate::model::id::JobRef;
@@ -171,8 +171,8 @@ pub struct Extension {
     /// The lease.
     pub receipt: Receipt,
     /// When it ends.
-    #[cfg_attr(feature = "openapi", schema(value_type = instant::Instant))]
-    #[serde(with = "instant")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
+    #[serde(with = "serde_with::As::<Instant>")]
     pub lease_until: Millis,
     /// Whether the worker should stop: the job was cancelled.
     #[serde(default, rename = "cancel_requested")]
@@ -226,12 +226,12 @@ pub struct Query {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Kind>))]
     pub kind: Option<Arc<str>>,
     /// Due from this instant on.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
-    #[serde(default, with = "instant")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
+    #[serde(default, with = "serde_with::As::<Option<Instant>>")]
     pub due_from: Option<Millis>,
     /// Due up to this instant.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
-    #[serde(default, with = "instant")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
+    #[serde(default, with = "serde_with::As::<Option<Instant>>")]
     pub due_to: Option<Millis>,
 }
 

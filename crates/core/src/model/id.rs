@@ -6,7 +6,8 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_with::{DeserializeFromStr, SerializeDisplay};
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,7 +25,7 @@ pub const FIRST_MS: Millis = 1_767_225_600_000;
 pub const SECOND_BITS: u32 = 14;
 
 /// A job's id: a positive integer below 2^53. In JSON a decimal string.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, DeserializeFromStr)]
 pub struct JobId(u64);
 
 impl JobId {
@@ -109,7 +110,7 @@ impl From<JobId> for JobRef {
 }
 
 /// Proof of a lease: `<id>.<epoch>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, DeserializeFromStr)]
 pub struct Receipt {
     /// The leased job.
     pub id: JobId,
@@ -141,26 +142,6 @@ fn decimal(text: &str) -> Option<u64> {
     let canonical = text == "0" || !text.starts_with('0');
     (canonical && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
-
-macro_rules! serde_as_text {
-    ($type:ty) => {
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
-            }
-        }
-    };
-}
-
-serde_as_text!(JobId);
-serde_as_text!(Receipt);
 
 /// The first sequence of a block that is allotted now, where earlier blocks end before `last_end`.
 pub fn block_start(last_end: u64, now: Millis) -> u64 {

@@ -5,7 +5,7 @@ pub use super::key::{KeyUntil, OnConflict};
 use super::name;
 use super::options::{self, JobOptions};
 use super::progress::Progress;
-use crate::api::{Instant, Span, instant};
+use crate::api::{Instant, Span};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
@@ -94,8 +94,8 @@ pub struct AttemptError {
     /// Which attempt.
     pub attempt: u32,
     /// When it ended.
-    #[cfg_attr(feature = "openapi", schema(value_type = instant::Instant))]
-    #[serde(with = "instant")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
+    #[serde(with = "serde_with::As::<Instant>")]
     pub at: Millis,
     /// What the worker said, or what the engine found.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::api::schema::Message))]
@@ -169,6 +169,41 @@ pub struct Job {
 }
 
 impl Job {
+    /// A job that waits, and to which nothing has happened. What few jobs have is left out.
+    pub fn new(id: JobId, queue: Arc<str>, kind: Arc<str>, payload: Payload, due_at: Millis, now: Millis) -> Self {
+        Self {
+            id,
+            queue,
+            kind,
+            payload,
+            stage: Stage::Pending,
+            due_at,
+            first_due_at: due_at,
+            priority: PRIORITY_DEFAULT,
+            attempt: 0,
+            crashes: 0,
+            lease_ms: None,
+            expires_ms: None,
+            key: None,
+            key_until: KeyUntil::default(),
+            origin: None,
+            tags: Arc::default(),
+            options: None,
+            message: None,
+            errors: Vec::new(),
+            result: None,
+            progress: None,
+            version: 1,
+            epoch: 0,
+            lease_until: None,
+            cancel_asked: false,
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            finished_at: None,
+        }
+    }
+
     /// Where it stands at `now`.
     pub fn state(&self, now: Millis) -> State {
         match self.stage {
@@ -305,54 +340,35 @@ impl NewJob {
     /// # Errors
     /// [`Error::Invalid`], naming what is wrong.
     pub fn accept(&self, id: JobId, now: Millis, payload_bytes_max: usize) -> Result<Job, Error> {
-        name::check_queue(&self.queue)?;
-        name::check_kind(&self.kind)?;
-        if let Some(key) = &self.key {
+        let Self { queue, kind, payload, due, priority, key, on_conflict: _, .. } = self;
+        let Self { key_until, origin, tags, lease_ms, expires_ms, options, .. } = self;
+        name::check_queue(queue)?;
+        name::check_kind(kind)?;
+        if let Some(key) = key {
             name::check_key(key)?;
             name::check_free("key", key)?;
         }
-        if let Some(origin) = &self.origin {
+        if let Some(origin) = origin {
             name::check_origin(origin)?;
             name::check_free("origin", origin)?;
         }
-        name::check_tags(&self.tags)?;
-        check_payload(&self.payload, payload_bytes_max)?;
-        self.options.check(&self.queue)?;
-        if let Some(lease_ms) = self.lease_ms {
-            check_lease(lease_ms)?;
-        }
-        Span(self.expires_ms.unwrap_or(0)).check("expires", 0, DELAY_MS_MAX)?;
-        let due_at = self.due.resolve(now)?;
+        name::check_tags(tags)?;
+        check_payload(payload, payload_bytes_max)?;
+        options.check(queue)?;
+        lease_ms.map_or(Ok(()), check_lease)?;
+        Span(expires_ms.unwrap_or(0)).check("expires", 0, DELAY_MS_MAX)?;
+        let due_at = due.resolve(now)?;
+        let tags = if tags.is_empty() { Arc::default() } else { Arc::from(tags.as_slice()) };
         Ok(Job {
-            id,
-            queue: self.queue.clone(),
-            kind: self.kind.clone(),
-            payload: self.payload.clone(),
-            stage: Stage::Pending,
-            due_at,
-            first_due_at: due_at,
-            priority: self.priority,
-            attempt: 0,
-            crashes: 0,
-            lease_ms: self.lease_ms,
-            expires_ms: self.expires_ms,
-            key: self.key.clone(),
-            key_until: self.key_until,
-            origin: self.origin.clone(),
-            tags: if self.tags.is_empty() { Arc::default() } else { Arc::from(self.tags.as_slice()) },
-            options: self.options.clone().shared(),
-            message: None,
-            errors: Vec::new(),
-            result: None,
-            progress: None,
-            version: 1,
-            epoch: 0,
-            lease_until: None,
-            cancel_asked: false,
-            created_at: now,
-            updated_at: now,
-            started_at: None,
-            finished_at: None,
+            priority: *priority,
+            lease_ms: *lease_ms,
+            expires_ms: *expires_ms,
+            key: key.clone(),
+            key_until: *key_until,
+            origin: origin.clone(),
+            tags,
+            options: options.clone().shared(),
+            ..Job::new(id, queue.clone(), kind.clone(), payload.clone(), due_at, now)
         })
     }
 }

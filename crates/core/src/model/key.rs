@@ -17,13 +17,14 @@ pub enum OnConflict {
 }
 
 /// Until when a key is held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::FromRepr)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[repr(u8)]
 pub enum KeyUntil {
     /// Until the job is in a final state.
     #[default]
-    Finished,
+    Finished = 0,
     /// Until the job is first handed out, so that an event during its run queues one more.
-    Started,
+    Started = 1,
 }

@@ -1,6 +1,6 @@
 //! How far a running job has come, as its handler says.
 
-use crate::api::instant;
+use crate::api::Instant;
 use crate::clock::Millis;
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,8 @@ pub struct Progress {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Arc<str>>,
     /// When that was said.
-    #[cfg_attr(feature = "openapi", schema(value_type = instant::Instant))]
-    #[serde(with = "instant")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
+    #[serde(with = "serde_with::As::<Instant>")]
     pub at: Millis,
 }
 

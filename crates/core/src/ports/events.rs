@@ -1,6 +1,6 @@
 //! What happens to jobs, as it is published to subscribers: for watching, not for accounting.
 
-use crate::api::instant;
+use crate::api::Instant;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::model::id::JobId;
@@ -89,10 +89,10 @@ pub struct Transition {
     /// Its attempts so far.
     pub attempt: u32,
     /// When it was seen, by the broker's clock.
-    #[serde(with = "instant")]
+    #[serde(with = "serde_with::As::<Instant>")]
     pub at: Millis,
     /// From when it may run, where it waits.
-    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "serde_with::As::<Option<Instant>>", skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Millis>,
     /// Encoded by the first reader that asks.
     #[serde(skip)]

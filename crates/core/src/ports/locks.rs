@@ -1,6 +1,6 @@
 //! Locks: who holds which, and who waits for it.
 
-use crate::api::instant;
+use crate::api::Instant;
 use crate::clock::Millis;
 use crate::error::Error;
 use async_trait::async_trait;
@@ -109,8 +109,8 @@ pub struct Grant {
     /// Grows with every grant of the store.
     pub fence: u64,
     /// When it ends unless it is renewed: by the store's wall clock, to be shown. What counts is the time to live.
-    #[cfg_attr(feature = "openapi", schema(value_type = instant::Instant))]
-    #[serde(with = "instant")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
+    #[serde(with = "serde_with::As::<Instant>")]
     pub expires_at: Millis,
 }
 

@@ -1,7 +1,7 @@
 //! When to try again, when to give up, and what becomes of what was given up.
 
 use super::{Again, Decision, Finish, Return};
-use crate::api::{Span, or_default, span};
+use crate::api::{Span, or_default};
 use crate::clock::Millis;
 use crate::limits::{DELAY_MS_MAX, MOVES_MAX};
 use crate::model::id::JobId;
@@ -24,7 +24,7 @@ pub struct Failure {
     pub is_final: bool,
     /// How long to wait, at most 10 years, in place of what the rule says. In Rust in milliseconds.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
-    #[serde(rename = "retry_after", with = "span", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "retry_after", with = "serde_with::As::<Option<Span>>", skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 
@@ -183,35 +183,14 @@ fn fraction(id: u64, attempt: u32) -> f64 {
 
 /// A copy of the job that starts afresh in another queue, under that queue's rules, without the key.
 fn successor(job: &Job, queue: &Arc<str>, id: JobId, now: Millis) -> Job {
+    let message = format!("moved from the queue {}, where it was the job {}", job.queue, job.id);
     Job {
-        id,
-        queue: queue.clone(),
-        kind: job.kind.clone(),
-        payload: job.payload.clone(),
-        stage: Stage::Pending,
-        due_at: now,
-        first_due_at: now,
         priority: job.priority,
-        attempt: 0,
-        crashes: 0,
         lease_ms: job.lease_ms,
-        expires_ms: None,
-        key: None,
         key_until: job.key_until,
-        origin: None,
         tags: job.tags.clone(),
         options: job.options().moved().shared(),
-        message: Some(Arc::from(format!("moved from the queue {}, where it was the job {}", job.queue, job.id))),
-        errors: Vec::new(),
-        result: None,
-        progress: None,
-        version: 1,
-        epoch: 0,
-        lease_until: None,
-        cancel_asked: false,
-        created_at: now,
-        updated_at: now,
-        started_at: None,
-        finished_at: None,
+        message: Some(Arc::from(message)),
+        ..Job::new(id, queue.clone(), job.kind.clone(), job.payload.clone(), now, now)
     }
 }

@@ -1,7 +1,7 @@
 //! The runs ahead, as clocks in the schedule's zone show them.
 
 use super::ScheduleStatus;
-use crate::api::instant;
+use crate::api::Instant;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::RUNS_MAX;
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Run {
     /// The instant.
-    #[cfg_attr(feature = "openapi", schema(value_type = instant::Instant))]
-    #[serde(with = "instant")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
+    #[serde(with = "serde_with::As::<Instant>")]
     pub at: Millis,
     /// The same in the schedule's time zone (RFC 9557); an interval has UTC.
     pub local: String,
@@ -39,8 +39,7 @@ pub enum ClockChange {
 impl Run {
     pub(super) fn new(at: Millis, zone: &TimeZone, clock_change: Option<ClockChange>) -> Self {
         let instant = i64::try_from(at).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-        let local =
-            instant.map_or_else(|| instant::Instant(at).to_string(), |at| at.to_zoned(zone.clone()).to_string());
+        let local = instant.map_or_else(|| Instant(at).to_string(), |at| at.to_zoned(zone.clone()).to_string());
         Self { at, local, clock_change }
     }
 }

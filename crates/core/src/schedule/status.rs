@@ -1,7 +1,7 @@
 //! The status of a schedule.
 
 use super::Schedule;
-use crate::api::instant;
+use crate::api::Instant;
 use crate::clock::Millis;
 use crate::model::id::JobId;
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,8 @@ pub struct ScheduleStatus {
     /// Of what was set; grows when that changes, and stays when it ticks.
     pub version: u64,
     /// The next ticks that are not pushed yet, at most ten; none where it is over.
-    #[cfg_attr(feature = "openapi", schema(max_items = 10, value_type = Vec<instant::Instant>))]
-    #[serde(with = "instant")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 10, value_type = Vec<Instant>))]
+    #[serde(with = "serde_with::As::<Vec<Instant>>")]
     pub next: Vec<Millis>,
     /// The last tick, and what came of it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,8 +33,8 @@ pub struct ScheduleStatus {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Tick))]
 pub struct LastTick {
     /// When it was.
-    #[cfg_attr(feature = "openapi", schema(value_type = instant::Instant))]
-    #[serde(with = "instant")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
+    #[serde(with = "serde_with::As::<Instant>")]
     pub at: Millis,
     /// What came of it.
     pub outcome: TickOutcome,
