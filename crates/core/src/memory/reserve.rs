@@ -177,17 +177,8 @@ impl Held {
             return;
         };
         let is_held = self.queues.get(&job.queue).is_some_and(|queue| queue.room(reserve.take, now.wall).is_err());
-        let is_due = (reserve.early || job.due_at <= now.wall)
-            && (reserve.window.from..=reserve.window.to).contains(&job.due_at);
-        let refused = if named.version.is_some_and(|version| version != job.version) {
-            Some(Edited::Mismatch(job))
-        } else if job.lease_until.is_some() {
-            Some(Edited::Running(job))
-        } else if is_held || !is_due || job.start_by().is_some_and(|by| by <= now.wall) {
-            Some(Edited::Unfit { id: job.id, state: job.state(now.wall) })
-        } else {
-            None
-        };
+        let held_back = || is_held.then(|| Edited::Unfit { id: job.id, state: job.state(now.wall) });
+        let refused = reserve.refusal(&job, named.version, now.wall).or_else(held_back);
         if let Some(refused) = refused {
             reserved.refused.push((named.id, refused));
         } else if reserved.leases.len() < reserve.limit {

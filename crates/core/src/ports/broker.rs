@@ -171,6 +171,22 @@ pub struct Reserve {
     pub take: bool,
 }
 
+impl Reserve {
+    /// Why a waiting job that is asked for by name is not handed out, as far as the job itself says.
+    pub fn refusal(&self, job: &Job, version: Option<u64>, now: Millis) -> Option<Edited> {
+        let is_due = (self.early || job.due_at <= now) && (self.window.from..=self.window.to).contains(&job.due_at);
+        if version.is_some_and(|version| version != job.version) {
+            Some(Edited::Mismatch(job.clone()))
+        } else if job.lease_until.is_some() {
+            Some(Edited::Running(job.clone()))
+        } else if !is_due || job.start_by().is_some_and(|by| by <= now) {
+            Some(Edited::Unfit { id: job.id, state: job.state(now) })
+        } else {
+            None
+        }
+    }
+}
+
 /// A leased job. The job carries `lease_until`, `attempt` and `epoch` as they are now.
 #[derive(Clone, Debug)]
 pub struct Lease {

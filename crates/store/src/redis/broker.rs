@@ -155,12 +155,7 @@ impl Parts {
             text.push(after.map(|(_, id)| bytes(id)).as_ref().map_or(&[], |id| id));
             text.number(limit as u64);
         };
-        let mut rows = self.run(partition, &scripts::LIST, &[queue], arguments).await?.list()?;
-        let mut places = Vec::with_capacity(rows.len() / 2);
-        while rows.len() > 0 {
-            let id = rows.id()?;
-            places.push((rows.score()?, id));
-        }
+        let mut places = self.run(partition, &scripts::LIST, &[queue], arguments).await?.list()?.scored()?;
         places.sort_unstable();
         places.truncate(limit);
         Ok(places)

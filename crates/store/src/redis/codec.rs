@@ -221,16 +221,8 @@ impl Decoder {
         let options = if says(HAS_OPTIONS) { Some(serde_json::from_slice(body.long()?).ok()?) } else { None };
         let tags = tags?;
         let mut record = Record::new(Job {
-            id,
-            queue,
-            kind,
-            payload: Arc::from(body.rest()),
-            stage: Stage::Pending,
-            due_at,
             first_due_at,
             priority,
-            attempt: 0,
-            crashes: 0,
             lease_ms,
             expires_ms,
             key,
@@ -238,18 +230,8 @@ impl Decoder {
             origin,
             tags: if tags.is_empty() { Arc::default() } else { Arc::from(tags) },
             options,
-            message: None,
-            errors: Vec::new(),
-            result: None,
-            progress: None,
             version,
-            epoch: 0,
-            lease_until: None,
-            cancel_asked: false,
-            created_at,
-            updated_at: created_at,
-            started_at: None,
-            finished_at: None,
+            ..Job::new(id, queue, kind, Arc::from(body.rest()), due_at, created_at)
         });
         if !meta.is_empty() {
             read_meta(&mut record, meta)?;

@@ -14,7 +14,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// Parts of a walk that one page looks at where they are empty.
-const STOPS_MAX: usize = 64;
+const STOPS_MAX: usize = 128;
 /// Jobs read at a time.
 const CHUNK: usize = 100;
 
@@ -44,7 +44,7 @@ struct Stop {
     partition: u16,
     zone: Zone,
     after: Option<Scored>,
-    /// Of what waits: which queue.
+    /// Of what waits, where all queues are asked for: the first queue that is left.
     queue: Option<Arc<str>>,
 }
 
@@ -77,13 +77,22 @@ impl Parts {
     pub(super) async fn find_page(&self, find: &Find) -> Result<Found, Error> {
         let mut at = match &find.after {
             Some(text) => Some(text.parse::<Stop>()?),
-            None => self.first_stop(find).await?,
+            None => first_stop(find, |queue| self.keys.partition_of(queue)),
         };
         let mut jobs = Vec::new();
         for _ in 0..STOPS_MAX {
-            let Some(stop) = at else { break };
+            let Some(mut stop) = at else { break };
             if stop.partition >= self.keys.partitions() {
                 return Err(Error::invalid("cursor", "the `next_cursor` of an earlier answer", &stop));
+            }
+            let is_by_queue = stop.zone == Zone::Waiting && queue_of(find).is_none();
+            if is_by_queue && stop.after.is_none() {
+                let from = stop.queue.as_deref().unwrap_or_default();
+                stop.queue = self.queues_of(stop.partition, from, 1).await?.pop();
+                if stop.queue.is_none() {
+                    at = self.next_stop(find, &stop);
+                    continue;
+                }
             }
             let limit = find.limit.clamp(1, PAGE_JOBS_MAX);
             let places = self.places(find, &stop, limit).await?;
@@ -104,7 +113,8 @@ impl Parts {
                 Some(&last) if looked_at < places.len() || places.len() >= limit => {
                     Some(Stop { after: Some(last), ..stop })
                 }
-                _ => self.next_stop(find, &stop).await?,
+                _ if is_by_queue => Some(Stop { after: None, queue: stop.queue.as_deref().map(after), ..stop }),
+                _ => self.next_stop(find, &stop),
             };
             if !jobs.is_empty() {
                 break;
@@ -115,12 +125,12 @@ impl Parts {
 
     async fn places(&self, find: &Find, stop: &Stop, limit: usize) -> Result<Vec<Scored>, Error> {
         let page = |which, queue, window| self.page(stop.partition, which, queue, window, stop.after, limit);
-        let queue: &str = stop.queue.as_deref().unwrap_or_default();
+        let queue = queue_of(find).or(stop.queue.as_ref()).map_or("", |queue| queue);
         match stop.zone {
             Zone::Waiting => page("due", queue, find.due).await,
-            Zone::Running => page("running", queue, Window::ALL).await,
-            Zone::Ended => page("ended", queue, Window::ALL).await,
-            Zone::Dead => page("dead", queue, Window::ALL).await,
+            Zone::Running => page("running", "", Window::ALL).await,
+            Zone::Ended => page("ended", "", Window::ALL).await,
+            Zone::Dead => page("dead", "", Window::ALL).await,
             Zone::Tag => self.tagged(find, stop, limit).await,
             // There is one at most.
             Zone::Key if stop.after.is_some() => Ok(Vec::new()),
@@ -139,13 +149,7 @@ impl Parts {
             text.push(stop.after.map(|(_, id)| bytes(id)).as_ref().map_or(&[], |id| id));
             text.number(limit as u64);
         };
-        let mut rows = self.run(stop.partition, &super::scripts::LIST, &[""], arguments).await?.list()?;
-        let mut places = Vec::with_capacity(rows.len() / 2);
-        while rows.len() > 0 {
-            let id = rows.id()?;
-            places.push((rows.score()?, id));
-        }
-        Ok(places)
+        self.run(stop.partition, &super::scripts::LIST, &[""], arguments).await?.list()?.scored()
     }
 
     async fn key_holder(&self, find: &Find) -> Result<Vec<Scored>, Error> {
@@ -159,58 +163,29 @@ impl Parts {
         }
     }
 
-    async fn first_stop(&self, find: &Find) -> Result<Option<Stop>, Error> {
-        let queue = match &find.selector {
-            Selector::Queue(queue) | Selector::Key(queue, _) => Some(queue),
-            Selector::Tag(_) | Selector::All => find.queue.as_ref(),
+    /// The next zone, or the first one of the next partition.
+    fn next_stop(&self, find: &Find, stop: &Stop) -> Option<Stop> {
+        let zones = zones(find);
+        let (partition, zone) = match zones.iter().find(|zone| **zone > stop.zone) {
+            Some(zone) => (stop.partition, zone),
+            None if queue_of(find).is_some() => return None,
+            None => (Some(stop.partition + 1).filter(|next| *next < self.keys.partitions())?, zones.first()?),
         };
-        let partition = queue.map_or(0, |queue| self.keys.partition_of(queue));
-        self.enter(find, partition, queue.is_none()).await
+        Some(Stop { partition, zone: *zone, after: None, queue: None })
     }
+}
 
-    /// The first stop in this partition, or in one after it.
-    async fn enter(&self, find: &Find, first: u16, goes_on: bool) -> Result<Option<Stop>, Error> {
-        let last = if goes_on { self.keys.partitions() - 1 } else { first };
-        for partition in first..=last {
-            for zone in zones(find) {
-                if let Some(stop) = self.begin(find, partition, zone).await? {
-                    return Ok(Some(stop));
-                }
-            }
-        }
-        Ok(None)
+/// The one queue that is asked for.
+fn queue_of(find: &Find) -> Option<&Arc<str>> {
+    match &find.selector {
+        Selector::Queue(queue) | Selector::Key(queue, _) => Some(queue),
+        Selector::Tag(_) | Selector::All => find.queue.as_ref(),
     }
+}
 
-    async fn begin(&self, find: &Find, partition: u16, zone: Zone) -> Result<Option<Stop>, Error> {
-        let queue = match (zone, &find.selector, &find.queue) {
-            (Zone::Waiting, Selector::Queue(queue), _) | (Zone::Waiting, _, Some(queue)) => Some(queue.clone()),
-            (Zone::Waiting, ..) => match self.queues_of(partition, "", 1).await?.pop() {
-                Some(queue) => Some(queue),
-                None => return Ok(None),
-            },
-            _ => None,
-        };
-        Ok(Some(Stop { partition, zone, after: None, queue }))
-    }
-
-    async fn next_stop(&self, find: &Find, stop: &Stop) -> Result<Option<Stop>, Error> {
-        let is_one_queue = find.queue.is_some() || matches!(find.selector, Selector::Queue(_) | Selector::Key(..));
-        if stop.zone == Zone::Waiting && !is_one_queue {
-            let from = stop.queue.as_deref().map_or_else(|| Arc::from(""), after);
-            if let Some(next) = self.queues_of(stop.partition, &from, 1).await?.pop() {
-                return Ok(Some(Stop { after: None, queue: Some(next), ..stop.clone() }));
-            }
-        }
-        for zone in zones(find).into_iter().filter(|zone| *zone > stop.zone) {
-            if let Some(next) = self.begin(find, stop.partition, zone).await? {
-                return Ok(Some(next));
-            }
-        }
-        if is_one_queue || stop.partition + 1 >= self.keys.partitions() {
-            return Ok(None);
-        }
-        self.enter(find, stop.partition + 1, true).await
-    }
+fn first_stop(find: &Find, partition_of: impl Fn(&str) -> u16) -> Option<Stop> {
+    let partition = queue_of(find).map_or(0, |queue| partition_of(queue));
+    Some(Stop { partition, zone: *zones(find).first()?, after: None, queue: None })
 }
 
 /// What a question goes through, in order.

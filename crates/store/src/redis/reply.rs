@@ -57,7 +57,7 @@ impl Reply {
     }
 
     /// A score: a number that may come as a decimal fraction.
-    pub(super) fn score(&mut self) -> Result<u64, Error> {
+    fn score(&mut self) -> Result<u64, Error> {
         let text = self.text()?;
         let score: Result<f64, _> = text.parse();
         score.map(|score| score as u64).map_err(|_| not_a_number(&text))
@@ -90,6 +90,16 @@ impl Reply {
 
     pub(super) fn id(&mut self) -> Result<JobId, Error> {
         id(&self.bytes()?)
+    }
+
+    /// Ids, each with its score.
+    pub(super) fn scored(mut self) -> Result<Vec<(u64, JobId)>, Error> {
+        let mut scored = Vec::with_capacity(self.len() / 2);
+        while self.len() > 0 {
+            let id = self.id()?;
+            scored.push((self.score()?, id));
+        }
+        Ok(scored)
     }
 
     /// Jobs, each as id, body, meta and result; `None` for one that is not there.

@@ -150,20 +150,8 @@ impl Parts {
             };
             let (is_live, job) = (record.is_live(), record.job);
             let now = self.clock.now();
-            let is_due =
-                (reserve.early || job.due_at <= now) && (reserve.window.from..=reserve.window.to).contains(&job.due_at);
             let queue = job.queue.clone();
-            let refused = if !is_live {
-                Some(ended(&job))
-            } else if version.is_some_and(|version| version != job.version) {
-                Some(Edited::Mismatch(job.clone()))
-            } else if job.lease_until.is_some() {
-                Some(Edited::Running(job.clone()))
-            } else if !is_due || job.start_by().is_some_and(|by| by <= now) {
-                Some(Edited::Unfit { id, state: job.state(now) })
-            } else {
-                None
-            };
+            let refused = if is_live { reserve.refusal(&job, version, now) } else { Some(ended(&job)) };
             if let Some(refused) = refused {
                 reserved.refused.push((id, refused));
             } else if reserved.leases.len() < reserve.limit {

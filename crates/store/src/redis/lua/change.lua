@@ -62,8 +62,7 @@ local function change(i)
     erase({ id }, { meta })
     -- Its end is known as long as a call is repeated.
     drop_lapsed(10)
-    redis.call('HSET', TOMBSTONES, id, struct.pack(TOMBSTONE, new.version, new.epoch, new.stage, 0, now + SPARED_MS))
-    redis.call('ZADD', TOMBSTONE_TIMES, now + SPARED_MS, id)
+    set_tombstone(id, new.version, new.epoch, new.stage, 0, now + SPARED_MS)
   else
     redis.call('HSET', META, id, meta)
   end

@@ -9,39 +9,24 @@ local watermark = own_watermark and math.max(tonumber(ARGV[5]), tonumber(own_wat
 drop_lapsed(#ARGV - 6 + 10)
 
 local function add_tombstone(id, version, epoch, stage)
-  local tombstone = redis.call('HGET', TOMBSTONES, id)
-  local unseen, ends = 0, now + TOMBSTONE_MS
-  if tombstone then
-    local _, old_epoch, old_stage, old_unseen, old_until = struct.unpack(TOMBSTONE, tombstone)
-    if old_until > now then
-      unseen, ends = old_unseen, math.max(ends, old_until)
-      if stage == 0 then epoch, stage = old_epoch, old_stage end
-    end
-  end
-  redis.call('HSET', TOMBSTONES, id, struct.pack(TOMBSTONE, version, epoch, stage, unseen, ends))
-  redis.call('ZADD', TOMBSTONE_TIMES, ends, id)
+  local _, old_epoch, old_stage, unseen, ends = tombstone_of(id)
+  if old_epoch and stage == 0 then epoch, stage = old_epoch, old_stage end
+  set_tombstone(id, version, epoch, stage, unseen or 0, math.max(now + TOMBSTONE_MS, ends or 0))
 end
 
 -- An edit that did not find the job is answered.
 local function answer(id, version)
-  local tombstone = redis.call('HGET', TOMBSTONES, id)
-  if not tombstone then return end
-  local old, epoch, stage, unseen, ends = struct.unpack(TOMBSTONE, tombstone)
-  if ends <= now or unseen == 0 or not (version > old or version == 0 or old == 0) then return end
+  local old, epoch, stage, unseen, ends = tombstone_of(id)
+  if not old or unseen == 0 or not (version > old or version == 0 or old == 0) then return end
   unseen = unseen - 1
   if unseen == 0 then ends = now + TOMBSTONE_MS end
-  redis.call('HSET', TOMBSTONES, id, struct.pack(TOMBSTONE, math.max(old, version), epoch, stage, unseen, ends))
-  redis.call('ZADD', TOMBSTONE_TIMES, ends, id)
+  set_tombstone(id, math.max(old, version), epoch, stage, unseen, ends)
 end
 
 -- No lower version of a job that is not known here is put.
 local function raise(id, version)
-  local tombstone = redis.call('HGET', TOMBSTONES, id)
-  if tombstone then
-    local old, _, _, unseen, ends = struct.unpack(TOMBSTONE, tombstone)
-    if ends > now and (unseen > 0 or old >= version) then return end
-  end
-  add_tombstone(id, version, 0, 0)
+  local old, _, _, unseen = tombstone_of(id)
+  if not old or (unseen == 0 and old < version) then add_tombstone(id, version, 0, 0) end
 end
 
 local function let_go(n, id, h, body, version)

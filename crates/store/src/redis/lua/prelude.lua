@@ -244,12 +244,23 @@ local SPARED_MS = 20000
 
 -- A tombstone: version, epoch and stage of the job's end, how many edits did not find the job, until when it stands.
 local TOMBSTONE = '>I6I6BI4I6'
+-- Nothing where none stands.
+local function tombstone_of(id)
+  local tombstone = redis.call('HGET', TOMBSTONES, id)
+  if not tombstone then return end
+  local version, epoch, stage, unseen, ends = struct.unpack(TOMBSTONE, tombstone)
+  if ends > now then return version, epoch, stage, unseen, ends end
+end
+
+local function set_tombstone(id, version, epoch, stage, unseen, ends)
+  redis.call('HSET', TOMBSTONES, id, struct.pack(TOMBSTONE, version, epoch, stage, unseen, ends))
+  redis.call('ZADD', TOMBSTONE_TIMES, ends, id)
+end
+
 -- Whether a job that is not here must not be put in this version.
 local function has_tombstone(id, version)
-  local tombstone = redis.call('HGET', TOMBSTONES, id)
-  if not tombstone then return false end
-  local tombstone_version, _, _, unseen, ends = struct.unpack(TOMBSTONE, tombstone)
-  return ends > now and (unseen > 0 or tombstone_version > version)
+  local known, _, _, unseen = tombstone_of(id)
+  return known and (unseen > 0 or known > version)
 end
 
 -- Drops tombstones that stand no longer, at most so many.

@@ -63,11 +63,8 @@ for i = 7, #ARGV, 3 do
     finish(id, epoch, h.queue, packed(h))
     answer = SUCCEEDED
   elseif not h then
-    local tombstone = redis.call('HGET', TOMBSTONES, id)
-    if tombstone then
-      local _, tombstone_epoch, tombstone_stage, _, tombstone_until = struct.unpack(TOMBSTONE, tombstone)
-      if tombstone_until > now and six(tombstone_epoch) == epoch then answer = tombstone_stage end
-    end
+    local _, tombstone_epoch, tombstone_stage = tombstone_of(id)
+    if tombstone_epoch and six(tombstone_epoch) == epoch then answer = tombstone_stage end
   end
   answers[#answers + 1] = answer
   runs[#answers] = runs[#answers] or ''

@@ -3,17 +3,12 @@
 runs_when_full()
 local known = {}
 for i = 5, #ARGV do
-  local id, version, epoch, stage, unseen = ARGV[i], 0, 0, 0, 0
-  local tombstone = redis.call('HGET', TOMBSTONES, id)
-  if tombstone then
-    local old_version, old_epoch, old_stage, old_unseen, ends = struct.unpack(TOMBSTONE, tombstone)
-    if ends > now then version, epoch, stage, unseen = old_version, old_epoch, old_stage, old_unseen end
-  end
+  local id = ARGV[i]
+  local version, epoch, stage, unseen = tombstone_of(id)
   if redis.call('HGET', BODY, id) then
     known[#known + 1] = id
   else
-    redis.call('HSET', TOMBSTONES, id, struct.pack(TOMBSTONE, version, epoch, stage, unseen + 1, now + UNSEEN_MS))
-    redis.call('ZADD', TOMBSTONE_TIMES, now + UNSEEN_MS, id)
+    set_tombstone(id, version or 0, epoch or 0, stage or 0, (unseen or 0) + 1, now + UNSEEN_MS)
   end
 end
 return { micros, known }
