@@ -2,6 +2,8 @@
 
 use duetime_core::ports::{Tally, Totals};
 use duetime_core::{Stage, State};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Rows that are pending, succeeded, failed and cancelled; then how many were ever pushed, succeeded, failed and were cancelled.
 /// The latter only grow.
@@ -12,27 +14,60 @@ pub(crate) const NONE: Sums = [0; 8];
 /// Where the totals begin.
 const TOTALS: usize = 4;
 
-/// So many new rows.
-pub(crate) fn insert(sums: &mut Sums, stage: Stage, rows: i64) {
-    sums[place(stage)] += rows;
-    sums[TOTALS] += rows;
-    end(sums, stage, rows);
+/// How the tallies change in one transaction, in the order of queues.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies {
+    queues: BTreeMap<Arc<str>, Sums>,
+    /// The queue that rows are just about: neighbours mostly have it in common.
+    last: Option<(Arc<str>, Sums)>,
 }
 
-/// A row went from one stage to another.
-pub(crate) fn change(sums: &mut Sums, from: Stage, to: Stage) {
-    if from != to {
-        sums[place(from)] -= 1;
-        sums[place(to)] += 1;
-        end(sums, to, 1);
+impl Tallies {
+    fn of(&mut self, queue: &Arc<str>) -> &mut Sums {
+        if self.last.as_ref().is_none_or(|(last, _)| last != queue) {
+            self.settle();
+        }
+        &mut self.last.get_or_insert_with(|| (queue.clone(), NONE)).1
     }
-}
 
-/// A row is gone, after its job came to this stage.
-pub(crate) fn remove(sums: &mut Sums, stored: Stage, last: Stage) {
-    sums[place(stored)] -= 1;
-    if stored != last {
-        end(sums, last, 1);
+    fn settle(&mut self) {
+        if let Some((queue, changes)) = self.last.take() {
+            let sums = self.queues.entry(queue).or_default();
+            sums.iter_mut().zip(changes).for_each(|(sum, change)| *sum += change);
+        }
+    }
+
+    /// So many new rows.
+    pub(crate) fn inserted(&mut self, queue: &Arc<str>, stage: Stage, rows: i64) {
+        let sums = self.of(queue);
+        sums[place(stage)] += rows;
+        sums[TOTALS] += rows;
+        end(sums, stage, rows);
+    }
+
+    /// A row went from one stage to another.
+    pub(crate) fn moved(&mut self, queue: &Arc<str>, from: Stage, to: Stage) {
+        if from != to {
+            let sums = self.of(queue);
+            sums[place(from)] -= 1;
+            sums[place(to)] += 1;
+            end(sums, to, 1);
+        }
+    }
+
+    /// A row is gone, after its job came to this stage.
+    pub(crate) fn removed(&mut self, queue: &Arc<str>, stored: Stage, last: Stage) {
+        let sums = self.of(queue);
+        sums[place(stored)] -= 1;
+        if stored != last {
+            end(sums, last, 1);
+        }
+    }
+
+    /// The changes.
+    pub(crate) fn changes(mut self) -> impl Iterator<Item = (Arc<str>, Sums)> {
+        self.settle();
+        self.queues.into_iter().filter(|(_, sums)| *sums != NONE)
     }
 }
 

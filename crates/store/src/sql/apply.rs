@@ -6,7 +6,7 @@ use super::keys::Keys;
 use super::record::insert;
 use super::row::{Head, Inserted};
 use super::session::{Key, Session};
-use super::tally::Tallies;
+use crate::sums::Tallies;
 use duetime_core::ports::{OutboxEntry, bucket};
 use duetime_core::{Job, JobId, Millis, Stage};
 use std::collections::BTreeMap;
@@ -188,7 +188,7 @@ async fn write(session: &mut Session, slots: BTreeMap<JobId, Slot>, tallies: &mu
     for slot in slots.values() {
         let row = |job| Inserted { job, bucket: bucket(job.due_at, slot.watermark), live_key: slot.live_key.as_ref() };
         if let Some(job) = &slot.new {
-            tallies.inserted(&job.queue, job.stage);
+            tallies.inserted(&job.queue, job.stage, 1);
             new.push(row(job));
         }
         match (&slot.stored, &slot.state) {

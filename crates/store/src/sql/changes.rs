@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::row::{Head, Inserted};
 use super::session::Session;
-use super::tally::Tallies;
+use crate::sums::Tallies;
 use duetime_core::{Job, JobId, Stage};
 
 /// Changes of rows, each row at most once.

@@ -6,7 +6,8 @@ use super::fault::Fault;
 use super::keys::Keys;
 use super::row::{Inserted, check};
 use super::session::Session;
-use super::tally::Tallies;
+use super::tally;
+use crate::sums::Tallies;
 use async_trait::async_trait;
 use duetime_core::ports::{Change, Edit, Edited, bucket};
 use duetime_core::{Job, JobId, Millis, Numbers, rules};
@@ -50,7 +51,7 @@ impl Verb for EditRows {
             }
         }
         changes.write(session).await?;
-        tallies.write(session).await?;
+        tally::write(tallies, session).await?;
         Ok(edited)
     }
 
@@ -77,7 +78,7 @@ fn one(rows: &mut BTreeMap<JobId, Option<Job>>, keys: &mut Keys, edit: &Edit, no
         (_, Edited::Mismatch(_)) => return Edited::Mismatch(row),
         (Change::Retry | Change::Kick { .. }, Edited::Changed(_)) => {
             if let Some(key) = job.live_key() {
-                if let Some(holder) = keys.holder(&job.queue, key) {
+                if let Some(holder) = keys.holder(&job.queue, key).filter(|&holder| holder != job.id) {
                     return Edited::KeyHeld(holder, job.queue.clone(), key.clone());
                 }
                 keys.take(&job.queue, key, job.id);

@@ -7,7 +7,8 @@ use super::queue::{Task, Work};
 use super::record;
 use super::row::Inserted;
 use super::session::Session;
-use super::tally::Tallies;
+use super::tally;
+use crate::sums::Tallies;
 use async_trait::async_trait;
 use duetime_core::Millis;
 use duetime_core::ports::{OutboxEntry, Recorded};
@@ -44,7 +45,7 @@ impl Verb for Group<'_> {
         }
         apply::apply(session, &entries, &mut tallies).await?;
         self.found = record::record(session, &jobs, &mut tallies, is_careful).await?;
-        tallies.write(session).await?;
+        tally::write(tallies, session).await?;
         if let Some(before) = &self.before {
             for (found, before) in self.found.iter_mut().zip(before) {
                 if (*before, *found) == (Recorded::Created, Recorded::Repeat) {

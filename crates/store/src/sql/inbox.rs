@@ -5,7 +5,8 @@ use super::fault::Fault;
 use super::record::record;
 use super::row::Inserted;
 use super::session::Session;
-use super::tally::Tallies;
+use super::tally;
+use crate::sums::Tallies;
 use async_trait::async_trait;
 use duetime_core::ports::{Admitted, INBOX_BYTES_MAX, InboxRow, Verdict};
 use std::collections::HashSet;
@@ -64,7 +65,7 @@ impl Verb for Admit {
         }
         session.delete_inbox(&done).await?;
         session.refuse_inbox(&refused).await?;
-        tallies.write(session).await?;
+        tally::write(tallies, session).await?;
         Ok(admitted)
     }
 }

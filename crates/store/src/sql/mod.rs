@@ -38,6 +38,8 @@ mod schema;
 mod session;
 mod statements;
 mod tally;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod value;
 mod writer;
 
@@ -144,13 +146,6 @@ pub async fn migrate(url: &str) -> Result<Schema, Error> {
 /// [`Error::Invalid`].
 pub fn script(url: &str) -> Result<String, Error> {
     dialect(url).map(schema::script)
-}
-
-/// What is asked of the kind of server that a URL names: a name, the text for 50 rows, and the index that it is to use, of
-/// those without one the primary key. For the tests of that.
-#[doc(hidden)]
-pub fn questions(url: &str) -> Vec<(&'static str, String, &'static str)> {
-    dialect(url).map(|dialect| dialect.statements.questions(50)).unwrap_or_default()
 }
 
 impl Store {

@@ -2,7 +2,8 @@
 
 use super::fault::Fault;
 use super::session::Session;
-use super::tally::{self, Tallies};
+use super::tally;
+use crate::sums::Tallies;
 use duetime_core::ports::{Queues, Retention};
 use duetime_core::{Millis, Stage};
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub(super) async fn prune(
     session.delete(&past.iter().map(|row| row.id).collect::<Vec<_>>()).await?;
     let tags: Vec<_> = past.iter().flat_map(|row| row.tags.iter().map(|tag| (&**tag, row.id))).collect();
     session.untag(&tags).await?;
-    tallies.write(session).await?;
+    tally::write(tallies, session).await?;
     Ok(past.len())
 }
 

@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::keys::Keys;
 use super::row::Inserted;
 use super::session::{Key, Session};
-use super::tally::Tallies;
+use crate::sums::Tallies;
 use duetime_core::JobId;
 use duetime_core::ports::Recorded;
 use std::collections::{HashMap, HashSet};
@@ -45,7 +45,7 @@ pub(super) async fn record(
             if let Some(key) = row.live_key {
                 keys.take(&row.job.queue, key, row.job.id);
             }
-            tallies.inserted(&row.job.queue, row.job.stage);
+            tallies.inserted(&row.job.queue, row.job.stage, 1);
             rows.push(*row);
             Recorded::Created
         });

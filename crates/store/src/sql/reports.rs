@@ -3,6 +3,7 @@
 use super::fault::Fault;
 use super::row;
 use super::session::Session;
+use super::statements;
 use duetime_core::Millis;
 use duetime_core::ports::{DueTally, FailedJob};
 use std::sync::Arc;
@@ -24,17 +25,17 @@ pub(super) async fn due(
 impl Session {
     /// The last id of the next step; `None` for the last one.
     async fn step_end(&mut self, after: u64) -> Result<Option<u64>, Fault> {
-        Ok(self.ask(self.sql.step_end, vec![after.into()], |row| row.number(0)).await?.pop())
+        Ok(self.ask(statements::STEP_END, vec![after.into()], |row| row.number(0)).await?.pop())
     }
 
     /// The queues and due times of the pending rows of a step.
     async fn due(&mut self, after: u64, end: Option<u64>) -> Result<Vec<(Arc<str>, Millis)>, Fault> {
         let end = end.unwrap_or(i64::MAX.cast_unsigned());
-        self.ask(self.sql.due, vec![after.into(), end.into()], |row| Ok((row.text(0)?, row.number(1)?))).await
+        self.ask(statements::DUE, vec![after.into(), end.into()], |row| Ok((row.text(0)?, row.number(1)?))).await
     }
 }
 
 /// The failed jobs that ended last, at most so many.
 pub(super) async fn failed(session: &mut Session, limit: &usize) -> Result<Vec<FailedJob>, Fault> {
-    session.ask(session.sql.failed, vec![(*limit).into()], row::failed).await
+    session.ask(statements::FAILED, vec![(*limit).into()], row::failed).await
 }

@@ -132,11 +132,7 @@ pub(super) fn insert<'a>(
     values.extend([*priority, *attempt, *crashes].map(Value::from));
     values.extend([*version, *epoch, *created_at, *updated_at].map(Value::from));
     values.extend([*started_at, *finished_at, *lease_until, *lease_ms, *expires_ms].map(Value::from));
-    let key_until: u8 = match key_until {
-        KeyUntil::Finished => 0,
-        KeyUntil::Started => 1,
-    };
-    values.extend([stage.code(), key_until, u8::from(*cancel_asked)].map(Value::from));
+    values.extend([stage.code(), *key_until as u8, u8::from(*cancel_asked)].map(Value::from));
     values.extend([queue.into(), kind.into(), key.as_ref().into()]);
     values.extend([optional(options.as_ref())?, list(tags)?, list(errors)?]);
     values.extend([message.as_ref().into(), result.as_deref().into(), (&**payload).into()]);
@@ -220,11 +216,7 @@ pub(super) fn job(row: &Row) -> Result<Job, Fault> {
         lease_ms: row.optional_number(13)?,
         expires_ms: row.optional_number(14)?,
         stage: stage(row, 15)?,
-        key_until: match row.whole(16)? {
-            0 => KeyUntil::Finished,
-            1 => KeyUntil::Started,
-            other => return Err(Fault::damaged("key_until", other)),
-        },
+        key_until: key_until(row.whole(16)?)?,
         cancel_asked: row.whole(17)? != 0,
         queue: row.text(18)?,
         kind: row.text(19)?,
@@ -296,6 +288,10 @@ pub(super) fn inbox_row(row: &Row) -> Result<InboxRow, Fault> {
         priority: row.optional(10)?,
         options: said(11)?,
     })
+}
+
+fn key_until(code: i64) -> Result<KeyUntil, Fault> {
+    u8::try_from(code).ok().and_then(KeyUntil::from_repr).ok_or_else(|| Fault::damaged("key_until", code))
 }
 
 fn stage(row: &Row, column: usize) -> Result<Stage, Fault> {

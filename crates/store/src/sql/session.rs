@@ -3,7 +3,7 @@
 use super::connection::{Connection, Database};
 use super::fault::Fault;
 use super::row::{self, Head, Hit, Inserted, Stream, urgency};
-use super::statements::{Bulk, Statements};
+use super::statements::{self, Bulk, Statements};
 use super::value::{Row, Rows, Value};
 use crate::sums::Sums;
 use duetime_core::limits::STEP_QUEUES_MAX;
@@ -104,7 +104,7 @@ impl Session {
 
     /// Which of these ids have rows.
     pub(super) async fn known(&mut self, ids: &[JobId]) -> Result<Vec<JobId>, Fault> {
-        self.ask_for(&self.sql.known, self::ids(ids), row::id).await
+        self.ask_for(&statements::KNOWN, self::ids(ids), row::id).await
     }
 
     /// Inserts whole rows without their tags; answers how many were not there, by id, origin or live key. Where not all were, the
@@ -130,12 +130,12 @@ impl Session {
 
     /// Locks rows, in the order of their ids.
     pub(super) async fn heads(&mut self, ids: &[JobId]) -> Result<Vec<Head>, Fault> {
-        self.ask_for(&self.sql.heads, self::ids(ids), row::head).await
+        self.ask_for(&statements::HEADS, self::ids(ids), row::head).await
     }
 
     /// Rows, locked or not, in any order.
     pub(super) async fn jobs(&mut self, ids: &[JobId], locks: bool) -> Result<Vec<Job>, Fault> {
-        let statement = if locks { &self.sql.jobs_locked } else { &self.sql.jobs };
+        let statement = if locks { &statements::JOBS_LOCKED } else { &statements::JOBS };
         self.ask_for(statement, self::ids(ids), row::job).await
     }
 
@@ -210,7 +210,7 @@ impl Session {
 
     /// Deletes rows.
     pub(super) async fn delete(&mut self, ids: &[JobId]) -> Result<(), Fault> {
-        self.change_for(&self.sql.delete, self::ids(ids)).await.map(drop)
+        self.change_for(&statements::DELETE, self::ids(ids)).await.map(drop)
     }
 
     /// Files jobs under tags.
@@ -225,7 +225,7 @@ impl Session {
 
     /// Locks at most `limit` rows of this state that ended by then and that nobody else has locked.
     pub(super) async fn past(&mut self, stage: Stage, ended_by: Millis, limit: usize) -> Result<Vec<Head>, Fault> {
-        self.ask(self.sql.past, vec![stage.code().into(), ended_by.into(), limit.into()], row::head).await
+        self.ask(statements::PAST, vec![stage.code().into(), ended_by.into(), limit.into()], row::head).await
     }
 
     /// Adds to the sums by queue. They come in the order of their names.
@@ -253,7 +253,7 @@ impl Session {
     /// Drops what these queues are counted by, where the rows add up to nothing.
     pub(super) async fn drop_tallies(&mut self, queues: &[Arc<str>]) -> Result<(), Fault> {
         let slot = |row: &Row| Ok((row.text(0)?, row.whole(1)?, sums::<4>(row, 2)?));
-        let slots = self.ask_for(&self.sql.tallies_locked, names(queues), slot).await?;
+        let slots = self.ask_for(&statements::TALLIES_LOCKED, names(queues), slot).await?;
         let mut totals: BTreeMap<&str, [i64; 4]> = BTreeMap::new();
         for (queue, _, counts) in &slots {
             totals.entry(queue).or_default().iter_mut().zip(counts).for_each(|(total, count)| *total += count);
@@ -267,10 +267,10 @@ impl Session {
     /// The first rows of a stream behind an id.
     pub(super) async fn hits(&mut self, stream: &Stream, after: u64, limit: usize) -> Result<Vec<Hit>, Fault> {
         let (statement, mut values): (_, Vec<Value<'_>>) = match stream {
-            Stream::All => (self.sql.all, Vec::new()),
+            Stream::All => (statements::ALL, Vec::new()),
             Stream::Queue(queue, stage) => (self.sql.by_queue, vec![queue.into(), stage.code().into()]),
             Stream::Key(queue, key) => (self.sql.by_key, vec![queue.into(), key.into()]),
-            Stream::Tag(tag) => (self.sql.by_tag, vec![tag.into()]),
+            Stream::Tag(tag) => (statements::BY_TAG, vec![tag.into()]),
             Stream::Bucket(bucket) => (self.sql.waiting_in, vec![(*bucket).into()]),
         };
         values.extend([after.into(), limit.into()]);
@@ -349,12 +349,12 @@ impl Session {
 
     /// Locks those of these rows that have not been refused and that nobody else has locked; answers their numbers.
     pub(super) async fn lock_inbox(&mut self, numbers: &[i64]) -> Result<Vec<i64>, Fault> {
-        self.ask_for(&self.sql.lock_inbox, self::numbers(numbers), |row| row.whole(0)).await
+        self.ask_for(&statements::LOCK_INBOX, self::numbers(numbers), |row| row.whole(0)).await
     }
 
     /// Deletes rows of the inbox.
     pub(super) async fn delete_inbox(&mut self, numbers: &[i64]) -> Result<(), Fault> {
-        self.change_for(&self.sql.delete_inbox, self::numbers(numbers)).await.map(drop)
+        self.change_for(&statements::DELETE_INBOX, self::numbers(numbers)).await.map(drop)
     }
 
     /// Marks rows of the inbox with the reason why they were refused.
@@ -365,36 +365,61 @@ impl Session {
 
     /// Where the last block of ids ends; locked.
     pub(super) async fn sequence_end(&mut self) -> Result<u64, Fault> {
-        let ends = self.ask(self.sql.sequence, Vec::new(), |row| row.number(0)).await?;
+        let ends = self
+            .ask("SELECT value FROM duetime_meta WHERE name = 'sequence_end' FOR UPDATE", Vec::new(), |row| {
+                row.number(0)
+            })
+            .await?;
         ends.first().copied().ok_or_else(|| Fault::damaged("sequence_end", "nothing"))
     }
 
     /// Sets it.
     pub(super) async fn set_sequence_end(&mut self, end: u64) -> Result<(), Fault> {
-        self.connection.run(self.sql.set_sequence, vec![end.into()]).await.map(drop)
+        self.connection
+            .run("UPDATE duetime_meta SET value = ? WHERE name = 'sequence_end'", vec![end.into()])
+            .await
+            .map(drop)
     }
 
     /// A document; locked where it is to be changed.
     pub(super) async fn document(&mut self, kind: &str, name: &str, locks: bool) -> Result<Option<Document>, Fault> {
-        let statement = if locks { self.sql.document_locked } else { self.sql.document };
+        let statement = if locks {
+            "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ? FOR UPDATE"
+        } else {
+            "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ?"
+        };
         Ok(self.ask(statement, vec![kind.into(), name.into()], row::document).await?.pop())
     }
 
     /// All documents of a kind, by name.
     pub(super) async fn documents(&mut self, kind: &str) -> Result<Vec<Document>, Fault> {
-        self.ask(self.sql.documents, vec![kind.into()], row::document).await
+        self.ask(
+            "SELECT name, body, version FROM duetime_registry WHERE kind = ? ORDER BY name",
+            vec![kind.into()],
+            row::document,
+        )
+        .await
     }
 
     /// Stores a document: a new one where its version is 1, else in place of a locked one.
     pub(super) async fn put_document(&mut self, kind: &str, document: &Document) -> Result<(), Fault> {
         let Document { name, body, version } = document;
-        let statement = if *version == 1 { self.sql.new_document } else { self.sql.put_document };
+        let statement = if *version == 1 {
+            "INSERT INTO duetime_registry (body, version, kind, name) VALUES (?, ?, ?, ?)"
+        } else {
+            "UPDATE duetime_registry SET body = ?, version = ? WHERE kind = ? AND name = ?"
+        };
         let values = vec![body.as_str().into(), (*version).into(), kind.into(), name.as_str().into()];
         self.connection.run(statement, values).await.map(drop)
     }
 
     /// Removes a document; answers whether there was one.
     pub(super) async fn remove_document(&mut self, kind: &str, name: &str) -> Result<bool, Fault> {
-        Ok(self.connection.run(self.sql.remove_document, vec![kind.into(), name.into()]).await?.changed > 0)
+        Ok(self
+            .connection
+            .run("DELETE FROM duetime_registry WHERE kind = ? AND name = ?", vec![kind.into(), name.into()])
+            .await?
+            .changed
+            > 0)
     }
 }

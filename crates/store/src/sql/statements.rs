@@ -1,5 +1,7 @@
-//! Which statements there are; each kind of server has its own text for them.
+//! Which statements there are. Those here are the same for every server: `?` stands for a value, `IN ({})` for a list, and
+//! `/*! … */` is read by MySQL and MariaDB alone. For the others each kind of server has its own text.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Every column of a job but those of its indexes, in the order in which [`job`](super::row::job) takes them.
@@ -11,21 +13,81 @@ macro_rules! columns {
          j.progress, j.origin"
     };
 }
-pub(super) use columns;
 
-/// What is looked at of a row before it is read; with the name of the function for the length of bytes.
-macro_rules! hit {
-    ($length:literal) => {
+/// Looks at rows before they are read. Tables are joined in the order in which they stand.
+macro_rules! hits {
+    ($of:literal) => {
         concat!(
-            "j.id, COALESCE(j.bucket, 0), j.due_at, j.state, j.lease_until IS NOT NULL, j.queue, j.kind, ",
-            $length,
-            "(j.payload) + COALESCE(",
-            $length,
-            "(j.result), 0)"
+            "SELECT /*! STRAIGHT_JOIN */ j.id, COALESCE(j.bucket, 0), j.due_at, j.state, j.lease_until IS NOT NULL, j.queue, j.kind, \
+             LENGTH(j.payload) + COALESCE(LENGTH(j.result), 0)",
+            $of
         )
     };
 }
-pub(super) use hit;
+pub(super) use hits;
+
+/// ids.
+pub(super) const KNOWN: Bulk = Bulk::list("SELECT id FROM duetime_jobs WHERE id IN ({})");
+/// ids.
+pub(super) const HEADS: Bulk = Bulk::list(
+    "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs WHERE id IN ({}) ORDER BY id FOR UPDATE",
+);
+/// ids.
+pub(super) const JOBS: Bulk = Bulk::list(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id IN ({})"));
+/// ids.
+pub(super) const JOBS_LOCKED: Bulk =
+    Bulk::list(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id IN ({}) ORDER BY id FOR UPDATE"));
+/// ids.
+pub(super) const DELETE: Bulk = Bulk::list("DELETE FROM duetime_jobs WHERE id IN ({})");
+/// state, finished_at, limit.
+pub(super) const PAST: &str = "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs \
+    /*! FORCE INDEX (duetime_jobs_finished) */ WHERE state = ? AND finished_at IS NOT NULL AND finished_at <= ? \
+    ORDER BY finished_at LIMIT ? FOR UPDATE SKIP LOCKED";
+/// queues.
+pub(super) const TALLIES_LOCKED: Bulk = Bulk::list(
+    "SELECT queue, slot, pending, succeeded, failed, cancelled FROM duetime_tallies WHERE queue IN ({}) \
+     ORDER BY queue, slot FOR UPDATE",
+);
+/// after, limit.
+pub(super) const ALL: &str = hits!(" FROM duetime_jobs j WHERE j.id > ? ORDER BY j.id LIMIT ?");
+/// tag, after, limit.
+pub(super) const BY_TAG: &str = hits!(
+    " FROM (SELECT job_id FROM duetime_tags WHERE tag = ? AND job_id > ? ORDER BY job_id LIMIT ?) t \
+     JOIN duetime_jobs j ON j.id = t.job_id ORDER BY j.id"
+);
+/// after.
+pub(super) const STEP_END: &str =
+    "SELECT id FROM duetime_jobs /*! FORCE INDEX (PRIMARY) */ WHERE id > ? ORDER BY id LIMIT 1 OFFSET 4999";
+/// after, last.
+pub(super) const DUE: &str =
+    "SELECT queue, due_at FROM duetime_jobs /*! FORCE INDEX (PRIMARY) */ WHERE id > ? AND id <= ? AND state = 1";
+/// limit.
+pub(super) const FAILED: &str = "SELECT id, queue, kind, finished_at, SUBSTR(message, 1, 1000) \
+    FROM duetime_jobs /*! FORCE INDEX (duetime_jobs_finished) */ \
+    WHERE state = 20 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT ?";
+/// numbers.
+pub(super) const LOCK_INBOX: Bulk = Bulk::list(
+    "SELECT id FROM duetime_inbox /*! FORCE INDEX (PRIMARY) */ WHERE id IN ({}) AND error IS NULL ORDER BY id \
+     FOR UPDATE SKIP LOCKED",
+);
+/// numbers.
+pub(super) const DELETE_INBOX: Bulk = Bulk::list("DELETE FROM duetime_inbox WHERE id IN ({})");
+
+/// A statement as PostgreSQL takes it: values have numbers, and a list is an array.
+#[cfg(any(feature = "postgres", feature = "testing"))]
+pub(super) fn numbered(statement: &'static str) -> Cow<'static, str> {
+    if !statement.contains(['?', '{']) {
+        return Cow::Borrowed(statement);
+    }
+    let statement = statement.replace("IN ({})", "= ANY(?)");
+    let mut parts = statement.split('?');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for (number, part) in (1..).zip(parts) {
+        // Text takes all.
+        let _ = write!(text, "${number}{part}");
+    }
+    Cow::Owned(text)
+}
 
 /// A statement for many rows. Where servers take rows as lists of values, `{}` stands for these; without it the statement
 /// is run for each row.
@@ -72,14 +134,6 @@ pub(super) struct Statements {
     /// tags, payload, options, id.
     pub(super) rewrite: Bulk,
 
-    /// ids.
-    pub(super) known: Bulk,
-    /// ids.
-    pub(super) heads: Bulk,
-    /// ids.
-    pub(super) jobs: Bulk,
-    /// ids.
-    pub(super) jobs_locked: Bulk,
     /// queue, key.
     pub(super) holders: Bulk,
     /// queue, origin.
@@ -93,14 +147,10 @@ pub(super) struct Statements {
     pub(super) mark_not_loaded: Bulk,
     /// ids.
     pub(super) mark_overflow: Bulk,
-    /// ids.
-    pub(super) delete: Bulk,
     /// tag, id.
     pub(super) tag: Bulk,
     /// tag, id.
     pub(super) untag: Bulk,
-    /// state, finished_at, limit.
-    pub(super) past: &'static str,
 
     /// queue, and eight numbers.
     pub(super) tally: Bulk,
@@ -108,29 +158,17 @@ pub(super) struct Statements {
     pub(super) tallies: Bulk,
     /// queue, limit.
     pub(super) tallies_from: &'static str,
-    /// queues.
-    pub(super) tallies_locked: Bulk,
     /// queue, slot.
     pub(super) drop_tally: Bulk,
 
-    /// after, limit.
-    pub(super) all: &'static str,
     /// queue, state, after, limit.
     pub(super) by_queue: &'static str,
     /// queue, key, after, limit.
     pub(super) by_key: &'static str,
-    /// tag, after, limit.
-    pub(super) by_tag: &'static str,
     /// The rest of the bucket where the last page ended: bucket, after, limit.
     pub(super) waiting_in: &'static str,
     /// The buckets behind it: bucket, last bucket, limit.
     pub(super) waiting_behind: &'static str,
-    /// after.
-    pub(super) step_end: &'static str,
-    /// after, last.
-    pub(super) due: &'static str,
-    /// limit.
-    pub(super) failed: &'static str,
     /// By urgency: from, to. Else queue, priority.
     pub(super) level: &'static str,
     /// By urgency: from, to, limit. Else queue, priority, from, to, limit.
@@ -144,76 +182,6 @@ pub(super) struct Statements {
     pub(super) inbox_hits: &'static str,
     /// numbers.
     pub(super) inbox_rows: Bulk,
-    /// numbers.
-    pub(super) lock_inbox: Bulk,
-    /// numbers.
-    pub(super) delete_inbox: Bulk,
     /// reason, number.
     pub(super) refuse_inbox: Bulk,
-
-    /// Nothing.
-    pub(super) sequence: &'static str,
-    /// end.
-    pub(super) set_sequence: &'static str,
-    /// kind, name.
-    pub(super) document: &'static str,
-    /// kind, name.
-    pub(super) document_locked: &'static str,
-    /// kind.
-    pub(super) documents: &'static str,
-    /// body, version, kind, name.
-    pub(super) new_document: &'static str,
-    /// body, version, kind, name.
-    pub(super) put_document: &'static str,
-    /// kind, name.
-    pub(super) remove_document: &'static str,
-}
-
-impl Statements {
-    /// What is asked: a name, the text for so many rows, and the index that it is to use, of rows without one the primary
-    /// key. For the tests of that.
-    pub(super) fn questions(&self, rows: usize) -> Vec<(&'static str, String, &'static str)> {
-        let over = if self.has_urgency { "duetime_jobs_pending" } else { "duetime_jobs_overflow" };
-        let bulks = [
-            ("known", &self.known, ""),
-            ("heads", &self.heads, ""),
-            ("jobs", &self.jobs, ""),
-            ("holders", &self.holders, "duetime_jobs_live_key"),
-            ("origins", &self.origins, "duetime_jobs_origin"),
-            ("rewrite", &self.rewrite, ""),
-            ("mark_loaded", &self.mark_loaded, ""),
-            ("mark_not_loaded", &self.mark_not_loaded, ""),
-            ("mark_overflow", &self.mark_overflow, ""),
-            ("delete_rows", &self.delete, ""),
-            ("untag", &self.untag, ""),
-            ("inbox_rows", &self.inbox_rows, ""),
-            ("lock_inbox", &self.lock_inbox, ""),
-            ("delete_inbox", &self.delete_inbox, ""),
-            ("refuse_inbox", &self.refuse_inbox, ""),
-        ];
-        let plain = [
-            ("past", self.past, "duetime_jobs_finished"),
-            ("everything", self.all, ""),
-            ("by_queue", self.by_queue, "duetime_jobs_queue"),
-            ("by_key", self.by_key, "duetime_jobs_key"),
-            ("by_tag", self.by_tag, ""),
-            ("waiting_in", self.waiting_in, "duetime_jobs_pending"),
-            ("waiting_behind", self.waiting_behind, "duetime_jobs_pending"),
-            ("step_end", self.step_end, ""),
-            ("due", self.due, ""),
-            ("failed", self.failed, "duetime_jobs_finished"),
-            ("level", self.level, over),
-            ("over", self.over, over),
-            ("overflowing", self.overflowing, over),
-            ("over_due", self.over_due, over),
-            ("inbox_hits", self.inbox_hits, "duetime_inbox_waiting"),
-        ];
-        let versions = self.versions.iter().map(|bulk| ("versions", bulk, ""));
-        // Where there is no list of values these are updates.
-        let changes = [("change", &self.change, ""), ("end_rows", &self.end, "")];
-        let changes = changes.into_iter().filter(|(_, bulk, _)| bulk.row.is_empty());
-        let bulks =
-            bulks.into_iter().chain(versions).chain(changes).map(|(name, bulk, index)| (name, bulk.text(rows), index));
-        bulks.chain(plain.map(|(name, text, index)| (name, text.to_owned(), index))).collect()
-    }
 }

@@ -32,7 +32,8 @@ fn one(transaction: &mut Transaction<'_>, edit: &Edit, now: Millis, watermark: M
         (_, Edited::Mismatch(_)) => return Ok(Edited::Mismatch(row)),
         (Change::Retry | Change::Kick { .. }, Edited::Changed(_)) => {
             if let Some(key) = job.live_key()
-                && let Some(holder) = holder(transaction.connection, &job.queue, key)?
+                && let Some(holder) =
+                    holder(transaction.connection, &job.queue, key)?.filter(|&holder| holder != job.id)
             {
                 return Ok(Edited::KeyHeld(holder, job.queue.clone(), key.clone()));
             }

@@ -52,17 +52,10 @@ pub(super) fn bind(
         job.id.get(), &*job.queue, &*job.kind, job.stage.code(), job.due_at, job.first_due_at, job.priority,
         job.attempt, job.crashes, job.version, job.epoch, job.created_at, job.updated_at, job.started_at,
         job.finished_at, job.lease_until, job.lease_ms, job.expires_ms, job.cancel_asked,
-        key_until_code(job.key_until), job.key.as_deref(), options(job)?, list(&job.tags)?, job.message.as_deref(),
+        job.key_until as u8, job.key.as_deref(), options(job)?, list(&job.tags)?, job.message.as_deref(),
         list(&job.errors)?, job.result.as_deref(), &*job.payload, bucket, live_key.map(|key| &**key), progress(job)?,
         job.origin.as_deref());
     Ok(())
-}
-
-fn key_until_code(key_until: KeyUntil) -> u8 {
-    match key_until {
-        KeyUntil::Finished => 0,
-        KeyUntil::Started => 1,
-    }
 }
 
 /// JSON, or NULL for an empty list.
@@ -115,11 +108,7 @@ impl Reader {
             lease_ms: row.get(16)?,
             expires_ms: row.get(17)?,
             cancel_asked: row.get(18)?,
-            key_until: match row.get(19)? {
-                0 => KeyUntil::Finished,
-                1 => KeyUntil::Started,
-                other => return Err(Fault::damaged("key_until", other)),
-            },
+            key_until: key_until(row.get(19)?)?,
             key: text(row, 20)?.map(Arc::from),
             origin: text(row, 28)?.map(Arc::from),
             tags: parsed(text(row, 22)?)?.unwrap_or_else(|| self.no_tags.clone()),
@@ -137,6 +126,10 @@ impl Reader {
 pub(super) fn id(row: &Row<'_>) -> Result<JobId, Fault> {
     let number: i64 = row.get(0)?;
     u64::try_from(number).ok().and_then(JobId::new).ok_or_else(|| Fault::damaged("id", number))
+}
+
+fn key_until(code: i64) -> Result<KeyUntil, Fault> {
+    u8::try_from(code).ok().and_then(KeyUntil::from_repr).ok_or_else(|| Fault::damaged("key_until", code))
 }
 
 /// The stage with this code.

@@ -1,81 +1,37 @@
 //! Rows by queue and state, and how many there ever were: changed in memory while a transaction runs, and written at its end.
 
 use super::fault::Fault;
-use crate::sums::{self, Sums};
-use duetime_core::Stage;
+use crate::sums::{self, Tallies};
 use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::{Queues, Tally};
 use rusqlite::{Connection, Params};
-use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How the tallies change in one transaction.
-#[derive(Default)]
-pub(super) struct Changes {
-    queues: HashMap<Arc<str>, Sums>,
-    /// The queue that rows are just about: neighbours mostly have it in common.
-    last: Option<(Arc<str>, Sums)>,
-}
-
-impl Changes {
-    fn of(&mut self, queue: &Arc<str>) -> &mut Sums {
-        if self.last.as_ref().is_none_or(|(last, _)| last != queue) {
-            self.settle();
-        }
-        &mut self.last.get_or_insert_with(|| (queue.clone(), sums::NONE)).1
-    }
-
-    fn settle(&mut self) {
-        if let Some((queue, changes)) = self.last.take() {
-            let sums = self.queues.entry(queue).or_default();
-            sums.iter_mut().zip(changes).for_each(|(sum, change)| *sum += change);
-        }
-    }
-
-    /// So many new rows of a queue in this stage.
-    pub(super) fn inserted(&mut self, queue: &Arc<str>, stage: Stage, rows: i64) {
-        sums::insert(self.of(queue), stage, rows);
-    }
-
-    /// A row went from one stage to another.
-    pub(super) fn moved(&mut self, queue: &Arc<str>, from: Stage, to: Stage) {
-        sums::change(self.of(queue), from, to);
-    }
-
-    /// A row in this stage is gone, and its job came to that one before.
-    pub(super) fn removed(&mut self, queue: &Arc<str>, stored: Stage, last: Stage) {
-        sums::remove(self.of(queue), stored, last);
-    }
-
-    /// Writes them.
-    pub(super) fn write(mut self, connection: &Connection) -> Result<(), Fault> {
-        self.settle();
-        for (queue, sums) in self.queues.iter().filter(|(_, sums)| **sums != sums::NONE) {
-            let [pending, succeeded, failed, cancelled, totals @ ..] = sums;
+/// Writes how they change.
+pub(super) fn write(tallies: Tallies, connection: &Connection) -> Result<(), Fault> {
+    for (queue, sums) in tallies.changes() {
+        let [pending, succeeded, failed, cancelled, totals @ ..] = sums;
+        connection
+            .prepare_cached(
+                "INSERT INTO duetime_tallies (queue, pending, succeeded, failed, cancelled, total_pushed, \
+                 total_succeeded, total_failed, total_cancelled) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
+                 ON CONFLICT DO UPDATE SET pending = pending + ?2, succeeded = succeeded + ?3, \
+                 failed = failed + ?4, cancelled = cancelled + ?5, total_pushed = total_pushed + ?6, \
+                 total_succeeded = total_succeeded + ?7, total_failed = total_failed + ?8, \
+                 total_cancelled = total_cancelled + ?9",
+            )?
+            .execute((&*queue, pending, succeeded, failed, cancelled, totals[0], totals[1], totals[2], totals[3]))?;
+        if sums::has_removed(&sums) {
+            // So that queues used once do not pile up.
             connection
                 .prepare_cached(
-                    "INSERT INTO duetime_tallies (queue, pending, succeeded, failed, cancelled, total_pushed, \
-                     total_succeeded, total_failed, total_cancelled) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
-                     ON CONFLICT DO UPDATE SET pending = pending + ?2, succeeded = succeeded + ?3, \
-                     failed = failed + ?4, cancelled = cancelled + ?5, total_pushed = total_pushed + ?6, \
-                     total_succeeded = total_succeeded + ?7, total_failed = total_failed + ?8, \
-                     total_cancelled = total_cancelled + ?9",
+                    "DELETE FROM duetime_tallies WHERE queue = ?1 \
+                     AND pending = 0 AND succeeded = 0 AND failed = 0 AND cancelled = 0",
                 )?
-                .execute((
-                    &**queue, pending, succeeded, failed, cancelled, totals[0], totals[1], totals[2], totals[3],
-                ))?;
-            if sums::has_removed(sums) {
-                // So that queues used once do not pile up.
-                connection
-                    .prepare_cached(
-                        "DELETE FROM duetime_tallies WHERE queue = ?1 \
-                         AND pending = 0 AND succeeded = 0 AND failed = 0 AND cancelled = 0",
-                    )?
-                    .execute([&**queue])?;
-            }
+                .execute([&*queue])?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The columns of a tally, after its queue.
@@ -102,7 +58,7 @@ pub(super) fn of(connection: &Connection, queues: &Queues) -> Result<Vec<(Arc<st
         Queues::Named(queues) => {
             let mut found = Vec::new();
             for queue in queues {
-                found.extend(read(connection, ONE, [&**queue])?);
+                found.extend(read(connection, ONE, [&*queue])?);
             }
             found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
             Ok(found)

@@ -1,7 +1,7 @@
 //! A request to the writer with the way back to whoever waits for its answer.
 
 use super::fault::Fault;
-use super::tally;
+use crate::sums::Tallies;
 use duetime_core::Error;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -11,7 +11,7 @@ pub(super) struct Transaction<'a> {
     /// Where to write.
     pub(super) connection: &'a Connection,
     /// What becomes of the tallies.
-    pub(super) tallies: tally::Changes,
+    pub(super) tallies: Tallies,
     /// Whether every row is written by itself, which tells apart what a statement for many cannot.
     pub(super) is_careful: bool,
 }

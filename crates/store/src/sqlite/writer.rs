@@ -9,6 +9,7 @@ use super::log::Log;
 use super::queue::{Batch, Queue};
 use super::tally;
 use super::task::{Task, Transaction};
+use crate::sums::Tallies;
 use duetime_core::ports::LeaseRecord;
 use rusqlite::Connection;
 use std::sync::Arc;
@@ -94,12 +95,12 @@ impl Writer {
     fn transaction(&self, tasks: &mut [Box<dyn Task>], leases: &[LeaseRecord], is_careful: bool) -> Result<(), Fault> {
         let connection = &self.connection;
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let mut transaction = Transaction { connection, tallies: tally::Changes::default(), is_careful };
+        let mut transaction = Transaction { connection, tallies: Tallies::default(), is_careful };
         for task in tasks {
             task.run(&mut transaction)?;
         }
         lease::write(&mut transaction, leases)?;
-        transaction.tallies.write(connection)?;
+        tally::write(transaction.tallies, connection)?;
         connection.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
     }

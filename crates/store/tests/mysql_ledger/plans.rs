@@ -28,7 +28,7 @@ async fn every_question_has_its_index() {
     );
     client.query_drop(inbox).await.unwrap();
     client.query_drop("ANALYZE TABLE duetime_jobs, duetime_tags, duetime_tallies, duetime_inbox").await.unwrap();
-    for (_, sql, index) in sql::questions(&url) {
+    for (_, sql, index) in sql::testing::questions(&url) {
         let index = if index.is_empty() { "PRIMARY" } else { index };
         let places = sql.split('?').take(sql.matches('?').count());
         let values = (1..).zip(places).map(|(n, before)| match before.rsplit(' ').nth(2) {

@@ -24,7 +24,7 @@ async fn every_question_has_its_index() {
                  SELECT 'p', CASE WHEN n % 1000 > 0 THEN 'no' END FROM generate_series(1, 20000) n";
     client.batch_execute(inbox).await.unwrap();
     client.batch_execute("ANALYZE; SET plan_cache_mode = force_generic_plan").await.unwrap();
-    for (name, sql, index) in sql::questions(&url) {
+    for (name, sql, index) in sql::testing::questions(&url) {
         let index = match name {
             // Either will do.
             "lock_inbox" => "duetime_inbox_",

@@ -154,6 +154,15 @@ pub async fn a_retry_of_a_taken_key_names_the_holder(subject: Subject) {
     assert_eq!(row(ledger, id(1)).await, Some(done));
 }
 
+/// Its own key is no conflict.
+pub async fn a_kick_of_a_waiting_job_keeps_its_key(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let later = Job { due_at: LATER + 1, first_due_at: LATER + 1, ..keyed(1, "k") };
+    record(ledger, std::slice::from_ref(&later)).await;
+    let kicked = changed(ledger, change(&later, Change::Kick { counts: true })).await;
+    assert_eq!((kicked.due_at, kicked.live_key()), (LATER, Some(&text("k"))));
+}
+
 /// One that has no end, has time left, or has started is not.
 pub async fn an_expiry_only_where_not_started_in_time(subject: Subject) {
     let ledger = &*subject.ledger;

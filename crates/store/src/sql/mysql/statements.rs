@@ -2,19 +2,13 @@
 //! texts to prepare. Locked rows are changed by an insert that finds them there: a list of values is parsed and run several
 //! times as fast as a table of parameters to join with.
 
-use crate::sql::statements::{Bulk, Statements, columns, hit as looked};
+use crate::sql::statements::{Bulk, Statements, hits};
 
 const _: () = assert!(duetime_core::ports::BUCKET_MS == 600_000);
 const _: () = assert!(duetime_core::limits::PAYLOAD_BYTES_MAX + 1 == 67_108_865);
 const _: () = assert!(duetime_core::ports::INBOX_TEXT_MAX + 1 == 1_048_577);
 
 const UNION: &str = " UNION ALL ";
-
-macro_rules! hits {
-    ($of:literal) => {
-        concat!("SELECT ", looked!("LENGTH"), $of)
-    };
-}
 
 macro_rules! change {
     () => {
@@ -83,16 +77,6 @@ pub(super) const STATEMENTS: Statements = Statements {
         row: "",
         between: "",
     },
-    known: Bulk::list("SELECT id FROM duetime_jobs WHERE id IN ({})"),
-    heads: Bulk::list(
-        "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs WHERE id IN ({}) ORDER BY id FOR UPDATE",
-    ),
-    jobs: Bulk::list(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id IN ({})")),
-    jobs_locked: Bulk::list(concat!(
-        "SELECT ",
-        columns!(),
-        " FROM duetime_jobs j WHERE id IN ({}) ORDER BY id FOR UPDATE"
-    )),
     holders: Bulk {
         text: "SELECT j.queue, j.live_key, j.id FROM ({}) u STRAIGHT_JOIN duetime_jobs j ON j.queue = u.queue \
      AND j.live_key = u.live_key",
@@ -118,7 +102,6 @@ pub(super) const STATEMENTS: Statements = Statements {
         "UPDATE duetime_jobs SET bucket = -1, urgency = CONCAT(queue, UNHEX('00'), UNHEX(LPAD(HEX(priority), 8, '0')), \
      UNHEX(LPAD(HEX(due_at), 16, '0'))) WHERE id IN ({}) AND state = 1",
     ),
-    delete: Bulk::list("DELETE FROM duetime_jobs WHERE id IN ({})"),
     tag: Bulk {
         text: "INSERT INTO duetime_tags (tag, job_id) VALUES {} ON DUPLICATE KEY UPDATE job_id = VALUES(job_id)",
         row: "(?, ?)",
@@ -129,9 +112,6 @@ pub(super) const STATEMENTS: Statements = Statements {
         row: "SELECT CAST(? AS BINARY) AS tag, CAST(? AS SIGNED) AS job_id",
         between: UNION,
     },
-    past: "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs \
-     FORCE INDEX (duetime_jobs_finished) WHERE state = ? AND finished_at IS NOT NULL AND finished_at <= ? \
-     ORDER BY finished_at LIMIT ? FOR UPDATE SKIP LOCKED",
     tally: Bulk {
         text: "INSERT INTO duetime_tallies (queue, slot, pending, succeeded, failed, cancelled, total_pushed, \
      total_succeeded, total_failed, total_cancelled) VALUES {} \
@@ -144,16 +124,11 @@ pub(super) const STATEMENTS: Statements = Statements {
     },
     tallies: Bulk::list(tallies!("queue IN ({}) GROUP BY queue ORDER BY queue")),
     tallies_from: tallies!("queue >= ? GROUP BY queue ORDER BY queue LIMIT ?"),
-    tallies_locked: Bulk::list(
-        "SELECT queue, slot, pending, succeeded, failed, cancelled FROM duetime_tallies WHERE queue IN ({}) \
- ORDER BY queue, slot FOR UPDATE",
-    ),
     drop_tally: Bulk {
         text: "DELETE t FROM ({}) u STRAIGHT_JOIN duetime_tallies t ON t.queue = u.queue AND t.slot = u.slot",
         row: "SELECT CAST(? AS BINARY) AS queue, CAST(? AS SIGNED) AS slot",
         between: UNION,
     },
-    all: hits!(" FROM duetime_jobs j WHERE j.id > ? ORDER BY j.id LIMIT ?"),
     by_queue: hits!(
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_queue) WHERE j.queue = ? AND j.state = ? AND j.id > ? \
      ORDER BY j.id LIMIT ?"
@@ -161,10 +136,6 @@ pub(super) const STATEMENTS: Statements = Statements {
     by_key: hits!(
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_key) WHERE j.queue = ? AND j.job_key = ? AND j.id > ? \
      ORDER BY j.id LIMIT ?"
-    ),
-    by_tag: hits!(
-        " FROM (SELECT job_id FROM duetime_tags WHERE tag = ? AND job_id > ? ORDER BY job_id LIMIT ?) t \
-     STRAIGHT_JOIN duetime_jobs j ON j.id = t.job_id ORDER BY j.id"
     ),
     waiting_in: hits!(
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket = ? AND j.urgency IS NULL AND j.id > ? \
@@ -174,11 +145,6 @@ pub(super) const STATEMENTS: Statements = Statements {
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket > ? AND j.bucket <= ? \
      ORDER BY j.bucket, j.urgency, j.id LIMIT ?"
     ),
-    step_end: "SELECT id FROM duetime_jobs FORCE INDEX (PRIMARY) WHERE id > ? ORDER BY id LIMIT 1 OFFSET 4999",
-    due: "SELECT queue, due_at FROM duetime_jobs FORCE INDEX (PRIMARY) WHERE id > ? AND id <= ? AND state = 1",
-    failed: "SELECT id, queue, kind, finished_at, SUBSTRING(message, 1, 1000) \
-     FROM duetime_jobs FORCE INDEX (duetime_jobs_finished) \
-     WHERE state = 20 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT ?",
     level: "SELECT priority FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
      WHERE bucket = -1 AND urgency >= ? AND urgency <= ? ORDER BY urgency LIMIT 1",
     over: hits!(
@@ -199,18 +165,5 @@ pub(super) const STATEMENTS: Statements = Statements {
      SUBSTRING(payload, 1, 67108865), due_at, delay_ms, job_key, LEFT(tags, 1048577), priority, LEFT(options, 1048577) \
      FROM duetime_inbox WHERE id IN ({})",
     ),
-    lock_inbox: Bulk::list(
-        "SELECT id FROM duetime_inbox FORCE INDEX (PRIMARY) WHERE id IN ({}) AND error IS NULL ORDER BY id \
-     FOR UPDATE SKIP LOCKED",
-    ),
-    delete_inbox: Bulk::list("DELETE FROM duetime_inbox WHERE id IN ({})"),
     refuse_inbox: Bulk { text: "UPDATE duetime_inbox SET error = ? WHERE id = ?", row: "", between: "" },
-    sequence: "SELECT value FROM duetime_meta WHERE name = 'sequence_end' FOR UPDATE",
-    set_sequence: "UPDATE duetime_meta SET value = ? WHERE name = 'sequence_end'",
-    document: "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ?",
-    document_locked: "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ? FOR UPDATE",
-    documents: "SELECT name, body, version FROM duetime_registry WHERE kind = ? ORDER BY name",
-    new_document: "INSERT INTO duetime_registry (body, version, kind, name) VALUES (?, ?, ?, ?)",
-    put_document: "UPDATE duetime_registry SET body = ?, version = ? WHERE kind = ? AND name = ?",
-    remove_document: "DELETE FROM duetime_registry WHERE kind = ? AND name = ?",
 };

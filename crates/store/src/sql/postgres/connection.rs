@@ -2,13 +2,14 @@
 
 use crate::sql::connection::{Answer, Connection};
 use crate::sql::fault::Fault;
-use crate::sql::statements::Bulk;
+use crate::sql::statements::{Bulk, numbered};
 use crate::sql::value::{Row, Rows, Value};
 use async_trait::async_trait;
+use bytes::BytesMut;
 use deadpool_postgres::Object;
 use duetime_core::Error;
 use futures_util::TryStreamExt;
-use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
 
 /// Whose turn it is to migrate: "duetime" in bytes.
 const LOCK: i64 = 0x64_7565_7469_6d65;
@@ -35,9 +36,9 @@ impl Borrowed {
         let client = self.client()?;
         let statement = client.prepare_cached(statement).await?;
         let width = statement.params().len();
-        let place = |(column, ty)| place(ty, values.iter().skip(column).step_by(width));
-        let places = statement.params().iter().enumerate().map(place).collect::<Result<Vec<_>, _>>()?;
-        let places = places.iter().map(|place| &**place as &(dyn ToSql + Sync));
+        let columns: Vec<Vec<&Value<'_>>> =
+            (0..width).map(|column| values.iter().skip(column).step_by(width).collect()).collect();
+        let places = columns.iter().zip(statement.params()).map(place);
         let mut found = std::pin::pin!(client.query_raw(&statement, places).await?);
         let mut rows = Vec::new();
         while let Some(row) = found.try_next().await? {
@@ -58,62 +59,31 @@ impl Drop for Borrowed {
     }
 }
 
-/// What goes into one place of a statement: a value, or a column of values.
-type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
-
-fn place<'a>(ty: &Type, values: impl Iterator<Item = &'a Value<'a>>) -> Result<Parameter<'a>, Fault> {
-    Ok(match *ty {
-        Type::INT8 => one(values, whole)?,
-        Type::INT8_ARRAY => all(values, whole)?,
-        Type::INT2 => one(values, small)?,
-        Type::INT2_ARRAY => all(values, small)?,
-        Type::BOOL_ARRAY => all(values, |value| Ok(whole(value)?.map(|number| number != 0)))?,
-        Type::TEXT => one(values, text)?,
-        Type::TEXT_ARRAY => all(values, text)?,
-        Type::BYTEA => one(values, bytes)?,
-        Type::BYTEA_ARRAY => all(values, bytes)?,
-        _ => return Err(Fault::damaged("a place", ty)),
-    })
-}
-
-fn one<'a, T: ToSql + Sync + Send + 'a>(
-    mut values: impl Iterator<Item = &'a Value<'a>>,
-    read: fn(&'a Value<'a>) -> Result<Option<T>, Fault>,
-) -> Result<Parameter<'a>, Fault> {
-    Ok(Box::new(values.next().map(read).transpose()?.flatten()))
-}
-
-fn all<'a, T: ToSql + Sync + Send + 'a>(
-    values: impl Iterator<Item = &'a Value<'a>>,
-    read: fn(&'a Value<'a>) -> Result<Option<T>, Fault>,
-) -> Result<Parameter<'a>, Fault> {
-    Ok(Box::new(values.map(read).collect::<Result<Vec<_>, _>>()?))
-}
-
-fn whole(value: &Value<'_>) -> Result<Option<i64>, Fault> {
-    match value {
-        Value::Null => Ok(None),
-        Value::Int(number) => Ok(Some(*number)),
-        Value::Bytes(_) => Err(Fault::damaged("a number", "text")),
+/// What goes into a place of this type: a value, or a column of values.
+fn place<'a>((column, ty): (&'a Vec<&'a Value<'a>>, &Type)) -> &'a (dyn ToSql + Sync) {
+    match (ty.kind(), &column[..]) {
+        (Kind::Simple, [value]) => value,
+        _ => column,
     }
 }
 
-fn small(value: &Value<'_>) -> Result<Option<i16>, Fault> {
-    let number = whole(value)?.map(i16::try_from).transpose();
-    number.map_err(|error| Fault::damaged("a small number", error))
-}
-
-fn bytes<'a>(value: &'a Value<'a>) -> Result<Option<&'a [u8]>, Fault> {
-    match value {
-        Value::Null => Ok(None),
-        Value::Bytes(bytes) => Ok(Some(bytes)),
-        Value::Int(number) => Err(Fault::damaged("text", number)),
+impl ToSql for Value<'_> {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match (self, ty) {
+            (Self::Null, _) => Ok(IsNull::Yes),
+            (Self::Int(number), &Type::INT8) => number.to_sql(ty, out),
+            (Self::Int(number), &Type::INT2) => i16::try_from(*number)?.to_sql(ty, out),
+            (Self::Int(number), &Type::BOOL) => (*number != 0).to_sql(ty, out),
+            (Self::Bytes(bytes), &Type::TEXT | &Type::BYTEA) => (&**bytes).to_sql(ty, out),
+            (Self::Int(_) | Self::Bytes(_), _) => Err(format!("a value that is no {ty}").into()),
+        }
     }
-}
 
-fn text<'a>(value: &'a Value<'a>) -> Result<Option<&'a str>, Fault> {
-    let text = bytes(value)?.map(std::str::from_utf8).transpose();
-    text.map_err(|error| Fault::damaged("text", error))
+    fn accepts(ty: &Type) -> bool {
+        <Value<'static> as FromSql>::accepts(ty)
+    }
+
+    to_sql_checked!();
 }
 
 impl<'a> FromSql<'a> for Value<'static> {
@@ -155,11 +125,11 @@ impl Connection for Borrowed {
     }
 
     async fn run(&mut self, statement: &'static str, values: Vec<Value<'_>>) -> Result<Answer, Fault> {
-        self.execute(statement, &values).await
+        self.execute(&numbered(statement), &values).await
     }
 
     async fn run_for(&mut self, statement: &'static Bulk, rows: Rows<'_>) -> Result<Answer, Fault> {
-        self.execute(statement.text, &rows.values).await
+        self.execute(&numbered(statement.text), &rows.values).await
     }
 
     async fn fit(&mut self, may_lose: bool) -> Result<(), Fault> {

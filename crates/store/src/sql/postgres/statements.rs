@@ -1,17 +1,11 @@
 //! What is sent to PostgreSQL. Many rows travel as arrays, one for each column, so that a statement's text is always the
 //! same and is prepared once.
 
-use crate::sql::statements::{Bulk, Statements, columns, hit as looked};
+use crate::sql::statements::{Bulk, Statements, hits};
 
 const _: () = assert!(duetime_core::ports::BUCKET_MS == 600_000);
 const _: () = assert!(duetime_core::limits::PAYLOAD_BYTES_MAX + 1 == 67_108_865);
 const _: () = assert!(duetime_core::ports::INBOX_TEXT_MAX + 1 == 1_048_577);
-
-macro_rules! hits {
-    ($of:literal) => {
-        concat!("SELECT ", looked!("octet_length"), $of)
-    };
-}
 
 const fn bulk(text: &'static str) -> Bulk {
     Bulk { text, row: "", between: "" }
@@ -75,13 +69,6 @@ pub(super) const STATEMENTS: Statements = Statements {
         "UPDATE duetime_jobs j SET tags = u.tags, payload = u.payload, options = u.options \
      FROM unnest($1::text[], $2::bytea[], $3::text[], $4::bigint[]) AS u (tags, payload, options, id) WHERE j.id = u.id",
     ),
-    known: bulk("SELECT id FROM duetime_jobs WHERE id = ANY($1)"),
-    heads: bulk(
-        "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs \
-     WHERE id = ANY($1) ORDER BY id FOR UPDATE",
-    ),
-    jobs: bulk(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id = ANY($1)")),
-    jobs_locked: bulk(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id = ANY($1) ORDER BY id FOR UPDATE")),
     holders: bulk(
         "SELECT j.queue, j.live_key, j.id FROM unnest($1::text[], $2::bytea[]) AS u (queue, key) \
      JOIN duetime_jobs j ON j.queue = u.queue AND j.live_key = u.key",
@@ -103,7 +90,6 @@ pub(super) const STATEMENTS: Statements = Statements {
     mark_overflow: bulk(
         "UPDATE duetime_jobs SET bucket = -1 WHERE id = ANY ($1::bigint[]) AND state = 1 AND bucket <> -1",
     ),
-    delete: bulk("DELETE FROM duetime_jobs WHERE id = ANY($1)"),
     tag: bulk(
         "INSERT INTO duetime_tags (tag, job_id) SELECT * FROM unnest($1::bytea[], $2::bigint[]) \
      ON CONFLICT DO NOTHING",
@@ -112,9 +98,6 @@ pub(super) const STATEMENTS: Statements = Statements {
         "DELETE FROM duetime_tags t USING unnest($1::bytea[], $2::bigint[]) AS u (tag, job_id) \
      WHERE t.tag = u.tag AND t.job_id = u.job_id",
     ),
-    past: "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs \
-     WHERE state = $1 AND finished_at IS NOT NULL AND finished_at <= $2 ORDER BY finished_at LIMIT $3 \
-     FOR UPDATE SKIP LOCKED",
     tally: bulk(
         "INSERT INTO duetime_tallies AS t (queue, slot, pending, succeeded, failed, cancelled, \
      total_pushed, total_succeeded, total_failed, total_cancelled) \
@@ -130,15 +113,10 @@ pub(super) const STATEMENTS: Statements = Statements {
     ),
     tallies: bulk(tallies!("queue = ANY($1) GROUP BY queue ORDER BY queue")),
     tallies_from: tallies!("queue >= $1 GROUP BY queue ORDER BY queue LIMIT $2"),
-    tallies_locked: bulk(
-        "SELECT queue, slot, pending, succeeded, failed, cancelled FROM duetime_tallies WHERE queue = ANY($1) \
- ORDER BY queue, slot FOR UPDATE",
-    ),
     drop_tally: bulk(
         "DELETE FROM duetime_tallies t USING unnest($1::text[], $2::smallint[]) AS u (queue, slot) \
  WHERE t.queue = u.queue AND t.slot = u.slot",
     ),
-    all: hits!(" FROM duetime_jobs j WHERE j.id > $1 ORDER BY j.id LIMIT $2"),
     // Written as ranges of the index: with `queue = $1 ... ORDER BY id` a plan for any queue may read the whole table by id in
     // the hope that most rows are of the queue.
     by_queue: hits!(
@@ -149,10 +127,6 @@ pub(super) const STATEMENTS: Statements = Statements {
         " FROM duetime_jobs j WHERE (j.queue, j.job_key, j.id) > ($1, $2, $3) AND (j.queue, j.job_key) <= ($1, $2) \
      AND j.job_key IS NOT NULL ORDER BY j.queue, j.job_key, j.id LIMIT $4"
     ),
-    by_tag: hits!(
-        " FROM (SELECT job_id FROM duetime_tags WHERE tag = $1 AND job_id > $2 ORDER BY job_id LIMIT $3) t \
-     JOIN duetime_jobs j ON j.id = t.job_id ORDER BY j.id"
-    ),
     // Written as ranges of the index, as above.
     waiting_in: hits!(
         " FROM duetime_jobs j WHERE j.state = 1 AND (j.bucket, j.id) > ($1, $2) AND j.bucket <= $1 \
@@ -161,10 +135,6 @@ pub(super) const STATEMENTS: Statements = Statements {
     waiting_behind: hits!(
         " FROM duetime_jobs j WHERE j.state = 1 AND j.bucket > $1 AND j.bucket <= $2 ORDER BY j.bucket, j.id LIMIT $3"
     ),
-    step_end: "SELECT id FROM duetime_jobs WHERE id > $1 ORDER BY id LIMIT 1 OFFSET 4999",
-    due: "SELECT queue, due_at FROM duetime_jobs WHERE id > $1 AND id <= $2 AND state = 1",
-    failed: "SELECT id, queue, kind, finished_at, substr(message, 1, 1000) FROM duetime_jobs \
-     WHERE state = 20 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT $1",
     level: "SELECT priority FROM duetime_jobs WHERE state = 1 AND bucket = -1 \
      AND (queue, priority) >= ($1, $2) AND queue <= $1 ORDER BY queue, priority LIMIT 1",
     over: hits!(
@@ -186,21 +156,8 @@ pub(super) const STATEMENTS: Statements = Statements {
      substr(coalesce(payload_bytes, convert_to(left(payload, 67108865), 'UTF8')), 1, 67108865), due_at, delay_ms, left(job_key, 1048577), \
      left(tags, 1048577), priority, left(options, 1048577) FROM duetime_inbox WHERE id = ANY($1)",
     ),
-    lock_inbox: bulk(
-        "SELECT id FROM duetime_inbox WHERE id = ANY($1) AND error IS NULL ORDER BY id \
-     FOR UPDATE SKIP LOCKED",
-    ),
-    delete_inbox: bulk("DELETE FROM duetime_inbox WHERE id = ANY($1)"),
     refuse_inbox: bulk(
         "UPDATE duetime_inbox i SET error = u.error \
      FROM unnest($1::text[], $2::bigint[]) AS u (error, id) WHERE i.id = u.id",
     ),
-    sequence: "SELECT value FROM duetime_meta WHERE name = 'sequence_end' FOR UPDATE",
-    set_sequence: "UPDATE duetime_meta SET value = $1 WHERE name = 'sequence_end'",
-    document: "SELECT name, body, version FROM duetime_registry WHERE kind = $1 AND name = $2",
-    document_locked: "SELECT name, body, version FROM duetime_registry WHERE kind = $1 AND name = $2 FOR UPDATE",
-    documents: "SELECT name, body, version FROM duetime_registry WHERE kind = $1 ORDER BY name",
-    new_document: "INSERT INTO duetime_registry (body, version, kind, name) VALUES ($1, $2, $3, $4)",
-    put_document: "UPDATE duetime_registry SET body = $1, version = $2 WHERE kind = $3 AND name = $4",
-    remove_document: "DELETE FROM duetime_registry WHERE kind = $1 AND name = $2",
 };
