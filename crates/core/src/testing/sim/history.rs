@@ -2,6 +2,7 @@
 
 use super::actors::{LEASE_MS_LONGEST, RESCHEDULED};
 use super::given::Given;
+use super::known_job::{KnownJob, LeaseEnd};
 use super::moment::{Asked, At, Span};
 use crate::clock::Millis;
 use crate::model::id::{JobId, Receipt};
@@ -11,37 +12,6 @@ use crate::ports::Lease;
 use crate::testing::ModelLedger;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// What is known of a job whose push was answered.
-#[derive(Debug)]
-struct KnownJob {
-    pushed: Job,
-    /// Its fields may differ from what was pushed: somebody asked to change it, or may replace it by its key.
-    is_touched: bool,
-    may_be_gone: bool,
-    ended: Option<LeaseEnd>,
-    /// By which request it was taken, where it has one.
-    taken_by: Option<Arc<str>>,
-    /// How often somebody asked that it may live again.
-    revivals: u64,
-    /// How many of them were not answered: they may be carried out at any time.
-    unanswered: u64,
-    span: Option<Span>,
-    version: u64,
-    epoch: u64,
-    /// In which life each of its leases began.
-    leases: BTreeMap<u64, u64>,
-    /// It was answered that its worker is asked to stop: it does not run again.
-    is_stopped: bool,
-}
-
-/// An end that was answered.
-#[derive(Clone, Copy, Debug)]
-struct LeaseEnd {
-    stage: Stage,
-    /// Whether that was said to be in the ledger.
-    is_recorded: bool,
-}
 
 #[derive(Debug, Default)]
 pub(super) struct History {
@@ -386,18 +356,6 @@ impl History {
 
     fn blame(&mut self, id: JobId, when: &str, wrong: Vec<String>, at: At) {
         self.violations.extend(wrong.into_iter().map(|wrong| format!("the job {id} {when} {wrong} ({at:?})")));
-    }
-}
-
-impl KnownJob {
-    /// Of an end only that counts which is in the ledger.
-    fn keep_recorded_end(&mut self, row: Option<&Job>) {
-        let is_there = |end: &mut LeaseEnd| end.is_recorded || row.is_some_and(|row| row.stage == end.stage);
-        if self.ended.as_mut().is_some_and(|end| !is_there(end)) {
-            self.ended = None;
-        } else if let Some(end) = &mut self.ended {
-            end.is_recorded = true;
-        }
     }
 }
 

@@ -8,6 +8,7 @@ mod actors;
 pub mod fleet;
 mod given;
 mod history;
+mod known_job;
 mod moment;
 
 use crate::engine::{Engine, Options, Stores};
