@@ -9,7 +9,7 @@ use crate::model::job::{Due, Job, State};
 use crate::ports::Update;
 use std::sync::Arc;
 
-/// How often a job that others change all the time is read anew.
+/// How often a job that others keep changing is read again.
 const CHANGED_TRIES: usize = 5;
 
 /// An action on each job.
@@ -47,7 +47,7 @@ impl Engine {
     /// neither are jobs that are due.
     ///
     /// # Errors
-    /// [`Error::Invalid`]; or of the ledger, where what was done until then stays done.
+    /// [`Error::Invalid`]; or of the ledger, in which case changes made so far remain.
     pub async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
         check_query(query)?;
         if query.is_empty() {
@@ -106,8 +106,8 @@ impl Engine {
         }
     }
 
-    /// What became of each job, in a word. One that has changed since it was found is read anew, and left alone where it
-    /// no longer fits: a failed job that was retried meanwhile is not deleted.
+    /// The outcome for each job, in a word. A job that has changed since it was found is read again, and left alone if it no
+    /// longer matches: a failed job that was retried meanwhile is not deleted.
     async fn do_page(&self, bulk: &Bulk, mut jobs: Vec<Job>) -> Vec<&'static str> {
         let mut words = Vec::with_capacity(jobs.len());
         for _ in 0..CHANGED_TRIES {

@@ -17,7 +17,7 @@ use crate::ports::{Detail, Find, Listing, Outcomes, Queues, Window, after};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Pages of the ledger that one page of an answer reads at most; it may be short, and say where to go on.
+/// Pages of the ledger that one page of an answer reads at most; the answer may be short, with a cursor.
 const LEDGER_PAGES: usize = 10;
 
 /// Queues that a search by state reads the counts of at a time.
@@ -45,7 +45,7 @@ impl Engine {
     /// not exist, so that the time of an answer does not tell them apart.
     ///
     /// # Errors
-    /// Where a store cannot be asked.
+    /// Of the stores.
     pub async fn are_in(&self, ids: &[JobId], accepts: impl Fn(&str) -> bool + Send) -> Result<Vec<bool>, Error> {
         let is_in = |job: &Option<Job>| job.as_ref().is_some_and(|job| accepts(&job.queue));
         let mut found: Vec<bool> = self.broker.get(ids, Detail::Head).await?.iter().map(is_in).collect();
@@ -119,7 +119,7 @@ impl Engine {
         Ok(is_all)
     }
 
-    /// Jobs of the queues that have some in the states that are asked for; answers where to go on.
+    /// Jobs of the queues that have some in the requested states; returns where to go on.
     async fn find_by_queue(
         &self,
         query: &Query,
@@ -172,7 +172,7 @@ impl Engine {
         self.queues_from(from, QUEUES_STEP).await
     }
 
-    /// Jobs from a place on; answers where to go on.
+    /// Jobs from a position on; returns where to go on.
     async fn find_from(
         &self,
         query: &Query,
@@ -215,7 +215,7 @@ impl Engine {
         }
     }
 
-    /// Waiting jobs of a queue that the broker holds; answers where to go on.
+    /// Waiting jobs of a queue that the broker holds; returns where to go on.
     async fn find_near(
         &self,
         query: &Query,
@@ -256,7 +256,7 @@ impl Engine {
         Ok(Some(Cursor::Near(after)))
     }
 
-    /// Rows of the ledger, with what the broker knows better, in the ledger's order; answers where to go on.
+    /// Rows of the ledger in its order, updated with the broker's state; returns where to go on.
     pub(super) async fn find_rows(
         &self,
         query: &Query,

@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, mpsc};
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 /// An entry younger than this is still on its way.
 const DRAIN_AGE_MS: u64 = 1_000;
-/// The same where other processes have entries on their way, too.
+/// The same if other processes have entries on their way, too.
 const DRAIN_AGE_SHARED_MS: u64 = 2_000;
 /// Entries that wait to be recorded soon, at most.
 const SOON_MAX: usize = 50_000;
@@ -91,8 +91,8 @@ impl Engine {
         self.reconcile().await
     }
 
-    /// Records entries for which nobody waits. Where a shared broker keeps the outbox, a bounded number waits here, and
-    /// what does not fit is left to whoever drains it.
+    /// Records entries for which nobody waits. If a shared broker keeps the outbox, a bounded number waits here, and the
+    /// rest is left to the process that drains it.
     pub(crate) async fn record_soon(&self, entries: Vec<OutboxEntry>) -> bool {
         if !self.topology.shares_ledger() || self.options.settles_recorded {
             return self.record(entries).await;
@@ -137,7 +137,7 @@ impl Engine {
             tokio::time::sleep(DRAIN_EVERY).await;
             self.try_left().await;
             if self.broker.backlog() == 0 {
-                // What could not be recorded is, by another; or has gone.
+                // Entries that could not be recorded have been recorded by another process, or are gone.
                 self.status.mend(DegradedCode::Recording);
             }
             if self.leads() {
