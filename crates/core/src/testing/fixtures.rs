@@ -10,7 +10,7 @@ use crate::rules::{Again, Decision, Finish};
 use async_trait::async_trait;
 use std::sync::Arc;
 
-/// Where the wall clock of a test begins.
+/// The start of the wall clock of a test.
 pub const T0: Millis = 1_800_000_000_000;
 
 /// The queue of a job that names none.

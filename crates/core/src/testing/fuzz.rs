@@ -46,11 +46,11 @@ const PIECES: [&str; 30] = [
     "\u{fffd}",
 ];
 
-/// Feeds a parser its corpus and changes of it. `parse` answers how what it accepted is printed, or `None` where it refused.
+/// Feeds a parser its corpus and mutations of it. `parse` returns the accepted input as printed, or `None` if it is refused.
 ///
 /// # Panics
-/// Where the parser does, where a file of the corpus is not judged as its name says, and where what was printed does not
-/// read and print the same again.
+/// If the parser panics, if a corpus file is not judged as its name says, or if printed output is not accepted and printed
+/// the same again.
 pub fn fuzz(target: &str, parse: impl Fn(&str) -> Option<String>) {
     fuzz_part(target, 1, parse);
 }

@@ -21,7 +21,7 @@ pub(super) fn of_expired(mut expired: Expired) -> Expired {
     expired
 }
 
-/// Entries have payloads only where these have changed.
+/// Entries have payloads only if these have changed.
 pub(super) fn of_settled(mut settled: Settled) -> Settled {
     let unchanged = settled.entries.iter_mut().filter(|entry| !matches!(entry, OutboxEntry::Rewritten(_)));
     unchanged.for_each(|entry| entry.job_mut().payload = Arc::default());

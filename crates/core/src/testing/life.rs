@@ -17,7 +17,7 @@ pub struct Life {
 
 #[derive(Debug)]
 struct LifeState {
-    /// How long steps take; at once where there is none.
+    /// The source of random step lengths; `None`: steps take no time.
     random: Option<Random>,
     steps_left: Option<u64>,
     dies_at: Option<(&'static str, When)>,

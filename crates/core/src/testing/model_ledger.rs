@@ -103,7 +103,7 @@ impl Rows {
         jobs.find(|job| job.queue == repeat.queue && job.origin.as_ref() == Some(origin)).map(|job| job.id)
     }
 
-    /// What waits in the overflow of any queue.
+    /// The waiting jobs in the overflows of all queues.
     fn overflow(&self) -> impl Iterator<Item = &Job> {
         self.jobs.values().filter(|(bucket_now, job)| *bucket_now == OVERFLOW_BUCKET && waits(job)).map(|(_, job)| job)
     }
@@ -172,7 +172,7 @@ impl Rows {
         }
     }
 
-    /// Where its key is taken it loses the key rather than its life.
+    /// If its key is taken, the job is kept without the key.
     fn claim(&mut self, job: &Job) {
         if self.key_holder(job).is_some() {
             self.keyless.insert(job.id);

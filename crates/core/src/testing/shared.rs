@@ -48,7 +48,7 @@ impl Host for Hosts {
 /// Told of what was leased, as it is leased.
 type OnLease = Arc<dyn Fn(&Lease, bool, &Shared) + Send + Sync>;
 
-/// Told of a lock that was granted anew, and its fence.
+/// Called with each newly granted lock, and its fence.
 pub(super) type OnGrant = Arc<dyn Fn(&str, u64) + Send + Sync>;
 
 /// The broker and its locks. Clones share them: one for each engine.
@@ -121,12 +121,12 @@ impl Shared {
         Self { clock, parts, hosts, on_lease, on_grant, host, known }
     }
 
-    /// Tells of every lease that begins and whether a take began it, whether or not its holder ever hears of it.
+    /// Reports every lease that begins and whether a take began it, even if its holder never gets the answer.
     pub fn on_lease(&self, tell: OnLease) {
         assert!(self.on_lease.set(tell).is_ok(), "one listens");
     }
 
-    /// Tells of every lock that is granted anew, whether or not its holder ever hears of it.
+    /// Reports every newly granted lock, even if its holder never gets the answer.
     pub fn on_grant(&self, tell: OnGrant) {
         assert!(self.on_grant.set(tell).is_ok(), "one listens");
     }
@@ -153,7 +153,7 @@ impl Shared {
         parts.copy = Some((parts.memory.copy(clock.clone()), clock));
     }
 
-    /// The replica takes over, where there is one; answers whether there was.
+    /// Fails over to the replica, if there is one; returns whether there was.
     pub fn fall_back(&self) -> bool {
         self.fall_back_by(0)
     }
@@ -174,7 +174,7 @@ impl Shared {
         parts.number += 1;
         (parts.clock, parts.locks, parts.copy) = (clock, None, None);
         drop(parts);
-        // Connections are made anew.
+        // Clients connect again.
         self.hosts.wake(None);
     }
 
@@ -188,7 +188,7 @@ impl Shared {
         self.parts().unknown_ms = (behind_ms, ahead_ms);
     }
 
-    /// What its memory is known by now.
+    /// The current incarnation of its memory.
     pub fn incarnation_now(&self) -> String {
         format!("memory {}", self.parts().number)
     }
@@ -267,7 +267,7 @@ impl Shared {
     }
 }
 
-/// What a verb answers that needs a memory which has begun.
+/// The answer of a verb that needs a memory which has begun.
 async fn begun<T>(answer: Option<impl Future<Output = Result<T, Error>>>) -> Result<T, Error> {
     match answer {
         Some(answer) => answer.await,

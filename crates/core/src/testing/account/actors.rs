@@ -1,4 +1,4 @@
-//! Who asks: pushers, workers, meddlers, an operator, and contenders for locks. What they ask and are told goes into the
+//! The actors: pushers, workers, meddlers, an operator, and contenders for locks. Their requests and the answers go into the
 //! account.
 
 use super::system::System;
@@ -50,7 +50,7 @@ impl Actor {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
-    /// What fails may fail only where that is said to be passing.
+    /// An operation may fail only with an error that is retryable.
     fn check(&self, what: &str, error: &Error) {
         if !error.is_retryable() {
             self.field.account().blame(format!("{what} was answered {error}"));
@@ -168,7 +168,7 @@ impl Actor {
         for _ in 0..self.random.within(1..4) {
             let early_ms = self.random.within(0..2 * ABOUT_MS);
             let wait = (until + ABOUT_MS).saturating_sub(early_ms).saturating_sub(self.field.at().wall);
-            // Where its clock was set it thinks of it now.
+            // If its clock was set, it notices now.
             tokio::time::sleep(Duration::from_millis(wait.min(3_000))).await;
             let lease_ms = self.random.within(1_000..3_000);
             let (call, answer) = self.ask(self.system.extend(receipt, lease_ms)).await;

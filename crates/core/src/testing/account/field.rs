@@ -1,4 +1,4 @@
-//! What all actors share: the account, the clocks, and how far the run is.
+//! State that all actors share: the account, the clocks, and the progress of the run.
 
 use super::actors::Actor;
 use super::system::System;
@@ -14,7 +14,7 @@ const PUSHERS: u64 = 2;
 const MEDDLERS: u64 = 2;
 const CONTENDERS: u64 = 4;
 
-/// What all who ask share.
+/// State that all actors share.
 pub struct Field {
     account: Mutex<Account>,
     clock: Box<dyn Fn() -> At + Send + Sync>,
@@ -41,7 +41,7 @@ impl Field {
         self.account.lock().expect("no panic under this lock")
     }
 
-    /// What the clocks say.
+    /// The readings of the clocks.
     pub fn at(&self) -> At {
         (self.clock)()
     }

@@ -8,7 +8,7 @@ use crate::model::job::{Job, State};
 const CRASHES_MAX: u32 = 5;
 /// How old a process's reading of the store's clock may be, by which it turns delays into instants.
 const READING_MS: u64 = 5_000;
-/// What a taken job is recorded with.
+/// The message of a taken job.
 const TAKEN: &str = "taken";
 
 impl Account {
@@ -105,7 +105,7 @@ impl Account {
         ends.any(|end| matches!(end.answered, Answered::State(state, false) if !state.is_live()))
     }
 
-    /// What has ended stays so.
+    /// An end is final.
     fn judge_end(
         &self,
         id: JobId,

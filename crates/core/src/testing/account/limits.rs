@@ -5,7 +5,7 @@ use crate::clock::Millis;
 use crate::ports::{Limits, Rate};
 use std::sync::Arc;
 
-/// What was set for a queue.
+/// The settings of a queue.
 #[derive(Debug)]
 pub(super) struct Setting {
     pub(super) limits: Limits,
@@ -28,7 +28,7 @@ impl Account {
             let runs = self.runs(queue);
             for (i, setting) in settings.iter().enumerate() {
                 let end = settings.get(i + 1).map(|next| next.call.asked);
-                // Where one was not answered, both it and the one before may hold from then on.
+                // If a request was not answered, both its settings and the earlier ones may hold from then on.
                 if !setting.is_known || (i > 0 && !settings[i - 1].is_known && !self.follows(settings, i)) {
                     continue;
                 }
@@ -55,12 +55,12 @@ impl Account {
         wrong
     }
 
-    /// Who sets a queue asks one thing after the other, so what was answered last holds.
+    /// The caller of a queue's settings sends one request after the other, so the last answered one holds.
     fn follows(&self, settings: &[Setting], i: usize) -> bool {
         settings[i - 1].call.answered.mono <= settings[i].call.asked.mono
     }
 
-    /// What was handed out of a queue, by when it began.
+    /// The leases of a queue, by when they began.
     fn runs(&self, queue: &Arc<str>) -> Vec<Handed<'_>> {
         let all = self.jobs.values().flat_map(|life| life.leases.values()).filter(|held| held.queue == *queue);
         let run = |held| Handed { began: HeldLease::began(held), until: HeldLease::runs_until(held), held };

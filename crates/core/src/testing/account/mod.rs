@@ -1,10 +1,11 @@
-//! The account of a real system: what clients asked and were told of jobs and locks, and whether it keeps the promises.
+//! The account of a real system: requests of clients and their answers about jobs and locks, and whether these keep the
+//! promises.
 //!
-//! The simulation sees each step as it happens. Where a real server stands between, a client sees only when it asked and
-//! when it was told, so everything is judged in the end: by the stamps of the store (when a lease began, until when it
-//! was promised), by the order in which clients asked and were told, and by what the store holds then.
+//! The simulation sees each step as it happens. Through a real server, a client sees only when it sent a request and got the
+//! answer. So everything is judged in the end: by the timestamps of the store (the start and the promised end of a lease),
+//! by the order of requests and answers, and by the final content of the store.
 //!
-//! It complains only of what no order of the steps between can explain: it never blames a system that is right.
+//! It complains only if no order of the steps in between can explain a result: it never blames a correct system.
 
 mod actors;
 mod field;
@@ -28,7 +29,7 @@ use span::Span;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What two readings of a clock that are cut to milliseconds may differ by.
+/// The largest difference of two readings of a clock that are cut to milliseconds.
 const CUT_MS: u64 = 2;
 
 /// An instant: by the wall clock of the store, and by a monotonic one of who asks.
@@ -49,7 +50,7 @@ pub struct Call {
     pub answered: At,
 }
 
-/// What befell the store.
+/// A loss of data in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The broker lost all that it held.
@@ -91,7 +92,7 @@ pub struct Account {
     counts: BTreeMap<&'static str, u64>,
 }
 
-/// What is known of a job.
+/// The history of a job.
 #[derive(Debug, Default)]
 struct Life {
     /// When its push was asked for and acknowledged, when it was due, and after which delay.
@@ -105,7 +106,7 @@ struct Life {
     is_cancel_asked: bool,
 }
 
-/// A lease, or a take, which is over when it is told.
+/// A lease, or a take, which is over when it is answered.
 #[derive(Debug)]
 struct HeldLease {
     queue: Arc<str>,
@@ -124,7 +125,7 @@ struct End {
     answered: Answered,
 }
 
-/// What the answer to the end of a lease was.
+/// The answer to the end of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answered {
     /// The state that the job is in now, and whether that is recorded.
@@ -141,7 +142,7 @@ impl Account {
         Self { has_ledger, ..Self::default() }
     }
 
-    /// What was counted, by word.
+    /// The counts, by word.
     pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
     }
@@ -218,7 +219,7 @@ impl Account {
         }
     }
 
-    /// A holder asked for so many milliseconds more; with what it was told, `None` where it was told nothing.
+    /// A holder asked for so many milliseconds more, with the answer; `None` if there was no answer.
     pub fn extended(&mut self, receipt: Receipt, lease_ms: u64, call: Call, answer: Option<Result<Millis, ()>>) {
         self.count(match answer {
             Some(Ok(_)) => "leases extended",
@@ -263,7 +264,7 @@ impl Account {
         self.count("jobs changed");
     }
 
-    /// Settings of a queue are to hold from now on; `is_known` where that was answered.
+    /// Settings of a queue hold from now on; `is_known` if that was answered.
     pub fn configured(&mut self, queue: &Arc<str>, settings: &QueueSettings, call: Call, is_known: bool) {
         self.count("settings of queues");
         let setting = limits::Setting { limits: settings.limits(), call, is_known };
@@ -304,7 +305,7 @@ impl Account {
         life.leases.get_mut(&receipt.epoch).expect("it was handed out")
     }
 
-    /// What is wrong, with what the store holds in the end, when everything was worked off.
+    /// The violations, given the final content of the store, after all jobs have been worked off.
     pub fn judge(&self, records: &BTreeMap<JobId, Job>) -> Vec<String> {
         let mut wrong = self.wrong.clone();
         for (&id, life) in &self.jobs {

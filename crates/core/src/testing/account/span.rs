@@ -15,7 +15,7 @@ pub(super) struct Span {
 struct Asked {
     call: Call,
     length_ms: u64,
-    /// Until when, where that was told.
+    /// The end, if it was answered.
     until: Option<Millis>,
 }
 
@@ -37,7 +37,7 @@ impl Span {
         self.grants.iter().map(|asked| &asked.call)
     }
 
-    /// What was told at first.
+    /// The end that was answered first.
     pub(super) fn first_until(&self) -> Millis {
         self.grants[0].until.unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! What actors ask: an engine, or servers of one over a network.
+//! The system under test: an engine, or servers of one over a network.
 
 use crate::clock::Millis;
 use crate::engine::{
@@ -12,7 +12,7 @@ use crate::ports::Grant;
 use async_trait::async_trait;
 use std::sync::Arc;
 
-/// What is asked is answered once, or the error says that it may be tried again: then it may have been done, or not.
+/// Each request is answered once. If the error says that it may be tried again, it may or may not have been carried out.
 #[async_trait]
 pub trait System: Send + Sync {
     /// Pushes jobs without keys; answers their ids, and when they are due.

@@ -1,4 +1,4 @@
-//! What a memory must know before it hands anything out.
+//! The state that a memory needs before it hands anything out.
 
 use super::{ALL, Subject};
 use crate::model::id::{floor, generation_above};
@@ -12,7 +12,7 @@ fn limited(limits: Limits) -> Beginning {
     Beginning { generation: GENERATION, limits: vec![(QUEUE.into(), limits, 1)] }
 }
 
-/// It takes jobs and shows them; once it has begun, who waits is told.
+/// It takes jobs and shows them; once it has begun, waiting callers are woken.
 pub async fn nothing_is_handed_out_before_the_beginning(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
     assert_eq!(s.handed_out(10).await, []);
@@ -37,7 +37,7 @@ pub async fn numbers_begin_at_the_floor(s: Subject) {
     }
 }
 
-/// No reserve may come before they are told.
+/// No reserve is answered before they are set.
 pub async fn limits_stand_from_the_beginning(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
     s.begin(limited(Limits { max_running: Some(2), ..Limits::default() })).await;

@@ -23,7 +23,7 @@ pub async fn a_waiting_job_is_cancelled(s: Subject) {
     assert_eq!(s.outcomes().await.len(), 2);
 }
 
-/// It learns that with the next extension, and keeps its lease until then.
+/// The worker sees it at the next extension, and keeps its lease until then.
 pub async fn a_running_job_is_asked_to_stop(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
@@ -57,7 +57,7 @@ pub async fn a_cancelled_run_can_succeed(s: Subject) {
     assert_eq!(s.settle(running.receipt(), success()).await, Some(State::Succeeded));
 }
 
-/// Even where the decision to go on was made just before the cancellation.
+/// Even if the decision to go on was made just before the cancellation.
 pub async fn a_cancelled_run_does_not_go_on(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
@@ -139,7 +139,7 @@ pub async fn a_removed_job_is_not_edited_behind_its_entry(s: Subject) {
     assert_eq!(edited, Edited::Unfit { id: id(2), state: State::Failed });
 }
 
-/// Only where it is late.
+/// Only if it is late.
 pub async fn a_late_job_is_expired_by_hand(s: Subject) {
     s.hold(&[Job { expires_ms: Some(100), ..job(1) }, job(2)]).await;
     s.pass(100);
@@ -220,7 +220,7 @@ pub async fn a_retried_job_is_cancelled_unseen(s: Subject) {
     assert_eq!(s.settle(running.receipt(), success()).await, Some(State::Succeeded), "its end is still known");
 }
 
-/// Where the ledger never answers; so the job is not lost.
+/// If the ledger never answers; so the job is not lost.
 pub async fn a_tombstone_lapses(s: Subject) {
     assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
     s.pass(crate::limits::HOUR_MS);

@@ -91,8 +91,8 @@ pub async fn a_restored_lease_has_the_time_left(s: Subject) {
     assert_eq!(s.settle(leased(2, 20_000).receipt(), success()).await, Some(State::Succeeded));
 }
 
-/// When it began or was extended last, also where the clock was set back before the restart. Nor does an extension after the
-/// restart take more than that.
+/// The length when it began or was extended last, also if the clock was set back before the restart. An extension after the
+/// restart is not longer either.
 pub async fn a_restored_lease_is_no_longer_than_it_was(s: Subject) {
     let later = T0 + 30 * MINUTE_MS;
     let began = Job { version: T0, epoch: T0, attempt: 1, started_at: Some(later), updated_at: later, ..job(1) };
@@ -151,7 +151,7 @@ fn told(percent: u8, note: Option<&str>) -> Arc<Progress> {
     Arc::new(Progress { percent, note: note.map(Arc::from), at: T0 })
 }
 
-/// Whatever else is done to it, and whatever was said of its earlier attempts; it is noted with what becomes of the job.
+/// Whatever other changes are made, and whatever its earlier attempts reported; it is recorded with the job's outcome.
 pub async fn what_is_said_of_a_job_stays_until_its_next_lease(s: Subject) {
     let error = AttemptError { attempt: 1, at: T0 - 5, message: "no".into(), crashed: false };
     let failed = Job { attempt: 1, epoch: T0 - 9, message: Some("no".into()), errors: vec![error], ..job(1) };
@@ -245,8 +245,8 @@ pub async fn an_unsettled_end_is_told_again(s: Subject) {
     assert_eq!(s.crashed().await, [id(1)]);
 }
 
-/// Where the holder extends a lease whose end was told already, nobody is told of it before its new end, be that sooner or
-/// later than the end would have been told again.
+/// If the holder extends a lease that was already reported as expired, it is not reported again before its new end, even if
+/// a repeated report would come sooner or later than that.
 pub async fn an_extension_counts_after_its_end_was_told(s: Subject) {
     for lease_ms in [100, 60_000] {
         let n = lease_ms;
@@ -282,7 +282,7 @@ pub async fn expired_is_bounded(s: Subject) {
     assert_eq!(crashed, [1, 2, 3, 4, 5].map(id));
 }
 
-/// It is told of instead, until somebody ends it. The last instant still counts.
+/// It is reported as unstarted instead, until somebody ends it. The last instant still counts.
 pub async fn a_job_not_started_in_time_is_not_handed_out(s: Subject) {
     let until = |n, expires_ms| Job { expires_ms: Some(expires_ms), ..due(n, T0 + 10) };
     s.hold(&[until(1, 0), until(2, 90), until(3, 90), until(4, 91)]).await;

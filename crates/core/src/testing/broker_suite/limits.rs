@@ -34,7 +34,7 @@ pub async fn no_more_run_than_may(s: Subject) {
     assert_eq!(s.handed_out(100).await, [id(4)]);
 }
 
-/// However a lease ends, there is room, and who waits is told.
+/// However a lease ends, there is room, and waiting callers are woken.
 pub async fn room_is_told(s: Subject) {
     s.limit(at_once(1)).await;
     s.hold(&jobs(4)).await;
@@ -130,7 +130,7 @@ pub async fn a_named_job_needs_room_too(s: Subject) {
     assert_eq!(ids(s.reserve(named(2)).await.leases), [id(2)]);
 }
 
-/// What is taken does not run, but is counted until that is recorded.
+/// A taken job does not run, but is counted as running until the take is recorded.
 pub async fn a_take_needs_no_room(s: Subject) {
     s.limit(at_once(1)).await;
     s.hold(&jobs(3)).await;
@@ -196,7 +196,7 @@ pub async fn limits_hold_together(s: Subject) {
     assert_eq!(s.reserve(reserve(QUEUE, 9)).await.leases.len(), 0, "two run");
 }
 
-/// What is due later is told as ever; a limit does not put it off.
+/// The next due time is reported as usual; a limit does not postpone it.
 pub async fn a_limit_does_not_hide_what_is_due_later(s: Subject) {
     s.limit(Limits { max_running: Some(1), ..often(1.0, 1) }).await;
     s.hold(&[due(1, T0 + 5_000)]).await;

@@ -1,4 +1,4 @@
-//! What every broker must do: the contract of [`Broker`], case by case.
+//! The conformance suite of brokers: the contract of [`Broker`], case by case.
 //!
 //! A store runs all cases with [`broker_suite!`](crate::broker_suite), naming an async function that makes an empty
 //! broker on a given clock. Each case gets its own broker. Brokers that keep leases on a monotonic clock also run
@@ -44,14 +44,14 @@ use tokio::sync::Notify;
 /// How long a case waits for a wake before it gives up.
 const WAKE_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// A broker, and the event bus beside it where there is one.
+/// A broker, and its event bus if there is one.
 pub type Made = (Arc<dyn Broker>, Option<Arc<dyn EventBus>>);
 
-/// A broker under test. Its methods fail the test where the broker fails.
+/// A broker under test. Its methods fail the test if the broker fails.
 pub struct Subject {
     /// The broker.
     pub broker: Arc<dyn Broker>,
-    /// The event bus beside it, where there is one.
+    /// Its event bus, if there is one.
     pub events: Option<Arc<dyn EventBus>>,
     clock: Arc<ManualClock>,
     woken: Arc<Woken>,
@@ -68,7 +68,7 @@ struct Woken {
     signal: Notify,
 }
 
-/// What begins so, and takes down when it is woken.
+/// A host with this beginning, which records wakes.
 struct Watching {
     beginning: Beginning,
     woken: Arc<Woken>,
@@ -88,7 +88,7 @@ impl Host for Watching {
 }
 
 impl Subject {
-    /// An empty broker that goes by this clock and has not begun yet.
+    /// An empty broker that uses this clock and has not begun yet.
     pub fn new((broker, events): Made, clock: Arc<ManualClock>) -> Self {
         Self { broker, events, clock, woken: Arc::default(), limits_version: AtomicU64::new(0) }
     }
@@ -153,7 +153,7 @@ impl Subject {
         settled
     }
 
-    /// What a settle answers.
+    /// The state that a settle returns.
     async fn settle(&self, receipt: Receipt, decision: Decision) -> Option<State> {
         self.settled(receipt, decision).await.states[0]
     }
@@ -230,8 +230,8 @@ fn ids(leases: Vec<Lease>) -> Vec<JobId> {
 
 /// Makes a test of each case, on brokers that this async function makes: `async fn(Arc<ManualClock>) -> Made`.
 ///
-/// With `broker_cases_in_one:` before the function it makes one test of all, `every_case`, for brokers that are dear to
-/// set up: where each test has its own process, only one test can share what it has set up.
+/// With `broker_cases_in_one:` before the function it makes one test of all, `every_case`, for brokers that are expensive to
+/// set up: if each test has its own process, tests cannot share a setup.
 #[macro_export]
 macro_rules! broker_suite {
     ($make:path) => {

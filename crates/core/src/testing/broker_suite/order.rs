@@ -1,4 +1,4 @@
-//! What is handed out, and in which order.
+//! Which jobs are handed out, and in which order.
 
 use super::{Subject, ids};
 use crate::model::job::Job;
@@ -90,7 +90,7 @@ pub async fn a_paused_queue_hands_out_nothing(s: Subject) {
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
 
-/// Whoever looks at each instant that it was told, finds each job when it is due, after few looks.
+/// A caller that looks at each announced instant finds each job when it is due, after few looks.
 pub async fn the_next_instant_is_told(s: Subject) {
     assert_eq!(s.reserve(reserve(QUEUE, 1)).await.next_at, None);
     let delays = [40, 7_000, 300_000, 3_599_000];

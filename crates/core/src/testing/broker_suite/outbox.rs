@@ -1,4 +1,4 @@
-//! What the ledger is to record.
+//! The entries that the ledger is to record.
 
 use super::Subject;
 use crate::clock::Millis;

@@ -1,4 +1,4 @@
-//! What enters.
+//! Puts of jobs.
 
 use super::Subject;
 use crate::model::job::{Job, Stage, State};
@@ -21,7 +21,7 @@ pub async fn an_older_version_changes_nothing(s: Subject) {
     assert_eq!(s.handed_out(10).await, []);
 }
 
-/// What waits, with its new due time.
+/// It also replaces a waiting job's due time.
 pub async fn a_newer_version_replaces(s: Subject) {
     s.hold(&[due(1, T0 + 500), job(2)]).await;
     s.hold(&[Job { version: T0 + 5, ..job(1) }, Job { version: T0 + 5, ..due(2, T0 + 500) }]).await;

@@ -1,4 +1,4 @@
-//! Bounded puts: where a queue has no room its jobs stay in the ledger.
+//! Bounded puts: if a queue has no room its jobs stay in the ledger.
 
 use super::Subject;
 use crate::model::job::Job;

@@ -144,7 +144,7 @@ pub async fn the_end_of_a_dropped_job_is_answered_again(s: Subject) {
     }
 }
 
-/// Nobody changes it until its take has come to an end. Where that does not come in time, it is told apart from crashes.
+/// Nobody changes it until its take has ended. If that does not happen in time, it is reported separately from crashes.
 pub async fn what_is_to_be_taken_is_let_alone(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
     let take = Reserve { take: true, lease_ms: Some(5_000), ..reserve(QUEUE, 2) };

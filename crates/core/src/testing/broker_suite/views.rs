@@ -14,7 +14,7 @@ async fn listed(s: &Subject, listing: Listing) -> Vec<JobId> {
     s.broker.list(listing).await.unwrap().into_iter().map(|job| job.id).collect()
 }
 
-/// What a broker that is its own ledger says besides is that ledger's affair.
+/// The tallies of a broker that is its own ledger are tested with ledgers.
 fn live(counted: Vec<(Arc<str>, Counts, Option<Tally>)>) -> Vec<(Arc<str>, Counts)> {
     counted.into_iter().map(|(queue, counts, _)| (queue, counts)).collect()
 }

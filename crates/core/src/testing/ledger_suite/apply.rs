@@ -1,4 +1,4 @@
-//! What became of jobs.
+//! Outcomes of jobs.
 
 use super::Subject;
 use super::fixture::*;
@@ -41,7 +41,7 @@ pub async fn every_field_comes_back(subject: Subject) {
     assert_eq!(row(ledger, id(1)).await, Some(done));
 }
 
-/// Whatever else was said of it, and also where nothing was.
+/// Whatever else the outcome contains, and even if no progress was reported.
 pub async fn how_far_a_job_had_come_stays_with_its_end(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2), job(3)]).await;
@@ -202,7 +202,7 @@ pub async fn a_moved_job_comes_back_no_second_time(subject: Subject) {
     assert_eq!(row(ledger, id(2)).await, None);
 }
 
-/// Where its key is taken in the new queue, it loses the key rather than its life.
+/// If its key is taken in the new queue, it is kept without the key.
 pub async fn a_moved_job_survives_a_taken_key(subject: Subject) {
     let ledger = &*subject.ledger;
     let taken = Job { queue: text("dead"), ..keyed(3, "k") };

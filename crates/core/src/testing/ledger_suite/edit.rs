@@ -183,7 +183,7 @@ pub async fn an_expiry_only_where_not_started_in_time(subject: Subject) {
     }
 }
 
-/// It says where the job stands.
+/// The answer contains the job's state.
 pub async fn a_change_that_does_not_fit_changes_nothing(subject: Subject) {
     let ledger = &*subject.ledger;
     let done = record_ended(ledger, &[job(1)], Stage::Succeeded).await.remove(0);
@@ -197,7 +197,7 @@ pub async fn a_change_that_does_not_fit_changes_nothing(subject: Subject) {
     assert_eq!(ledger.get(&[id(1), id(2)]).await.unwrap(), [Some(done), Some(job(2))]);
 }
 
-/// Where one is named.
+/// If one is given.
 pub async fn a_version_must_match(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
@@ -206,7 +206,7 @@ pub async fn a_version_must_match(subject: Subject) {
     assert_eq!(edit(ledger, of(job(1).version)).await, Edited::Changed(job(1)));
 }
 
-/// Whatever is asked of it.
+/// Whatever the change is.
 pub async fn an_unknown_job_is_unknown(subject: Subject) {
     for change in [CANCEL, Change::Delete, Change::Update(Update::default()), Change::Retry, Change::Expire] {
         assert_eq!(edit(&*subject.ledger, self::change(&job(1), change)).await, Edited::Unknown);

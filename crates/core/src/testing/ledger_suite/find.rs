@@ -129,7 +129,7 @@ pub async fn by_due_time_over_all_queues(subject: Subject) {
     }
 }
 
-/// Without gaps or repeats, from where the last one ended.
+/// Without gaps or repeats, each from the end of the last one.
 pub async fn pages_continue(subject: Subject) {
     let ledger = &*subject.ledger;
     mixed(ledger).await;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// When tests play: a multiple of [`BUCKET_MS`].
 pub const NOW: Millis = 3_000_000 * BUCKET_MS;
-/// Up to where jobs are in the broker.
+/// The instant up to which jobs are in the broker.
 pub const WATERMARK: Millis = NOW + HOUR_MS;
 /// Every due instant.
 pub const ANY_DUE: Window = Window::ALL;
@@ -27,7 +27,7 @@ pub fn job(n: u64) -> Job {
     NewJob::new(format!("payload {n}").into_bytes()).accept(id(n), NOW, PAYLOAD_BYTES_DEFAULT).expect("a valid job")
 }
 
-/// The n-th job, with something of its own.
+/// The n-th job, with changes.
 pub fn job_with(n: u64, set: impl FnOnce(&mut Job)) -> Job {
     let mut job = job(n);
     set(&mut job);
@@ -54,7 +54,7 @@ pub fn target() -> Option<Arc<Target>> {
     Some(Arc::new(serde_json::from_str(target).expect("a target")))
 }
 
-/// What a worker says of its job.
+/// Progress as a worker reports it.
 pub fn progress(percent: u8) -> Option<Arc<Progress>> {
     Some(Arc::new(Progress { percent, note: Some(text("halbe \"Größe\"\0")), at: NOW + 3 }))
 }

@@ -7,12 +7,12 @@ use crate::limits::DAY_MS;
 use crate::ports::{Admitted, INBOX_BYTES_MAX, INBOX_TEXT_MAX, Inbox, InboxRow, Queues, Verdict};
 use async_trait::async_trait;
 
-/// Where an application inserts rows, by the SQL that it is told to use.
+/// An application that inserts rows, with the SQL from the docs.
 #[async_trait]
 pub trait Application: Send + Sync {
-    /// Inserts one row and commits. Its number and age are the database's own; what is `None` is not named.
+    /// Inserts one row and commits. Its number and age are set by the database; columns that are `None` are not named.
     async fn insert(&self, row: InboxRow);
-    /// What stands there, in order: payloads, each with why it was refused.
+    /// The rows in order: payloads, each with the reason of its refusal.
     async fn rows(&self) -> Vec<(Vec<u8>, Option<String>)>;
 }
 
@@ -107,7 +107,7 @@ pub async fn a_recorded_row_is_a_job(subject: SharedSubject) {
     assert!(subject.application.rows().await.is_empty());
 }
 
-/// Whoever moves it second records nothing.
+/// The second mover records nothing.
 pub async fn a_row_is_moved_once(subject: SharedSubject) {
     let (ledger, inbox) = (&*subject.ledger, &*subject.inbox);
     subject.application.insert(plain("1")).await;
@@ -172,7 +172,7 @@ pub async fn a_long_reason_is_kept(subject: SharedSubject) {
     assert_eq!(subject.application.rows().await[0].1, Some(reason));
 }
 
-/// Nothing is recorded, and the row waits; also where the key was taken a moment ago in the same batch.
+/// Nothing is recorded, and the row waits; also if the key was just taken in the same batch.
 pub async fn a_held_key_names_its_holder(subject: SharedSubject) {
     let (ledger, inbox) = (&*subject.ledger, &*subject.inbox);
     record(ledger, &[keyed(1, "a")]).await;

@@ -1,4 +1,4 @@
-//! Leases, as far as they are noted. They come without an answer, so cases wait for what becomes of them.
+//! Leases that are noted. They come without an answer, so cases wait for the effect.
 
 use super::NotingSubject;
 use super::fixture::*;

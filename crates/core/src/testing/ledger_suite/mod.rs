@@ -48,7 +48,7 @@ pub struct Subject {
     pub registry: Arc<dyn Registry>,
     /// Its reports.
     pub reports: Arc<dyn Reports>,
-    /// What must live as long: a folder, say.
+    /// A resource that must live as long, such as a folder.
     pub keep: Box<dyn Any + Send>,
 }
 
@@ -56,9 +56,9 @@ pub struct Subject {
 pub struct NotingSubject {
     /// Its ledger.
     pub ledger: Arc<dyn Ledger>,
-    /// Where leases are noted.
+    /// The store that notes leases.
     pub leases: Arc<dyn Leases>,
-    /// What must live as long: a folder, say.
+    /// A resource that must live as long, such as a folder.
     pub keep: Box<dyn Any + Send>,
 }
 
@@ -70,7 +70,7 @@ pub struct SharedSubject {
     pub inbox: Arc<dyn Inbox>,
     /// Its registry.
     pub registry: Arc<dyn Registry>,
-    /// Where applications insert.
+    /// The application that inserts rows.
     pub application: Box<dyn inbox::Application>,
 }
 

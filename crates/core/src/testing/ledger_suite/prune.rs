@@ -48,7 +48,7 @@ pub async fn tags_go_too(subject: Subject) {
     assert_eq!(found(ledger, all(Selector::Tag(text("u")))).await, [0; 0]);
 }
 
-/// What counts is when a job ended, not when it was pushed.
+/// The time of a job's end counts, not that of its push.
 pub async fn late_finishers_among_early_ids(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2)]).await;

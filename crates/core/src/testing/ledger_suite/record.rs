@@ -117,7 +117,7 @@ pub async fn a_repeat_is_told_and_changes_nothing(subject: Subject) {
     assert_eq!(row(&*subject.ledger, job.id).await, Some(job));
 }
 
-/// Nothing is recorded where a live job holds the key; a finished one holds none.
+/// Nothing is recorded if a live job holds the key; a finished one holds none.
 pub async fn a_held_key_names_its_holder(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[keyed(1, "k")]).await;
@@ -140,7 +140,8 @@ fn from_push(n: u64, origin: &str) -> Job {
     job_with(n, |job| job.origin = Some(text(origin)))
 }
 
-/// A push that is repeated under another id is told which job it made, however that ended, as long as its record is kept.
+/// A push that is repeated under another id gets the job of the first one, however that ended, as long as its record is
+/// kept.
 pub async fn an_origin_names_the_job_of_the_first_push(subject: Subject) {
     let ledger = &*subject.ledger;
     let first = job_with(1, |job| (job.origin, job.key) = (Some(text("o\0")), Some(text("k"))));
@@ -257,7 +258,7 @@ pub async fn numbers_beyond_63_bits_are_refused(subject: Subject) {
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap(), []);
 }
 
-/// Even where they share what the store does at once.
+/// Even if they share a transaction of the store.
 pub async fn a_bad_batch_hurts_no_other(subject: Subject) {
     let ledger = &*subject.ledger;
     let bad = job_with(2, |job| job.version = u64::MAX);

@@ -3,7 +3,7 @@
 use super::{LOCK, Subject, TTL_MS, granted};
 use crate::ports::Acquire;
 
-/// Also where the clock stands still.
+/// Even if the clock stands still.
 pub async fn a_fence_grows_with_each_grant(s: Subject) {
     let mut last = 0;
     for owner in ["a", "b", "a", "c"] {

@@ -3,7 +3,7 @@
 use super::{LOCK, Subject, TTL_MS, granted, held};
 use crate::limits::{LOCK_NAME_BYTES_MAX, LOCK_OWNER_BYTES_MAX, LOCK_TTL_MS_DEFAULT, LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN};
 
-/// Whoever else asks.
+/// All other owners are refused.
 pub async fn a_lock_has_one_holder(s: Subject) {
     let (grant, is_new) = granted(s.ask("a", false).await);
     assert!(is_new);

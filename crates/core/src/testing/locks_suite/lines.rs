@@ -22,7 +22,7 @@ pub async fn first_come_first_served(s: Subject) {
     }
 }
 
-/// Who does not wait does not overtake.
+/// An owner that does not wait does not overtake.
 pub async fn a_free_lock_is_kept_for_the_first_in_line(s: Subject) {
     let grant = s.acquire("a").await;
     s.wait("b").await;
@@ -153,7 +153,7 @@ pub async fn nobody_is_granted_who_does_not_ask(s: Subject) {
     assert_eq!(s.holder().await, None);
 }
 
-/// Who comes when it is full waits without a place, until there is one.
+/// An owner that comes when it is full waits without a place, until there is one.
 pub async fn a_line_is_bounded(s: Subject) {
     let grant = s.acquire("a").await;
     for n in 0..LOCK_TICKETS_MAX {

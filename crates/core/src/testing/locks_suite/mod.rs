@@ -1,8 +1,8 @@
-//! What every store of locks must do: the contract of [`Locks`], case by case.
+//! The conformance suite of locks: the contract of [`Locks`], case by case.
 //!
-//! A store runs all cases with [`locks_suite!`](crate::locks_suite), naming an async function that makes an empty one on
-//! a given clock. Each case gets two of its own, which know nothing of each other. A case never asks which store it
-//! runs on, and never sleeps: it moves the clock.
+//! A store runs all cases with [`locks_suite!`](crate::locks_suite), naming an async function that makes an empty one on a
+//! given clock. Each case gets two separate stores. A case never asks which store it runs on, and never sleeps: it moves the
+//! clock.
 
 pub mod fences;
 pub mod holding;
@@ -22,10 +22,10 @@ use tokio::sync::Notify;
 const WAKE_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The lock that most cases are about.
 pub const LOCK: &str = "stock-42";
-/// The time to live where a case does not care.
+/// The time to live if a case does not need a special one.
 pub const TTL_MS: u64 = 15_000;
 
-/// A store of locks under test. Its methods fail the test where the store fails.
+/// A store of locks under test. Its methods fail the test if the store fails.
 pub struct Subject {
     /// The store.
     pub locks: Arc<dyn Locks>,
@@ -99,7 +99,7 @@ impl Subject {
         self.locks.inspect(&name.into()).await.expect("inspect")
     }
 
-    /// Who holds [`LOCK`].
+    /// The holder of [`LOCK`].
     async fn holder(&self) -> Option<String> {
         self.inspect(LOCK).await.map(|holding| holding.owner.to_string())
     }

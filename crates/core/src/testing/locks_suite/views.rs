@@ -61,7 +61,7 @@ pub async fn a_listing_is_paged(s: Subject) {
     }
 }
 
-/// What is held and waited for stays.
+/// Locks that are held or waited for stay.
 pub async fn a_sweep_changes_nothing_that_counts(s: Subject) {
     hold(&s, &["over"]).await;
     s.pass(TTL_MS);

@@ -1,4 +1,4 @@
-//! Who asks: pushers, workers, and one who meddles.
+//! The actors: pushers, workers, and a meddler.
 
 use super::history::{History, Shared};
 use super::moment::{Asked, At};
@@ -142,7 +142,7 @@ impl Actor {
                 let at = self.at();
                 let answers = self.engine.push(jobs.clone()).await.unwrap_or_default();
                 for (new, pushed) in jobs.iter().zip(answers) {
-                    // Where the clock is stepped meanwhile, nobody can say what is early.
+                    // If the clock is stepped meanwhile, nobody can say what is early.
                     let due = if self.pace.is_alone { Due::Now } else { new.due };
                     match pushed {
                         Ok(Pushed { job, outcome: PushOutcome::Created }) => self.history().pushed(job, due, at),

@@ -1,15 +1,15 @@
-//! Several processes that share a broker and a ledger. Each of them dies between any two steps and is followed by
-//! another, or stands still for a while; the broker is emptied, falls back to a copy of itself, or is away; and so is
-//! the ledger, whose answers may also be lost.
+//! Several processes that share a broker and a ledger. Each of them dies between any two steps and is followed by another,
+//! or stands still for a while. The broker is emptied, falls back to a copy of itself, or is unavailable. So is the ledger,
+//! whose answers may also be lost.
 //!
-//! Whatever it lost, and whatever its clock says then, no receipt and no fence is given twice, no version of a job stands for two
-//! states, and limits hold.
+//! Whatever the broker lost, and whatever its clock says then, no receipt and no fence is given twice, no version of a job
+//! stands for two states, and limits hold.
 //!
-//! What is allowed where the broker lost some of its memory:
-//! - What was running then runs again, and so does what had ended and was not recorded.
+//! If the broker lost some of its memory, the following is allowed:
+//! - Jobs that were running then run again, and so do jobs whose end was not recorded.
 //! - Emptied, it hands out nothing that is recorded as ended, and takes no receipt from before.
-//! - Having fallen back, it may hand out what is recorded as ended, until the leader has compared what is there with the
-//!   ledger, as the registry says ([`COMPARED`]). What was handed out until then goes on.
+//! - Having fallen back, it may hand out jobs that are recorded as ended, until the leader has compared its jobs with the
+//!   ledger, as the registry says ([`COMPARED`]). Leases that began before go on.
 
 use super::Report;
 use super::actors::{Actor, LIMITED, Pace};
@@ -37,7 +37,7 @@ const FROZEN_MAX: Duration = Duration::from_secs(9);
 /// Within this time from the end of all faults every job has ended: the latest due time, the horizon's audit, and retries.
 const END_WITHIN: Duration = Duration::from_secs(30 * 60);
 
-/// What the processes share.
+/// State that the processes share.
 #[derive(Clone)]
 struct Fleet {
     broker: Shared,
@@ -164,14 +164,14 @@ impl Fleet {
                         biased;
                         () = life.death() => {}
                         () = self.calm() => {
-                            // Who waits for an answer is not there any more; the process is.
+                            // The callers are gone; the process is not.
                             self.history.lock().expect("no panic under this lock").callers_went = true;
                             actors.shutdown().await;
                             actors.spawn(actor().work_for_ever(true));
                         }
                     }
                 }
-                // What a process that has died carries on is never heard of.
+                // The results of a dead process's tasks are ignored.
                 actors.detach_all();
                 if self.is_calm() && !life.is_over() {
                     return;

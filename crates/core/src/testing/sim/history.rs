@@ -1,4 +1,4 @@
-//! What was asked and answered, and whether that keeps the promises.
+//! Requests and answers, and whether they keep the promises.
 
 use super::actors::{LEASE_MS_LONGEST, RESCHEDULED};
 use super::given::Given;
@@ -64,7 +64,7 @@ impl History {
         self.jobs.entry(known.pushed.id).or_insert(known);
     }
 
-    /// The process begins anew: it knows no leases but those that were noted.
+    /// The process restarts: it knows only the leases that were noted.
     pub(super) fn restarted(&mut self, ledger: &ModelLedger, at: At) {
         let rows = rows(ledger);
         for (id, known) in &mut self.jobs {
@@ -93,7 +93,7 @@ impl History {
         self.is_unfenced |= fell_back;
     }
 
-    /// What a broker that fell back had brought back was compared with the ledger. What was handed out again until then
+    /// The jobs that a failover brought back have been compared with the ledger. Those that were handed out again until then
     /// may go on.
     pub(super) fn fenced(&mut self, ledger: &ModelLedger) {
         let rows = rows(ledger);
@@ -255,8 +255,8 @@ impl History {
         }
     }
 
-    /// A settle was answered; a receipt from before the broker was emptied must have been refused, but where the ledger
-    /// knows that very end.
+    /// A settle was answered. A receipt from before the broker was emptied must have been refused, unless the ledger has
+    /// that very end.
     pub(super) fn settled(&mut self, receipt: Receipt, asked: Asked, state: State, ledger: &ModelLedger, at: At) {
         let Some(emptied) = self.emptied_in else { return };
         let Some(known) = self.jobs.get(&receipt.id) else { return };
@@ -311,12 +311,12 @@ impl History {
             State::Cancelled => Stage::Cancelled,
             State::Scheduled | State::Ready | State::Running => return,
         };
-        // What was done in a memory that is lost since, and not recorded, is not done.
+        // Unrecorded changes in a memory that is lost since do not count.
         let is_lost = !is_recorded && asked.life != at.life;
         let is_unfenced = self.is_unfenced;
         let known = self.jobs.get_mut(&id).filter(|known| known.revivals == asked.revivals && !is_lost);
         let known = known.filter(|known| known.unanswered == 0);
-        // What was handed out by mistake ends no second time.
+        // A job that was handed out by mistake does not end twice.
         let has_ended = |known: &KnownJob| is_unfenced && known.ended.is_some_and(|end| end.is_recorded);
         if let Some(known) = known.filter(|known| !has_ended(known) && (!is_unfenced || asked.life == at.life)) {
             known.ended = Some(LeaseEnd { stage, is_recorded });

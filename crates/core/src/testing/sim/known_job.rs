@@ -1,11 +1,11 @@
-//! What the history knows of one job.
+//! The history of one job.
 
 use super::moment::Span;
 use crate::model::job::{Job, Stage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is known of a job whose push was answered.
+/// The history of a job whose push was answered.
 #[derive(Debug)]
 pub(super) struct KnownJob {
     pub(super) pushed: Job,
@@ -13,7 +13,7 @@ pub(super) struct KnownJob {
     pub(super) is_touched: bool,
     pub(super) may_be_gone: bool,
     pub(super) ended: Option<LeaseEnd>,
-    /// By which request it was taken, where it has one.
+    /// The request that took it, if it has an id.
     pub(super) taken_by: Option<Arc<str>>,
     /// How often somebody asked that it may live again.
     pub(super) revivals: u64,

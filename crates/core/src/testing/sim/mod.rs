@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, PartialEq)]
 pub struct Report {
     /// Broken promises.
@@ -40,7 +40,7 @@ pub struct Report {
     pub deaths: u64,
 }
 
-/// What outlives a process.
+/// State that outlives a process.
 struct World {
     seed: u64,
     ledger: ModelLedger,
