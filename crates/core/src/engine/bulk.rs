@@ -74,7 +74,7 @@ impl Engine {
         self.do_all(Bulk { query, step }).await
     }
 
-    /// Cancels every waiting job of a queue, with the message `purged`; answers how many.
+    /// Cancels every waiting job of a queue, with the message `purged`; returns how many.
     ///
     /// # Errors
     /// As [`bulk`](Self::bulk).

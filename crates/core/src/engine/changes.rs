@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The kind of the document that names what was changed last, and its name.
+/// The kind and the name of the document that names the last changes.
 const CHANGES: &str = "queues";
 /// How many changes it names.
 const NAMED_MAX: usize = 100;
-/// How often it is looked at.
+/// How often it is read.
 pub(super) const REFRESH_EVERY: Duration = Duration::from_millis(900);
 /// How long the settings of a queue are read again after an announced change: longer than a call is retried.
 const READ_FOR: Duration = Duration::from_secs(30);
@@ -81,7 +81,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Has other processes look at the settings of this queue, which are to be changed.
+    /// Announces a change of this queue's settings to other processes, before it is made.
     pub(super) async fn announce_change(&self, queue: &Arc<str>) -> Result<(), Error> {
         if !self.topology.is_shared() {
             return Ok(());

@@ -141,7 +141,7 @@ impl Engine {
 /// Whether a whole job keeps all limits, at this time, and makes sense.
 ///
 /// # Errors
-/// [`Error::Invalid`], naming what is wrong.
+/// [`Error::Invalid`], naming the wrong part.
 pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
     name::check_queue(&job.queue)?;
     name::check_kind(&job.kind)?;

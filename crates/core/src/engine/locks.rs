@@ -119,7 +119,7 @@ impl Engine {
         .await
     }
 
-    /// Frees all locks of an owner; answers how many, and how many it had lost within the last minute.
+    /// Frees all locks of an owner; returns how many, and how many it had lost within the last minute.
     ///
     /// # Errors
     /// [`Error::Invalid`].

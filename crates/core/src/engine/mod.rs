@@ -236,7 +236,7 @@ impl Engine {
         &self.metrics
     }
 
-    /// Refuses new requests, lets waiting ones go, records what is under way, and closes the ledger.
+    /// Refuses new requests, ends waiting ones, records outcomes under way, and closes the ledger.
     ///
     /// # Errors
     /// If something could not be recorded.

@@ -194,7 +194,7 @@ async fn rest(begin: Moment) {
     tokio::time::sleep(begin.elapsed().max(REST_MIN)).await;
 }
 
-/// The ends of what is due now, of 60 minutes, of the hours of the first day, and of 30 days.
+/// The bounds: now, then each minute of an hour, each hour of a day, and each of 30 days.
 fn bounds(now: Millis) -> Vec<Millis> {
     let minutes = (0..=60).map(|minute| minute * MINUTE_MS);
     let hours = (2..=24).map(|hour| hour * HOUR_MS);

@@ -82,7 +82,7 @@ impl Engine {
         Ok(Reservation { leases: leases.collect(), next_due_at: next_at, refused })
     }
 
-    /// Records leased jobs as taken, finishes them, and answers them as they are recorded.
+    /// Records leased jobs as taken, finishes them, and returns them as they are recorded.
     async fn take_leased(&self, leases: Vec<Lease>, entries: &[OutboxEntry]) -> Result<Vec<Job>, Error> {
         let leased = leases.into_iter().map(|lease| lease.job).collect();
         let jobs = self.known_best(leased).await?;

@@ -214,7 +214,7 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    /// Spreads the slot of now on the level `cascading` over the levels below. Answers whether that is done.
+    /// Spreads the slot of now on the level `cascading` over the levels below. Returns whether that is done.
     fn cascade(&mut self, work: &mut usize) -> bool {
         let slot = Slot::of(self.cascading, self.now);
         while let Some(head) = self.slots.head(slot) {

@@ -67,7 +67,7 @@ pub enum Edited {
     /// The job has ended already (or, for a retry, has not). For a broker, a job whose removal is in the outbox has ended,
     /// too.
     Unfit {
-        /// The job, if it is known.
+        /// The job, if it exists.
         id: JobId,
         /// Its state.
         state: State,

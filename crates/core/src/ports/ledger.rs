@@ -118,7 +118,7 @@ pub trait Ledger: Send + Sync {
     /// Changes rows that the broker does not hold.
     async fn edit(&self, edits: Vec<Edit>, now: Millis, watermark: Millis) -> Result<Vec<Edited>, Error>;
 
-    /// Removes at most `limit` finished jobs that are past their retention; answers how many it removed.
+    /// Removes at most `limit` finished jobs that are past their retention; returns how many.
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error>;
 
     /// Rows by queue and how many there ever were, by name. Queues without rows may be

@@ -19,7 +19,7 @@ pub enum Decision {
     Again(Again),
     /// A client of the beanstalk protocol gives it back: the attempt counts.
     Return(Return),
-    /// A client of the beanstalk protocol sets it aside, with this priority: failed, and kept until somebody removes it.
+    /// A client of the beanstalk protocol buries it, with this priority: failed, and kept until it is removed or kicked.
     Bury(u32),
 }
 

@@ -26,7 +26,7 @@ impl ManualClock {
         self.wall.fetch_add(ms, Ordering::Relaxed);
     }
 
-    /// Somebody sets the wall clock, forward or back by so many milliseconds; the monotonic one does not notice.
+    /// Sets the wall clock, forward or back by so many milliseconds; the monotonic one goes on.
     pub fn step(&self, ms: i64) {
         self.set_wall(self.wall().saturating_add_signed(ms));
     }

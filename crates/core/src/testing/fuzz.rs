@@ -1,4 +1,4 @@
-//! Fuzzing of parsers: whatever comes, a parser neither panics nor accepts what it cannot print and read again.
+//! Fuzzing of parsers: whatever the input, a parser neither panics nor accepts values that it cannot print and read again.
 //!
 //! Each target has a corpus in `tests/corpus/TARGET`: files whose names begin with `good` are accepted, those that begin
 //! with `bad` are refused. Random changes of them follow, by a seed that is printed. `DUETIME_FUZZ_ROUNDS` sets how many, and
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 /// Changed inputs of one target, unless `DUETIME_FUZZ_ROUNDS` says otherwise.
 const ROUNDS: u64 = 2_000;
-/// Inputs grow no longer than this.
+/// The size limit of inputs.
 const INPUT_BYTES_MAX: usize = 64 << 10;
-/// Pieces that formats give a meaning to.
+/// Pieces that have a meaning in some format.
 const PIECES: [&str; 30] = [
     "{",
     "}",

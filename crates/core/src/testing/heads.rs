@@ -1,4 +1,4 @@
-//! Leaves out of jobs what a remote broker does not send, so that nobody relies on it.
+//! Removes fields of jobs that a remote broker does not send, so that nobody relies on them.
 
 use crate::model::job::Job;
 use crate::ports::{Expired, OutboxEntry, Settled};
@@ -14,7 +14,7 @@ pub(super) fn of(mut jobs: Vec<Option<Job>>) -> Vec<Option<Job>> {
     jobs
 }
 
-/// All jobs that ran out are heads.
+/// All expired jobs are heads.
 pub(super) fn of_expired(mut expired: Expired) -> Expired {
     let Expired { crashed, untaken, unstarted, .. } = &mut expired;
     [crashed, untaken, unstarted].into_iter().flatten().for_each(behead);

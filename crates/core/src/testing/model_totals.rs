@@ -1,4 +1,4 @@
-//! How many jobs of a queue there ever were, as plainly as can be.
+//! The totals of queues, as plainly as possible.
 
 use crate::model::job::{Job, Stage};
 use crate::ports::{Tally, Totals};

@@ -75,7 +75,7 @@ impl Broker for MortalBroker {
     }
 
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
-        // It is on its way: who asked may stop waiting for the answer.
+        // It is on its way: the caller may stop waiting for the answer.
         let (broker, life) = (self.broker.clone(), self.life.clone());
         let put = tokio::spawn(async move { life.around("put", broker.put(jobs, reading, room)).await });
         put.await.expect("no put panics")

@@ -1,4 +1,4 @@
-//! A clock that goes with tokio's, which tests pause, and whose wall clock can be stepped.
+//! A clock that follows tokio's, which tests pause, and whose wall clock can be stepped.
 
 use crate::clock::{Clock, Millis};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

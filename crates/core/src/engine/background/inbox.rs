@@ -56,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// Moves the first rows; answers whether any was there that could be moved.
+    /// Moves the first rows; returns whether there was one that could be moved.
     async fn admit_page(&self, inbox: &dyn Inbox) -> Result<bool, Error> {
         let rows = inbox.waiting(STEP_JOBS_MAX).await?;
         if rows.is_empty() {
@@ -152,7 +152,7 @@ impl Engine {
         (admitted, outcome)
     }
 
-    /// Puts what is due soon, and marks it as loaded.
+    /// Puts the jobs that are due soon, and marks them as loaded.
     async fn put_admitted(&self, mut jobs: Vec<Job>, reading: Reading, incarnation: &str) -> Result<(), Error> {
         let watermark = self.watermark.get();
         jobs.retain(|job| job.due_at < watermark);

@@ -30,7 +30,7 @@ use tokio::time::Instant;
 const LEADER: &str = "duetime:leader";
 /// How long the role stays with a leader that has died.
 const LEADER_TTL_MS: u64 = 3_000;
-/// Tasks that record outcomes: while one forgets what it recorded, the other records.
+/// Tasks that record outcomes: while one removes recorded entries from the outbox, the other records.
 const RECORDERS: usize = 2;
 /// How often the leader renews its role, and others try to get it.
 const RENEW_EVERY: Duration = Duration::from_millis(500);
@@ -75,7 +75,7 @@ struct Audit {
 }
 
 impl Engine {
-    /// Whether this process leads, or there is nobody to be led.
+    /// Whether this process leads, or is the only one.
     pub(crate) fn leads(&self) -> bool {
         !self.topology.shares_ledger() || self.role.leads.load(Ordering::Relaxed)
     }
@@ -140,7 +140,7 @@ impl Engine {
         }
     }
 
-    /// Puts what is due before the watermark and not marked as loaded, and marks it so.
+    /// Puts jobs that are due before the watermark and not marked as loaded, and marks them.
     async fn load_unloaded(&self) -> Result<(), Error> {
         // In a broker that lost its memory just now this may be put too early, but is not marked as loaded.
         let Some(incarnation) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(()) };
@@ -290,7 +290,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Puts one page of what is near again, now and then.
+    /// Puts one page of loaded jobs again, now and then.
     async fn audit(&self, audit: &mut Audit) -> Result<(), Error> {
         let now = Instant::now();
         let next_at = *audit.next_at.get_or_insert(now + AUDIT_EVERY);

@@ -1,4 +1,4 @@
-//! The horizon: what is due within it is in the broker.
+//! The horizon: jobs that are due within it are in the broker.
 //!
 //! The *watermark* is the instant up to which that holds. It moves on by buckets; whoever records a job looks at it
 //! after the commit, and the loader reads a bucket after having moved it, so one of the two puts the job. The broker
@@ -197,7 +197,7 @@ impl Engine {
         }
     }
 
-    /// Puts one of the jobs that were left to the loader, so that what is degraded is mended without another push.
+    /// Puts one of the jobs that were left to the loader, so that a degraded state ends without another push.
     pub(crate) async fn try_left(&self) {
         let left = self.left.lock().expect("no panic under this lock").take();
         let Some(id) = left else { return };

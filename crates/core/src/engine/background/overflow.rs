@@ -36,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const LOOK_SHARED_EVERY: Duration = Duration::from_millis(500);
 /// The same if only this process adds jobs.
 const LOOK_ALONE_EVERY: Duration = Duration::from_secs(10);
-/// Between two looks that somebody asked for.
+/// The least pause before a requested look.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// Queues that one look takes; the next one goes on behind them.
 const QUEUES_AT_ONCE: usize = 100;
@@ -44,7 +44,7 @@ const QUEUES_AT_ONCE: usize = 100;
 const QUEUES_TOLD: usize = 1_000;
 /// Jobs that are tried if the last try found no room.
 const PROBE_JOBS: usize = 10;
-/// A count is as old as this, or as twenty times what it took, before it is made again.
+/// The least age of a count before it is made again; or twenty times as long as it took, if that is more.
 const COUNT_AGE_MIN: Duration = Duration::from_secs(1);
 
 /// The boundary beyond which new jobs of a queue join its overflow.
@@ -211,7 +211,7 @@ impl Engine {
         }
     }
 
-    /// Looks at some queues; answers whether more is to be loaded at once.
+    /// Looks at some queues; returns whether more is to be loaded at once.
     async fn look_at_overflow(&self, walk: &mut Walk) -> Result<bool, Error> {
         let mut is_more = false;
         for _ in 0..QUEUES_AT_ONCE {
@@ -295,7 +295,7 @@ impl Engine {
         Ok(reserved)
     }
 
-    /// Loads for a reserve of these queues that found nothing; answers whether there is something now.
+    /// Loads for a reserve of these queues that found nothing; returns whether there are jobs now.
     async fn load_for_reserve(&self, queues: &[Arc<str>]) -> bool {
         let mut has_loaded = false;
         for queue in queues {

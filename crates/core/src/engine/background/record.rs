@@ -11,7 +11,7 @@ use std::iter;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
 
-/// How often the outbox is searched for entries that whoever wrote them did not get recorded.
+/// How often the outbox is searched for entries whose writer failed to have them recorded.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 /// An entry younger than this is still on its way.
 const DRAIN_AGE_MS: u64 = 1_000;
@@ -37,7 +37,7 @@ impl Default for Recorder {
 }
 
 impl Engine {
-    /// Records entries, and answers whether that went well. Otherwise they stay in the outbox until it does.
+    /// Records entries, and returns whether that succeeded. Otherwise they stay in the outbox until it does.
     pub(crate) async fn record(&self, entries: Vec<OutboxEntry>) -> bool {
         self.try_record(entries).await.is_ok()
     }

@@ -29,7 +29,7 @@ const FRESH_FOR: Duration = Duration::from_secs(5);
 /// Ticks that one look at a schedule pushes at most; then others have their turn.
 const TICKS_AT_ONCE: usize = 100;
 
-/// When a schedule is to be looked at again.
+/// The next look at a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// Then.

@@ -25,7 +25,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// One whose clocks are read so.
+    /// A field with this clock.
     pub fn new(account: Account, clock: impl Fn() -> At + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             account: Mutex::new(account),
@@ -46,12 +46,12 @@ impl Field {
         (self.clock)()
     }
 
-    /// From now on nothing is pushed, limits are lifted, and all there is gets done.
+    /// From now on nothing is pushed, limits are lifted, and all remaining jobs are worked off.
     pub fn be_calm(&self) {
         self.is_calm.store(true, Ordering::SeqCst);
     }
 
-    /// Nobody asks for anything more.
+    /// Ends all requests.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
     }
@@ -64,7 +64,7 @@ impl Field {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Lets actors loose on these systems, which share their jobs.
+    /// Starts actors on these systems, which share their jobs.
     pub fn begin(self: &Arc<Self>, systems: &[Arc<dyn System>], random: &mut Random) -> JoinSet<()> {
         let mut actors = JoinSet::new();
         for (system, number) in systems.iter().zip(0..) {

@@ -1,4 +1,4 @@
-//! Whether pauses, `max_running` and rates were kept.
+//! Checks that pauses, `max_running` and rates were kept.
 
 use super::{Account, CUT_MS, Call, HeldLease, Loss, earlier, later};
 use crate::clock::Millis;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 pub(super) struct Setting {
     pub(super) limits: Limits,
     pub(super) call: Call,
-    /// Whether it was answered: else it may hold, or not.
+    /// Whether it was answered: otherwise it may or may not hold.
     pub(super) is_known: bool,
 }
 
-/// One hand-out of a queue: when it began, until when it ran at the least, and when its holder knew of it.
+/// A hand-out of a queue: when it began, how long it ran at least, and when its holder knew of it.
 struct Handed<'a> {
     began: Millis,
     until: Millis,
@@ -96,14 +96,14 @@ impl Account {
         }
     }
 
-    /// Whether one runs for certain when another begins.
+    /// Whether one certainly runs when another begins.
     fn runs_beside(&self, one: &Handed<'_>, beginner: &Handed<'_>) -> bool {
         let is_there = one.began <= beginner.began && beginner.began < one.until && !one.held.is_take;
         let is_other = !std::ptr::eq(one.held, beginner.held);
         is_there && is_other && !self.is_memory_lost(&one.held.span, beginner.held.span.call.answered)
     }
 
-    /// As the queue's own measure, with a memory that a loss of the broker's empties.
+    /// A limiter like the queue's own, reset when the broker loses its memory.
     fn judge_rate(&self, queue: &str, rate: &Rate, these: &[&Handed<'_>], wrong: &mut Vec<String>) {
         let (period_ms, mut full_at) = (rate.period() / 1_000.0, 0.0_f64);
         let mut before: Option<&Handed<'_>> = None;
@@ -130,7 +130,7 @@ impl HeldLease {
         self.started_at
     }
 
-    /// It ran until then at the least: until its holder first asked for its end, or until it was certain.
+    /// How long it ran at least: until its holder first asked for its end, or until its certain end.
     fn runs_until(&self) -> Millis {
         let first_end = self.ends.iter().map(|end| end.call.asked.wall).min();
         self.span.certain_until().min(first_end.unwrap_or(Millis::MAX))

@@ -26,7 +26,7 @@ pub async fn a_released_job_counts_its_attempt(s: Subject) {
     assert_eq!(s.get(id(2)).await.as_ref(), Some(noted));
     assert_eq!((noted.priority, noted.attempt, noted.due_at, noted.payload.len()), (5_000, 1, T0, 7));
     assert_eq!(counted(noted), Beanstalk { releases: 1, delay_ms: Some(0), ..Beanstalk::default() });
-    // A head knows no payload, and keeps it.
+    // A head has no payload; the job keeps it.
     assert_eq!(s.one().await.id, id(1), "it is less urgent now");
     let again = s.one().await;
     assert_eq!((again.id, again.attempt, &*again.payload), (id(2), 2, &b"payload"[..]));
@@ -41,7 +41,7 @@ pub async fn a_released_job_counts_its_attempt(s: Subject) {
     assert_eq!((again.attempt, counted(&again).releases, again.priority), (4, 2, 3));
 }
 
-/// It has failed, at no time: it is kept.
+/// It has failed, without an end time: it is kept.
 pub async fn a_buried_job_has_failed(s: Subject) {
     s.hold(&[Job { kind: KIND.into(), ..job(1) }]).await;
     let running = s.one().await;

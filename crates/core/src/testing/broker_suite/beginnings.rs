@@ -46,7 +46,7 @@ pub async fn limits_stand_from_the_beginning(s: Subject) {
     assert_eq!(s.handed_out(10).await, []);
 }
 
-/// The memory before may have let it pass just now.
+/// The memory before may just have let it pass.
 pub async fn a_burst_is_used_up_at_the_beginning(s: Subject) {
     s.hold(&[due(1, T0), due(2, T0), due(3, T0)]).await;
     let rate = Some(Rate { per_second: 10.0, burst: Some(2) });

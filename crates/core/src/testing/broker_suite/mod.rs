@@ -58,10 +58,10 @@ pub struct Subject {
     limits_version: AtomicU64,
 }
 
-/// No queue: whoever waits at any of them was woken.
+/// Stands for a wake of waiters at any queue.
 const ALL: &str = "*";
 
-/// Queues at which somebody was woken.
+/// Queues whose waiters were woken.
 #[derive(Default)]
 struct Woken {
     queues: Mutex<Vec<Arc<str>>>,
@@ -121,7 +121,7 @@ impl Subject {
         assert_eq!(self.put(jobs).await, vec![Put::Held; jobs.len()]);
     }
 
-    /// Each time from a later version of the settings.
+    /// Each call has a later version of the settings.
     async fn limit(&self, limits: Limits) {
         let version = self.limits_version.fetch_add(1, Ordering::Relaxed) + 1;
         self.broker.limit(&QUEUE.into(), limits, version).await.expect("limit");
@@ -162,7 +162,7 @@ impl Subject {
         self.broker.extend(vec![Extend::new(receipt, lease_ms)]).await.expect("extend")[0]
     }
 
-    /// Says how far a job has come.
+    /// Reports a job's progress.
     async fn progress(&self, receipt: Receipt, progress: &Arc<Progress>) -> Extended {
         let extend = Extend { progress: Some(progress.clone()), ..Extend::new(receipt, None) };
         self.broker.extend(vec![extend]).await.expect("extend")[0]
@@ -193,7 +193,7 @@ impl Subject {
         self.broker.forget(&[(id, version)], Millis::MAX).await.expect("forget");
     }
 
-    /// Ends what is over, as an engine would, and answers whose leases were.
+    /// Ends expired leases, as an engine would, and returns whose they were.
     async fn crashed(&self) -> Vec<JobId> {
         self.broker.expired(1_000).await.expect("expired").crashed.iter().map(|job| job.id).collect()
     }
@@ -203,7 +203,7 @@ impl Subject {
         woken.iter().any(|told| queues.contains(&&**told)).then(|| std::mem::take(&mut *woken))
     }
 
-    /// Waits until the broker told of this queue, and answers all that it told of since the last call.
+    /// Waits until the broker has woken this queue, and returns all queues woken since the last call.
     async fn told_of(&self, queue: &str) -> Vec<Arc<str>> {
         let mut told = self.told_of_one(&[queue]).await;
         told.retain(|queue| **queue != *ALL);
@@ -341,7 +341,7 @@ macro_rules! stepped_clock_suite {
     };
 }
 
-/// Cases about how a broker begins have it begin themselves.
+/// Cases about beginnings begin the broker themselves.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! begun {

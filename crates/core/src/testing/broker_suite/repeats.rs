@@ -27,7 +27,7 @@ pub async fn a_repeat_gets_the_same_leases(s: Subject) {
     assert_eq!(ids(s.leases(request("b", 2)).await), [id(3)]);
 }
 
-/// Not what was settled, or handed out to another since.
+/// Not jobs that were settled, or handed out to another caller since.
 pub async fn a_repeat_gets_what_still_lives(s: Subject) {
     s.hold(&[job(1), job(2), job(3), job(4)]).await;
     let first = s.leases(request("a", 3)).await;

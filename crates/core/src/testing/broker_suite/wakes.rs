@@ -1,13 +1,13 @@
-//! Telling those who wait.
+//! Wakes of waiting callers.
 //!
-//! That somebody is *not* told is seen by what comes after it: a put into the queue `probe`.
+//! The absence of a wake is shown by the next one: a put into the queue `probe`.
 
 use super::Subject;
 use crate::model::job::Job;
 use crate::ports::{Change, Limits, Update};
 use crate::testing::fixtures::{QUEUE, T0, again, due, edit, id, job, reserve};
 
-/// Whether the queue was told of before a wake that is made now.
+/// Whether the queue was woken before a wake that is made now.
 async fn was_told(s: &Subject, n: u64) -> bool {
     assert!(s.leases(reserve("probe", 10)).await.len() < 10);
     s.hold(&[Job { queue: "probe".into(), ..due(n, s.now()) }]).await;

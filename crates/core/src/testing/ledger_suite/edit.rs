@@ -17,7 +17,7 @@ async fn changed(ledger: &dyn Ledger, edit: Edit) -> Job {
     job
 }
 
-/// With its message, its key and its place among what waits.
+/// With its message, its key and its place among waiting jobs.
 pub async fn a_cancel_ends_a_waiting_job(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[keyed(1, "k"), job(2)]).await;
@@ -100,7 +100,7 @@ pub async fn an_update_sets_a_new_bucket(subject: Subject) {
     }
 }
 
-/// It looks like a new job with a past.
+/// It looks like a new job with a history.
 pub async fn a_retry_starts_over_and_keeps_errors(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[tagged(1, &["t"])]).await;
@@ -163,7 +163,7 @@ pub async fn a_kick_of_a_waiting_job_keeps_its_key(subject: Subject) {
     assert_eq!((kicked.due_at, kicked.live_key()), (LATER, Some(&text("k"))));
 }
 
-/// One that has no end, has time left, or has started is not.
+/// A job without a limit, with time left, or that has started is not expired.
 pub async fn an_expiry_only_where_not_started_in_time(subject: Subject) {
     let ledger = &*subject.ledger;
     let expiring = |n, expires_ms| Job { expires_ms: Some(expires_ms), ..job(n) };

@@ -52,7 +52,7 @@ pub struct Subject {
     pub keep: Box<dyn Any + Send>,
 }
 
-/// An empty store for the cases of ledgers that entry leases.
+/// An empty store for the cases of ledgers that note leases.
 pub struct NotingSubject {
     /// Its ledger.
     pub ledger: Arc<dyn Ledger>,
@@ -159,7 +159,7 @@ macro_rules! lease_ledger_suite {
     };
 }
 
-/// The same for what only ledgers do that several processes share.
+/// The same for ledgers that several processes share.
 #[macro_export]
 macro_rules! shared_ledger_suite {
     ($subject:ident) => {

@@ -56,7 +56,7 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
     assert_eq!(row(&*subject.ledger, job.id).await, Some(job));
 }
 
-/// Of an import: it is counted and pruned as if it had ended here, and holds no key.
+/// As in an import: it is counted and pruned as if it had ended here, and holds no key.
 pub async fn a_job_that_has_ended_comes_back(subject: Subject) {
     let ledger = &*subject.ledger;
     let ended = |n, stage, finished_at| {
@@ -91,7 +91,7 @@ pub async fn a_job_that_has_ended_comes_back(subject: Subject) {
     assert_eq!(row(ledger, jobs[0].id).await, None);
 }
 
-/// Empty, and as large as they get.
+/// Empty values, and the largest ones.
 pub async fn extreme_values_come_back(subject: Subject) {
     let empty = job_with(1, |job| job.payload = Arc::from([].as_slice()));
     let large = job_with(2, |job| {
@@ -164,7 +164,7 @@ pub async fn an_origin_names_the_job_of_the_first_push(subject: Subject) {
     assert_eq!(ledger.record(vec![from_push(5, "o\0")], WATERMARK).await.unwrap(), [Recorded::Created]);
 }
 
-/// Also among many jobs that say nothing else, and within a batch.
+/// Also among many jobs without other options, and within a batch.
 pub async fn a_batch_with_origins_may_be_repeated(subject: Subject) {
     let batch = |from: u64| (0..100).map(|n| from_push(from + n, &format!("batch-{n}"))).collect::<Vec<_>>();
     record(&*subject.ledger, &batch(1)).await;
@@ -203,7 +203,7 @@ pub async fn keys_of_other_queues_are_free(subject: Subject) {
     record(&*subject.ledger, &[keyed(1, "k"), other]).await;
 }
 
-/// Each field that most jobs leave at its default, in batches of jobs that are alike but for it.
+/// Each field that is mostly at its default, in batches of jobs that differ only in it.
 pub async fn every_kind_of_job_in_bulk(subject: Subject) {
     let ledger = &*subject.ledger;
     let kinds: [fn(&mut crate::Job); 20] = [

@@ -69,7 +69,7 @@ pub async fn a_renewal_needs_owner_and_fence(s: Subject) {
     s.acquire("b").await;
 }
 
-/// Whether or not somebody has it.
+/// Whether or not another owner has it.
 pub async fn a_lock_that_ended_is_not_renewed(s: Subject) {
     let grant = s.acquire("a").await;
     s.pass(TTL_MS);
@@ -93,7 +93,7 @@ pub async fn a_release_needs_owner_and_fence(s: Subject) {
     assert!(s.release("a", grant.fence).await);
 }
 
-/// That it is not held.
+/// The answer is that it is not held.
 pub async fn a_repeated_release_is_told(s: Subject) {
     let grant = s.acquire("a").await;
     assert!(s.release("a", grant.fence).await);

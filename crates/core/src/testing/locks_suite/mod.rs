@@ -29,7 +29,7 @@ pub const TTL_MS: u64 = 15_000;
 pub struct Subject {
     /// The store.
     pub locks: Arc<dyn Locks>,
-    /// Another empty one, by the same clock: what is left after the memory was lost.
+    /// Another empty one, on the same clock, as after a loss of memory.
     pub fresh: Arc<dyn Locks>,
     clock: Arc<ManualClock>,
     woken: Arc<Mutex<Vec<(String, String)>>>,
@@ -37,7 +37,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Two empty stores that go by this clock and were not started yet.
+    /// Two empty stores that use this clock and were not started yet.
     pub async fn new(locks: Arc<dyn Locks>, fresh: Arc<dyn Locks>, clock: Arc<ManualClock>) -> Self {
         let woken = Arc::new(Mutex::new(Vec::new()));
         let wake = Arc::new(Notify::new());
@@ -113,8 +113,8 @@ impl Subject {
         woken.iter().any(|told| told.0 == name && told.1 == owner).then(|| std::mem::take(&mut *woken))
     }
 
-    /// Waits until the owner was told that its turn for this lock may have come, and answers all that was told since
-    /// the last call.
+    /// Waits until the owner was woken because its turn for this lock may have come, and returns all wakes since the last
+    /// call.
     async fn told(&self, name: &str, owner: &str) -> Vec<(String, String)> {
         let told = async {
             loop {

@@ -15,7 +15,7 @@ pub(super) struct Given {
     receipts: BTreeSet<Receipt>,
     /// The state that was seen under each version of a job.
     versions: BTreeMap<(JobId, u64), Seen>,
-    /// Which job each push of a queue has made, by its origin.
+    /// The job that each push of a queue has made, by its origin.
     origins: BTreeMap<(Arc<str>, Arc<str>), JobId>,
     /// The last fence, of any lock.
     fence: u64,
@@ -34,13 +34,13 @@ struct Seen {
 }
 
 impl Given {
-    /// A job was leased; answers what is wrong with that.
+    /// A job was leased; returns what is wrong with that.
     pub(super) fn leased(&mut self, job: &Job) -> Option<String> {
         let is_new = self.receipts.insert(job.receipt());
         (!is_new).then(|| format!("under the receipt {}, as before", job.receipt()))
     }
 
-    /// A job was seen so: in another state it has another version.
+    /// A job was seen in this state: in another state it has another version.
     pub(super) fn saw(&mut self, job: &Job) -> Option<String> {
         let Job { stage, epoch, attempt, due_at, .. } = *job;
         let seen = Seen { stage, epoch, attempt, due_at, payload: job.payload.clone() };
