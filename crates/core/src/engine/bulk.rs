@@ -31,7 +31,7 @@ impl Bulk {
         self.query.fits(job, now) && !self.has_done(job, now)
     }
 
-    /// Whether a job is due already as it is to be. Some ledgers list waiting jobs by due time, so a job that was rescheduled
+    /// Whether a job already has the new due time. Some ledgers list waiting jobs by due time, so a job that was rescheduled
     /// is found again.
     fn has_done(&self, job: &Job, now: Millis) -> bool {
         let Step::Reschedule { at, is_now } = self.step else { return false };
@@ -41,10 +41,10 @@ impl Bulk {
 }
 
 impl Engine {
-    /// Cancels, retries, reschedules or deletes every job that the query finds; a query without any part is refused. Jobs are
-    /// taken page by page: what is pushed or ends meanwhile may or may not be found. A delay begins with the call: a repeated
-    /// call postpones the jobs again. Jobs that are due at the new time already are not counted; for a reschedule to now,
-    /// neither are jobs that are due.
+    /// Cancels, retries, reschedules or deletes every job that the query finds; a query without conditions is refused. Jobs
+    /// are read page by page: jobs that are pushed or end meanwhile may or may not be found. A delay begins with the call: a
+    /// repeated call postpones the jobs again. Jobs that already have the new due time are not counted; for a reschedule to
+    /// now, neither are due jobs.
     ///
     /// # Errors
     /// [`Error::Invalid`]; or of the ledger, in which case changes made so far remain.

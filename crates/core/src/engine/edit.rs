@@ -80,7 +80,7 @@ impl Engine {
         self.change(targets, &Change::Delete, |id, edited| changed(id, edited).map(drop)).await
     }
 
-    /// Makes the same change of jobs. `answer` says what came of it for the caller.
+    /// Makes the same change to several jobs. `answer` converts each outcome for the caller.
     async fn change<T>(
         &self,
         targets: Vec<JobRef>,
@@ -142,7 +142,7 @@ impl Engine {
         made
     }
 
-    /// Makes edits of jobs that the broker does not hold. Of those that are `unseen` it has a tombstone that waits for the
+    /// Makes edits of jobs that the broker does not hold. For those that are `unseen` it has a tombstone that waits for the
     /// answer.
     async fn edit_ledger(&self, edits: Vec<Edit>, unseen: &[bool]) -> Answers<Edited> {
         let target = |(edit, &is_unseen): (&Edit, &bool)| Target {
@@ -197,8 +197,8 @@ impl Engine {
         }
     }
 
-    /// Removes jobs from a shared broker that an edit has ended in the ledger. The broker may hold such a job if it lost its memory,
-    /// and with it the tombstone, during the edit, and loaded the row before the edit changed it.
+    /// Removes jobs from a shared broker that an edit has ended in the ledger. The broker may hold such a job if it lost its
+    /// memory, and with it the tombstone, during the edit, and loaded the row before the edit changed it.
     async fn let_go(&self, ids: &[JobId]) -> Result<(), Error> {
         if ids.is_empty() || !self.topology.shares_ledger() {
             return Ok(());

@@ -229,10 +229,10 @@ impl Parts {
 }
 
 impl Engine {
-    /// Subscribes to what happens to jobs from now on, also in other processes that share the broker. What happens there may
-    /// be lost on its way: it is for watching, not for accounting.
+    /// Subscribes to job events from now on, also of other processes that share the broker. Those may be lost on their way:
+    /// they are for watching, not for accounting.
     ///
-    /// Of a shared broker this takes about a second, unless somebody here has subscribed already: then the others know.
+    /// With a shared broker this takes about a second, unless this process has a subscriber already: then the others know.
     ///
     /// # Errors
     /// [`Error::Invalid`]; [`Error::Stopping`]; or of the broker, if it is shared.

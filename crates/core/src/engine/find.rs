@@ -1,4 +1,4 @@
-//! Looking at jobs: the broker is the authority for what it holds, the ledger for the rest.
+//! Reading jobs: the broker is the authority for the jobs that it holds, the ledger for the rest.
 //!
 //! Live jobs of one queue are listed in due order if the broker holds them, and then, beyond the horizon, in the order of
 //! ids. Ended jobs are listed in the order of ids, those that are not recorded yet first. A search by state alone goes
@@ -22,7 +22,7 @@ const LEDGER_PAGES: usize = 10;
 
 /// Queues that a search by state reads the counts of at a time.
 const QUEUES_STEP: usize = 250;
-/// Queues that it looks into in vain for one page at most.
+/// Queues without a match that one page searches at most.
 const VAIN_LOOKS_MAX: usize = 16;
 
 /// How many jobs are read first from a remote broker, before their average size is known.
@@ -91,7 +91,7 @@ impl Engine {
 
     /// The first position in a queue, or in all queues if no counts help.
     async fn place_in_queue(&self, query: &Query) -> Result<Cursor, Error> {
-        // Until all that is due soon is in the broker, the ledger knows more.
+        // Until all jobs due soon are in the broker, the ledger has more.
         let is_near = query.is_live() && self.status.progress().1;
         Ok(if query.is_ended() {
             Cursor::Ended(None)

@@ -1,8 +1,8 @@
 //! The engine: all rules, between the edges above and the stores below.
 //!
-//! A request that has begun runs to completion even if its caller goes away: a job that is recorded but not put would
-//! sleep until the next start. It has a task for that, unless an edge says that the caller's task is [one](uninterrupted). Only a reserve and the wait for a lock are not:
-//! dropped while they wait, they have leased or acquired nothing.
+//! A request that has begun runs to completion even if its caller goes away: a job that is recorded but not put would sleep
+//! until the next start. It has a task for that, unless an edge says that the caller's task is [one](uninterrupted). Only a
+//! reserve and the wait for a lock are not: dropped while they wait, they have leased or acquired nothing.
 //!
 //! In the background it loads jobs that enter the horizon (`load`), takes back jobs whose lease has expired (`settle`),
 //! records outcomes that were left over (`record`), wakes reserves (`wait`), pushes the jobs of due schedules (`schedules`)
@@ -87,13 +87,13 @@ tokio::task_local! {
     static COMPLETES: ();
 }
 
-/// Marks what its task polls to its end, whoever waits for it: what it asks of an engine needs no task besides. Nothing within
-/// it may be dropped early.
+/// Marks work that its task polls to the end, even if its caller goes away: requests to an engine in it need no other task.
+/// Nothing within it may be dropped early.
 pub fn uninterrupted<F: Future>(work: F) -> impl Future<Output = F::Output> {
     COMPLETES.scope((), work)
 }
 
-/// Work for a task, behind a pointer: what the runtime needs for a task is then compiled once, and not for each kind of work.
+/// Work for a task, behind a pointer: the runtime's code for a task is then compiled once, and not for each kind of work.
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A running engine: a cheap handle, to be cloned.
@@ -111,8 +111,8 @@ impl Deref for Engine {
 }
 
 impl Engine {
-    /// Restores leases, begins to load what is due within the horizon, and serves. Must be called in a tokio runtime
-    /// with time, which carries the engine.
+    /// Restores leases, begins to load jobs within the horizon, and serves. Must be called in a tokio runtime with time,
+    /// which runs the engine's tasks.
     ///
     /// # Errors
     /// If the ledger or the registry cannot be read.
@@ -274,8 +274,8 @@ impl Engine {
         });
     }
 
-    /// Runs work to completion even if the caller goes away. Within what is [run to completion](uninterrupted) anyway, it
-    /// needs no task.
+    /// Runs work to completion even if the caller goes away. Within work that is [run to completion](uninterrupted) anyway,
+    /// it needs no task.
     async fn run_to_completion<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
         &self,
         work: impl FnOnce(Self) -> F,

@@ -29,7 +29,7 @@ pub struct Pushed {
 pub struct Imported {
     /// The job's id here.
     pub id: JobId,
-    /// Whether it is new; else it was here already, and is as it was.
+    /// Whether it is new; otherwise it was here already, and is unchanged.
     pub is_new: bool,
 }
 
@@ -288,7 +288,7 @@ pub struct QueueStatus {
     pub target_held_until: Option<Millis>,
 }
 
-/// The engine's health.
+/// How the engine is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Health {
@@ -304,14 +304,14 @@ pub struct Health {
     pub backlog: usize,
 }
 
-/// How an engine is set up.
+/// The options of an engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// How far ahead the broker holds jobs, in milliseconds; by default 1 h. Jobs are loaded in steps of
     /// [`BUCKET_MS`](crate::ports::BUCKET_MS) beyond it.
     pub horizon_ms: u64,
-    /// About how many bytes live jobs may take in the broker; what is due beyond that waits in the ledger. By default 512
-    /// MiB in this process's memory, and in Redis three quarters of its `maxmemory`, or half of its machine's memory.
+    /// About how many bytes live jobs may take in the broker; jobs due beyond that wait in the ledger. By default 512 MiB in
+    /// this process's memory, and in Redis three quarters of its `maxmemory`, or half of its machine's memory.
     pub memory_max: Option<u64>,
     /// Largest payload, by default 1 MiB, up to 64 MiB.
     pub payload_bytes_max: usize,
@@ -319,8 +319,8 @@ pub struct Options {
     pub retention: Retention,
     /// With so many unrecorded outcomes nothing more is handed out; by default 100,000.
     pub backlog_max: usize,
-    /// Whether the answer to a settle waits until its outcome is in a ledger that several processes share; by default it is
-    /// in the broker then, and recorded a moment later. A ledger of this process alone has it always.
+    /// Whether a settle is answered only once its outcome is in a ledger that several processes share. By default the
+    /// outcome is in the broker then, and recorded a moment later. A ledger of this process alone always has it.
     pub settles_recorded: bool,
 }
 

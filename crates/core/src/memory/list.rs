@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Entries of a wheel that are looked at in one step of a listing.
+/// Entries of a wheel that are read in one step of a listing.
 const SCAN_STEP: usize = 8_192;
 
 /// The position of a listing. Parts are in the order of a job's life, so that a job which moves on meanwhile is not missed.

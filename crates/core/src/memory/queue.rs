@@ -92,7 +92,7 @@ impl Queue {
     }
 
     /// Hands at most `limit` jobs that may be due now, and are not in `ready`, to `is_due`, to be entered again, and those
-    /// that are in `ready` and not due to `held_back`; answers whether to call again.
+    /// that are in `ready` and not due to `held_back`; returns whether to call again.
     pub(super) fn advance(
         &mut self,
         now: Millis,

@@ -88,8 +88,8 @@ impl<T: Copy> Wheel<T> {
         Self { now, cascading: 0, len: 0, stamp: NonZeroU32::MIN, entries: Slab::new(), slots: Slots::new() }
     }
 
-    /// The tick up to which the wheel has turned: all that was due before it has been handed out. Never goes
-    /// back. It may lag behind what [`expire`](Self::expire) was asked for while that answers `true`.
+    /// The tick up to which the wheel has turned: all that was due before it has been handed out. Never goes back. It may
+    /// lag behind the argument of [`expire`](Self::expire) while that returns `true`.
     pub const fn now(&self) -> u64 {
         self.now
     }

@@ -39,8 +39,8 @@ use std::sync::Arc;
 /// - No verb touches an unbounded number of jobs in one atomic step.
 #[async_trait]
 pub trait Broker: BrokerClock + Outbox {
-    /// Identifies the present life of its memory. If it differs from before, the broker may have lost jobs. Empty for a broker
-    /// in the memory of one process.
+    /// Identifies the present life of its memory. If it differs from before, the broker may have lost jobs. Empty for a
+    /// broker in the memory of one process.
     async fn incarnation(&self) -> Result<String, Error> {
         Ok(String::new())
     }
@@ -78,8 +78,8 @@ pub trait Broker: BrokerClock + Outbox {
     /// [head](Detail::Head).
     async fn expired(&self, limit: usize) -> Result<Expired, Error>;
 
-    /// Changes jobs from outside. The entries are those of the changes. A broker whose outbox ends with its process adds those
-    /// of the jobs that it answers as ended, because a crash would undo an end that is not recorded.
+    /// Changes jobs from outside. The entries are those of the changes. A broker whose outbox ends with its process adds
+    /// those of the jobs that it returns as ended, because a crash would undo an end that is not recorded.
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error>;
 
     /// The state of these jobs: live ones, and those whose outcome is still in the outbox.
@@ -88,8 +88,8 @@ pub trait Broker: BrokerClock + Outbox {
     /// Live jobs of one queue in due order (`due_at`, then id).
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error>;
 
-    /// Live jobs by queue: for each queue that is named, or for those that it knows, by name. A broker that is its own
-    /// ledger also answers the tallies, from the same look.
+    /// Live jobs by queue: for each named queue, or for those that it has, by name. A broker that is its own ledger also
+    /// returns the tallies, from the same read.
     async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts, Option<Tally>)>, Error>;
 
     /// Sets the limits of a queue over all callers of `reserve`. `version` is that of the settings: a call with a lower
@@ -148,10 +148,10 @@ pub enum Source {
 pub struct Reserve {
     /// Which jobs.
     pub source: Source,
-    /// Whether the most urgent of all queues comes first, and not the queues in their order. Beside other partitions, only within
-    /// each of them.
+    /// Whether the most urgent job of all queues comes first, instead of the queues in their order. With several partitions,
+    /// only within each of them.
     pub merges: bool,
-    /// Whether named jobs are leased also before they are due. They keep their due times.
+    /// Whether named jobs are also leased before they are due. They keep their due times.
     pub early: bool,
     /// At most so many; if many are to be skipped, it may be fewer than are due.
     pub limit: usize,
@@ -165,8 +165,8 @@ pub struct Reserve {
     pub request_id: Option<Arc<str>>,
     /// Whether the jobs are taken: they do not run, so `max_running` does not count. A broker that is its own ledger
     /// finishes them in the same step, as succeeded with the message [`TAKEN`](crate::rules::TAKEN). Any other leases them
-    /// until the ledger has recorded that. Such a lease is edited by nobody ([`Edited::Running`]), and its end is answered
-    /// apart ([`Expired::untaken`]).
+    /// until the ledger has recorded that. Such a lease cannot be edited ([`Edited::Running`]), and its end is
+    /// reported separately ([`Expired::untaken`]).
     pub take: bool,
 }
 
@@ -241,8 +241,8 @@ pub enum Extended {
         version: u64,
         /// Whether the worker is asked to stop.
         cancel_asked: bool,
-        /// The lease as the ledger records it, from a broker in the memory of one process. `None` if the outbox has an entry of
-        /// the job: that contains the lease.
+        /// The lease as the ledger records it, from a broker in the memory of one process. `None` if the outbox has an entry
+        /// of the job: that contains the lease.
         lease: Option<LeaseRecord>,
     },
     /// The lease has ended.

@@ -1,4 +1,4 @@
-//! What a broker asks of its engine, and reports to it.
+//! The engine's side of a broker: values that the broker asks for, and wakes.
 
 use super::limits::Limits;
 use crate::error::Error;
@@ -13,7 +13,7 @@ pub trait Host: Send + Sync {
     /// given out before.
     async fn beginning(&self) -> Result<Beginning, Error>;
 
-    /// Something may be due in this queue sooner than the broker last said; `None`: in any queue.
+    /// A job may be due in this queue sooner than the broker last reported; `None`: in any queue.
     fn wake(&self, _queue: Option<&Arc<str>>) {}
 }
 

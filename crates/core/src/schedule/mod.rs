@@ -1,4 +1,4 @@
-//! Schedules: a rule that says when, and the job that is pushed each time.
+//! Schedules: a recurring rule, and the job that is pushed each time.
 //!
 //! This module defines schedules, their validity, and their ticks: pure functions of the definition and an instant, so every
 //! process finds the same ticks. The engine pushes them.

@@ -1,8 +1,8 @@
 //! Fuzzing of parsers: whatever the input, a parser neither panics nor accepts values that it cannot print and read again.
 //!
 //! Each target has a corpus in `tests/corpus/TARGET`: files whose names begin with `good` are accepted, those that begin
-//! with `bad` are refused. Random changes of them follow, by a seed that is printed. `DUETIME_FUZZ_ROUNDS` sets how many, and
-//! `DUETIME_FUZZ_SEED` repeats a run.
+//! with `bad` are refused. Random mutations of them follow, by a seed that is printed. `DUETIME_FUZZ_ROUNDS` sets how many,
+//! and `DUETIME_FUZZ_SEED` repeats a run.
 
 use super::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};

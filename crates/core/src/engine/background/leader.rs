@@ -42,7 +42,7 @@ const LOAD_EVERY: Duration = Duration::from_millis(200);
 const AUDIT_EVERY: Duration = Duration::from_secs(4);
 /// Between two rounds of the audit.
 const AUDIT_REST: Duration = Duration::from_secs(15);
-/// From the end of loading to the second comparison: until then readings from before may be put.
+/// From the end of loading to the second comparison: until then earlier readings may be put.
 const COMPARE_AFTER: Duration = Duration::from_millis(<dyn Broker>::READ_AGE_MS_MAX + 1_000);
 /// How often jobs are compared that change meanwhile.
 const COMPARE_TRIES: usize = 5;
@@ -66,7 +66,7 @@ impl Role {
     }
 }
 
-/// How far the audit is.
+/// The progress of the audit.
 #[derive(Debug, Default)]
 struct Audit {
     compare_at: Option<Instant>,
@@ -142,7 +142,7 @@ impl Engine {
 
     /// Puts jobs that are due before the watermark and not marked as loaded, and marks them.
     async fn load_unloaded(&self) -> Result<(), Error> {
-        // In a broker that lost its memory just now this may be put too early, but is not marked as loaded.
+        // If the broker has just lost its memory this may be put too early, but is not marked as loaded.
         let Some(incarnation) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(()) };
         let watermark = self.advance().await?;
         let (mut after, mut progress) = (Some(END_OF_NEAR), LoadProgress::begin());
@@ -158,7 +158,8 @@ impl Engine {
         self.reconcile().await
     }
 
-    /// If this engine leads, restores the broker's memory; otherwise learns whether it is complete. Runs until the engine stops.
+    /// If this engine leads, restores the broker's memory; otherwise learns whether it is complete. Runs until the engine
+    /// stops.
     pub(crate) async fn watch_broker(&self) {
         let mut audit = Audit::default();
         loop {
@@ -219,7 +220,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Compares once more, when its time has come.
+    /// Compares once more, once enough time has passed.
     async fn compare_again(&self, audit: &mut Audit, incarnation: &str) -> Result<(), Error> {
         let now = Instant::now();
         if now < *audit.compare_at.get_or_insert(now + COMPARE_AFTER) {
@@ -281,7 +282,7 @@ impl Engine {
                 "the broker lost its newest changes; jobs are compared with the ledger"
             );
             let gone = self.broker.forget(&outdated, crate::Millis::MAX).await?;
-            // Those that were changed in between are looked at again.
+            // Those that were changed in between are compared again.
             let left = outdated.iter().map(|&(id, _)| id).filter(|id| !gone.contains(id));
             let left: Vec<JobId> = left.collect();
             self.reconcile_later(gone.into_iter());

@@ -1,8 +1,8 @@
 //! The horizon: jobs that are due within it are in the broker.
 //!
-//! The *watermark* is the instant up to which that holds. It moves on by buckets; whoever records a job looks at it
-//! after the commit, and the loader reads a bucket after having moved it, so one of the two puts the job. The broker
-//! knows it, too, before the bucket is read: it lets go of no job that the loader may have passed.
+//! The *watermark* is the instant up to which that holds. It moves on by buckets. After a commit, the recorder of a job
+//! checks the watermark; the loader moves the watermark before it reads a bucket. So one of the two puts the job. The broker
+//! gets the watermark, too, before the bucket is read: it drops no job that the loader may have passed.
 //!
 //! If several processes share the broker, only the leader loads (`leader`). It marks the jobs that it has put as loaded.
 
@@ -89,7 +89,7 @@ impl Together {
     }
 }
 
-/// Jobs that the broker does not hold as they were put, until the ledger has been asked or told.
+/// Jobs that the broker does not hold as they were put, until the ledger has been read or updated.
 #[derive(Debug, Default)]
 pub(crate) struct ToReconcile {
     /// To be read from the ledger again.
@@ -207,9 +207,8 @@ impl Engine {
         self.put_or_leave(&[id], put).await;
     }
 
-    /// Puts all of these jobs that are pending, also those beyond the watermark: what a page of the ledger held is
-    /// marked as due before a watermark that may have been a later one, before the clock was set back. Answers which of
-    /// them the broker holds.
+    /// Puts all of these jobs that are pending, also those beyond the watermark: a page of the ledger may come from a later
+    /// watermark, before the clock was set back. Returns which of them the broker holds.
     pub(crate) async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<(JobId, u64)>, Error> {
         let Puts { held, refused, full } = self.try_put(jobs, reading, self.room()).await?;
         let mut to_reconcile = self.to_reconcile();
@@ -324,8 +323,8 @@ impl Engine {
         self.reconcile().await
     }
 
-    /// Puts a page of the rows in buckets before `until`, and moves on behind it; answers what is held of it, and
-    /// nothing behind the last page.
+    /// Puts a page of the rows in buckets before `until`, and moves the cursor past it. Returns which of them the broker
+    /// holds; `None` after the last page.
     pub(crate) async fn load_page(
         &self,
         until: Millis,

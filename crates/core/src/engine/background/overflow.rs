@@ -1,9 +1,9 @@
 //! Overflow: jobs that are due soon and wait in the ledger, since the broker has no room for them.
 //!
-//! A put answers which jobs found no room ([`Put::Full`]). Their rows move to the overflow of their queue. From there
-//! the loader puts the most urgent ones that are due soon, whenever the broker has few ready jobs of the queue; a reserve
-//! or take that finds nothing loads for itself. While a queue has an overflow, new jobs join it without a put, unless they
-//! are more urgent than all that is due soon there.
+//! A put reports which jobs found no room ([`Put::Full`]). Their rows move to the overflow of their queue. From there the
+//! loader puts the most urgent ones that are due soon, whenever the broker has few ready jobs of the queue; a reserve or
+//! take that finds nothing loads for itself. While a queue has an overflow, new jobs join it without a put, unless they are
+//! more urgent than all jobs there that are due soon.
 //!
 //! Invariant: only the ledger knows what is in the overflow. The state here merely decides where a new job goes first, so no
 //! job is stranded by a process that dies or has old information.
@@ -38,7 +38,7 @@ const LOOK_SHARED_EVERY: Duration = Duration::from_millis(500);
 const LOOK_ALONE_EVERY: Duration = Duration::from_secs(10);
 /// The least pause before a requested look.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
-/// Queues that one look takes; the next one goes on behind them.
+/// Queues that one look covers; the next one goes on after them.
 const QUEUES_AT_ONCE: usize = 100;
 /// Queues that are published to other processes, at most.
 const QUEUES_TOLD: usize = 1_000;
@@ -82,7 +82,7 @@ struct Counted {
     due: OverflowDue,
 }
 
-/// How far the loader has gone through the queues.
+/// The position of the loader among the queues.
 #[derive(Debug, Default)]
 struct Walk {
     after: Option<Arc<str>>,
@@ -181,7 +181,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Loads jobs from overflows as room appears, until the engine stops. Only the leader does if several processes share the broker.
+    /// Loads jobs from overflows as room appears, until the engine stops. Only the leader does if processes share the
+    /// broker.
     pub(crate) async fn load_overflow(&self) {
         let mut walk = Walk::default();
         loop {

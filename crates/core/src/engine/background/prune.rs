@@ -23,7 +23,7 @@ const IDLE_PAGES_MAX: usize = 10;
 /// Queues that are walked through each time.
 const WALKS_MAX: usize = 100;
 
-/// How far queues were walked through.
+/// The positions of the walks through queues.
 #[derive(Debug, Default)]
 struct Walks {
     /// The queue to go on with.

@@ -129,8 +129,8 @@ impl Engine {
         }
     }
 
-    /// Records entries that were left in the outbox, until the engine stops. The leader does it if several processes share the
-    /// outbox. It looks once a second because nobody tells it of an entry whose process has died.
+    /// Records entries that were left in the outbox, until the engine stops. The leader does it if several processes share
+    /// the outbox. It looks once a second because an entry whose process has died causes no wake.
     pub(crate) async fn drain(&self) {
         let age_ms = if self.topology.shares_ledger() { DRAIN_AGE_SHARED_MS } else { DRAIN_AGE_MS };
         loop {

@@ -26,7 +26,7 @@ const FOLLOWS_AFTER_MS: u64 = 1_000;
 const CLAIM_MS: u64 = 500;
 /// How old a reading of the document may be when it is acted on.
 const FRESH_FOR: Duration = Duration::from_secs(5);
-/// Ticks that one look at a schedule pushes at most; then others have their turn.
+/// Ticks of a schedule that are pushed in one go; then other schedules have their turn.
 const TICKS_AT_ONCE: usize = 100;
 
 /// The next look at a schedule.
@@ -227,7 +227,7 @@ impl Engine {
     }
 }
 
-/// How far ahead of its time a tick is pushed. Whether it overlaps, or finds its key held, is decided only then.
+/// How far ahead of its time a tick is pushed. A schedule that may skip it, or whose job has a key, is not pushed ahead.
 fn ahead_ms(schedule: &Schedule) -> u64 {
     let waits = schedule.overlap == Overlap::Skip || schedule.job.key.is_some();
     if waits { 0 } else { TICK_AHEAD_MS_MAX }
