@@ -231,8 +231,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Puts a page of the most urgent jobs of a queue that are due soon, if the broker has fewer ready jobs of it. Returns
-    /// how many were put.
+    /// Puts a page of the most urgent jobs of a queue that are due soon, if the broker has fewer than `ready_min` ready jobs
+    /// of it. Returns how many were put.
     async fn load_from_overflow(&self, queue: &Arc<str>, ready_min: u64) -> Result<usize, Error> {
         let mut full = self.overflow.full.lock().await;
         let counts = self.broker.counts(Queues::one(queue)).await?;
