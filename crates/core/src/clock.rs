@@ -1,11 +1,11 @@
 //! Clocks. The only place that reads the machine's.
 //!
-//! Due times go by the wall clock, leases by the monotonic one: a stepped wall clock ends no lease. Nothing else in
-//! the project asks for the time; everything is handed a [`Clock`] or an instant.
+//! Due times use the wall clock, leases the monotonic one: setting the wall clock ends no lease. Nothing else in the project
+//! reads the time; everything is handed a [`Clock`] or an instant.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// An instant: milliseconds since 1970-01-01 UTC, or, where a name says `mono`, since some start.
+/// An instant: milliseconds since 1970-01-01 UTC or, if a name says `mono`, since an arbitrary start.
 pub type Millis = u64;
 
 /// A source of time.

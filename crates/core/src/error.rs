@@ -1,4 +1,4 @@
-//! What can go wrong, each with a stable code.
+//! Errors, each with a stable code.
 
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::State;
@@ -23,9 +23,9 @@ pub enum Error {
     Invalid {
         /// Which part of the request.
         what: Cow<'static, str>,
-        /// What would have been right.
+        /// The accepted values.
         expected: String,
-        /// What came.
+        /// The actual value.
         got: String,
     },
     /// There is no such job: it never was, or its record was pruned.
@@ -38,7 +38,7 @@ pub enum Error {
         queue: Arc<str>,
         /// The key.
         key: Arc<str>,
-        /// Who holds it.
+        /// The job that holds it.
         holder: JobId,
     },
     /// The job has changed since it was read. Nothing was changed.
@@ -49,7 +49,7 @@ pub enum Error {
         /// The version that it has.
         current: u64,
     },
-    /// A schedule, or a queue's settings, are not as was asked for. Nothing was changed.
+    /// A schedule, or a queue's settings, are not as expected. Nothing was changed.
     #[error(
         "the {kind} {name:?} has changed since it was read: its version is now {current} (0 if there is none); read it again"
     )]
@@ -59,7 +59,7 @@ pub enum Error {
         kind: &'static str,
         /// Its name.
         name: Arc<str>,
-        /// The version that it has; 0 where there is none.
+        /// The version that it has; 0 if there is none.
         current: u64,
     },
     /// The lease has ended, or never was: the outcome is refused and changes nothing.
@@ -101,9 +101,9 @@ pub enum Error {
     LockLost {
         /// The lock.
         name: Arc<str>,
-        /// Who asked.
+        /// The owner that the request named.
         owner: Arc<str>,
-        /// Under which fence.
+        /// The fence that the request named.
         fence: u64,
     },
     /// There is no such schedule.
@@ -118,7 +118,7 @@ pub enum Error {
     #[error("the store is unavailable: {0}; try again")]
     #[strum(serialize = "store_unavailable")]
     Unavailable(String),
-    /// The store holds what it should not.
+    /// The store's content is invalid.
     #[error("the store is damaged: {0}")]
     #[strum(serialize = "store_damaged")]
     Damaged(String),
@@ -128,10 +128,10 @@ pub enum Error {
     Held {
         /// The store.
         path: String,
-        /// Who holds it; 0 where that cannot be told.
+        /// The id of the process that holds it; 0 if unknown.
         pid: u32,
     },
-    /// What was named cannot serve as a store: the message says why and what to do.
+    /// The path or URL cannot serve as a store: the message says why and what to do.
     #[error("the store cannot be used: {0}")]
     #[strum(serialize = "store_unusable")]
     Unusable(String),
@@ -177,7 +177,7 @@ pub fn system_words(said: &str) -> String {
     system_words(&format!("{before}{after}"))
 }
 
-/// The words of an [`Error::Invalid`]: the field, what it accepts, and what came.
+/// The message of an [`Error::Invalid`]: the field, what it accepts, and the actual value.
 fn invalid(what: &str, expected: &str, got: &str) -> String {
     match (expected, got) {
         (GIVEN, NOTHING) => format!("`{what}` is missing"),
@@ -186,7 +186,7 @@ fn invalid(what: &str, expected: &str, got: &str) -> String {
     }
 }
 
-/// The parts of such words.
+/// The parts of such a message.
 pub(crate) fn invalid_parts(said: &str) -> Option<(&str, &str, &str)> {
     let (what, rest) = said.strip_prefix('`')?.split_once('`')?;
     if rest == " is missing" {

@@ -43,7 +43,7 @@ impl<K: Eq + Hash> Drop for KeyedGuard<K> {
         let mut mutexes = mutexes(&self.mutexes);
         self.held = None;
         self.mutex = None;
-        // Mutexes are shared under this lock only, so one that nobody else has is nobody's.
+        // Mutexes are cloned only under this lock, so nobody else uses one with a single reference.
         if mutexes.get(&self.key).is_some_and(|mutex| Arc::strong_count(mutex) == 1) {
             mutexes.remove(&self.key);
         }

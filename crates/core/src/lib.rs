@@ -1,8 +1,8 @@
 //! The engine of Duetime: job model, rules, ports, timing wheel and memory broker.
 //!
-//! A *broker* knows what is due and who holds it. A *ledger* remembers every job. The *engine* moves jobs between the
-//! two and holds all the rules. This crate knows no SQL and no sockets: stores implement its [`ports`], and edges
-//! call its engine.
+//! A *broker* knows which jobs are due and who holds them. A *ledger* remembers every job. The *engine* moves jobs between
+//! the two and holds all the rules. This crate knows no SQL and no sockets: stores implement its [`ports`], and edges call
+//! its engine.
 
 pub mod api;
 pub mod clock;

@@ -27,14 +27,14 @@ pub const TAGS_MAX: usize = 16;
 pub const TAG_BYTES_MAX: usize = 255;
 /// Longest delay, and farthest `due_at` ahead of now: 10 years of 365.25 days.
 pub const DELAY_MS_MAX: u64 = 3_652 * DAY_MS + DAY_MS / 2;
-/// Most times that a job is handed on from queue to queue, by targets or when its attempts are used up: beyond that the queues
-/// form a circle. Our own choice; chains of a queue, a slower one and one for dead letters have two.
+/// Most times that a job is forwarded from queue to queue, by targets or when its attempts are used up: beyond that the
+/// queues form a circle. Our own choice; chains of a queue, a slower one and one for dead letters have two.
 pub const MOVES_MAX: u32 = 8;
 /// Shortest lease: 1 s.
 pub const LEASE_MS_MIN: u64 = SECOND_MS;
 /// Longest lease: 12 h.
 pub const LEASE_MS_MAX: u64 = 12 * HOUR_MS;
-/// The lease where nobody names one: 60 s.
+/// Default lease: 60 s.
 pub const LEASE_MS_DEFAULT: u64 = MINUTE_MS;
 /// Most jobs in one batch.
 pub const BATCH_JOBS_MAX: usize = 10_000;
@@ -44,7 +44,7 @@ pub const BATCH_BYTES_MAX: usize = 64 << 20;
 pub const RESERVE_JOBS_MAX: usize = 1_000;
 /// Most queues one reserve may name.
 pub const RESERVE_QUEUES_MAX: usize = 64;
-/// What a take hands out where no limit is given.
+/// Default number of jobs that a take hands out.
 pub const TAKE_JOBS_DEFAULT: usize = 10;
 /// Longest lock name.
 pub const LOCK_NAME_BYTES_MAX: usize = 255;
@@ -56,23 +56,23 @@ pub const WORKER_BYTES_MAX: usize = 255;
 pub const LOCK_TTL_MS_MIN: u64 = 100;
 /// Longest time to live of a lock: 24 h.
 pub const LOCK_TTL_MS_MAX: u64 = DAY_MS;
-/// The time to live of a lock where nobody names one: 15 s.
+/// Default time to live of a lock: 15 s.
 pub const LOCK_TTL_MS_DEFAULT: u64 = 15 * SECOND_MS;
 /// How long a ticket in the line for a lock lives unless it is refreshed: 3 s.
 pub const LOCK_TICKET_MS: u64 = 3 * SECOND_MS;
 /// When a waiter is to refresh its ticket at the latest: every second.
 pub const LOCK_REFRESH_MS: u64 = LOCK_TICKET_MS / 3;
-/// Most tickets in the line for one lock. Who comes later waits too, but without a place.
+/// Most tickets in the line for one lock. Later callers wait too, but without a place.
 pub const LOCK_TICKETS_MAX: usize = 1_000;
 /// How long a grant that ended unreleased is counted as lost by a release of all: 60 s.
 pub const LOCK_LOST_KEPT_MS: u64 = MINUTE_MS;
 /// Most locks one page shows.
 pub const PAGE_LOCKS_MAX: usize = 1_000;
-/// What a page of locks shows where no limit is given.
+/// Default size of a page of locks.
 pub const PAGE_LOCKS_DEFAULT: usize = 100;
 /// Most queues or schedules one page shows.
 pub const PAGE_NAMES_MAX: usize = 1_000;
-/// What a page of queues or schedules shows where no limit is given.
+/// Default size of a page of queues or schedules.
 pub const PAGE_NAMES_DEFAULT: usize = 100;
 /// Longest wait of a reserve, and of one request for a lock: 60 s.
 pub const WAIT_MS_MAX: u64 = 60 * SECOND_MS;
@@ -90,7 +90,7 @@ pub const RETRY_STEPS_MAX: usize = 100;
 pub const RATE_MIN: f64 = 0.001;
 /// Fastest rate of a queue: a million jobs a second.
 pub const RATE_MAX: f64 = 1_000_000.0;
-/// Priority where none is given; 0 is the most urgent.
+/// Default priority; 0 is the most urgent.
 pub const PRIORITY_DEFAULT: u32 = 1_024;
 /// Crashes (leases that ended unsettled) after which a job is failed, by default.
 pub const CRASHES_MAX_DEFAULT: u32 = 5;
@@ -98,7 +98,7 @@ pub const CRASHES_MAX_DEFAULT: u32 = 5;
 pub const PAGE_JOBS_MAX: usize = 1_000;
 /// Bytes of payloads and results after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 16 << 20;
-/// What a page shows where no limit is given.
+/// Default size of a page of jobs.
 pub const PAGE_JOBS_DEFAULT: usize = 100;
 /// Most jobs that an atomic step of a broker touches.
 pub const STEP_JOBS_MAX: usize = 1_000;

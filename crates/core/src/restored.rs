@@ -1,23 +1,23 @@
-//! What is left of a lease that is read back, from a ledger or an export.
+//! The rest of a lease that is read back, from a ledger or an export.
 
 use crate::clock::Millis;
 use crate::limits::{LEASE_MS_DEFAULT, LEASE_MS_MAX};
 use crate::model::job::Job;
 
 impl Job {
-    /// The length that its lease was last given, in milliseconds; where its worker was asked to stop since, what was left
-    /// then.
+    /// The length that its lease was last given, in milliseconds; or the rest that was left when its worker was asked to
+    /// stop.
     fn given_ms(&self) -> u64 {
         self.lease_until.map_or(0, |until| until.saturating_sub(self.updated_at).min(LEASE_MS_MAX))
     }
 
-    /// When its lease ends, where the job is read back now: no later than after the length that the lease was given, however
-    /// far the wall clock was set back since.
+    /// When its lease ends if the job is read back now: no later than the lease's given length from now, however far the
+    /// wall clock was set back since.
     pub fn restored_until(&self, now: Millis) -> Option<Millis> {
         self.lease_until.map(|until| until.min(now.saturating_add(self.given_ms())))
     }
 
-    /// The length of its lease in milliseconds, where the job is read back: an extension that names none takes it.
+    /// The length of its lease in milliseconds if the job is read back: the default of extensions.
     pub fn restored_lease_ms(&self) -> u64 {
         let least = if self.cancel_asked { self.lease_ms.unwrap_or(LEASE_MS_DEFAULT) } else { 0 };
         self.given_ms().max(least)

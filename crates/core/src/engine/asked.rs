@@ -29,7 +29,7 @@ impl Asked {
         *self.known() = Known { since: now, ..Known::default() };
     }
 
-    /// Somebody asks for jobs of these queues.
+    /// Notes a request for jobs of these queues.
     pub(super) fn note(&self, queues: &[Arc<str>], now: Millis) {
         let mut known = self.known();
         for queue in queues {
@@ -44,7 +44,7 @@ impl Asked {
         }
     }
 
-    /// When somebody last asked for jobs of this queue; or from when on nobody did.
+    /// When jobs of this queue were last requested; or since when none were.
     pub(super) fn last(&self, queue: &str) -> Result<Millis, Millis> {
         let known = self.known();
         known.by_queue.get(queue).copied().ok_or(known.since)

@@ -9,7 +9,7 @@ use crate::model::job::{Due, Job, State};
 use crate::ports::Update;
 use std::sync::Arc;
 
-/// How often a job that others change all the time is read anew.
+/// How often a job that others keep changing is read again.
 const CHANGED_TRIES: usize = 5;
 
 /// An action on each job.
@@ -31,7 +31,7 @@ impl Bulk {
         self.query.fits(job, now) && !self.has_done(job, now)
     }
 
-    /// Whether a job is due already as it is to be. Some ledgers list waiting jobs by due time, so a job that was rescheduled
+    /// Whether a job already has the new due time. Some ledgers list waiting jobs by due time, so a job that was rescheduled
     /// is found again.
     fn has_done(&self, job: &Job, now: Millis) -> bool {
         let Step::Reschedule { at, is_now } = self.step else { return false };
@@ -41,13 +41,13 @@ impl Bulk {
 }
 
 impl Engine {
-    /// Cancels, retries, reschedules or deletes every job that the query finds; a query without any part is refused. Jobs are
-    /// taken page by page: what is pushed or ends meanwhile may or may not be found. A delay begins with the call: a repeated
-    /// call postpones the jobs again. Jobs that are due at the new time already are not counted; for a reschedule to now,
-    /// neither are jobs that are due.
+    /// Cancels, retries, reschedules or deletes every job that the query finds; a query without conditions is refused. Jobs
+    /// are read page by page: jobs that are pushed or end meanwhile may or may not be found. A delay begins with the call: a
+    /// repeated call postpones the jobs again. Jobs that already have the new due time are not counted; for a reschedule to
+    /// now, neither are due jobs.
     ///
     /// # Errors
-    /// [`Error::Invalid`]; or of the ledger, where what was done until then stays done.
+    /// [`Error::Invalid`]; or of the ledger, in which case changes made so far remain.
     pub async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
         check_query(query)?;
         if query.is_empty() {
@@ -74,7 +74,7 @@ impl Engine {
         self.do_all(Bulk { query, step }).await
     }
 
-    /// Cancels every waiting job of a queue, with the message `purged`; answers how many.
+    /// Cancels every waiting job of a queue, with the message `purged`; returns how many.
     ///
     /// # Errors
     /// As [`bulk`](Self::bulk).
@@ -106,8 +106,8 @@ impl Engine {
         }
     }
 
-    /// What became of each job, in a word. One that has changed since it was found is read anew, and left alone where it
-    /// no longer fits: a failed job that was retried meanwhile is not deleted.
+    /// The outcome for each job, in a word. A job that has changed since it was found is read again, and left alone if it no
+    /// longer matches: a failed job that was retried meanwhile is not deleted.
     async fn do_page(&self, bulk: &Bulk, mut jobs: Vec<Job>) -> Vec<&'static str> {
         let mut words = Vec::with_capacity(jobs.len());
         for _ in 0..CHANGED_TRIES {

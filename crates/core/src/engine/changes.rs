@@ -1,9 +1,9 @@
 //! Settings of queues that other processes change.
 //!
-//! A small document names the queues that were changed last; its version says how often that happened. Who changes settings
-//! writes the name there *before* the settings, so a process that dies in between leaves nothing that others miss. Others
-//! look at that document, and read the settings of these queues again and again for half a minute, in which the change is
-//! made or was given up. All settings are read only where more was changed than it names, and rarely.
+//! A small document names the queues that were changed last; its version counts the changes. A process writes the queue's
+//! name there *before* it changes the settings, so if it dies in between, others miss nothing. Others watch that document,
+//! and read the settings of these queues repeatedly for half a minute, in which the change is made or given up. All settings
+//! are read only if more was changed than the document names, and rarely.
 
 use super::Engine;
 use super::queues::read_one;
@@ -15,21 +15,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The kind of the document that names what was changed last, and its name.
+/// The kind and the name of the document that names the last changes.
 const CHANGES: &str = "queues";
 /// How many changes it names.
 const NAMED_MAX: usize = 100;
-/// How often it is looked at.
+/// How often it is read.
 pub(super) const REFRESH_EVERY: Duration = Duration::from_millis(900);
-/// How long the settings of a queue are read again after they were to be changed: longer than a call is tried.
+/// How long the settings of a queue are read again after an announced change: longer than a call is retried.
 const READ_FOR: Duration = Duration::from_secs(30);
-/// How often all are read, lest anything was missed; and at most how often where something was.
+/// How often all settings are read in case a change was missed; and at most how often after a known miss.
 const READ_ALL_EVERY: Duration = Duration::from_secs(600);
 const READ_ALL_AGAIN: Duration = Duration::from_secs(10);
-/// Queues whose settings are read each time; where there are more, all are read.
+/// Queues whose settings are read each time; if there are more, all are read.
 const RECENT_MAX: usize = 500;
 
-/// What was last read.
+/// The state of the last read.
 #[derive(Debug, Default)]
 struct Reading {
     changes: Option<u64>,
@@ -46,7 +46,7 @@ impl Engine {
         loop {
             tokio::time::sleep(REFRESH_EVERY).await;
             self.announce_subscribers().await;
-            // What is set here meanwhile must not be told first and read over then.
+            // A concurrent change in this process must not be applied first and then overwritten by an older read.
             let _one_at_a_time = self.configuring.lock().await;
             self.status.set(DegradedCode::QueueSettings, self.read_changes(&mut reading).await.err());
         }
@@ -55,7 +55,7 @@ impl Engine {
     async fn read_changes(&self, reading: &mut Reading) -> Result<(), Error> {
         let (changes, names) = changes(self.registry.as_ref()).await?;
         let now = Instant::now();
-        // Of what was changed as this process started it is not known whether it had been read.
+        // It is unknown whether changes from before this process started had been read.
         let new = reading.changes.and_then(|known| changes.checked_sub(known));
         let new = new.map_or(usize::MAX, |new| usize::try_from(new).unwrap_or(usize::MAX));
         reading.has_missed |= new > names.len();
@@ -81,7 +81,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Has other processes look at the settings of this queue, which are to be changed.
+    /// Announces a change of this queue's settings to other processes, before it is made.
     pub(super) async fn announce_change(&self, queue: &Arc<str>) -> Result<(), Error> {
         if !self.topology.is_shared() {
             return Ok(());

@@ -62,7 +62,7 @@ impl QueueSettings {
         self.target.as_ref().map_or(Ok(()), Target::check)
     }
 
-    /// What the broker keeps of them.
+    /// The part of the settings that the broker enforces.
     pub fn limits(&self) -> Limits {
         Limits { paused: self.paused, max_running: self.max_running, rate: self.rate }
     }
@@ -115,12 +115,12 @@ pub struct QueueRetention {
 }
 
 impl QueueRetention {
-    /// Whether it says nothing.
+    /// Whether nothing is set.
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
     }
 
-    /// With what is usual where it says nothing.
+    /// Fills in the defaults for what is not set.
     pub(super) fn or(self, usual: Retention) -> Retention {
         Retention {
             succeeded_ms: self.succeeded_ms.unwrap_or(usual.succeeded_ms),

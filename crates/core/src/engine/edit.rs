@@ -80,7 +80,7 @@ impl Engine {
         self.change(targets, &Change::Delete, |id, edited| changed(id, edited).map(drop)).await
     }
 
-    /// Makes the same change of jobs. `answer` says what came of it for the caller.
+    /// Makes the same change to several jobs. `answer` converts each outcome for the caller.
     async fn change<T>(
         &self,
         targets: Vec<JobRef>,
@@ -101,7 +101,7 @@ impl Engine {
         targets.into_iter().zip(made).map(|(target, made)| made.and_then(|edited| answer(target.id, edited))).collect()
     }
 
-    /// Makes edits where the jobs are.
+    /// Makes edits in the store that holds the jobs.
     pub(super) async fn edit(&self, edits: Vec<Edit>) -> Answers<Edited> {
         let count = edits.len();
         let (edited, entries) = match self.broker.edit(edits.clone()).await {
@@ -142,7 +142,7 @@ impl Engine {
         made
     }
 
-    /// Makes edits of jobs that the broker does not hold. Of those that are `unseen` it has a tombstone that waits for the
+    /// Makes edits of jobs that the broker does not hold. For those that are `unseen` it has a tombstone that waits for the
     /// answer.
     async fn edit_ledger(&self, edits: Vec<Edit>, unseen: &[bool]) -> Answers<Edited> {
         let target = |(edit, &is_unseen): (&Edit, &bool)| Target {
@@ -152,14 +152,14 @@ impl Engine {
         };
         let targets: Vec<Target> = edits.iter().zip(unseen).map(target).collect();
         let (now, reading) = (self.now(), self.broker.reading());
-        // Where the broker is shared they are left to its loader, lest a crash before the put below loses them.
+        // If the broker is shared, its loader puts them: a crash before the put below must not lose them.
         let watermark = if self.topology.shares_ledger() { 0 } else { self.watermark.get() };
         match self.ledger.edit(edits, now, watermark).await {
             Ok(edited) => {
                 self.settle_tombstones(&targets, &edited, reading).await;
                 edited.into_iter().map(Ok).collect()
             }
-            // What the broker refuses meanwhile is read anew until its tombstone has crumbled.
+            // Jobs that the broker refuses meanwhile are read again until their tombstones expire.
             Err(error) => std::iter::repeat_with(|| Err(error.clone())).take(targets.len()).collect(),
         }
     }
@@ -170,7 +170,7 @@ impl Engine {
         let (mut jobs, mut over) = (Vec::new(), Vec::new());
         for (&Target { id, removes, is_unseen }, edited) in targets.iter().zip(edited) {
             versions.push(match edited {
-                // It is answered as it was: no reading of that is to be put any more.
+                // It is returned as it was; no reading of it may be put any more.
                 Edited::Changed(job) if removes => {
                     over.push(id);
                     (id, job.version + 1)
@@ -184,7 +184,7 @@ impl Engine {
                     (id, job.version)
                 }
                 Edited::CancelAsked(job) => (id, job.version),
-                // Not with the version: where another edit made it, that was told already, and a repeat answers nothing.
+                // Without the version: if another edit made it, the broker was told already, and a repeat answers nothing.
                 _ if is_unseen => (id, 0),
                 _ => continue,
             });
@@ -197,8 +197,8 @@ impl Engine {
         }
     }
 
-    /// Removes jobs from a shared broker that an edit has ended in the ledger. The broker may hold such a job if it lost its memory,
-    /// and with it the tombstone, during the edit, and loaded the row before the edit changed it.
+    /// Removes jobs from a shared broker that an edit has ended in the ledger. The broker may hold such a job if it lost its
+    /// memory, and with it the tombstone, during the edit, and loaded the row before the edit changed it.
     async fn let_go(&self, ids: &[JobId]) -> Result<(), Error> {
         if ids.is_empty() || !self.topology.shares_ledger() {
             return Ok(());
@@ -217,7 +217,7 @@ struct Target {
     is_unseen: bool,
 }
 
-/// What a change is, once it was made.
+/// The event that a change causes, once it was made.
 fn event(change: &Change) -> Observed {
     match change {
         Change::Cancel { .. } => Observed::Cancelled,

@@ -1,8 +1,8 @@
 //! Publishes job events to subscribers in this process, and through the event bus to those in other processes.
 //!
-//! Each transition is counted and published in one place (`Parts::observe`). Without subscribers that costs one look at a
-//! number. All subscribers share one ring. A subscriber that is slower holds nobody up, and is told that it missed something.
-//! Events may be lost between processes, or come twice where a call is repeated: they are for watching, not for accounting.
+//! Each transition is counted and published in one place (`Parts::observe`). Without subscribers that costs one read of an
+//! atomic. All subscribers share one ring. A slow subscriber delays nobody, and learns that it missed events. Events may be
+//! lost between processes, or come twice if a call is repeated: they are for watching, not for accounting.
 
 use super::Engine;
 use super::changes::REFRESH_EVERY;
@@ -25,7 +25,7 @@ use tokio::time::Instant;
 pub const RING_TRANSITIONS: usize = 16_384;
 /// When all other processes know of a new subscriber.
 const KNOWN_AFTER: Duration = REFRESH_EVERY.saturating_add(Duration::from_millis(100));
-/// What a subscriber here adds to the count; the lowest bit says that there are some elsewhere.
+/// The increment of the count per local subscriber; the lowest bit says that there are remote ones.
 const HERE: usize = 2;
 const ELSEWHERE: usize = 1;
 
@@ -34,7 +34,7 @@ const ELSEWHERE: usize = 1;
 pub(super) enum Observed {
     Pushed,
     Imported,
-    /// So late, in milliseconds, where that says something.
+    /// With its lateness in milliseconds, if that is meaningful.
     Started(Option<u64>),
     /// A worker completed it after so many milliseconds.
     Succeeded(u64),
@@ -58,7 +58,7 @@ impl Observed {
         Self::Started(is_first.then(|| started_at.saturating_sub(job.due_at)))
     }
 
-    /// The word for it, where it left the job in this state.
+    /// The word for it, if it left the job in this state.
     fn what(self, state: State) -> Option<What> {
         Some(match (self, state) {
             (Self::Failed(_) | Self::Crashed | Self::Released, State::Failed) => What::Failed,
@@ -87,7 +87,7 @@ impl Observed {
 pub(super) struct Subject<'a> {
     pub(super) queue: &'a Arc<str>,
     id: JobId,
-    /// `None` where nobody had asked for it when it was read.
+    /// `None` if there were no subscribers when it was read.
     kind: Option<&'a Arc<str>>,
     pub(super) state: State,
     attempt: u32,
@@ -122,12 +122,12 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Who has subscribed, here and elsewhere.
+/// The number of subscribers, here and elsewhere.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
     ring: OnceLock<broadcast::Sender<Event>>,
     count: AtomicUsize,
-    /// Since when there are some here.
+    /// Since when there have been local ones.
     since: Mutex<Option<Instant>>,
 }
 
@@ -152,17 +152,17 @@ impl Subscribers {
         }
     }
 
-    /// To those who are here.
+    /// Delivers to local subscribers.
     pub(super) fn deliver(&self, event: Event) {
         if self.are_here()
             && let Some(ring) = self.ring.get()
         {
-            // Where the last one has just left, nobody gets it.
+            // If the last one has just left, nobody gets it.
             let _ = ring.send(event);
         }
     }
 
-    /// One more is here; since when somebody is without a break.
+    /// Adds a local subscriber; returns since when there has always been one.
     fn join(&self) -> (broadcast::Receiver<Event>, Instant) {
         let ring = self.ring.get_or_init(|| broadcast::channel(RING_TRANSITIONS).0);
         let mut since = self.since.lock().expect("no panic under this lock");
@@ -172,7 +172,7 @@ impl Subscribers {
         (ring.subscribe(), *since.get_or_insert_with(Instant::now))
     }
 
-    /// One less is here.
+    /// Removes a local subscriber.
     pub(super) fn leave(&self) {
         let _since = self.since.lock().expect("no panic under this lock");
         self.count.fetch_sub(HERE, Ordering::Relaxed);
@@ -229,13 +229,13 @@ impl Parts {
 }
 
 impl Engine {
-    /// Subscribes to what happens to jobs from now on, also in other processes that share the broker. What happens there may
-    /// be lost on its way: it is for watching, not for accounting.
+    /// Subscribes to job events from now on, also of other processes that share the broker. Those may be lost on their way:
+    /// they are for watching, not for accounting.
     ///
-    /// Of a shared broker this takes about a second, unless somebody here has subscribed already: then the others know.
+    /// With a shared broker this takes about a second, unless this process has a subscriber already: then the others know.
     ///
     /// # Errors
-    /// [`Error::Invalid`]; [`Error::Stopping`]; where a shared broker cannot be asked.
+    /// [`Error::Invalid`]; [`Error::Stopping`]; or of the broker, if it is shared.
     pub async fn subscribe(&self, filter: Filter) -> Result<Subscription, Error> {
         self.check_open()?;
         filter.check()?;

@@ -1,12 +1,12 @@
-//! What must be there for a change to be made.
+//! Preconditions of a change.
 
 use crate::error::Error;
 use std::sync::Arc;
 
-/// What must be there for a change to be made: of a schedule, or of a queue's settings.
+/// The precondition of a change to a schedule, or to a queue's settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expected {
-    /// Whatever there is.
+    /// No precondition.
     #[default]
     Anything,
     /// Nothing yet.
@@ -18,7 +18,7 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// Whether it is so. `kind` is `schedule` or `queue`; 0 says that there is none.
+    /// Checks it. `kind` is `schedule` or `queue`; 0 means that there is none.
     ///
     /// # Errors
     /// [`Error::Changed`].

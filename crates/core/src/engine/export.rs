@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A reading of a store, page by page, in the ledger's order.
 pub struct Export {
     stores: Stores,
-    /// Gone from the broker, which the ledger does not know yet.
+    /// Removed from the broker, but not yet from the ledger.
     removed: HashSet<JobId>,
     after: Option<String>,
     is_over: bool,
@@ -28,7 +28,7 @@ impl Export {
     /// Begins to read.
     ///
     /// # Errors
-    /// Of the broker; [`Error::Unavailable`] where too much of what it knows is still to be recorded.
+    /// Of the broker; [`Error::Unavailable`] if too many outcomes are still to be recorded.
     pub async fn begin(stores: Stores) -> Result<Self, Error> {
         let mut removed = HashSet::new();
         if stores.topology.has_ledger() {
@@ -46,7 +46,7 @@ impl Export {
         Ok(Self { stores, removed, after: None, is_over: false, running: 0 })
     }
 
-    /// The store's now.
+    /// The store's current time.
     pub fn now(&self) -> Millis {
         self.stores.broker.now()
     }
@@ -84,8 +84,8 @@ impl Export {
         read_schedules(self.stores.registry.as_ref(), self.stores.broker.now()).await
     }
 
-    /// The next page, which may be empty; `None` at the end. What runs comes as what waits, and where its worker was
-    /// asked to stop as cancelled: a lease is good for nothing elsewhere.
+    /// The next page, which may be empty; `None` at the end. A running job is exported as waiting, or as cancelled if its
+    /// worker was asked to stop: a lease is meaningless in another store.
     ///
     /// # Errors
     /// Of the stores.
@@ -111,7 +111,7 @@ impl Export {
         self.running
     }
 
-    /// Lets go of the store.
+    /// Closes the store.
     ///
     /// # Errors
     /// Of the ledger.
@@ -119,7 +119,7 @@ impl Export {
         self.stores.ledger.close().await
     }
 
-    /// Puts what the broker knows better in place of rows.
+    /// Replaces rows by the broker's more recent state.
     async fn overlay(&self, jobs: &mut Vec<Job>) -> Result<(), Error> {
         jobs.retain(|job| !self.removed.contains(&job.id));
         let ids: Vec<JobId> = jobs.iter().filter(|job| job.is_pending()).map(|job| job.id).collect();

@@ -1,4 +1,4 @@
-//! Looking at jobs: the broker is the authority for what it holds, the ledger for the rest.
+//! Reading jobs: the broker is the authority for the jobs that it holds, the ledger for the rest.
 //!
 //! Live jobs of one queue are listed in due order if the broker holds them, and then, beyond the horizon, in the order of
 //! ids. Ended jobs are listed in the order of ids, those that are not recorded yet first. A search by state alone goes
@@ -17,12 +17,12 @@ use crate::ports::{Detail, Find, Listing, Outcomes, Queues, Window, after};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Pages of the ledger that one page of an answer reads at most; it may be short, and say where to go on.
+/// Pages of the ledger that one page of an answer reads at most; the answer may be short, with a cursor.
 const LEDGER_PAGES: usize = 10;
 
 /// Queues that a search by state reads the counts of at a time.
 const QUEUES_STEP: usize = 250;
-/// Queues that it looks into in vain for one page at most.
+/// Queues without a match that one page searches at most.
 const VAIN_LOOKS_MAX: usize = 16;
 
 /// How many jobs are read first from a remote broker, before their average size is known.
@@ -45,7 +45,7 @@ impl Engine {
     /// not exist, so that the time of an answer does not tell them apart.
     ///
     /// # Errors
-    /// Where a store cannot be asked.
+    /// Of the stores.
     pub async fn are_in(&self, ids: &[JobId], accepts: impl Fn(&str) -> bool + Send) -> Result<Vec<bool>, Error> {
         let is_in = |job: &Option<Job>| job.as_ref().is_some_and(|job| accepts(&job.queue));
         let mut found: Vec<bool> = self.broker.get(ids, Detail::Head).await?.iter().map(is_in).collect();
@@ -91,7 +91,7 @@ impl Engine {
 
     /// The first position in a queue, or in all queues if no counts help.
     async fn place_in_queue(&self, query: &Query) -> Result<Cursor, Error> {
-        // Until all that is due soon is in the broker, the ledger knows more.
+        // Until all jobs due soon are in the broker, the ledger has more.
         let is_near = query.is_live() && self.status.progress().1;
         Ok(if query.is_ended() {
             Cursor::Ended(None)
@@ -119,7 +119,7 @@ impl Engine {
         Ok(is_all)
     }
 
-    /// Jobs of the queues that have some in the states that are asked for; answers where to go on.
+    /// Jobs of the queues that have some in the requested states; returns where to go on.
     async fn find_by_queue(
         &self,
         query: &Query,
@@ -172,7 +172,7 @@ impl Engine {
         self.queues_from(from, QUEUES_STEP).await
     }
 
-    /// Jobs from a place on; answers where to go on.
+    /// Jobs from a position on; returns where to go on.
     async fn find_from(
         &self,
         query: &Query,
@@ -215,7 +215,7 @@ impl Engine {
         }
     }
 
-    /// Waiting jobs of a queue that the broker holds; answers where to go on.
+    /// Waiting jobs of a queue that the broker holds; returns where to go on.
     async fn find_near(
         &self,
         query: &Query,
@@ -256,7 +256,7 @@ impl Engine {
         Ok(Some(Cursor::Near(after)))
     }
 
-    /// Rows of the ledger, with what the broker knows better, in the ledger's order; answers where to go on.
+    /// Rows of the ledger in its order, updated with the broker's state; returns where to go on.
     pub(super) async fn find_rows(
         &self,
         query: &Query,

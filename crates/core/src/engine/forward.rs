@@ -1,7 +1,7 @@
 //! Copies of jobs in other queues, for queues that have another one as their target.
 //!
-//! The origin of a copy names the job and its `first_due_at`, so a job that is handed on twice, since the process died before
-//! the job was completed, has one copy; and a job that is retried by hand has another. No caller may choose such an
+//! The origin of a copy names the job and its `first_due_at`. So a job that is forwarded twice, because the process died
+//! before the job was completed, has one copy; and a job that is retried by hand has another. No caller may choose such an
 //! origin.
 
 use super::{Engine, Pushed};
@@ -11,14 +11,14 @@ use crate::model::job::{Job, NewJob};
 use crate::model::name::OF_ENGINE;
 use std::sync::Arc;
 
-/// How origins of copies go on.
+/// The prefix of the origins of copies, after the reserved one.
 const FORWARD: &str = "forward-";
 
 impl Engine {
     /// Pushes a copy of a job into another queue, with its kind, payload, priority and tags.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where it was handed on too often; as [`push`](Self::push).
+    /// [`Error::Invalid`] if it was forwarded too often; as [`push`](Self::push).
     pub async fn hand_on(&self, job: &Job, queue: &Arc<str>) -> Result<Pushed, Error> {
         self.check_open()?;
         if job.options().moves >= MOVES_MAX {

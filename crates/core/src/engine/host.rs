@@ -1,10 +1,10 @@
-//! What the engine is to its broker: it says what a memory begins with, and is woken.
+//! The engine as the host of its broker: it says what a memory begins with, and is woken.
 //!
 //! A memory begins with its own generation and the limits of queues, both from the registry.
 //!
-//! The generation is raised before it is used. Whoever dies in between leaves a number that nobody has; of two who raise it
-//! at once each gets another. So versions, epochs and fences of one memory lie above those of all memories that were
-//! there before it, whatever its clock says.
+//! The generation is raised before it is used. A process that dies in between leaves an unused number; if two raise it at
+//! once, they get different ones. So versions, epochs and fences of one memory are above those of all earlier memories,
+//! whatever its clock says.
 
 use super::Engine;
 use super::queues::read_settings;
@@ -18,11 +18,11 @@ use async_trait::async_trait;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Weak};
 
-/// Of an engine, which it does not keep alive: brokers keep it, and may be the registry, too.
+/// A handle of an engine that does not keep it alive: brokers keep it, and may be the registry, too.
 pub(super) struct EngineHost {
     waiting: Arc<Waiting>,
     registry: Weak<dyn Registry>,
-    /// A broker that is its own ledger has no generations: what would remember them is lost with it.
+    /// False for a broker that is its own ledger: it has no generations, since their record would be lost with it.
     raises: bool,
     /// The engine's clock at its start. A backup of the registry knows only generations from before it.
     started_at: Millis,
@@ -52,7 +52,7 @@ impl Engine {
         Arc::new(EngineHost { waiting: self.waiting.clone(), registry, raises, started_at: self.now() })
     }
 
-    /// Has the memories that follow begin above what these jobs bring along.
+    /// Makes later memories begin above the numbers of these jobs.
     pub(super) async fn pass_numbers(&self, jobs: &[Job]) -> Result<(), Error> {
         let Some(last) = jobs.iter().map(|job| job.version).max() else { return Ok(()) };
         if !self.topology.has_ledger() || generation(self.registry.as_ref()).await?.0 >= generation_above(last) {
@@ -62,7 +62,7 @@ impl Engine {
     }
 }
 
-/// The last generation that was begun, and the version of the document that says so.
+/// The last generation that was begun, and the version of its document.
 async fn generation(registry: &dyn Registry) -> Result<(u64, u64), Error> {
     let Some(document) = registry.document(BROKER, GENERATION).await? else { return Ok((0, 0)) };
     let number = document.body.split(' ').next().unwrap_or_default();
@@ -72,7 +72,7 @@ async fn generation(registry: &dyn Registry) -> Result<(u64, u64), Error> {
     Ok((generation, document.version))
 }
 
-/// Raises the generation by one, or to this one where that is more.
+/// Raises the generation by one, or to `least` if that is more.
 async fn raise(registry: &dyn Registry, least: u64) -> Result<u64, Error> {
     loop {
         let (last, version) = generation(registry).await?;
@@ -98,7 +98,7 @@ mod tests {
     #[derive(Default)]
     struct Unsure {
         stored: Mutex<Option<Document>>,
-        /// What a read returns: the document from before the last change.
+        /// The result of a read: the document from before the last change.
         before: Mutex<Option<Document>>,
     }
 

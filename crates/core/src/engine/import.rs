@@ -1,8 +1,8 @@
 //! Import: whole jobs of another store, in whatever state, recorded as they are.
 //!
-//! A job keeps its id where this store keeps its queue in the partition that the id names. Else it gets the same sequence
-//! in the right partition: always the same id, so that a repeat doubles nothing. Sequences that are allotted from then on
-//! lie beyond those that came.
+//! A job keeps its id if this store keeps its queue in the partition that the id names. Else it gets the same sequence in
+//! the right partition: always the same id, so that a repeated import duplicates nothing. Sequences allotted later lie
+//! beyond the imported ones.
 
 use super::events::Observed;
 use super::push::{TRIES, conflict, is_same};
@@ -24,12 +24,12 @@ use crate::rules;
 const INSTANT_END: u64 = 1 << 48;
 
 impl Engine {
-    /// Records whole jobs: their state, attempts, versions and epochs stay, and what waits becomes due as it was to. A
-    /// lease does not travel: what ran waits. Not atomic as a whole.
+    /// Records whole jobs. Their state, attempts, versions and epochs stay, and waiting jobs keep their due times. Leases
+    /// are not imported: a running job becomes a waiting one. Not atomic as a whole.
     ///
     /// # Errors
-    /// Where the batch as a whole breaks a limit, or the ledger cannot be written: then a part of it may be there, and it
-    /// may be repeated. For one job [`Error::Invalid`], also where its id is another job's here, and
+    /// If the batch as a whole breaks a limit, or the ledger cannot be written: then a part of it may be recorded, and the
+    /// import may be repeated. For one job [`Error::Invalid`], also if its id is another job's here, and
     /// [`Error::KeyConflict`].
     pub async fn import(&self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
         self.check_open()?;
@@ -65,7 +65,7 @@ impl Engine {
                     to_hold.extend(job.is_pending().then_some(job));
                     Ok(Imported { id, is_new: true })
                 }
-                // What it was pushed for is here already.
+                // The job of this origin is here already.
                 Ok((Recorded::Known(first), _)) => Ok(Imported { id: first, is_new: false }),
                 Ok((_, job)) => {
                     let id = job.id;
@@ -79,7 +79,7 @@ impl Engine {
         Ok(answers)
     }
 
-    /// The job as it is to be here.
+    /// The job as it is recorded here.
     fn place(&self, mut job: Job, now: Millis) -> Result<Job, Error> {
         check_whole(&job, now)?;
         rules::unlease(&mut job, now);
@@ -113,8 +113,8 @@ impl Engine {
         Err(conflict(job, holder))
     }
 
-    /// Whether those whose ids were here are the same jobs. Where an import before was cut off they may not be in the
-    /// broker, so they are read anew.
+    /// Whether jobs whose ids were known are the same jobs. If an earlier import was cut off they may not be in the broker,
+    /// so they are read again.
     async fn compare_known(&self, known: Vec<(usize, Job)>, answers: &mut Answers<Imported>) -> Result<(), Error> {
         let ids: Vec<JobId> = known.iter().map(|(_, job)| job.id).collect();
         if ids.is_empty() {
@@ -141,7 +141,7 @@ impl Engine {
 /// Whether a whole job keeps all limits, at this time, and makes sense.
 ///
 /// # Errors
-/// [`Error::Invalid`], naming what is wrong.
+/// [`Error::Invalid`], naming the wrong part.
 pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
     name::check_queue(&job.queue)?;
     name::check_kind(&job.kind)?;
@@ -180,7 +180,7 @@ pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
     at_most("due_at", job.due_at, now.saturating_add(DELAY_MS_MAX))
 }
 
-/// Ids of a clock that is far ahead would use up those that are to come.
+/// Ids of a clock that is far ahead would use up future ones.
 fn check_id(id: JobId, now: Millis) -> Result<(), Error> {
     if id.sequence() == 0 || id.allotted_at() > now.saturating_add(DAY_MS) {
         return Err(Error::invalid("id", "an id that was issued before now", id));

@@ -1,7 +1,7 @@
 //! Locks: acquire with a wait, renew, release, look.
 //!
-//! Who waits sleeps until the store says to look again, or until it is the first in line. Whoever stops waiting gives
-//! up its place, also where its future is dropped; and a grant that nobody is there to take is released again.
+//! A waiting caller sleeps until the store wakes it, or until it is the first in line. A caller that stops waiting gives up
+//! its place, also if its future is dropped. A grant whose caller has gone is released.
 
 use super::waiters::Registration;
 use super::{Engine, LockRequest};
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// An owner, and the lock that it wants. The same owner may wait twice for a lock: where it repeats a request whose answer
-/// was lost.
+/// An owner, and the lock that it wants. The same owner may wait twice for a lock if it repeats a request whose answer was
+/// lost.
 pub(super) type Claim = (Arc<str>, Arc<str>);
 
 /// A page of locks that are held.
@@ -33,11 +33,11 @@ pub struct LockList {
 }
 
 impl Engine {
-    /// Acquires a lock, waiting for it where it is held: first come, first served. The owner who holds it already gets
-    /// the same fence again, and the time to live anew. Dropped while it waits, it has acquired nothing.
+    /// Acquires a lock, waiting for it if it is held: first come, first served. The owner who holds it already gets the same
+    /// fence again, and its time to live restarts. Dropped while it waits, it has acquired nothing.
     ///
     /// # Errors
-    /// [`Error::LockHeld`] where it could not be had within the wait; [`Error::Invalid`] beyond a limit;
+    /// [`Error::LockHeld`] if it could not be acquired within the wait; [`Error::Invalid`] beyond a limit;
     /// [`Error::Stopping`].
     pub async fn acquire(&self, request: LockRequest) -> Result<Grant, Error> {
         self.check_open()?;
@@ -54,7 +54,7 @@ impl Engine {
             if waiting && place.registration.is_none() {
                 place.registration = Some(self.lock_waiters.register(vec![claim.clone()]));
             }
-            // To be heard from before the look on: what comes between the two is not missed.
+            // Registered before the store is asked, so that no wake in between is missed.
             let woken = place.registration.as_ref().map(Registration::woken);
             let acquire = Acquire { name: name.clone(), owner: owner.clone(), ttl_ms, waiting };
             let (expires_in_ms, again_in_ms) = match self.ask(acquire).await? {
@@ -91,7 +91,7 @@ impl Engine {
     /// Gives a lock this time to live from now on.
     ///
     /// # Errors
-    /// [`Error::LockLost`] where it is not held by this owner under this fence, or no longer; [`Error::Invalid`].
+    /// [`Error::LockLost`] if it is not held by this owner under this fence, or no longer; [`Error::Invalid`].
     pub async fn renew(&self, name: &str, owner: &str, fence: u64, ttl_ms: u64) -> Result<Grant, Error> {
         self.check_open()?;
         check_claim(name, owner)?;
@@ -119,7 +119,7 @@ impl Engine {
         .await
     }
 
-    /// Frees all locks of an owner; answers how many, and how many it had lost within the last minute.
+    /// Frees all locks of an owner; returns how many, and how many it had lost within the last minute.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -130,7 +130,7 @@ impl Engine {
         self.run_to_completion(|engine| async move { engine.locks.release_all(&owner).await }).await
     }
 
-    /// Who holds a lock; `None` where nobody does.
+    /// The holder of a lock; `None` if it is free.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -147,7 +147,7 @@ impl Engine {
         self.list_locks_in("", cursor, limit).await
     }
 
-    /// The same of locks whose names begin so. Nor does the cursor name any other.
+    /// The same for locks whose names begin so. The cursor names no other lock either.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -212,7 +212,7 @@ impl Drop for PlaceInLine<'_> {
         let Some(registration) = self.registration.take() else { return };
         let (engine, claim) = (self.engine.clone(), self.claim.clone());
         self.engine.tasks.spawn(async move {
-            // After what is still being asked for this owner, which would take a new ticket.
+            // After any request of this owner that is under way, which would take a new ticket.
             let _guard = engine.asking.lock(claim.clone()).await;
             if !registration.is_shared()
                 && let Err(error) = engine.locks.abandon(&claim.1, &claim.0).await
@@ -223,8 +223,8 @@ impl Drop for PlaceInLine<'_> {
     }
 }
 
-/// An answer on its way to who asked. Where nobody hears it, a new grant is released, before the same owner's next
-/// question is answered.
+/// An answer on its way to its caller. If the caller has gone, a new grant is released before the same owner's next request
+/// is answered.
 struct Answered {
     answer: Option<Acquired>,
     acquire: Acquire,

@@ -1,7 +1,7 @@
 //! Counters and histograms of what this process did with jobs. They only grow, from 0 at the start; an edge shows them.
 //!
-//! They are counted where transitions happen, and not read back from stores: of many processes that share a broker each
-//! has its own, which are to be summed up.
+//! Transitions are counted as they happen, not read back from stores. Each process that shares a broker has its own
+//! counters; add them up.
 
 use super::events::Observed;
 use crate::clock::Millis;
@@ -56,17 +56,17 @@ impl Histogram {
         self.sum_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// How many there were up to each bound, but not up to the one before; those beyond all bounds come last.
+    /// Per-bucket (non-cumulative) counts; the last bucket is the overflow.
     pub fn counts(&self) -> [u64; BOUNDS_US.len() + 1] {
         std::array::from_fn(|bucket| self.counts[bucket].load(Ordering::Relaxed))
     }
 
-    /// All together, in microseconds.
+    /// The sum, in microseconds.
     pub fn sum_us(&self) -> u64 {
         self.sum_us.load(Ordering::Relaxed)
     }
 
-    /// Measures how long this takes, unless it is given up.
+    /// Measures how long this takes, unless it is dropped.
     pub async fn time<T>(&self, work: impl Future<Output = T>) -> T {
         let begin = Instant::now();
         let done = work.await;
@@ -79,7 +79,7 @@ fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// What became of the jobs of a queue.
+/// Counters of one queue.
 #[derive(Debug, Default)]
 pub struct QueueMetrics {
     /// Jobs that were pushed and are new.
@@ -121,7 +121,7 @@ pub struct StoreMetrics {
     pub apply: Histogram,
 }
 
-/// What is counted.
+/// All counters of the process.
 #[derive(Debug, Default)]
 pub struct Metrics {
     queues: RwLock<HashMap<Arc<str>, Arc<QueueMetrics>>>,
@@ -133,7 +133,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Those of each queue, and under [`OTHER_QUEUES`] of all others where there are some.
+    /// The counters of each queue, and of all others under [`OTHER_QUEUES`] if there are any.
     pub fn queues(&self) -> Vec<(Arc<str>, Arc<QueueMetrics>)> {
         let queues = self.queues.read().expect("no panic under this lock");
         let mut all: Vec<_> = queues.iter().map(|(queue, metrics)| (queue.clone(), metrics.clone())).collect();

@@ -1,14 +1,13 @@
 //! The engine: all rules, between the edges above and the stores below.
 //!
-//! A request that has begun runs to completion even if its caller goes away: a job that is recorded but not put would
-//! sleep until the next start. It has a task for that, unless an edge says that the caller's task is [one](uninterrupted). Only a reserve and the wait for a lock are not:
-//! dropped while they wait, they have leased or acquired nothing.
+//! A request that has begun runs to completion even if its caller goes away: a job that is recorded but not put would sleep
+//! until the next start. It has a task for that, unless an edge says that the caller's task is [one](uninterrupted). Only a
+//! reserve and the wait for a lock are not: dropped while they wait, they have leased or acquired nothing.
 //!
-//! In the background it loads what enters the horizon (`load`), takes back jobs whose lease is over
-//! (`settle`), records outcomes that were left over (`record`), wakes reserves (`wait`), pushes what schedules have due
-//! (`schedules`) and prunes. Where several
-//! processes share a broker and a ledger, one of them does most of that for all (`leader`), and moves what applications put
-//! into the ledger's inbox (`inbox`).
+//! In the background it loads jobs that enter the horizon (`load`), takes back jobs whose lease has expired (`settle`),
+//! records outcomes that were left over (`record`), wakes reserves (`wait`), pushes the jobs of due schedules (`schedules`)
+//! and prunes. If several processes share a broker and a ledger, one of them does most of that for all (`leader`), and moves
+//! rows from the ledger's inbox to its jobs (`inbox`).
 //!
 //! It deliberately does not run business code, parse or render.
 
@@ -77,24 +76,24 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How often what has ended is let go of: locks, and places in line for them.
+/// How often ended locks, and ended places in line for them, are removed.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
-/// One answer for each thing that was asked, in order.
+/// One answer for each item of a request, in order.
 pub type Answers<T> = Vec<Result<T, Error>>;
 
 tokio::task_local! {
-    /// There while a task runs what it does not drop before its end.
+    /// Set while a task runs work that it does not drop before its end.
     static COMPLETES: ();
 }
 
-/// Marks what its task polls to its end, whoever waits for it: what it asks of an engine needs no task besides. Nothing within
-/// it may be dropped early.
+/// Marks work that its task polls to the end, even if its caller goes away: requests to an engine in it need no other task.
+/// Nothing within it may be dropped early.
 pub fn uninterrupted<F: Future>(work: F) -> impl Future<Output = F::Output> {
     COMPLETES.scope((), work)
 }
 
-/// Work for a task, behind a pointer: what the runtime needs for a task is then compiled once, and not for each kind of work.
+/// Work for a task, behind a pointer: the runtime's code for a task is then compiled once, and not for each kind of work.
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A running engine: a cheap handle, to be cloned.
@@ -112,11 +111,11 @@ impl Deref for Engine {
 }
 
 impl Engine {
-    /// Restores leases, begins to load what is due within the horizon, and serves. Must be called in a tokio runtime
-    /// with time, which carries the engine.
+    /// Restores leases, begins to load jobs within the horizon, and serves. Must be called in a tokio runtime with time,
+    /// which runs the engine's tasks.
     ///
     /// # Errors
-    /// Where the ledger or the registry cannot be read.
+    /// If the ledger or the registry cannot be read.
     pub async fn start(stores: Stores, options: Options) -> Result<Self, Error> {
         let Stores { topology, broker, ledger, reports, leases, inbox, registry, locks, events: bus } = stores;
         let parts = Parts {
@@ -198,23 +197,23 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The engine's now, in milliseconds since 1970: the broker's clock, or an instant that has surely come by it.
+    /// The current time, in milliseconds since 1970: the broker's clock, or an instant that it has surely reached.
     pub fn now(&self) -> Millis {
         self.broker.now()
     }
 
-    /// Where delays begin: the broker's clock, or an instant that has not passed by it.
+    /// The start of delays: the broker's clock, or an instant that it has not passed.
     pub fn now_at_most(&self) -> Millis {
         self.broker.now_at_most()
     }
 
-    /// Which stores the engine has, and who shares them. Where they are shared, give a reserve a request id: otherwise what
-    /// it leased is lost with a lost answer.
+    /// The engine's stores, and who shares them. If they are shared, give a reserve a request id: otherwise its leases are
+    /// lost with a lost answer.
     pub fn topology(&self) -> Topology {
         self.topology
     }
 
-    /// How the engine is.
+    /// The engine's health.
     pub fn health(&self) -> Health {
         let (loaded, is_loaded) = self.status.progress();
         let backlog = self.broker.backlog();
@@ -232,15 +231,15 @@ impl Engine {
         self.status.faulted().await
     }
 
-    /// What this process did so far.
+    /// The counters of this process.
     pub fn metrics(&self) -> &metrics::Metrics {
         &self.metrics
     }
 
-    /// Refuses new requests, lets waiting ones go, records what is under way, and closes the ledger.
+    /// Refuses new requests, ends waiting ones, records outcomes under way, and closes the ledger.
     ///
     /// # Errors
-    /// Where something could not be recorded.
+    /// If something could not be recorded.
     pub async fn stop(&self) -> Result<(), Error> {
         self.stopping.cancel();
         self.tasks.close();
@@ -257,7 +256,7 @@ impl Engine {
         self.ledger.close().await
     }
 
-    /// Runs what has to run for as long as the engine does; that it ends before is a [`Fault`].
+    /// Runs a task for as long as the engine runs; an earlier end is a [`Fault`].
     fn in_background<F>(&self, name: &'static str, work: impl FnOnce(Self) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -275,8 +274,8 @@ impl Engine {
         });
     }
 
-    /// Runs work to completion even if the caller goes away. Within what is [run to completion](uninterrupted) anyway, it
-    /// needs no task.
+    /// Runs work to completion even if the caller goes away. Within work that is [run to completion](uninterrupted) anyway,
+    /// it needs no task.
     async fn run_to_completion<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
         &self,
         work: impl FnOnce(Self) -> F,
@@ -306,7 +305,7 @@ impl Engine {
         if backlog < self.options.backlog_max { Ok(()) } else { Err(Error::Backlog(backlog)) }
     }
 
-    /// Lets go of locks that have ended, until the process stops.
+    /// Removes locks that have ended, until the process stops.
     async fn sweep_locks(&self) {
         loop {
             tokio::time::sleep(SWEEP_EVERY).await;

@@ -1,4 +1,4 @@
-//! What an engine is made of.
+//! The parts of an engine.
 
 use super::background::{census, leader, load, overflow, record};
 use super::{
@@ -19,12 +19,12 @@ pub struct Parts {
     pub(super) broker: Arc<dyn Broker>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) reports: Arc<dyn Reports>,
-    /// Where the broker does not remember them itself.
+    /// Present if the broker does not remember leases itself.
     pub(super) leases: Option<Arc<dyn Leases>>,
     pub(super) inbox: Option<Arc<dyn Inbox>>,
     pub(super) registry: Arc<dyn Registry>,
     pub(super) locks: Arc<dyn Locks>,
-    /// Where several processes share the broker.
+    /// Present if several processes share the broker.
     pub(super) bus: Option<Arc<dyn EventBus>>,
     pub(super) options: Options,
     pub(super) ids: ids::Ids,
@@ -38,7 +38,7 @@ pub struct Parts {
     pub(super) overflow: overflow::Overflow,
     /// Jobs that are put together.
     pub(super) together: load::Together,
-    /// Held by who ends takes that did not come to their end.
+    /// Held while unfinished takes are ended.
     pub(super) ending_takes: tokio::sync::Mutex<()>,
     /// Entries that are recorded soon.
     pub(super) recorder: record::Recorder,
@@ -47,7 +47,7 @@ pub struct Parts {
     pub(super) settings: settings::Settings,
     pub(super) asked: asked::Asked,
     pub(super) workers: workers::Workers,
-    /// What is in many queues together.
+    /// Job counts across many queues.
     pub(super) census: census::Census,
     pub(super) configuring: tokio::sync::Mutex<()>,
     pub(super) waiting: Arc<wait::Waiting>,
@@ -66,7 +66,7 @@ pub struct Parts {
     pub(super) failed: reports::Report<reports::Failed>,
     pub(super) subscribers: Arc<events::Subscribers>,
     pub(super) tasks: TaskTracker,
-    /// Carries what nobody waits for.
+    /// Runs tasks that nobody waits for.
     pub(super) runtime: Handle,
     pub(super) stopping: CancellationToken,
 }

@@ -1,4 +1,4 @@
-//! Push: recorded first, then put into the broker where it is due soon.
+//! Push: jobs are recorded first, then put into the broker if they are due soon.
 
 use super::events::Observed;
 use super::{Answers, Engine, PushOutcome, Pushed};
@@ -11,15 +11,15 @@ use crate::ports::{Change, Detail, Edit, Edited, OVERFLOW, OutboxEntry, Outcomes
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How often a push is tried again because the holder of its key, or the job with its origin, has just gone.
+/// How often a push is tried again because the holder of its key, or the job with its origin, has just been removed.
 pub(super) const TRIES: usize = 5;
 
 impl Engine {
-    /// Pushes jobs; what is answered `Ok` is recorded. Not atomic as a whole. May be repeated where each job has an origin.
+    /// Pushes jobs; jobs answered with `Ok` are recorded. Not atomic as a whole. May be repeated if each job has an origin.
     ///
     /// # Errors
-    /// Where the batch as a whole breaks a limit: then nothing is pushed. Where the ledger cannot be written: then nothing
-    /// is acknowledged, though a part of a large batch may be there on a ledger that several processes share.
+    /// If the batch as a whole breaks a limit, nothing is pushed. If the ledger cannot be written, nothing is acknowledged,
+    /// though a ledger that several processes share may hold a part of a large batch.
     pub async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
         self.check_open()?;
         check_batch(&jobs)?;
@@ -99,7 +99,7 @@ impl Engine {
         Ok(resolved)
     }
 
-    /// Records new jobs, those apart that join the overflow of their queue; answers which these are.
+    /// Records new jobs, separately those that join the overflow of their queue; returns which these are.
     async fn record_new(&self, jobs: Vec<Job>, now: Millis) -> Result<Vec<(Recorded, bool)>, Error> {
         let watermark = self.watermark.get();
         let joins = |job: &Job| job.due_at < watermark && self.overflow.takes(job, now);
@@ -117,7 +117,7 @@ impl Engine {
             async { if near.is_empty() { Ok(Vec::new()) } else { self.ledger.record(near, watermark).await } };
         let (near, over) = tokio::join!(record_near, self.ledger.record(over, OVERFLOW));
         if near.is_ok() && over.is_err() {
-            // Nobody is promised these, but they are there.
+            // These are not acknowledged, but they are recorded.
             self.reconcile_later(near_ids.into_iter());
         }
         let (mut near, mut over) = (near?.into_iter(), over?.into_iter());
@@ -128,7 +128,7 @@ impl Engine {
         Ok(is_over.into_iter().map(next).collect())
     }
 
-    /// The job as it is recorded, where it keeps all limits.
+    /// The job as it is recorded, if it keeps all limits.
     pub(super) fn accept(&self, new: &NewJob, id: JobId, created_at: Millis) -> Result<Job, Error> {
         let job = new.accept(id, created_at, self.options.payload_bytes_max)?;
         if job.options().target.is_some() && self.settings.of(&job.queue).target.is_none() {
@@ -138,8 +138,8 @@ impl Engine {
         Ok(job)
     }
 
-    /// Records a job whose id was there: from an attempt of the same push, or as another one's, which was imported with
-    /// it. Then this one gets another.
+    /// Records a job whose id was taken: by an earlier attempt of the same push, or by an imported job. In that case this
+    /// job gets another id.
     async fn record_apart(&self, job: &mut Job) -> Result<Recorded, Error> {
         loop {
             let row = self.ledger.get(&[job.id]).await?.pop().flatten();
@@ -166,7 +166,7 @@ impl Engine {
         let mut firsts: HashMap<JobId, Job> = live.map(|job| (job.id, job)).collect();
         let others: Vec<JobId> = ids.into_iter().filter(|id| !firsts.contains_key(id)).collect();
         let others: Vec<Job> = self.ledger.get(&others).await?.into_iter().flatten().collect();
-        // Whoever recorded it may have died before it was put.
+        // The process that recorded it may have died before it was put.
         self.reconcile_later(others.iter().filter(|job| job.is_pending() && self.is_to_hold(job)).map(|job| job.id));
         self.reconcile().await?;
         firsts.extend(others.into_iter().map(|job| (job.id, job)));
@@ -208,7 +208,7 @@ impl Engine {
         })
     }
 
-    /// What becomes of a push whose key is held; `None` where it is free by now.
+    /// The outcome of a push whose key is held; `None` if it is free by now.
     async fn push_held(&self, job: &Job, holder: JobId, on_conflict: OnConflict) -> Result<Option<Pushed>, Error> {
         let Some(held) = self.key_holder(holder).await? else { return Ok(None) };
         match on_conflict {
@@ -221,7 +221,7 @@ impl Engine {
         }
     }
 
-    /// The job, where it still holds its key. Where it has let go of it, but that is not recorded yet, it is now.
+    /// The job, if it still holds its key. If it has released the key and that is not recorded yet, it is recorded now.
     pub(super) async fn key_holder(&self, id: JobId) -> Result<Option<Job>, Error> {
         let entries = self.broker.outcomes(Outcomes::Of(id)).await?;
         let live = self.broker.get(&[id], Detail::Whole).await?.pop().flatten();
@@ -237,8 +237,8 @@ impl Engine {
         Ok(None)
     }
 
-    /// Gives the holder of its key the job's values; `None` where it is no longer live, or may have let go of the key since it
-    /// was read.
+    /// Gives the holder of its key the job's values; `None` if the holder is no longer live, or may have released the key
+    /// since it was read.
     pub(super) async fn replace(&self, job: &Job, holder: &Job) -> Result<Option<Job>, Error> {
         let change = Change::Update(Update {
             due_at: Some(job.due_at),

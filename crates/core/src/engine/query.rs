@@ -58,8 +58,7 @@ impl Query {
         if self.state.states.is_empty() { vec![State::Scheduled, State::Ready] } else { self.state.states.clone() }
     }
 
-    /// The states to ask the ledger for, which knows no difference between live ones, and may not know yet that a
-    /// live one has ended.
+    /// The states to ask the ledger for, which does not distinguish live ones, and may not have the end of a live one yet.
     pub(super) fn stored_states(&self) -> Vec<State> {
         let mut states = self.state.states.clone();
         if self.state.retrying || !states.is_empty() {

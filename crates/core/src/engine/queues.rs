@@ -1,4 +1,4 @@
-//! Queues: their settings, kept in the registry, and what is in them.
+//! Queues: their settings, kept in the registry, and their counts.
 
 use super::changes::REFRESH_EVERY;
 use super::{Configured, Engine, Expected, QueueSettings, QueueStatus};
@@ -22,7 +22,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Reads all settings anew.
+    /// Reads all settings again.
     pub(super) async fn read_settings(&self) -> Result<(), Error> {
         let read = read_settings(self.registry.as_ref()).await?;
         for (queue, settings, version) in &read {
@@ -49,7 +49,7 @@ impl Engine {
         Err(Error::invalid("until", expected, until))
     }
 
-    /// Tells the broker what limits a queue, where that is new here: whoever set it may have died before.
+    /// Passes a queue's limits to the broker if they are new here: the process that set them may have died before.
     async fn tell_limits(&self, queue: &Arc<str>, settings: &QueueSettings, version: u64) -> Result<(), Error> {
         if self.settings.of(queue).limits() == settings.limits() {
             return Ok(());
@@ -65,7 +65,7 @@ impl Engine {
         self.reconfigure(queue, move |_| settings.clone()).await
     }
 
-    /// Stops handing out a queue's jobs, for good or until this instant; what runs goes on.
+    /// Stops handing out a queue's jobs, for good or until this instant. Running jobs continue.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -83,7 +83,7 @@ impl Engine {
         self.reconfigure(queue, |known| QueueSettings { paused: false, paused_until: None, ..known }).await
     }
 
-    /// Ends pauses when they are to end, until the process stops.
+    /// Ends pauses at their time, until the process stops.
     pub(super) async fn end_pauses(&self) {
         loop {
             let changed = self.settings.changed.notified();
@@ -100,7 +100,7 @@ impl Engine {
                 }
             }
             match next {
-                // The clock may be set: it is looked at now and then.
+                // The clock may be set, so it is read now and then.
                 Some(next) => {
                     let sleep = tokio::time::sleep(self.broker.until(next).min(REFRESH_EVERY));
                     tokio::select! { biased; () = changed => {} () = sleep => {} }
@@ -110,7 +110,7 @@ impl Engine {
         }
     }
 
-    /// Sets what this function makes of a queue's settings. Two of them at once are made one after the other.
+    /// Applies a function to a queue's settings and stores the result. Concurrent calls are made one after the other.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -122,7 +122,7 @@ impl Engine {
         Ok(self.reconfigure_if(queue, Expected::Anything, change).await?.0)
     }
 
-    /// The same where the settings are as expected; answers their new version as well.
+    /// The same if the settings are as expected; also returns their new version.
     ///
     /// # Errors
     /// [`Error::Invalid`]; [`Error::Changed`].
@@ -155,7 +155,7 @@ impl Engine {
         self.settings.with_targets()
     }
 
-    /// All queues that have jobs or settings, by name. Where there may be many, ask for [some](Self::queues_from) at a time.
+    /// All queues that have jobs or settings, by name. If there may be many, ask for [some](Self::queues_from) at a time.
     ///
     /// # Errors
     /// Of the stores.
@@ -172,8 +172,8 @@ impl Engine {
         }
     }
 
-    /// At most so many (and at most 1,000) queues that have jobs or settings, by name, from this name on. Fewer only where
-    /// there are no more.
+    /// At most so many (and at most 1,000) queues that have jobs or settings, by name, from this name on. Fewer only at the
+    /// end of the list.
     ///
     /// # Errors
     /// Of the stores.
@@ -194,7 +194,7 @@ impl Engine {
         for (queue, settings) in self.settings.from(from, limit) {
             queues.entry(queue).or_default().settings = settings.as_ref().clone();
         }
-        // Each of the three answered its first ones, so all is known of the first ones of them together.
+        // Each of the three answered its first ones, so the first ones of the union are complete.
         let mut statuses = Vec::with_capacity(queues.len().min(limit));
         for (queue, status) in queues.into_iter().take(limit) {
             let over = self.overflow_due(&queue).await?;
@@ -221,7 +221,7 @@ impl Engine {
         Ok(QueueStatus { queue, counts, tally, settings, target_held_until: None }.with_far(over))
     }
 
-    /// The same with its settings as they are stored just now, and their version: 0 where none were ever set.
+    /// The same with its settings as they are stored just now, and their version: 0 if none were ever set.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -231,7 +231,7 @@ impl Engine {
         Ok((QueueStatus { settings, ..status }, version))
     }
 
-    /// Stores changed settings over what is stored, where that is as expected.
+    /// Stores changed settings if the stored ones are as expected.
     async fn store_settings(
         &self,
         queue: &Arc<str>,
@@ -255,7 +255,7 @@ impl Engine {
 }
 
 impl QueueStatus {
-    /// Counts what waits in the ledger: in the overflow as ready where it is due, and all else as scheduled.
+    /// Counts jobs that wait in the ledger: due jobs of the overflow as ready, all others as scheduled.
     fn with_far(mut self, over: OverflowDue) -> Self {
         self.counts.ready += over.jobs;
         self.counts.oldest_due = self.counts.oldest_due.into_iter().chain(over.oldest_due).min();

@@ -19,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Queues whose jobs are counted separately by due time: those with most.
 const QUEUES_MAX: usize = 1_000;
-/// Failed jobs that are looked at.
+/// Failed jobs that a report reads.
 const FAILED_MAX: usize = 1_000;
 /// The least time between two readings.
 const AGAIN_MIN: Duration = Duration::from_secs(10);
@@ -60,8 +60,8 @@ pub(super) struct Due {
 }
 
 impl Engine {
-    /// Jobs that have not ended, by due time: of a queue, or of all. As of the last reading, which is made in the background;
-    /// waits so long for the first one.
+    /// Jobs that have not ended, by due time: of a queue, or of all. As of the last reading, which is made in the
+    /// background; waits so long for the first one.
     ///
     /// # Errors
     /// [`Error::Invalid`]; of the stores, while there is no reading.
@@ -194,7 +194,7 @@ async fn rest(begin: Moment) {
     tokio::time::sleep(begin.elapsed().max(REST_MIN)).await;
 }
 
-/// The ends of what is due now, of 60 minutes, of the hours of the first day, and of 30 days.
+/// The bounds: now, then each minute of an hour, each hour of a day, and each of 30 days.
 fn bounds(now: Millis) -> Vec<Millis> {
     let minutes = (0..=60).map(|minute| minute * MINUTE_MS);
     let hours = (2..=24).map(|hour| hour * HOUR_MS);
@@ -210,8 +210,8 @@ pub(super) struct Failed {
 }
 
 impl Engine {
-    /// The jobs that failed last, grouped by queue, kind and message: in a queue, or in all. As of the last reading, which is
-    /// made in the background; waits so long for the first one.
+    /// The jobs that failed last, grouped by queue, kind and message: in a queue, or in all. As of the last reading, which
+    /// is made in the background; waits so long for the first one.
     ///
     /// # Errors
     /// [`Error::Invalid`]; of the stores, while there is no reading.
@@ -250,8 +250,8 @@ impl Engine {
     }
 }
 
-/// The first line of a message, with `#` for what differs from job to job: words that are a number, an id or a time and have at
-/// least four digits. An HTTP status stays.
+/// The first line of a message, with `#` for words that differ from job to job: numbers, ids and times with at least four
+/// digits. An HTTP status stays.
 fn pattern(message: &str) -> String {
     let line = message.trim_start().lines().next().unwrap_or_default();
     let is_of_word = |letter: char| letter.is_alphanumeric() || "-:.+_".contains(letter);

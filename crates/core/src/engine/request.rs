@@ -1,4 +1,4 @@
-//! What edges ask of the engine, and what it answers.
+//! Requests to the engine, and its answers.
 
 use super::QueueSettings;
 use crate::api::{Degraded, Instant, or_default};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a push did for one job.
+/// The outcome of a push for one job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pushed {
     /// The job: the new one, the one that holds the key, or the one with this origin.
@@ -24,12 +24,12 @@ pub struct Pushed {
     pub outcome: PushOutcome,
 }
 
-/// What an import did for one job.
+/// The outcome of an import for one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The job's id here.
     pub id: JobId,
-    /// Whether it is new; else it was here already, and is as it was.
+    /// Whether it is new; otherwise it was here already, and is unchanged.
     pub is_new: bool,
 }
 
@@ -48,12 +48,12 @@ pub enum PushOutcome {
     Repeated,
 }
 
-/// A question for a lock.
+/// A request for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockRequest {
     /// The lock: 1 to 255 bytes.
     pub name: Arc<str>,
-    /// For whom: 1 to 255 bytes, unique to one holder.
+    /// The owner: 1 to 255 bytes, unique to one holder.
     pub owner: Arc<str>,
     /// How long it is held unless it is renewed: 100 ms to 24 h.
     pub ttl_ms: u64,
@@ -66,17 +66,17 @@ pub struct LockRequest {
 /// A reserve.
 #[derive(Clone, Debug)]
 pub struct ReserveRequest {
-    /// From where.
+    /// Which jobs.
     pub from: Source,
     /// At most so many: 1 to 1000.
     pub limit: usize,
     /// For how long, 1 s to 12 h in milliseconds; else each job's own length, its queue's, or 60 s.
     pub lease_ms: Option<u64>,
-    /// How long to wait where nothing is due, up to 60 s, in milliseconds.
+    /// How long to wait if nothing is due, up to 60 s, in milliseconds.
     pub wait_ms: u64,
-    /// A repeat with the same id gets what the first got.
+    /// A repeat with the same id gets the same leases.
     pub request_id: Option<Arc<str>>,
-    /// The name of the worker that asks, by which it is [listed](crate::Engine::workers): 1 to 255 bytes; by default none.
+    /// The name of the worker, by which it is [listed](crate::Engine::workers): 1 to 255 bytes; by default none.
     pub worker: Option<Arc<str>>,
 }
 
@@ -91,16 +91,16 @@ pub struct TakeRequest {
     pub due_from: Option<Millis>,
     /// See `due_from`.
     pub due_to: Option<Millis>,
-    /// A repeat with the same id gets what the first got.
+    /// A repeat with the same id gets the same jobs.
     pub request_id: Option<Arc<str>>,
 }
 
-/// What was handed out.
+/// The jobs that a reserve or take handed out.
 #[derive(Clone, Debug, Default)]
 pub struct Reservation {
     /// Leases, or taken jobs.
     pub leases: Vec<Lease>,
-    /// Before this instant nothing more is due in these queues; `None` where nothing waits.
+    /// Before this instant nothing more is due in these queues; `None` if nothing waits.
     pub next_due_at: Option<Millis>,
     /// Named jobs that were not handed out, and why.
     pub refused: Vec<(JobId, Error)>,
@@ -130,7 +130,7 @@ pub enum Ending {
     Outcome(Outcome),
     /// It gives the job back, or has gone: the attempt counts.
     Return {
-        /// With which priority and after how many milliseconds the job may run again; `None` where the client has gone.
+        /// The new priority, and the delay in milliseconds until the job may run again; `None` if the client has gone.
         release: Option<(u32, u64)>,
     },
     /// It sets the job aside: failed, and kept until it is kicked, retried or deleted.
@@ -192,14 +192,14 @@ pub enum CancelOutcome {
     AlreadyFinished,
 }
 
-/// New values of a waiting job; what is `None` stays.
+/// New values of a waiting job; fields that are `None` stay.
 #[derive(Clone, Debug, Default)]
 pub struct Patch {
-    /// From when it may run.
+    /// The earliest time at which it may run.
     pub due: Option<Due>,
     /// 0 is the most urgent.
     pub priority: Option<u32>,
-    /// What the handler is given.
+    /// The handler's input.
     pub payload: Option<Payload>,
 }
 
@@ -236,7 +236,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Whether it asks for nothing in particular.
+    /// Whether it has no conditions.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -251,11 +251,11 @@ impl Query {
 pub struct Listed {
     /// Waiting jobs of one queue come in due order, all else in the order of ids.
     pub jobs: Vec<Job>,
-    /// Where the next page begins, opaque; `None` at the end. A page may be short and still have a next one.
+    /// The opaque cursor of the next page; `None` at the end. A page may be short and still have a next one.
     pub next_cursor: Option<String>,
 }
 
-/// What to do with many jobs.
+/// An action on many jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BulkAction {
     /// Cancel.
@@ -304,23 +304,23 @@ pub struct Health {
     pub backlog: usize,
 }
 
-/// How an engine is set up.
+/// The options of an engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// How far ahead the broker holds jobs, in milliseconds; by default 1 h. Jobs are loaded in steps of
     /// [`BUCKET_MS`](crate::ports::BUCKET_MS) beyond it.
     pub horizon_ms: u64,
-    /// About how many bytes live jobs may take in the broker; what is due beyond that waits in the ledger. By default 512
-    /// MiB in this process's memory, and in Redis three quarters of its `maxmemory`, or half of its machine's memory.
+    /// About how many bytes live jobs may take in the broker; jobs due beyond that wait in the ledger. By default 512 MiB in
+    /// this process's memory, and in Redis three quarters of its `maxmemory`, or half of its machine's memory.
     pub memory_max: Option<u64>,
     /// Largest payload, by default 1 MiB, up to 64 MiB.
     pub payload_bytes_max: usize,
     /// How long finished jobs are kept.
     pub retention: Retention,
-    /// At so many outcomes that could not be recorded nothing more is handed out; by default 100,000.
+    /// With so many unrecorded outcomes nothing more is handed out; by default 100,000.
     pub backlog_max: usize,
-    /// Whether the answer to a settle waits until its outcome is in a ledger that several processes share; by default it is
-    /// in the broker then, and recorded a moment later. A ledger of this process alone has it always.
+    /// Whether a settle is answered only once its outcome is in a ledger that several processes share. By default the
+    /// outcome is in the broker then, and recorded a moment later. A ledger of this process alone always has it.
     pub settles_recorded: bool,
 }
 

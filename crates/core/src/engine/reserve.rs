@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl Engine {
-    /// Leases due jobs, waiting for some where none is due. Dropped before it is ready, it has leased nothing, or gives it back.
+    /// Leases due jobs, waiting if none is due. Dropped before it is ready, it has leased nothing, or gives it back.
     ///
     /// # Errors
     /// [`Error::Invalid`] beyond a limit; [`Error::Backlog`]; [`Error::Stopping`].
@@ -25,7 +25,7 @@ impl Engine {
         Ok(self.reserve_unclaimed(request).await?.claim())
     }
 
-    /// The same for a caller that may go away before it has got it.
+    /// The same for a caller that may go away before it has the answer.
     ///
     /// # Errors
     /// As [`reserve`](Self::reserve).
@@ -41,11 +41,11 @@ impl Engine {
         self.reserve_by(request, true, false).await
     }
 
-    /// Leases a job that waits, also before it is due. Given back, it is due.
+    /// Leases a waiting job, even before it is due. When given back, it is due.
     ///
     /// # Errors
-    /// [`Error::Running`], [`Error::Finished`], [`Error::NotFound`]; [`Error::HeldBack`] and [`Error::NotDue`] where its queue is
-    /// paused or limited; as [`reserve`](Self::reserve).
+    /// [`Error::Running`], [`Error::Finished`], [`Error::NotFound`]; [`Error::HeldBack`] and [`Error::NotDue`] if its queue
+    /// is paused or limited; as [`reserve`](Self::reserve).
     pub async fn reserve_early(&self, id: JobId) -> Result<Lease, Error> {
         let mut held = false;
         loop {
@@ -60,7 +60,7 @@ impl Engine {
             if held || !matches!(error, Error::NotDue(_) | Error::HeldBack(_)) || !self.topology.has_ledger() {
                 return Err(error);
             }
-            // It may not be loaded: it is due too late for that, or there was no room. In the broker it waits as before.
+            // It may not be loaded: it is due too late for that, or there was no room. The broker now holds it as waiting.
             let reading = self.broker.reading();
             let jobs = self.ledger.get(&[id]).await?.into_iter().flatten().collect();
             self.try_put(jobs, reading, Room::Any).await?;
@@ -112,7 +112,7 @@ impl Engine {
         Ok(unclaimed.with(Reservation { leases: Vec::new(), next_due_at, refused }))
     }
 
-    /// What was leased, once what it says of other jobs is on its way to the ledger.
+    /// The leases, once the outbox entries about other jobs are on their way to the ledger.
     pub(super) fn handed_out(&self, reserved: Reserved, may_be_repeated: bool) -> Unclaimed {
         if let Some(leases) = self.leases.as_ref().filter(|_| !reserved.leases.is_empty()) {
             let noted: HashSet<JobId> = reserved.entries.iter().map(|entry| entry.job().id).collect();
@@ -139,7 +139,7 @@ impl Engine {
         let mut is_last = place.is_none();
         let reserved = loop {
             self.check_backlog()?;
-            // Woken from before the question on: what comes between the two is not missed.
+            // Registered before the broker is asked, so that no wake in between is missed.
             let woken = place.as_ref().filter(|_| !is_last).map(Registration::woken);
             let reserved = self.lease(reserve.clone()).await?;
             let Some(woken) = woken.filter(|_| reserved.leases.is_empty()) else { break reserved };
@@ -159,7 +159,7 @@ impl Engine {
         Ok(reserved)
     }
 
-    /// Wakes the next who waits where more is due.
+    /// Wakes the next waiting caller if more is due.
     fn pass_on(&self, queues: &[Arc<str>], reserved: &Reserved) {
         match reserved.next_at {
             Some(next_at) if next_at <= self.now() => {
@@ -170,7 +170,7 @@ impl Engine {
         }
     }
 
-    /// Why named jobs were not handed out; the ledger is asked where the broker knows nothing.
+    /// Why named jobs were not handed out; the ledger is asked about jobs that the broker does not know.
     pub(super) async fn refusals(&self, refused: Vec<(JobId, Edited)>) -> Result<Vec<(JobId, Error)>, Error> {
         let mut refusals = Vec::with_capacity(refused.len());
         for (id, edited) in refused {

@@ -1,5 +1,5 @@
-//! The settings of queues, as far as this process knows them. What is asked of all queues at once has an index, so that one
-//! queue costs the same beside a hundred thousand others.
+//! The settings of queues that this process has read. Questions about all queues at once use an index, so that the cost of
+//! one queue does not depend on the number of others.
 
 use super::{QueueRetention, QueueSettings};
 use crate::clock::Millis;
@@ -24,9 +24,9 @@ struct KnownSettings {
     pauses: BTreeSet<(Millis, Arc<str>)>,
     /// Those that have a target.
     targets: BTreeSet<Arc<str>>,
-    /// Those that keep what has ended for their own times.
+    /// Those that have their own retention.
     keeping: BTreeSet<Arc<str>>,
-    /// How many of them keep it for so long: what has succeeded, and what has failed.
+    /// The number of queues by retention: of succeeded jobs, and of failed ones.
     succeeded_ms: BTreeMap<u64, usize>,
     failed_ms: BTreeMap<u64, usize>,
 }
@@ -103,13 +103,13 @@ impl Settings {
         known.targets.iter().filter_map(settings).collect()
     }
 
-    /// At most so many queues that keep what has ended for their own times, by name, from this one on.
+    /// At most so many queues that have their own retention, by name, from this one on.
     pub(super) fn keeping(&self, from: &str, limit: usize) -> Vec<Arc<str>> {
         let known = self.known();
         known.keeping.range::<str, _>((Bound::Included(from), Bound::Unbounded)).take(limit).cloned().collect()
     }
 
-    /// The longest time that any queue keeps what has ended.
+    /// The longest retention of any queue.
     pub(super) fn longest_retention(&self, usual: Retention) -> Retention {
         let known = self.known();
         let longest = |kept: &BTreeMap<u64, usize>, usual: u64| kept.keys().last().map_or(usual, |&ms| ms.max(usual));
@@ -119,7 +119,7 @@ impl Settings {
         }
     }
 
-    /// Queues whose pause is over, at most so many, and when the next one is; now, where there are some.
+    /// Queues whose pause is over, at most so many, and when the next pause ends; now, if there are some.
     pub(super) fn pauses(&self, now: Millis, limit: usize) -> (Vec<Arc<str>>, Option<Millis>) {
         let known = self.known();
         let over = known.pauses.iter().take_while(|(until, _)| *until <= now).take(limit);
@@ -132,7 +132,7 @@ impl Settings {
         self.changed.notify_one();
     }
 
-    /// Of all others nothing is known any more.
+    /// Replaces all known settings.
     pub(super) fn set_all(&self, all: Vec<(Arc<str>, QueueSettings)>) {
         let mut known = KnownSettings::default();
         let leases = all.iter().filter_map(|(queue, settings)| Some((queue.clone(), settings.lease_ms?)));

@@ -22,13 +22,13 @@ use std::time::Duration;
 const SILENT_MAX: Duration = Duration::from_secs(3);
 
 impl Engine {
-    /// Ends leases. A settle that is sent again after its reply was lost is answered as the first time, where it
-    /// finished the job; also after a restart.
+    /// Ends leases. A settle that is sent again after its reply was lost gets the first answer if it finished the job; also
+    /// after a restart.
     pub async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Answers<Settlement> {
         self.end_leases(outcomes.into_iter().map(|(receipt, outcome)| (receipt, outcome.into())).collect()).await
     }
 
-    /// The same for all that a client of the beanstalk protocol may do.
+    /// The same for all endings that a client of the beanstalk protocol has.
     pub async fn end_leases(&self, outcomes: Vec<(Receipt, Ending)>) -> Answers<Settlement> {
         let count = outcomes.len();
         if let Err(error) = self.check_open().and_then(|()| check_count(count)) {
@@ -87,8 +87,8 @@ impl Engine {
         Ok(answers.into_iter().map(|answer| answer.and_then(&mut settlement)).collect())
     }
 
-    /// Looks into the ledger for ends that the broker does not know: of a settle that is sent again, the first one may
-    /// have been carried out long ago, or before a restart.
+    /// Looks in the ledger for ends that the broker does not know. The first call of a repeated settle may have been carried
+    /// out long ago, or before a restart.
     async fn find_settled(&self, ends: &[Option<(Receipt, Stage)>], states: &mut [Option<State>]) {
         let lost = ends.iter().zip(states).filter(|(_, state)| state.is_none());
         let (ends, states): (Vec<_>, Vec<_>) = lost.filter_map(|(end, state)| Some(((*end)?, state))).unzip();
@@ -96,7 +96,7 @@ impl Engine {
             return;
         }
         let ids: Vec<JobId> = ends.iter().map(|(receipt, _)| receipt.id).collect();
-        // Where it cannot be read, the lease has ended all the same.
+        // If it cannot be read, the lease has ended all the same.
         let rows = self.ledger.get(&ids).await.unwrap_or_default();
         for (((receipt, stage), state), row) in ends.into_iter().zip(states).zip(rows) {
             *state = row.filter(|job| job.receipt() == receipt && job.stage == stage).and_then(|_| stage.end_state());
@@ -144,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// What a rule decides about the head of a job whose attempt has failed; `None` where the lease is over meanwhile.
+    /// The decision of a rule about a job whose attempt has failed; `None` if the lease is over meanwhile.
     async fn decide_by_rule(
         &self,
         job: &Job,
@@ -154,7 +154,7 @@ impl Engine {
         let (now, copy_id) = (self.now(), self.copy_id(&retry).await?);
         let mut decision = self.wait_in_full(rule(&retry, now, copy_id), now);
         if let Decision::Finish(Finish { successor: Some(copy), .. }) = &mut decision {
-            // Only a copy needs what its original holds. Nobody changes that while the job is leased.
+            // Only a copy needs the whole job. Nobody changes it while the job is leased.
             let whole = self.broker.get(&[job.id], Detail::Whole).await?.pop().flatten();
             let Some(whole) = whole.filter(|whole| whole.receipt() == job.receipt()) else { return Ok(None) };
             copy.payload = whole.payload;
@@ -184,7 +184,7 @@ impl Engine {
         if *job.kind == *beanstalk::KIND { rule.or(&beanstalk::UNLIMITED) } else { rule }
     }
 
-    /// An id for the copy that a rule makes which moves.
+    /// An id for the copy, if the rule moves the job to another queue.
     async fn copy_id(&self, retry: &Retry) -> Result<Option<JobId>, Error> {
         match &retry.when_exhausted {
             Some(WhenExhausted::Move(queue)) => {
@@ -201,11 +201,11 @@ impl Engine {
         self.extend_leases(leases.into_iter().map(extend).collect()).await
     }
 
-    /// Takes down how far a leased job has come, 0 to 100 percent, with a note of at most 1 KiB. That also moves the end
-    /// of its lease, by the length that it began with: who says so is at work.
+    /// Records the progress of a leased job, 0 to 100 percent, with a note of at most 1 KiB. That also extends its lease, by
+    /// its original length, since the worker is evidently alive.
     ///
     /// # Errors
-    /// [`Error::Invalid`] beyond a limit; [`Error::LeaseLost`] where the lease has ended.
+    /// [`Error::Invalid`] beyond a limit; [`Error::LeaseLost`] if the lease has ended.
     pub async fn progress(&self, receipt: Receipt, percent: u8, note: Option<Arc<str>>) -> Result<Extension, Error> {
         let progress = Progress { percent, note, at: self.now() };
         progress.check()?;
@@ -243,7 +243,7 @@ impl Engine {
 
     /// Takes jobs back whose lease is over, and ends those that were not started in time, until the process stops.
     pub(super) async fn reap(&self) {
-        // Of a broker of many processes, another may begin a lease at any time: none ends sooner than the shortest.
+        // Another process that shares the broker may begin a lease at any time: none ends sooner than the shortest.
         let idle = if self.topology.is_shared() { Duration::from_millis(LEASE_MS_MIN) } else { LOOK_AGAIN };
         loop {
             let next = match self.reap_once().await {
@@ -264,7 +264,7 @@ impl Engine {
         }
     }
 
-    /// Asks the broker for what has run out, and records whether the broker is available.
+    /// Asks the broker for expired leases and jobs, and records whether the broker is available.
     async fn expired(&self) -> Result<Expired, Error> {
         let mut asked = std::pin::pin!(self.broker.expired(STEP_JOBS_MAX));
         let expired = match tokio::time::timeout(SILENT_MAX, &mut asked).await {
@@ -332,7 +332,7 @@ impl Engine {
     }
 }
 
-/// Says what was given up, and why.
+/// Logs jobs that were given up, and why.
 fn log_end(job: &Job, decision: &Decision) {
     if let Decision::Finish(Finish { stage: Stage::Failed, message, error: Some(error), drop, successor, .. }) =
         decision

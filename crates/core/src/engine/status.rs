@@ -1,4 +1,4 @@
-//! How the engine is.
+//! The engine's health.
 
 use crate::api::{Degraded, DegradedCode};
 use crate::error::Error;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 pub struct Fault(&'static str);
 
 impl Fault {
-    /// That of the task with this name.
+    /// The fault of the task with this name.
     pub fn of(task: &'static str) -> Self {
         Self(task)
     }
@@ -30,7 +30,7 @@ pub(super) struct Status {
 }
 
 impl Status {
-    /// Something does not work, for this reason; logged when it begins.
+    /// Marks a part as degraded, for this reason; logged when it begins.
     pub(super) fn degrade(&self, what: DegradedCode, error: &Error) {
         let mut degraded = self.degraded.lock().expect("no panic under this lock");
         if degraded.insert(what, error.to_string()).is_none() {
@@ -39,7 +39,7 @@ impl Status {
         self.is_degraded.store(true, Ordering::Relaxed);
     }
 
-    /// It works again; logged when it had not.
+    /// Marks it as working again; logged if it was degraded.
     pub(super) fn mend(&self, what: DegradedCode) {
         if !self.is_degraded() {
             return;
@@ -51,7 +51,7 @@ impl Status {
         self.is_degraded.store(!degraded.is_empty(), Ordering::Relaxed);
     }
 
-    /// Whether something works: not, for this reason.
+    /// Marks a part as working, or as degraded for this reason.
     pub(super) fn set(&self, what: DegradedCode, trouble: Option<Error>) {
         match trouble {
             Some(error) => self.degrade(what, &error),

@@ -1,4 +1,4 @@
-//! Where an engine keeps things, and how stores and processes stand to each other.
+//! The stores of an engine, and how stores and processes are related.
 
 use crate::clock::Clock;
 use crate::memory::{Locks as MemoryLocks, Memory};
@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// Which stores there are, and who shares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// A broker in the memory of one process, and a ledger that nobody else uses. What the broker knows ends with the
-    /// process, so leases are noted in the ledger and restored at the next start.
+    /// A broker in the memory of one process, and a ledger that nobody else uses. The broker's state ends with the process,
+    /// so leases are noted in the ledger and restored at the next start.
     OneProcess,
     /// Redis is broker and ledger in one, for many processes. Recording a job puts it into the broker, which holds all
     /// pending jobs, and adds nothing to the outbox but copies that go to other queues.
@@ -28,7 +28,7 @@ impl Topology {
         }
     }
 
-    /// Whether the ledger is another store than the broker, so that a job is recorded in one and put into the other.
+    /// Whether the ledger and the broker are different stores, so that a job is recorded in one and put into the other.
     pub fn has_ledger(self) -> bool {
         match self {
             Self::RedisAlone => false,
@@ -42,10 +42,10 @@ impl Topology {
     }
 }
 
-/// Where the engine keeps things.
+/// The stores of the engine.
 #[derive(Clone)]
 pub struct Stores {
-    /// Which these are.
+    /// Their topology.
     pub topology: Topology,
     /// Live jobs.
     pub broker: Arc<dyn Broker>,
@@ -61,12 +61,12 @@ pub struct Stores {
     pub registry: Arc<dyn Registry>,
     /// Locks.
     pub locks: Arc<dyn Locks>,
-    /// What happens in other processes; `None` where there are none.
+    /// Events of other processes; `None` if there are none.
     pub events: Option<Arc<dyn EventBus>>,
 }
 
 impl Stores {
-    /// Those of one process: a broker and locks in memory, beside a ledger that is the registry, too.
+    /// The stores of one process: a broker and locks in memory, beside a ledger that is the registry, too.
     pub fn one_process<L: Ledger + Reports + Leases + Registry + 'static>(
         clock: Arc<dyn Clock>,
         ledger: Arc<L>,

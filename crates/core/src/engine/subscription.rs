@@ -1,4 +1,4 @@
-//! A subscription to what happens to jobs.
+//! A subscription to job events.
 
 use super::events::Subscribers;
 use crate::error::Error;
@@ -10,15 +10,15 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio_util::sync::CancellationToken;
 
-/// Ends the name of many queues.
+/// Ends a pattern that matches many queues.
 const ANY: char = '*';
 
-/// What a subscriber wants. By default everything.
+/// The events that a subscriber wants. By default all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of these queues, at most 64; `mail.*` means all whose names begin with `mail.`. Empty: of all.
+    /// Events of these queues, at most 64; `mail.*` means all whose names begin with `mail.`. Empty: of all.
     pub queues: Vec<Arc<str>>,
-    /// These things. Empty: all.
+    /// Events of these types. Empty: all.
     pub what: Vec<What>,
 }
 
@@ -45,7 +45,7 @@ impl Filter {
     }
 }
 
-/// What happens to jobs, from when it was made on.
+/// The job events since its creation.
 #[derive(Debug)]
 pub struct Subscription {
     receiver: Receiver<Event>,
@@ -83,7 +83,7 @@ impl Subscription {
         }
     }
 
-    /// Forgets the events that are there already.
+    /// Drops the events that are there already.
     pub fn skip(&mut self) {
         self.receiver = self.receiver.resubscribe();
     }

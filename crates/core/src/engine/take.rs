@@ -1,11 +1,11 @@
 //! Take: due jobs are handed out at most once.
 //!
 //! A broker that is its own ledger does it in one step. Beside a ledger a take *leases* jobs, *records* in the ledger that
-//! they were taken, *finishes* them in the broker, and only then answers. So the row decides, whatever happens in between:
-//! a job that is recorded as taken under its lease never runs again, and any other is given back, its attempt uncounted.
+//! they were taken, *finishes* them in the broker, and only then answers. So the row decides, whatever fails in between: a
+//! job that is recorded as taken under its lease never runs again, and any other is given back, its attempt uncounted.
 //!
-//! Only the call that leased records. A repeat of the request reads what the row says, so it gets the answer that the
-//! first call could not give.
+//! Only the call that leased records. A repeat of the request reads the rows, so it gets the answer that the first call
+//! could not give.
 
 use super::background::leader::outdated;
 use super::events::Observed;
@@ -22,16 +22,16 @@ use std::sync::Arc;
 
 /// How long jobs are leased to be taken; then their rows are looked at.
 const TAKE_LEASE_MS: u64 = 30 * SECOND_MS;
-/// How often what a request leased may have been given back before it gets nothing more.
+/// How often the leases of one request may have been given back before it gets nothing more.
 const ROUNDS_MAX: u32 = 100;
 
 impl Engine {
     /// Hands out due jobs and finishes them: at most once. Answered once that is recorded.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve). [`Error::Full`] and [`Error::Unavailable`] where it could not be recorded: nothing was
-    /// handed out. It may be repeated, and where the store did not say whether it was recorded, the same request id gets
-    /// the jobs later.
+    /// As [`reserve`](Self::reserve). [`Error::Full`] and [`Error::Unavailable`] if it could not be recorded: nothing was
+    /// handed out. It may be repeated; if the store did not say whether it was recorded, the same request id gets the jobs
+    /// later.
     pub async fn take(&self, request: TakeRequest) -> Result<Reservation, Error> {
         self.check_open()?;
         let now = self.now();
@@ -60,7 +60,7 @@ impl Engine {
         let mut rounds = 1..=ROUNDS_MAX;
         let (reserved, before) = loop {
             let round = rounds.next().ok_or_else(|| Error::Unavailable("the take was repeated too often".into()))?;
-            // What was given back under one name is taken anew under the next one.
+            // Jobs that were given back under one name are taken again under the next one.
             let name = |id: &Arc<str>| if round == 1 { id.clone() } else { Arc::from(format!("{id} {round}")) };
             let reserve = Reserve { request_id: reserve.request_id.as_ref().map(name), ..reserve.clone() };
             let reserved = self.reserve_due(reserve).await?;
@@ -82,7 +82,7 @@ impl Engine {
         Ok(Reservation { leases: leases.collect(), next_due_at: next_at, refused })
     }
 
-    /// Records leased jobs as taken, finishes them, and answers them as they are recorded.
+    /// Records leased jobs as taken, finishes them, and returns them as they are recorded.
     async fn take_leased(&self, leases: Vec<Lease>, entries: &[OutboxEntry]) -> Result<Vec<Job>, Error> {
         let leased = leases.into_iter().map(|lease| lease.job).collect();
         let jobs = self.known_best(leased).await?;
@@ -125,8 +125,8 @@ impl Engine {
         Ok(taken)
     }
 
-    /// Those of these leased jobs of which the ledger knows nothing newer: a shared broker may have fallen back. Where it
-    /// cannot be asked, they are given back.
+    /// Those of these leased jobs of which the ledger has nothing newer: a shared broker may have fallen back. If the ledger
+    /// cannot be read, they are given back.
     async fn known_best(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Error> {
         if !self.topology.shares_ledger() || jobs.is_empty() {
             return Ok(jobs);
@@ -149,8 +149,8 @@ impl Engine {
         Ok(jobs.into_iter().filter(|job| !newer.contains_key(&job.id)).collect())
     }
 
-    /// Ends the leases of jobs that are recorded as taken; answers which ended so, and in which versions. The lease of
-    /// another may have ended before: then it is not known who has the job.
+    /// Ends the leases of jobs that are recorded as taken; returns which ended so, and in which versions. The lease of
+    /// another job may have ended before: then it is unknown who has it.
     async fn finish_taken(&self, jobs: &[Job]) -> Result<BTreeMap<JobId, u64>, Error> {
         let finish = |job: &Job| Settle::new(job.receipt(), Decision::Finish(Finish::taken()));
         let settled = self.broker.settle(jobs.iter().map(finish).collect()).await?;
@@ -175,16 +175,16 @@ impl Engine {
         }
     }
 
-    /// What an earlier call of the same request took.
+    /// The jobs that an earlier call of the same request took.
     ///
     /// # Errors
-    /// Where that is not known yet.
+    /// If that is not known yet.
     async fn taken_before(&self, receipts: &[Receipt]) -> Result<Vec<Job>, Error> {
         if receipts.is_empty() {
             return Ok(Vec::new());
         }
         let ids: Vec<JobId> = receipts.iter().map(|receipt| receipt.id).collect();
-        // The broker first: what it has let go of by then stands in the row.
+        // The broker first: jobs that it no longer holds by then are complete in the ledger.
         let held = self.broker.get(&ids, Detail::Head).await?;
         let rows = self.ledger.get(&ids).await?;
         let (mut taken, mut to_finish) = (Vec::new(), Vec::new());
@@ -208,9 +208,9 @@ impl Engine {
         Ok(taken)
     }
 
-    /// Decides about jobs whose take did not come to its end in time.
+    /// Decides about jobs whose take did not finish in time.
     pub(super) async fn end_takes(&self, jobs: Vec<Job>) {
-        // Where the ledger does not answer, the broker tells of them again.
+        // If the ledger does not answer, the broker reports them again.
         let Ok(_one_at_a_time) = self.ending_takes.try_lock() else { return };
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         let rows = match self.ledger.get(&ids).await {

@@ -1,7 +1,7 @@
-//! What a caller that has gone away would have got: it is given back, and its attempts do not count.
+//! Leases whose caller has gone away: they are given back, and their attempts do not count.
 //!
-//! A repeat of the same request gets what the first got, so nothing of a request with an id is given back: it is the repeat's,
-//! and where there is none, the leases end.
+//! A repeat of the same request gets the same leases, so those of a request with an id are not given back. They belong to
+//! the repeat; if there is none, they expire.
 
 use super::events::Observed;
 use super::{Engine, Outcome, Reservation};
@@ -10,7 +10,7 @@ use crate::ports::{Lease, Reserve, Reserved};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 
-/// What was handed out, until its caller has it. Dropped, it is given back.
+/// Leases on their way to the caller. Dropped, they are given back.
 #[derive(Debug)]
 #[must_use = "dropped, it is given back"]
 pub struct Unclaimed {
@@ -31,12 +31,12 @@ impl Unclaimed {
         self
     }
 
-    /// What was handed out, for a caller that is there.
+    /// The leases, for a caller that is there.
     pub fn claim(mut self) -> Reservation {
         std::mem::take(&mut self.reservation)
     }
 
-    /// Gives it back now, whether it may be asked for again or not.
+    /// Gives them back now, whether or not the request may be repeated.
     pub async fn give_back(mut self) {
         let leases = std::mem::take(&mut self.reservation.leases);
         self.engine.release_all_of(leases).await;
@@ -54,8 +54,7 @@ impl Drop for Unclaimed {
 }
 
 impl Engine {
-    /// Leases once. A caller that goes away meanwhile leaves nothing leased: the step is gone through with, and what it leased
-    /// given back.
+    /// Leases once. If the caller goes away meanwhile, the step still runs to completion, and its leases are given back.
     pub(super) async fn lease(&self, reserve: Reserve) -> Result<Reserved, Error> {
         let (engine, may_be_repeated) = (self.clone(), reserve.request_id.is_some());
         let step = Box::pin(async move {
@@ -74,7 +73,7 @@ impl Engine {
         self.settle(leases.into_iter().map(release).collect()).await;
     }
 
-    /// Does what nobody waits for; the engine does not stop before it is done.
+    /// Runs work that nobody waits for; the engine does not stop before it is done.
     pub(super) fn finish_alone(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(work, &self.runtime);
     }
@@ -82,7 +81,7 @@ impl Engine {
 
 type Leasing = Pin<Box<dyn Future<Output = Result<Reserved, Error>> + Send>>;
 
-/// A step of the broker, under way for a caller.
+/// A step of the broker that runs for a caller.
 struct Step<'a> {
     engine: &'a Engine,
     /// `None` once it is done.

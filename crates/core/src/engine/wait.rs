@@ -1,7 +1,7 @@
 //! Reserves that wait at queues, and an alarm that wakes one of them when something is due.
 //!
-//! The one who has waited longest is woken, and looks. One who finds more than it wanted wakes the next. A waiter that goes
-//! away passes on a wake that it did not see ([`Notify`] does). So however many wait, a due job wakes one.
+//! The caller that has waited longest is woken, and looks. If it finds more than it wanted, it wakes the next. A waiter that
+//! goes away passes on a wake that it did not see ([`Notify`] does). So however many wait, a due job wakes one.
 
 use super::waiters::Waiters;
 use crate::clock::Millis;
@@ -29,7 +29,7 @@ struct Alarm {
 }
 
 impl Waiting {
-    /// Wakes at these queues at this instant, or earlier where that is set already.
+    /// Wakes at these queues at this instant, or earlier if that is set already.
     pub(super) fn arm(&self, queues: &[Arc<str>], at: Millis) {
         let mut alarm = self.alarm();
         let first = alarm.by_time.first().map(|&(at, _)| at);
@@ -48,7 +48,7 @@ impl Waiting {
         }
     }
 
-    /// The same, but only for those of these queues that somebody waits at.
+    /// The same, but only for queues with a waiting caller.
     pub(super) fn arm_waited(&self, queues: &[Arc<str>], at: Millis) {
         let waited: Vec<_> = queues.iter().filter(|queue| self.at_queues.count(*queue) > 0).cloned().collect();
         if !waited.is_empty() {
@@ -56,7 +56,7 @@ impl Waiting {
         }
     }
 
-    /// Wakes those for whom something is due, until the process stops.
+    /// Wakes callers that have something due, until the process stops.
     pub(super) async fn keep(&self, broker: &dyn Broker) {
         loop {
             let changed = self.alarm_changed.notified();
@@ -70,7 +70,7 @@ impl Waiting {
         }
     }
 
-    /// Wakes those for whom something is due, and answers when the next one is.
+    /// Wakes callers that have something due, and returns when the next one has.
     fn wake_due(&self, now: Millis) -> Option<Millis> {
         let mut due = Vec::new();
         let mut alarm = self.alarm();

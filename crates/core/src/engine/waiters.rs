@@ -1,4 +1,4 @@
-//! Who waits in this process, by what they wait for: reserves by queue, and locks by owner and lock.
+//! The waiting callers of this process, by key: reserves by queue, and locks by owner and lock.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -9,11 +9,11 @@ use std::task::Poll;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-/// All who wait, in order of their keys, so that the same is woken first whenever a seed is run.
+/// All waiting callers, in order of their keys, so that a seed always wakes the same one first.
 #[derive(Debug)]
 pub(super) struct Waiters<K: Ord>(Mutex<BTreeMap<K, Waiter>>);
 
-/// Those of one key.
+/// The callers with one key.
 #[derive(Debug, Default)]
 struct Waiter {
     notify: Arc<Notify>,
@@ -39,7 +39,7 @@ impl<K: Ord> Waiters<K> {
         self.by_key().get(key).map_or(0, |waiter| waiter.count)
     }
 
-    /// Wakes the one who has waited longest with this key.
+    /// Wakes the caller that has waited longest with this key.
     pub(super) fn wake_first(&self, key: &K) {
         if let Some(waiter) = self.by_key().get(key) {
             waiter.notify.notify_one();
@@ -51,7 +51,7 @@ impl<K: Ord> Waiters<K> {
         self.by_key().values().for_each(|waiter| waiter.notify.notify_one());
     }
 
-    /// Wakes all who wait with this key.
+    /// Wakes all callers with this key.
     pub(super) fn wake_all(&self, key: &K) {
         if let Some(waiter) = self.by_key().get(key) {
             waiter.notify.notify_waiters();
@@ -72,7 +72,7 @@ impl<K: Ord + Clone> Waiters<K> {
     }
 }
 
-/// A place among those who wait.
+/// A place among the waiting callers.
 pub(super) struct Registration<K: Ord> {
     notifies: Vec<Arc<Notify>>,
     waiters: Arc<Waiters<K>>,
@@ -80,7 +80,7 @@ pub(super) struct Registration<K: Ord> {
 }
 
 impl<K: Ord> Registration<K> {
-    /// Whether somebody else waits with one of the same keys.
+    /// Whether another caller waits with one of the same keys.
     pub(super) fn is_shared(&self) -> bool {
         self.keys.iter().any(|key| self.waiters.count(key) > 1)
     }

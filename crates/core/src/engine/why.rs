@@ -1,4 +1,4 @@
-//! Why a job does not run: what this process and the stores know now. At most four reads of stores.
+//! Why a job does not run, as this process and the stores know it. At most four reads of stores.
 
 use super::Engine;
 use crate::api::{Instant, Reason, ReasonCode, Why};
@@ -80,7 +80,7 @@ impl Engine {
         settings.paused.then(|| Reason::new(ReasonCode::Paused, "The queue is paused.", settings.paused_until))
     }
 
-    /// The instant at which the broker may hand out the next job of a queue, if nothing but time is missing.
+    /// The instant at which the broker may hand out the next job of a queue, if only time is missing.
     async fn free_at(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
         let look = Reserve {
             source: Source::Queues(vec![queue.clone()]),

@@ -1,7 +1,8 @@
 //! The workers that ask this process for jobs under a name, and the leases that they hold.
 //!
-//! All of it is in memory and bounded. A reserve without a name costs nothing here. Ends of leases cost one look at a number
-//! while no named worker holds a lease. A lease is noted before its receipt is answered, so nobody settles it earlier.
+//! All of it is in memory and bounded. A reserve without a name costs nothing here. Ends of leases cost one read of an
+//! atomic while no named worker holds a lease. A lease is noted before its receipt is returned, so nobody settles it
+//! earlier.
 
 use super::{Engine, Extension};
 use crate::api::{HeldLease, Instant, WorkerStatus, Workers as Page};
@@ -14,17 +15,17 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most workers that are remembered. Beyond them a tenth is forgotten, those that were seen least recently.
+/// Most workers that are remembered. Beyond them the tenth that was seen least recently is forgotten.
 const WORKERS_MAX: usize = 10_000;
 /// Most leases that are remembered. Others are not counted.
 const LEASES_MAX: usize = 100_000;
-/// How long a worker is remembered that is not seen any more.
+/// How long a worker is remembered after it was last seen.
 const SEEN_FOR_MS: u64 = HOUR_MS;
 /// Most queues of a worker that are remembered: those that it asked for last.
 const QUEUES_MAX: usize = 16;
 /// Most leases of a worker that are shown.
 const LEASES_SHOWN: usize = 10;
-/// How often leases that are over are looked for, where there is no room for more.
+/// How often expired leases are looked for if there is no room for more.
 const SWEEP_EVERY_MS: u64 = 10 * SECOND_MS;
 
 #[derive(Debug, Default)]
@@ -74,7 +75,7 @@ impl Workers {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These leases have ended, or are lost.
+    /// Removes leases that have ended, or are lost.
     pub(super) fn ended(&self, receipts: impl Iterator<Item = Receipt>) {
         if self.held.load(Ordering::Relaxed) == 0 {
             return;
@@ -84,7 +85,7 @@ impl Workers {
         self.held.store(known.holders.len(), Ordering::Relaxed);
     }
 
-    /// Leases go on, as these answers say.
+    /// Extends leases as these answers say.
     pub(super) fn extended<'a>(&self, extensions: impl Iterator<Item = &'a Extension>, now: Millis) {
         if self.held.load(Ordering::Relaxed) == 0 {
             return;
@@ -176,7 +177,7 @@ impl Known {
         }
         let (receipt, queue) = (lease.job.receipt(), &lease.job.queue);
         let Some(known) = self.by_name.get_mut(worker).filter(|_| self.holders.len() < LEASES_MAX) else { return };
-        // One that names jobs asks for no queue.
+        // A worker that reserves jobs by id asks for no queue.
         known.see(queue, now, |waiting| waiting);
         let until = lease.job.lease_until.unwrap_or(now);
         known.leases.insert(receipt, Held { queue: queue.clone(), until });
@@ -219,7 +220,7 @@ impl Known {
 }
 
 impl Worker {
-    /// It asks for this queue, or got a job of it.
+    /// The worker asks for this queue, or got a job of it.
     fn see(&mut self, queue: &Arc<str>, now: Millis, waiting: impl Fn(u32) -> u32) {
         if let Some(place) = self.places.iter_mut().find(|place| place.queue == *queue) {
             (place.waiting, place.last_seen) = (waiting(place.waiting), now);
@@ -245,7 +246,7 @@ impl Worker {
         self.places.iter().map(|place| place.last_seen).max().unwrap_or_default()
     }
 
-    /// As one sees it who may read these queues.
+    /// The worker as a caller sees it that may read these queues.
     fn shown(&self, name: &Arc<str>, may_read: &impl Fn(&str) -> bool, now: Millis) -> Option<WorkerStatus> {
         let places: Vec<&Place> = self.places.iter().filter(|place| may_read(&place.queue)).collect();
         let first_seen = places.iter().map(|place| place.first_seen).min()?;
@@ -281,7 +282,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// It got these leases, and nobody knows their receipts yet.
+    /// The worker got these leases, and nobody knows their receipts yet.
     pub(super) fn got(&self, leases: &[Lease]) {
         if !leases.is_empty() {
             self.engine.workers.got(&self.worker, leases, self.engine.now());

@@ -1,7 +1,7 @@
 //! Maps by job id.
 //!
-//! In shards, since a table that doubles moves all its entries at once: with ten million of them in one table, that
-//! would stop everybody for some tenths of a second. A shard that has become empty gives its memory back.
+//! Sharded, since a table that doubles moves all its entries at once: with ten million of them in one table, that would
+//! block everybody for some tenths of a second. A shard that has become empty frees its memory.
 
 use crate::model::id::JobId;
 use std::collections::HashMap;

@@ -53,8 +53,8 @@ impl Held {
         self.reweigh(id, before);
     }
 
-    /// The answer for a job that has ended here, if that is not recorded yet. One that is removed counts as
-    /// ended: its row is still there, and must not be changed past the entry that removes it.
+    /// The answer for a job that has ended here, if that is not recorded yet. A removed job counts as ended: its row still
+    /// exists, and must not be changed ahead of the entry that removes it.
     pub(super) fn ended(&self, id: JobId) -> Option<Edited> {
         let stage = self.outbox.get(id)?.job().stage;
         Some(Edited::Unfit { id, state: stage.end_state().unwrap_or(State::Cancelled) })

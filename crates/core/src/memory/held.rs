@@ -1,5 +1,5 @@
-//! What the memory broker holds, and the moves of a job between its structures. Each verb of the broker is made of
-//! these moves, under one lock.
+//! The state of the memory broker, and the moves of a job between its structures. Each verb of the broker is made of these
+//! moves, under one lock.
 
 use super::by_id::ById;
 use super::live::{Live, LiveLease, Whereabouts};
@@ -17,9 +17,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// For each new queue so many others are looked at, and dropped where they are idle.
+/// For each new queue so many others are checked, and dropped if they are idle.
 const QUEUES_LOOKED_AT: usize = 2;
-/// What live jobs may take where nothing is said: some two million small ones.
+/// Default bound of the memory of live jobs: some two million small ones.
 const BYTES_MAX_DEFAULT: u64 = 512 << 20;
 
 /// Both clocks, read once for each step.
@@ -39,25 +39,25 @@ impl Now {
 pub(super) struct Held {
     pub(super) live: ById<Box<Live>>,
     pub(super) queues: BTreeMap<Arc<str>, Queue>,
-    /// The queue that was looked at last whether it is idle.
+    /// The queue that was last checked for being idle.
     looked_at: Option<Arc<str>>,
     /// Lease ends, by the monotonic clock.
     pub(super) leases: Wheel<JobId>,
-    /// From when waiting jobs may no longer start, by the wall clock.
+    /// The latest start times of waiting jobs, by the wall clock.
     pub(super) start_by: BTreeSet<(Millis, JobId)>,
     /// Held keys by queue and key.
     keys: HashMap<(Arc<str>, Arc<str>), JobId>,
     pub(super) tombstones: Tombstones,
     pub(super) outbox: Outbox,
-    /// With which it has begun.
+    /// The generation with which it has begun.
     pub(super) generation: Option<u64>,
-    /// What waits for an instant before it is not let go of; unknown until it is told.
+    /// Jobs due before this instant are not dropped; `None` until it is set.
     pub(super) watermark: Option<Millis>,
     pub(super) requests: Requests,
     pub(super) names: Names,
-    /// What all live jobs take.
+    /// The memory of all live jobs.
     bytes: u64,
-    /// Queues of which somebody is to be told once the lock is open again.
+    /// Queues whose waiters are woken once the lock is released.
     pub(super) to_wake: Vec<Arc<str>>,
 }
 
@@ -72,7 +72,7 @@ impl Held {
     }
 
     pub(super) fn put(&mut self, job: Job, read_at: Millis, room: Room, now: Now) -> Put {
-        // Where the clock was set back since, nobody can say how old the reading is.
+        // If the clock was set back since, the age of the reading is unknown.
         if now.wall.checked_sub(read_at).is_none_or(|age_ms| age_ms > <dyn Broker>::READ_AGE_MS_MAX) {
             return Put::Stale;
         }
@@ -109,7 +109,7 @@ impl Held {
         job.lease_until.is_none() && queue.bytes >= free.max(Room::least(bytes_max, self.queues.len() as u64))
     }
 
-    /// A live job took so many bytes before it was changed.
+    /// Updates the memory of a live job that took so many bytes before it was changed.
     pub(super) fn reweigh(&mut self, id: JobId, before: u64) {
         let live = self.live.get(id).expect("the caller changed it");
         let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");
@@ -122,7 +122,7 @@ impl Held {
         self.keys.get(&(job.queue.clone(), key.clone())).copied()
     }
 
-    /// Holds a job that is not held: running where it has a lease, else waiting.
+    /// Holds a job that is not held: running if it has a lease, else waiting.
     pub(super) fn insert(&mut self, job: Job, now: Now) {
         let id = job.id;
         if let Some(key) = job.live_key() {
@@ -135,7 +135,7 @@ impl Held {
         let queue = queue_mut(&mut self.queues, &mut self.looked_at, &job.queue, now);
         let place = if let Some(lease_until) = job.restored_until(now.wall) {
             queue.running.insert(id);
-            // What is left by the wall clock, from here on by the monotonic one.
+            // The remaining time by the wall clock is measured by the monotonic one from here on.
             let handle = self.leases.insert(now.mono + lease_until.saturating_sub(now.wall), id);
             let started_at = job.started_at.unwrap_or(now.wall);
             let (epoch, updated_at, lease_ms) = (job.epoch, job.updated_at, job.restored_lease_ms());
@@ -156,7 +156,7 @@ impl Held {
         self.live.insert(id, Box::new(live));
     }
 
-    /// Lets go of a job, and answers it as it was.
+    /// Removes a job, and returns it as it was.
     pub(super) fn remove(&mut self, id: JobId) -> Option<Job> {
         let live = self.live.remove(id)?;
         let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");
@@ -189,7 +189,7 @@ impl Held {
         }
     }
 
-    /// Leases a waiting job, and answers it.
+    /// Leases a waiting job, and returns it.
     pub(super) fn start(&mut self, id: JobId, lease_ms: u64, takes: bool, now: Now) -> Job {
         let numbers = self.numbers();
         let live = self.live.get_mut(id).expect("what is picked is live");
@@ -222,13 +222,13 @@ impl Held {
         job
     }
 
-    /// A lease of a job with an entry in the outbox goes there too, lest the ledger takes it for newer than the entry.
+    /// The entry for a lease of a job that has an entry in the outbox: otherwise the ledger would take that entry for older.
     pub(super) fn lease_entry(&mut self, job: &Job, now: Now) -> Option<OutboxEntry> {
         self.outbox.get(job.id)?;
         Some(self.outbox.add(OutboxEntry::Changed(job.clone()), now.mono))
     }
 
-    /// The ledger has the job in this version; answers whether it was let go of since it was here in a lower one.
+    /// The ledger has the job in this version; returns whether it was dropped since it was here in a lower one.
     pub(super) fn forget(&mut self, id: JobId, version: u64, watermark: Millis, now: Now) -> bool {
         self.tombstones.drop_lapsed(now.mono);
         self.tombstones.resolve(id, version, now.mono);
@@ -250,14 +250,14 @@ impl Held {
         false
     }
 
-    /// Moves what has become due to ready, at most `limit` jobs; answers whether there is more.
+    /// Moves due jobs to ready, at most `limit`; returns whether there are more.
     pub(super) fn advance(&mut self, name: &Arc<str>, now: Now, limit: usize) -> bool {
         let Some(queue) = self.queues.get_mut(name) else { return false };
         let (mut due, mut held_back) = (Vec::new(), Vec::new());
         let more = queue.advance(now.wall, limit, |id| due.push(id), |id| held_back.push(id));
         for id in due {
             let live = self.live.get_mut(id).expect("what waits is live");
-            // One that was overdue may not even be due, since the clock was set back.
+            // An overdue job may no longer be due, since the clock was set back.
             live.place = queue.enter((live.priority, live.due_at, id), now.wall).into();
         }
         for id in held_back {
@@ -284,7 +284,7 @@ impl Held {
     }
 }
 
-/// Takes a waiting job out of where its queue has it.
+/// Removes a waiting job from its place in the queue.
 fn leave(queue: &mut Queue, id: JobId, live: &Live) {
     match live.place {
         Whereabouts::Scheduled(handle) => drop(queue.wheel.cancel(handle)),
@@ -295,7 +295,7 @@ fn leave(queue: &mut Queue, id: JobId, live: &Live) {
     }
 }
 
-/// The queue of this name, made where there is none. Queues can come without end, so each new one pays for looking
+/// The queue of this name, created if there is none. The number of queues is unbounded, so each new one pays for a check
 /// whether others are idle.
 fn queue_mut<'a>(
     queues: &'a mut BTreeMap<Arc<str>, Queue>,
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(held.bytes, 0);
     }
 
-    /// Queues can be named without end, one for each customer, say.
+    /// The number of names is unbounded: one for each customer, say.
     #[test]
     fn idle_queues_do_not_pile_up() {
         let mut held = Held::new(0);

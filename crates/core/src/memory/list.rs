@@ -1,4 +1,4 @@
-//! Looking without touching, in steps.
+//! Reading without changes, in steps.
 
 use super::held::Held;
 use super::queue::{FIRST, Rank, Walk};
@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Entries of a wheel that are looked at in one step of a listing.
+/// Entries of a wheel that are read in one step of a listing.
 const SCAN_STEP: usize = 8_192;
 
-/// Where a listing goes on. In the order of a job's life, so that one which moves on meanwhile is not missed.
+/// The position of a listing. Parts are in the order of a job's life, so that a job which moves on meanwhile is not missed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
     Scheduled(usize),
@@ -35,7 +35,7 @@ pub(super) struct First {
 }
 
 impl First {
-    /// Keeps the place where it is among the first `limit`; answers whether it is.
+    /// Keeps the place if it is among the first `limit`; returns whether it is.
     fn offer(&mut self, place: (Millis, JobId), limit: usize) -> bool {
         if self.places.len() >= limit {
             if self.places.last().is_none_or(|&last| last <= place) {
@@ -48,7 +48,7 @@ impl First {
 }
 
 impl Held {
-    /// One step of a listing; answers which comes next.
+    /// One step of a listing; returns which comes next.
     pub(super) fn list(&self, listing: &Listing, part: Part, first: &mut First) -> Option<Part> {
         let queue = self.queues.get(&listing.queue)?;
         let wants = |state| listing.states.contains(&state);
@@ -123,7 +123,7 @@ impl Held {
     }
 
     /// Counts of a queue whose due jobs have all been moved to ready, looking for the oldest from the rank `from` on;
-    /// answers where to go on.
+    /// returns where to go on.
     pub(super) fn count(&self, name: &Arc<str>, from: Rank, counts: &mut Counts) -> Option<Rank> {
         let queue = self.queues.get(name)?;
         counts.scheduled = (queue.wheel.len() + queue.held_back.len()) as u64;

@@ -1,4 +1,4 @@
-//! A live job as the memory broker packs it: what every job has stands inline, what few have in a box.
+//! A live job as the memory broker packs it: fields that every job has are inline, rare ones in a box.
 
 use super::names::{Label, Names};
 use super::queue::Entered;
@@ -11,9 +11,10 @@ use crate::model::progress::Progress;
 use crate::ports::LeaseRecord;
 use std::sync::Arc;
 
-/// About what a job without a payload takes, as measured: itself, its entry by id, and its place in a wheel or an order.
+/// Approximate memory of a job without a payload, as measured: itself, its entry by id, and its place in a wheel or an
+/// order.
 const LIVE_BYTES: usize = 200;
-/// About what a text takes besides its bytes.
+/// Approximate memory of a text besides its bytes.
 const TEXT_BYTES: usize = 48;
 
 /// A live job, without its id, under which it is stored.
@@ -34,7 +35,7 @@ pub(super) struct Live {
     extra: Option<Box<Extra>>,
 }
 
-/// Where a live job is held.
+/// The place of a live job.
 #[derive(Clone, Debug)]
 pub(super) enum Whereabouts {
     /// In its queue's wheel.
@@ -64,19 +65,19 @@ impl From<Entered> for Whereabouts {
 pub(super) struct LiveLease {
     pub(super) handle: Handle,
     pub(super) epoch: u64,
-    /// By the wall clock, to be shown.
+    /// The end by the wall clock, for display.
     pub(super) lease_until: Millis,
     pub(super) lease_ms: u64,
     pub(super) started_at: Millis,
     /// When the job last changed.
     pub(super) updated_at: Millis,
-    /// Whether the job is not run but taken.
+    /// Whether the job is taken rather than run.
     pub(super) takes: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Extra {
-    /// Of its last lease.
+    /// The epoch of its last lease.
     epoch: u64,
     first_due_at: Millis,
     updated_at: Millis,
@@ -195,12 +196,12 @@ impl Live {
         (LIVE_BYTES + self.payload.len() + origin + extra) as u64
     }
 
-    /// Its lease, where it has the one that the receipt proves.
+    /// Its lease, if it is the one that the receipt proves.
     pub(super) fn run_of(&self, receipt: Receipt) -> Option<&LiveLease> {
         self.run().filter(|run| run.epoch == receipt.epoch)
     }
 
-    /// The instant from which it may no longer start, where it waits for its first start and has one.
+    /// The instant from which it may no longer start, if it waits for its first start and has one.
     pub(super) fn start_by(&self, id: JobId) -> Option<Millis> {
         self.extra.as_ref()?.expires_ms?;
         self.unpack(id).start_by()
@@ -211,7 +212,7 @@ impl Live {
         Some(u64::from(self.lease_ms)).filter(|&ms| ms > 0)
     }
 
-    /// What is noted of its lease, where it has one.
+    /// The record of its lease, if it has one.
     pub(super) fn lease_entry(&self, id: JobId) -> Option<LeaseRecord> {
         let &LiveLease { epoch, lease_until, started_at, updated_at, .. } = self.run()?;
         let has_key = |extra: &Extra| extra.key.is_some() && extra.key_until == KeyUntil::Started;
@@ -224,7 +225,7 @@ impl Live {
         self.extra.as_ref().is_some_and(|extra| extra.cancel_asked)
     }
 
-    /// How far its attempt has come; `None` forgets it.
+    /// Sets the progress of its attempt; `None` clears it.
     pub(super) fn set_progress(&mut self, progress: Option<Arc<Progress>>) {
         if self.extra.is_some() || progress.is_some() {
             let plain = || Box::new(Extra::plain(self.due_at, self.created_at));
@@ -232,7 +233,7 @@ impl Live {
         }
     }
 
-    /// Whether others than its queue know of it: because it has a key, or must start in time.
+    /// Whether it is in indexes other than its queue's: because it has a key, or must start in time.
     pub(super) fn is_indexed(&self) -> bool {
         self.extra.as_ref().is_some_and(|extra| extra.key.is_some() || extra.expires_ms.is_some())
     }

@@ -1,11 +1,10 @@
 //! The memory broker: live jobs of one process, on timing wheels.
 //!
-//! One lock guards everything; under it no call touches more than [`STEP_JOBS_MAX`] jobs, and what needs more steps
-//! opens the lock between them. Due times go by the wall clock, leases by the monotonic one: a wall clock that is
-//! set forward makes jobs due at the next look, one that is set back holds ready jobs back again, and neither ends a
-//! lease.
+//! One lock guards everything. Under it no call touches more than [`STEP_JOBS_MAX`] jobs, and longer work releases the lock
+//! between its steps. Due times use the wall clock, leases the monotonic one. If the wall clock is set forward, jobs become
+//! due at the next look; if it is set back, ready jobs are held back again; neither ends a lease.
 //!
-//! It deliberately does not decide anything, know retry rules, or outlive its process: the ledger does.
+//! It deliberately makes no decisions, knows no retry rules, and does not outlive its process: the ledger does.
 
 mod by_id;
 mod edit;
@@ -52,12 +51,12 @@ impl Memory {
         Self { clock, held, host: OnceLock::new() }
     }
 
-    /// From now on this host is woken.
+    /// Sets the host that is woken from now on.
     pub fn watch(&self, host: Arc<dyn Host>) {
         assert!(self.host.set(host).is_ok(), "a broker is used by one engine");
     }
 
-    /// Begins with this: from now on it hands out.
+    /// Begins with these values: from now on it hands out jobs.
     pub fn begin_with(&self, beginning: Beginning) {
         self.with(|held, now| held.begin(beginning, now));
     }
@@ -68,7 +67,7 @@ impl Memory {
         self.with(|held, _| held.queues.get(queue).map_or(0, |queue| queue.running.len()))
     }
 
-    /// A copy of all that it holds now, by another clock, which has not begun and nobody watches.
+    /// A copy of all that it holds now, with another clock. The copy has not begun and has no host.
     #[cfg(any(test, feature = "testing"))]
     pub fn copy(&self, clock: Arc<dyn Clock>) -> Self {
         let mut held = self.held.lock().expect("no panic leaves the broker half changed").clone();
@@ -76,7 +75,7 @@ impl Memory {
         Self { clock, held: Mutex::new(held), host: OnceLock::new() }
     }
 
-    /// Does something under the lock, and then tells of queues that somebody should look at.
+    /// Runs a function under the lock, and then wakes the waiters of queues that need a look.
     fn with<R>(&self, act: impl FnOnce(&mut Held, Now) -> R) -> R {
         let mut held = self.held.lock().expect("no panic leaves the broker half changed");
         let answer = act(&mut held, Now::of(self.clock.as_ref()));
@@ -88,7 +87,7 @@ impl Memory {
         answer
     }
 
-    /// Does one thing for each item, in steps.
+    /// Runs a function for each item, in steps.
     fn each<T, R>(&self, items: Vec<T>, mut act: impl FnMut(&mut Held, T, Now) -> R) -> Vec<R> {
         let mut answers = Vec::with_capacity(items.len());
         let mut items = items.into_iter();
@@ -98,7 +97,7 @@ impl Memory {
         answers
     }
 
-    /// Moves all that has become due in a queue to ready, in steps.
+    /// Moves all due jobs of a queue to ready, in steps.
     async fn advance(&self, queue: &Arc<str>) {
         while self.with(|held, now| held.advance(queue, now, STEP_JOBS_MAX)) {
             tokio::task::yield_now().await;

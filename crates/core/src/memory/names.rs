@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Beyond so many different pairs all are learnt anew: they can come from outside without end.
+/// Beyond so many pairs the cache is cleared: their number is unbounded, since they come from outside.
 const LABELS_MAX: usize = 4_096;
 
-/// A job's queue and kind, in one allocation: with them a job takes one pointer.
+/// A job's queue and kind in one allocation, so a job needs one pointer for both.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Label {
     pub(super) queue: Arc<str>,
     pub(super) kind: Arc<str>,
 }
 
-/// Queues and kinds as they come together.
+/// Known pairs of queue and kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     known: HashMap<(Arc<str>, Arc<str>), Arc<Label>>,

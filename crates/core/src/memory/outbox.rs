@@ -1,4 +1,4 @@
-//! What the ledger does not know yet: of each job the latest entry.
+//! Entries that the ledger does not have yet: the latest one of each job.
 
 use super::by_id::ById;
 use crate::clock::Millis;
@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outbox {
     entries: ById<Box<Numbered>>,
-    /// By age: when it was written, and of which job. A queue with gaps would grow for as long as one entry stays.
+    /// By age: when it was written, and of which job. Not a queue: with gaps, that would grow for as long as one entry
+    /// stays.
     order: BTreeMap<u64, (Millis, JobId)>,
     last: u64,
 }
@@ -21,8 +22,8 @@ struct Numbered {
 }
 
 impl Outbox {
-    /// Adds an entry in place of an earlier one of the job, and answers it as it is to be recorded: one that is not of
-    /// the job's full content is absorbed by an earlier one that is.
+    /// Adds an entry in place of an earlier one of the job, and returns it as it is to be recorded: an entry without the
+    /// job's full content is merged into an earlier one that has it.
     pub(super) fn add(&mut self, entry: OutboxEntry, mono: Millis) -> OutboxEntry {
         let id = entry.job().id;
         self.last += 1;
@@ -54,7 +55,7 @@ impl Outbox {
         old.filter_map(|&(_, id)| self.get(id).cloned()).collect()
     }
 
-    /// Drops the entry of a job up to a version, and answers it.
+    /// Drops the entry of a job up to a version, and returns it.
     pub(super) fn forget(&mut self, id: JobId, version: u64) -> Option<OutboxEntry> {
         self.get(id).filter(|entry| entry.job().version <= version)?;
         let Numbered { number, entry } = *self.entries.remove(id)?;
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
     use crate::testing::fixtures::{id, job};
 
-    /// An entry that the ledger never takes is no reason to keep track of those after it.
+    /// An entry that the ledger never accepts must not keep the order of later ones growing.
     #[test]
     fn one_entry_that_stays_does_not_make_the_order_grow() {
         let mut outbox = Outbox::default();

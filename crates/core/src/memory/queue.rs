@@ -1,8 +1,7 @@
 //! One queue's waiting jobs: scheduled ones in a wheel, ready ones in order.
 //!
-//! Nothing moves a job from scheduled to ready when its time comes: the next look does, in bounded steps, and moves it
-//! back where the clock was set back. Invariant: after a look that is through, a job is in `ready` or `overdue` exactly
-//! when it is due.
+//! Nothing moves a job from scheduled to ready when its time comes: the next look does, in bounded steps, and moves it back
+//! if the clock was set back. Invariant: after a complete look, a job is in `ready` or `overdue` exactly when it is due.
 
 use super::wheel::{Handle, Wheel};
 use crate::clock::Millis;
@@ -14,10 +13,10 @@ use std::collections::BTreeSet;
 /// The order among ready jobs: priority, then `due_at`, then id.
 pub(super) type Rank = (u32, Millis, JobId);
 
-/// Places that one walk looks at: enough for all that a reserve may hand out, and for others that it passes over.
+/// Places that one walk reads: enough for all that a reserve may hand out, and for others that it skips.
 const WALK_PLACES_MAX: usize = 4 * STEP_JOBS_MAX;
 
-/// Where every walk over ready jobs begins.
+/// The start of every walk over ready jobs.
 pub(super) const FIRST: Rank = (0, 0, JobId::MIN);
 
 #[derive(Clone, Debug, Default)]
@@ -29,22 +28,22 @@ pub(super) struct Queue {
     /// Due, but not started in time, by the instant from which they may not start.
     pub(super) overdue: BTreeSet<(Millis, JobId)>,
     pub(super) running: BTreeSet<JobId>,
-    /// What its live jobs take.
+    /// The memory of its live jobs.
     pub(super) bytes: u64,
     pub(super) limits: Limits,
-    /// The version of the settings that they come from; 0 where there are none.
+    /// The version of the settings that they come from; 0 if there are none.
     pub(super) limits_version: u64,
     limiter: GcraLimiter,
-    /// Before this instant nobody needs to be told of a job: somebody will look by then.
+    /// Until this instant no wake is needed for a job: a caller looks by then anyway.
     pub(super) look_at: Option<Millis>,
     /// No ready job is due later than this.
     ready_to: Millis,
-    /// Where a clock was set back: since when by that clock, and from which priority on ready jobs are still to be
-    /// held back.
+    /// Set if the clock was set back: since when by that clock, and from which priority on ready jobs are still to be held
+    /// back.
     set_back: Option<(Millis, u32)>,
 }
 
-/// Where a waiting job went.
+/// The new place of a waiting job.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Entered {
     Scheduled(Handle),
@@ -65,7 +64,7 @@ impl Queue {
         Self { wheel: Wheel::new(now), ..Self::default() }
     }
 
-    /// Has these limits from the first, as if its burst had just passed.
+    /// Starts with these limits, as if its burst had just been used up.
     pub(super) fn begin(&mut self, limits: Limits, version: u64, now: Millis) {
         (self.limits, self.limits_version, self.limiter) = (limits, version, GcraLimiter::default());
         if let Some(rate) = &limits.rate {
@@ -93,7 +92,7 @@ impl Queue {
     }
 
     /// Hands at most `limit` jobs that may be due now, and are not in `ready`, to `is_due`, to be entered again, and those
-    /// that are in `ready` and not due to `held_back`; answers whether to call again.
+    /// that are in `ready` and not due to `held_back`; returns whether to call again.
     pub(super) fn advance(
         &mut self,
         now: Millis,
@@ -126,7 +125,7 @@ impl Queue {
         left == 0 || more_in_wheel
     }
 
-    /// Takes what is not due out of `ready`, looking at no more than `limit` places; answers whether it is through.
+    /// Removes jobs that are not due from `ready`, reading no more than `limit` places; returns whether it is through.
     fn hold_back(&mut self, now: Millis, limit: usize, mut held_back: impl FnMut(JobId)) -> bool {
         let (since, mut priority) = self.set_back.filter(|&(since, _)| since <= now).unwrap_or((now, 0));
         for _ in 0..limit {
@@ -145,7 +144,7 @@ impl Queue {
         false
     }
 
-    /// Before this instant nothing is due; `None` where nothing waits, or nothing is handed out.
+    /// Before this instant nothing is due; `None` if nothing waits, or nothing is handed out.
     pub(super) fn next_at(&self, now: Millis) -> Option<Millis> {
         if self.limits.paused {
             return None;
@@ -155,12 +154,12 @@ impl Queue {
         [ready, held_back, self.wheel.next_expiry()].into_iter().flatten().min()
     }
 
-    /// How many may be handed out now within its limits; where none, from when on there may be one, `None` where that
-    /// is not a question of time.
+    /// How many may be handed out now within its limits. If none, when one may be, or `None` if that does not depend on
+    /// time.
     pub(super) fn room(&self, takes: bool, now: Millis) -> Result<usize, Option<Millis>> {
         let unlimited = (usize::MAX, now);
         let (by_rate, next_at) = self.limits.rate.map_or(unlimited, |rate| self.limiter.room(&rate, now));
-        // What is taken does not run.
+        // Taken jobs do not run.
         let max_running = self.limits.max_running.filter(|_| !takes).map_or(usize::MAX, |max| max as usize);
         match (max_running.saturating_sub(self.running.len()), by_rate) {
             _ if self.limits.paused => Err(None),
@@ -170,19 +169,19 @@ impl Queue {
         }
     }
 
-    /// One more was handed out.
+    /// Counts a job that was handed out.
     pub(super) fn pass(&mut self, now: Millis) {
         if let Some(rate) = self.limits.rate {
             self.limiter.pass(1, &rate, now);
         }
     }
 
-    /// Whether as many run as may.
+    /// Whether `max_running` is reached.
     pub(super) fn is_full(&self) -> bool {
         self.limits.max_running.is_some_and(|max| self.running.len() >= max as usize)
     }
 
-    /// Before this instant nothing can be handed out; `None` where that is not a question of time.
+    /// Before this instant nothing can be handed out; `None` if that does not depend on time.
     pub(super) fn free_at(&self, takes: bool, now: Millis) -> Option<Millis> {
         let next_at = self.next_at(now)?;
         match self.room(takes, now) {
@@ -196,13 +195,13 @@ impl Queue {
         self.wheel.len() + self.held_back.len() + self.ready.len() + self.overdue.len()
     }
 
-    /// Whether it can be forgotten.
+    /// Whether it can be dropped.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting() + self.running.len() == 0 && self.limits_version == 0
     }
 
-    /// Visits ready jobs that are due from `from` to `to`, in order, from the rank `start` on. Looks at no more than
-    /// [`WALK_PLACES_MAX`] places, and answers where to go on.
+    /// Visits ready jobs that are due from `from` to `to`, in order, from the rank `start` on. Reads no more than
+    /// [`WALK_PLACES_MAX`] places, and returns where to go on.
     pub(super) fn walk(
         &self,
         start: Rank,

@@ -1,4 +1,4 @@
-//! What recent reserves and takes handed out, by request id: a repeat after a lost reply gets the same.
+//! The leases of recent reserves and takes, by request id: a repeat after a lost reply gets the same.
 
 use crate::clock::Millis;
 use crate::limits::{SECOND_MS, STEP_JOBS_MAX};
@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 /// How long a request is remembered.
 const REQUEST_MS: u64 = 60 * SECOND_MS;
-/// Above so many bytes the oldest requests are forgotten before their time, but for the newest one.
+/// Above so many bytes the oldest requests are dropped before their time, but never the newest one.
 const BYTES_MAX: usize = 64 << 20;
-/// About what a remembered request takes.
+/// Approximate memory of a remembered request.
 const REQUEST_BYTES: usize = 200;
-/// Requests whose time is over that one call drops.
+/// Lapsed requests that one call drops.
 const DROPPED_MAX: usize = 3;
 
 #[derive(Clone, Debug, Default)]

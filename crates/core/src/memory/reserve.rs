@@ -9,11 +9,11 @@ use crate::model::id::{JobId, JobRef, Receipt};
 use crate::ports::{Edited, Lease, Reserve, Reserved, Source};
 use std::sync::Arc;
 
-/// From which rank on a reserve goes on in which of its queues, where a step did not find anything.
+/// The queue and the rank at which a reserve goes on if a step did not find anything.
 pub(super) type Resume = (usize, Rank);
 
 impl Held {
-    /// One step: `None` where there is more to look at than a step may, and it found nothing yet.
+    /// One step: `None` if there is more to read than a step may, and it found nothing yet.
     pub(super) fn reserve(&mut self, reserve: &Reserve, resume: &mut Resume, now: Now) -> Option<Reserved> {
         if self.generation.is_none() {
             return Some(Reserved::default());
@@ -64,7 +64,7 @@ impl Held {
             let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
             let room = queue.room(reserve.take, now.wall).unwrap_or(0);
             if reserved.leases.len() == reserve.limit || room == 0 {
-                // Only to say when there is more. Until then, or until a job has ended, nobody needs to look.
+                // Only a hint when there is more. Until then, or until a job has ended, nobody needs to look.
                 reserved.next_at = earliest(reserved.next_at, queue.free_at(reserve.take, now.wall));
                 queue.look_at = if room == 0 { Some(0) } else { queue.look_at };
                 continue;
@@ -83,7 +83,7 @@ impl Held {
                 more = rest.is_some();
             }
             if more {
-                // What was handed out stays so: answer that much.
+                // Jobs that were handed out stay so: return these.
                 reserved.next_at = Some(now.wall);
                 return (!reserved.leases.is_empty()).then_some(());
             }
@@ -96,7 +96,7 @@ impl Held {
         Some(())
     }
 
-    /// The most urgent of all these queues, one after the other.
+    /// The most urgent jobs of all these queues, one after the other.
     fn reserve_merged(
         &mut self,
         queues: &[Arc<str>],
@@ -137,8 +137,8 @@ impl Held {
         Some(())
     }
 
-    /// The most urgent jobs in `ready` from a rank on, and where to go on if more than a step was to be looked at. What
-    /// may not start any more is put where it belongs.
+    /// The most urgent jobs in `ready` from a rank on, and where to go on if more than a step was to be read. Jobs that may
+    /// not start any more are moved to `overdue`.
     fn pick(
         &mut self,
         name: &Arc<str>,
@@ -191,7 +191,7 @@ impl Held {
         let of_queue = || reserve.queue_leases.of(live.queue());
         let lease_ms = reserve.lease_ms.or(live.lease_ms()).or_else(of_queue).unwrap_or(LEASE_MS_DEFAULT);
         let job = self.start(id, lease_ms, reserve.take, now);
-        // Restored after a restart, the lease of a take would be that of a worker.
+        // Otherwise a restart would restore the lease of a take as that of a worker.
         let noted = if reserve.take { self.outbox.get(id).cloned() } else { self.lease_entry(&job, now) };
         reserved.entries.extend(noted);
         reserved.leases.push(Lease { job, lease_ms });

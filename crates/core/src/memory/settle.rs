@@ -1,4 +1,4 @@
-//! Leases: extended, settled, run out.
+//! Leases: extended, settled, expired.
 
 use super::held::{Held, Now};
 use super::live::Whereabouts;
@@ -8,7 +8,7 @@ use crate::model::job::State;
 use crate::ports::{Expired, Extend, Extended, OutboxEntry, Run, Settle, Settled};
 use crate::rules::{self, Decision, Left};
 
-/// A lease that ran out and was answered by `expired` is answered again after this time where nobody settled it.
+/// An expired lease is returned by `expired` again after this time if nobody settled it.
 const EXPIRED_AGAIN_MS: u64 = SECOND_MS;
 
 impl Held {

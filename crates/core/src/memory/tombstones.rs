@@ -1,7 +1,7 @@
-//! Tombstones: of jobs that have ended, were let go, or were edited unseen, so that no earlier reading of them is put.
+//! Tombstones of jobs that have ended, were dropped, or were edited unseen, so that no earlier reading of them is put.
 //!
-//! While an entry waits in the outbox, that stands for the tombstone: it begins when the entry is forgotten, since up to
-//! then the ledger may be read as it was before.
+//! While an entry waits in the outbox, it serves as the tombstone. The tombstone begins when the entry is forgotten, since
+//! until then the ledger may be read as it was before.
 
 use super::by_id::ById;
 use crate::clock::Millis;
@@ -13,12 +13,12 @@ use std::collections::VecDeque;
 /// Lapsed tombstones that one call drops.
 const DROPPED_MAX: usize = 3;
 
-/// What is remembered of a job.
+/// The tombstone of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tombstone {
     /// No version below this one is put.
     version: u64,
-    /// Its last lease, and how it ended, where it ended here.
+    /// Its last lease and how that ended, if it ended here.
     pub(super) end: Option<(u64, Stage)>,
     /// Edits that the ledger has not answered; meanwhile no version at all is put.
     unseen: u32,
@@ -35,7 +35,7 @@ impl Tombstone {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tombstones {
     tombstones: ById<Tombstone>,
-    /// When to look whether a tombstone has lapsed.
+    /// The times at which tombstones may lapse.
     order: VecDeque<(Millis, JobId)>,
     /// The same for those of unseen edits.
     order_unseen: VecDeque<(Millis, JobId)>,
@@ -46,7 +46,7 @@ impl Tombstones {
         self.tombstones.get(id).filter(|tombstone| tombstone.until > mono)
     }
 
-    /// The ledger has recorded that the job has ended, or waits for something far.
+    /// The ledger has recorded that the job has ended, or waits beyond the watermark.
     pub(super) fn add(&mut self, id: JobId, version: u64, end: Option<(u64, Stage)>, mono: Millis) {
         let until = mono + <dyn Broker>::TOMBSTONE_MS;
         let tombstone = match self.get(id, mono) {
@@ -73,8 +73,8 @@ impl Tombstones {
         self.set(id, tombstone, mono);
     }
 
-    /// The ledger has answered an edit, and has the job in this version; 0 where it changed nothing. A version that was
-    /// forgotten before is no such answer, but its repeat.
+    /// The ledger has answered an edit, and has the job in this version; 0 if it changed nothing. A version that was
+    /// forgotten before is a repeat, not an answer.
     pub(super) fn resolve(&mut self, id: JobId, version: u64, mono: Millis) {
         let is_answer = |old: &Tombstone| old.unseen > 0 && (version > old.version || version == 0 || old.version == 0);
         if let Some(&old) = self.get(id, mono).filter(|&old| is_answer(old)) {
@@ -91,7 +91,7 @@ impl Tombstones {
         self.tombstones.insert(id, tombstone);
     }
 
-    /// Drops a few, so that no call pays for a burst, and more than come in.
+    /// Drops a few, so that no call pays for a burst, but more than one call adds.
     pub(super) fn drop_lapsed(&mut self, mono: Millis) {
         for order in [&mut self.order, &mut self.order_unseen] {
             for _ in 0..DROPPED_MAX {

@@ -1,4 +1,4 @@
-//! A hierarchical timing wheel: what is due when, for one queue, in memory.
+//! A hierarchical timing wheel: values by due time, for one queue, in memory.
 //!
 //! After G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), scheme 7. A tick is
 //! a millisecond. Level 0 has a slot for each of 256 ticks, level 1 for each 256 times 256 ticks, and so on;
@@ -27,10 +27,10 @@ use slots::{CHUNK_LINKS, Link, Slot, Slots, level_of};
 /// millisecond's work.
 pub const CASCADE_MAX: usize = 16_384;
 
-/// Heap bytes that an emptied wheel keeps for what comes next; with more it gives all of them back.
+/// Heap bytes that an emptied wheel keeps for later use; if it has more, it frees all of them.
 pub const KEEP_BYTES_MAX: usize = 64 * 1024;
 
-/// Names an entry until it is handed out or cancelled; afterwards it names nothing.
+/// Identifies an entry until it is handed out or cancelled; afterwards it identifies nothing.
 ///
 /// An entry's number is used again, so a handle also carries the wheel's count of inserts at its time, modulo
 /// 2³² - 1. A stale handle could only ever be mistaken exactly that many inserts later.
@@ -88,8 +88,8 @@ impl<T: Copy> Wheel<T> {
         Self { now, cascading: 0, len: 0, stamp: NonZeroU32::MIN, entries: Slab::new(), slots: Slots::new() }
     }
 
-    /// The tick up to which the wheel has turned: all that was due before it has been handed out. Never goes
-    /// back. It may lag behind what [`expire`](Self::expire) was asked for while that answers `true`.
+    /// The tick up to which the wheel has turned: all that was due before it has been handed out. Never goes back. It may
+    /// lag behind the argument of [`expire`](Self::expire) while that returns `true`.
     pub const fn now(&self) -> u64 {
         self.now
     }
@@ -121,8 +121,8 @@ impl<T: Copy> Wheel<T> {
         self.stamp = stamp.checked_add(1).unwrap_or(NonZeroU32::MIN);
         let entry = Entry { due, value, place: Link::default(), stamp: Some(stamp) };
         let index = self.entries.insert(entry, u32::MAX);
-        // What would pass a slot that is being cascaded queues up behind it, or it would overtake those of
-        // the same tick that are still in there.
+        // An entry that would go below a slot that is being cascaded is appended to that slot: else it would overtake those
+        // of the same tick that are still in there.
         let level = level_of(self.now, due).max(self.cascading);
         self.entries[index].place = self.slots.append(Slot::of(level, due), index);
         self.len += 1;
@@ -138,18 +138,18 @@ impl<T: Copy> Wheel<T> {
         Some(entry.value)
     }
 
-    /// Hands out what is due at the tick `now` or before: by due time, then in the order of insertion, and at
-    /// most `limit` values. Answers whether to call again: because more is due than `limit`, or because
-    /// [`CASCADE_MAX`] was reached. What is inserted between two calls comes in its order.
+    /// Hands out entries due at the tick `now` or before: by due time, then in the order of insertion, and at most `limit`
+    /// values. Returns whether to call again: because more is due than `limit`, or because [`CASCADE_MAX`] was reached.
+    /// Entries inserted between two calls come in their order.
     ///
     /// A `now` before [`now`](Self::now) counts as the latter. Empty stretches are skipped, however long.
     pub fn expire(&mut self, now: u64, limit: usize, out: impl FnMut(T)) -> bool {
         self.turn(now, limit, CASCADE_MAX, out)
     }
 
-    /// The tick to look again, in milliseconds: never later than the next due time, and exact when that is
-    /// in the lowest level or nearly alone. Where it is earlier, calling [`expire`](Self::expire) then brings
-    /// a better answer; after as many as there are levels it is exact. `None` when the wheel is empty.
+    /// The tick to look again, in milliseconds: never later than the next due time, and exact if that is in the lowest level
+    /// or nearly alone. If it is earlier, calling [`expire`](Self::expire) then brings a better answer; after as many calls
+    /// as there are levels it is exact. `None` when the wheel is empty.
     pub fn next_expiry(&self) -> Option<u64> {
         if self.cascading > 0 && self.len > 0 {
             return Some(self.now);
@@ -203,8 +203,8 @@ impl<T: Copy> Wheel<T> {
         again
     }
 
-    /// A lower bound of the due times in an occupied slot; exact in level 0 and where looking is cheap. That
-    /// spares a sparse wheel most of its cascades, and its owner the wakes for them.
+    /// A lower bound of the due times in an occupied slot; exact in level 0 and if it is cheap to compute. That spares a
+    /// sparse wheel most of its cascades, and its owner the wakes for them.
     fn first_due(&self, slot: Slot) -> u64 {
         match self.slots.head(slot) {
             Some(head) if head.is_last() && slot.level() > 0 => {
@@ -214,7 +214,7 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    /// Spreads the slot of now on the level `cascading` over the levels below. Answers whether that is done.
+    /// Spreads the slot of now on the level `cascading` over the levels below. Returns whether that is done.
     fn cascade(&mut self, work: &mut usize) -> bool {
         let slot = Slot::of(self.cascading, self.now);
         while let Some(head) = self.slots.head(slot) {
@@ -303,7 +303,7 @@ impl<T: Copy> Wheel<T> {
         value
     }
 
-    /// Gives the memory of a burst back. Stamps go on counting, so old handles stay stale.
+    /// Frees the memory of a burst. Stamps go on counting, so old handles stay stale.
     fn release(&mut self) {
         if self.len == 0 && self.bytes() > KEEP_BYTES_MAX {
             self.entries = Slab::new();

@@ -1,4 +1,4 @@
-//! Changes of a job from outside, the same for what a broker holds and for what only a ledger knows.
+//! Changes of a job from outside, with the same meaning in a broker and in a ledger.
 
 use crate::clock::Millis;
 use crate::model::id::JobId;
@@ -10,13 +10,13 @@ use std::sync::Arc;
 pub struct Edit {
     /// The job.
     pub id: JobId,
-    /// Change it only where it has this version.
+    /// Change it only if it has this version.
     pub version: Option<u64>,
-    /// What to change.
+    /// The change.
     pub change: Change,
 }
 
-/// What to change.
+/// A change to a job.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// A waiting job becomes cancelled; a running one's worker is asked to stop.
@@ -40,20 +40,20 @@ pub enum Change {
     Expire,
 }
 
-/// New values of a waiting job; what is `None` stays.
+/// New values of a waiting job; fields that are `None` stay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Update {
-    /// From when it may run; also its new `first_due_at`.
+    /// The earliest time at which it may run; also its new `first_due_at`.
     pub due_at: Option<Millis>,
     /// 0 is the most urgent.
     pub priority: Option<u32>,
-    /// What the handler is given.
+    /// The handler's input.
     pub payload: Option<Payload>,
     /// Its labels.
     pub tags: Option<Arc<[Arc<str>]>>,
 }
 
-/// What came of an edit.
+/// The outcome of an edit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edited {
     /// It was made; the job as it is now (or was, when deleted).
@@ -64,11 +64,12 @@ pub enum Edited {
     Running(Job),
     /// The job has another version.
     Mismatch(Job),
-    /// The job has ended already (or, for a retry, has not). So has, for a broker, one whose removal is in the outbox.
+    /// The job has ended already (or, for a retry, has not). For a broker, a job whose removal is in the outbox has ended,
+    /// too.
     Unfit {
-        /// The job, if it is known.
+        /// The job, if it exists.
         id: JobId,
-        /// Where it stands.
+        /// Its state.
         state: State,
     },
     /// The key that a retried job would hold is held by this one, in this queue.

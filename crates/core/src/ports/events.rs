@@ -1,4 +1,4 @@
-//! What happens to jobs, as it is published to subscribers: for watching, not for accounting.
+//! Job events as they are published to subscribers: for watching, not for accounting.
 
 use crate::api::Instant;
 use crate::clock::Millis;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 use strum::VariantArray;
 
-/// What happened to a job. The word alone says where the job stands after it.
+/// The type of a job event. It also tells the job's state after the event.
 #[derive(
     Clone,
     Copy,
@@ -28,9 +28,9 @@ use strum::VariantArray;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", parse_err_ty = Error, parse_err_fn = unknown)]
 pub enum What {
-    /// It is new, and waits. Also a copy that is made where a rule moves a job.
+    /// It is new, and waits. Also a copy that is made when a rule moves a job.
     Pushed,
-    /// It is new here, in whatever state.
+    /// It was imported, in whatever state.
     Imported,
     /// It was handed out, and runs.
     Started,
@@ -48,7 +48,7 @@ pub enum What {
     Failed,
     /// It was not started in time, and has failed.
     Expired,
-    /// It was cancelled, at once or when its worker let go of it.
+    /// It was cancelled, at once or when its worker released it.
     Cancelled,
     /// It waits, with new values: another due time, priority, payload or tags.
     Changed,
@@ -73,25 +73,25 @@ fn unknown(text: &str) -> Error {
     Error::invalid("what", format!("one of {}", words.join(", ")), text)
 }
 
-/// Something that happened to a job, and where it stands after it.
+/// An event of a job, and the job's state after it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Transition {
-    /// What happened; also the name of the event.
+    /// The type of the event; also its name.
     pub what: What,
     /// The job.
     pub id: JobId,
     /// Its queue.
     pub queue: Arc<str>,
-    /// Which handler it is for.
+    /// The handler that it is for.
     pub kind: Arc<str>,
-    /// Where it stands; of a deleted one, where it stood.
+    /// Its state; of a deleted job, its last one.
     pub state: State,
     /// Its attempts so far.
     pub attempt: u32,
     /// When it was seen, by the broker's clock.
     #[serde(with = "serde_with::As::<Instant>")]
     pub at: Millis,
-    /// From when it may run, where it waits.
+    /// The earliest time at which it may run, if it waits.
     #[serde(default, with = "serde_with::As::<Option<Instant>>", skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Millis>,
     /// Encoded by the first reader that asks.
@@ -107,20 +107,20 @@ impl Transition {
     }
 }
 
-/// What a subscriber gets.
+/// An item of a subscription.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Something happened.
+    /// A job event.
     Transition(Arc<Transition>),
-    /// Events were lost. How many is not said: that would count jobs which the subscriber may not see.
+    /// Events were lost. Their number is not given: it would count jobs which the subscriber may not see.
     Missed,
 }
 
-/// Takes what other processes publish.
+/// Receives the events that other processes publish.
 pub type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// Carries what happens to jobs from process to process, where several share a broker. Events may be lost on their way,
-/// arrive twice, or in another order; a loss is published as [`Event::Missed`].
+/// Carries job events between processes that share a broker. Events may be lost on their way, arrive twice, or in another
+/// order; a loss is published as [`Event::Missed`].
 #[async_trait]
 pub trait EventBus: Send + Sync {
     /// Sends what other processes publish to this sink, while this process [has subscribers](Self::announce). Called

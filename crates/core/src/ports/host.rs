@@ -1,4 +1,4 @@
-//! What a broker asks of the engine that uses it, and tells it.
+//! The engine's side of a broker: values that the broker asks for, and wakes.
 
 use super::limits::Limits;
 use crate::error::Error;
@@ -8,20 +8,20 @@ use std::sync::Arc;
 /// The engine, as the broker sees it.
 #[async_trait]
 pub trait Host: Send + Sync {
-    /// What a memory that begins must know: a generation that no memory of this store had or will have, and all limits that
-    /// hold now. A broker asks once it knows which memory that is, so that whatever a memory before it had was given out
-    /// earlier.
+    /// The values with which a memory begins: a generation that no other memory of this store had or will have, and all
+    /// current limits. A broker calls this once it knows which memory it has, so that all numbers of an earlier memory were
+    /// given out before.
     async fn beginning(&self) -> Result<Beginning, Error>;
 
-    /// Something may be due in this queue sooner than the broker last said; `None`: in any queue.
+    /// A job may be due in this queue sooner than the broker last reported; `None`: in any queue.
     fn wake(&self, _queue: Option<&Arc<str>>) {}
 }
 
-/// What a memory begins with.
+/// The values with which a memory begins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Beginning {
-    /// Its versions and epochs, and those of its locks' fences, are not below the
-    /// [floor](crate::model::id::floor) of this. A broker that is its own ledger uses its clock instead.
+    /// The lower bound of its versions, epochs and fences is the [floor](crate::model::id::floor) of this. A broker that is
+    /// its own ledger uses its clock instead.
     pub generation: u64,
     /// The limits of all queues that have settings, and the versions of these.
     pub limits: Vec<(Arc<str>, Limits, u64)>,

@@ -19,8 +19,8 @@ pub trait Inbox: Send + Sync {
     /// [`INBOX_BYTES_MAX`] has room for.
     async fn waiting(&self, limit: usize) -> Result<Vec<InboxRow>, Error>;
 
-    /// Carries out verdicts on rows, by their numbers, in one transaction. A recorded job is marked as not loaded,
-    /// by when it is due, and its row is gone. Where the row was gone before, nothing is recorded.
+    /// Carries out verdicts on rows, by their numbers, in one transaction. A recorded job is marked as not loaded, by its
+    /// due time, and its row is removed. If the row was gone before, nothing is recorded.
     async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error>;
 }
 
@@ -35,7 +35,7 @@ pub struct InboxRow {
     pub queue: String,
     /// The kind.
     pub kind: String,
-    /// The payload; of one beyond every limit only what shows that it is.
+    /// The payload; if it is beyond every limit, only enough to tell that.
     pub payload: Payload,
     /// When it is due, in milliseconds since 1970.
     pub due_at: Option<i64>,
@@ -47,27 +47,27 @@ pub struct InboxRow {
     pub tags: Option<String>,
     /// The priority.
     pub priority: Option<i64>,
-    /// What else a push may say, as JSON.
+    /// All other options of a push, as JSON.
     pub options: Option<String>,
 }
 
-/// What becomes of a row of the inbox.
+/// The decision about a row of the inbox.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// It is moved to the jobs, as this one.
     Record(Box<Job>),
-    /// It stays, with this reason, and is not looked at again.
+    /// It stays, with this reason, and is not read again.
     Refuse(String),
     /// It is removed.
     Remove,
 }
 
-/// What came of a verdict.
+/// The outcome of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admitted {
     /// It was carried out.
     Done,
-    /// The row was not there, or somebody else was at it: nothing was done.
+    /// The row was gone, or another process was working on it: nothing was done.
     Gone,
     /// The job's key is held by this one: nothing was done.
     KeyHeld(JobId),

@@ -6,18 +6,18 @@ use crate::model::id::JobId;
 use crate::model::job::Job;
 use async_trait::async_trait;
 
-/// Who runs what, as a ledger beside a broker in the memory of one process remembers it: so that a restart knows.
+/// Running jobs and their leases, noted in a ledger beside a broker in the memory of one process, for a restart.
 #[async_trait]
 pub trait Leases: Send + Sync {
-    /// Records leases, soon, without an answer; a loss is harmless but for a repeated hand-out after a crash. One below the
-    /// stored version of its job changes nothing.
+    /// Records leases, soon, without an answer. A loss is harmless, except that a crash may hand a job out again. A lease
+    /// below the stored version of its job changes nothing.
     fn lease(&self, leases: Vec<LeaseRecord>);
 
     /// All jobs that were noted as running.
     async fn leased(&self) -> Result<Vec<Job>, Error>;
 }
 
-/// What is noted of a lease.
+/// The record of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseRecord {
     /// The job.
@@ -39,7 +39,7 @@ pub struct LeaseRecord {
 }
 
 impl LeaseRecord {
-    /// What is noted of this running job.
+    /// The record of this running job's lease.
     pub fn of(job: &Job) -> Self {
         Self {
             id: job.id,

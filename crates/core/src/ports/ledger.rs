@@ -22,7 +22,7 @@ pub const BROKER: &str = "broker";
 pub const ADOPTED: &str = "adopted";
 /// The document that names the incarnation of the memory in which all jobs have been loaded that are near.
 pub const LOADED: &str = "loaded";
-/// The document that names the incarnation of the memory in which nothing is left from before that the ledger knows better.
+/// The document that names the incarnation of the memory that was compared: it has nothing that is older than the ledger.
 pub const COMPARED: &str = "compared";
 /// The document that holds the last generation that a memory of the broker may have begun with.
 pub const GENERATION: &str = "generation";
@@ -60,35 +60,35 @@ pub fn buckets(window: Window) -> Option<RangeInclusive<i64>> {
 /// - An edit, a removal, or the end of a later lease changes a row that has ended ([`OutboxEntry::replaces`]). Any other
 ///   entry about it comes from a broker that fell back to its state before the end, and is ignored.
 /// - At most one row of a queue holds a key ([`Job::live_key`]), and at most one has an origin.
-/// - A verb that fails has changed nothing; but one of a store that is reached over a network may have changed what it was
-///   to change, or a part of it, where no answer came in time. It may be repeated.
+/// - A verb that fails has changed nothing. One of a store that is reached over a network may have made all or a part of the
+///   change if no answer came in time. It may be repeated.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// A block of `count` sequences for ids that never was and never will be allotted to another, and that begins no lower
-    /// than `now` says ([`block_start`](crate::model::id::block_start)).
+    /// A block of `count` sequences for ids that is never allotted twice, and that begins no lower than `now` says
+    /// ([`block_start`](crate::model::id::block_start)).
     async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error>;
 
-    /// Records new jobs. `watermark` is up to where jobs are loaded into the broker, or [`OVERFLOW`]: it only decides
-    /// which [`bucket`] a pending row gets, for [`pending`](Self::pending) or [`overflow`](Self::overflow).
+    /// Records new jobs. `watermark` is the instant up to which jobs are loaded into the broker, or [`OVERFLOW`]. It only
+    /// decides which [`bucket`] a pending row gets, for [`pending`](Self::pending) or [`overflow`](Self::overflow).
     async fn record(&self, jobs: Vec<Job>, watermark: Millis) -> Result<Vec<Recorded>, Error>;
 
-    /// Applies outbox entries: what became of jobs, where [`OutboxEntry::replaces`] says so.
+    /// Applies outbox entries to rows for which [`OutboxEntry::replaces`] is true.
     async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error>;
 
     /// A page of pending jobs without a lease in buckets before `until`, by bucket and id. None of the overflow.
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error>;
 
-    /// The broker of this incarnation holds these jobs in these versions: they are marked as loaded. Where another
-    /// incarnation was [adopted](ADOPTED) meanwhile, nothing is; an empty incarnation, of a broker in the memory of one
-    /// process, is not compared.
+    /// The broker of this incarnation holds these jobs in these versions: they are marked as loaded. If another incarnation
+    /// was [adopted](ADOPTED) meanwhile, none is marked. An empty incarnation, of a broker in the memory of one process, is
+    /// not compared.
     ///
     /// A ledger that is the broker marks nothing, here and below.
     async fn loaded(&self, _jobs: &[(JobId, u64)], _incarnation: &str) -> Result<(), Error> {
         Ok(())
     }
 
-    /// The broker may not hold these jobs: if they are pending they are marked as not loaded, by when they are due
-    /// where `watermark` is 0, or in the [`OVERFLOW`].
+    /// The broker may not hold these jobs: pending ones are marked as not loaded, by due time if `watermark` is 0, or in the
+    /// [`OVERFLOW`].
     async fn not_loaded(&self, _ids: &[JobId], _watermark: Millis) -> Result<(), Error> {
         Ok(())
     }
@@ -118,18 +118,18 @@ pub trait Ledger: Send + Sync {
     /// Changes rows that the broker does not hold.
     async fn edit(&self, edits: Vec<Edit>, now: Millis, watermark: Millis) -> Result<Vec<Edited>, Error>;
 
-    /// Removes at most `limit` finished jobs that are past their retention; answers how many it removed.
+    /// Removes at most `limit` finished jobs that are past their retention; returns how many.
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error>;
 
     /// Rows by queue and how many there ever were, by name. Queues without rows may be
     /// left out.
     async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error>;
 
-    /// Finishes what is under way and lets go of the store.
+    /// Finishes the work under way and closes the store.
     async fn close(&self) -> Result<(), Error>;
 }
 
-/// What came of recording a job.
+/// The outcome of recording a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// It is new.
@@ -180,7 +180,7 @@ impl OutboxEntry {
     }
 }
 
-/// What is due in the overflow of a queue.
+/// The due jobs in the overflow of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OverflowDue {
     /// How many jobs.
@@ -189,7 +189,7 @@ pub struct OverflowDue {
     pub oldest_due: Option<Millis>,
 }
 
-/// A place in the order of pending rows, by bucket and id. Opaque but to the ledger that made it.
+/// A place in the order of pending rows, by bucket and id. Opaque except to the ledger that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     /// The bucket.
@@ -203,11 +203,11 @@ pub struct Cursor {
 pub struct Page {
     /// The rows.
     pub jobs: Vec<Job>,
-    /// Where the next page begins; `None` at the end.
+    /// The cursor of the next page; `None` at the end.
     pub next: Option<Cursor>,
 }
 
-/// By which index to find.
+/// The index to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selector {
     /// Everything.
@@ -220,10 +220,10 @@ pub enum Selector {
     Tag(Arc<str>),
 }
 
-/// A question to the ledger.
+/// A search in the ledger.
 #[derive(Clone, Debug)]
 pub struct Find {
-    /// By which index.
+    /// The index to use.
     pub selector: Selector,
     /// Only jobs of this queue.
     pub queue: Option<Arc<str>>,
@@ -233,22 +233,22 @@ pub struct Find {
     pub kind: Option<Arc<str>>,
     /// Only jobs due in this range, inclusive.
     pub due: Window,
-    /// Those after the page that answered this; opaque but to the ledger.
+    /// The cursor of the previous page; opaque except to the ledger.
     pub after: Option<String>,
     /// At most so many.
     pub limit: usize,
 }
 
 impl Find {
-    /// The first page of what is selected, whatever its kind and due time.
+    /// The first page of a selection, with any kind and due time.
     pub fn of(selector: Selector, states: Vec<State>, limit: usize) -> Self {
         Self { selector, queue: None, states, kind: None, due: Window::ALL, after: None, limit }
     }
 
-    /// Where to go on, for a ledger that answers rows in the order of their ids.
+    /// The cursor as an id, for a ledger that returns rows in the order of their ids.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where it is no id.
+    /// [`Error::Invalid`] if it is no id.
     pub fn after_id(&self) -> Result<Option<JobId>, Error> {
         let parse = |text: &String| {
             text.parse().map_err(|_| Error::invalid("cursor", "the `next_cursor` of an earlier answer", text))
@@ -260,10 +260,10 @@ impl Find {
 /// A page of found rows.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The rows: of a ledger beside a broker in the order of their ids.
+    /// The rows: in the order of their ids for a ledger beside a broker.
     pub jobs: Vec<Job>,
-    /// Where to go on; `None` at the end. A page may be short, or empty, and still have a next one. Letters, digits and
-    /// `.;+/$_()-` only.
+    /// The cursor of the next page; `None` at the end. A page may be short, or empty, and still have a next one. Letters,
+    /// digits and `.;+/$_()-` only.
     pub next: Option<String>,
 }
 

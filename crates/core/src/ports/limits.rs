@@ -1,11 +1,11 @@
-//! What limits the handing out of a queue's jobs.
+//! The limits of a queue.
 
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{RATE_MAX, RATE_MIN};
 use serde::{Deserialize, Serialize};
 
-/// What limits the handing out of a queue's jobs, over all who reserve from it.
+/// The limits of a queue, over all callers that reserve from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     /// Whether nothing is handed out.
@@ -57,13 +57,13 @@ impl Rate {
     }
 }
 
-/// What a [`Rate`] has let through: the generic cell rate algorithm (ITU-T I.371), in microseconds. A memory of one
-/// number: the instant at which all that was let through would have been, had it come evenly.
+/// The state of a [`Rate`] limiter: the generic cell rate algorithm (ITU-T I.371), in microseconds. One number: the instant
+/// at which all jobs that have passed would have done so, had they come evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GcraLimiter(f64);
 
 impl GcraLimiter {
-    /// How many may pass at this instant, and from which on there is one more, in milliseconds.
+    /// How many may pass at this instant, and when the next one may, in milliseconds.
     pub fn room(&self, rate: &Rate, now: Millis) -> (usize, Millis) {
         let (now, period, burst) = (now as f64 * 1_000.0, rate.period(), f64::from(rate.burst()));
         let ahead = self.ahead(rate, now) / period;
@@ -73,13 +73,13 @@ impl GcraLimiter {
         (room as usize, (next / 1_000.0).ceil() as Millis)
     }
 
-    /// So many pass.
+    /// Counts so many that pass.
     pub fn pass(&mut self, count: usize, rate: &Rate, now: Millis) {
         let now = now as f64 * 1_000.0;
         self.0 = now + self.ahead(rate, now) + rate.period() * count as f64;
     }
 
-    /// How far it is ahead of the clock: never more than a whole burst, or a clock that was set back would hold all up.
+    /// How far it is ahead of the clock: at most a whole burst, or setting the clock back would block all jobs.
     fn ahead(&self, rate: &Rate, now: f64) -> f64 {
         (self.0 - now).clamp(0.0, rate.period() * f64::from(rate.burst()))
     }

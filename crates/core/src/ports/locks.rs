@@ -1,4 +1,4 @@
-//! Locks: who holds which, and who waits for it.
+//! Locks: their holders and waiters.
 
 use crate::api::Instant;
 use crate::clock::Millis;
@@ -7,93 +7,93 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Told by the store that the turn of somebody who waits may have come: the lock's name, and the owner of the ticket
-/// that is now the first in its line.
+/// Called by the store when the turn of a waiter may have come: the lock's name, and the owner of the ticket that is now the
+/// first in its line.
 pub type TurnWake = Arc<dyn Fn(&Arc<str>, &Arc<str>) + Send + Sync>;
 
 /// Keeps locks.
 ///
 /// # Contract
-/// - A lock has at most one holder: an owner, to whom it was granted for a time to live, under a fence. It ends when
+/// - A lock has at most one holder: an owner, to whom it was granted for a time to live, under a fence. The grant ends when
 ///   that time has passed since the grant or the last renewal, by the store's own clock, or when it is released.
-/// - Fences only grow and never repeat, over all locks of a store. Where it may lose its memory, they begin at the
+/// - Fences only grow and never repeat, over all locks of a store. If the store may lose its memory, they begin at the
 ///   [floor](crate::model::id::floor) of a new generation; one that is its own ledger has only its clock for that.
-/// - The line is first come, first served. Who waits holds a *ticket*, of which an owner has at most one for each lock.
-///   It lives for [`LOCK_TICKET_MS`](crate::limits::LOCK_TICKET_MS) and is refreshed by asking again. A grant is only
-///   ever made to somebody who is asking just then: a waiter that went away is never granted, and one that died
-///   blocks nobody once its ticket has lapsed.
+/// - The line is first come, first served. A waiter holds a *ticket*, of which an owner has at most one for each lock. It
+///   lives for [`LOCK_TICKET_MS`](crate::limits::LOCK_TICKET_MS) and is refreshed by asking again. A lock is only granted to
+///   a caller that is asking just then: a waiter that went away is never granted it, and one that died blocks nobody once
+///   its ticket has lapsed.
 /// - A grant is answered once it is as durable as the store makes anything.
 /// - No verb touches an unbounded number of locks in one atomic step. Names and owners are compared byte by byte; they
 ///   and times to live are within their [`limits`](crate::limits), which the engine checks.
 ///
-/// Every verb may be repeated where its answer was lost: an acquire that was granted is granted again under the same
-/// fence; a repeated release answers that the lock is not held.
+/// Every verb may be repeated if its answer was lost: an acquire that was granted is granted again under the same fence; a
+/// repeated release answers that the lock is not held.
 #[async_trait]
 pub trait Locks: Send + Sync {
-    /// Begins: reads what an earlier process left, and from now on tells the first in a line whenever it becomes that,
-    /// or its lock is released or ends sooner than it did. (The expiry of a lock is not reported: [`Acquired::Held`] says when to look.) A wake
-    /// may be lost, come late or in vain. Called once, before anything else.
+    /// Begins: restores the locks of an earlier process. From now on it wakes an owner that becomes the first in a line, and
+    /// the first in line if the lock is released or ends sooner than announced. (The expiry of a lock is not reported:
+    /// [`Acquired::Held`] says when to look.) A wake may be lost, come late or in vain. Called once, before any other verb.
     async fn start(&self, wake: TurnWake) -> Result<(), Error>;
 
-    /// Grants the lock where it is free and nobody else is first in line, or says when to look again.
+    /// Grants the lock if it is free and nobody else is first in line, or says when to look again.
     ///
-    /// - The owner who holds it already keeps its fence, and gets the time to live anew.
+    /// - The owner who holds it already keeps its fence, and its time to live restarts.
     /// - With [`waiting`](Acquire::waiting) the owner takes a ticket, or refreshes the one it has; without, it loses
     ///   the one that it has. A grant uses the ticket up.
     async fn acquire(&self, acquire: Acquire) -> Result<Acquired, Error>;
 
-    /// Gives up the owner's ticket, where it has one.
+    /// Gives up the owner's ticket, if it has one.
     async fn abandon(&self, name: &Arc<str>, owner: &Arc<str>) -> Result<(), Error>;
 
-    /// Gives the lock this time to live from now on. `None` where it is not held by this owner under this fence, or no
-    /// longer: then nothing is changed.
+    /// Gives the lock this time to live from now on. `None` if it is not held by this owner under this fence, or no longer:
+    /// then nothing is changed.
     async fn renew(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Option<Grant>, Error>;
 
-    /// Frees the lock. `false` where it is not held by this owner under this fence, or no longer.
+    /// Frees the lock. `false` if it is not held by this owner under this fence, or no longer.
     async fn release(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<bool, Error>;
 
-    /// Frees every lock of an owner, in bounded steps. What of its grants ended unreleased within
-    /// [`LOCK_LOST_KEPT_MS`](crate::limits::LOCK_LOST_KEPT_MS) is counted as lost, once. Tickets are left alone.
+    /// Frees every lock of an owner, in bounded steps. Its grants that ended unreleased within
+    /// [`LOCK_LOST_KEPT_MS`](crate::limits::LOCK_LOST_KEPT_MS) are counted as lost, once. Tickets are left alone.
     async fn release_all(&self, owner: &Arc<str>) -> Result<Released, Error>;
 
-    /// Who holds the lock.
+    /// The holder of the lock.
     async fn inspect(&self, name: &Arc<str>) -> Result<Option<Holding>, Error>;
 
-    /// Locks that are held, by name, after this one. A page may be short, and still name where to go on.
+    /// Locks that are held, by name, after this one. A page may be short and still have a next one.
     async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockPage, Error>;
 
-    /// Lets go of what has ended: grants, tickets, and what is known of lost ones. The engine calls it every few
-    /// seconds; nothing else depends on it.
+    /// Removes ended grants, lapsed tickets, and old records of lost grants. The engine calls it every few seconds; nothing
+    /// else depends on it.
     async fn sweep(&self) -> Result<(), Error>;
 }
 
-/// A question for a lock.
+/// A request for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquire {
     /// The lock.
     pub name: Arc<str>,
-    /// For whom; unique to one holder.
+    /// The owner; unique to one holder.
     pub owner: Arc<str>,
     /// How long it is held unless it is renewed, in milliseconds.
     pub ttl_ms: u64,
-    /// Whether the owner goes on waiting where it is not granted.
+    /// Whether the owner goes on waiting if it is not granted.
     pub waiting: bool,
 }
 
-/// What came of the question.
+/// The answer to a request for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquired {
     /// The owner holds it.
     Granted {
-        /// For how long, and under which fence.
+        /// Its end and its fence.
         grant: Grant,
         /// Whether it did not hold it before.
         is_new: bool,
     },
     /// It does not.
     Held {
-        /// How long until the holder's time is over, in milliseconds; where nobody holds it, until the last of those
-        /// ahead in line loses its ticket. At least 1.
+        /// How long until the holder's time is over, in milliseconds. If nobody holds it, until the last of the tickets
+        /// ahead in line lapses. At least 1.
         expires_in_ms: u64,
         /// When to ask again at the latest, in milliseconds from now: when the holder's time is over and all tickets
         /// ahead have lapsed, because that is not reported; but within
@@ -114,14 +114,14 @@ pub struct Grant {
     pub expires_at: Millis,
 }
 
-/// Who holds a lock.
+/// A held lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holding {
     /// The lock.
     pub name: Arc<str>,
     /// Its holder.
     pub owner: Arc<str>,
-    /// Until when, and under which fence.
+    /// Its end and its fence.
     pub grant: Grant,
     /// Owners that wait for it. One that went away counts until its ticket lapses.
     pub waiting: u32,

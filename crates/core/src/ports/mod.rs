@@ -1,13 +1,13 @@
-//! The ports: what the engine asks of stores. Every verb takes a batch and is bounded.
+//! The ports: what stores must implement for the engine. Every verb takes a batch and is bounded.
 //!
-//! - [`Broker`] holds the live jobs that are due soon, and says who runs what. It has a [clock](BrokerClock) and an
+//! - [`Broker`] holds the live jobs that are due soon, and their leases. It has a [clock](BrokerClock) and an
 //!   [outbox](Outbox), and wakes its [`Host`].
-//! - [`Ledger`] remembers every job. Beside a broker in memory it also entries [`Leases`]; in an SQL server it has an
+//! - [`Ledger`] remembers every job. Beside a broker in memory it also notes [`Leases`]; in an SQL server it has an
 //!   [`Inbox`].
 //! - [`Reports`] are readings of many rows, for people.
 //! - [`Registry`] keeps small documents, such as queue settings.
-//! - [`Locks`] says who holds which lock, and who waits for it.
-//! - [`EventBus`] carries what happens to jobs from process to process, where several share a broker.
+//! - [`Locks`] keeps the holders and waiters of locks.
+//! - [`EventBus`] carries job events between processes that share a broker.
 //!
 //! The broker is the authority for what it holds, the ledger for the rest.
 

@@ -9,12 +9,12 @@ use std::sync::{Arc, RwLock};
 pub struct QueueLeases(RwLock<HashMap<Arc<str>, u64>>);
 
 impl QueueLeases {
-    /// That of a queue.
+    /// The lease length of a queue.
     pub fn of(&self, queue: &str) -> Option<u64> {
         self.0.read().expect("no panic under this lock").get(queue).copied()
     }
 
-    /// Sets that of a queue; `None`: it has none any more.
+    /// Sets the lease length of a queue; `None` removes it.
     pub fn set(&self, queue: &Arc<str>, lease_ms: Option<u64>) {
         let mut known = self.0.write().expect("no panic under this lock");
         match lease_ms {
@@ -23,7 +23,7 @@ impl QueueLeases {
         }
     }
 
-    /// Sets those of all queues.
+    /// Replaces the lease lengths of all queues.
     pub fn set_all(&self, all: HashMap<Arc<str>, u64>) {
         *self.0.write().expect("no panic under this lock") = all;
     }

@@ -1,25 +1,25 @@
-//! Which queues are asked for.
+//! Selections of queues.
 
 use crate::limits::STEP_QUEUES_MAX;
 use std::sync::Arc;
 
-/// Which queues are asked for. A name is greater than another by its bytes.
+/// A selection of queues. Names are ordered by their bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queues {
-    /// These.
+    /// These queues.
     Named(Vec<Arc<str>>),
-    /// From this name on at most so many (and at most [`STEP_QUEUES_MAX`]), in the order of their names. Fewer are answered
-    /// only where there are no more.
+    /// From this name on at most so many (and at most [`STEP_QUEUES_MAX`]), in the order of their names. Fewer are returned
+    /// only at the end.
     From(Arc<str>, usize),
 }
 
 impl Queues {
-    /// The first ones of all.
+    /// The first page of all queues.
     pub fn first() -> Self {
         Self::From(Arc::from(""), STEP_QUEUES_MAX)
     }
 
-    /// Those that follow what this was answered with; `None` where that is all.
+    /// The page after the one that was answered with these; `None` at the end.
     pub fn next<'a>(&self, answered: impl ExactSizeIterator<Item = &'a Arc<str>>) -> Option<Self> {
         let &Self::From(_, limit) = self else { return None };
         let is_all = answered.len() < limit.min(STEP_QUEUES_MAX);
@@ -27,7 +27,7 @@ impl Queues {
         Some(Self::From(after(last), limit))
     }
 
-    /// One.
+    /// One queue.
     pub fn one(queue: &Arc<str>) -> Self {
         Self::Named(vec![queue.clone()])
     }
@@ -35,7 +35,7 @@ impl Queues {
 
 /// The least name that is greater than this one.
 pub fn after(queue: &str) -> Arc<str> {
-    // The least character of which names are made.
+    // The least character that names may contain.
     Arc::from(format!("{queue}$"))
 }
 

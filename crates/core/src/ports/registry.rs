@@ -6,7 +6,7 @@ use async_trait::async_trait;
 /// A stored document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// What it is about: a queue's name, say.
+    /// Its name, such as a queue's.
     pub name: String,
     /// Its content, in JSON.
     pub body: String,
@@ -14,7 +14,7 @@ pub struct Document {
     pub version: u64,
 }
 
-/// What came of a conditional put.
+/// The outcome of a conditional put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutIf {
     /// It was stored with this version.
@@ -32,11 +32,11 @@ pub trait Registry: Send + Sync {
     /// All documents of a kind, by name.
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error>;
 
-    /// Stores a document where the stored one has this version; 0 means that there is none. After a lost
-    /// reply, a registry on a network takes an equal body in the next version for its own. If only one of two callers may be
-    /// told that it stored the document, their bodies must differ.
+    /// Stores a document if the stored one has this version; 0 means that there is none. After a lost reply, a registry on a
+    /// network takes an equal body in the next version for its own. If only one of two callers may be told that it stored
+    /// the document, their bodies must differ.
     async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error>;
 
-    /// Removes a document, and answers whether there was one.
+    /// Removes a document, and returns whether there was one.
     async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error>;
 }

@@ -15,20 +15,21 @@ use std::sync::Arc;
 /// - A row that changes between two steps may be counted twice, or not at all.
 #[async_trait]
 pub trait Reports: Send + Sync {
-    /// Counts the next jobs that have not ended. Answers where to go on: `None` at the end. Opaque but to the store.
+    /// Counts the next jobs that have not ended. Returns the cursor of the next step, opaque except to the store; `None` at
+    /// the end.
     async fn due(&self, tally: DueTally, after: Option<String>) -> Result<(DueTally, Option<String>), Error>;
 
     /// The failed jobs that ended last, at most so many, the last one first.
     async fn failed(&self, limit: usize) -> Result<Vec<FailedJob>, Error>;
 }
 
-/// Jobs that have not ended, by due time: of some queues separately, and of all together. Its size does not depend on what is
-/// counted.
+/// Jobs that have not ended, by due time: of some queues separately, and of all together. Its size does not depend on the
+/// number of jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueTally {
     bounds: Arc<[Millis]>,
     queues: Arc<HashMap<Arc<str>, usize>>,
-    /// First those of all queues.
+    /// The first ones are those of all queues.
     counts: Vec<u64>,
 }
 
@@ -95,10 +96,10 @@ impl From<&Job> for FailedJob {
     }
 }
 
-/// After which row to go on, for a store whose steps end with an id.
+/// The row after which to go on, for a store whose steps end with an id.
 ///
 /// # Errors
-/// [`Error::Invalid`] where it is no id.
+/// [`Error::Invalid`] if it is no id.
 pub fn row_after(after: Option<&str>) -> Result<u64, Error> {
     let parse = |text: &str| text.parse().map_err(|_| Error::invalid("after", "where a step ended", text));
     after.map_or(Ok(0), parse)

@@ -1,13 +1,13 @@
-//! How much live jobs may take.
+//! The memory that live jobs may take.
 
 use crate::limits::MINUTE_MS;
 
-/// How much a put may fill.
+/// The memory that a put may fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// Whatever it takes: for jobs that are handed out at once.
+    /// No bound: for jobs that are handed out at once.
     Any,
-    /// Live jobs take about so many bytes at most; `None` for what the broker itself finds right.
+    /// Live jobs take about so many bytes at most; `None` for the broker's default.
     Within(Option<u64>),
 }
 
@@ -15,7 +15,7 @@ pub enum Room {
 pub const SOON_MS: u64 = MINUTE_MS;
 
 impl Room {
-    /// What counts of a bound for a job that is due in so many milliseconds.
+    /// The part of the bound that counts for a job that is due in so many milliseconds.
     pub fn share(bytes_max: u64, due_in_ms: u64) -> u64 {
         match due_in_ms {
             0 => bytes_max,
@@ -24,7 +24,7 @@ impl Room {
         }
     }
 
-    /// What every queue may hold, of so many that there are, whatever the others hold.
+    /// The memory that each of so many queues may use in any case.
     pub fn least(bytes_max: u64, queues: u64) -> u64 {
         bytes_max / 4 / queues.max(1)
     }

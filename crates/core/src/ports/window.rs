@@ -1,17 +1,17 @@
-//! Which due instants are looked at.
+//! Ranges of due times.
 
 use crate::clock::Millis;
 
-/// Which due instants to look at, inclusive.
+/// A range of due times, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The first.
     pub from: Millis,
-    /// The last; the broker's now where it is later.
+    /// The last; the broker's current time if that is earlier.
     pub to: Millis,
 }
 
 impl Window {
-    /// All that is due.
+    /// All due times.
     pub const ALL: Self = Self { from: 0, to: Millis::MAX };
 }

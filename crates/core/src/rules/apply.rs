@@ -1,4 +1,4 @@
-//! What decisions, leases and edits do to a job's fields: the meaning that every store keeps.
+//! The effect of decisions, leases and edits on a job's fields, the same in every store.
 
 use super::{Again, Decision, Finish, Return};
 use crate::clock::Millis;
@@ -19,7 +19,7 @@ pub fn lease(job: &mut Job, lease_until: Millis, now: Millis, numbers: Numbers) 
     job.progress = None;
 }
 
-/// What a decision leaves.
+/// The result of a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Left {
     /// The job alone.
@@ -78,7 +78,7 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
     Left::Job
 }
 
-/// Counts what a client of the beanstalk protocol did.
+/// Updates the counters of the beanstalk protocol.
 fn count(job: &mut Job, change: impl FnOnce(&mut Beanstalk)) {
     let mut options = job.options().clone();
     change(options.beanstalk.get_or_insert_default());
@@ -108,8 +108,8 @@ fn remember(job: &mut Job, error: Option<AttemptError>) {
     }
 }
 
-/// Makes an edit, where the job's version and state allow it. A deletion changes nothing: the store removes the job
-/// that is answered as changed.
+/// Makes an edit if the job's version and state allow it. A deletion changes nothing: the store removes the job that is
+/// returned as changed.
 pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, numbers: Numbers) -> Edited {
     if version.is_some_and(|version| version != job.version) {
         return Edited::Mismatch(job.clone());
@@ -131,7 +131,7 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
         }
         (Change::Cancel { .. }, Stage::Pending, Some(_)) => {
             job.cancel_asked = true;
-            // What is left of the lease is not more than it was given, also where the clock was set back since.
+            // The rest of the lease is not more than it was given, even if the clock was set back since.
             job.lease_until = job.restored_until(now);
             touch(job, now, numbers);
             return Edited::CancelAsked(job.clone());
@@ -153,8 +153,8 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
     Edited::Changed(job.clone())
 }
 
-/// Makes a scheduled job due now, or a failed one ready again. Unlike after a retry, a job that was put by the beanstalk
-/// protocol knows how often it ran before.
+/// Makes a scheduled job due now, or a failed one ready again. Unlike a retry, it keeps the count of earlier runs for a job
+/// that was put by the beanstalk protocol.
 fn kick(job: &mut Job, change: &Change, now: Millis) -> bool {
     if job.is_pending() && job.due_at <= now {
         return false;
@@ -192,8 +192,8 @@ fn unfit(job: &Job, now: Millis) -> Edited {
     Edited::Unfit { id: job.id, state: job.state(now) }
 }
 
-/// Takes the job's lease away, which nobody's fault is: it waits, or is cancelled where its worker was asked to stop.
-/// Answers whether it ran.
+/// Ends the job's lease without blame: the job waits, or is cancelled if its worker was asked to stop. Returns whether it
+/// ran.
 pub fn unlease(job: &mut Job, now: Millis) -> bool {
     let ran = job.lease_until.take().is_some();
     if ran && job.cancel_asked {
@@ -203,7 +203,7 @@ pub fn unlease(job: &mut Job, now: Millis) -> bool {
     ran
 }
 
-/// Counts a change.
+/// Updates the version and the time of the last change.
 pub fn touch(job: &mut Job, now: Millis, numbers: Numbers) {
     job.version = numbers.after(job.version);
     job.updated_at = now;

@@ -1,4 +1,4 @@
-//! When to try again, when to give up, and what becomes of what was given up.
+//! When to try again, when to give up, and what happens to jobs that are given up.
 
 use super::{Again, Decision, Finish, Return};
 use crate::api::{Span, or_default};
@@ -28,8 +28,8 @@ pub struct Failure {
     pub retry_after_ms: Option<u64>,
 }
 
-/// After a worker failed the job under its lease. `retry` is the rule in force; `new_id` is for the copy that it makes
-/// where it moves.
+/// After a worker failed the job under its lease. `retry` is the rule in force; `new_id` is for the copy that it makes if it
+/// moves the job.
 pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, new_id: Option<JobId>) -> Decision {
     let error = attempt_error(job, failure.message.clone(), false, now);
     if job.cancel_asked {
@@ -124,7 +124,8 @@ fn is_too_old(job: &Job, retry: &Retry, due_at: Millis) -> bool {
 struct GivenUp {
     error: AttemptError,
     crashes: u32,
-    /// Whether it was its turn to end, and nobody said that the job is hopeless or takes workers down.
+    /// Whether the rule may start the job again: its attempts are used up, and it is neither failed for good nor crashing
+    /// workers.
     may_restart: bool,
 }
 
@@ -163,7 +164,7 @@ fn backoff_ms(job: &Job, retry: &Retry, attempt: u32) -> u64 {
         Backoff::Fixed(Fixed { delay }) => delay.0,
         Backoff::Exponential(Exponential { first, factor, max, jitter }) => {
             let exponent = i32::try_from(failures_before).unwrap_or(i32::MAX);
-            // Finite, or a first wait of 0 would not stay 0.
+            // Must be finite, or a first wait of 0 would not stay 0.
             let growth = factor.powi(exponent).min(f64::MAX);
             let wait_ms = (first.0 as f64 * growth).min(max.0 as f64);
             let spread = 1.0 + jitter * (2.0 * fraction(job.id.get(), attempt) - 1.0);
@@ -172,8 +173,8 @@ fn backoff_ms(job: &Job, retry: &Retry, attempt: u32) -> u64 {
     }
 }
 
-/// A number from 0 to 1 that differs between jobs and attempts, and is the same whenever it is asked: the finalizer of
-/// SplitMix64 (Steele, Lea and Flood, 2014).
+/// A number from 0 to 1 that differs between jobs and attempts, but is always the same for one: the finalizer of SplitMix64
+/// (Steele, Lea and Flood, 2014).
 fn fraction(id: u64, attempt: u32) -> f64 {
     let mut z = id.wrapping_add(u64::from(attempt).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -181,7 +182,7 @@ fn fraction(id: u64, attempt: u32) -> f64 {
     ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A copy of the job that starts afresh in another queue, under that queue's rules, without the key.
+/// A copy of the job that starts with attempt 0 in another queue, under that queue's rules, without the key.
 fn successor(job: &Job, queue: &Arc<str>, id: JobId, now: Millis) -> Job {
     let message = format!("moved from the queue {}, where it was the job {}", job.queue, job.id);
     Job {

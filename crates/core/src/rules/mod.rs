@@ -10,25 +10,25 @@ use crate::clock::Millis;
 use crate::model::job::{AttemptError, Job, Payload, Stage};
 use std::sync::Arc;
 
-/// What is to become of a job, decided under the epoch (or version) that was read.
+/// The next state of a job, decided under the epoch (or version) that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// It has ended.
+    /// It ends.
     Finish(Finish),
-    /// It is to run again.
+    /// It runs again.
     Again(Again),
     /// A client of the beanstalk protocol gives it back: the attempt counts.
     Return(Return),
-    /// A client of the beanstalk protocol sets it aside, with this priority: failed, and kept until somebody removes it.
+    /// A client of the beanstalk protocol buries it, with this priority: failed, and kept until it is removed or kicked.
     Bury(u32),
 }
 
 /// How a job is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Return {
-    /// From when it may run again.
+    /// The earliest time at which it may run again.
     pub due_at: Millis,
-    /// By a release: with which priority and delay in milliseconds. `None` where its client has gone.
+    /// After a release: the new priority, and the delay in milliseconds. `None` if the client has gone.
     pub release: Option<(u32, u64)>,
 }
 
@@ -42,7 +42,7 @@ impl Decision {
         }
     }
 
-    /// Whether it changes what ledgers write only with a [rewritten](crate::ports::OutboxEntry::Rewritten) job.
+    /// Whether it changes fields that ledgers write only with a [rewritten](crate::ports::OutboxEntry::Rewritten) job.
     pub fn rewrites(&self) -> bool {
         matches!(self, Self::Bury(_) | Self::Return(Return { release: Some(_), .. }))
     }
@@ -53,17 +53,17 @@ impl Decision {
 pub struct Finish {
     /// Succeeded, failed or cancelled.
     pub stage: Stage,
-    /// What is said of it; `None` leaves the message as it is.
+    /// The new message; `None` leaves the message as it is.
     pub message: Option<Arc<str>>,
     /// The error of the attempt that ends with it.
     pub error: Option<AttemptError>,
-    /// What the handler answered.
+    /// The handler's result.
     pub result: Option<Payload>,
     /// Its crashes from now on; `None` leaves them.
     pub crashes: Option<u32>,
-    /// Whether its record goes too.
+    /// Whether its record is removed, too.
     pub drop: bool,
-    /// A copy that starts afresh in another queue.
+    /// A copy that starts with attempt 0 in another queue.
     pub successor: Option<Box<Job>>,
 }
 
@@ -76,16 +76,16 @@ impl Finish {
         Self { message: Some(Arc::from(TAKEN)), ..Self::new(Stage::Succeeded) }
     }
 
-    /// An end with nothing said.
+    /// An end without a message.
     pub fn new(stage: Stage) -> Self {
         Self { stage, message: None, error: None, result: None, crashes: None, drop: false, successor: None }
     }
 }
 
-/// How a job goes on.
+/// The next run of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Again {
-    /// From when.
+    /// Its due time.
     pub due_at: Millis,
     /// Its attempts from now on.
     pub attempt: u32,

@@ -1,9 +1,9 @@
-//! Cron expressions in a time zone, also where its clocks are changed.
+//! Cron expressions in a time zone, including changes of its clocks.
 //!
-//! croner says which readings of a clock match an expression; which instants these are is decided here, as Vixie cron
-//! has it. An expression whose second, minute or hour begins with `*` is *interval-like*: it ticks whenever the clock
-//! shows what it says, so never for what the clock leaps over, and twice for what it shows twice. Any other is *fixed*:
-//! what the clock leaps over ticks at the instant of the leap, and what it shows twice ticks the first time.
+//! croner says which local times match an expression. This module decides which instants these are, as Vixie cron does. An
+//! expression whose second, minute or hour begins with `*` is *interval-like*: it ticks whenever the clock shows a match, so
+//! never for times that the clock skips, and twice for times that it shows twice. Any other is *fixed*: a time that the
+//! clock skips ticks at the instant of the change, and one that it shows twice ticks the first time.
 
 use super::ClockChange;
 use crate::clock::Millis;
@@ -15,12 +15,12 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
-/// What an expression looks like.
+/// The accepted forms of an expression.
 const EXPECTED: &str = "a cron expression: 5 fields (minute, hour, day, month, weekday), 6 with seconds first, `@hourly`, `@daily`, \
                         `@weekly`, `@monthly`, `@yearly`, or `@every 90s`";
-/// Where the search for a match ends: beyond the longest wait, that for a 29 February on a given weekday over 2100.
+/// The end of the search for a match: beyond the longest wait, that for a 29 February on a given weekday over 2100.
 const SEARCH_YEARS_MAX: i16 = 50;
-/// What stands for expressions.
+/// Nicknames, and the expressions that they stand for.
 const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -49,7 +49,7 @@ pub(super) struct Cron {
     is_interval: bool,
 }
 
-/// Which field is wrong, and which values it takes.
+/// The wrong field, and the values that it takes.
 fn wrong_field(parser: &CronParser, fields: &[&str]) -> String {
     let is_wrong = |at: &usize| {
         let mut alone = vec!["*"; fields.len()];
@@ -129,7 +129,7 @@ impl Cron {
         }
     }
 
-    /// The next instant that stands for a match, shown or not.
+    /// The next instant that stands for a match, whether or not the clock shows it.
     fn next_meant(&self, after: Timestamp) -> Option<Timestamp> {
         let mut reading = self.zone.to_datetime(after);
         let year_last = reading.year() + SEARCH_YEARS_MAX;
@@ -139,14 +139,14 @@ impl Cron {
                 return None;
             }
             let at = self.instant(reading)?;
-            // What the clock shows for the second time has ticked.
+            // A time that the clock shows for the second time has ticked.
             if at > after {
                 return Some(at);
             }
         }
     }
 
-    /// When the clock shows this for the first time; where it leaps over it, when it does.
+    /// When the clock shows this for the first time; if it skips it, the instant of the change.
     fn instant(&self, reading: DateTime) -> Option<Timestamp> {
         let ambiguous = self.zone.to_ambiguous_timestamp(reading);
         let AmbiguousOffset::Gap { before, .. } = ambiguous.offset() else { return ambiguous.earlier().ok() };
@@ -155,7 +155,7 @@ impl Cron {
     }
 }
 
-/// In capitals, with no nickname in it.
+/// The expression in capitals, with nicknames replaced.
 fn plain(expression: &str) -> Option<String> {
     if !expression.starts_with('@') {
         return Some(expression.to_ascii_uppercase());
@@ -164,14 +164,14 @@ fn plain(expression: &str) -> Option<String> {
     Some((*plain).to_owned())
 }
 
-/// Whether letters stand only where they mean something: croner puts numbers in place of names anywhere, so that `1JAN`
-/// would be November.
+/// Checks that letters stand only where they have a meaning: croner replaces names by numbers anywhere, so that `1JAN` would
+/// be November.
 fn check_words<'a>(field: &'a str, names: &[&str]) -> Result<(), &'a str> {
     for word in field.split(|c: char| !c.is_ascii_alphanumeric()) {
         let rest = word.trim_start_matches(|c: char| c.is_ascii_digit());
         let is_number = rest.len() < word.len();
         let after_name = names.iter().find_map(|name| rest.strip_prefix(name)).filter(|_| !is_number).unwrap_or(rest);
-        // The last, and the nearest weekday.
+        // `L` for the last, `W` for the nearest weekday.
         if !matches!(after_name, "" | "L" | "W" | "LW") {
             return Err(word);
         }

@@ -1,4 +1,4 @@
-//! Ticks that were worked out by hand, also over the changes of clocks, and what is refused.
+//! Ticks that were worked out by hand, also over clock changes, and expressions that are refused.
 
 use super::{ClockChange, Schedule, ScheduleStatus, Ticks, Timing};
 use crate::clock::Millis;
@@ -23,7 +23,7 @@ fn ticks(expression: &str, zone: &str) -> Ticks {
     Schedule::new(Timing::parse(expression, Some(zone)).unwrap(), NewJob::new(*b"{}")).ticks(NOW).unwrap()
 }
 
-/// What follows the first instant (all in UTC) in this zone is the rest.
+/// In this zone, the ticks after the first instant (all in UTC) are the rest.
 #[track_caller]
 fn golden(expression: &str, zone: &str, after: &str, expected: &[&str]) {
     let ticks = ticks(expression, zone);
@@ -49,7 +49,7 @@ fn berlin_leaps_forward() {
     golden("*/15 2 * * *", BERLIN, "2026-03-28T02:00", &["2026-03-30T00:00", "2026-03-30T00:15", "2026-03-30T00:30"]);
     golden("0 */2 * * *", BERLIN, "2026-03-28T22:30", &["2026-03-28T23:00", "2026-03-29T02:00", "2026-03-29T04:00"]);
     golden("* 30 2 * * *", BERLIN, "2026-03-28T12:00", &["2026-03-30T00:30", "2026-03-30T00:30:01"]);
-    // From within what follows the leap nothing ticks again.
+    // Nothing ticks again during the hour after the change.
     golden("30 2 * * *", BERLIN, "2026-03-29T01:00", &["2026-03-30T00:30"]);
     golden("30 2 * * *", BERLIN, "2026-03-29T00:59:59", &["2026-03-29T01:00"]);
 }
@@ -75,7 +75,7 @@ fn runs_say_how_clocks_change_them() {
         "2026-03-28T12:00",
         &[("2026-03-29T03:00:00+02:00[Europe/Berlin]", GAP), ("2026-03-30T02:30:00+02:00[Europe/Berlin]", None)],
     );
-    // At the change, and meant to be.
+    // At the change, but not because of it.
     runs("0 3 * * *", BERLIN, "2026-03-28T12:00", &[("2026-03-29T03:00:00+02:00[Europe/Berlin]", None)]);
     runs("*/30 * * * *", BERLIN, "2026-03-29T00:30", &[("2026-03-29T03:00:00+02:00[Europe/Berlin]", None)]);
     runs(
@@ -106,7 +106,7 @@ fn so_many_runs_are_shown() {
         let next = schedule.ticks(NOW).unwrap().next(NOW).into_iter().collect();
         ScheduleStatus { name: "s".into(), version: 1, schedule, next, last: None }
     };
-    // The search for one that hardly ever comes is bounded.
+    // The search for a very rare match is bounded.
     for leap_days in ["0 0 29 2 *", "59 */23 29 2 *"] {
         assert_eq!(status(leap_days, None).runs(100).unwrap().len(), 100);
     }
@@ -192,7 +192,7 @@ fn days_of_the_calendar() {
     golden("0 0 15W 8 *", "UTC", "2026-01-01", &["2026-08-14", "2027-08-16"]);
     golden("0 0 * * FRI#2", "UTC", "2026-01-01", &["2026-01-09", "2026-02-13"]);
     golden("0 0 * * 5L", "UTC", "2026-01-01", &["2026-01-30", "2026-02-27"]);
-    // Either of both days, as cron has it.
+    // Either of both days matches, as in cron.
     golden(
         "0 0 13 * fri",
         "UTC",
@@ -203,7 +203,7 @@ fn days_of_the_calendar() {
     golden("0 9 * jan-mar mon-fri", "UTC", "2026-03-30T12:00", &["2026-03-31T09:00", "2027-01-01T09:00"]);
 }
 
-/// A day of 24 hours that the calendar leaps over.
+/// A day of 24 hours that the calendar skips.
 #[test]
 fn a_whole_day_may_be_left_out() {
     golden("0 12 30 12 *", "Pacific/Apia", "2011-12-29", &["2011-12-30T10:00", "2012-12-29T22:00"]);

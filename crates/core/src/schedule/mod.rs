@@ -1,7 +1,7 @@
-//! Schedules: a rule that says when, and the job that is pushed each time.
+//! Schedules: a recurring rule, and the job that is pushed each time.
 //!
-//! Here is what a schedule is, whether it makes sense, and when it ticks: pure functions of the definition and an
-//! instant, so every process finds the same ticks. Who pushes them is the engine's business.
+//! This module defines schedules, their validity, and their ticks: pure functions of the definition and an instant, so every
+//! process finds the same ticks. The engine pushes them.
 
 mod cron;
 #[cfg(test)]
@@ -24,9 +24,9 @@ use crate::model::name;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The time zone where none is named.
+/// The default time zone.
 pub const TIME_ZONE_DEFAULT: &str = "UTC";
-/// What an expression begins with that is an interval.
+/// The prefix of an interval.
 const EVERY: &str = "@every";
 
 /// A recurring rule that pushes jobs.
@@ -34,17 +34,17 @@ const EVERY: &str = "@every";
 pub struct Schedule {
     /// When.
     pub timing: Timing,
-    /// What is pushed each time. Its own `due` is not used and must be [`Due::Now`]: each job is due at its tick.
+    /// The job that is pushed each time. Its own `due` is not used and must be [`Due::Now`]: each job is due at its tick.
     pub job: NewJob,
-    /// What becomes of ticks that nobody pushed in time; by default [`Missed::Once`].
+    /// How to handle ticks that nobody pushed in time; by default [`Missed::Once`].
     pub missed: Missed,
-    /// Whether a tick waits for nothing; by default [`Overlap::Allow`].
+    /// How to handle a tick while the last job is live; by default [`Overlap::Allow`].
     pub overlap: Overlap,
     /// No tick before this; by default from when it is saved.
     pub start: Option<Millis>,
     /// No tick after this; by default there is no end.
     pub end: Option<Millis>,
-    /// Whether it pushes nothing. Left out, the schedule that is set again stays as it is.
+    /// Whether it pushes nothing. `None` keeps the current state when an existing schedule is set again.
     pub paused: Option<bool>,
     /// The end of the pause; by default it lasts until the schedule is resumed.
     pub paused_until: Option<Millis>,
@@ -53,14 +53,14 @@ pub struct Schedule {
 /// When a schedule ticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// Whenever a clock on the wall of a place shows what the expression says.
+    /// Whenever a local clock matches the expression.
     Cron {
         /// 5 fields, or 6 with seconds first, or `@hourly` and the like.
         expression: Arc<str>,
         /// A name of the IANA time zone database, such as `Europe/Berlin`.
         time_zone: Arc<str>,
     },
-    /// Always after so many milliseconds, counted from the start, or from when this was first saved: 1 s to 10 years.
+    /// At intervals of so many milliseconds, counted from the start, or from when this was first saved: 1 s to 10 years.
     Every(u64),
 }
 
@@ -89,7 +89,7 @@ pub enum Overlap {
 }
 
 impl Schedule {
-    /// A schedule with nothing special about it.
+    /// A schedule with default settings.
     pub fn new(timing: Timing, job: NewJob) -> Self {
         Self {
             timing,
@@ -103,7 +103,7 @@ impl Schedule {
         }
     }
 
-    /// Whether everything keeps its limits and it ticks at all; `now` is what instants are compared with.
+    /// Checks all limits, and that it ticks at all; instants are compared with `now`.
     ///
     /// # Errors
     /// [`Error::Invalid`], naming the part.
@@ -140,10 +140,10 @@ impl Schedule {
         Ok(())
     }
 
-    /// When it ticks. What is not counted from a start is counted from `anchor`.
+    /// Its ticks. An interval without a start is counted from `anchor`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an expression, a time zone or an interval that is none.
+    /// [`Error::Invalid`] for an invalid expression, time zone or interval.
     pub fn ticks(&self, anchor: Millis) -> Result<Ticks, Error> {
         Ticks::new(self, anchor)
     }
@@ -151,7 +151,7 @@ impl Schedule {
     /// The job of a tick: due then, with the tag `schedule:NAME` beside its own.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where it breaks a limit.
+    /// [`Error::Invalid`] if it breaks a limit.
     pub fn job(&self, name: &str, id: JobId, at: Millis, now: Millis, payload_bytes_max: usize) -> Result<Job, Error> {
         NewJob { due: Due::At(at), ..self.tagged_job(name) }.accept(id, now, payload_bytes_max)
     }
@@ -166,13 +166,13 @@ impl Schedule {
         new
     }
 
-    /// When the pause ends: [`Millis::MAX`] where it lasts until it is resumed, `None` where there is none by now.
+    /// When the pause ends: [`Millis::MAX`] if it lasts until it is resumed, `None` if there is none by now.
     pub(crate) fn pause_end(&self, now: Millis) -> Option<Millis> {
         let end = self.paused_until.unwrap_or(Millis::MAX);
         (self.paused == Some(true) && end > now).then_some(end)
     }
 
-    /// Paused until this instant, as [`pause_end`](Self::pause_end) says it.
+    /// Paused until this instant, as [`pause_end`](Self::pause_end) returns it.
     pub(crate) fn with_pause(self, end: Option<Millis>) -> Self {
         Self { paused: Some(end.is_some()), paused_until: end.filter(|&end| end < Millis::MAX), ..self }
     }
@@ -184,10 +184,10 @@ pub fn tag(name: &str) -> Arc<str> {
 }
 
 impl Timing {
-    /// What this text says: a cron expression for a time zone, or `@every SPAN`, which has none.
+    /// Parses a cron expression for a time zone, or `@every SPAN`, which has none.
     ///
     /// # Errors
-    /// [`Error::Invalid`]. Whether the expression and the zone are any is found by [`Schedule::check`].
+    /// [`Error::Invalid`]. The expression and the zone are checked by [`Schedule::check`].
     pub fn parse(text: &str, time_zone: Option<&str>) -> Result<Self, Error> {
         let text = text.trim();
         let Some(span) = text.strip_prefix(EVERY) else {

@@ -1,4 +1,4 @@
-//! The runs ahead, as clocks in the schedule's zone show them.
+//! The next runs, as clocks in the schedule's zone show them.
 
 use super::ScheduleStatus;
 use crate::api::Instant;

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::limits::TICK_LATE_MS_MAX;
 use jiff::tz::TimeZone;
 
-/// When a schedule ticks: whole seconds by the wall, or steps from an anchor.
+/// The ticks of a schedule: whole seconds by the wall clock, or steps from an anchor.
 #[derive(Clone, Debug)]
 pub struct Ticks {
     rule: Rule,
@@ -33,9 +33,9 @@ impl Ticks {
         Ok(Self { rule, start: schedule.start.unwrap_or(0), end: schedule.end.unwrap_or(Millis::MAX) })
     }
 
-    /// The first tick after this instant; `None` where there is none any more.
+    /// The first tick after this instant; `None` if there are no more.
     pub fn next(&self, after: Millis) -> Option<Millis> {
-        // A start is a tick where the rule says so.
+        // A start is a tick if it matches the rule.
         let after = after.max(self.start.saturating_sub(1));
         let next = match &self.rule {
             Rule::Cron(cron) => cron.next(after),
@@ -52,7 +52,7 @@ impl Ticks {
         std::iter::successors(tick, |&at| self.next(at)).take(count).collect()
     }
 
-    /// What a clock shows at this tick.
+    /// The run at this tick, with its local time.
     pub(super) fn run(&self, at: Millis) -> Run {
         match &self.rule {
             Rule::Cron(cron) => Run::new(at, cron.zone(), cron.clock_change(at)),
@@ -60,10 +60,10 @@ impl Ticks {
         }
     }
 
-    /// The last tick up to this instant, where `tick` is one that is not after it.
+    /// The last tick up to this instant; `tick` is one that is not after it.
     pub fn last(&self, mut tick: Millis, until: Millis) -> Millis {
         let mut end = until;
-        // Halves the time in which it may be, however many ticks there are.
+        // A binary search in time, so its cost does not depend on the number of ticks.
         while tick < end {
             let middle = tick + (end - tick) / 2;
             match self.next(middle) {
@@ -74,8 +74,8 @@ impl Ticks {
         tick
     }
 
-    /// Which tick is to be pushed now, where `next` is the first that was not: one that is on time or still to come,
-    /// or the last one in place of all that were missed. `None` where there is none any more.
+    /// The tick to push now, given `next`, the first that was not pushed: one that is on time or in the future, or the last
+    /// one in place of all that were missed. `None` if there are no more.
     pub fn due(&self, next: Millis, now: Millis, missed: Missed) -> Option<Millis> {
         if now.saturating_sub(next) <= TICK_LATE_MS_MAX {
             return Some(next);

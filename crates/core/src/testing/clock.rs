@@ -4,7 +4,7 @@ use super::fixtures::T0;
 use crate::clock::{Clock, Millis};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where the monotonic clock of a test begins: not at 0, where subtractions would hide their mistakes.
+/// The start of the monotonic clock of a test: not 0, where subtractions would hide their mistakes.
 const MONO_START: Millis = 1_000_000;
 
 /// A wall clock and a monotonic one that stand still until they are moved.
@@ -26,7 +26,7 @@ impl ManualClock {
         self.wall.fetch_add(ms, Ordering::Relaxed);
     }
 
-    /// Somebody sets the wall clock, forward or back by so many milliseconds; the monotonic one does not notice.
+    /// Sets the wall clock, forward or back by so many milliseconds; the monotonic one goes on.
     pub fn step(&self, ms: i64) {
         self.set_wall(self.wall().saturating_add_signed(ms));
     }

@@ -1,4 +1,4 @@
-//! Jobs and requests with defaults for all that a test is not about: name what it is about with `..job(1)`.
+//! Jobs and requests with defaults for all that is irrelevant to a test: set the relevant fields with `..job(1)`.
 
 use crate::clock::Millis;
 use crate::error::Error;
@@ -10,13 +10,13 @@ use crate::rules::{Again, Decision, Finish};
 use async_trait::async_trait;
 use std::sync::Arc;
 
-/// Where the wall clock of a test begins.
+/// The start of the wall clock of a test.
 pub const T0: Millis = 1_800_000_000_000;
 
 /// The queue of a job that names none.
 pub const QUEUE: &str = "orders";
 
-/// A host that always says the same, and is woken in vain.
+/// A host that always returns the same, and ignores wakes.
 #[derive(Clone, Debug, Default)]
 pub struct Given(pub Beginning);
 
@@ -69,12 +69,12 @@ pub fn reserve_named(ids: &[JobId]) -> Reserve {
     Reserve { source: Source::Jobs(named.collect()), ..reserve(QUEUE, 1_000) }
 }
 
-/// An end in this stage, with nothing said.
+/// An end in this stage, without a message.
 pub fn finish(stage: Stage) -> Decision {
     Decision::Finish(Finish::new(stage))
 }
 
-/// Success, with nothing said.
+/// Success, without a message.
 pub fn success() -> Decision {
     finish(Stage::Succeeded)
 }
@@ -89,7 +89,7 @@ pub fn edit(id: JobId, change: Change) -> Edit {
     Edit { id, version: None, change }
 }
 
-/// Cancellation with nothing said.
+/// Cancellation without a message.
 pub fn cancel() -> Change {
     Change::Cancel { message: None }
 }

@@ -1,8 +1,8 @@
-//! Fuzzing of parsers: whatever comes, a parser neither panics nor accepts what it cannot print and read again.
+//! Fuzzing of parsers: whatever the input, a parser neither panics nor accepts values that it cannot print and read again.
 //!
 //! Each target has a corpus in `tests/corpus/TARGET`: files whose names begin with `good` are accepted, those that begin
-//! with `bad` are refused. Random changes of them follow, by a seed that is printed. `DUETIME_FUZZ_ROUNDS` sets how many, and
-//! `DUETIME_FUZZ_SEED` repeats a run.
+//! with `bad` are refused. Random mutations of them follow, by a seed that is printed. `DUETIME_FUZZ_ROUNDS` sets how many,
+//! and `DUETIME_FUZZ_SEED` repeats a run.
 
 use super::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 /// Changed inputs of one target, unless `DUETIME_FUZZ_ROUNDS` says otherwise.
 const ROUNDS: u64 = 2_000;
-/// Inputs grow no longer than this.
+/// The size limit of inputs.
 const INPUT_BYTES_MAX: usize = 64 << 10;
-/// Pieces that formats give a meaning to.
+/// Pieces that have a meaning in some format.
 const PIECES: [&str; 30] = [
     "{",
     "}",
@@ -46,11 +46,11 @@ const PIECES: [&str; 30] = [
     "\u{fffd}",
 ];
 
-/// Feeds a parser its corpus and changes of it. `parse` answers how what it accepted is printed, or `None` where it refused.
+/// Feeds a parser its corpus and mutations of it. `parse` returns the accepted input as printed, or `None` if it is refused.
 ///
 /// # Panics
-/// Where the parser does, where a file of the corpus is not judged as its name says, and where what was printed does not
-/// read and print the same again.
+/// If the parser panics, if a corpus file is not judged as its name says, or if printed output is not accepted and printed
+/// the same again.
 pub fn fuzz(target: &str, parse: impl Fn(&str) -> Option<String>) {
     fuzz_part(target, 1, parse);
 }

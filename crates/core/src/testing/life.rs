@@ -17,7 +17,7 @@ pub struct Life {
 
 #[derive(Debug)]
 struct LifeState {
-    /// How long steps take; at once where there is none.
+    /// The source of random step lengths; `None`: steps take no time.
     random: Option<Random>,
     steps_left: Option<u64>,
     dies_at: Option<(&'static str, When)>,
@@ -29,12 +29,12 @@ struct LifeState {
     calls: BTreeMap<&'static str, u64>,
 }
 
-/// On which side of a verb.
+/// Before or after a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// It did not happen.
     Before,
-    /// It happened, and nobody was told.
+    /// It happened, but the answer was lost.
     After,
 }
 
@@ -84,7 +84,7 @@ impl Life {
         self.died.notify_one();
     }
 
-    /// Nothing that it asks for begins or is heard of for so long.
+    /// None of its requests begins or is answered for so long.
     pub fn freeze(&self, time: Duration) {
         self.state().frozen_until = Some(Instant::now() + time);
     }
@@ -157,7 +157,7 @@ impl Life {
         }
     }
 
-    /// Does something as the process does it.
+    /// Runs something as a step of the process.
     pub(super) async fn around<T>(
         &self,
         verb: &'static str,

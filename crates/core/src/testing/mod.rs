@@ -1,4 +1,4 @@
-//! What tests of the engine and of stores share: conformance suites, plain models, clocks, fixtures, the simulation,
+//! Shared test support for the engine and stores: conformance suites, plain models, clocks, fixtures, the simulation, and
 //! the account of a real system.
 
 pub mod account;

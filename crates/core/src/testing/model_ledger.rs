@@ -1,4 +1,4 @@
-//! The ledger in a map, as plainly as can be: an oracle for real ledgers, and the record of the simulation.
+//! The ledger in a map, as plainly as possible: an oracle for real ledgers, and the record of the simulation.
 
 mod leases;
 mod registry;
@@ -37,7 +37,7 @@ struct Rows {
     documents: BTreeMap<(String, String), (String, u64)>,
     /// Jobs that lost their key to another.
     keyless: BTreeSet<JobId>,
-    /// By number, each with why it was refused.
+    /// By number, each with the reason of its refusal.
     inbox: BTreeMap<i64, (InboxRow, Option<String>)>,
     inbox_end: i64,
 }
@@ -47,7 +47,7 @@ impl ModelLedger {
         self.rows.lock().expect("no panic under this lock")
     }
 
-    /// Takes the ledger away, or brings it back: while it is away every verb but `lease` answers
+    /// Makes the ledger unavailable, or available again: while it is unavailable every verb but `lease` returns
     /// [`Error::Unavailable`].
     pub fn set_away(&self, away: bool) {
         self.is_away.store(away, Ordering::SeqCst);
@@ -63,7 +63,7 @@ impl ModelLedger {
         Ok(self.rows())
     }
 
-    /// Live jobs that have a key which another has.
+    /// Live jobs whose key another job holds.
     pub fn beside_holder(&self) -> Vec<JobId> {
         let rows = self.rows();
         let jobs = rows.jobs.values().map(|(_, job)| job).filter(|job| !rows.keyless.contains(&job.id));
@@ -78,7 +78,7 @@ impl ModelLedger {
         rows.inbox.insert(number, (InboxRow { number, ..row }, None));
     }
 
-    /// All rows of the inbox, each with why it was refused.
+    /// All rows of the inbox, each with the reason of its refusal.
     pub fn inbox_rows(&self) -> Vec<(InboxRow, Option<String>)> {
         self.rows().inbox.values().cloned().collect()
     }
@@ -103,7 +103,7 @@ impl Rows {
         jobs.find(|job| job.queue == repeat.queue && job.origin.as_ref() == Some(origin)).map(|job| job.id)
     }
 
-    /// What waits in the overflow of any queue.
+    /// The waiting jobs in the overflows of all queues.
     fn overflow(&self) -> impl Iterator<Item = &Job> {
         self.jobs.values().filter(|(bucket_now, job)| *bucket_now == OVERFLOW_BUCKET && waits(job)).map(|(_, job)| job)
     }
@@ -172,7 +172,7 @@ impl Rows {
         }
     }
 
-    /// Where its key is taken it loses the key rather than its life.
+    /// If its key is taken, the job is kept without the key.
     fn claim(&mut self, job: &Job) {
         if self.key_holder(job).is_some() {
             self.keyless.insert(job.id);
@@ -203,7 +203,7 @@ impl Rows {
             return Edited::KeyHeld(holder, job.queue.clone(), job.key.clone().unwrap_or_default());
         }
         match (&edit.change, self.jobs.remove(&edit.id)) {
-            // It is answered as it was.
+            // It is returned as it was.
             (Change::Delete, Some((_, row))) => return Edited::Changed(row),
             (_, before) => {
                 let from = before.map_or(Stage::Pending, |(_, row)| row.stage);
@@ -215,7 +215,7 @@ impl Rows {
     }
 }
 
-/// Whether it is to be handed out, and is not.
+/// Whether it waits to be handed out.
 fn waits(job: &Job) -> bool {
     job.is_pending() && job.lease_until.is_none()
 }
@@ -229,7 +229,7 @@ fn check_numbers(job: &Job) -> Result<(), Error> {
     }
 }
 
-/// A change of state leaves what was pushed as it was.
+/// A change of state does not change the pushed content.
 fn keep_content(row: &Job, job: Job) -> Job {
     Job { payload: row.payload.clone(), tags: row.tags.clone(), ..job }
 }

@@ -1,4 +1,4 @@
-//! How many jobs of a queue there ever were, as plainly as can be.
+//! The totals of queues, as plainly as possible.
 
 use crate::model::job::{Job, Stage};
 use crate::ports::{Tally, Totals};
@@ -16,7 +16,7 @@ impl ModelTotals {
         self.count_end(job, Stage::Pending);
     }
 
-    /// A job that was in this stage has come to where it is.
+    /// A job has moved from this stage to its present one.
     pub(crate) fn count_end(&mut self, job: &Job, from: Stage) {
         let totals = self.0.entry(job.queue.clone()).or_default();
         match job.stage {
@@ -28,7 +28,7 @@ impl ModelTotals {
         }
     }
 
-    /// What is counted of these jobs, which are all that there are.
+    /// The tallies of these jobs, which are all that there are.
     pub(crate) fn tallies<'a>(&self, jobs: impl Iterator<Item = &'a Job>) -> Vec<(Arc<str>, Tally)> {
         let mut tallies: BTreeMap<Arc<str>, Tally> = BTreeMap::new();
         for job in jobs {

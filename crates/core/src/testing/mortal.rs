@@ -1,5 +1,5 @@
-//! A process that may die between any two steps, or stand still for a while: the ports as such a process sees them.
-//! Where it dies, what it asked for may have happened or not, and it never hears of it.
+//! A process that may die between any two steps, or stand still for a while: the ports as such a process sees them. If it
+//! dies, its last request may or may not have been carried out, and it never gets the answer.
 
 mod others;
 
@@ -23,7 +23,7 @@ use std::time::Duration;
 pub struct MortalBroker {
     /// The broker.
     pub broker: Arc<dyn Broker>,
-    /// Who asks it.
+    /// The process that calls it.
     pub life: Arc<Life>,
 }
 
@@ -75,14 +75,14 @@ impl Broker for MortalBroker {
     }
 
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
-        // It is on its way: who asked may stop waiting for the answer.
+        // It is on its way: the caller may stop waiting for the answer.
         let (broker, life) = (self.broker.clone(), self.life.clone());
         let put = tokio::spawn(async move { life.around("put", broker.put(jobs, reading, room)).await });
         put.await.expect("no put panics")
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        // A reserve may be dropped where it waits, and then must have handed out nothing: no step comes after that.
+        // A reserve may be dropped while it waits, and then must have handed out nothing: no step comes after that.
         self.life.step("reserve", When::Before).await;
         let reserved = self.broker.reserve(reserve).await?;
         if !reserved.leases.is_empty() {
@@ -132,7 +132,7 @@ impl Broker for MortalBroker {
 pub struct MortalLedger {
     /// The ledger.
     pub ledger: Arc<dyn Ledger>,
-    /// Who asks it.
+    /// The process that calls it.
     pub life: Arc<Life>,
 }
 
@@ -202,9 +202,9 @@ impl Ledger for MortalLedger {
 
 /// Leases that are noted, which outlive the process.
 pub struct MortalLeases {
-    /// Where they are noted.
+    /// The store that notes them.
     pub leases: Arc<dyn Leases>,
-    /// Who has them noted.
+    /// The process whose leases they are.
     pub life: Arc<Life>,
 }
 
@@ -231,7 +231,7 @@ impl Leases for MortalLeases {
 pub struct MortalInbox {
     /// The inbox.
     pub inbox: Arc<dyn Inbox>,
-    /// Who empties it.
+    /// The process that empties it.
     pub life: Arc<Life>,
 }
 

@@ -1,5 +1,5 @@
-//! A broker in memory that several engines share, and locks beside it: what a Redis would be, with its misfortunes.
-//! It may be emptied, fall back to an earlier copy of itself, come back with another clock, or be away.
+//! A broker in memory that several engines share, and locks beside it: a model of Redis and its failures. It may be emptied,
+//! fall back to an earlier copy of itself, come back with another clock, or be unavailable.
 
 use crate::clock::{Clock, Millis};
 use crate::error::Error;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-/// How long a call takes whose answer is lost.
+/// How long a call takes if its answer is lost.
 const MUTE_FOR: Duration = Duration::from_millis(1_200);
 /// When to look again in a memory that has not begun.
 const NOT_YET_MS: u64 = 500;
@@ -45,10 +45,10 @@ impl Host for Hosts {
     }
 }
 
-/// Told of what was leased, as it is leased.
+/// Called with each new lease.
 type OnLease = Arc<dyn Fn(&Lease, bool, &Shared) + Send + Sync>;
 
-/// Told of a lock that was granted anew, and its fence.
+/// Called with each newly granted lock, and its fence.
 pub(super) type OnGrant = Arc<dyn Fn(&str, u64) + Send + Sync>;
 
 /// The broker and its locks. Clones share them: one for each engine.
@@ -79,17 +79,17 @@ struct Parts {
     clock: Arc<Skewed>,
     /// None until the memory has begun.
     locks: Option<Arc<memory::Locks>>,
-    /// Of the memory that is there now.
+    /// The number of the current memory.
     number: u64,
     copy: Option<(Memory, Arc<Skewed>)>,
     presence: Presence,
-    /// How far behind and ahead of its clock those who ask take it to be.
+    /// The bounds of its clock that callers assume, behind and ahead.
     unknown_ms: (u64, u64),
     /// Jobs that a put found missing.
     new_puts: u64,
 }
 
-/// Whether it answers.
+/// Whether it is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// It does.
@@ -121,12 +121,12 @@ impl Shared {
         Self { clock, parts, hosts, on_lease, on_grant, host, known }
     }
 
-    /// Tells of every lease that begins and whether a take began it, whether or not its holder ever hears of it.
+    /// Reports every lease that begins and whether a take began it, even if its holder never gets the answer.
     pub fn on_lease(&self, tell: OnLease) {
         assert!(self.on_lease.set(tell).is_ok(), "one listens");
     }
 
-    /// Tells of every lock that is granted anew, whether or not its holder ever hears of it.
+    /// Reports every newly granted lock, even if its holder never gets the answer.
     pub fn on_grant(&self, tell: OnGrant) {
         assert!(self.on_grant.set(tell).is_ok(), "one listens");
     }
@@ -135,7 +135,7 @@ impl Shared {
         self.parts.lock().expect("no panic under this lock")
     }
 
-    /// All that it holds is gone.
+    /// Empties it.
     pub fn flush(&self) {
         self.flush_by(0);
     }
@@ -146,14 +146,14 @@ impl Shared {
         self.replace(Memory::new(clock.clone()), clock);
     }
 
-    /// A replica has all that is held now.
+    /// Copies the current state to a replica.
     pub fn copy(&self) {
         let mut parts = self.parts();
         let clock = Skewed::new(&self.clock, parts.clock.by_ms.load(Ordering::SeqCst));
         parts.copy = Some((parts.memory.copy(clock.clone()), clock));
     }
 
-    /// The replica takes over, where there is one; answers whether there was.
+    /// Fails over to the replica, if there is one; returns whether there was.
     pub fn fall_back(&self) -> bool {
         self.fall_back_by(0)
     }
@@ -167,18 +167,18 @@ impl Shared {
         true
     }
 
-    /// Locks are lost in any case: what was granted last always is.
+    /// Locks are lost in any case, as the last grants always are.
     fn replace(&self, memory: Memory, clock: Arc<Skewed>) {
         let mut parts = self.parts();
         parts.memory = watched(memory, &self.hosts);
         parts.number += 1;
         (parts.clock, parts.locks, parts.copy) = (clock, None, None);
         drop(parts);
-        // Connections are made anew.
+        // Clients connect again.
         self.hosts.wake(None);
     }
 
-    /// Takes it away, or brings it back.
+    /// Makes it unavailable, or available again.
     pub fn set_presence(&self, presence: Presence) {
         self.parts().presence = presence;
     }
@@ -188,7 +188,7 @@ impl Shared {
         self.parts().unknown_ms = (behind_ms, ahead_ms);
     }
 
-    /// What its memory is known by now.
+    /// The current incarnation of its memory.
     pub fn incarnation_now(&self) -> String {
         format!("memory {}", self.parts().number)
     }
@@ -246,7 +246,8 @@ impl Shared {
         self.call(|_| begun(locks.map(verb))).await
     }
 
-    /// Has the memory that is there begin, by whoever finds that it has not. Two may do that at once: the first counts.
+    /// Begins the current memory, by whichever caller finds that it has not begun. Two may do that at once: the first
+    /// counts.
     async fn make_ready(&self) -> Result<(), Error> {
         let (number, clock, is_ready, presence) = {
             let parts = self.parts();
@@ -267,7 +268,7 @@ impl Shared {
     }
 }
 
-/// What a verb answers that needs a memory which has begun.
+/// The answer of a verb that needs a memory which has begun.
 async fn begun<T>(answer: Option<impl Future<Output = Result<T, Error>>>) -> Result<T, Error> {
     match answer {
         Some(answer) => answer.await,

@@ -1,4 +1,4 @@
-//! A clock that goes with tokio's, which tests pause, and whose wall clock can be stepped.
+//! A clock that follows tokio's, which tests pause, and whose wall clock can be stepped.
 
 use crate::clock::{Clock, Millis};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ impl TokioClock {
         Self::following(Past::default())
     }
 
-    /// A clock that goes on where one of an earlier runtime stood.
+    /// A clock that continues a clock of an earlier runtime.
     pub fn following(past: Past) -> Self {
         Self {
             start: Instant::now(),
@@ -32,7 +32,7 @@ impl TokioClock {
         }
     }
 
-    /// Where it stands. Must be asked in the runtime.
+    /// Its readings. Must be called in the runtime.
     pub fn past(&self) -> Past {
         let wall_offset = self.wall_offset.load(Ordering::SeqCst);
         Past { mono: self.mono(), wall_offset, wall_steps: self.wall_steps() }
@@ -66,7 +66,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// Where a clock stood.
+/// The readings of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Past {
     /// The monotonic clock.

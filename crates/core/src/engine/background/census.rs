@@ -1,5 +1,5 @@
-//! What is in many queues together. A few are counted when they are asked for; all others are counted in steps with rests in
-//! between, in the background, as long as somebody asks.
+//! Job counts across many queues. A few queues are counted on demand. All others are counted in the background, in steps
+//! with pauses, as long as the counts are requested.
 
 use crate::engine::metrics::{OTHER_QUEUES, QUEUES_MAX};
 use crate::engine::{Engine, QueueStatus};
@@ -15,7 +15,7 @@ const STEP_EVERY: Duration = Duration::from_millis(50);
 /// Between two rounds.
 const ROUND_EVERY: Duration = Duration::from_secs(10);
 
-/// What is in one queue, or in several together.
+/// The jobs of one queue, or the sum over several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Live jobs; `paused` is not said.
@@ -54,8 +54,8 @@ pub(crate) struct Census {
 }
 
 impl Engine {
-    /// What is in each of the first 200 queues, by name; and under [`OTHER_QUEUES`] in all others together, once these have
-    /// been counted: some seconds after the first question, and then as of the last ten seconds or so.
+    /// Counts of each of the first 200 queues, by name. The sum of all others comes under [`OTHER_QUEUES`] once it is
+    /// available: some seconds after the first request, then at most about ten seconds old.
     ///
     /// # Errors
     /// Of the stores.

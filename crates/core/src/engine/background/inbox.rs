@@ -1,8 +1,8 @@
 //! The inbox: jobs that applications insert into the ledger's database within their own transactions.
 //!
-//! As the leader this looks for such rows, and moves each into the ledger's jobs in one transaction. What is due soon is
-//! put into the broker at once; where that fails, the loader does it. A row that is no job is marked with the reason,
-//! and holds nobody up. Whoever dies when, a row that was committed becomes one job.
+//! The leader looks for such rows, and moves each into the ledger's jobs in one transaction. Jobs that are due soon are put
+//! into the broker at once; if that fails, the loader does it. An invalid row is marked with the reason and does not delay
+//! others. Whichever process crashes when, a committed row becomes exactly one job.
 
 use super::leader::document;
 use crate::api::{DegradedCode, Object, Push, Unread, read};
@@ -38,7 +38,7 @@ impl Engine {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             while self.leads() {
-                // What has begun runs to completion: a change between two stores is not to be dropped in the middle.
+                // A step that has begun runs to completion: a change that spans two stores must not be dropped halfway.
                 let inbox = inbox.clone();
                 match self.run_to_completion(|engine| async move { engine.admit_page(inbox.as_ref()).await }).await {
                     Ok(has_moved) => {
@@ -56,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// Moves the first rows; answers whether any was there that could be moved.
+    /// Moves the first rows; returns whether there was one that could be moved.
     async fn admit_page(&self, inbox: &dyn Inbox) -> Result<bool, Error> {
         let rows = inbox.waiting(STEP_JOBS_MAX).await?;
         if rows.is_empty() {
@@ -117,8 +117,8 @@ impl Engine {
         Ok((candidates, verdicts))
     }
 
-    /// Has verdicts carried out. Where they fail for what may be the fault of one row, each is tried by itself. Answers
-    /// what came of each, and the first error that is no row's own.
+    /// Carries out verdicts. If they fail for what may be the fault of one row, each is tried alone. Returns the outcome of
+    /// each, and the first error that is not a row's own.
     async fn admit(
         &self,
         inbox: &dyn Inbox,
@@ -152,7 +152,7 @@ impl Engine {
         (admitted, outcome)
     }
 
-    /// Puts what is due soon, and marks it as loaded.
+    /// Puts the jobs that are due soon, and marks them as loaded.
     async fn put_admitted(&self, mut jobs: Vec<Job>, reading: Reading, incarnation: &str) -> Result<(), Error> {
         let watermark = self.watermark.get();
         jobs.retain(|job| job.due_at < watermark);
@@ -163,7 +163,7 @@ impl Engine {
         self.reconcile().await
     }
 
-    /// What becomes of rows whose key is held. Those whose holder has just let go of it stay for the next look.
+    /// Verdicts for rows whose key is held. A row whose key was just released waits for the next look.
     async fn resolve(&self, held: Vec<(Candidate, JobId)>) -> (Vec<(i64, Verdict)>, Result<(), Error>) {
         let (mut verdicts, mut outcome) = (Vec::with_capacity(held.len()), Ok(()));
         for (Candidate { number, job, on_conflict }, holder) in held {
@@ -182,7 +182,7 @@ impl Engine {
         match on_conflict {
             OnConflict::Keep => Ok(Some(Verdict::Remove)),
             OnConflict::Reject => Err(conflict(job, holder)),
-            // Where this process dies now, the holder is given the same values again.
+            // If this process dies now, the holder is given the same values again.
             OnConflict::Replace => Ok(self.replace(job, &held).await?.map(|_| Verdict::Remove)),
         }
     }
@@ -201,10 +201,10 @@ fn is_own(error: &Error) -> bool {
     matches!(error, Error::Invalid { .. } | Error::KeyConflict { .. } | Error::Running(_) | Error::Finished { .. })
 }
 
-/// Whether a job may come by the inbox: the right to insert rows is none to say where the server delivers.
+/// Checks that a job may come through the inbox: the right to insert rows does not include choosing a target.
 ///
 /// # Errors
-/// [`Error::Invalid`] where it has its own target.
+/// [`Error::Invalid`] if it has its own target.
 pub fn check_target(job: &NewJob) -> Result<(), Error> {
     if job.options.target.is_none() {
         return Ok(());
@@ -216,7 +216,7 @@ pub fn check_target(job: &NewJob) -> Result<(), Error> {
     ))
 }
 
-/// The job that a row says.
+/// The job that a row describes.
 fn new_job(row: InboxRow) -> Result<NewJob, Error> {
     let unsigned = |what, number: i64| u64::try_from(number).map_err(|_| Error::invalid(what, "0 or more", number));
     let due = match (row.due_at, row.delay_ms) {
@@ -290,7 +290,7 @@ mod tests {
         }
     }
 
-    /// Who may insert rows has no say in where the server delivers.
+    /// The right to insert rows does not include choosing where the server delivers.
     #[test]
     fn a_row_has_no_target_of_its_own() {
         assert!(new_job(row(r#"{"lease": "5s"}"#)).is_ok());

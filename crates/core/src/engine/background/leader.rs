@@ -1,13 +1,12 @@
-//! Where several processes share a broker and a ledger, one of them leads: it loads, drains the outbox and prunes. The
-//! role is a lock that its holder renews, so it moves when that process dies. Two leaders for a moment do no harm:
-//! whatever they do may be done twice.
+//! If several processes share a broker and a ledger, one of them leads: it loads, drains the outbox and prunes. The role is
+//! a lock that its holder renews, so it moves when that process dies. Two leaders for a moment do no harm: everything that a
+//! leader does may be done twice.
 //!
-//! The ledger marks the jobs that the broker holds as loaded, so that each job is loaded once. That is true of one
-//! incarnation of the broker. When the incarnation has changed, the leader *adopts* the new one, so that a
-//! leader of before marks nothing more; then it compares what is left with the ledger, and puts all loaded jobs again.
-//! Once nothing can be put any more that was read before, it compares again: from then on the broker has nothing that
-//! the ledger knows better. A slow audit puts loaded jobs again without end: a job that slipped through comes late, but
-//! comes.
+//! The ledger marks the jobs that the broker holds as loaded, so that each job is loaded once. The marks are valid for one
+//! incarnation of the broker. When the incarnation has changed, the leader *adopts* the new one, so that a former leader
+//! marks nothing more. Then it compares what is left with the ledger, and puts all loaded jobs again. Once no earlier
+//! reading can be put any more, it compares again: from then on the broker has nothing that is older than the ledger. A slow
+//! audit keeps putting loaded jobs again, so a job that slipped through comes late, but comes.
 
 use super::load::LoadProgress;
 use super::overflow::OVERFLOWING;
@@ -29,13 +28,13 @@ use tokio::time::Instant;
 
 /// The lock of who leads: one of [`OF_ENGINE`].
 const LEADER: &str = "duetime:leader";
-/// How long a leader that is gone keeps the role.
+/// How long the role stays with a leader that has died.
 const LEADER_TTL_MS: u64 = 3_000;
-/// Tasks that record outcomes: while one forgets what it recorded, the other records.
+/// Tasks that record outcomes: while one removes recorded entries from the outbox, the other records.
 const RECORDERS: usize = 2;
-/// How often the leader says that it is there, and others ask.
+/// How often the leader renews its role, and others try to get it.
 const RENEW_EVERY: Duration = Duration::from_millis(500);
-/// How often it is looked whether the broker still has its memory.
+/// How often the broker is checked for a loss of its memory.
 const LOOK_AT_BROKER_EVERY: Duration = Duration::from_millis(500);
 /// How often the ledger is asked for what enters the horizon, or was left to the loader.
 const LOAD_EVERY: Duration = Duration::from_millis(200);
@@ -43,7 +42,7 @@ const LOAD_EVERY: Duration = Duration::from_millis(200);
 const AUDIT_EVERY: Duration = Duration::from_secs(4);
 /// Between two rounds of the audit.
 const AUDIT_REST: Duration = Duration::from_secs(15);
-/// From the end of loading to the second comparison: until then readings from before may be put.
+/// From the end of loading to the second comparison: until then earlier readings may be put.
 const COMPARE_AFTER: Duration = Duration::from_millis(<dyn Broker>::READ_AGE_MS_MAX + 1_000);
 /// How often jobs are compared that change meanwhile.
 const COMPARE_TRIES: usize = 5;
@@ -67,7 +66,7 @@ impl Role {
     }
 }
 
-/// How far the audit is.
+/// The progress of the audit.
 #[derive(Debug, Default)]
 struct Audit {
     compare_at: Option<Instant>,
@@ -76,7 +75,7 @@ struct Audit {
 }
 
 impl Engine {
-    /// Whether this process leads, or there is nobody to be led.
+    /// Whether this process leads, or is the only one.
     pub(crate) fn leads(&self) -> bool {
         !self.topology.shares_ledger() || self.role.leads.load(Ordering::Relaxed)
     }
@@ -106,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// Gets the role where nobody has it, or keeps it.
+    /// Gets the role if it is free, or keeps it.
     async fn seek_role(&self) {
         let (name, owner) = (Arc::from(LEADER), self.role.owner());
         let acquire = Acquire { name, owner: owner.clone(), ttl_ms: LEADER_TTL_MS, waiting: false };
@@ -133,7 +132,7 @@ impl Engine {
             let loaded = if self.leads() {
                 self.load_unloaded().await
             } else {
-                // What is pushed here is put here, up to there.
+                // Jobs that this process pushes before the watermark, it puts itself.
                 self.advance_watermark();
                 self.reconcile().await
             };
@@ -141,9 +140,9 @@ impl Engine {
         }
     }
 
-    /// Puts what is due before the watermark and not marked as loaded, and marks it so.
+    /// Puts jobs that are due before the watermark and not marked as loaded, and marks them.
     async fn load_unloaded(&self) -> Result<(), Error> {
-        // In a broker that lost its memory just now this may be put too early, but is not marked as loaded.
+        // If the broker has just lost its memory this may be put too early, but is not marked as loaded.
         let Some(incarnation) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(()) };
         let watermark = self.advance().await?;
         let (mut after, mut progress) = (Some(END_OF_NEAR), LoadProgress::begin());
@@ -159,7 +158,8 @@ impl Engine {
         self.reconcile().await
     }
 
-    /// If this engine leads, restores the broker's memory; otherwise learns whether it is complete. Runs until the engine stops.
+    /// If this engine leads, restores the broker's memory; otherwise learns whether it is complete. Runs until the engine
+    /// stops.
     pub(crate) async fn watch_broker(&self) {
         let mut audit = Audit::default();
         loop {
@@ -185,7 +185,7 @@ impl Engine {
             set_document(self.registry.as_ref(), OVERFLOWING, &told).await?;
         }
         let incarnation = self.broker.incarnation().await?;
-        // A leader of before may have adopted once more what it saw.
+        // A former leader may have adopted an older incarnation again.
         if loaded != Some(&incarnation) || adopted != Some(&incarnation) {
             self.status.set_loaded(false);
             *audit = Audit::default();
@@ -220,7 +220,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Compares once more, when its time has come.
+    /// Compares once more, once enough time has passed.
     async fn compare_again(&self, audit: &mut Audit, incarnation: &str) -> Result<(), Error> {
         let now = Instant::now();
         if now < *audit.compare_at.get_or_insert(now + COMPARE_AFTER) {
@@ -233,7 +233,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Has the broker let go of what the ledger knows better: what a failover brought back.
+    /// Makes the broker drop jobs of which the ledger has a later version, such as a failover brings back.
     async fn compare(&self) -> Result<(), Error> {
         let mut queues = Some(Queues::first());
         while let Some(asked) = queues.take() {
@@ -282,7 +282,7 @@ impl Engine {
                 "the broker lost its newest changes; jobs are compared with the ledger"
             );
             let gone = self.broker.forget(&outdated, crate::Millis::MAX).await?;
-            // Those that were changed in between are looked at again.
+            // Those that were changed in between are compared again.
             let left = outdated.iter().map(|&(id, _)| id).filter(|id| !gone.contains(id));
             let left: Vec<JobId> = left.collect();
             self.reconcile_later(gone.into_iter());
@@ -291,7 +291,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Puts one page of what is near again, now and then.
+    /// Puts one page of loaded jobs again, now and then.
     async fn audit(&self, audit: &mut Audit) -> Result<(), Error> {
         let now = Instant::now();
         let next_at = *audit.next_at.get_or_insert(now + AUDIT_EVERY);
@@ -307,7 +307,7 @@ impl Engine {
     }
 }
 
-/// Up to where pages have nothing but loaded rows.
+/// The end of the pages that have only loaded rows.
 const NEAR: u64 = BUCKET_MS;
 
 /// Up to which version the broker may not hold the job as it does: the ledger has it in a later one, or as one that has

@@ -1,8 +1,8 @@
-//! The horizon: what is due within it is in the broker.
+//! The horizon: jobs that are due within it are in the broker.
 //!
-//! The *watermark* is the instant up to which that holds. It moves on by buckets; whoever records a job looks at it
-//! after the commit, and the loader reads a bucket after having moved it, so one of the two puts the job. The broker
-//! knows it, too, before the bucket is read: it lets go of no job that the loader may have passed.
+//! The *watermark* is the instant up to which that holds. It moves on by buckets. After a commit, the recorder of a job
+//! checks the watermark; the loader moves the watermark before it reads a bucket. So one of the two puts the job. The broker
+//! gets the watermark, too, before the bucket is read: it drops no job that the loader may have passed.
 //!
 //! If several processes share the broker, only the leader loads (`leader`). It marks the jobs that it has put as loaded.
 
@@ -89,16 +89,16 @@ impl Together {
     }
 }
 
-/// Jobs that the broker does not hold as they were put, until the ledger has been asked or told.
+/// Jobs that the broker does not hold as they were put, until the ledger has been read or updated.
 #[derive(Debug, Default)]
 pub(crate) struct ToReconcile {
-    /// To be read anew.
+    /// To be read from the ledger again.
     again: Vec<JobId>,
     /// To be marked as overflow.
     full: Vec<JobId>,
 }
 
-/// What came of a put.
+/// The outcome of a put.
 #[derive(Debug, Default)]
 pub(crate) struct Puts {
     pub(crate) held: Vec<(JobId, u64)>,
@@ -108,7 +108,7 @@ pub(crate) struct Puts {
     full: Vec<JobId>,
 }
 
-/// What was put, and how fast.
+/// Number of jobs put, and the rate.
 #[derive(Debug)]
 pub(crate) struct LoadProgress {
     jobs: u64,
@@ -136,15 +136,14 @@ impl LoadProgress {
 }
 
 impl Engine {
-    /// Whether a job is put into the broker that is recorded: where the ledger is another store, and it is due before the
+    /// True if a recorded job is put into the broker: the ledger is a separate store, and the job is due before the
     /// watermark.
     pub(crate) fn is_to_hold(&self, job: &Job) -> bool {
         self.topology.has_ledger() && job.due_at < self.watermark.get()
     }
 
-    /// Puts those of these jobs into the broker that are due before the watermark. `reading` is from before they
-    /// were read from the ledger, or recorded there. Where a shared broker does not take them, they are
-    /// left to the loader.
+    /// Puts those of these jobs into the broker that are due before the watermark. `reading` is from before they were read
+    /// from the ledger, or recorded there. Jobs that a shared broker does not take are left to the loader.
     pub(crate) async fn hold(&self, mut jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
         jobs.retain(|job| self.is_to_hold(job));
         if jobs.is_empty() {
@@ -163,7 +162,7 @@ impl Engine {
         self.hold_together(jobs, reading).await
     }
 
-    /// Puts jobs together with those of all who ask at the same time: whoever has the turn puts what waits.
+    /// Puts jobs together with those of concurrent callers: whoever has the turn puts all that wait.
     async fn hold_together(&self, jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
         let mut answer = self.together.add(jobs, reading);
         loop {
@@ -171,7 +170,7 @@ impl Engine {
                 biased;
                 answer = &mut answer => return answer.unwrap_or(Err(Error::Stopping)),
                 _permit = self.together.permits.acquire() => {
-                    // Where nothing waits, another has these in hand.
+                    // Nothing waits, so another caller is putting these jobs.
                     let Some(batch) = self.together.take() else { break };
                     let held = self.hold_or_leave(batch.jobs, batch.reading).await;
                     batch.callers.into_iter().for_each(|caller| drop(caller.send(held.clone())));
@@ -187,7 +186,7 @@ impl Engine {
         self.reconcile().await
     }
 
-    /// Puts these jobs. Where that fails or takes too long, they are left to the loader.
+    /// Puts these jobs. If that fails or takes too long, they are left to the loader.
     async fn put_or_leave<T>(&self, ids: &[JobId], put: impl Future<Output = Result<T, Error>>) {
         let put = tokio::time::timeout(HOLD_MAX, put).await;
         let put = put.unwrap_or_else(|_| Err(Error::Unavailable("the broker does not answer; trying again".into())));
@@ -198,7 +197,7 @@ impl Engine {
         }
     }
 
-    /// Puts one of the jobs that were left to the loader, so that what is degraded is mended without another push.
+    /// Puts one of the jobs that were left to the loader, so that a degraded state ends without another push.
     pub(crate) async fn try_left(&self) {
         let left = self.left.lock().expect("no panic under this lock").take();
         let Some(id) = left else { return };
@@ -208,9 +207,8 @@ impl Engine {
         self.put_or_leave(&[id], put).await;
     }
 
-    /// Puts all of these jobs that are pending, also those beyond the watermark: what a page of the ledger held is
-    /// marked as due before a watermark that may have been a later one, before the clock was set back. Answers which of
-    /// them the broker holds.
+    /// Puts all of these jobs that are pending, also those beyond the watermark: a page of the ledger may come from a later
+    /// watermark, before the clock was set back. Returns which of them the broker holds.
     pub(crate) async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<(JobId, u64)>, Error> {
         let Puts { held, refused, full } = self.try_put(jobs, reading, self.room()).await?;
         let mut to_reconcile = self.to_reconcile();
@@ -219,7 +217,7 @@ impl Engine {
         Ok(held)
     }
 
-    /// The same, where whatever is not held is the caller's business.
+    /// The same, but the caller handles the jobs that are not held.
     pub(crate) async fn try_put(&self, mut jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Puts, Error> {
         jobs.retain(Job::is_pending);
         if jobs.is_empty() {
@@ -243,7 +241,7 @@ impl Engine {
         Ok(puts)
     }
 
-    /// Answers those that were read too long ago.
+    /// Returns the jobs that were read too long ago.
     async fn put_read(
         &self,
         jobs: Vec<Job>,
@@ -270,7 +268,7 @@ impl Engine {
         Ok(stale)
     }
 
-    /// The broker does not hold these as they are in the ledger: they are read anew.
+    /// The broker does not hold these as they are in the ledger: reads them again.
     pub(crate) fn reconcile_later(&self, ids: impl Iterator<Item = JobId>) {
         self.to_reconcile().again.extend(ids);
     }
@@ -325,8 +323,8 @@ impl Engine {
         self.reconcile().await
     }
 
-    /// Puts a page of the rows in buckets before `until`, and moves on behind it; answers what is held of it, and
-    /// nothing behind the last page.
+    /// Puts a page of the rows in buckets before `until`, and moves the cursor past it. Returns which of them the broker
+    /// holds; `None` after the last page.
     pub(crate) async fn load_page(
         &self,
         until: Millis,
@@ -346,9 +344,9 @@ impl Engine {
         Ok(Some(held))
     }
 
-    /// Has jobs read anew that the broker refused to be put as they had been read: by the loader, where that may be
-    /// another process. Those for which it had no room go to the overflow. They are known here until that is done,
-    /// whoever asks for it: a push is answered only then.
+    /// Reads jobs again that the broker refused because they had changed; the loader does it if that may be another process.
+    /// Jobs for which it had no room go to the overflow. They stay listed here until that is done, whoever caused it: a push
+    /// is answered only then.
     pub(crate) async fn reconcile(&self) -> Result<(), Error> {
         let is_none = |to_reconcile: &ToReconcile| to_reconcile.again.is_empty() && to_reconcile.full.is_empty();
         if is_none(&self.to_reconcile()) {
@@ -360,7 +358,7 @@ impl Engine {
             let count = left.min(STEP_JOBS_MAX);
             let ids = self.to_reconcile().again[..count].to_vec();
             self.find_again(&ids).await?;
-            // What was refused once more stands behind them.
+            // Jobs that were refused once more were appended after these.
             self.to_reconcile().again.drain(..count);
             left -= count;
         }

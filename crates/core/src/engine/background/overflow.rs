@@ -1,12 +1,12 @@
 //! Overflow: jobs that are due soon and wait in the ledger, since the broker has no room for them.
 //!
-//! A put answers which jobs found no room ([`Put::Full`]). Their rows move to the overflow of their queue. From there
-//! the loader puts the most urgent ones that are due soon, whenever the broker has few ready jobs of the queue; a reserve
-//! or take that finds nothing loads for itself. While a queue has an overflow, new jobs join it without a put, unless they
-//! are more urgent than all that is due soon there.
+//! A put reports which jobs found no room ([`Put::Full`]). Their rows move to the overflow of their queue. From there the
+//! loader puts the most urgent ones that are due soon, whenever the broker has few ready jobs of the queue; a reserve or
+//! take that finds nothing loads for itself. While a queue has an overflow, new jobs join it without a put, unless they are
+//! more urgent than all jobs there that are due soon.
 //!
-//! Invariant: the ledger alone knows what is in the overflow. What is known here only decides where a new job goes first,
-//! so nothing is stranded by a process that dies, or that knows less than another.
+//! Invariant: only the ledger knows what is in the overflow. The state here merely decides where a new job goes first, so no
+//! job is stranded by a process that dies or has old information.
 
 use super::leader::document;
 use super::load::PAGE_JOBS;
@@ -30,24 +30,24 @@ pub(crate) const OVERFLOWING: &str = "overflowing";
 /// Ready jobs of an overflowing queue that the broker holds at least, if there is room: enough for what workers take
 /// until more is loaded, and few enough that an urgent job does not wait long behind them.
 const READY_MIN: u64 = 16_000;
-/// How often overflows are looked at where nobody asks for it.
+/// How often overflows are checked without a request.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The same where none is known: another process may have added something.
+/// The same if none is known: another process may have added jobs.
 const LOOK_SHARED_EVERY: Duration = Duration::from_millis(500);
-/// The same where only this process adds.
+/// The same if only this process adds jobs.
 const LOOK_ALONE_EVERY: Duration = Duration::from_secs(10);
-/// Between two looks that somebody asked for.
+/// The least pause before a requested look.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
-/// Queues that one look takes; the next one goes on behind them.
+/// Queues that one look covers; the next one goes on after them.
 const QUEUES_AT_ONCE: usize = 100;
-/// Queues of which other processes are told.
+/// Queues that are published to other processes, at most.
 const QUEUES_TOLD: usize = 1_000;
-/// Jobs that are tried where the last try found no room.
+/// Jobs that are tried if the last try found no room.
 const PROBE_JOBS: usize = 10;
-/// A count is as old as this, or as twenty times what it took, before it is made again.
+/// The least age of a count before it is made again; or twenty times as long as it took, if that is more.
 const COUNT_AGE_MIN: Duration = Duration::from_secs(1);
 
-/// From where on new jobs of a queue join its overflow.
+/// The boundary beyond which new jobs of a queue join its overflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Boundary {
     /// Priority and due time of the most urgent job there that is due soon.
@@ -63,7 +63,7 @@ impl Boundary {
     }
 }
 
-/// What is known of overflows.
+/// The known overflows.
 #[derive(Debug, Default)]
 pub(crate) struct Overflow {
     bounds: RwLock<HashMap<Arc<str>, Boundary>>,
@@ -82,7 +82,7 @@ struct Counted {
     due: OverflowDue,
 }
 
-/// How far the loader has gone through the queues.
+/// The position of the loader among the queues.
 #[derive(Debug, Default)]
 struct Walk {
     after: Option<Arc<str>>,
@@ -149,14 +149,14 @@ impl Overflow {
         self.asked.notify_one();
     }
 
-    /// What other processes are told.
+    /// The boundaries as published to other processes.
     pub(crate) fn told(&self) -> String {
         let bounds: BTreeMap<String, Boundary> =
             self.bounds().iter().take(QUEUES_TOLD).map(|(queue, bound)| (queue.to_string(), *bound)).collect();
         serde_json::to_string(&bounds).unwrap_or_default()
     }
 
-    /// Takes over what the leader told.
+    /// Takes over the boundaries that the leader published.
     pub(crate) fn hear(&self, told: &str) {
         if let Ok(told) = serde_json::from_str::<BTreeMap<String, Boundary>>(told) {
             self.change(|bounds| *bounds = told.into_iter().map(|(queue, bound)| (queue.into(), bound)).collect());
@@ -181,7 +181,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Loads jobs from overflows as room appears, until the engine stops. Only the leader does if several processes share the broker.
+    /// Loads jobs from overflows as room appears, until the engine stops. Only the leader does if processes share the
+    /// broker.
     pub(crate) async fn load_overflow(&self) {
         let mut walk = Walk::default();
         loop {
@@ -211,7 +212,7 @@ impl Engine {
         }
     }
 
-    /// Looks at some queues; answers whether more is to be loaded at once.
+    /// Looks at some queues; returns whether more is to be loaded at once.
     async fn look_at_overflow(&self, walk: &mut Walk) -> Result<bool, Error> {
         let mut is_more = false;
         for _ in 0..QUEUES_AT_ONCE {
@@ -230,8 +231,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Puts a page of what is most urgent of a queue and due soon, where the broker has fewer ready jobs of it; answers how
-    /// many were put.
+    /// Puts a page of the most urgent jobs of a queue that are due soon, if the broker has fewer than `ready_min` ready jobs
+    /// of it. Returns how many were put.
     async fn load_from_overflow(&self, queue: &Arc<str>, ready_min: u64) -> Result<usize, Error> {
         let mut full = self.overflow.full.lock().await;
         let counts = self.broker.counts(Queues::one(queue)).await?;
@@ -244,7 +245,7 @@ impl Engine {
         let limit = if full.contains(queue) { PROBE_JOBS } else { PAGE_JOBS };
         let jobs = self.ledger.overflow(queue, soon, limit).await?;
         let asked = jobs.len();
-        // What is refused for another reason stays where it is, too, and is read again at the next look.
+        // Jobs that are refused for another reason stay in the overflow, too, and are read again at the next look.
         let held = self.try_put(jobs, reading, self.room()).await?.held;
         self.ledger.loaded(&held, &incarnation).await?;
         self.status.count_loaded(held.len() as u64);
@@ -266,7 +267,7 @@ impl Engine {
         }
     }
 
-    /// Learns from where on jobs of a queue join its overflow.
+    /// Learns the boundary of a queue's overflow.
     async fn find_edge(&self, queue: &Arc<str>) -> Result<(), Error> {
         let until = self.now().saturating_add(SOON_MS);
         let soon = self.ledger.overflow(queue, Window { from: 0, to: until }, 1).await?;
@@ -295,7 +296,7 @@ impl Engine {
         Ok(reserved)
     }
 
-    /// Loads for a reserve of these queues that found nothing; answers whether there is something now.
+    /// Loads for a reserve of these queues that found nothing; returns whether there are jobs now.
     async fn load_for_reserve(&self, queues: &[Arc<str>]) -> bool {
         let mut has_loaded = false;
         for queue in queues {
@@ -345,7 +346,7 @@ impl Engine {
         self.ledger.loaded(&held, &incarnation).await
     }
 
-    /// Before when a caller should look again, where an overflow has something that the broker does not know.
+    /// When a caller should look again at the latest, if an overflow has jobs that the broker does not have.
     fn look_by(&self, queues: &[Arc<str>], next_at: Option<Millis>) -> Option<Millis> {
         if queues.iter().all(|queue| self.overflow.bound(queue).is_none()) {
             return next_at;
@@ -354,7 +355,7 @@ impl Engine {
         Some(next_at.map_or(look_by, |next_at| next_at.min(look_by)))
     }
 
-    /// What is due in the overflow of a queue, as it was a moment ago.
+    /// The due jobs in the overflow of a queue, slightly out of date.
     pub(crate) async fn overflow_due(&self, queue: &Arc<str>) -> Result<OverflowDue, Error> {
         if self.overflow.bound(queue).is_none() {
             return Ok(OverflowDue::default());

@@ -1,7 +1,7 @@
-//! Retention: what has ended is removed once it was kept for long enough.
+//! Retention: removes finished jobs that have been kept long enough.
 //!
-//! Ledgers find what has ended long ago by an index over all queues. So where queues have their own retentions, they
-//! are asked for what is past the longest of all; those that keep theirs for less are walked through, page by page.
+//! Ledgers find jobs that ended long ago by an index over all queues. So if queues have their own retentions, ledgers are
+//! asked for jobs past the longest one. Queues with a shorter one are walked through, page by page.
 
 use crate::api::DegradedCode;
 use crate::clock::Millis;
@@ -16,19 +16,19 @@ use std::time::Duration;
 
 /// How often finished jobs past their retention are looked for.
 const PRUNE_EVERY: Duration = Duration::from_secs(10);
-/// Pages of a queue in which nothing is past its retention that are looked at each time: what was pushed early may have
-/// ended late, and stand before others.
+/// Pages of a queue without jobs past retention that are read each time: a job that was pushed early may have ended late,
+/// and precede others.
 const IDLE_PAGES_MAX: usize = 10;
 
 /// Queues that are walked through each time.
 const WALKS_MAX: usize = 100;
 
-/// How far queues were walked through.
+/// The positions of the walks through queues.
 #[derive(Debug, Default)]
 struct Walks {
-    /// With which queue to go on.
+    /// The queue to go on with.
     from: Arc<str>,
-    /// Where the last walk through a queue stopped.
+    /// The position at which the last walk through a queue stopped.
     stopped: HashMap<Arc<str>, String>,
 }
 
@@ -58,7 +58,7 @@ impl Engine {
         for (queue, tally) in tallies {
             let kept = self.settings.of(&queue).retention.or(usual);
             let states = walked(&tally, kept, longest);
-            // First where most are found, then on from where the last walk stopped.
+            // First from the start, where most are found, then on from where the last walk stopped.
             let stopped = walks.stopped.remove(&queue);
             if states.is_empty() {
                 continue;
@@ -77,7 +77,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Some queues that may keep what has ended for less than the longest time, from this one on, and from where to go on.
+    /// Some queues from this one on that may keep finished jobs for less than the longest retention, and the queue to go on
+    /// with.
     async fn tallies_to_walk(
         &self,
         from: &Arc<str>,
@@ -85,7 +86,7 @@ impl Engine {
         longest: Retention,
     ) -> Result<(Vec<(Arc<str>, Tally)>, Arc<str>), Error> {
         let asked = Queues::From(from.clone(), STEP_QUEUES_MAX);
-        // Where nobody keeps it for longer than is usual, only those keep it for less that say so.
+        // If the default is the longest retention, only queues that have their own can have a shorter one.
         let only = (usual == longest).then(|| self.settings.keeping(from, STEP_QUEUES_MAX));
         let (tallies, next) = match only {
             Some(names) => {
@@ -107,7 +108,7 @@ impl Engine {
         Ok((tallies, next))
     }
 
-    /// Removes what is past its retention, page by page, until so many pages had nothing; answers where it stopped.
+    /// Removes jobs past retention, page by page, until so many pages had none. Returns the position where it stopped.
     async fn walk(
         &self,
         queue: &Arc<str>,

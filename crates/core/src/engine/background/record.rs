@@ -11,11 +11,11 @@ use std::iter;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
 
-/// How often the outbox is searched for entries that whoever wrote them did not get recorded.
+/// How often the outbox is searched for entries whose writer failed to have them recorded.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 /// An entry younger than this is still on its way.
 const DRAIN_AGE_MS: u64 = 1_000;
-/// The same where other processes have entries on their way, too.
+/// The same if other processes have entries on their way, too.
 const DRAIN_AGE_SHARED_MS: u64 = 2_000;
 /// Entries that wait to be recorded soon, at most.
 const SOON_MAX: usize = 50_000;
@@ -37,7 +37,7 @@ impl Default for Recorder {
 }
 
 impl Engine {
-    /// Records entries, and answers whether that went well. Otherwise they stay in the outbox until it does.
+    /// Records entries, and returns whether that succeeded. Otherwise they stay in the outbox until it does.
     pub(crate) async fn record(&self, entries: Vec<OutboxEntry>) -> bool {
         self.try_record(entries).await.is_ok()
     }
@@ -91,8 +91,8 @@ impl Engine {
         self.reconcile().await
     }
 
-    /// Records entries for which nobody waits. Where a shared broker keeps the outbox, a bounded number waits here, and
-    /// what does not fit is left to whoever drains it.
+    /// Records entries for which nobody waits. If a shared broker keeps the outbox, a bounded number waits here, and the
+    /// rest is left to the process that drains it.
     pub(crate) async fn record_soon(&self, entries: Vec<OutboxEntry>) -> bool {
         if !self.topology.shares_ledger() || self.options.settles_recorded {
             return self.record(entries).await;
@@ -129,15 +129,15 @@ impl Engine {
         }
     }
 
-    /// Records entries that were left in the outbox, until the engine stops. The leader does it if several processes share the
-    /// outbox. It looks once a second because nobody tells it of an entry whose process has died.
+    /// Records entries that were left in the outbox, until the engine stops. The leader does it if several processes share
+    /// the outbox. It looks once a second because an entry whose process has died causes no wake.
     pub(crate) async fn drain(&self) {
         let age_ms = if self.topology.shares_ledger() { DRAIN_AGE_SHARED_MS } else { DRAIN_AGE_MS };
         loop {
             tokio::time::sleep(DRAIN_EVERY).await;
             self.try_left().await;
             if self.broker.backlog() == 0 {
-                // What could not be recorded is, by another; or has gone.
+                // Entries that could not be recorded have been recorded by another process, or are gone.
                 self.status.mend(DegradedCode::Recording);
             }
             if self.leads() {

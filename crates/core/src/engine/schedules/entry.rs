@@ -1,4 +1,4 @@
-//! A schedule in the registry: what was set, and how far it has ticked.
+//! A schedule in the registry: its settings, and how far it has ticked.
 
 use crate::clock::Millis;
 use crate::error::Error;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Entry {
-    /// Of what was set: `max(last + 1, clock in ms)`.
+    /// The version of the settings: `max(last + 1, clock in ms)`.
     pub(super) version: u64,
     pub(super) schedule: Schedule,
-    /// What an interval without a start counts from: when it was set.
+    /// The origin of an interval without a start: when the schedule was set.
     pub(super) anchor: Millis,
-    /// The next tick; `None` behind the last one, and in a pause without an end. A pause with an end moves it there.
+    /// The next tick; `None` after the last one, and in a pause without an end. A pause with an end moves it there.
     pub(super) next_at: Option<Millis>,
     /// The push that was begun.
     pub(super) pending: Option<Pending>,
@@ -26,7 +26,7 @@ pub(super) struct Entry {
     pub(super) job: Option<JobId>,
 }
 
-/// A tick whose job is being pushed: whoever finds this pushes the same job.
+/// A tick whose job is being pushed: every process that finds it pushes the same job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Pending {
     pub(super) at: Millis,
@@ -34,7 +34,7 @@ pub(super) struct Pending {
     pub(super) created_at: Millis,
 }
 
-/// A document as it was read, and what it says.
+/// A document as it was read, and its content.
 pub(super) struct Known {
     pub(super) name: Arc<str>,
     /// That of the document, which grows with each step of a tick.
@@ -91,7 +91,7 @@ impl Entry {
 }
 
 impl Known {
-    /// A pause that is over by now is none.
+    /// A pause that is over by now is read as none.
     pub(super) fn read(document: &Document, now: Millis) -> Result<Self, Error> {
         let mut entry = Entry::parse(&document.name, &document.body)?;
         let pause = entry.schedule.pause_end(now);

@@ -1,9 +1,9 @@
 //! Schedules: kept in the registry, and pushed at their ticks.
 //!
-//! Any engine may tick, and any may die: a tick is first *claimed* in the schedule's document, with the id of its job,
-//! then the job is recorded under that id, then the document moves on to the next tick. Whoever finds a claim carries
-//! it through, and since all of them record the same id, there is one job (`tick`). Each engine has one timer for all
-//! schedules (`timer`).
+//! Any engine may tick, and any may die. A tick is first *claimed* in the schedule's document, with the id of its job. Then
+//! the job is recorded under that id, and the document moves on to the next tick. An engine that finds a claim completes it,
+//! and since all of them record the same id, there is one job (`tick`). Each engine has one timer for all schedules
+//! (`timer`).
 
 mod entry;
 mod tick;
@@ -46,7 +46,7 @@ impl Engine {
         Ok(status(&known?))
     }
 
-    /// What [`set_schedule`](Self::set_schedule) would answer, with nothing changed.
+    /// The answer of [`set_schedule`](Self::set_schedule), without a change.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -54,7 +54,7 @@ impl Engine {
         self.preview_schedule_if(name, schedule, Expected::Anything).await
     }
 
-    /// What [`set_schedule_if`](Self::set_schedule_if) would answer, with nothing changed.
+    /// The answer of [`set_schedule_if`](Self::set_schedule_if), without a change.
     ///
     /// # Errors
     /// [`Error::Invalid`]; [`Error::Changed`].
@@ -71,7 +71,7 @@ impl Engine {
         Ok(status(&self::known(name, 0, entry)?))
     }
 
-    /// Sets a schedule, or makes it; see [`set_schedule_if`](Self::set_schedule_if).
+    /// Creates or replaces a schedule; see [`set_schedule_if`](Self::set_schedule_if).
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -79,12 +79,12 @@ impl Engine {
         self.set_schedule_if(name, schedule, Expected::Anything).await
     }
 
-    /// Sets a schedule, or makes it, where what is there is as expected. Where it ticks at other times than before, the next tick is the first from now on;
-    /// else it stays, and a tick that was begun is pushed as it was set before.
+    /// Creates or replaces a schedule if the current one is as expected. If it ticks at other times than before, the next
+    /// tick is the first from now on. Else it stays, and a tick that has begun is pushed with the old settings.
     ///
     /// # Errors
-    /// [`Error::Invalid`], also where there are too many (counted only here: of several made at once a few more may be);
-    /// [`Error::Changed`] where another is there than is expected.
+    /// [`Error::Invalid`], also if there are too many (counted only here: concurrent calls may exceed the limit slightly);
+    /// [`Error::Changed`] if the current one is not as expected.
     pub async fn set_schedule_if(
         &self,
         name: &str,
@@ -103,7 +103,7 @@ impl Engine {
     }
 
     /// Stops pushing the jobs of a schedule, for good or until this instant. A tick that has begun may still push its job.
-    /// Ticks during the pause are not made up for.
+    /// Ticks during the pause are skipped.
     ///
     /// # Errors
     /// [`Error::NoSchedule`]; [`Error::Changed`]; [`Error::Invalid`].
@@ -141,7 +141,7 @@ impl Engine {
     }
 
     /// Pushes the job of a schedule now, also if the schedule is paused or a job of it is live. Its ticks stay as they are.
-    /// With an origin it may be repeated.
+    /// The call may be repeated if it has an origin.
     ///
     /// # Errors
     /// [`Error::NoSchedule`]; [`Error::Changed`]; and as [`push`](Self::push).
@@ -158,7 +158,7 @@ impl Engine {
             let mut known = engine.known_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))??;
             check(expected, &name, Some(&known))?;
             if known.entry.schedule.overlap == Overlap::Skip {
-                // More than the last job may be live from now on: ticks look for all.
+                // From now on jobs other than the last one may be live: ticks look for all.
                 let forget = |known: Option<&Known>| {
                     let known = known.ok_or_else(|| Error::NoSchedule(name.clone()))?;
                     Ok(Entry { job: None, ..known.entry.clone() })
@@ -172,7 +172,7 @@ impl Engine {
         .await
     }
 
-    /// Deletes a schedule. A tick that was begun may still be pushed, and what was pushed stays.
+    /// Deletes a schedule. A tick that has begun may still be pushed, and pushed jobs stay.
     ///
     /// # Errors
     /// [`Error::NoSchedule`].
@@ -180,8 +180,8 @@ impl Engine {
         self.delete_schedule_if(name, Expected::Anything).await
     }
 
-    /// Deletes a schedule that is as expected. What is expected is looked
-    /// at just before: where several processes share a store, what another one sets in that moment is deleted as well.
+    /// Deletes a schedule that is as expected. The check comes just before: if several processes share a store, a change
+    /// that another one makes in that moment is deleted as well.
     ///
     /// # Errors
     /// [`Error::NoSchedule`]; [`Error::Changed`].
@@ -202,7 +202,7 @@ impl Engine {
         .await
     }
 
-    /// The schedule, its time zone spelled as the database does, where it keeps all limits.
+    /// The schedule, its time zone spelled as the database does, if it keeps all limits.
     fn accept_schedule(&self, name: &str, mut schedule: Schedule) -> Result<Schedule, Error> {
         let now = self.now();
         schedule.check(name, now, self.options.payload_bytes_max)?;
@@ -213,7 +213,7 @@ impl Engine {
         Ok(schedule)
     }
 
-    /// Stores what this function makes of a schedule that is as expected.
+    /// Applies a function to a schedule that is as expected, and stores the result.
     async fn store_entry(
         &self,
         name: &Arc<str>,
@@ -224,7 +224,7 @@ impl Engine {
             let document = self.registry.document(KIND, name).await?;
             let version = document.as_ref().map_or(0, |document| document.version);
             let is_new = document.is_none();
-            // One that does not read back counts as none.
+            // An unreadable document counts as none.
             let known = document.and_then(|document| Known::read(&document, self.now()).ok());
             check(expected, name, known.as_ref())?;
             if let Some(begun) = known.as_ref().filter(|known| known.entry.pending.is_some()) {
@@ -258,7 +258,7 @@ impl Engine {
         Ok(self.registry.document(KIND, name).await?.map(|document| Known::read(&document, self.now())))
     }
 
-    /// Has every engine look at this schedule anew: this one at once, others within a second.
+    /// Makes every engine read this schedule again: this one at once, others within a second.
     async fn tell_of(&self, name: Arc<str>) -> Result<(), Error> {
         self.timer.touch(name);
         if !self.topology.is_shared() {
@@ -287,7 +287,7 @@ pub(super) async fn read_schedules(registry: &dyn Registry, now: Millis) -> Resu
     Ok(read.map(|known| status(&known)).collect())
 }
 
-/// The version is that of what was set, not of the document, which ticks change too.
+/// The version is that of the settings, not of the document, which ticks change too.
 fn check(expected: Expected, name: &str, known: Option<&Known>) -> Result<(), Error> {
     expected.check("schedule", name, known.map_or(0, |known| known.entry.version))
 }

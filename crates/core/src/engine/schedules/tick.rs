@@ -1,8 +1,8 @@
 //! A tick: claimed, pushed under the claim's id, and done.
 //!
-//! Each step is a conditional put of the schedule's document, so one engine makes it; the push between them may be made
-//! by several, and is one job by its id. What is read is acted on within [`FRESH_FOR`]: an engine that stood still for
-//! longer reads again, lest it pushes what has ended and was pruned meanwhile.
+//! Each step is a conditional put of the schedule's document, so one engine makes it. The push between them may be made by
+//! several, and is one job by its id. A reading is acted on within [`FRESH_FOR`]. An engine that stood still for longer
+//! reads again, or it might push a job that has ended and was pruned meanwhile.
 
 use super::KIND;
 use super::entry::{Entry, Known, Pending};
@@ -20,16 +20,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Who does not lead is this much later, and finds nothing left to do.
+/// Engines that do not lead look this much later, and find nothing left to do.
 const FOLLOWS_AFTER_MS: u64 = 1_000;
-/// How long the one who claimed a tick has until others complete it.
+/// How long the claimer of a tick has until others complete it.
 const CLAIM_MS: u64 = 500;
 /// How old a reading of the document may be when it is acted on.
 const FRESH_FOR: Duration = Duration::from_secs(5);
-/// Ticks that one look at a schedule pushes at most; then others have their turn.
+/// Ticks of a schedule that are pushed in one go; then other schedules have their turn.
 const TICKS_AT_ONCE: usize = 100;
 
-/// When a schedule is to be looked at again.
+/// The next look at a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// Then.
@@ -40,7 +40,7 @@ pub(super) enum Look {
     Never,
 }
 
-/// What came of a push.
+/// The outcome of a push.
 enum TickPush {
     As(TickOutcome, Option<JobId>),
     /// The id is another job's, which was imported.
@@ -48,7 +48,7 @@ enum TickPush {
 }
 
 impl Engine {
-    /// Pushes what is due of a schedule. `seen` is a claim that stood at the last look.
+    /// Pushes the due ticks of a schedule. `seen` is a claim that stood at the last look.
     pub(super) async fn look_at_schedule(&self, name: &str, seen: Option<JobId>) -> Result<Look, Error> {
         for _ in 0..TICKS_AT_ONCE {
             let read_at = Instant::now();
@@ -85,7 +85,7 @@ impl Engine {
         entry.next_at.map_or(Look::Never, |next_at| Look::At(at(next_at)))
     }
 
-    /// Claims the next tick and pushes it; or passes over what is too late, or overlaps.
+    /// Claims the next tick and pushes it; or skips ticks that are too late, or overlap.
     async fn claim_tick(&self, known: Known, now: Millis, read_at: Instant) -> Result<(), Error> {
         let Known { ref name, ref entry, ref ticks, document_version } = known;
         let schedule = &entry.schedule;
@@ -122,7 +122,7 @@ impl Engine {
         Ok(Pending { at, id: ids[0], created_at })
     }
 
-    /// Pushes what was claimed, and moves on to the next tick.
+    /// Pushes the claimed tick, and moves on to the next one.
     pub(super) async fn finish_tick(&self, known: &Known) -> Result<(), Error> {
         let Known { name, entry, ticks, document_version } = known;
         let schedule = &entry.schedule;
@@ -161,7 +161,7 @@ impl Engine {
                 let row = self.ledger.get(&[id]).await?.pop().flatten();
                 match row {
                     Some(row) if !is_same(&row, &job) => return Ok(TickPush::IdTaken),
-                    // Whoever recorded it may have died before it was put.
+                    // The process that recorded it may have died before it was put.
                     Some(row) if row.is_pending() && self.topology.has_ledger() => {
                         self.reconcile_later(std::iter::once(id));
                         self.reconcile().await?;
@@ -182,7 +182,7 @@ impl Engine {
         Ok(TickPush::As(TickOutcome::Pushed, Some(id)))
     }
 
-    /// Stores an entry where its document has this version; answers the new one.
+    /// Stores an entry if its document has this version; returns the new one.
     async fn put_entry(&self, name: &Arc<str>, version: u64, entry: &Entry) -> Result<Option<u64>, Error> {
         match self.registry.put_if(KIND, name, &entry.body(), version).await? {
             PutIf::Stored(version) => Ok(Some(version)),
@@ -213,7 +213,7 @@ impl Engine {
         }
     }
 
-    /// Whether the job waits or runs; also where its end is not recorded yet.
+    /// Whether the job waits or runs; also if its end is not recorded yet.
     async fn is_live(&self, id: JobId) -> Result<bool, Error> {
         if let Some(job) = self.broker.get(&[id], Detail::Head).await?.pop().flatten() {
             return Ok(job.is_pending());
@@ -227,7 +227,7 @@ impl Engine {
     }
 }
 
-/// How far ahead of its time a tick is pushed. Whether it overlaps, or finds its key held, is decided only then.
+/// How far ahead of its time a tick is pushed. A schedule that may skip it, or whose job has a key, is not pushed ahead.
 fn ahead_ms(schedule: &Schedule) -> u64 {
     let waits = schedule.overlap == Overlap::Skip || schedule.job.key.is_some();
     if waits { 0 } else { TICK_AHEAD_MS_MAX }

@@ -1,7 +1,7 @@
 //! One timer for all schedules: sleeps until the next tick of any.
 //!
-//! What it knows may be old: it only says when to look at a schedule's document, which is read anew then. Where others
-//! may change schedules, one small document tells that somebody did; and now and then all are read in any case.
+//! Its information may be old: it only says when to look at a schedule's document, which is then read again. If other
+//! processes may change schedules, one small document tells that one did. Now and then all are read in any case.
 
 use super::entry::Entry;
 use super::tick::Look;
@@ -19,11 +19,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// How often it is asked whether other processes changed a schedule.
+/// How often changes by other processes are looked for.
 const REFRESH_EVERY: Duration = Duration::from_millis(900);
-/// How often all are read, lest one was changed by somebody who died before telling.
+/// How often all are read, in case a process died between a change and its announcement.
 const READ_ALL_EVERY: Duration = Duration::from_secs(30);
-/// When to try again what failed.
+/// When to try again after a failure.
 const RETRY_AFTER_MS: u64 = 1_000;
 /// Schedules that are looked at together.
 const LOOKS_AT_ONCE: usize = 64;
@@ -103,7 +103,7 @@ impl Agenda {
     }
 }
 
-/// What was last read of the registry.
+/// The state of the last read of the registry.
 #[derive(Debug, Default)]
 struct Reading {
     changes: u64,
@@ -112,7 +112,7 @@ struct Reading {
 }
 
 impl Engine {
-    /// Pushes what schedules have due, until the process stops.
+    /// Pushes due ticks, until the process stops.
     pub(in crate::engine) async fn tick_schedules(&self) {
         let (mut agenda, mut reading, mut looks) = (Agenda::default(), Reading::default(), JoinSet::new());
         loop {
@@ -155,7 +155,7 @@ impl Engine {
         }
     }
 
-    /// A change between two stores is not to be dropped in the middle, so what has begun runs to completion.
+    /// A change that spans two stores must not be dropped halfway, so a look that has begun runs to completion.
     async fn look_carried(&self, name: Arc<str>, seen: Option<JobId>) -> (Arc<str>, Result<Look, Error>) {
         let of = name.clone();
         let look = self.run_to_completion(|engine| async move { engine.look_at_schedule(&of, seen).await }).await;
@@ -165,7 +165,7 @@ impl Engine {
         (name, look)
     }
 
-    /// Takes over what was changed elsewhere, when it is time to ask; answers whether it asked.
+    /// Takes over changes by other processes, at intervals; returns whether it read any.
     async fn refresh_schedules(&self, agenda: &mut Agenda, reading: &mut Reading) -> Result<bool, Error> {
         let is_past = |at: Option<Instant>, every| at.is_none_or(|at| at.elapsed() >= every);
         // In one process nobody else changes anything.

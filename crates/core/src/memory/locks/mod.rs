@@ -1,10 +1,10 @@
 //! Locks of one process, which outlive it: for an embedded store, or all clients of one server.
 //!
-//! Times to live go by the monotonic clock, so a stepped wall clock ends no lock. A new grant is recorded in the
-//! registry before it is answered, and taken out of it when it is released; a renewal is not recorded. So after a
-//! restart every holder gets a full time to live.
+//! Times to live use the monotonic clock, so setting the wall clock ends no lock. A new grant is recorded in the registry
+//! before it is answered, and removed when it is released; a renewal is not recorded. So after a restart every holder gets a
+//! full time to live.
 //!
-//! What changes who holds a lock waits for its turn with that lock, so the registry sees the changes in their order.
+//! Changes of a lock's holder are made one at a time, so the registry sees them in their order.
 
 mod record;
 mod state;
@@ -33,13 +33,13 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Locks that go by this clock and are recorded in this registry.
+    /// Locks that use this clock and are recorded in this registry.
     pub fn new(clock: Arc<dyn Clock>, registry: Arc<dyn Registry>) -> Self {
         let record = Record::new(registry);
         Self { clock, record, state: Mutex::default(), one_at_a_time: KeyedMutex::default(), wake: OnceLock::new() }
     }
 
-    /// Does something under the lock of the state, and then tells those whose turn may have come.
+    /// Runs a function under the lock of the state, and then wakes the waiters whose turn may have come.
     fn with<R>(&self, act: impl FnOnce(&mut State, Now) -> R) -> R {
         let mut state = self.state.lock().expect("no panic leaves the locks half changed");
         let answer = act(&mut state, Now::of(self.clock.as_ref()));
@@ -97,7 +97,7 @@ impl Port for Locks {
             Some(held_ms) if held_ms == ttl_ms => {}
             Some(_) => self.record.write(&acquire, fence).await?,
         }
-        // Its time may have been over while the record was written.
+        // The lock may have expired while the record was written.
         Ok(self.with(|state, now| {
             state.held_by(name, owner, fence, now).is_some().then(|| state.grant(&acquire, fence, now))
         }))

@@ -1,4 +1,4 @@
-//! What of the locks is kept in the registry: who holds which, and a bound of the fences.
+//! The part of the locks that the registry keeps: the holders, and a bound of the fences.
 
 use crate::error::Error;
 use crate::ports::{Acquire, PutIf, Registry};
@@ -35,7 +35,7 @@ impl Record {
         Self { registry, bound: Mutex::default() }
     }
 
-    /// The grants that an earlier process left, and a fence that is as great as any that it gave.
+    /// The grants that an earlier process left, and a fence that is at least as great as any that it gave.
     pub(super) async fn read(&self) -> Result<(Vec<(Arc<str>, Written)>, u64), Error> {
         let mut bound = self.bound.lock().await;
         if let Some(document) = self.registry.document(FENCE_KIND, FENCE_NAME).await? {
@@ -68,7 +68,7 @@ impl Record {
         self.registry.remove(KIND, name).await.map(drop)
     }
 
-    /// Over whatever is stored: nobody else writes these.
+    /// Overwrites what is stored: nobody else writes these documents.
     async fn put(&self, kind: &str, name: &str, body: &impl Serialize) -> Result<(), Error> {
         let body = serde_json::to_string(body).expect("it has only string keys");
         let mut version = 0;

@@ -1,4 +1,4 @@
-//! Who holds which lock, and who waits: decided here, under one lock, without waiting for anything.
+//! The holders and waiters of locks: decisions are made here, under one lock, without waiting for anything.
 
 use super::record::Written;
 use crate::clock::Millis;
@@ -16,9 +16,9 @@ pub(super) type Claim = (Arc<str>, Arc<str>);
 /// All locks.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// By name; none that is neither held nor waited for stays.
+    /// By name; a lock that is neither held nor waited for is removed.
     pub(super) locks: BTreeMap<Arc<str>, Lock>,
-    /// By owner and name: what is held, and what ended unreleased a moment ago.
+    /// By owner and name: held locks, and locks that expired unreleased a moment ago.
     pub(super) grants: BTreeMap<Claim, Given>,
     /// No fence above this has been given.
     pub(super) last_fence: u64,
@@ -28,7 +28,7 @@ pub(super) struct State {
 
 #[derive(Debug, Default)]
 pub(super) struct Lock {
-    /// To whom it was granted last. Its time may be over.
+    /// The last holder. Its time may be over.
     pub(super) holder: Option<Arc<str>>,
     line: VecDeque<Ticket>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Lock {
 #[derive(Debug)]
 struct Ticket {
     owner: Arc<str>,
-    /// By the monotonic clock, as all ends here.
+    /// By the monotonic clock, as all ends in this module.
     ends: Millis,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Given {
     pub(super) fence: u64,
     pub(super) ttl_ms: u64,
     pub(super) ends: Millis,
-    /// The end by the wall clock, as that stood then.
+    /// The end by the wall clock at the time of the grant.
     expires_at: Millis,
 }
 
@@ -54,15 +54,15 @@ impl Given {
         Self { fence, ttl_ms, ends: now.mono + ttl_ms, expires_at: now.wall.saturating_add(ttl_ms) }
     }
 
-    /// The end by the wall clock as it stands now. Where that was not set, the same each time: each clock is read to
-    /// the millisecond only.
+    /// The end by the current wall clock. The same each time unless that was set: each clock is read to the millisecond
+    /// only.
     fn shown_end(&self, now: Now) -> Millis {
         let expires_at = now.wall.saturating_add(self.ends - now.mono);
         if expires_at.abs_diff(self.expires_at) <= 2 { self.expires_at } else { expires_at }
     }
 }
 
-/// What a question for a lock comes to.
+/// The answer to a request for a lock.
 pub(super) enum Asked {
     /// It may be granted under this fence.
     Free { fence: u64 },
@@ -81,27 +81,27 @@ impl State {
         self.locks.contains_key(name)
     }
 
-    /// A grant of an earlier process begins anew.
+    /// A grant of an earlier process gets its full time to live again.
     pub(super) fn restore(&mut self, name: Arc<str>, written: Written, now: Now) {
         let Written { owner, fence, ttl_ms } = written;
         self.locks.entry(name.clone()).or_default().holder = Some(owner.clone());
         self.grants.insert((owner, name), Given::new(fence, ttl_ms, now));
     }
 
-    /// The holder whose time is not over, and what it was given.
+    /// The holder whose time is not over, and its grant.
     fn live(&self, name: &Arc<str>, now: Now) -> Option<(&Arc<str>, Given)> {
         let owner = self.locks.get(name)?.holder.as_ref()?;
         let given = *self.grants.get(&(owner.clone(), name.clone()))?;
         (given.ends > now.mono).then_some((owner, given))
     }
 
-    /// The time to live, where this owner holds it under this fence.
+    /// The time to live, if this owner holds it under this fence.
     pub(super) fn held_by(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, now: Now) -> Option<u64> {
         let (holder, given) = self.live(name, now)?;
         (holder == owner && given.fence == fence).then_some(given.ttl_ms)
     }
 
-    /// Takes, refreshes or drops the ticket too. Nothing is granted yet.
+    /// Also takes, refreshes or drops the ticket. Nothing is granted yet.
     pub(super) fn ask(&mut self, acquire: &Acquire, now: Now) -> Asked {
         let Acquire { name, owner, waiting, .. } = acquire;
         let held_ms = match self.live(name, now) {
@@ -144,7 +144,7 @@ impl State {
         Asked::Held(Acquired::Held { expires_in_ms, again_in_ms })
     }
 
-    /// Makes the owner the holder, or goes on with it, from now on.
+    /// Makes the owner the holder, or extends its grant, from now on.
     pub(super) fn grant(&mut self, acquire: &Acquire, fence: u64, now: Now) -> Grant {
         let Acquire { name, owner, ttl_ms, .. } = acquire;
         let lock = self.locks.entry(name.clone()).or_default();
@@ -153,7 +153,7 @@ impl State {
         lock.line.retain(|ticket| ticket.owner != *owner);
         let given = Given::new(fence, *ttl_ms, now);
         let before = self.grants.insert((owner.clone(), name.clone()), given);
-        // Who is first in line counts on the end that it was told.
+        // The first in line counts on the end that it was told.
         let is_nearer = before.is_some_and(|before| before.fence == fence && before.ends > given.ends);
         self.moved(name, first.as_ref().filter(|_| !is_nearer), Some(owner));
         Grant { fence, expires_at: given.expires_at }
@@ -176,8 +176,7 @@ impl State {
         self.moved(name, first.as_ref(), None);
     }
 
-    /// Has the first in line woken where it was another one before, unless it is the one who asks; forgets a lock that
-    /// is nobody's.
+    /// Wakes the first in line if that is a new one, unless it is the caller. Removes a lock that nobody holds or waits for.
     fn moved(&mut self, name: &Arc<str>, before: Option<&Arc<str>>, asks: Option<&Arc<str>>) {
         let Some(lock) = self.locks.get(name) else { return };
         match lock.first() {
@@ -196,7 +195,7 @@ impl State {
         of_owner.take(STEP_JOBS_MAX).map(|((_, name), given)| (name.clone(), given.fence)).collect()
     }
 
-    /// Forgets a grant that has ended, and answers whether there was one.
+    /// Removes a grant that has ended, and returns whether there was one.
     pub(super) fn forget_lost(&mut self, name: &Arc<str>, owner: &Arc<str>, fence: u64, now: Now) -> bool {
         let claim = (owner.clone(), name.clone());
         let is_lost = self.grants.get(&claim).is_some_and(|given| given.fence == fence && given.ends <= now.mono);

@@ -1,4 +1,4 @@
-//! Letting go of what has ended.
+//! Removal of locks and grants that have ended.
 
 use super::state::{Claim, State};
 use super::{Locks, Now};
@@ -29,7 +29,7 @@ impl Locks {
         }
     }
 
-    /// Takes a lock whose holder's time is over out of the registry, lest a restart gives it back.
+    /// Removes a lock whose holder's time is over from the registry, or a restart would restore it.
     async fn free(&self, owner: &Arc<str>, name: &Arc<str>) -> Result<(), Error> {
         let _guard = self.one_at_a_time.lock(name.clone()).await;
         if self.with(|state, now| state.is_over(owner, name, now)) {
@@ -40,16 +40,16 @@ impl Locks {
     }
 }
 
-/// What a step over the grants found.
+/// The result of a step over the grants.
 struct SweepStep {
     /// Holders whose time is over.
     ended: Vec<Claim>,
-    /// Where to go on.
+    /// The position to go on from.
     last: Option<Claim>,
 }
 
 impl State {
-    /// Drops tickets that have lapsed, and answers where to go on.
+    /// Drops tickets that have lapsed, and returns where to go on.
     fn sweep_lines(&mut self, after: Option<&Arc<str>>, now: Now) -> Option<Arc<str>> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let step = self.locks.range::<Arc<str>, _>((from, Bound::Unbounded)).take(STEP_JOBS_MAX);
@@ -58,7 +58,7 @@ impl State {
         if names.len() == STEP_JOBS_MAX { names.last().cloned() } else { None }
     }
 
-    /// Finds holders whose time is over, and forgets those of whom that need not be known any longer.
+    /// Finds holders whose time is over, and removes grants that need not be known any longer.
     fn sweep_grants(&mut self, after: Option<&Claim>, now: Now) -> SweepStep {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let step = self.grants.range::<Claim, _>((from, Bound::Unbounded)).take(STEP_JOBS_MAX);
@@ -88,7 +88,7 @@ impl State {
         holds && given.is_none_or(|given| given.ends <= now.mono)
     }
 
-    /// The lock is nobody's. What its holder was given stays to be counted as lost.
+    /// The lock is free. Its last grant stays, to be counted as lost.
     fn freed(&mut self, name: &Arc<str>) {
         let Some(lock) = self.locks.get_mut(name) else { return };
         lock.holder = None;

@@ -1,8 +1,8 @@
 //! Numbered storage in pages.
 //!
-//! Items keep their number until they are removed, and never move once their page is full-grown: growing
-//! by a page copies nothing, where a doubling vector of ten million entries would stop its caller for tens
-//! of milliseconds. Which numbers are live is the caller's business.
+//! Items keep their number until they are removed, and never move once their page is full-grown. Growing by a page copies
+//! nothing, whereas a doubling vector of ten million entries would stop its caller for tens of milliseconds. The caller must
+//! know which numbers are live.
 
 use std::ops::{Index, IndexMut};
 

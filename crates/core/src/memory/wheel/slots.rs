@@ -60,7 +60,7 @@ pub(super) fn level_of(now: u64, due: u64) -> usize {
     (((now ^ due) | 1).ilog2() / DIGIT_BITS) as usize
 }
 
-/// Where a link is: chunk number and offset in it.
+/// The location of a link: chunk number and offset in it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Link(u32);
 

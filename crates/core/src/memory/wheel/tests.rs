@@ -190,7 +190,7 @@ proptest! {
 
 #[test]
 fn two_hours_and_19_seconds_ahead_is_not_early() {
-    // A one-level wheel of 3,600 slots holds this at slot 20, where ignoring the rounds fires it early.
+    // A one-level wheel of 3,600 slots holds this at slot 20, and fires it early if it ignores the rounds.
     let mut wheel = Wheel::new(1);
     wheel.insert(1 + 7_219, ());
     for now in 1..7_220 {
@@ -305,7 +305,7 @@ fn memory_follows_what_waits() {
     assert_eq!(wheel.bytes(), 0, "given back");
     assert_eq!(wheel.cancel(handles[0]), None);
 
-    // Most jobs are cancelled long before they come due: what they took must serve the next ones.
+    // Most jobs are cancelled long before they come due: their memory must serve the next ones.
     let mut peak = 0;
     let kept = wheel.insert(YEAR_MS, 0);
     for round in 0..1_000 {

@@ -1,4 +1,4 @@
-//! Who asks: pushers, workers, meddlers, an operator, and contenders for locks. What they ask and are told goes into the
+//! The actors: pushers, workers, meddlers, an operator, and contenders for locks. Their requests and the answers go into the
 //! account.
 
 use super::system::System;
@@ -16,19 +16,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// The queues: with no limit, at most three at once, at most so often, and paused now and then.
+/// The queues: unlimited, at most three at once, rate-limited, and paused now and then.
 pub const QUEUES: [&str; 4] = ["plain", "few", "rated", "paused"];
 const FEW: u32 = 3;
 const RATE: Rate = Rate { per_second: 25.0, burst: Some(4) };
 const LOCKS: [&str; 2] = ["hot", "warm"];
-/// Above so many jobs nothing is pushed.
+/// Above so many live jobs nothing is pushed.
 const LIVE_MAX: i64 = 150;
-/// Jobs among which meddlers choose.
+/// How many recent jobs meddlers choose from.
 const RECENT: usize = 60;
-/// About when a lease ends, its holder thinks of it.
+/// A holder extends its lease this close to its end, before or after.
 const ABOUT_MS: u64 = 20;
 
-/// One who asks.
+/// An actor.
 pub(super) struct Actor {
     pub(super) field: Arc<Field>,
     pub(super) system: Arc<dyn System>,
@@ -38,7 +38,7 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    /// Asks, and says when.
+    /// Sends a request, and notes when it was sent and answered.
     async fn ask<T>(&self, question: impl Future<Output = T>) -> (Call, T) {
         let asked = self.field.at();
         let answer = question.await;
@@ -50,7 +50,7 @@ impl Actor {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
-    /// What fails may fail only where that is said to be passing.
+    /// An operation may fail only with an error that is retryable.
     fn check(&self, what: &str, error: &Error) {
         if !error.is_retryable() {
             self.field.account().blame(format!("{what} was answered {error}"));
@@ -88,7 +88,7 @@ impl Actor {
         }
     }
 
-    /// Pushes these jobs, which may have been made since they were first asked for.
+    /// Pushes these jobs, which an earlier attempt may have pushed already.
     async fn push_once(&self, jobs: &[NewJob], first: At) {
         let (call, answers) = self.ask(self.system.push(jobs.to_vec())).await;
         let call = Call { asked: first, ..call };
@@ -137,7 +137,7 @@ impl Actor {
         }
     }
 
-    /// Another actor for something that is done at the same time.
+    /// Another actor for a concurrent task.
     fn other(&mut self) -> Self {
         let random = Random::new(self.random.any());
         Self { field: self.field.clone(), system: self.system.clone(), random, number: self.number }
@@ -161,14 +161,14 @@ impl Actor {
         }
     }
 
-    /// Holds it for longer, and thinks of that only about when it ends.
+    /// Extends a lease, but only about when it ends.
     async fn extend(mut self, lease: Lease) {
         let receipt = lease.job.receipt();
         let mut until = lease.job.lease_until.unwrap_or(0);
         for _ in 0..self.random.within(1..4) {
             let early_ms = self.random.within(0..2 * ABOUT_MS);
             let wait = (until + ABOUT_MS).saturating_sub(early_ms).saturating_sub(self.field.at().wall);
-            // Where its clock was set it thinks of it now.
+            // If its clock was set, it notices now.
             tokio::time::sleep(Duration::from_millis(wait.min(3_000))).await;
             let lease_ms = self.random.within(1_000..3_000);
             let (call, answer) = self.ask(self.system.extend(receipt, lease_ms)).await;
@@ -206,7 +206,7 @@ impl Actor {
             Wish::Again(after_ms) if after_ms % 2 == 0 => Outcome::Release { delay_ms: after_ms },
             Wish::Again(after_ms) => failure(false, Some(after_ms)),
         };
-        // One who hears nothing asks again.
+        // Without an answer it asks again.
         for _ in 0..self.random.within(1..3) {
             let (call, answer) = self.ask(self.system.settle(receipt, outcome.clone())).await;
             self.field.account().ended(receipt, wish, call, Some(&answer));
@@ -242,7 +242,7 @@ impl Actor {
             match self.random.within(0..100) {
                 0..40 => {
                     let (call, answer) = self.ask(self.system.cancel(id)).await;
-                    // One that is being taken counts as running.
+                    // A job that is being taken counts as running.
                     if let Err(error) = &answer
                         && !matches!(error, Error::NotFound(_) | Error::Running(_))
                     {
@@ -253,7 +253,7 @@ impl Actor {
                 40..70 => {
                     self.field.account().touched(id);
                     let due = Due::After(self.random.within(0..1_500));
-                    // Whether it is made is known later, or never.
+                    // Whether the change is made is known later, or never.
                     let patch = Patch { due: Some(due), ..Patch::default() };
                     let _ = self.system.update(id, patch).await;
                 }
@@ -301,7 +301,7 @@ impl Actor {
         }
     }
 
-    /// Until it is answered.
+    /// Repeats the request until it is answered.
     async fn set(&mut self, queue: &str, settings: &QueueSettings) {
         loop {
             let (call, answer) = self.ask(self.system.configure(queue, settings.clone())).await;

@@ -1,4 +1,4 @@
-//! What all actors share: the account, the clocks, and how far the run is.
+//! State that all actors share: the account, the clocks, and the progress of the run.
 
 use super::actors::Actor;
 use super::system::System;
@@ -14,7 +14,7 @@ const PUSHERS: u64 = 2;
 const MEDDLERS: u64 = 2;
 const CONTENDERS: u64 = 4;
 
-/// What all who ask share.
+/// State that all actors share.
 pub struct Field {
     account: Mutex<Account>,
     clock: Box<dyn Fn() -> At + Send + Sync>,
@@ -25,7 +25,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// One whose clocks are read so.
+    /// A field with this clock.
     pub fn new(account: Account, clock: impl Fn() -> At + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             account: Mutex::new(account),
@@ -41,17 +41,17 @@ impl Field {
         self.account.lock().expect("no panic under this lock")
     }
 
-    /// What the clocks say.
+    /// The readings of the clocks.
     pub fn at(&self) -> At {
         (self.clock)()
     }
 
-    /// From now on nothing is pushed, limits are lifted, and all there is gets done.
+    /// From now on nothing is pushed, limits are lifted, and all remaining jobs are worked off.
     pub fn be_calm(&self) {
         self.is_calm.store(true, Ordering::SeqCst);
     }
 
-    /// Nobody asks for anything more.
+    /// Ends all requests.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
     }
@@ -64,7 +64,7 @@ impl Field {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Lets actors loose on these systems, which share their jobs.
+    /// Starts actors on these systems, which share their jobs.
     pub fn begin(self: &Arc<Self>, systems: &[Arc<dyn System>], random: &mut Random) -> JoinSet<()> {
         let mut actors = JoinSet::new();
         for (system, number) in systems.iter().zip(0..) {

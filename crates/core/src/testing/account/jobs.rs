@@ -1,4 +1,4 @@
-//! Whether what was told of a job is true.
+//! Checks the answers about a job.
 
 use super::{Account, Answered, At, CUT_MS, Call, End, HeldLease, Life, Loss, Wish};
 use crate::model::id::JobId;
@@ -8,7 +8,7 @@ use crate::model::job::{Job, State};
 const CRASHES_MAX: u32 = 5;
 /// How old a process's reading of the store's clock may be, by which it turns delays into instants.
 const READING_MS: u64 = 5_000;
-/// What a taken job is recorded with.
+/// The message of a taken job.
 const TAKEN: &str = "taken";
 
 impl Account {
@@ -37,7 +37,7 @@ impl Account {
         wrong
     }
 
-    /// Not before the delay that was asked for, and with the due time that was told.
+    /// A job is not due before its requested delay, and has the due time that was answered.
     fn judge_due(&self, id: JobId, life: &Life, wrong: &mut Vec<String>) {
         let Some((call, due_at, delay_ms)) = life.pushed else { return };
         let least = call.asked.wall + delay_ms;
@@ -98,14 +98,14 @@ impl Account {
         }
     }
 
-    /// Whether an end of these leases was acknowledged before it was recorded. The job may have been handed out again before the
-    /// ledger recorded that end.
+    /// Whether an end of these leases was acknowledged before it was recorded: the job may have been handed out again before
+    /// the ledger had that end.
     fn may_be_over(leases: &[(u64, &HeldLease)]) -> bool {
         let mut ends = leases.iter().flat_map(|(_, held)| &held.ends);
         ends.any(|end| matches!(end.answered, Answered::State(state, false) if !state.is_live()))
     }
 
-    /// What has ended stays so.
+    /// An end is final.
     fn judge_end(
         &self,
         id: JobId,
@@ -144,7 +144,7 @@ impl Account {
         }
     }
 
-    /// Whether what was acknowledged as the end of a job still holds at this instant.
+    /// Whether an acknowledged end of a job still holds at this instant.
     fn is_kept(&self, is_recorded: bool, call: Call, to: At) -> bool {
         let losses: &[Loss] = match (self.has_ledger, is_recorded) {
             (true, true) => &[Loss::FellBack],
@@ -172,7 +172,7 @@ impl Account {
             }
         }
         let now = At { wall: 0, mono: u64::MAX };
-        // It was acknowledged before the cancel, and recorded after it.
+        // The end was acknowledged before the cancel, and recorded after it.
         let is_end_of_before = |record: &Job| {
             leases.iter().any(|&(epoch, held)| {
                 record.epoch == epoch && held.ends.iter().any(|end| end.call.asked.mono <= call.answered.mono)
@@ -187,7 +187,7 @@ impl Account {
         }
     }
 
-    /// A record is of something that somebody did.
+    /// A record must have a cause in the account.
     fn judge_record(&self, life: &Life, record: &Job, wrong: &mut Vec<String>) {
         let (id, state) = (record.id, record.state(0));
         let asked = |wish: Wish| {
@@ -215,7 +215,7 @@ impl Account {
         }
     }
 
-    /// Nothing that was acknowledged is lost.
+    /// No acknowledged job is lost.
     fn judge_absence(&self, id: JobId, life: &Life, wrong: &mut Vec<String>) {
         let Some((call, ..)) = life.pushed else { return };
         let now = At { wall: 0, mono: u64::MAX };
@@ -226,7 +226,7 @@ impl Account {
 }
 
 impl End {
-    /// Whether the lease may have ended by it. Of a failure or a release the repeat after a lost reply is refused.
+    /// Whether the lease may have ended by it. If the reply to a failure or a release was lost, its repeat is refused.
     fn may_have_ended(&self) -> bool {
         self.answered != Answered::Refused || matches!(self.wish, Wish::Again(_))
     }

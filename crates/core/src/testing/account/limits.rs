@@ -1,20 +1,20 @@
-//! Whether pauses, `max_running` and rates were kept.
+//! Checks that pauses, `max_running` and rates were kept.
 
 use super::{Account, CUT_MS, Call, HeldLease, Loss, earlier, later};
 use crate::clock::Millis;
 use crate::ports::{Limits, Rate};
 use std::sync::Arc;
 
-/// What was set for a queue.
+/// The settings of a queue.
 #[derive(Debug)]
 pub(super) struct Setting {
     pub(super) limits: Limits,
     pub(super) call: Call,
-    /// Whether it was answered: else it may hold, or not.
+    /// Whether it was answered: otherwise it may or may not hold.
     pub(super) is_known: bool,
 }
 
-/// One hand-out of a queue: when it began, until when it ran at the least, and when its holder knew of it.
+/// A hand-out of a queue: when it began, how long it ran at least, and when its holder knew of it.
 struct Handed<'a> {
     began: Millis,
     until: Millis,
@@ -28,7 +28,7 @@ impl Account {
             let runs = self.runs(queue);
             for (i, setting) in settings.iter().enumerate() {
                 let end = settings.get(i + 1).map(|next| next.call.asked);
-                // Where one was not answered, both it and the one before may hold from then on.
+                // If a request was not answered, both its settings and the earlier ones may hold from then on.
                 if !setting.is_known || (i > 0 && !settings[i - 1].is_known && !self.follows(settings, i)) {
                     continue;
                 }
@@ -55,12 +55,12 @@ impl Account {
         wrong
     }
 
-    /// Who sets a queue asks one thing after the other, so what was answered last holds.
+    /// The caller of a queue's settings sends one request after the other, so the last answered one holds.
     fn follows(&self, settings: &[Setting], i: usize) -> bool {
         settings[i - 1].call.answered.mono <= settings[i].call.asked.mono
     }
 
-    /// What was handed out of a queue, by when it began.
+    /// The leases of a queue, by when they began.
     fn runs(&self, queue: &Arc<str>) -> Vec<Handed<'_>> {
         let all = self.jobs.values().flat_map(|life| life.leases.values()).filter(|held| held.queue == *queue);
         let run = |held| Handed { began: HeldLease::began(held), until: HeldLease::runs_until(held), held };
@@ -96,14 +96,14 @@ impl Account {
         }
     }
 
-    /// Whether one runs for certain when another begins.
+    /// Whether one certainly runs when another begins.
     fn runs_beside(&self, one: &Handed<'_>, beginner: &Handed<'_>) -> bool {
         let is_there = one.began <= beginner.began && beginner.began < one.until && !one.held.is_take;
         let is_other = !std::ptr::eq(one.held, beginner.held);
         is_there && is_other && !self.is_memory_lost(&one.held.span, beginner.held.span.call.answered)
     }
 
-    /// As the queue's own measure, with a memory that a loss of the broker's empties.
+    /// A limiter like the queue's own, reset when the broker loses its memory.
     fn judge_rate(&self, queue: &str, rate: &Rate, these: &[&Handed<'_>], wrong: &mut Vec<String>) {
         let (period_ms, mut full_at) = (rate.period() / 1_000.0, 0.0_f64);
         let mut before: Option<&Handed<'_>> = None;
@@ -130,7 +130,7 @@ impl HeldLease {
         self.started_at
     }
 
-    /// It ran until then at the least: until its holder first asked for its end, or until it was certain.
+    /// How long it ran at least: until its holder first asked for its end, or until its certain end.
     fn runs_until(&self) -> Millis {
         let first_end = self.ends.iter().map(|end| end.call.asked.wall).min();
         self.span.certain_until().min(first_end.unwrap_or(Millis::MAX))

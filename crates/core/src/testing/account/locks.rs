@@ -1,16 +1,16 @@
-//! Whether a lock had one holder at a time, and each another fence.
+//! Checks that a lock had one holder at a time, each with a different fence.
 
 use super::span::Span;
 use super::{Account, At, CUT_MS, Call, earlier, later};
 
-/// A lock that somebody was given.
+/// A lock that was granted.
 #[derive(Debug)]
 pub(super) struct Hold {
     pub(super) fence: u64,
     pub(super) call: Call,
     pub(super) ttl_ms: u64,
     pub(super) span: Span,
-    /// When its release was first asked for.
+    /// When its release was first requested.
     pub(super) release: Option<At>,
 }
 

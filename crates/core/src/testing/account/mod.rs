@@ -1,10 +1,11 @@
-//! The account of a real system: what clients asked and were told of jobs and locks, and whether it keeps the promises.
+//! The account of a real system: requests of clients and their answers about jobs and locks, and whether these keep the
+//! promises.
 //!
-//! The simulation sees each step as it happens. Where a real server stands between, a client sees only when it asked and
-//! when it was told, so everything is judged in the end: by the stamps of the store (when a lease began, until when it
-//! was promised), by the order in which clients asked and were told, and by what the store holds then.
+//! The simulation sees each step as it happens. Through a real server, a client sees only when it sent a request and got the
+//! answer. So everything is judged in the end: by the timestamps of the store (the start and the promised end of a lease),
+//! by the order of requests and answers, and by the final content of the store.
 //!
-//! It complains only of what no order of the steps between can explain: it never blames a system that is right.
+//! It complains only if no order of the steps in between can explain a result: it never blames a correct system.
 
 mod actors;
 mod field;
@@ -28,10 +29,10 @@ use span::Span;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What two readings of a clock that are cut to milliseconds may differ by.
+/// The largest difference of two readings of a clock that are cut to milliseconds.
 const CUT_MS: u64 = 2;
 
-/// An instant: by the wall clock of the store, and by a monotonic one of who asks.
+/// An instant: by the wall clock of the store, and by a monotonic clock of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
     /// The wall clock.
@@ -40,7 +41,7 @@ pub struct At {
     pub mono: Millis,
 }
 
-/// A question: from before it was sent until there was an answer, or it was given up.
+/// A request: from before it was sent until there was an answer, or it was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Before it was sent.
@@ -49,17 +50,17 @@ pub struct Call {
     pub answered: At,
 }
 
-/// What befell the store.
+/// A loss of data in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The broker lost all that it held.
     Emptied,
-    /// The broker holds what it held earlier: another server took over, say. It is over once it was compared with the
-    /// ledger.
+    /// The broker is back in an earlier state: another server took over, for example. This is over once it was compared with
+    /// the ledger.
     FellBack,
     /// Its clock was set.
     ClockSet,
-    /// A process that holds leases in memory was killed. Those that were told just before may not be recorded.
+    /// A process that holds leases in memory was killed. The leases that it answered last may not be recorded.
     Killed,
 }
 
@@ -74,29 +75,29 @@ pub enum Wish {
     Again(u64),
 }
 
-/// All that clients know.
+/// All that clients have observed.
 #[derive(Debug, Default)]
 pub struct Account {
-    /// Whether what is acknowledged is in a ledger, which outlives the broker.
+    /// Whether acknowledged changes are in a ledger, which outlives the broker.
     has_ledger: bool,
     jobs: BTreeMap<JobId, Life>,
-    /// Which job each push has made, by its queue and origin.
+    /// The job that each push has made, by queue and origin.
     origins: BTreeMap<(Arc<str>, Arc<str>), JobId>,
     locks: BTreeMap<Arc<str>, Vec<locks::Hold>>,
     settings: BTreeMap<Arc<str>, Vec<limits::Setting>>,
     losses: Vec<(Loss, Millis, Millis)>,
-    /// Takes whose answer is not known: jobs may be taken that nobody was given.
+    /// Takes without an answer: jobs may be taken that no client got.
     lost_takes: u64,
     wrong: Vec<String>,
     counts: BTreeMap<&'static str, u64>,
 }
 
-/// What is known of a job.
+/// The history of a job.
 #[derive(Debug, Default)]
 struct Life {
-    /// When its push was asked for and acknowledged, when it was due, and after which delay.
+    /// When its push was requested and acknowledged, when it was due, and after which delay.
     pushed: Option<(Call, Millis, u64)>,
-    /// Whether somebody asked to change it.
+    /// Whether a change of it was requested.
     is_touched: bool,
     /// By epoch.
     leases: BTreeMap<u64, HeldLease>,
@@ -105,7 +106,7 @@ struct Life {
     is_cancel_asked: bool,
 }
 
-/// A lease, or a take, which is over when it is told.
+/// A lease, or a take, which is over when it is answered.
 #[derive(Debug)]
 struct HeldLease {
     queue: Arc<str>,
@@ -124,7 +125,7 @@ struct End {
     answered: Answered,
 }
 
-/// What the answer to the end of a lease was.
+/// The answer to the end of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answered {
     /// The state that the job is in now, and whether that is recorded.
@@ -141,7 +142,7 @@ impl Account {
         Self { has_ledger, ..Self::default() }
     }
 
-    /// What was counted, by word.
+    /// The counts, by word.
     pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
     }
@@ -151,12 +152,12 @@ impl Account {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// Something is wrong.
+    /// Notes a violation.
     pub fn blame(&mut self, what: String) {
         self.wrong.push(what);
     }
 
-    /// Something befell the store between these instants of the monotonic clock.
+    /// Notes a loss of the store between these instants of the monotonic clock.
     pub fn lost(&mut self, loss: Loss, begin: Millis, end: Millis) {
         self.losses.push((loss, begin, end));
     }
@@ -166,8 +167,8 @@ impl Account {
         self.jobs.keys().copied().collect()
     }
 
-    /// A push was acknowledged with this job; answers whether that was not known. An attempt before may have made it, so of a
-    /// push with an origin nobody knows since when its delay counts.
+    /// A push was acknowledged with this job; returns whether that is new. An earlier attempt may have made it, so the start
+    /// of its delay is unknown for a push with an origin.
     pub fn pushed(&mut self, new: &NewJob, id: JobId, due_at: Millis, call: Call) -> bool {
         if let Some(origin) = &new.origin {
             let first = *self.origins.entry((new.queue.clone(), origin.clone())).or_insert(id);
@@ -186,7 +187,7 @@ impl Account {
         true
     }
 
-    /// A lease was handed out. A repeat of the same request is not told again.
+    /// A lease was handed out. A repeat of the same request is not noted again.
     pub fn leased(&mut self, job: &Job, lease_ms: u64, call: Call) {
         self.count("leases");
         let until = job.lease_until.unwrap_or(0);
@@ -201,7 +202,7 @@ impl Account {
         self.held(job.receipt()).ends.push(End { wish: Wish::Complete, call, answered });
     }
 
-    /// A take was asked for, and nobody knows what came of it.
+    /// A take was requested, and its outcome is unknown.
     pub fn lost_take(&mut self) {
         self.lost_takes += 1;
     }
@@ -218,7 +219,7 @@ impl Account {
         }
     }
 
-    /// A holder asked for so many milliseconds more; with what it was told, `None` where it was told nothing.
+    /// A holder asked for so many milliseconds more, with the answer; `None` if there was no answer.
     pub fn extended(&mut self, receipt: Receipt, lease_ms: u64, call: Call, answer: Option<Result<Millis, ()>>) {
         self.count(match answer {
             Some(Ok(_)) => "leases extended",
@@ -228,7 +229,7 @@ impl Account {
         self.held(receipt).span.extended(call, lease_ms, answer);
     }
 
-    /// A holder asked for the end of its lease, and was told this, or nothing.
+    /// A holder asked for the end of its lease, with the answer, if any.
     pub fn ended(&mut self, receipt: Receipt, wish: Wish, call: Call, answer: Option<&Result<Settlement, Error>>) {
         let answered = match answer {
             Some(Ok(settlement)) => Answered::State(settlement.state, settlement.recorded),
@@ -247,7 +248,7 @@ impl Account {
         self.held(receipt).ends.push(End { wish, call, answered });
     }
 
-    /// Somebody asks for a job to be cancelled, and was told this, or nothing.
+    /// The cancellation of a job was requested, with the answer, if any.
     pub fn cancelled(&mut self, id: JobId, call: Call, answer: Option<CancelOutcome>) {
         let life = self.jobs.entry(id).or_default();
         life.is_cancel_asked = true;
@@ -257,13 +258,13 @@ impl Account {
         }
     }
 
-    /// Somebody asks for a job to be changed.
+    /// A change of a job was requested.
     pub fn touched(&mut self, id: JobId) {
         self.jobs.entry(id).or_default().is_touched = true;
         self.count("jobs changed");
     }
 
-    /// Settings of a queue are to hold from now on; `is_known` where that was answered.
+    /// Settings of a queue hold from now on; `is_known` if that was answered.
     pub fn configured(&mut self, queue: &Arc<str>, settings: &QueueSettings, call: Call, is_known: bool) {
         self.count("settings of queues");
         let setting = limits::Setting { limits: settings.limits(), call, is_known };
@@ -278,7 +279,7 @@ impl Account {
         self.locks.entry(name.clone()).or_default().push(hold);
     }
 
-    /// A holder asked for its lock to be renewed; as [`extended`](Self::extended).
+    /// A holder asked for a renewal of its lock; as [`extended`](Self::extended).
     pub fn renewed(
         &mut self,
         name: &Arc<str>,
@@ -304,7 +305,7 @@ impl Account {
         life.leases.get_mut(&receipt.epoch).expect("it was handed out")
     }
 
-    /// What is wrong, with what the store holds in the end, when everything was worked off.
+    /// The violations, given the final content of the store, after all jobs have been worked off.
     pub fn judge(&self, records: &BTreeMap<JobId, Job>) -> Vec<String> {
         let mut wrong = self.wrong.clone();
         for (&id, life) in &self.jobs {
@@ -322,20 +323,20 @@ impl Account {
         wrong
     }
 
-    /// Whether one of these things befell the store at some time between these instants.
+    /// Whether one of these losses happened between these instants.
     fn befell(&self, what: &[Loss], one: At, other: At) -> bool {
         let (from, to) = (one.mono.min(other.mono), one.mono.max(other.mono));
         let overlaps = |begin: Millis, end: Millis| begin <= to && from <= end;
         self.losses.iter().any(|&(loss, begin, end)| what.contains(&loss) && overlaps(begin, end))
     }
 
-    /// Whether what a holder knew of its lease or lock counts for nothing any more.
+    /// Whether a loss may have ended a holder's lease or lock.
     fn is_memory_lost(&self, span: &Span, to: At) -> bool {
         self.befell(&[Loss::Emptied, Loss::FellBack, Loss::ClockSet], span.call.asked, to) || self.is_grant_killed(span)
     }
 
-    /// Whether the process was killed before the lease was written, because the disk was full, for example. The receipt before
-    /// it is then valid again.
+    /// Whether the process was killed before the lease was written, because the disk was full, for example. The receipt
+    /// before it is then valid again.
     fn is_grant_killed(&self, span: &Span) -> bool {
         span.answered().any(|call| self.befell(&[Loss::Killed], call.asked, call.answered))
     }

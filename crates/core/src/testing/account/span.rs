@@ -1,13 +1,13 @@
-//! How long a holder may count on what it holds.
+//! How long a holder may rely on its lease or lock.
 
 use super::{Call, Millis};
 
-/// A lease or a lock: what was granted, and what was asked for since.
+/// A lease or a lock: the grant, and later requests.
 #[derive(Debug)]
 pub(super) struct Span {
     pub(super) call: Call,
     grants: Vec<Asked>,
-    /// It was told that it had ended.
+    /// Requests that were answered as too late.
     pub(super) refused: Vec<Call>,
 }
 
@@ -15,7 +15,7 @@ pub(super) struct Span {
 struct Asked {
     call: Call,
     length_ms: u64,
-    /// Until when, where that was told.
+    /// The end, if it was answered.
     until: Option<Millis>,
 }
 
@@ -32,23 +32,23 @@ impl Span {
         }
     }
 
-    /// All that it rests on.
+    /// All answered requests that extend it.
     pub(super) fn answered(&self) -> impl Iterator<Item = &Call> {
         self.grants.iter().map(|asked| &asked.call)
     }
 
-    /// What was told at first.
+    /// The end that was answered first.
     pub(super) fn first_until(&self) -> Millis {
         self.grants[0].until.unwrap_or(0)
     }
 
-    /// It lasts until then at the least. An extension that was not answered may be carried out as soon as it was asked for,
-    /// or at any time later, and shorten it.
+    /// The instant until which it certainly lasts. An extension without an answer may be carried out as soon as it was sent,
+    /// or at any later time, and shorten it.
     pub(super) fn certain_until(&self) -> Millis {
         certain(self.grants.iter())
     }
 
-    /// It lasted until then at the least, by what was asked for before this call.
+    /// The instant until which it certainly lasted, judging by requests before this call.
     pub(super) fn certain_before(&self, call: &Call) -> Millis {
         certain(self.grants.iter().filter(|asked| asked.call.asked.mono < call.asked.mono))
     }

@@ -1,4 +1,4 @@
-//! What actors ask: an engine, or servers of one over a network.
+//! The system under test: an engine, or servers of one over a network.
 
 use crate::clock::Millis;
 use crate::engine::{
@@ -12,16 +12,16 @@ use crate::ports::Grant;
 use async_trait::async_trait;
 use std::sync::Arc;
 
-/// What is asked is answered once, or the error says that it may be tried again: then it may have been done, or not.
+/// Each request is answered once. If the error says that it may be tried again, it may or may not have been carried out.
 #[async_trait]
 pub trait System: Send + Sync {
-    /// Pushes jobs without keys; answers their ids, and when they are due.
+    /// Pushes jobs without keys; returns their ids and due times.
     async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<(JobId, Millis)>, Error>;
     /// As [`Engine::reserve`].
     async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error>;
     /// As [`Engine::take`].
     async fn take(&self, request: TakeRequest) -> Result<Reservation, Error>;
-    /// Extends one lease; answers its end.
+    /// Extends one lease; returns its end.
     async fn extend(&self, receipt: Receipt, lease_ms: u64) -> Result<Millis, Error>;
     /// Ends one lease.
     async fn settle(&self, receipt: Receipt, outcome: Outcome) -> Result<Settlement, Error>;

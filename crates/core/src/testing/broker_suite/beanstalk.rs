@@ -1,4 +1,4 @@
-//! What clients of the beanstalk protocol ask for.
+//! The verbs of the beanstalk protocol.
 
 use super::{Subject, ids};
 use crate::model::beanstalk::{BURIED, Beanstalk, KIND};
@@ -26,7 +26,7 @@ pub async fn a_released_job_counts_its_attempt(s: Subject) {
     assert_eq!(s.get(id(2)).await.as_ref(), Some(noted));
     assert_eq!((noted.priority, noted.attempt, noted.due_at, noted.payload.len()), (5_000, 1, T0, 7));
     assert_eq!(counted(noted), Beanstalk { releases: 1, delay_ms: Some(0), ..Beanstalk::default() });
-    // A head knows no payload, and keeps it.
+    // A head has no payload; the job keeps it.
     assert_eq!(s.one().await.id, id(1), "it is less urgent now");
     let again = s.one().await;
     assert_eq!((again.id, again.attempt, &*again.payload), (id(2), 2, &b"payload"[..]));
@@ -35,13 +35,13 @@ pub async fn a_released_job_counts_its_attempt(s: Subject) {
     s.pass(50);
     let again = s.one().await;
     assert_eq!((again.attempt, counted(&again).releases, counted(&again).delay_ms), (3, 2, Some(50)));
-    // Whoever goes without a word releases nothing, and its attempt counts.
+    // A client that has gone releases nothing, and its attempt counts.
     s.settled(again.receipt(), Decision::Return(Return { due_at: T0, release: None })).await;
     let again = s.one().await;
     assert_eq!((again.attempt, counted(&again).releases, again.priority), (4, 2, 3));
 }
 
-/// It has failed, at no time: it is kept.
+/// It has failed, without an end time: it is kept.
 pub async fn a_buried_job_has_failed(s: Subject) {
     s.hold(&[Job { kind: KIND.into(), ..job(1) }]).await;
     let running = s.one().await;
@@ -55,7 +55,7 @@ pub async fn a_buried_job_has_failed(s: Subject) {
     assert_eq!(s.settle(running.receipt(), Decision::Bury(9)).await, Some(State::Failed), "a repeat");
 }
 
-/// Whatever its client does but complete it.
+/// Whatever its client does, except complete it.
 pub async fn a_returned_job_that_is_to_stop_is_cancelled(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
     for decision in [release(T0, 1, 0), Decision::Bury(1)] {
@@ -78,7 +78,7 @@ pub async fn a_scheduled_job_is_kicked(s: Subject) {
     assert!(matches!(s.edit(id(2), Change::Kick { counts: true }).await, Edited::Running(_)));
 }
 
-/// In one step, and only where that is asked for. Given back, it is due.
+/// In one step, and only on request. When given back, it is due.
 pub async fn a_scheduled_job_is_reserved_early(s: Subject) {
     s.hold(&[due(1, T0 + 5_000), Job { priority: 7, ..due(2, T0 + 5_000) }, due(3, T0 + 5_000)]).await;
     let early = |n| Reserve { early: true, ..reserve_named(&[id(n)]) };

@@ -1,4 +1,4 @@
-//! What a memory must know before it hands anything out.
+//! The state that a memory needs before it hands anything out.
 
 use super::{ALL, Subject};
 use crate::model::id::{floor, generation_above};
@@ -12,7 +12,7 @@ fn limited(limits: Limits) -> Beginning {
     Beginning { generation: GENERATION, limits: vec![(QUEUE.into(), limits, 1)] }
 }
 
-/// It takes jobs and shows them; once it has begun, who waits is told.
+/// It takes jobs and shows them; once it has begun, waiting callers are woken.
 pub async fn nothing_is_handed_out_before_the_beginning(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
     assert_eq!(s.handed_out(10).await, []);
@@ -37,7 +37,7 @@ pub async fn numbers_begin_at_the_floor(s: Subject) {
     }
 }
 
-/// No reserve may come before they are told.
+/// No reserve is answered before they are set.
 pub async fn limits_stand_from_the_beginning(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
     s.begin(limited(Limits { max_running: Some(2), ..Limits::default() })).await;
@@ -46,7 +46,7 @@ pub async fn limits_stand_from_the_beginning(s: Subject) {
     assert_eq!(s.handed_out(10).await, []);
 }
 
-/// The memory before may have let it pass just now.
+/// The memory before may just have let it pass.
 pub async fn a_burst_is_used_up_at_the_beginning(s: Subject) {
     s.hold(&[due(1, T0), due(2, T0), due(3, T0)]).await;
     let rate = Some(Rate { per_second: 10.0, burst: Some(2) });

@@ -6,7 +6,7 @@ use crate::ports::{Broker, Change, Edit, Edited, Extended, OutboxEntry, Put, Que
 use crate::rules::{Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, edit, finish, id, job, success};
 
-/// Ready or scheduled: it ends, with the message, and is handed out no more.
+/// Ready or scheduled: it ends, with the message, and is no longer handed out.
 pub async fn a_waiting_job_is_cancelled(s: Subject) {
     s.hold(&[job(1), due(2, T0 + 500)]).await;
     for n in [1, 2] {
@@ -23,7 +23,7 @@ pub async fn a_waiting_job_is_cancelled(s: Subject) {
     assert_eq!(s.outcomes().await.len(), 2);
 }
 
-/// It learns that with the next extension, and keeps its lease until then.
+/// The worker sees it at the next extension, and keeps its lease until then.
 pub async fn a_running_job_is_asked_to_stop(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
@@ -57,7 +57,7 @@ pub async fn a_cancelled_run_can_succeed(s: Subject) {
     assert_eq!(s.settle(running.receipt(), success()).await, Some(State::Succeeded));
 }
 
-/// Even where the decision to go on was made just before the cancellation.
+/// Even if the decision to go on was made just before the cancellation.
 pub async fn a_cancelled_run_does_not_go_on(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
@@ -83,7 +83,7 @@ pub async fn an_update_moves_a_job(s: Subject) {
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
 
-/// And changes what it names.
+/// It changes the fields that it names.
 pub async fn an_update_keeps_what_it_does_not_name(s: Subject) {
     s.hold(&[Job { key: Some("k".into()), ..job(1) }]).await;
     let update = Update { payload: Some((*b"new").into()), tags: Some(["t".into()].into()), ..Update::default() };
@@ -93,7 +93,7 @@ pub async fn an_update_keeps_what_it_does_not_name(s: Subject) {
     assert_eq!((job.due_at, job.priority, job.key.as_deref()), (T0, 1_024, Some("k")));
 }
 
-/// And answers the job as it is.
+/// It returns the job as it is.
 pub async fn an_edit_of_another_version_changes_nothing(s: Subject) {
     s.hold(&[job(1)]).await;
     let of = |version| Edit { version: Some(version), ..edit(id(1), cancel()) };
@@ -115,7 +115,7 @@ pub async fn a_finished_job_is_unfit(s: Subject) {
     assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown, "the ledger knows");
 }
 
-/// With the entry that removes its record.
+/// The entry removes its record.
 pub async fn a_deleted_job_is_gone(s: Subject) {
     s.hold(&[job(1)]).await;
     let (edited, entries) = s.edit_with_entries(edit(id(1), Change::Delete)).await;
@@ -139,7 +139,7 @@ pub async fn a_removed_job_is_not_edited_behind_its_entry(s: Subject) {
     assert_eq!(edited, Edited::Unfit { id: id(2), state: State::Failed });
 }
 
-/// Only where it is late.
+/// Only if it is late.
 pub async fn a_late_job_is_expired_by_hand(s: Subject) {
     s.hold(&[Job { expires_ms: Some(100), ..job(1) }, job(2)]).await;
     s.pass(100);
@@ -174,7 +174,7 @@ pub async fn a_tombstone_is_lifted_to_the_version_noted(s: Subject) {
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
 
-/// Nothing changed: what may be put is what might have been before.
+/// Nothing changed: readings from before may be put.
 pub async fn an_edit_that_changed_nothing_lifts_its_tombstone(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
@@ -220,7 +220,7 @@ pub async fn a_retried_job_is_cancelled_unseen(s: Subject) {
     assert_eq!(s.settle(running.receipt(), success()).await, Some(State::Succeeded), "its end is still known");
 }
 
-/// Where the ledger never answers; so the job is not lost.
+/// If the ledger never answers; so the job is not lost.
 pub async fn a_tombstone_lapses(s: Subject) {
     assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
     s.pass(crate::limits::HOUR_MS);

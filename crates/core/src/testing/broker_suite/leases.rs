@@ -9,7 +9,7 @@ use crate::ports::{Extended, Put, QueueLeases, Queues, Reserve};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, reserve, success};
 use std::sync::Arc;
 
-/// While it lives nobody else gets the job.
+/// While it lives no other caller gets the job.
 pub async fn a_lease_has_one_holder(s: Subject) {
     s.hold(&[job(1)]).await;
     let job = s.one().await;
@@ -55,8 +55,8 @@ pub async fn numbers_grow_with_each_lease(s: Subject) {
     }
 }
 
-/// A broker that knows only the ledger's row of a job hands it out with greater numbers than any before, and the old
-/// receipt is refused.
+/// A broker that only has the ledger's row of a job hands it out with greater numbers than any before, and the old receipt
+/// is refused.
 pub async fn numbers_grow_over_a_lost_memory(s: Subject) {
     let row = Job { version: T0 + 70, epoch: T0 + 60, attempt: 3, ..job(1) };
     s.hold(std::slice::from_ref(&row)).await;
@@ -66,7 +66,7 @@ pub async fn numbers_grow_over_a_lost_memory(s: Subject) {
     assert_eq!(s.extend(row.receipt(), None).await, Extended::Lost);
 }
 
-/// A row with a lease is put as running; its worker goes on with the receipt that it has, and no longer.
+/// A row with a lease is put as running; its worker keeps its receipt, but no longer than the time left.
 pub async fn a_restored_lease_has_the_time_left(s: Subject) {
     let leased = |n, left_ms| Job {
         version: T0,
@@ -91,8 +91,8 @@ pub async fn a_restored_lease_has_the_time_left(s: Subject) {
     assert_eq!(s.settle(leased(2, 20_000).receipt(), success()).await, Some(State::Succeeded));
 }
 
-/// When it began or was extended last, also where the clock was set back before the restart. Nor does an extension after the
-/// restart take more than that.
+/// The length when it began or was extended last, also if the clock was set back before the restart. An extension after the
+/// restart is not longer either.
 pub async fn a_restored_lease_is_no_longer_than_it_was(s: Subject) {
     let later = T0 + 30 * MINUTE_MS;
     let began = Job { version: T0, epoch: T0, attempt: 1, started_at: Some(later), updated_at: later, ..job(1) };
@@ -115,7 +115,7 @@ pub async fn a_restored_lease_is_no_longer_than_it_was(s: Subject) {
     }
 }
 
-/// From now on, not from its former end.
+/// It counts from now on, not from the former end.
 pub async fn an_extension_moves_the_end(s: Subject) {
     s.hold(&[job(1)]).await;
     let job = s.one().await;
@@ -133,7 +133,7 @@ pub async fn an_extension_moves_the_end(s: Subject) {
     assert_eq!(s.crashed().await, [id(1)]);
 }
 
-/// Not that of the last extension.
+/// Not the length of the last extension.
 pub async fn an_extension_takes_the_first_length_again(s: Subject) {
     s.hold(&[job(1)]).await;
     let receipt = s.leases(Reserve { lease_ms: Some(7_000), ..reserve(QUEUE, 1) }).await[0].job.receipt();
@@ -151,7 +151,7 @@ fn told(percent: u8, note: Option<&str>) -> Arc<Progress> {
     Arc::new(Progress { percent, note: note.map(Arc::from), at: T0 })
 }
 
-/// Whatever else is done to it, and whatever was said of its earlier attempts; it is noted with what becomes of the job.
+/// Whatever other changes are made, and whatever its earlier attempts reported; it is recorded with the job's outcome.
 pub async fn what_is_said_of_a_job_stays_until_its_next_lease(s: Subject) {
     let error = AttemptError { attempt: 1, at: T0 - 5, message: "no".into(), crashed: false };
     let failed = Job { attempt: 1, epoch: T0 - 9, message: Some("no".into()), errors: vec![error], ..job(1) };
@@ -181,7 +181,7 @@ pub async fn what_is_said_of_a_job_stays_until_its_next_lease(s: Subject) {
     assert_eq!((&ended.progress, &ended.errors), (&Some(told(50, Some("half"))), &failed.errors));
 }
 
-/// By the length that it began with; and also of a job of which nothing else is said.
+/// By the length that it began with; also for a job without any other options.
 pub async fn what_is_said_of_a_job_extends_its_lease(s: Subject) {
     s.hold(&[job(1)]).await;
     let receipt = s.leases(Reserve { lease_ms: Some(7_000), ..reserve(QUEUE, 1) }).await[0].job.receipt();
@@ -196,7 +196,7 @@ pub async fn what_is_said_of_a_job_extends_its_lease(s: Subject) {
     assert_eq!(settled.entries[0].job().progress, Some(told(7, None)));
 }
 
-/// When it was settled, when it is an earlier one, and when nobody knows the job.
+/// It was settled, it is an earlier one, or the job does not exist.
 pub async fn an_extended_lease_can_be_lost(s: Subject) {
     s.hold(&[job(1)]).await;
     let first = s.one().await;
@@ -210,7 +210,7 @@ pub async fn an_extended_lease_can_be_lost(s: Subject) {
     assert_eq!(s.extend(Receipt { id: id(9), epoch: 1 }, None).await, Extended::Lost, "unknown");
 }
 
-/// `expired` tells of it, and how long there is until the next one; the worker may still settle.
+/// `expired` reports it, and how long there is until the next one; the worker may still settle.
 pub async fn a_lease_ends_once_its_time_is_over(s: Subject) {
     assert_eq!(s.broker.expired(10).await.unwrap().next_ms, None);
     s.hold(&[job(1)]).await;
@@ -232,7 +232,7 @@ pub async fn a_lease_ends_once_its_time_is_over(s: Subject) {
     assert_eq!(s.crashed().await, []);
 }
 
-/// Not at once, and not never: whoever was told may have died.
+/// Later, but not never: the caller that got it may have died.
 pub async fn an_unsettled_end_is_told_again(s: Subject) {
     s.hold(&[job(1)]).await;
     s.one().await;
@@ -245,8 +245,8 @@ pub async fn an_unsettled_end_is_told_again(s: Subject) {
     assert_eq!(s.crashed().await, [id(1)]);
 }
 
-/// Where the holder extends a lease whose end was told already, nobody is told of it before its new end, be that sooner or
-/// later than the end would have been told again.
+/// If the holder extends a lease that was already reported as expired, it is not reported again before its new end, even if
+/// a repeated report would come sooner or later than that.
 pub async fn an_extension_counts_after_its_end_was_told(s: Subject) {
     for lease_ms in [100, 60_000] {
         let n = lease_ms;
@@ -264,7 +264,7 @@ pub async fn an_extension_counts_after_its_end_was_told(s: Subject) {
     }
 }
 
-/// It says when there is more.
+/// It reports whether there are more.
 pub async fn expired_is_bounded(s: Subject) {
     let late = |n| Job { expires_ms: Some(1_000), ..job(n) };
     s.hold(&(1..=5).map(job).collect::<Vec<_>>()).await;
@@ -282,7 +282,7 @@ pub async fn expired_is_bounded(s: Subject) {
     assert_eq!(crashed, [1, 2, 3, 4, 5].map(id));
 }
 
-/// It is told of instead, until somebody ends it. The last instant still counts.
+/// It is reported as unstarted instead, until somebody ends it. The last instant still counts.
 pub async fn a_job_not_started_in_time_is_not_handed_out(s: Subject) {
     let until = |n, expires_ms| Job { expires_ms: Some(expires_ms), ..due(n, T0 + 10) };
     s.hold(&[until(1, 0), until(2, 90), until(3, 90), until(4, 91)]).await;

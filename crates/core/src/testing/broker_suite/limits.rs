@@ -20,7 +20,7 @@ fn jobs(count: u64) -> Vec<Job> {
     (1..=count).map(job).collect()
 }
 
-/// However much is asked for, and by however many.
+/// However much is requested, and by however many callers.
 pub async fn no_more_run_than_may(s: Subject) {
     s.limit(at_once(3)).await;
     s.hold(&jobs(10)).await;
@@ -34,7 +34,7 @@ pub async fn no_more_run_than_may(s: Subject) {
     assert_eq!(s.handed_out(100).await, [id(4)]);
 }
 
-/// However a lease ends, there is room, and who waits is told.
+/// However a lease ends, there is room, and waiting callers are woken.
 pub async fn room_is_told(s: Subject) {
     s.limit(at_once(1)).await;
     s.hold(&jobs(4)).await;
@@ -57,7 +57,7 @@ pub async fn room_is_told(s: Subject) {
     assert_eq!(s.handed_out(2).await, [id(3)]);
 }
 
-/// A look says when there is room, and changes nothing.
+/// A look reports when there is room, and changes nothing.
 pub async fn a_look_leases_nothing(s: Subject) {
     s.hold(&jobs(6)).await;
     let look = || s.reserve(reserve(QUEUE, 0));
@@ -92,7 +92,7 @@ pub async fn limits_change(s: Subject) {
     assert_eq!(s.handed_out(10).await.len(), 6);
 }
 
-/// Of two who set limits at once, the one whose settings are older may tell the broker last.
+/// If two callers set limits at once, the one with the older settings may reach the broker last.
 pub async fn older_limits_change_nothing(s: Subject) {
     s.hold(&jobs(2)).await;
     let queue = QUEUE.into();
@@ -107,7 +107,7 @@ pub async fn older_limits_change_nothing(s: Subject) {
     assert_eq!(s.handed_out(1).await, [id(2)], "the same version may be told again");
 }
 
-/// Other queues have their own, and those behind a full one are looked at.
+/// Other queues have their own limits, and those after a full one are tried.
 pub async fn a_full_queue_is_passed_over(s: Subject) {
     s.limit(at_once(1)).await;
     let others = (11..=13).map(|n| Job { queue: "other".into(), ..job(n) });
@@ -117,7 +117,7 @@ pub async fn a_full_queue_is_passed_over(s: Subject) {
     assert_eq!(ids(s.leases(reserve_from(&both, 10)).await), [12, 13].map(id));
 }
 
-/// Nor by name.
+/// A reserve by id is limited, too.
 pub async fn a_named_job_needs_room_too(s: Subject) {
     s.limit(at_once(1)).await;
     s.hold(&jobs(2)).await;
@@ -130,7 +130,7 @@ pub async fn a_named_job_needs_room_too(s: Subject) {
     assert_eq!(ids(s.reserve(named(2)).await.leases), [id(2)]);
 }
 
-/// What is taken does not run, but is counted until that is recorded.
+/// A taken job does not run, but is counted as running until the take is recorded.
 pub async fn a_take_needs_no_room(s: Subject) {
     s.limit(at_once(1)).await;
     s.hold(&jobs(3)).await;
@@ -142,7 +142,7 @@ pub async fn a_take_needs_no_room(s: Subject) {
     assert_eq!(s.handed_out(2).await, [id(3)]);
 }
 
-/// A burst, and then one a period; whoever looks when it was told to, finds one.
+/// A burst, and then one per period; a caller that looks at the announced time finds one.
 pub async fn a_rate_holds(s: Subject) {
     s.limit(often(10.0, 3)).await;
     s.hold(&jobs(20)).await;
@@ -164,7 +164,7 @@ pub async fn a_rate_holds(s: Subject) {
     assert_eq!(handed_out.len(), 3, "a rest is no reason for more than a burst");
 }
 
-/// In the long run, whatever is asked for.
+/// In the long run, whatever the requests are.
 pub async fn a_rate_holds_in_the_long_run(s: Subject) {
     s.limit(often(700.0, 5)).await;
     s.hold(&(1..=1_000).map(job).collect::<Vec<_>>()).await;
@@ -178,7 +178,7 @@ pub async fn a_rate_holds_in_the_long_run(s: Subject) {
     assert!((700..=707).contains(&count), "{count}");
 }
 
-/// Both together, and what is taken counts for a rate.
+/// Both limits together; taken jobs count for a rate.
 pub async fn limits_hold_together(s: Subject) {
     s.limit(Limits { max_running: Some(2), ..often(10.0, 3) }).await;
     s.hold(&jobs(9)).await;
@@ -196,7 +196,7 @@ pub async fn limits_hold_together(s: Subject) {
     assert_eq!(s.reserve(reserve(QUEUE, 9)).await.leases.len(), 0, "two run");
 }
 
-/// What is due later is told as ever; a limit does not put it off.
+/// The next due time is reported as usual; a limit does not postpone it.
 pub async fn a_limit_does_not_hide_what_is_due_later(s: Subject) {
     s.limit(Limits { max_running: Some(1), ..often(1.0, 1) }).await;
     s.hold(&[due(1, T0 + 5_000)]).await;

@@ -1,4 +1,4 @@
-//! What every broker must do: the contract of [`Broker`], case by case.
+//! The conformance suite of brokers: the contract of [`Broker`], case by case.
 //!
 //! A store runs all cases with [`broker_suite!`](crate::broker_suite), naming an async function that makes an empty
 //! broker on a given clock. Each case gets its own broker. Brokers that keep leases on a monotonic clock also run
@@ -44,31 +44,31 @@ use tokio::sync::Notify;
 /// How long a case waits for a wake before it gives up.
 const WAKE_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// A broker, and the event bus beside it where there is one.
+/// A broker, and its event bus if there is one.
 pub type Made = (Arc<dyn Broker>, Option<Arc<dyn EventBus>>);
 
-/// A broker under test. Its methods fail the test where the broker fails.
+/// A broker under test. Its methods fail the test if the broker fails.
 pub struct Subject {
     /// The broker.
     pub broker: Arc<dyn Broker>,
-    /// The event bus beside it, where there is one.
+    /// Its event bus, if there is one.
     pub events: Option<Arc<dyn EventBus>>,
     clock: Arc<ManualClock>,
     woken: Arc<Woken>,
     limits_version: AtomicU64,
 }
 
-/// No queue: whoever waits at any of them was woken.
+/// Stands for a wake of waiters at any queue.
 const ALL: &str = "*";
 
-/// Queues at which somebody was woken.
+/// Queues whose waiters were woken.
 #[derive(Default)]
 struct Woken {
     queues: Mutex<Vec<Arc<str>>>,
     signal: Notify,
 }
 
-/// What begins so, and takes down when it is woken.
+/// A host with this beginning, which records wakes.
 struct Watching {
     beginning: Beginning,
     woken: Arc<Woken>,
@@ -88,7 +88,7 @@ impl Host for Watching {
 }
 
 impl Subject {
-    /// An empty broker that goes by this clock and has not begun yet.
+    /// An empty broker that uses this clock and has not begun yet.
     pub fn new((broker, events): Made, clock: Arc<ManualClock>) -> Self {
         Self { broker, events, clock, woken: Arc::default(), limits_version: AtomicU64::new(0) }
     }
@@ -121,7 +121,7 @@ impl Subject {
         assert_eq!(self.put(jobs).await, vec![Put::Held; jobs.len()]);
     }
 
-    /// Each time from a later version of the settings.
+    /// Each call has a later version of the settings.
     async fn limit(&self, limits: Limits) {
         let version = self.limits_version.fetch_add(1, Ordering::Relaxed) + 1;
         self.broker.limit(&QUEUE.into(), limits, version).await.expect("limit");
@@ -153,7 +153,7 @@ impl Subject {
         settled
     }
 
-    /// What a settle answers.
+    /// The state that a settle returns.
     async fn settle(&self, receipt: Receipt, decision: Decision) -> Option<State> {
         self.settled(receipt, decision).await.states[0]
     }
@@ -162,7 +162,7 @@ impl Subject {
         self.broker.extend(vec![Extend::new(receipt, lease_ms)]).await.expect("extend")[0]
     }
 
-    /// Says how far a job has come.
+    /// Reports a job's progress.
     async fn progress(&self, receipt: Receipt, progress: &Arc<Progress>) -> Extended {
         let extend = Extend { progress: Some(progress.clone()), ..Extend::new(receipt, None) };
         self.broker.extend(vec![extend]).await.expect("extend")[0]
@@ -193,7 +193,7 @@ impl Subject {
         self.broker.forget(&[(id, version)], Millis::MAX).await.expect("forget");
     }
 
-    /// Ends what is over, as an engine would, and answers whose leases were.
+    /// Ends expired leases, as an engine would, and returns whose they were.
     async fn crashed(&self) -> Vec<JobId> {
         self.broker.expired(1_000).await.expect("expired").crashed.iter().map(|job| job.id).collect()
     }
@@ -203,7 +203,7 @@ impl Subject {
         woken.iter().any(|told| queues.contains(&&**told)).then(|| std::mem::take(&mut *woken))
     }
 
-    /// Waits until the broker told of this queue, and answers all that it told of since the last call.
+    /// Waits until the broker has woken this queue, and returns all queues woken since the last call.
     async fn told_of(&self, queue: &str) -> Vec<Arc<str>> {
         let mut told = self.told_of_one(&[queue]).await;
         told.retain(|queue| **queue != *ALL);
@@ -230,8 +230,8 @@ fn ids(leases: Vec<Lease>) -> Vec<JobId> {
 
 /// Makes a test of each case, on brokers that this async function makes: `async fn(Arc<ManualClock>) -> Made`.
 ///
-/// With `broker_cases_in_one:` before the function it makes one test of all, `every_case`, for brokers that are dear to
-/// set up: where each test has its own process, only one test can share what it has set up.
+/// With `broker_cases_in_one:` before the function it makes one test of all, `every_case`, for brokers that are expensive to
+/// set up: if each test has its own process, tests cannot share a setup.
 #[macro_export]
 macro_rules! broker_suite {
     ($make:path) => {
@@ -341,7 +341,7 @@ macro_rules! stepped_clock_suite {
     };
 }
 
-/// Cases about how a broker begins have it begin themselves.
+/// Cases about beginnings begin the broker themselves.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! begun {

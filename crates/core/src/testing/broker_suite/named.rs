@@ -10,7 +10,7 @@ fn in_version(n: u64, version: u64) -> Reserve {
     Reserve { source: Source::Jobs(vec![JobRef { id: id(n), version: Some(version) }]), ..reserve(QUEUE, 10) }
 }
 
-/// Past more urgent ones, in the order of the request; nobody else gets it.
+/// Before more urgent ones, in the order of the request; no other caller gets it.
 pub async fn a_named_job_is_handed_out(s: Subject) {
     s.hold(&[Job { priority: 0, ..job(1) }, job(2), due(3, T0 + 5)]).await;
     s.pass(5);
@@ -21,7 +21,7 @@ pub async fn a_named_job_is_handed_out(s: Subject) {
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
 
-/// A job in another version is answered, and does not run.
+/// A job in another version is refused, and does not run.
 pub async fn a_named_job_must_have_its_version(s: Subject) {
     s.hold(&[job(1)]).await;
     let refused = s.reserve(in_version(1, 2)).await.refused;
@@ -39,7 +39,7 @@ pub async fn a_named_job_must_be_due(s: Subject) {
     assert_eq!(refused, [(id(2), Edited::Unfit { id: id(2), state: State::Ready })]);
 }
 
-/// And so is a job that is named twice.
+/// So is a job that is named twice.
 pub async fn a_running_job_is_refused(s: Subject) {
     s.hold(&[job(1)]).await;
     let reserved = s.reserve(reserve_named(&[id(1), id(1)])).await;
@@ -63,7 +63,7 @@ pub async fn an_unknown_job_is_refused_without_a_trace(s: Subject) {
     assert_eq!(ids(s.leases(reserve_named(&[id(1)])).await), [id(1)]);
 }
 
-/// As far as its end is still known.
+/// As long as its end is still known.
 pub async fn an_ended_job_is_refused(s: Subject) {
     s.hold(&[job(1)]).await;
     s.settle(s.one().await.receipt(), success()).await;

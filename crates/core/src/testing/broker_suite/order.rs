@@ -1,4 +1,4 @@
-//! What is handed out, and in which order.
+//! Which jobs are handed out, and in which order.
 
 use super::{Subject, ids};
 use crate::model::job::Job;
@@ -55,7 +55,7 @@ pub async fn a_reserve_stops_at_its_limit(s: Subject) {
     assert_eq!(s.handed_out(2).await, []);
 }
 
-/// Both ends belong to it; what is not due is not in it.
+/// Both ends are inside; jobs that are not due are not.
 pub async fn a_window_is_inclusive(s: Subject) {
     s.hold(&[due(1, T0 - 30), due(2, T0 - 20), due(3, T0 - 10), due(4, T0), due(5, T0 + 10)]).await;
     let within = |from, to| Reserve { window: Window { from, to }, ..reserve(QUEUE, 10) };
@@ -66,7 +66,7 @@ pub async fn a_window_is_inclusive(s: Subject) {
     assert_eq!(ids(s.leases(within(0, T0)).await), [id(1)]);
 }
 
-/// The window chooses; the order within is the same. Also over many priorities without a match.
+/// The window filters; the order within is the same. Also over many priorities without a match.
 pub async fn a_window_goes_by_priority_too(s: Subject) {
     let early = (1..=9_000).map(|n| Job { priority: n as u32, ..due(n, T0 - 1_000) });
     let late = (1..=4).map(|n| Job { priority: 20_000 - n as u32, ..due(10_000 + n, T0 - 10) });
@@ -81,7 +81,7 @@ pub async fn a_window_goes_by_priority_too(s: Subject) {
     assert_eq!(got, [10_004, 10_003, 10_002].map(id));
 }
 
-/// A pause is for handing out alone.
+/// A pause only affects handing out.
 pub async fn a_paused_queue_hands_out_nothing(s: Subject) {
     s.limit(Limits { paused: true, ..Limits::default() }).await;
     s.hold(&[job(1), Job { queue: "other".into(), ..job(2) }]).await;
@@ -90,7 +90,7 @@ pub async fn a_paused_queue_hands_out_nothing(s: Subject) {
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
 
-/// Whoever looks at each instant that it was told, finds each job when it is due, after few looks.
+/// A caller that looks at each announced instant finds each job when it is due, after few looks.
 pub async fn the_next_instant_is_told(s: Subject) {
     assert_eq!(s.reserve(reserve(QUEUE, 1)).await.next_at, None);
     let delays = [40, 7_000, 300_000, 3_599_000];

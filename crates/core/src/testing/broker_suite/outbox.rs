@@ -1,4 +1,4 @@
-//! What the ledger is to record.
+//! The entries that the ledger is to record.
 
 use super::Subject;
 use crate::clock::Millis;
@@ -10,7 +10,7 @@ fn priority(priority: u32) -> Change {
     Change::Update(Update { priority: Some(priority), ..Update::default() })
 }
 
-/// One of each job, the last one.
+/// One for each job, the last one.
 pub async fn the_latest_entry_stands(s: Subject) {
     s.hold(&[job(1), due(2, T0 + 500)]).await;
     let first = s.one().await;
@@ -38,7 +38,7 @@ pub async fn a_rewritten_entry_absorbs_later_ones(s: Subject) {
     assert_eq!((job.state(T0), &*job.payload), (State::Succeeded, &b"new"[..]));
 }
 
-/// Were it noted beside the outbox, the ledger would take it for newer than what is still to be recorded.
+/// If it were noted separately, the ledger would take it for newer than the unrecorded entry.
 pub async fn a_lease_joins_the_entry_of_its_job(s: Subject) {
     s.hold(&[job(1)]).await;
     s.edit(id(1), Change::Update(Update { payload: Some((*b"new").into()), ..Update::default() })).await;
@@ -53,7 +53,7 @@ pub async fn a_lease_joins_the_entry_of_its_job(s: Subject) {
     assert!(s.outcomes().await.is_empty(), "a lease alone leaves no entry");
 }
 
-/// It stands for the one before it, which may never be recorded.
+/// It replaces the one before it, which may never be recorded.
 pub async fn a_returned_entry_says_it_all(s: Subject) {
     s.hold(&[job(1)]).await;
     s.edit(id(1), priority(3)).await;
@@ -64,7 +64,7 @@ pub async fn a_returned_entry_says_it_all(s: Subject) {
     assert!(matches!(&entries[..], [OutboxEntry::Rewritten(_)]), "{entries:?}");
 }
 
-/// A version that was recorded meanwhile does not take a later entry with it.
+/// Recording a version does not remove a later entry.
 pub async fn entries_are_forgotten_by_version(s: Subject) {
     s.hold(&[job(1)]).await;
     s.edit(id(1), priority(3)).await;
@@ -79,7 +79,7 @@ pub async fn entries_are_forgotten_by_version(s: Subject) {
     assert!(s.get(id(1)).await.is_some(), "the job stays");
 }
 
-/// The oldest first; what was just written is left to whoever wrote it.
+/// The oldest first; recent entries are left to their writers.
 pub async fn entries_have_an_age_and_a_limit(s: Subject) {
     s.hold(&(1..=4).map(job).collect::<Vec<_>>()).await;
     for n in 1..=4 {
@@ -98,7 +98,7 @@ pub async fn entries_have_an_age_and_a_limit(s: Subject) {
     assert_eq!(ids(2, 0).await, [2, 3].map(id));
 }
 
-/// The ledger loads it again in time. What is nearer stays.
+/// The ledger loads it again in time. Jobs due earlier stay.
 pub async fn what_waits_beyond_the_watermark_goes(s: Subject) {
     s.hold(&[due(1, T0 + 1_000), due(2, T0 + 1_000), due(3, T0 + 1_000)]).await;
     let to = |due_at| Change::Update(Update { due_at: Some(due_at), ..Update::default() });
@@ -116,7 +116,7 @@ pub async fn what_waits_beyond_the_watermark_goes(s: Subject) {
     assert_eq!(s.handed_out(10).await, [2, 3].map(id));
 }
 
-/// Of engines that share a broker one may be behind: what the loader may have passed stays.
+/// One of several engines that share a broker may be behind: jobs that the loader may have passed stay.
 pub async fn what_the_brokers_own_watermark_has_passed_stays(s: Subject) {
     s.hold(&[due(1, T0 + 1_000), due(2, T0 + 1_000), due(3, T0 + 1_000)]).await;
     let mut noted = Vec::new();
@@ -134,7 +134,7 @@ pub async fn what_the_brokers_own_watermark_has_passed_stays(s: Subject) {
     assert_eq!(s.get(id(3)).await, None);
 }
 
-/// A broker that lost what it acknowledged last has jobs as they had been, and the ledger as they are.
+/// A broker that lost its last changes has jobs in an earlier state than the ledger.
 pub async fn what_is_in_an_older_version_is_let_go_of(s: Subject) {
     s.hold(&[due(1, T0 + 1_000), due(2, T0 + 1_000)]).await;
     let running = {
@@ -159,7 +159,7 @@ pub async fn what_is_in_an_older_version_is_let_go_of(s: Subject) {
     assert_eq!(s.put(&[Job { version: one.version + 5, ..one }]).await, [Put::Held]);
 }
 
-/// A reading from before would bring back what was cancelled.
+/// An earlier reading would bring back a cancelled job.
 pub async fn what_is_not_known_is_not_put_in_a_lower_version(s: Subject) {
     let reading = s.broker.reading();
     s.forget(id(1), T0 + 5).await;
@@ -167,7 +167,7 @@ pub async fn what_is_not_known_is_not_put_in_a_lower_version(s: Subject) {
     assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Held]);
 }
 
-/// A lease, say.
+/// By a lease, for example.
 pub async fn what_has_changed_since_stays(s: Subject) {
     s.hold(&[job(1)]).await;
     let first = s.one().await;
@@ -181,7 +181,7 @@ pub async fn what_has_changed_since_stays(s: Subject) {
     assert_eq!(s.settle(second.receipt(), success()).await, Some(State::Succeeded), "a run is not let go");
 }
 
-/// Nor does a put, nor an extension: engines record leases by themselves.
+/// Nor does a put, nor an extension: engines record leases separately.
 pub async fn a_lease_leaves_no_entry(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;

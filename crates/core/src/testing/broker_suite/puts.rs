@@ -1,18 +1,18 @@
-//! What enters.
+//! Puts of jobs.
 
 use super::Subject;
 use crate::model::job::{Job, Stage, State};
 use crate::ports::{Broker, Change, Put, Room, Update};
 use crate::testing::fixtures::{T0, due, id, job, success};
 
-/// Twice the same is once.
+/// The second put of the same job changes nothing.
 pub async fn a_put_is_idempotent(s: Subject) {
     s.hold(&[job(1), job(1)]).await;
     s.hold(&[job(1)]).await;
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
 
-/// Of what is held already.
+/// The job is held already.
 pub async fn an_older_version_changes_nothing(s: Subject) {
     let later = Job { version: T0 + 5, ..due(1, T0 + 500) };
     s.hold(std::slice::from_ref(&later)).await;
@@ -21,7 +21,7 @@ pub async fn an_older_version_changes_nothing(s: Subject) {
     assert_eq!(s.handed_out(10).await, []);
 }
 
-/// What waits, with its new due time.
+/// It also replaces a waiting job's due time.
 pub async fn a_newer_version_replaces(s: Subject) {
     s.hold(&[due(1, T0 + 500), job(2)]).await;
     s.hold(&[Job { version: T0 + 5, ..job(1) }, Job { version: T0 + 5, ..due(2, T0 + 500) }]).await;
@@ -30,7 +30,7 @@ pub async fn a_newer_version_replaces(s: Subject) {
     assert_eq!(s.handed_out(10).await, [id(2)]);
 }
 
-/// Its lease goes on, whatever is read of it.
+/// Its lease goes on, whatever a reading says.
 pub async fn a_running_job_stays(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
@@ -49,7 +49,7 @@ pub async fn a_reading_can_be_too_old(s: Subject) {
     assert_eq!(s.get(id(2)).await, None);
 }
 
-/// However it ended: a reading from before does not raise the dead.
+/// However it ended: an earlier reading does not revive it.
 pub async fn an_ended_job_leaves_a_tombstone(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
     let running = s.one().await;

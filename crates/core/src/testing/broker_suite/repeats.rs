@@ -11,7 +11,7 @@ fn request(request_id: &str, limit: usize) -> Reserve {
     Reserve { request_id: Some(request_id.into()), ..reserve(QUEUE, limit) }
 }
 
-/// With the receipts that they have, also where they were extended meanwhile; another request gets others.
+/// With the same receipts, also if they were extended meanwhile; another request gets others.
 pub async fn a_repeat_gets_the_same_leases(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
     let first = s.leases(request("a", 2)).await;
@@ -27,7 +27,7 @@ pub async fn a_repeat_gets_the_same_leases(s: Subject) {
     assert_eq!(ids(s.leases(request("b", 2)).await), [id(3)]);
 }
 
-/// Not what was settled, or handed out to another since.
+/// Not jobs that were settled, or handed out to another caller since.
 pub async fn a_repeat_gets_what_still_lives(s: Subject) {
     s.hold(&[job(1), job(2), job(3), job(4)]).await;
     let first = s.leases(request("a", 3)).await;
@@ -47,7 +47,7 @@ pub async fn a_request_that_got_nothing_looks_again(s: Subject) {
     assert_eq!(ids(s.leases(request("a", 1)).await), [id(1)]);
 }
 
-/// It is told what the first one leased, and what became of that is looked at elsewhere. Nobody else gets these leases.
+/// It gets the receipts of the first one; their outcomes are read elsewhere. No other request gets these leases.
 pub async fn a_repeated_take_leases_nothing_more(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
     let take = |name: &str| Reserve { take: true, ..request(name, 2) };

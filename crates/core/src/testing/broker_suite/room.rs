@@ -1,11 +1,11 @@
-//! Bounded puts: where a queue has no room its jobs stay in the ledger.
+//! Bounded puts: if a queue has no room its jobs stay in the ledger.
 
 use super::Subject;
 use crate::model::job::Job;
 use crate::ports::{Put, Room};
 use crate::testing::fixtures::*;
 
-/// So little that there is room for nothing.
+/// A bound that leaves no room.
 const NONE: Room = Room::Within(Some(1));
 
 async fn put(s: &Subject, jobs: &[Job]) -> Vec<Put> {
@@ -16,7 +16,7 @@ fn in_queue(n: u64, queue: &str) -> Job {
     Job { queue: queue.into(), ..job(n) }
 }
 
-/// Each by itself; what was refused is not there.
+/// Each job is answered separately; a refused one is not held.
 pub async fn a_queue_without_room_is_told(s: Subject) {
     assert_eq!(put(&s, &[job(1), job(2)]).await, [Put::Held, Put::Full]);
     assert_eq!(put(&s, &[job(3), in_queue(4, "other"), in_queue(5, "other")]).await, [Put::Full, Put::Held, Put::Full]);
@@ -37,7 +37,7 @@ pub async fn a_queue_that_holds_nothing_waiting_gets_a_job_in(s: Subject) {
     }
 }
 
-/// Leases that are restored, and jobs that somebody asked for by name.
+/// Restored leases, and jobs that were requested by id.
 pub async fn what_is_handed_out_at_once_needs_no_room(s: Subject) {
     s.hold(&[job(1)]).await;
     let leased = Job { lease_until: Some(s.now() + 10_000), started_at: Some(s.now()), epoch: 1, ..job(2) };

@@ -8,7 +8,7 @@ use crate::ports::{Change, Detail, Edited, Extended, Lease, OutboxEntry, Reserve
 use crate::rules::{Again, Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, finish, id, job, reserve, reserve_from, success};
 
-/// It is handed out no more, and its entry has its full final state.
+/// It is no longer handed out, and its entry has its full final state.
 pub async fn success_ends_a_job(s: Subject) {
     s.hold(&[job(1)]).await;
     let job = s.one().await;
@@ -39,7 +39,7 @@ pub async fn a_failure_is_kept_with_its_error(s: Subject) {
     assert_eq!(entry.job().message.as_deref(), Some("broken"));
 }
 
-/// When the decision says, with the numbers that it says, and an entry.
+/// At the decided time, with the decided numbers, and with an entry.
 pub async fn a_job_goes_on_later(s: Subject) {
     s.hold(&[job(1)]).await;
     let job = s.one().await;
@@ -57,7 +57,7 @@ pub async fn a_job_goes_on_later(s: Subject) {
     assert_eq!((second.attempt, second.crashes, second.first_due_at), (2, 2, T0));
 }
 
-/// Of an earlier lease, of a lease that never was, of a job that nobody knows: told so, and nothing is noted.
+/// A receipt of an earlier lease, of no lease, or of an unknown job is refused, and nothing is recorded.
 pub async fn a_stale_receipt_changes_nothing(s: Subject) {
     s.hold(&[job(1)]).await;
     let first = s.one().await;
@@ -76,7 +76,7 @@ pub async fn a_stale_receipt_changes_nothing(s: Subject) {
     assert_eq!(s.settle(second.receipt(), success()).await, Some(State::Succeeded));
 }
 
-/// The same state, and its entry as long as that is not forgotten; but not for another decision.
+/// With the same state, and with its entry unless that was forgotten; but not for another decision.
 pub async fn an_end_is_answered_again(s: Subject) {
     s.hold(&[job(1)]).await;
     let receipt = s.one().await.receipt();
@@ -91,7 +91,7 @@ pub async fn an_end_is_answered_again(s: Subject) {
     assert!(repeat.states == [Some(State::Succeeded)] && repeat.entries.is_empty(), "{repeat:?}");
 }
 
-/// In front of what is due later.
+/// Before jobs that are due later.
 pub async fn a_release_keeps_the_place(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
     let first = s.one().await;
@@ -118,7 +118,7 @@ pub async fn a_moved_job_leaves_both(s: Subject) {
     assert_eq!(s.get(id(2)).await, None);
 }
 
-/// But the entry that removes its record.
+/// Only the entry that removes its record.
 pub async fn a_dropped_job_leaves_nothing(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
@@ -130,7 +130,7 @@ pub async fn a_dropped_job_leaves_nothing(s: Subject) {
     assert_eq!(s.put(&[job(1)]).await, [crate::ports::Put::Tombstone]);
 }
 
-/// Though nothing else is known of it: its reply may have been lost.
+/// Though nothing else of it is left: its reply may have been lost.
 pub async fn the_end_of_a_dropped_job_is_answered_again(s: Subject) {
     s.hold(&[job(1)]).await;
     let receipt = s.one().await.receipt();
@@ -144,7 +144,7 @@ pub async fn the_end_of_a_dropped_job_is_answered_again(s: Subject) {
     }
 }
 
-/// Nobody changes it until its take has come to an end. Where that does not come in time, it is told apart from crashes.
+/// Nobody changes it until its take has ended. If that does not happen in time, it is reported separately from crashes.
 pub async fn what_is_to_be_taken_is_let_alone(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
     let take = Reserve { take: true, lease_ms: Some(5_000), ..reserve(QUEUE, 2) };
@@ -220,7 +220,7 @@ pub async fn a_cancelled_run_leaves_no_copy(s: Subject) {
     }
 }
 
-/// Also what the ledger does not know yet.
+/// Including changes that the ledger does not have yet.
 pub async fn a_settle_from_a_head_keeps_what_the_job_holds(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
     let update = Update { payload: Some((*b"another").into()), ..Update::default() };
@@ -255,7 +255,7 @@ pub async fn a_settle_from_an_old_head_counts(s: Subject) {
     assert_eq!(s.broker.settle(settles).await.unwrap().states[0], None, "that was settled before");
 }
 
-/// Once, however it ended.
+/// Only once, however it ended.
 pub async fn a_settle_says_which_run_it_ended(s: Subject) {
     let other = Job { queue: "other".into(), kind: "k".into(), ..job(2) };
     let third = Job { tags: vec!["t".into()].into(), kind: "l".into(), ..job(3) };
@@ -265,7 +265,7 @@ pub async fn a_settle_says_which_run_it_ended(s: Subject) {
     let mut leases = s.leases(reserve_from(&[QUEUE, "other"], 4)).await;
     leases.sort_by_key(|lease| lease.job.id);
     s.pass(500);
-    // Now also the kinds are asked for.
+    // Now the kinds are requested, too.
     if let Some(events) = &s.events {
         events.announce(true).await.unwrap();
     }

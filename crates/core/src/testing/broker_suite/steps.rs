@@ -1,4 +1,4 @@
-//! A wall clock that somebody sets, while the monotonic one goes on.
+//! A wall clock that is set, while the monotonic one goes on.
 
 use super::{Subject, ids};
 use crate::limits::LEASE_MS_DEFAULT;
@@ -16,7 +16,7 @@ pub async fn a_clock_set_forward_makes_jobs_due(s: Subject) {
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
 
-/// Also those that were ready, until it comes there again; in all priorities.
+/// Including ready ones, until the clock is there again; in all priorities.
 pub async fn a_clock_set_back_holds_jobs_back(s: Subject) {
     let jobs = (1..=3_000).map(|n| Job { priority: n as u32 % 1_500, ..due(n, T0 + n) });
     s.hold(&jobs.collect::<Vec<_>>()).await;
@@ -43,7 +43,7 @@ pub async fn a_clock_set_back_holds_jobs_back(s: Subject) {
     assert_eq!(rest, 2_998);
 }
 
-/// Jobs that come then are due by the clock as it is.
+/// New jobs are due by the clock as it is.
 pub async fn a_clock_set_back_strands_nothing_new(s: Subject) {
     s.hold(&[due(9, T0 + 1)]).await;
     s.pass(3_600_000);
@@ -101,7 +101,7 @@ pub async fn a_stepped_clock_spares_a_lease_that_is_cancelled(s: Subject) {
     }
 }
 
-/// An extension takes the length that the lease began with, whatever the clock showed when.
+/// An extension takes the length that the lease began with, whatever the clock showed at any time.
 pub async fn a_stepped_clock_does_not_stretch_a_lease(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
@@ -116,14 +116,14 @@ pub async fn a_stepped_clock_does_not_stretch_a_lease(s: Subject) {
     assert_eq!(s.crashed().await, [id(1)]);
 }
 
-/// Nobody can say how old it is.
+/// Its age is unknown.
 pub async fn a_reading_from_before_a_step_is_stale(s: Subject) {
     let reading = s.broker.reading();
     s.clock.step(-HOUR);
     assert_eq!(s.broker.put(vec![job(1)], reading, Room::Any).await.unwrap(), [Put::Stale]);
 }
 
-/// No clock has to do with them.
+/// They do not depend on a clock.
 pub async fn numbers_grow_under_a_clock_set_back(s: Subject) {
     s.hold(&[due(1, T0 - 3_600_000)]).await;
     let first = s.one().await;
@@ -148,7 +148,7 @@ pub async fn counts_follow_a_clock_set_back(s: Subject) {
     assert_eq!(ids(s.broker.list(of(&[State::Scheduled])).await.unwrap()), [2, 3, 4].map(id));
 }
 
-/// A job that was found late, and is not since the clock was set back, waits as any other.
+/// A job that was found late, but is no longer late since the clock was set back, waits like any other.
 pub async fn what_was_late_is_due_again(s: Subject) {
     let until = |n, expires_ms| Job { expires_ms: Some(expires_ms), ..job(n) };
     s.hold(&[until(1, 1_000), until(2, 600_000)]).await;

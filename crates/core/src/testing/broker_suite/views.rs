@@ -1,4 +1,4 @@
-//! Looking without touching.
+//! Reads without changes.
 
 use super::Subject;
 use crate::clock::Millis;
@@ -14,7 +14,7 @@ async fn listed(s: &Subject, listing: Listing) -> Vec<JobId> {
     s.broker.list(listing).await.unwrap().into_iter().map(|job| job.id).collect()
 }
 
-/// What a broker that is its own ledger says besides is that ledger's affair.
+/// The tallies of a broker that is its own ledger are tested with ledgers.
 fn live(counted: Vec<(Arc<str>, Counts, Option<Tally>)>) -> Vec<(Arc<str>, Counts)> {
     counted.into_iter().map(|(queue, counts, _)| (queue, counts)).collect()
 }
@@ -79,7 +79,7 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
         lease_until: Some(T0 + 30_010),
         started_at: Some(T0 + 10),
         updated_at: T0 + 10,
-        // A new attempt has not come far.
+        // A new attempt has no progress.
         progress: None,
         ..rich.clone()
     };
@@ -155,7 +155,7 @@ pub async fn a_listing_has_states_and_a_window(s: Subject) {
     assert_eq!(listed(&s, Listing { window, after, ..listing(QUEUE) }).await, [3, 4].map(id));
 }
 
-/// By what they are now.
+/// By their current state.
 pub async fn jobs_are_counted(s: Subject) {
     assert_eq!(counted(&s, "none").await, Counts::default());
     let urgent = Job { priority: 1, ..due(2, T0 + 5) };

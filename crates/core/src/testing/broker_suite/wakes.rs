@@ -1,20 +1,20 @@
-//! Telling those who wait.
+//! Wakes of waiting callers.
 //!
-//! That somebody is *not* told is seen by what comes after it: a put into the queue `probe`.
+//! The absence of a wake is shown by the next one: a put into the queue `probe`.
 
 use super::Subject;
 use crate::model::job::Job;
 use crate::ports::{Change, Limits, Update};
 use crate::testing::fixtures::{QUEUE, T0, again, due, edit, id, job, reserve};
 
-/// Whether the queue was told of before a wake that is made now.
+/// Whether the queue was woken before a wake that is made now.
 async fn was_told(s: &Subject, n: u64) -> bool {
     assert!(s.leases(reserve("probe", 10)).await.len() < 10);
     s.hold(&[Job { queue: "probe".into(), ..due(n, s.now()) }]).await;
     s.told_of("probe").await.iter().any(|queue| &**queue == QUEUE)
 }
 
-/// Than what the last reserve said; where it said that nothing waits, anything is.
+/// Sooner than the last reserve reported; if that reported nothing, any job is.
 pub async fn something_sooner_is_told(s: Subject) {
     assert_eq!(s.reserve(reserve(QUEUE, 1)).await.next_at, None);
     s.hold(&[due(1, T0 + 3_000_000)]).await;
@@ -30,7 +30,7 @@ pub async fn something_sooner_is_told(s: Subject) {
     s.told_of(QUEUE).await;
 }
 
-/// Whoever waits will look before.
+/// A waiting caller looks before.
 pub async fn something_later_is_not(s: Subject) {
     s.hold(&[due(1, T0 + 500)]).await;
     s.told_of(QUEUE).await;
@@ -41,7 +41,7 @@ pub async fn something_later_is_not(s: Subject) {
     assert!(!was_told(&s, 12).await, "the reserve said so");
 }
 
-/// A look takes what was told with it: the next job is told of again.
+/// A reserve uses up a wake that came before: the next job causes another one.
 pub async fn a_reserve_says_what_is_known(s: Subject) {
     for n in 1..=3 {
         s.hold(&[job(n)]).await;
@@ -50,7 +50,7 @@ pub async fn a_reserve_says_what_is_known(s: Subject) {
     }
 }
 
-/// Whatever makes a job wait again.
+/// All changes that make a job wait again wake callers.
 pub async fn a_retry_is_told(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
@@ -59,7 +59,7 @@ pub async fn a_retry_is_told(s: Subject) {
     s.told_of(QUEUE).await;
 }
 
-/// What came during the pause is due now.
+/// Jobs that became due during the pause are due now.
 pub async fn resuming_is_told(s: Subject) {
     s.limit(Limits { paused: true, ..Limits::default() }).await;
     s.hold(&[job(1)]).await;

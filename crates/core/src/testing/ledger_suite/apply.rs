@@ -1,4 +1,4 @@
-//! What became of jobs.
+//! Outcomes of jobs.
 
 use super::Subject;
 use super::fixture::*;
@@ -41,7 +41,7 @@ pub async fn every_field_comes_back(subject: Subject) {
     assert_eq!(row(ledger, id(1)).await, Some(done));
 }
 
-/// Whatever else was said of it, and also where nothing was.
+/// Whatever else the outcome contains, and even if no progress was reported.
 pub async fn how_far_a_job_had_come_stays_with_its_end(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2), job(3)]).await;
@@ -51,7 +51,7 @@ pub async fn how_far_a_job_had_come_stays_with_its_end(subject: Subject) {
     assert_eq!(row(ledger, id(1)).await, Some(told(1)));
     assert_eq!(row(ledger, id(2)).await, Some(ended(&job(2), Stage::Succeeded)));
     assert_eq!(row(ledger, id(3)).await, Some(waits.clone()));
-    // The end of a later run, of which nothing was said.
+    // The end of a later run without progress.
     let failed = ended(&Job { progress: None, ..waits }, Stage::Failed);
     apply(ledger, std::slice::from_ref(&failed)).await;
     assert_eq!(row(ledger, id(3)).await, Some(failed));
@@ -69,7 +69,7 @@ pub async fn the_higher_version_wins(subject: Subject) {
     assert_eq!(row(ledger, id(1)).await, Some(done));
 }
 
-/// A broker that fell back to what it held before the end decides about the job in a higher version: that it waits again, say.
+/// A broker that fell back to before the end decides about the job in a higher version, for example that it waits again.
 pub async fn what_has_ended_is_changed_by_no_entry(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2), job(3)]).await;
@@ -108,7 +108,7 @@ pub async fn the_end_of_a_later_lease_replaces_that_of_an_earlier_one(subject: S
     assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [1, 2, 3, 4, 5, 6]);
 }
 
-/// The caller was told that the job is cancelled, so a late end changes nothing.
+/// The caller got the answer that the job is cancelled, so a late end changes nothing.
 pub async fn what_an_edit_has_ended_stays(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
@@ -120,7 +120,7 @@ pub async fn what_an_edit_has_ended_stays(subject: Subject) {
     assert_eq!(row(ledger, id(1)).await, cancelled);
 }
 
-/// It does not bring back what was pruned.
+/// It does not bring back a pruned job.
 pub async fn an_entry_of_an_unknown_job_is_nothing(subject: Subject) {
     let ledger = &*subject.ledger;
     apply(ledger, &[ended(&job(1), Stage::Succeeded), again(&job(2), NOW)]).await;
@@ -136,7 +136,7 @@ pub async fn a_final_entry_frees_the_key(subject: Subject) {
     }
 }
 
-/// Unless it held it only until it was first handed out.
+/// Unless its key was only held until it was first handed out.
 pub async fn a_job_that_waits_again_keeps_its_key(subject: Subject) {
     let ledger = &*subject.ledger;
     let until_started = Job { key_until: KeyUntil::Started, ..keyed(2, "started") };
@@ -202,7 +202,7 @@ pub async fn a_moved_job_comes_back_no_second_time(subject: Subject) {
     assert_eq!(row(ledger, id(2)).await, None);
 }
 
-/// Where its key is taken in the new queue, it loses the key rather than its life.
+/// If its key is taken in the new queue, it is kept without the key.
 pub async fn a_moved_job_survives_a_taken_key(subject: Subject) {
     let ledger = &*subject.ledger;
     let taken = Job { queue: text("dead"), ..keyed(3, "k") };

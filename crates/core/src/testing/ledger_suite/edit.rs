@@ -17,7 +17,7 @@ async fn changed(ledger: &dyn Ledger, edit: Edit) -> Job {
     job
 }
 
-/// With its message, its key and its place among what waits.
+/// With its message, its key and its place among waiting jobs.
 pub async fn a_cancel_ends_a_waiting_job(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[keyed(1, "k"), job(2)]).await;
@@ -100,7 +100,7 @@ pub async fn an_update_sets_a_new_bucket(subject: Subject) {
     }
 }
 
-/// It looks like a new job with a past.
+/// It looks like a new job with a history.
 pub async fn a_retry_starts_over_and_keeps_errors(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[tagged(1, &["t"])]).await;
@@ -163,7 +163,7 @@ pub async fn a_kick_of_a_waiting_job_keeps_its_key(subject: Subject) {
     assert_eq!((kicked.due_at, kicked.live_key()), (LATER, Some(&text("k"))));
 }
 
-/// One that has no end, has time left, or has started is not.
+/// A job without a limit, with time left, or that has started is not expired.
 pub async fn an_expiry_only_where_not_started_in_time(subject: Subject) {
     let ledger = &*subject.ledger;
     let expiring = |n, expires_ms| Job { expires_ms: Some(expires_ms), ..job(n) };
@@ -183,7 +183,7 @@ pub async fn an_expiry_only_where_not_started_in_time(subject: Subject) {
     }
 }
 
-/// It says where the job stands.
+/// The answer contains the job's state.
 pub async fn a_change_that_does_not_fit_changes_nothing(subject: Subject) {
     let ledger = &*subject.ledger;
     let done = record_ended(ledger, &[job(1)], Stage::Succeeded).await.remove(0);
@@ -197,7 +197,7 @@ pub async fn a_change_that_does_not_fit_changes_nothing(subject: Subject) {
     assert_eq!(ledger.get(&[id(1), id(2)]).await.unwrap(), [Some(done), Some(job(2))]);
 }
 
-/// Where one is named.
+/// If one is given.
 pub async fn a_version_must_match(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
@@ -206,7 +206,7 @@ pub async fn a_version_must_match(subject: Subject) {
     assert_eq!(edit(ledger, of(job(1).version)).await, Edited::Changed(job(1)));
 }
 
-/// Whatever is asked of it.
+/// Whatever the change is.
 pub async fn an_unknown_job_is_unknown(subject: Subject) {
     for change in [CANCEL, Change::Delete, Change::Update(Update::default()), Change::Retry, Change::Expire] {
         assert_eq!(edit(&*subject.ledger, self::change(&job(1), change)).await, Edited::Unknown);

@@ -35,7 +35,7 @@ pub async fn by_queue_in_the_order_of_ids(subject: Subject) {
     assert_eq!(found(&*subject.ledger, queue("none")).await, [0; 0]);
 }
 
-/// Scheduled, ready and running are one.
+/// Scheduled, ready and running count as one state.
 pub async fn by_states_merged_in_order(subject: Subject) {
     mixed(&*subject.ledger).await;
     let of = |states: &[State]| Find { states: states.to_vec(), ..queue("default") };
@@ -129,7 +129,7 @@ pub async fn by_due_time_over_all_queues(subject: Subject) {
     }
 }
 
-/// Without gaps or repeats, from where the last one ended.
+/// Without gaps or repeats, each from the end of the last one.
 pub async fn pages_continue(subject: Subject) {
     let ledger = &*subject.ledger;
     mixed(ledger).await;
@@ -145,7 +145,7 @@ pub async fn pages_continue(subject: Subject) {
     assert_eq!(ledger.find(Find { limit: 9, ..queue("other") }).await.unwrap().next, None, "it was the last");
 }
 
-/// A page looks at a bounded number of rows; the pages together at all.
+/// A page reads a bounded number of rows; the pages together read all.
 pub async fn rare_rows_are_found_among_many(subject: Subject) {
     let ledger = &*subject.ledger;
     for batch in 0..3 {
@@ -156,7 +156,7 @@ pub async fn rare_rows_are_found_among_many(subject: Subject) {
     assert_eq!(found(ledger, rare).await, [30_001]);
 }
 
-/// Neither case nor spaces at the end nor accents are the same.
+/// Case, trailing spaces and accents make a difference.
 pub async fn names_compare_byte_by_byte(subject: Subject) {
     let ledger = &*subject.ledger;
     let names = ["Order-1", "order-1", "order-1 ", "order-1\0", "órder-1"];
@@ -171,7 +171,7 @@ pub async fn names_compare_byte_by_byte(subject: Subject) {
     assert_eq!(found(ledger, all(Selector::Tag(text("order-1")))).await, [2]);
 }
 
-/// One answer for each id that was asked, also for the same one twice.
+/// One answer for each id in the request, also for duplicates.
 pub async fn get_answers_in_order(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2)]).await;

@@ -1,4 +1,4 @@
-//! Jobs for tests, with defaults for all that is irrelevant.
+//! Jobs for tests, with defaults for all irrelevant fields.
 
 use crate::clock::Millis;
 use crate::limits::{HOUR_MS, PAYLOAD_BYTES_DEFAULT};
@@ -10,9 +10,9 @@ use crate::model::target::Target;
 use crate::ports::{BUCKET_MS, Change, Edit, Edited, Find, Ledger, OutboxEntry, Page, Recorded, Selector, Window};
 use std::sync::Arc;
 
-/// When tests play: a multiple of [`BUCKET_MS`].
+/// The time of tests: a multiple of [`BUCKET_MS`].
 pub const NOW: Millis = 3_000_000 * BUCKET_MS;
-/// Up to where jobs are in the broker.
+/// The instant up to which jobs are in the broker.
 pub const WATERMARK: Millis = NOW + HOUR_MS;
 /// Every due instant.
 pub const ANY_DUE: Window = Window::ALL;
@@ -27,7 +27,7 @@ pub fn job(n: u64) -> Job {
     NewJob::new(format!("payload {n}").into_bytes()).accept(id(n), NOW, PAYLOAD_BYTES_DEFAULT).expect("a valid job")
 }
 
-/// The n-th job, with something of its own.
+/// The n-th job, with changes.
 pub fn job_with(n: u64, set: impl FnOnce(&mut Job)) -> Job {
     let mut job = job(n);
     set(&mut job);
@@ -47,14 +47,14 @@ pub fn tagged(n: u64, tags: &[&str]) -> Job {
 /// A trace.
 pub const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// A target with all that one can have.
+/// A target with all fields set.
 pub fn target() -> Option<Arc<Target>> {
     let target =
         r#"{"url": "https://a.example/größe?'", "headers": {"a": "\"b\""}, "final_statuses": [410], "key": "k"}"#;
     Some(Arc::new(serde_json::from_str(target).expect("a target")))
 }
 
-/// What a worker says of its job.
+/// Progress as a worker reports it.
 pub fn progress(percent: u8) -> Option<Arc<Progress>> {
     Some(Arc::new(Progress { percent, note: Some(text("halbe \"Größe\"\0")), at: NOW + 3 }))
 }
@@ -134,7 +134,7 @@ pub async fn edit(ledger: &dyn Ledger, edit: Edit) -> Edited {
 /// When edits are made.
 pub const LATER: Millis = NOW + 1_000;
 
-/// A question for all rows of a selector.
+/// A search for all rows of a selector.
 pub fn all(selector: Selector) -> Find {
     Find { selector, queue: None, states: Vec::new(), kind: None, due: ANY_DUE, after: None, limit: 1_000 }
 }
@@ -172,7 +172,7 @@ pub async fn pending(ledger: &dyn Ledger, until: Millis, limit: usize) -> Vec<u6
     }
 }
 
-/// Which of the ids it is.
+/// The n of an id.
 pub fn number(id: JobId) -> u64 {
     id.sequence() - sequence_at(NOW)
 }

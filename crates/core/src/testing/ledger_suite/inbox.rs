@@ -1,4 +1,4 @@
-//! The inbox: what applications insert becomes jobs, each once.
+//! The inbox: inserted rows become jobs, each once.
 
 use super::SharedSubject;
 use super::fixture::*;
@@ -7,12 +7,12 @@ use crate::limits::DAY_MS;
 use crate::ports::{Admitted, INBOX_BYTES_MAX, INBOX_TEXT_MAX, Inbox, InboxRow, Queues, Verdict};
 use async_trait::async_trait;
 
-/// Where an application inserts rows, by the SQL that it is told to use.
+/// An application that inserts rows, with the SQL from the docs.
 #[async_trait]
 pub trait Application: Send + Sync {
-    /// Inserts one row and commits. Its number and age are the database's own; what is `None` is not named.
+    /// Inserts one row and commits. Its number and age are set by the database; columns that are `None` are not named.
     async fn insert(&self, row: InboxRow);
-    /// What stands there, in order: payloads, each with why it was refused.
+    /// The rows in order: payloads, each with the reason of its refusal.
     async fn rows(&self) -> Vec<(Vec<u8>, Option<String>)>;
 }
 
@@ -62,7 +62,7 @@ pub async fn a_row_is_read_as_it_was_inserted(subject: SharedSubject) {
     assert_eq!(rows.iter().map(bare).collect::<Vec<_>>(), [full, plain("{\"text\": \"ü \\\\ \\n\"}")]);
 }
 
-/// And no more of them than are asked for.
+/// And no more of them than requested.
 pub async fn the_oldest_come_first(subject: SharedSubject) {
     for n in 1..=5 {
         subject.application.insert(plain(&format!("{n}"))).await;
@@ -73,7 +73,7 @@ pub async fn the_oldest_come_first(subject: SharedSubject) {
     assert_eq!(waiting(&*subject.inbox).await.len(), 5);
 }
 
-/// But always one. Of what is too long in other columns only so much is read as shows that it is.
+/// But always one. Of values that are too long in other columns only enough is read to tell that.
 pub async fn large_rows_make_short_pages(subject: SharedSubject) {
     let blanks = Some(" ".repeat(INBOX_BYTES_MAX / 2 - 1));
     for row in [
@@ -107,7 +107,7 @@ pub async fn a_recorded_row_is_a_job(subject: SharedSubject) {
     assert!(subject.application.rows().await.is_empty());
 }
 
-/// Whoever moves it second records nothing.
+/// The second mover records nothing.
 pub async fn a_row_is_moved_once(subject: SharedSubject) {
     let (ledger, inbox) = (&*subject.ledger, &*subject.inbox);
     subject.application.insert(plain("1")).await;
@@ -119,7 +119,7 @@ pub async fn a_row_is_moved_once(subject: SharedSubject) {
     assert_eq!(row(ledger, id(2)).await, None);
 }
 
-/// Each row becomes one job, whoever gets it.
+/// Each row becomes one job, whichever mover gets it.
 pub async fn many_movers_at_once(subject: SharedSubject) {
     for n in 1..=40 {
         subject.application.insert(plain(&format!("{n}"))).await;
@@ -172,7 +172,7 @@ pub async fn a_long_reason_is_kept(subject: SharedSubject) {
     assert_eq!(subject.application.rows().await[0].1, Some(reason));
 }
 
-/// Nothing is recorded, and the row waits; also where the key was taken a moment ago in the same batch.
+/// Nothing is recorded, and the row waits; also if the key was just taken in the same batch.
 pub async fn a_held_key_names_its_holder(subject: SharedSubject) {
     let (ledger, inbox) = (&*subject.ledger, &*subject.inbox);
     record(ledger, &[keyed(1, "a")]).await;
@@ -189,7 +189,7 @@ pub async fn a_held_key_names_its_holder(subject: SharedSubject) {
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 3);
 }
 
-/// An id that is another job's, as of one that was imported, costs no row: it waits for another id.
+/// An id that another job has, such as an imported one, costs no row: the row waits for another id.
 pub async fn a_taken_id_keeps_the_row(subject: SharedSubject) {
     let (ledger, inbox) = (&*subject.ledger, &*subject.inbox);
     record(ledger, &[job(1), keyed(2, "k")]).await;

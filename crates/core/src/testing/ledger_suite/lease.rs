@@ -1,4 +1,4 @@
-//! Leases, as far as they are noted. They come without an answer, so cases wait for what becomes of them.
+//! Leases that are noted. They come without an answer, so cases wait for the effect.
 
 use super::NotingSubject;
 use super::fixture::*;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Long enough for any store to write a lease.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Waits until so many jobs are leased, and answers them by id.
+/// Waits until so many jobs are leased, and returns them by id.
 async fn until_leased(leases: &dyn Leases, count: usize) -> Vec<Job> {
     let leased = async {
         loop {
@@ -49,7 +49,7 @@ pub async fn a_lease_never_overwrites_a_higher_version(subject: NotingSubject) {
     assert_eq!(rows, [Some(again(&job(1), NOW + 5)), Some(ended(&job(2), Stage::Failed)), None]);
 }
 
-/// Of the attempt that begins nothing has been said.
+/// The attempt that begins has no progress yet.
 pub async fn a_lease_forgets_how_far_the_last_one_came(subject: NotingSubject) {
     let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     record(ledger, &[job(1)]).await;

@@ -1,4 +1,4 @@
-//! The bucket of pending rows: loaded once the broker holds them, else by when they are due.
+//! The bucket of pending rows: loaded once the broker holds them, else by due time.
 
 use super::SharedSubject;
 use super::fixture::*;
@@ -14,14 +14,14 @@ async fn adopt(subject: &SharedSubject, incarnation: &str, version: u64) {
     assert_eq!(put, PutIf::Stored(version + 1));
 }
 
-/// The numbers of what is to be loaded: pages behind the loaded rows.
+/// The numbers of rows still to be loaded: pages after the loaded rows.
 async fn not_loaded(ledger: &dyn Ledger) -> Vec<u64> {
     let end_of_near = Cursor { bucket: 0, id: u64::MAX };
     let Page { jobs, .. } = ledger.pending(u64::MAX, Some(end_of_near), 100).await.unwrap();
     jobs.iter().map(|job| number(job.id)).collect()
 }
 
-/// They leave the pages behind what is near, and come in those of what is.
+/// They leave the pages of rows to be loaded, and come in those of loaded rows.
 pub async fn loaded_rows_are_near(subject: SharedSubject) {
     let ledger = &*subject.ledger;
     let far = job_with(2, |job| job.due_at = WATERMARK + DAY_MS);
@@ -34,7 +34,7 @@ pub async fn loaded_rows_are_near(subject: SharedSubject) {
     assert_eq!(row(ledger, id(1)).await, Some(job(1)), "nothing else of it changes");
 }
 
-/// Neither a row of another version, nor one that the memory of before holds.
+/// Neither a row of another version, nor one that an earlier memory holds, is marked.
 pub async fn what_is_loaded_must_be_as_it_is_now(subject: SharedSubject) {
     let ledger = &*subject.ledger;
     ledger.record(vec![job(1), job(2)], 0).await.unwrap();
@@ -50,7 +50,7 @@ pub async fn what_is_loaded_must_be_as_it_is_now(subject: SharedSubject) {
     assert_eq!(not_loaded(ledger).await, [2]);
 }
 
-/// By when they are due, and never as near, however early that is.
+/// By due time, and never as loaded, however early that is.
 pub async fn rows_that_are_not_loaded_wait_to_be(subject: SharedSubject) {
     let ledger = &*subject.ledger;
     let early = job_with(2, |job| job.due_at = 0);
@@ -74,7 +74,7 @@ pub async fn finished_rows_stay_as_they_are(subject: SharedSubject) {
     assert_eq!(row(ledger, done.id).await, Some(done));
 }
 
-/// Of more rows than one statement takes.
+/// With more rows than one statement takes.
 pub async fn rows_are_marked_in_bulk(subject: SharedSubject) {
     let ledger = &*subject.ledger;
     ledger.record((1..=1_500).map(job).collect(), 0).await.unwrap();

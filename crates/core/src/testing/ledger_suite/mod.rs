@@ -48,17 +48,17 @@ pub struct Subject {
     pub registry: Arc<dyn Registry>,
     /// Its reports.
     pub reports: Arc<dyn Reports>,
-    /// What must live as long: a folder, say.
+    /// A resource that must live as long, such as a folder.
     pub keep: Box<dyn Any + Send>,
 }
 
-/// An empty store for the cases of ledgers that entry leases.
+/// An empty store for the cases of ledgers that note leases.
 pub struct NotingSubject {
     /// Its ledger.
     pub ledger: Arc<dyn Ledger>,
-    /// Where leases are noted.
+    /// The store that notes leases.
     pub leases: Arc<dyn Leases>,
-    /// What must live as long: a folder, say.
+    /// A resource that must live as long, such as a folder.
     pub keep: Box<dyn Any + Send>,
 }
 
@@ -70,7 +70,7 @@ pub struct SharedSubject {
     pub inbox: Arc<dyn Inbox>,
     /// Its registry.
     pub registry: Arc<dyn Registry>,
-    /// Where applications insert.
+    /// The application that inserts rows.
     pub application: Box<dyn inbox::Application>,
 }
 
@@ -159,7 +159,7 @@ macro_rules! lease_ledger_suite {
     };
 }
 
-/// The same for what only ledgers do that several processes share.
+/// The same for ledgers that several processes share.
 #[macro_export]
 macro_rules! shared_ledger_suite {
     ($subject:ident) => {

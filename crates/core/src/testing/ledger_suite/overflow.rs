@@ -21,7 +21,7 @@ async fn overflow(ledger: &dyn Ledger, queue: &str, until: u64, limit: usize) ->
     jobs.iter().map(|job| number(job.id)).collect()
 }
 
-/// By priority, then due time, then id; only what is due in time.
+/// By priority, then due time, then id; only jobs due in the window.
 pub async fn the_most_urgent_come_first(subject: Subject) {
     let ledger = &*subject.ledger;
     let jobs = [
@@ -77,7 +77,7 @@ pub async fn queues_with_an_overflow_are_named(subject: Subject) {
     assert_eq!(names, ["Z", "a", "a+", "b"].map(text));
 }
 
-/// What is loaded by its due time never has them.
+/// Jobs that are loaded by due time never include them.
 pub async fn they_are_not_among_what_is_loaded_by_time(subject: Subject) {
     let ledger = &*subject.ledger;
     file(ledger, &[job(1), waiting(2, "a", 0, WATERMARK + DAY_MS)]).await;
@@ -87,7 +87,7 @@ pub async fn they_are_not_among_what_is_loaded_by_time(subject: Subject) {
     }
 }
 
-/// As near, where it still has the version that was read.
+/// Loaded jobs move to the near bucket, if they still have the version that was read.
 pub async fn what_is_loaded_leaves(subject: Subject) {
     let ledger = &*subject.ledger;
     file(ledger, &[job(1), job(2), job(3)]).await;
@@ -97,7 +97,7 @@ pub async fn what_is_loaded_leaves(subject: Subject) {
     assert_eq!(row(ledger, id(1)).await, Some(job(1)), "nothing else of it changes");
 }
 
-/// Whatever their bucket was before; not what has ended.
+/// Whatever their bucket was before, but not if they have ended.
 pub async fn what_finds_no_room_joins(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), waiting(2, &job(1).queue, 0, WATERMARK + DAY_MS), job(3)]).await;
@@ -108,7 +108,7 @@ pub async fn what_finds_no_room_joins(subject: Subject) {
     assert!(pending(ledger, u64::MAX, 10).await.is_empty());
 }
 
-/// Neither what has ended, nor what is leased; and what waits again, or is changed, gets a new bucket.
+/// Neither ended nor leased jobs; a job that waits again, or is changed, gets a new bucket.
 pub async fn only_what_waits_is_there(subject: Subject) {
     let ledger = &*subject.ledger;
     let queue = job(1).queue;
@@ -136,7 +136,7 @@ pub async fn what_is_due_is_counted(subject: Subject) {
     assert_eq!(ledger.overflow_due("c", NOW).await.unwrap(), due(0, None));
 }
 
-/// Of more rows than one statement takes.
+/// With more rows than one statement takes.
 pub async fn rows_are_marked_in_bulk(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &(1..=1_500).map(job).collect::<Vec<_>>()).await;

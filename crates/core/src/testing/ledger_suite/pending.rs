@@ -40,7 +40,7 @@ pub async fn rows_beyond_are_left_out(subject: Subject) {
     assert_eq!(pending(ledger, WATERMARK + DAY_MS + 1, 10).await, [1, 2, 3, 4]);
 }
 
-/// Whatever their length, also where rows come and go meanwhile.
+/// Whatever their length, also if rows come and go meanwhile.
 pub async fn pages_cover_all_once(subject: Subject) {
     let ledger = &*subject.ledger;
     let jobs: Vec<Job> = (1..=500).map(|n| due(n, WATERMARK - 250 + n)).collect();
@@ -54,7 +54,7 @@ pub async fn pages_cover_all_once(subject: Subject) {
     assert_eq!(second.jobs.iter().map(|job| number(job.id)).collect::<Vec<_>>(), (12..=21).collect::<Vec<_>>());
 }
 
-/// A page may be short of its limit where payloads are large; the pages together have all.
+/// A page may be short of its limit if payloads are large; the pages together have all.
 pub async fn large_payloads_make_short_pages(subject: Subject) {
     let ledger = &*subject.ledger;
     for n in 1..=24 {

@@ -7,7 +7,7 @@ use crate::ports::{Change, Edit, Edited, Queues, Retention, Selector};
 
 const RETENTION: Retention = Retention { succeeded_ms: 100, failed_ms: 1_000 };
 
-/// Failed ones stay longer; those that wait stay.
+/// Failed ones stay longer; waiting ones stay.
 pub async fn only_what_is_past_its_retention(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
@@ -38,7 +38,7 @@ pub async fn at_most_the_limit(subject: Subject) {
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap(), []);
 }
 
-/// Nobody is found by them again.
+/// Pruned jobs are no longer found by them.
 pub async fn tags_go_too(subject: Subject) {
     let ledger = &*subject.ledger;
     record_ended(ledger, &[tagged(1, &["t", "u"])], Stage::Succeeded).await;
@@ -48,7 +48,7 @@ pub async fn tags_go_too(subject: Subject) {
     assert_eq!(found(ledger, all(Selector::Tag(text("u")))).await, [0; 0]);
 }
 
-/// What counts is when a job ended, not when it was pushed.
+/// The time of a job's end counts, not that of its push.
 pub async fn late_finishers_among_early_ids(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2)]).await;
@@ -58,7 +58,7 @@ pub async fn late_finishers_among_early_ids(subject: Subject) {
     assert_eq!(found(ledger, all(Selector::All)).await, [1]);
 }
 
-/// A buried job has ended at no time: it stays until somebody removes or kicks it.
+/// A buried job has no end time: it stays until it is removed or kicked.
 pub async fn what_is_buried_stays(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2)]).await;

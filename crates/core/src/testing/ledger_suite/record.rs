@@ -56,7 +56,7 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
     assert_eq!(row(&*subject.ledger, job.id).await, Some(job));
 }
 
-/// Of an import: it is counted and pruned as if it had ended here, and holds no key.
+/// As in an import: it is counted and pruned as if it had ended here, and holds no key.
 pub async fn a_job_that_has_ended_comes_back(subject: Subject) {
     let ledger = &*subject.ledger;
     let ended = |n, stage, finished_at| {
@@ -91,7 +91,7 @@ pub async fn a_job_that_has_ended_comes_back(subject: Subject) {
     assert_eq!(row(ledger, jobs[0].id).await, None);
 }
 
-/// Empty, and as large as they get.
+/// Empty values, and the largest ones.
 pub async fn extreme_values_come_back(subject: Subject) {
     let empty = job_with(1, |job| job.payload = Arc::from([].as_slice()));
     let large = job_with(2, |job| {
@@ -117,7 +117,7 @@ pub async fn a_repeat_is_told_and_changes_nothing(subject: Subject) {
     assert_eq!(row(&*subject.ledger, job.id).await, Some(job));
 }
 
-/// Nothing is recorded where a live job holds the key; a finished one holds none.
+/// Nothing is recorded if a live job holds the key; a finished one holds none.
 pub async fn a_held_key_names_its_holder(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[keyed(1, "k")]).await;
@@ -140,7 +140,8 @@ fn from_push(n: u64, origin: &str) -> Job {
     job_with(n, |job| job.origin = Some(text(origin)))
 }
 
-/// A push that is repeated under another id is told which job it made, however that ended, as long as its record is kept.
+/// A push that is repeated under another id gets the job of the first one, however that ended, as long as its record is
+/// kept.
 pub async fn an_origin_names_the_job_of_the_first_push(subject: Subject) {
     let ledger = &*subject.ledger;
     let first = job_with(1, |job| (job.origin, job.key) = (Some(text("o\0")), Some(text("k"))));
@@ -163,7 +164,7 @@ pub async fn an_origin_names_the_job_of_the_first_push(subject: Subject) {
     assert_eq!(ledger.record(vec![from_push(5, "o\0")], WATERMARK).await.unwrap(), [Recorded::Created]);
 }
 
-/// Also among many jobs that say nothing else, and within a batch.
+/// Also among many jobs without other options, and within a batch.
 pub async fn a_batch_with_origins_may_be_repeated(subject: Subject) {
     let batch = |from: u64| (0..100).map(|n| from_push(from + n, &format!("batch-{n}"))).collect::<Vec<_>>();
     record(&*subject.ledger, &batch(1)).await;
@@ -202,7 +203,7 @@ pub async fn keys_of_other_queues_are_free(subject: Subject) {
     record(&*subject.ledger, &[keyed(1, "k"), other]).await;
 }
 
-/// Each field that most jobs leave at its default, in batches of jobs that are alike but for it.
+/// Each field that is mostly at its default, in batches of jobs that differ only in it.
 pub async fn every_kind_of_job_in_bulk(subject: Subject) {
     let ledger = &*subject.ledger;
     let kinds: [fn(&mut crate::Job); 20] = [
@@ -257,7 +258,7 @@ pub async fn numbers_beyond_63_bits_are_refused(subject: Subject) {
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap(), []);
 }
 
-/// Even where they share what the store does at once.
+/// Even if they share a transaction of the store.
 pub async fn a_bad_batch_hurts_no_other(subject: Subject) {
     let ledger = &*subject.ledger;
     let bad = job_with(2, |job| job.version = u64::MAX);

@@ -37,7 +37,7 @@ pub async fn jobs_are_counted_by_due_time(subject: Subject) {
     assert_eq!(tally.of(Some("b")), None, "it is not counted separately");
 }
 
-/// What runs counts as due; what has ended does not count.
+/// Running jobs count as due; ended ones do not count.
 pub async fn due_counts_add_up_to_what_has_not_ended(subject: Subject) {
     let ledger = &*subject.ledger;
     let mut jobs = record_ended(ledger, &[due(1, "a", NOW), due(2, "a", NOW)], Stage::Failed).await;

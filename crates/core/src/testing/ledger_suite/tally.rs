@@ -11,8 +11,8 @@ use proptest::test_runner::{RngSeed, TestRng, TestRunner};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// However many there are, some are counted at a time, in the order of their names. What is left of queues without rows does
-/// not end a page.
+/// However many there are, some are counted at a time, in the order of their names. Remains of queues without rows do not
+/// end a page.
 pub async fn queues_are_tallied_in_steps(subject: Subject) {
     let ledger = &*subject.ledger;
     let of = |n: u64| job_with(n, move |job| job.queue = text(&format!("q{n}")));
@@ -74,8 +74,7 @@ async fn totals(ledger: &dyn Ledger) -> [u64; 4] {
     [pushed, succeeded, failed, cancelled]
 }
 
-/// And count what there ever was, once: repeats, leases and changes of values add nothing, and what is removed takes nothing
-/// back.
+/// They count each job once: repeats, leases and changes of values add nothing, and removals subtract nothing.
 pub async fn totals_only_grow(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2), job(3), job(4), job(5)]).await;
@@ -141,7 +140,7 @@ pub async fn totals_are_exact_under_load(subject: Subject) {
     assert_eq!(totals(&**ledger).await, [1_000, 1_000, 0, 0]);
 }
 
-/// A closed store answers nothing, twice.
+/// Every verb of a closed store fails, also a second close.
 pub async fn a_closed_store_says_so(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
@@ -170,7 +169,7 @@ pub async fn counts_match_a_model(subject: Subject) {
     let mut random = TestRunner::new(config).rng().clone();
     let mut model: BTreeMap<JobId, Job> = BTreeMap::new();
     let mut totals = ModelTotals::default();
-    // Of a queue without rows the totals would be forgotten.
+    // A queue without rows would lose its totals.
     for (n, queue) in (JOBS + 1..).zip(QUEUES) {
         let anchor = job_with(n, |job| (job.queue, job.due_at) = (text(queue), NOW + 1_000_000));
         record(&*subject.ledger, std::slice::from_ref(&anchor)).await;
@@ -206,7 +205,7 @@ pub async fn counts_match_a_model(subject: Subject) {
     assert_eq!(pending, waiting);
 }
 
-/// Answers a job that is gone as its entry says that it was last.
+/// Returns a removed job in the last state that its entry has.
 async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut TestRng) -> Option<Job> {
     let ledger = &*subject.ledger;
     let mut below = |end: u64| random.next_u64() % end;

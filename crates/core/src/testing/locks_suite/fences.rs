@@ -3,7 +3,7 @@
 use super::{LOCK, Subject, TTL_MS, granted};
 use crate::ports::Acquire;
 
-/// Also where the clock stands still.
+/// Even if the clock stands still.
 pub async fn a_fence_grows_with_each_grant(s: Subject) {
     let mut last = 0;
     for owner in ["a", "b", "a", "c"] {
@@ -17,7 +17,7 @@ pub async fn a_fence_grows_with_each_grant(s: Subject) {
     assert!(s.acquire("b").await.fence > last + 1, "by taking over, too");
 }
 
-/// So that none is forgotten with its lock.
+/// So that no fence is forgotten with its lock.
 pub async fn fences_grow_over_all_locks(s: Subject) {
     let mut last = 0;
     for name in ["z", "a", "m"] {

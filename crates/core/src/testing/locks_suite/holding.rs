@@ -3,7 +3,7 @@
 use super::{LOCK, Subject, TTL_MS, granted, held};
 use crate::limits::{LOCK_NAME_BYTES_MAX, LOCK_OWNER_BYTES_MAX, LOCK_TTL_MS_DEFAULT, LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN};
 
-/// Whoever else asks.
+/// All other owners are refused.
 pub async fn a_lock_has_one_holder(s: Subject) {
     let (grant, is_new) = granted(s.ask("a", false).await);
     assert!(is_new);
@@ -69,7 +69,7 @@ pub async fn a_renewal_needs_owner_and_fence(s: Subject) {
     s.acquire("b").await;
 }
 
-/// Whether or not somebody has it.
+/// Whether or not another owner has it.
 pub async fn a_lock_that_ended_is_not_renewed(s: Subject) {
     let grant = s.acquire("a").await;
     s.pass(TTL_MS);
@@ -93,7 +93,7 @@ pub async fn a_release_needs_owner_and_fence(s: Subject) {
     assert!(s.release("a", grant.fence).await);
 }
 
-/// That it is not held.
+/// The answer is that it is not held.
 pub async fn a_repeated_release_is_told(s: Subject) {
     let grant = s.acquire("a").await;
     assert!(s.release("a", grant.fence).await);

@@ -22,7 +22,7 @@ pub async fn first_come_first_served(s: Subject) {
     }
 }
 
-/// Who does not wait does not overtake.
+/// An owner that does not wait does not overtake.
 pub async fn a_free_lock_is_kept_for_the_first_in_line(s: Subject) {
     let grant = s.acquire("a").await;
     s.wait("b").await;
@@ -75,7 +75,7 @@ pub async fn a_refreshed_ticket_keeps_its_place(s: Subject) {
     granted(s.ask("b", true).await);
 }
 
-/// Asking twice is to refresh.
+/// Asking twice refreshes it.
 pub async fn a_ticket_is_taken_once(s: Subject) {
     let grant = s.acquire("a").await;
     for owner in ["b", "b", "c", "b"] {
@@ -98,7 +98,7 @@ pub async fn who_no_longer_waits_loses_the_ticket(s: Subject) {
     granted(s.ask("c", true).await);
 }
 
-/// To those who wait: the store tells nobody when a lock expires.
+/// Waiters get the time: the store does not report the expiry of a lock.
 pub async fn the_end_is_foretold(s: Subject) {
     s.acquire("a").await;
     assert_eq!(s.wait("b").await, (TTL_MS, LOCK_REFRESH_MS));
@@ -113,7 +113,7 @@ pub async fn the_end_is_foretold(s: Subject) {
     granted(s.ask("b", true).await);
 }
 
-/// When all ahead may be dead.
+/// When all owners ahead may be dead.
 pub async fn the_lapse_is_foretold(s: Subject) {
     let grant = s.acquire("a").await;
     s.wait("dead").await;
@@ -153,7 +153,7 @@ pub async fn nobody_is_granted_who_does_not_ask(s: Subject) {
     assert_eq!(s.holder().await, None);
 }
 
-/// Who comes when it is full waits without a place, until there is one.
+/// An owner that comes when it is full waits without a place, until there is one.
 pub async fn a_line_is_bounded(s: Subject) {
     let grant = s.acquire("a").await;
     for n in 0..LOCK_TICKETS_MAX {

@@ -1,8 +1,8 @@
-//! What every store of locks must do: the contract of [`Locks`], case by case.
+//! The conformance suite of locks: the contract of [`Locks`], case by case.
 //!
-//! A store runs all cases with [`locks_suite!`](crate::locks_suite), naming an async function that makes an empty one on
-//! a given clock. Each case gets two of its own, which know nothing of each other. A case never asks which store it
-//! runs on, and never sleeps: it moves the clock.
+//! A store runs all cases with [`locks_suite!`](crate::locks_suite), naming an async function that makes an empty one on a
+//! given clock. Each case gets two separate stores. A case never asks which store it runs on, and never sleeps: it moves the
+//! clock.
 
 pub mod fences;
 pub mod holding;
@@ -22,14 +22,14 @@ use tokio::sync::Notify;
 const WAKE_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The lock that most cases are about.
 pub const LOCK: &str = "stock-42";
-/// The time to live where a case does not care.
+/// The time to live if a case does not need a special one.
 pub const TTL_MS: u64 = 15_000;
 
-/// A store of locks under test. Its methods fail the test where the store fails.
+/// A store of locks under test. Its methods fail the test if the store fails.
 pub struct Subject {
     /// The store.
     pub locks: Arc<dyn Locks>,
-    /// Another empty one, by the same clock: what is left after the memory was lost.
+    /// Another empty one, on the same clock, as after a loss of memory.
     pub fresh: Arc<dyn Locks>,
     clock: Arc<ManualClock>,
     woken: Arc<Mutex<Vec<(String, String)>>>,
@@ -37,7 +37,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Two empty stores that go by this clock and were not started yet.
+    /// Two empty stores that use this clock and were not started yet.
     pub async fn new(locks: Arc<dyn Locks>, fresh: Arc<dyn Locks>, clock: Arc<ManualClock>) -> Self {
         let woken = Arc::new(Mutex::new(Vec::new()));
         let wake = Arc::new(Notify::new());
@@ -99,7 +99,7 @@ impl Subject {
         self.locks.inspect(&name.into()).await.expect("inspect")
     }
 
-    /// Who holds [`LOCK`].
+    /// The holder of [`LOCK`].
     async fn holder(&self) -> Option<String> {
         self.inspect(LOCK).await.map(|holding| holding.owner.to_string())
     }
@@ -113,8 +113,8 @@ impl Subject {
         woken.iter().any(|told| told.0 == name && told.1 == owner).then(|| std::mem::take(&mut *woken))
     }
 
-    /// Waits until the owner was told that its turn for this lock may have come, and answers all that was told since
-    /// the last call.
+    /// Waits until the owner was woken because its turn for this lock may have come, and returns all wakes since the last
+    /// call.
     async fn told(&self, name: &str, owner: &str) -> Vec<(String, String)> {
         let told = async {
             loop {

@@ -23,7 +23,7 @@ pub async fn all_locks_of_an_owner_are_released(s: Subject) {
     assert_eq!(s.release_all("nobody").await, Released::default());
 }
 
-/// Whether or not somebody else holds them now.
+/// Whether or not another owner holds them now.
 pub async fn lost_locks_are_counted_once(s: Subject) {
     for name in ["x", "y"] {
         acquire_named(&s, name, "a").await;

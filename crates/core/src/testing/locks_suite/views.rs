@@ -3,7 +3,7 @@
 use super::{LOCK, Subject, TTL_MS, granted};
 use crate::ports::Holding;
 
-/// With what is left of its time.
+/// With the rest of its time.
 pub async fn a_lock_is_seen_as_it_is(s: Subject) {
     assert_eq!(s.inspect(LOCK).await, None);
     let grant = s.acquire("a").await;
@@ -41,7 +41,7 @@ async fn names(s: &Subject, limit: usize) -> Vec<String> {
     }
 }
 
-/// Byte by byte; what is only waited for, or has ended, is left out.
+/// Byte by byte; locks that are only waited for, or have ended, are left out.
 pub async fn a_listing_goes_by_name(s: Subject) {
     hold(&s, &["over"]).await;
     s.pass(TTL_MS);
@@ -61,7 +61,7 @@ pub async fn a_listing_is_paged(s: Subject) {
     }
 }
 
-/// What is held and waited for stays.
+/// Locks that are held or waited for stay.
 pub async fn a_sweep_changes_nothing_that_counts(s: Subject) {
     hold(&s, &["over"]).await;
     s.pass(TTL_MS);

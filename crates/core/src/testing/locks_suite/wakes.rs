@@ -1,4 +1,4 @@
-//! Telling those who wait. Only the first in line is told, so that a thousand do not come running.
+//! Wakes of waiters. Only the first in line is woken, to avoid a thundering herd.
 
 use super::{LOCK, Subject, TTL_MS, granted};
 

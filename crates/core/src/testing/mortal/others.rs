@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct MortalRegistry {
     /// The registry.
     pub registry: Arc<dyn Registry>,
-    /// Who asks it.
+    /// The process that calls it.
     pub life: Arc<Life>,
 }
 
@@ -37,7 +37,7 @@ impl Registry for MortalRegistry {
 pub struct MortalLocks {
     /// The locks.
     pub locks: Arc<dyn Locks>,
-    /// Who asks for them.
+    /// The process that calls them.
     pub life: Arc<Life>,
 }
 

@@ -1,4 +1,4 @@
-//! Who asks: pushers, workers, and one who meddles.
+//! The actors: pushers, workers, and a meddler.
 
 use super::history::{History, Shared};
 use super::moment::{Asked, At};
@@ -24,12 +24,12 @@ use std::time::Duration;
 pub(super) const RESCHEDULED: &str = "tag-0";
 
 pub(super) const QUEUES: [&str; 3] = ["orders", "mail", "dead"];
-/// A queue whose limits only one sets, who never dies.
+/// A queue whose limits only one actor sets, which never dies.
 pub(super) const LIMITED: &str = "limited";
-/// No lease, and no extension of one, is longer.
+/// The longest lease, or extension of one.
 pub(super) const LEASE_MS_LONGEST: u64 = 10 * SECOND_MS;
 
-/// How long things take in a world, in milliseconds.
+/// The pace of a world, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Some jobs are due within this time.
@@ -38,17 +38,17 @@ pub(super) struct Pace {
     pub(super) late: u64,
     /// Changed jobs are due within this.
     pub(super) changed: u64,
-    /// The meddler does nothing for so long at times.
+    /// The meddler sleeps for so long at times.
     pub(super) nap: u64,
-    /// Whether nobody else sees what is leased; then the meddler also steps the clock and takes the ledger away.
+    /// Whether there is one process only; then the meddler also steps the clock and makes the ledger unavailable.
     pub(super) is_alone: bool,
 }
 
 impl Pace {
-    /// Of one process, whose time is cheap.
+    /// The pace of one process, whose time is cheap.
     pub(super) const SLOW: Self =
         Self { soon: 10 * MINUTE_MS, late: 3 * HOUR_MS, changed: 40 * MINUTE_MS, nap: 20 * MINUTE_MS, is_alone: true };
-    /// Of several, which always look after each other.
+    /// The pace of several processes, which always check on each other.
     pub(super) const BRISK: Self = Self {
         soon: 2 * MINUTE_MS,
         late: 12 * MINUTE_MS,
@@ -58,7 +58,7 @@ impl Pace {
     };
 }
 
-/// One who asks, in one life of the process.
+/// An actor, in one life of the process.
 #[derive(Clone)]
 pub(super) struct Actor {
     pub(super) engine: Engine,
@@ -66,7 +66,7 @@ pub(super) struct Actor {
     pub(super) ledger: ModelLedger,
     pub(super) clock: Arc<TokioClock>,
     pub(super) random: Random,
-    /// Which life of the process it is, or which memory the broker has.
+    /// The life of the process, or the memory of the broker.
     pub(super) life: Arc<AtomicU64>,
     pub(super) pace: Pace,
 }
@@ -142,7 +142,7 @@ impl Actor {
                 let at = self.at();
                 let answers = self.engine.push(jobs.clone()).await.unwrap_or_default();
                 for (new, pushed) in jobs.iter().zip(answers) {
-                    // Where the clock is stepped meanwhile, nobody can say what is early.
+                    // If the clock is stepped meanwhile, nobody can say what is early.
                     let due = if self.pace.is_alone { Due::Now } else { new.due };
                     match pushed {
                         Ok(Pushed { job, outcome: PushOutcome::Created }) => self.history().pushed(job, due, at),
@@ -203,7 +203,7 @@ impl Actor {
             _ => return,
         };
         if self.random.percent(20) {
-            // Somebody cancels it while its end is on its way to the ledger.
+            // It is cancelled while its end is on its way to the ledger.
             tokio::join!(self.settle(receipt, outcome), self.cancel(receipt.id.into()));
         } else {
             self.settle(receipt, outcome).await;
@@ -220,7 +220,7 @@ impl Actor {
         }
     }
 
-    /// Extends a lease about when it ends, as the reaper may have seen already, and gives up some time.
+    /// Extends a lease about when it ends, perhaps after the reaper has seen it, and gives up some time.
     async fn hold_on(&mut self, lease: &Lease) {
         let left_ms = lease.job.lease_until.map_or(0, |until| until.saturating_sub(self.engine.now()));
         let mut until = self.clock.mono() + left_ms.min(lease.lease_ms);
@@ -238,7 +238,7 @@ impl Actor {
         }
     }
 
-    /// Cancels, changes, retries, deletes and pauses what it can; steps the clock and takes the ledger away.
+    /// Cancels, changes, retries, deletes and pauses jobs; steps the clock and makes the ledger unavailable.
     pub(super) async fn meddle_for_ever(mut self) {
         loop {
             self.pause(2 * SECOND_MS).await;
@@ -300,7 +300,7 @@ impl Actor {
                 self.history().ended(target.id, asked, State::Cancelled, true, at);
             }
             Some(Ok(CancelOutcome::CancelRequested)) => self.history().stopped(target.id, asked, at),
-            // A shared broker keeps what is not recorded yet.
+            // A shared broker keeps outcomes that are not recorded yet.
             Some(Ok(CancelOutcome::AlreadyFinished)) if self.pace.is_alone => {
                 let ledger = self.ledger.clone();
                 self.history().found_ended(target.id, asked, &ledger, at);
@@ -320,7 +320,7 @@ impl Actor {
         }
     }
 
-    /// Takes until it dies, and repeats what it asked for as if it had not been told.
+    /// Takes until it dies, and repeats requests as if they had not been answered.
     pub(super) async fn take_for_ever(mut self) {
         loop {
             self.pause(4 * SECOND_MS).await;
@@ -349,7 +349,7 @@ impl Actor {
         self.clock.step_wall(step);
     }
 
-    /// Pushes into the queue that has limits, so that something waits there whenever they might not hold.
+    /// Pushes into the queue that has limits, so that jobs wait there whenever the limits might not hold.
     pub(super) async fn fill_for_ever(mut self) {
         loop {
             let new = NewJob { queue: Arc::from(LIMITED), ..NewJob::new(self.random.any().to_be_bytes()) };
@@ -361,7 +361,7 @@ impl Actor {
         }
     }
 
-    /// Sets limits of the queue that has some, now these, now those.
+    /// Keeps changing the limits of the queue that has some.
     pub(super) async fn limit_for_ever(mut self) {
         loop {
             let max_running = self.random.percent(60).then(|| self.random.within(1..4) as u32);
@@ -373,7 +373,7 @@ impl Actor {
         }
     }
 
-    /// Waits until every job has ended and all is recorded; answers whether that came within this time.
+    /// Waits until every job has ended and all is recorded; returns whether that came within this time.
     pub(super) async fn settle_down(&self, time_max: Duration) -> bool {
         for queue in QUEUES {
             drop(self.engine.resume(queue).await);

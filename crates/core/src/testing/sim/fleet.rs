@@ -1,15 +1,15 @@
-//! Several processes that share a broker and a ledger. Each of them dies between any two steps and is followed by
-//! another, or stands still for a while; the broker is emptied, falls back to a copy of itself, or is away; and so is
-//! the ledger, whose answers may also be lost.
+//! Several processes that share a broker and a ledger. Each of them dies between any two steps and is followed by another,
+//! or stands still for a while. The broker is emptied, falls back to a copy of itself, or is unavailable. So is the ledger,
+//! whose answers may also be lost.
 //!
-//! Whatever it lost, and whatever its clock says then, no receipt and no fence is given twice, no version of a job stands for two
-//! states, and limits hold.
+//! Whatever the broker lost, and whatever its clock says then, no receipt and no fence is given twice, no version of a job
+//! stands for two states, and limits hold.
 //!
-//! What is allowed where the broker lost some of its memory:
-//! - What was running then runs again, and so does what had ended and was not recorded.
+//! If the broker lost some of its memory, the following is allowed:
+//! - Jobs that were running then run again, and so do jobs whose end was not recorded.
 //! - Emptied, it hands out nothing that is recorded as ended, and takes no receipt from before.
-//! - Having fallen back, it may hand out what is recorded as ended, until the leader has compared what is there with the
-//!   ledger, as the registry says ([`COMPARED`]). What was handed out until then goes on.
+//! - Having fallen back, it may hand out jobs that are recorded as ended, until the leader has compared its jobs with the
+//!   ledger, as the registry says ([`COMPARED`]). Leases that began until then go on.
 
 use super::Report;
 use super::actors::{Actor, LIMITED, Pace};
@@ -26,25 +26,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How often it is looked whether the broker was compared with the ledger.
+/// How often the registry is checked for a finished comparison.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How old the copy may be to which the broker falls back.
+/// The greatest age of the copy to which the broker falls back.
 const COPY_EVERY_MS: u64 = 1_000;
-/// How far the clock of a memory is ahead of that of the first, or behind it, at most.
+/// The greatest difference of a memory's clock from that of the first.
 const CLOCKS_APART_MS: u64 = 40_000;
-/// How long a process stands still at most.
+/// The longest time that a process stands still.
 const FROZEN_MAX: Duration = Duration::from_secs(9);
 /// Within this time from the end of all faults every job has ended: the latest due time, the horizon's audit, and retries.
 const END_WITHIN: Duration = Duration::from_secs(30 * 60);
 
-/// What the processes share.
+/// State that the processes share.
 #[derive(Clone)]
 struct Fleet {
     broker: Shared,
     ledger: ModelLedger,
     clock: Arc<TokioClock>,
     history: SharedHistory,
-    /// Which memory the broker has.
+    /// The memory of the broker.
     memory: Arc<AtomicU64>,
     is_calm: Arc<AtomicBool>,
     lives: Arc<Mutex<Vec<Arc<Life>>>>,
@@ -118,7 +118,7 @@ impl Fleet {
         lawgiver.abort();
         filler.abort();
         self.be_calm();
-        // Until then those who stood still go on with what they were about, such as to pause a queue.
+        // Until then frozen processes go on with what they had begun, such as pausing a queue.
         tokio::time::sleep(FROZEN_MAX).await;
         let engine = self.start(Life::plain()).await.expect("nothing is away");
         let observer = self.actor(&engine, Random::new(random.any()));
@@ -137,7 +137,7 @@ impl Fleet {
         }
     }
 
-    /// Keeps one process going: one after the other.
+    /// Keeps one process going: a new one starts when one dies.
     async fn keep_node(self, mut random: Random) {
         let steps_max = *random.of(&[300, 2_000, 6_000]);
         loop {
@@ -164,14 +164,14 @@ impl Fleet {
                         biased;
                         () = life.death() => {}
                         () = self.calm() => {
-                            // Who waits for an answer is not there any more; the process is.
+                            // The callers are gone; the process is not.
                             self.history.lock().expect("no panic under this lock").callers_went = true;
                             actors.shutdown().await;
                             actors.spawn(actor().work_for_ever(true));
                         }
                     }
                 }
-                // What a process that has died carries on is never heard of.
+                // The results of a dead process's tasks are ignored.
                 actors.detach_all();
                 if self.is_calm() && !life.is_over() {
                     return;
@@ -300,7 +300,7 @@ impl Fleet {
         }
     }
 
-    /// Whether the broker was compared with the ledger, and whether that keeps its own promise.
+    /// Checks whether the broker was compared with the ledger, and whether that kept its promise.
     async fn look_for_ever(self) {
         for look in 0_u64.. {
             tokio::time::sleep(LOOK_EVERY).await;

@@ -1,4 +1,5 @@
-//! What is given once, whatever a broker forgets: receipts, versions of a job's states, and fences; and what limits a queue.
+//! Values that must be unique, whatever a broker forgets: receipts, versions of a job's states, and fences; and the limits
+//! of a queue.
 
 use crate::clock::Millis;
 use crate::model::id::{JobId, Receipt};
@@ -7,18 +8,18 @@ use crate::ports::Limits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What was given so far.
+/// The values that were given so far.
 #[derive(Debug, Default)]
 pub(super) struct Given {
-    /// Of all leases, also of those that nobody heard of.
+    /// Of all leases, also of those whose holder got no answer.
     receipts: BTreeSet<Receipt>,
-    /// What each version of a job was seen to be.
+    /// The state that was seen under each version of a job.
     versions: BTreeMap<(JobId, u64), Seen>,
-    /// Which job each push of a queue has made, by its origin.
+    /// The job that each push of a queue has made, by its origin.
     origins: BTreeMap<(Arc<str>, Arc<str>), JobId>,
-    /// The last one, for whatever lock.
+    /// The last fence, of any lock.
     fence: u64,
-    /// What limits the queue that has limits; unknown while they are being set.
+    /// The limits of the queue that has some; unknown while they are being set.
     pub(super) limits: Option<Limits>,
 }
 
@@ -33,13 +34,13 @@ struct Seen {
 }
 
 impl Given {
-    /// A job was leased; answers what is wrong with that.
+    /// A job was leased; returns what is wrong with that.
     pub(super) fn leased(&mut self, job: &Job) -> Option<String> {
         let is_new = self.receipts.insert(job.receipt());
         (!is_new).then(|| format!("under the receipt {}, as before", job.receipt()))
     }
 
-    /// A job was seen so: in another state it has another version.
+    /// A job was seen in this state: in another state it has another version.
     pub(super) fn saw(&mut self, job: &Job) -> Option<String> {
         let Job { stage, epoch, attempt, due_at, .. } = *job;
         let seen = Seen { stage, epoch, attempt, due_at, payload: job.payload.clone() };
@@ -54,7 +55,7 @@ impl Given {
         before.map(|before| format!("though its push had made {before}"))
     }
 
-    /// A lock was granted anew, whether or not its holder ever hears of it.
+    /// Checks a newly granted lock, even if its holder never gets the answer.
     pub(super) fn granted(&mut self, name: &str, fence: u64) -> Option<String> {
         let last = self.fence;
         self.fence = fence.max(last);

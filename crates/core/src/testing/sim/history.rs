@@ -1,4 +1,4 @@
-//! What was asked and answered, and whether that keeps the promises.
+//! Requests and answers, and whether they keep the promises.
 
 use super::actors::{LEASE_MS_LONGEST, RESCHEDULED};
 use super::given::Given;
@@ -23,11 +23,11 @@ pub(super) struct History {
     pub(super) handed_out: u64,
     /// How many extensions were answered.
     pub(super) extended: u64,
-    /// A shared broker fell back, and what it brought back was not compared with the ledger yet.
+    /// A shared broker fell back, and its jobs were not compared with the ledger yet.
     pub(super) is_unfenced: bool,
     /// Whether callers went away while they waited for jobs.
     pub(super) callers_went: bool,
-    /// The life that a shared broker began empty, the last one.
+    /// The last life that a shared broker began empty.
     pub(super) emptied_in: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ impl History {
         self.jobs.keys().copied().collect()
     }
 
-    /// It was asked for at this time, or before with the same origin.
+    /// It was requested at this time, or before with the same origin.
     pub(super) fn pushed(&mut self, job: Job, due: Due, at: At) {
         let wrong = self.given.made(&job, |id| self.jobs.get(&id).is_some_and(|known| known.may_be_gone));
         self.blame(job.id, "was pushed", wrong.into_iter().collect(), at);
@@ -64,13 +64,13 @@ impl History {
         self.jobs.entry(known.pushed.id).or_insert(known);
     }
 
-    /// The process begins anew: it knows no leases but those that were noted.
+    /// The process restarts: it knows only the leases that were noted.
     pub(super) fn restarted(&mut self, ledger: &ModelLedger, at: At) {
         let rows = rows(ledger);
         for (id, known) in &mut self.jobs {
             let row = rows.get(id);
             known.span = known.span.filter(|span| {
-                // Its end is noted by the wall clock, and means nothing once that was stepped.
+                // Its end is noted by the wall clock, and meaningless once that was stepped.
                 let is_noted = row.is_some_and(|row| row.epoch == span.epoch && row.lease_until.is_some());
                 is_noted && span.began.wall_steps == at.wall_steps
             });
@@ -93,7 +93,7 @@ impl History {
         self.is_unfenced |= fell_back;
     }
 
-    /// What a broker that fell back had brought back was compared with the ledger. What was handed out again until then
+    /// The jobs that a failover brought back have been compared with the ledger. Those that were handed out again until then
     /// may go on.
     pub(super) fn fenced(&mut self, ledger: &ModelLedger) {
         let rows = rows(ledger);
@@ -112,7 +112,7 @@ impl History {
         Asked { life: at.life, revivals: self.jobs.get(&id).map_or(0, |known| known.revivals) }
     }
 
-    /// Somebody asks for a change; whether it is made is known later, or never.
+    /// A change was requested; whether it is made is known later, or never.
     pub(super) fn touched(&mut self, id: JobId, may_be_gone: bool, may_live_again: bool) {
         if let Some(known) = self.jobs.get_mut(&id) {
             known.is_touched = true;
@@ -125,7 +125,7 @@ impl History {
         }
     }
 
-    /// It was answered whether the job lives again.
+    /// A request to revive the job was answered.
     pub(super) fn revived(&mut self, id: JobId) {
         if let Some(known) = self.jobs.get_mut(&id) {
             known.unanswered -= 1;
@@ -200,14 +200,14 @@ impl History {
         }
     }
 
-    /// Its holder is about to give a lease another end: until it is answered, it counts on the earlier of both.
+    /// Its holder is about to change the end of a lease: until that is answered, the earlier of both counts.
     pub(super) fn extending(&mut self, receipt: Receipt, until: Millis) {
         if let Some(span) = self.span(receipt) {
             span.until = span.until.min(until);
         }
     }
 
-    /// It was answered that a lease goes on, until then by the monotonic clock: nobody else was given the job before.
+    /// A lease was extended, until then by the monotonic clock: no other caller got the job before.
     pub(super) fn extended(&mut self, receipt: Receipt, asked: Asked, until: Millis, at: At) {
         self.extended += 1;
         let is_sure = !self.is_unfenced && asked.life == at.life;
@@ -222,7 +222,7 @@ impl History {
         }
     }
 
-    /// It was answered that the worker is asked to stop.
+    /// The worker was asked to stop.
     pub(super) fn stopped(&mut self, id: JobId, asked: Asked, at: At) {
         let is_sure = !self.is_unfenced && asked.life == at.life;
         let known = self.jobs.get_mut(&id).filter(|known| is_sure && known.revivals == asked.revivals);
@@ -255,8 +255,8 @@ impl History {
         }
     }
 
-    /// A settle was answered; a receipt from before the broker was emptied must have been refused, but where the ledger
-    /// knows that very end.
+    /// A settle was answered. A receipt from before the broker was emptied must have been refused, unless the ledger has
+    /// that very end.
     pub(super) fn settled(&mut self, receipt: Receipt, asked: Asked, state: State, ledger: &ModelLedger, at: At) {
         let Some(emptied) = self.emptied_in else { return };
         let Some(known) = self.jobs.get(&receipt.id) else { return };
@@ -269,12 +269,12 @@ impl History {
         }
     }
 
-    /// How often each job was asked to live again.
+    /// How often the revival of each job was requested.
     pub(super) fn revivals(&self) -> BTreeMap<JobId, u64> {
         self.jobs.iter().map(|(id, known)| (*id, known.revivals)).collect()
     }
 
-    /// A take answered this job: at most once, but for repeats of the same request. Since then nobody else has it.
+    /// A take returned this job: at most once, except for repeats of the same request. Since then no other caller has it.
     pub(super) fn taken(&mut self, job: &Job, by: Option<&Arc<str>>, revivals: &BTreeMap<JobId, u64>, at: At) {
         let asked = Asked { life: at.life, revivals: revivals.get(&job.id).copied().unwrap_or(0) };
         let mut wrong = Vec::new();
@@ -294,7 +294,7 @@ impl History {
         self.ended(job.id, asked, State::Succeeded, true, at);
     }
 
-    /// It was answered that the job had ended before: that is recorded, so that no restart undoes it.
+    /// The answer was that the job had ended before: that is recorded, so that no restart undoes it.
     pub(super) fn found_ended(&mut self, id: JobId, asked: Asked, ledger: &ModelLedger, at: At) {
         let is_settled = |known: &KnownJob| known.revivals == asked.revivals && known.unanswered == 0;
         let row = rows(ledger).remove(&id).filter(Job::is_pending);
@@ -303,7 +303,7 @@ impl History {
         }
     }
 
-    /// It was answered that the job has ended.
+    /// The answer was that the job has ended.
     pub(super) fn ended(&mut self, id: JobId, asked: Asked, state: State, is_recorded: bool, at: At) {
         let stage = match state {
             State::Succeeded => Stage::Succeeded,
@@ -311,12 +311,12 @@ impl History {
             State::Cancelled => Stage::Cancelled,
             State::Scheduled | State::Ready | State::Running => return,
         };
-        // What was done in a memory that is lost since, and not recorded, is not done.
+        // Unrecorded changes in a memory that is lost since do not count.
         let is_lost = !is_recorded && asked.life != at.life;
         let is_unfenced = self.is_unfenced;
         let known = self.jobs.get_mut(&id).filter(|known| known.revivals == asked.revivals && !is_lost);
         let known = known.filter(|known| known.unanswered == 0);
-        // What was handed out by mistake ends no second time.
+        // A job that was handed out by mistake does not end twice.
         let has_ended = |known: &KnownJob| is_unfenced && known.ended.is_some_and(|end| end.is_recorded);
         if let Some(known) = known.filter(|known| !has_ended(known) && (!is_unfenced || asked.life == at.life)) {
             known.ended = Some(LeaseEnd { stage, is_recorded });
@@ -327,7 +327,7 @@ impl History {
         self.jobs.get_mut(&receipt.id)?.span.as_mut().filter(|span| span.epoch == receipt.epoch)
     }
 
-    /// Every job whose push was answered has ended, and as was answered.
+    /// Every job whose push was answered has ended as its end was answered.
     pub(super) fn check_end(&mut self, ledger: &ModelLedger, at: At) {
         let rows = rows(ledger);
         let mut blames = Vec::new();
@@ -363,5 +363,5 @@ fn rows(ledger: &ModelLedger) -> BTreeMap<JobId, Job> {
     ledger.jobs().into_iter().map(|job| (job.id, job)).collect()
 }
 
-/// Shared by all who ask.
+/// Shared by all actors.
 pub(super) type Shared = Arc<std::sync::Mutex<History>>;

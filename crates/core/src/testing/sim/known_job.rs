@@ -1,30 +1,30 @@
-//! What the history knows of one job.
+//! The history of one job.
 
 use super::moment::Span;
 use crate::model::job::{Job, Stage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is known of a job whose push was answered.
+/// The history of a job whose push was answered.
 #[derive(Debug)]
 pub(super) struct KnownJob {
     pub(super) pushed: Job,
-    /// Its fields may differ from what was pushed: somebody asked to change it, or may replace it by its key.
+    /// Its fields may differ from the pushed ones: a change was requested, or a push may replace it by its key.
     pub(super) is_touched: bool,
     pub(super) may_be_gone: bool,
     pub(super) ended: Option<LeaseEnd>,
-    /// By which request it was taken, where it has one.
+    /// The request that took it, if it has an id.
     pub(super) taken_by: Option<Arc<str>>,
-    /// How often somebody asked that it may live again.
+    /// How often its revival was requested.
     pub(super) revivals: u64,
-    /// How many of them were not answered: they may be carried out at any time.
+    /// How many of these requests were not answered: they may be carried out at any time.
     pub(super) unanswered: u64,
     pub(super) span: Option<Span>,
     pub(super) version: u64,
     pub(super) epoch: u64,
-    /// In which life each of its leases began.
+    /// The life in which each of its leases began.
     pub(super) leases: BTreeMap<u64, u64>,
-    /// It was answered that its worker is asked to stop: it does not run again.
+    /// Its worker was asked to stop: it does not run again.
     pub(super) is_stopped: bool,
 }
 
@@ -32,12 +32,12 @@ pub(super) struct KnownJob {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeaseEnd {
     pub(super) stage: Stage,
-    /// Whether that was said to be in the ledger.
+    /// Whether it was answered as recorded.
     pub(super) is_recorded: bool,
 }
 
 impl KnownJob {
-    /// Of an end only that counts which is in the ledger.
+    /// Keeps an end only if it is in the ledger.
     pub(super) fn keep_recorded_end(&mut self, row: Option<&Job>) {
         let is_there = |end: &mut LeaseEnd| end.is_recorded || row.is_some_and(|row| row.stage == end.stage);
         if self.ended.as_mut().is_some_and(|end| !is_there(end)) {

@@ -1,8 +1,8 @@
-//! The simulation: the real engine and memory broker over a model ledger, with its own clock, under pushers,
-//! workers, one who takes and a meddler, while the process dies between any two steps and the ledger is away at times. After each
-//! run the promises are checked. A seed repeats a run.
+//! The simulation: the real engine and memory broker over a model ledger, with its own clock, under pushers, workers, a
+//! taker and a meddler, while the process dies between any two steps and the ledger is unavailable at times. After each run
+//! the promises are checked. A seed repeats a run.
 //!
-//! There are two worlds: one process by itself, and a [`fleet`] of them that share a broker.
+//! There are two worlds: one process alone, and a [`fleet`] of processes that share a broker.
 
 mod actors;
 pub mod fleet;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, PartialEq)]
 pub struct Report {
     /// Broken promises.
@@ -40,7 +40,7 @@ pub struct Report {
     pub deaths: u64,
 }
 
-/// What outlives a process.
+/// State that outlives a process.
 struct World {
     seed: u64,
     ledger: ModelLedger,
@@ -69,7 +69,7 @@ pub fn run(seed: u64) -> Report {
 }
 
 impl World {
-    /// One life of the process: until it dies after so many steps, or until everything is done.
+    /// One life of the process: until it dies after so many steps, or until all jobs are done.
     fn live(&mut self, life: u64, steps: Option<u64>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime without input and output can be built");
@@ -77,7 +77,7 @@ impl World {
         self.clock = runtime.block_on(async {
             let clock = Arc::new(TokioClock::following(self.clock));
             if life > 0 && random.percent(40) {
-                // Somebody sets the clock while the process is down.
+                // The clock is set while the process is down.
                 clock.step_wall(random.within(0..2 * HOUR_MS) as i64 - HOUR_MS as i64);
             }
             self.run_life(life, steps, clock.clone(), &mut random).await;

@@ -12,7 +12,7 @@ pub(super) struct At {
     pub(super) wall_steps: u64,
 }
 
-/// When something was asked of a job: what happened since may say more than the answer.
+/// When a request about a job was sent: later events may say more than the answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) life: u64,
@@ -30,7 +30,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Whether nobody else may have the job. What a caller that has gone away never got was given back.
+    /// Whether no other caller may have the job. A lease that did not reach its caller was given back.
     pub(super) fn holds(&self, at: At, callers_went: bool) -> bool {
         self.until > at.mono && (self.is_claimed || !callers_went)
     }
