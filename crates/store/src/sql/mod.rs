@@ -118,7 +118,7 @@ pub async fn connect(url: &str, options: Options) -> Result<Store, Error> {
 /// Which migrations have run, and which this version needs.
 ///
 /// # Errors
-/// As [`connect`].
+/// Same as [`connect`].
 pub async fn check(url: &str) -> Result<Schema, Error> {
     schema::prepare(&*open(url, 1)?, true, false).await.map_err(Fault::into_error)
 }
@@ -126,7 +126,7 @@ pub async fn check(url: &str) -> Result<Schema, Error> {
 /// Checks whether a server could use the database, without changing it; `may_lose` as in [`Options::may_lose`].
 ///
 /// # Errors
-/// As [`connect`].
+/// Same as [`connect`].
 pub async fn probe(url: &str, may_lose: bool) -> Result<ProbeReport, Error> {
     probe::probe(&*open(url, 1)?, may_lose).await.map_err(Fault::into_error)
 }
@@ -134,7 +134,7 @@ pub async fn probe(url: &str, may_lose: bool) -> Result<ProbeReport, Error> {
 /// Runs missing migrations and returns the state before.
 ///
 /// # Errors
-/// As [`connect`].
+/// Same as [`connect`].
 pub async fn migrate(url: &str) -> Result<Schema, Error> {
     schema::prepare(&*open(url, 1)?, true, true).await.map_err(Fault::into_error)
 }
