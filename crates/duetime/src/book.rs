@@ -1,4 +1,5 @@
-//! The Rust of the book is compiled, and run where it can be: rustdoc reads the pages as documentation of these.
+//! Compiles the Rust examples of the book, and runs them if possible: rustdoc treats each page as the documentation of a
+//! module here.
 
 macro_rules! pages {
     ($($name:ident: $path:literal,)*) => {

@@ -1,4 +1,4 @@
-//! What a call can come to, each with a stable code.
+//! Errors of a call, each with a stable code.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub enum Error {
     /// The payload cannot be written as JSON.
     #[error("the payload cannot be serialized as JSON: {0}")]
     Payload(#[source] Arc<serde_json::Error>),
-    /// The database refused a row of the inbox. The transaction is to be rolled back.
+    /// The database refused a row of the inbox. Roll the transaction back.
     #[error("the database rejected the row: {0}")]
     Sql(String),
     /// The address is not of the form `http://host:port`, or `https://host:port` with the feature `tls`.
@@ -65,14 +65,14 @@ pub enum Error {
     /// Root certificates cannot be used.
     #[error("cannot use the root certificates {}: {why}", file.display())]
     Roots {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// One answer for each thing that was asked, in order.
+/// One answer for each item of a request, in order.
 pub type Answers<T> = Vec<Result<T, Error>>;
 
 impl Error {
@@ -93,8 +93,8 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later. After [`Error::OutcomeUnknown`] it may be carried out twice: repeat a push
-    /// only if it has a key or an origin.
+    /// Whether the same call may succeed later. After [`Error::OutcomeUnknown`] a repeated call may be carried out twice:
+    /// repeat a push only if it has a key or an origin.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Core(error) => error.is_retryable(),
@@ -106,7 +106,7 @@ impl Error {
     }
 }
 
-/// Answers of the engine as answers of a client.
+/// Converts answers of the engine to answers of a client.
 #[cfg(feature = "engine")]
 pub(crate) fn answers<T>(answers: duetime_core::engine::Answers<T>) -> Answers<T> {
     answers.into_iter().map(|answer| answer.map_err(Error::from)).collect()

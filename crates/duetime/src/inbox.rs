@@ -1,7 +1,8 @@
-//! Push within an SQL transaction of the application's own: a row in the inbox of the ledger.
+//! Pushes jobs within an SQL transaction of the application, through the inbox table of the ledger.
 //!
-//! The job exists if the transaction is committed, and only then. A server, or a client with a ledger, that uses the same
-//! database usually finds it within a tenth of a second of the commit. Only the right to insert into `duetime_inbox` is needed.
+//! The job exists if and only if the transaction is committed. A server, or a client with a ledger, that uses the same
+//! database usually finds it within a tenth of a second of the commit. The database user only needs the right to insert into
+//! `duetime_inbox`.
 //!
 //! ```no_run
 //! # #[cfg(feature = "postgres")]
@@ -26,7 +27,7 @@ use duetime_core::limits::PAYLOAD_BYTES_MAX;
 use duetime_core::{Due, JobId, NewJob, Payload};
 use std::sync::Arc;
 
-/// A row of `duetime_inbox`, as its columns are called.
+/// A row of `duetime_inbox`, with its columns as fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Row {
@@ -34,11 +35,11 @@ pub struct Row {
     pub queue: Arc<str>,
     /// The kind.
     pub kind: Arc<str>,
-    /// The payload: in PostgreSQL the column `payload_bytes`.
+    /// The payload; in PostgreSQL the column is `payload_bytes`.
     pub payload: Payload,
     /// When it is due, in milliseconds since 1970.
     pub due_at: Option<i64>,
-    /// In place of that, milliseconds from the insertion.
+    /// A delay instead, in milliseconds from the insertion.
     pub delay_ms: Option<i64>,
     /// The key.
     pub job_key: Option<Arc<str>>,
@@ -46,18 +47,18 @@ pub struct Row {
     pub tags: Option<String>,
     /// The priority.
     pub priority: i64,
-    /// What else the job says, as JSON.
+    /// All other options of the job, as JSON.
     pub options: Option<String>,
 }
 
 impl Row {
-    /// The row of a job.
+    /// Returns the row of a job.
     ///
     /// # Errors
-    /// [`duetime_core::Error::Invalid`] where the job breaks a limit or has its own target. A server may allow smaller payloads than the 64 MiB
-    /// that are the limit here: then it keeps the row, with the reason in its column `error`.
+    /// [`duetime_core::Error::Invalid`] if the job exceeds a limit or has its own target. The payload limit here is 64 MiB.
+    /// If a server allows less, it keeps the row, with the reason in its column `error`.
     pub fn new(job: &NewJob) -> Result<Self, Error> {
-        // Whether an instant is too far ahead is for the server's clock to say.
+        // Only the server's clock can tell whether an instant is too far ahead.
         let now = if let Due::At(at) = job.due { at } else { 0 };
         job.accept(JobId::MIN, now, PAYLOAD_BYTES_MAX)?;
         duetime_core::engine::check_inbox_target(job)?;
@@ -78,10 +79,10 @@ impl Row {
     }
 }
 
-/// A transaction that can insert a row: those of `tokio_postgres` and `mysql_async` do (features `postgres`, `mysql`).
-/// For another driver implement it.
+/// A transaction that can insert a row. It is implemented for those of `tokio_postgres` and `mysql_async` (features
+/// `postgres` and `mysql`). For another driver implement it yourself.
 pub trait Transaction {
-    /// Inserts it.
+    /// Inserts the row.
     ///
     /// # Errors
     /// [`Error::Sql`].
@@ -94,7 +95,7 @@ pub trait Transaction {
 /// the values of the holder, or stays with the reason in its column `error`.
 ///
 /// # Errors
-/// Where the job breaks a limit; [`Error::Sql`] where the database refuses the row.
+/// If the job exceeds a limit; [`Error::Sql`] if the database refuses the row.
 pub async fn push_in<T: Transaction>(transaction: &mut T, job: &NewJob) -> Result<(), Error> {
     transaction.insert(Row::new(job)?).await
 }

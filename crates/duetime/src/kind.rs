@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A payload type that names the kind of its jobs. The payload is its JSON.
+/// A payload type that names the kind of its jobs. The payload is serialized as JSON.
 ///
 /// ```
 /// #[derive(serde::Serialize, serde::Deserialize)]
@@ -17,8 +17,8 @@ use serde::de::DeserializeOwned;
 /// }
 /// ```
 pub trait Kind: Serialize + DeserializeOwned + Send + 'static {
-    /// Which handler its jobs are for: 1 to 128 bytes.
+    /// The kind, which selects the handler: 1 to 128 bytes.
     const KIND: &'static str;
-    /// The queue of its jobs where a push names none; by default `default`.
+    /// The queue of its jobs, unless a push names one; `default` by default.
     const QUEUE: &'static str = duetime_core::model::name::QUEUE_DEFAULT;
 }

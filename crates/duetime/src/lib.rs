@@ -1,4 +1,4 @@
-//! A delayed job queue: jobs run at least once and never early, and you can always see what became of a job.
+//! A delayed job queue: jobs run at least once and never early, and you can always look up what happened to a job.
 //!
 //! A program pushes a job: *what* to run, and *when*. Once the job is due, a worker runs it. If it fails, it is retried.
 //!
@@ -25,8 +25,8 @@
 //! # Ok::<(), duetime::Error>(())
 //! ```
 //!
-//! - A [`Client`] works on a store in this process, on a Redis that it shares with others, or on a server, with the same
-//!   calls. Once a push returns, the job is recorded.
+//! - A [`Client`] offers the same calls on a store in this process, on a shared Redis, and on a server. Once a push
+//!   returns, the job is recorded.
 //! - A [`Worker`] runs handlers for due jobs, extends their leases, and stops gracefully. Handlers may block: leases
 //!   are extended on another thread. Handlers must be idempotent, because a job can run twice.
 //! - A [`Lock`] has one holder at a time, across machines. Its [guard](lock::Guard) renews it and says when it may be

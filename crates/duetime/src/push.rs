@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A push that is being built; awaiting it sends it. Values beyond a limit are refused then.
+/// A push that is being built. Await it to send it; values beyond a limit are refused then.
 #[derive(Clone, Debug)]
 #[must_use = "a push does nothing until it is awaited"]
 pub struct Push {
@@ -30,33 +30,33 @@ impl Push {
         self
     }
 
-    /// The queue; by default that of the payload's [`Kind`](crate::Kind), else `default`.
+    /// Sets the queue; by default that of the payload's [`Kind`](crate::Kind), else `default`.
     pub fn queue(self, queue: impl Into<Arc<str>>) -> Self {
         self.set(|job| job.queue = queue.into())
     }
 
-    /// Due this long after the push reaches the engine: 0 to 10 years, in milliseconds, rounded up. By default the job
-    /// is due at once.
+    /// Makes the job due this long after the push reaches the engine: 0 to 10 years, rounded up to milliseconds. By default
+    /// the job is due at once.
     pub fn delay(self, delay: Duration) -> Self {
         self.set(|job| job.due = Due::After(millis_up(delay)))
     }
 
-    /// Due at this instant, by the engine's clock; one in the past means now.
+    /// Makes the job due at this instant, by the engine's clock. An instant in the past means now.
     pub fn at(self, at: SystemTime) -> Self {
         self.at_ms(millis_up(at.duration_since(UNIX_EPOCH).unwrap_or_default()))
     }
 
-    /// Due at this instant, in milliseconds since 1970.
+    /// Makes the job due at this instant, in milliseconds since 1970.
     pub fn at_ms(self, at: Millis) -> Self {
         self.set(|job| job.due = Due::At(at))
     }
 
-    /// The priority among the due jobs of its queue; 0 is the most urgent, 1024 the default.
+    /// Sets the priority among the due jobs of its queue; 0 is the most urgent, 1024 the default.
     pub fn priority(self, priority: u32) -> Self {
         self.set(|job| job.priority = priority)
     }
 
-    /// Makes the job unique in its queue while it lives: 1 to 255 bytes.
+    /// Sets the key, 1 to 255 bytes. It makes the job unique in its queue while the job is live.
     pub fn key(self, key: impl Into<Arc<str>>) -> Self {
         self.set(|job| job.key = Some(key.into()))
     }
@@ -71,8 +71,8 @@ impl Push {
         self.set(|job| job.key_until = key_until)
     }
 
-    /// Makes the push repeatable: if the queue has a job with this origin, in whatever state, that job is returned and no
-    /// other is made, while its record is kept. 1 to 255 bytes.
+    /// Sets the origin, 1 to 255 bytes, which makes the push idempotent. If the queue has a job with this origin, in any
+    /// state, that job is returned and no other is created. This holds as long as the record of that job is kept.
     pub fn origin(self, origin: impl Into<Arc<str>>) -> Self {
         self.set(|job| job.origin = Some(origin.into()))
     }
@@ -87,46 +87,46 @@ impl Push {
         self.set(|job| job.tags.extend(tags.into_iter().map(Into::into)))
     }
 
-    /// The whole retry rule. Values that it leaves open come from the queue's settings, then from the defaults.
+    /// Sets the whole retry rule. Unset values come from the queue's settings, then from the defaults.
     pub fn retry(self, retry: Retry) -> Self {
         self.set(|job| job.options.retry = retry)
     }
 
-    /// The waits between attempts, of the retry rule.
+    /// Sets the waits between attempts in the retry rule.
     pub fn backoff(self, backoff: Backoff) -> Self {
         self.set(|job| job.options.retry.backoff = Some(backoff))
     }
 
-    /// The maximum number of attempts of the retry rule; 0 for no limit.
+    /// Sets the maximum number of attempts in the retry rule; 0 for no limit.
     pub fn max_attempts(self, max_attempts: u32) -> Self {
         self.set(|job| job.options.retry.max_attempts = Some(max_attempts))
     }
 
-    /// The lease: 1 s to 12 h. By default what the worker asks for, else the queue's, else 60 s.
+    /// Sets the lease, 1 s to 12 h; by default the worker's, else the queue's, else 60 s.
     pub fn lease(self, lease: Duration) -> Self {
         self.set(|job| job.lease_ms = Some(millis_up(lease)))
     }
 
-    /// Sets the time after its due time within which the job must start; then it fails. By default there is no limit.
+    /// Sets how long after its due time the job must start; otherwise it fails. By default there is no limit.
     pub fn expires(self, expires: Duration) -> Self {
         self.set(|job| job.expires_ms = Some(millis_up(expires)))
     }
 
-    /// The target of this job, instead of its queue's. The queue must have one in its settings.
+    /// Sets the target of this job, which overrides that of its queue. The queue must have one in its settings.
     pub fn target(self, target: Target) -> Self {
         self.set(|job| job.options.target = Some(Arc::new(target)))
     }
 
-    /// The W3C `traceparent` of the trace that the job belongs to, such as
+    /// Sets the W3C `traceparent` of the trace that the job belongs to, such as
     /// `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`.
     pub fn trace(self, trace: impl Into<Arc<str>>) -> Self {
         self.set(|job| job.options.trace = Some(trace.into()))
     }
 
-    /// Returns the job without pushing it: for [`Client::push_all`].
+    /// Returns the job without pushing it, for [`Client::push_all`].
     ///
     /// # Errors
-    /// [`Error::Payload`] where the payload cannot be written as JSON.
+    /// [`Error::Payload`] if the payload cannot be serialized as JSON.
     pub fn build(self) -> Result<NewJob, Error> {
         self.job
     }
@@ -141,16 +141,16 @@ impl IntoFuture for Push {
     }
 }
 
-/// A typed job, due now, for [`Client::push_all`] and [`push_in`](crate::inbox::push_in).
+/// Returns a typed job, due now, for [`Client::push_all`] and [`push_in`](crate::inbox::push_in).
 ///
 /// # Errors
-/// [`Error::Payload`] where the payload cannot be written as JSON.
+/// [`Error::Payload`] if the payload cannot be serialized as JSON.
 pub fn new_job<K: Kind>(job: &K) -> Result<NewJob, Error> {
     let payload = serde_json::to_vec(job).map_err(|error| Error::Payload(Arc::new(error)))?;
     Ok(NewJob { queue: K::QUEUE.into(), kind: K::KIND.into(), ..NewJob::new(payload) })
 }
 
-/// A duration in milliseconds, rounded up: a delay is never shortened. What does not fit is beyond every limit.
+/// Converts to milliseconds, rounded up, so a delay is never shortened. A value that overflows exceeds every limit.
 pub(crate) fn millis_up(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -1,11 +1,11 @@
-//! Names of requests, by which a server knows a repeat.
+//! Request ids, by which a server detects a repeated request.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A name that no other request has: random for each process, counted within it.
+/// A unique request id: a random prefix for each process, and a counter.
 pub(crate) fn next() -> Arc<str> {
     static PROCESS: LazyLock<(u64, u64)> =
         LazyLock::new(|| (RandomState::new().hash_one(1_u8), RandomState::new().hash_one(2_u8)));

@@ -1,4 +1,4 @@
-//! How connections of ours are encrypted: with the roots of the system, and one more where it is named.
+//! TLS of outgoing connections, with the roots of the system and optionally one more.
 
 use crate::error::Error;
 use duetime_core::error::system_words;
@@ -17,20 +17,20 @@ pub fn pem_words(error: &pem::Error) -> String {
     }
 }
 
-/// The certificates in a file.
+/// Reads the certificates in a file.
 ///
 /// # Errors
-/// Why they cannot be read; if there are none.
+/// Why they cannot be read, or that there are none.
 pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
     let found: Vec<_> = read.map_err(|error| pem_words(&error))?;
     if found.is_empty() { Err("it contains no certificate in PEM format".to_owned()) } else { Ok(found) }
 }
 
-/// The configuration of TLS 1.2 and 1.3; certificates are always checked.
+/// Returns the configuration for TLS 1.2 and 1.3. Certificates are always verified.
 ///
 /// # Errors
-/// [`Error::Roots`] where the file cannot be read, or holds no certificate in PEM.
+/// [`Error::Roots`] if the file cannot be read, or contains no PEM certificate.
 pub fn client_config(root: Option<&Path>) -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -1,4 +1,4 @@
-//! Tasks that a store lives by.
+//! Background tasks that a store depends on.
 
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 /// Pause before a task that panicked is started again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs a task on the current runtime. If it panics it is started again: callers wait for what it does, and would wait
-/// without end.
+/// Runs a task on the current runtime and restarts it if it panics: callers wait for its work, and would otherwise wait
+/// forever.
 pub(crate) fn keep<F>(name: &'static str, mut work: impl FnMut() -> F + Send + 'static) -> JoinHandle<()>
 where
     F: Future<Output = ()> + Send + 'static,

@@ -1,6 +1,6 @@
-//! Where Duetime keeps jobs.
+//! Storage for Duetime's jobs.
 //!
-//! - [`open`]: any of these stores, by what names it, ready for an engine.
+//! - [`open`]: opens any of these stores, ready for an engine.
 //! - [`pair`]: Redis beside a ledger in an SQL server.
 //! - [`private`]: files that only their owner can read (feature `sqlite`).
 //! - [`redis`]: live jobs of many processes, with or without a ledger beside it (feature `redis`).

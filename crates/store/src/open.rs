@@ -3,18 +3,18 @@
 use duetime_core::Error;
 use duetime_core::engine::Stores;
 
-/// Which store, and how it is opened.
+/// Which store to open, and how.
 #[derive(Clone, Debug)]
 pub enum Spec {
     /// In this process's memory.
     #[cfg(feature = "sqlite")]
     Memory,
-    /// In a file, made where there is none.
+    /// In a file, created if it does not exist.
     #[cfg(feature = "sqlite")]
     File {
-        /// Which.
+        /// The path.
         path: std::path::PathBuf,
-        /// When what was answered is on disk.
+        /// When acknowledged changes are on disk.
         durability: crate::sqlite::Durability,
     },
     /// In Redis alone.
@@ -22,7 +22,7 @@ pub enum Spec {
     Redis {
         /// Its address.
         url: String,
-        /// Bytes that it may take; by default what its `maxmemory` leaves.
+        /// Bytes that it may use; by default what its `maxmemory` leaves.
         memory_max: Option<u64>,
     },
     /// In Redis beside a ledger.
@@ -32,13 +32,13 @@ pub enum Spec {
         broker: String,
         /// The address of the SQL server.
         ledger: String,
-        /// How that is used.
+        /// Options of the SQL store.
         options: crate::sql::Options,
     },
 }
 
 impl Spec {
-    /// Checks the form of its addresses. Nothing is connected to.
+    /// Checks the form of the addresses, without connecting.
     ///
     /// # Errors
     /// [`Error::Invalid`], without passwords.
@@ -57,22 +57,22 @@ impl Spec {
     }
 }
 
-/// A store that is open, and what is to be said of it.
+/// An open store, and what to report about it.
 #[derive(Clone)]
 pub struct Opened {
-    /// All that an engine needs.
+    /// Everything that an engine needs.
     pub stores: Stores,
-    /// What it is and where, without users and passwords.
+    /// A description with its location, without users and passwords.
     pub name: String,
-    /// What it could lose, and when.
+    /// What this store could lose, and when.
     pub loss: String,
 }
 
-/// Opens a store. What should be set otherwise is logged.
+/// Opens a store. Unsuitable settings are logged.
 ///
 /// # Errors
-/// [`Error::Invalid`] for an address that cannot be right; [`Error::Held`] for a file that another process has open;
-/// [`Error::Unavailable`] where nothing answers; [`Error::Unusable`] where what is there will not do.
+/// [`Error::Invalid`] for a malformed address; [`Error::Held`] for a file that another process has open;
+/// [`Error::Unavailable`] if nothing answers; [`Error::Unusable`] if the store or server is unsuitable.
 pub async fn open(spec: Spec) -> Result<Opened, Error> {
     match spec {
         #[cfg(feature = "sqlite")]
@@ -105,7 +105,7 @@ pub async fn open(spec: Spec) -> Result<Opened, Error> {
     }
 }
 
-/// The wheel beside SQLite.
+/// The timing wheel beside SQLite.
 #[cfg(feature = "sqlite")]
 async fn beside_memory(
     open: impl FnOnce() -> Result<crate::sqlite::Sqlite, Error> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Redis beside a ledger in an SQL server: what several processes share, and lose nothing of.
+//! Redis beside a ledger in an SQL server: shared by several processes, without losing acknowledged jobs.
 
 use crate::redis::{self, Redis};
 use crate::sql;
@@ -7,10 +7,10 @@ use duetime_core::engine::Stores;
 use duetime_core::ports::{BROKER, PutIf, Registry};
 use std::sync::Arc;
 
-/// The document that names the ledger: a Redis that holds jobs of one ledger is not used beside another.
+/// The document that names the ledger. A Redis that holds jobs of one ledger is not used beside another.
 const NAME: &str = "name";
 
-/// Both, and what is to be said of them.
+/// Both stores, and what to report about them.
 #[derive(Debug)]
 pub struct Pair {
     redis: Redis,
@@ -21,8 +21,8 @@ impl Pair {
     /// Connects to both.
     ///
     /// # Errors
-    /// As [`Redis::connect`] and [`sql::connect`]; [`Error::Unusable`] where this Redis holds jobs without a ledger, or
-    /// beside another one.
+    /// Same as [`Redis::connect`] and [`sql::connect`]; [`Error::Unusable`] if this Redis holds jobs without a ledger, or of
+    /// another ledger.
     pub async fn connect(broker: &str, ledger: &str, options: sql::Options) -> Result<Self, Error> {
         let ledger = sql::connect(ledger, options).await?;
         let beside = Some(name(&ledger).await?);
@@ -30,31 +30,31 @@ impl Pair {
         Ok(Self { redis, ledger })
     }
 
-    /// What should be set otherwise.
+    /// Settings that should be changed.
     pub fn warnings(&self) -> &[String] {
         self.redis.warnings()
     }
 
-    /// What this set-up can lose, and when.
+    /// What this setup can lose, and when.
     pub fn loss(&self) -> String {
         let redis = self.redis.loss();
         format!("no acknowledged job; if Redis loses data ({redis}), jobs that were running may run again")
     }
 
-    /// All that an engine needs.
+    /// Everything that an engine needs.
     pub fn stores(self) -> Stores {
         self.redis.stores().beside(Arc::new(self.ledger))
     }
 }
 
-/// What it is and where, without users and passwords.
+/// A description with its location, without users and passwords.
 impl std::fmt::Display for Pair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} beside {}", self.redis, self.ledger)
     }
 }
 
-/// The ledger's own name, made with it.
+/// The ledger's unique name, created together with it.
 async fn name(registry: &dyn Registry) -> Result<String, Error> {
     loop {
         if let Some(document) = registry.document(BROKER, NAME).await? {

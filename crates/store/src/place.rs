@@ -1,8 +1,8 @@
-//! Server addresses as shown in messages, and advice where nothing answers.
+//! Server addresses as shown in messages, and advice if nothing answers.
 
 /// A URL without user and password.
 pub(crate) fn masked(url: &str) -> String {
-    // No parameter that there is holds a secret; one that there is not may.
+    // No known parameter holds a secret, but an unknown one may.
     let is_known = |pair: &str| ["namespace=", "partitions="].iter().any(|name| pair.starts_with(name));
     let place = match url.rsplit_once('?') {
         Some((_, query)) if query.split('&').all(is_known) => url,
@@ -11,15 +11,15 @@ pub(crate) fn masked(url: &str) -> String {
     };
     match (place.split_once("://"), place.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
-        // A password with a `?` in it.
+        // A password that contains a `?`.
         (Some((scheme, _)), None) if url.contains('@') => format!("{scheme}://…"),
         (Some(_), None) => place.to_owned(),
-        // It may be anything, also a password.
+        // This could be anything, including a password.
         (None, _) => "…".to_owned(),
     }
 }
 
-/// The words of a failed connection, with what to do about it.
+/// The message for a failed connection, with advice.
 pub(crate) fn advised(said: String) -> String {
     let has = |words: &str| said.contains(words);
     let advice = if has("Connection refused") {

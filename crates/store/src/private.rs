@@ -1,6 +1,6 @@
 //! Files that only their owner can read, whatever the umask: stores, locks, backups, exports, tokens.
 //!
-//! New files are created exclusively, so a link or a file that somebody else placed there is never written through.
+//! New files are created exclusively, so data is never written through a link or a file that somebody else placed there.
 
 use nix::libc::O_NOFOLLOW;
 use std::fs::{File, OpenOptions, Permissions};
@@ -17,15 +17,16 @@ const PERMISSIONS: u32 = 0o7777;
 /// Creates a new file.
 ///
 /// # Errors
-/// [`ErrorKind::AlreadyExists`] where there is a file or a link; the system's errors.
+/// [`ErrorKind::AlreadyExists`] if there is a file or a link; the system's errors.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(path)
 }
 
-/// Opens a file to lock it, and creates it if it is missing. A file that others could open, and so lock, is closed to them.
+/// Opens a file for locking, and creates it if it is missing. Its permissions are restricted, so that nobody else can lock
+/// it.
 ///
 /// # Errors
-/// The system's errors; a link is one.
+/// The system's errors, also for a link.
 pub fn open_lock(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file =
@@ -36,8 +37,8 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// A file that gets its name once it is whole and on disk. Until then it has a random name in the same folder, under which
-/// it is removed when this is dropped.
+/// A file that gets its final name once it is complete and on disk. Until then it has a random name in the same folder, and
+/// is removed when this is dropped.
 #[derive(Debug)]
 pub struct Draft {
     file: NamedTempFile,
@@ -45,7 +46,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// An empty draft of this file.
+    /// Creates an empty draft of this file.
     ///
     /// # Errors
     /// The system's errors, such as a folder that cannot be written to.
@@ -54,15 +55,15 @@ impl Draft {
         let (mut prefix, suffix) = (std::ffi::OsString::from("."), ".part");
         prefix.push(name);
         prefix.push(".");
-        // The crate creates files exclusively, with mode 0600.
+        // `tempfile` creates files exclusively, with mode 0600.
         let file = tempfile::Builder::new().prefix(&prefix).suffix(suffix).tempfile_in(folder(target))?;
         Ok(Self { file, target: target.to_owned() })
     }
 
-    /// The same, with owner, group and mode of the file that it is to replace, where there is one.
+    /// The same, with the owner, group and mode of the file that it will replace, if there is one.
     ///
     /// # Errors
-    /// Also an owner or a group that this user cannot give to a file.
+    /// The same; also if this user cannot give a file that owner or group.
     pub fn like(target: &Path) -> io::Result<Self> {
         let draft = Self::of(target)?;
         if let Ok(found) = std::fs::symlink_metadata(target)
@@ -71,28 +72,28 @@ impl Draft {
             let (file, new) = (draft.file.as_file(), draft.file.as_file().metadata()?);
             let other = |found, new| (found != new).then_some(found);
             fchown(file, other(found.uid(), new.uid()), other(found.gid(), new.gid()))?;
-            // After the owner, with whom the system takes some bits away.
+            // After the change of owner, for which the system clears some bits.
             file.set_permissions(Permissions::from_mode(found.mode() & PERMISSIONS))?;
         }
         Ok(draft)
     }
 
-    /// Where it is until it has its name.
+    /// Its path until it has its final name.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Gives it its name, in place of what has that name.
+    /// Gives it its final name, and replaces any file of that name.
     ///
     /// # Errors
-    /// The system's errors; then what had the name still has it.
+    /// The system's errors. The previous file then remains.
     pub fn replace(self) -> io::Result<()> {
         self.file.as_file().sync_all()?;
         self.file.persist(&self.target)?;
         File::open(folder(&self.target))?.sync_all()
     }
 
-    /// Gives it its name, which nothing has yet.
+    /// Gives it its final name, which must not exist yet.
     ///
     /// # Errors
     /// [`ErrorKind::AlreadyExists`]; the system's errors.

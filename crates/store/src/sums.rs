@@ -1,24 +1,24 @@
-//! How many rows a queue has by state, and how many there ever were: what a transaction adds to both.
+//! Rows of each queue by state, with all-time totals, and how a transaction changes both.
 
 use duetime_core::ports::{Tally, Totals};
 use duetime_core::{Stage, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rows that are pending, succeeded, failed and cancelled; then how many were ever pushed, succeeded, failed and were cancelled.
-/// The latter only grow.
+/// Rows that are pending, succeeded, failed and cancelled; then the all-time totals of jobs that were pushed, succeeded,
+/// failed and were cancelled. Totals only grow.
 pub(crate) type Sums = [i64; 8];
 
 /// No change.
 pub(crate) const NONE: Sums = [0; 8];
-/// Where the totals begin.
+/// The index of the first total.
 const TOTALS: usize = 4;
 
-/// How the tallies change in one transaction, in the order of queues.
+/// How the tallies change in one transaction, ordered by queue.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
     queues: BTreeMap<Arc<str>, Sums>,
-    /// The queue that rows are just about: neighbours mostly have it in common.
+    /// The queue of the last row, since neighbouring rows mostly share it.
     last: Option<(Arc<str>, Sums)>,
 }
 
@@ -37,7 +37,7 @@ impl Tallies {
         }
     }
 
-    /// So many new rows.
+    /// Counts new rows.
     pub(crate) fn inserted(&mut self, queue: &Arc<str>, stage: Stage, rows: i64) {
         let sums = self.of(queue);
         sums[place(stage)] += rows;
@@ -45,7 +45,7 @@ impl Tallies {
         end(sums, stage, rows);
     }
 
-    /// A row went from one stage to another.
+    /// Counts the move of a row from one stage to another.
     pub(crate) fn moved(&mut self, queue: &Arc<str>, from: Stage, to: Stage) {
         if from != to {
             let sums = self.of(queue);
@@ -55,7 +55,7 @@ impl Tallies {
         }
     }
 
-    /// A row is gone, after its job came to this stage.
+    /// Counts the removal of a row, whose job had reached this stage.
     pub(crate) fn removed(&mut self, queue: &Arc<str>, stored: Stage, last: Stage) {
         let sums = self.of(queue);
         sums[place(stored)] -= 1;
@@ -71,7 +71,7 @@ impl Tallies {
     }
 }
 
-/// Whether the queue may have no rows left by this.
+/// Whether this change may leave the queue without rows.
 pub(crate) fn has_removed(sums: &Sums) -> bool {
     rows(sums).iter().sum::<i64>() < sums[TOTALS]
 }
@@ -81,7 +81,7 @@ pub(crate) fn rows(sums: &Sums) -> &[i64] {
     &sums[..TOTALS]
 }
 
-/// What all sums of a queue say together.
+/// Converts the sums of a queue to its tally.
 pub(crate) fn tally(sums: Sums) -> Tally {
     let [pending, succeeded, failed, cancelled, totals @ ..] = sums.map(|sum| u64::try_from(sum).unwrap_or(0));
     let totals = Totals { pushed: totals[0], succeeded: totals[1], failed: totals[2], cancelled: totals[3] };
@@ -93,7 +93,7 @@ pub(crate) fn rows_of(tally: &Tally, stage: Stage) -> u64 {
     [tally.pending, tally.succeeded, tally.failed, tally.cancelled][place(stage)]
 }
 
-/// What is stored of these states; all where none is named.
+/// The stages of these states; all stages if no state is named.
 pub(crate) fn stages(states: &[State]) -> Vec<Stage> {
     const ALL: [(Stage, State); 4] = [
         (Stage::Pending, State::Ready),

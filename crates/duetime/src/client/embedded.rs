@@ -1,7 +1,6 @@
 //! An engine in this process, on its own runtime.
 //!
-//! Every call runs as a task of that runtime: a caller whose thread is blocked, or that goes away, holds up nothing but
-//! itself.
+//! Every call runs as a task of that runtime. A caller that blocks its thread or is dropped delays nobody else.
 
 use super::pushes::only;
 use crate::error::{Answers, Error, answers};
@@ -20,7 +19,7 @@ use std::sync::Arc;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Threads of the engine's runtime: one that works, and one for when it is held up.
+/// Threads of the engine's runtime: one for work, and a spare one in case that is blocked.
 const THREADS: usize = 2;
 
 /// A running engine and its runtime.
@@ -30,7 +29,7 @@ pub(super) struct Embedded(Arc<Inner>);
 struct Inner {
     engine: Engine,
     handle: Handle,
-    /// `None` where the engine is another's, and while it is being dropped.
+    /// `None` if the engine belongs to someone else, and while it is being dropped.
     own: Option<Runtime>,
 }
 
@@ -59,12 +58,12 @@ impl Embedded {
         }
     }
 
-    /// An engine that runs on this runtime, and is stopped by whoever started it.
+    /// An engine that runs on this runtime and is stopped by its owner.
     pub(super) fn of(engine: Engine) -> Self {
         Self(Arc::new(Inner { engine, handle: Handle::current(), own: None }))
     }
 
-    /// Runs a call to completion on the engine's runtime, even if the caller goes away.
+    /// Runs a call to completion on the engine's runtime, even if the caller is dropped.
     pub(super) async fn call<T, C, F>(&self, call: C) -> Result<T, CoreError>
     where
         C: FnOnce(Engine) -> F,
@@ -91,7 +90,7 @@ impl Embedded {
     pub(super) async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error> {
         let engine = self.0.engine.clone();
         let reserve = self.runtime().spawn(async move { engine.reserve_unclaimed(request).await });
-        // Where the caller goes away the wait ends, and what was leased in that instant is given back.
+        // If the caller is dropped, the wait ends, and jobs leased at that moment are released.
         Ok(ended(AbortOnDropHandle::new(reserve).await)??.claim())
     }
 
@@ -118,7 +117,7 @@ impl Embedded {
     pub(super) async fn acquire_lock(&self, request: LockRequest) -> Result<Grant, Error> {
         let engine = self.0.engine.clone();
         let acquire = self.runtime().spawn(async move { engine.acquire(request).await });
-        // Where the caller goes away the wait ends.
+        // If the caller is dropped, the wait ends.
         Ok(ended(AbortOnDropHandle::new(acquire).await)??)
     }
 
@@ -185,7 +184,7 @@ impl Embedded {
     }
 }
 
-/// What a task of the engine's runtime came to. A panic goes on in the caller: an invariant is broken.
+/// The result of a task on the engine's runtime. A panic is resumed in the caller, because an invariant is broken.
 fn ended<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, CoreError> {
     joined.map_err(|error| match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
@@ -197,7 +196,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let Some(runtime) = self.own.take() else { return };
         let engine = self.engine.clone();
-        // The last handle may be dropped within a runtime, where waiting is not allowed.
+        // The last handle may be dropped within a runtime, which does not allow waiting.
         let stop = std::thread::Builder::new().name("duetime-stop".to_owned()).spawn(move || {
             if let Err(error) = runtime.block_on(engine.stop()) {
                 tracing::warn!(%error, "the store was not closed cleanly");

@@ -1,4 +1,4 @@
-//! Listening to what happens to jobs.
+//! Subscribing to job events.
 
 use super::{Backend, Client};
 use crate::error::Error;
@@ -18,12 +18,12 @@ enum Source {
 }
 
 impl Client {
-    /// Subscribes to job events from now on: of this process, of all that share its Redis, or of the server. Events are for
-    /// watching, not for accounting. A slow reader misses events, and events of other processes may be lost or arrive in
-    /// another order.
+    /// Subscribes to job events from now on: of this process, of all processes that share its Redis, or of the server. Use
+    /// events for monitoring, not for accounting. A slow reader misses events, and events of other processes may be lost or
+    /// reordered.
     ///
     /// # Errors
-    /// [`Invalid`](duetime_core::Error::Invalid); where the jobs cannot be reached.
+    /// [`Invalid`](duetime_core::Error::Invalid); if the jobs cannot be reached.
     pub async fn events(&self, filter: Filter) -> Result<Events, Error> {
         Ok(Events(match &self.backend {
             #[cfg(feature = "engine")]
@@ -38,7 +38,7 @@ impl Events {
     /// again. Returns `None` once the client is closed or its server stops. Cancel safe.
     ///
     /// # Errors
-    /// Where the connection to a server is lost; then it may be called again, and what happened in between is missed.
+    /// If the connection to a server is lost. You can call it again; events in between are missed.
     pub async fn next(&mut self) -> Result<Option<Event>, Error> {
         match &mut self.0 {
             #[cfg(feature = "engine")]

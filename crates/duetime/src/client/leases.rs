@@ -1,4 +1,4 @@
-//! Reserving, taking and settling: what a worker does. [`Worker`](crate::Worker) does it all by itself.
+//! Reserving, taking and settling jobs. [`Worker`](crate::Worker) does all of this automatically.
 
 use super::pushes::only;
 use super::{Client, ask, forward};
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Client {
-    /// Reserves due jobs; if none is due, waits as long as the request says. If the caller is dropped while it waits,
+    /// Reserves due jobs. If none is due, waits as long as the request says. If the caller is dropped while it waits,
     /// nothing is leased.
     ///
     /// # Errors
-    /// Beyond a limit, or where nothing can be handed out just now.
+    /// If a limit is exceeded, or if no jobs can be handed out at present.
     pub async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error> {
         forward!(self.reserve(request))
     }
@@ -23,15 +23,15 @@ impl Client {
     /// Takes due jobs: hands each out at most once, and records it as succeeded.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve).
+    /// Same as [`reserve`](Self::reserve).
     pub async fn take(&self, request: TakeRequest) -> Result<Reservation, Error> {
         ask!(self.take(request))
     }
 
-    /// Settles leases; one answer for each, in order. Repeating the call is safe.
+    /// Settles leases. Returns one answer for each, in order. Repeating the call is safe.
     ///
     /// # Errors
-    /// Where the call did not reach the engine, or its answer was lost.
+    /// If the call did not reach the engine, or its answer was lost.
     pub async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
         forward!(self.settle(outcomes))
     }
@@ -39,41 +39,41 @@ impl Client {
     /// Completes a job. Its result, at most 1 MiB, is kept with its record.
     ///
     /// # Errors
-    /// [`LeaseLost`](duetime_core::Error::LeaseLost) where the lease has ended before.
+    /// [`LeaseLost`](duetime_core::Error::LeaseLost) if the lease has already ended.
     pub async fn complete(&self, receipt: Receipt, result: Option<Payload>) -> Result<Settlement, Error> {
         only(self.settle(vec![(receipt, Outcome::Complete { result })]).await?)
     }
 
-    /// Fails an attempt; the job's retry rule decides what follows.
+    /// Fails an attempt. The job's retry rule decides what follows.
     ///
     /// # Errors
-    /// As [`complete`](Self::complete).
+    /// Same as [`complete`](Self::complete).
     pub async fn fail(&self, receipt: Receipt, failure: Failure) -> Result<Settlement, Error> {
         only(self.settle(vec![(receipt, Outcome::Fail(failure))]).await?)
     }
 
-    /// Releases a job: the attempt does not count. Without a delay the job keeps its due time.
+    /// Releases a job; the attempt does not count. Without a delay the job keeps its due time.
     ///
     /// # Errors
-    /// As [`complete`](Self::complete).
+    /// Same as [`complete`](Self::complete).
     pub async fn release(&self, receipt: Receipt, delay: Duration) -> Result<Settlement, Error> {
         only(self.settle(vec![(receipt, Outcome::Release { delay_ms: millis_up(delay) })]).await?)
     }
 
     /// Reports the progress of a leased job: 0 to 100 percent, and a note of at most 1 KiB. It is shown with the job until
-    /// its next attempt begins. The lease is extended by the length that it began with.
+    /// its next attempt begins. The lease is extended by its original length.
     ///
     /// # Errors
-    /// [`LeaseLost`](duetime_core::Error::LeaseLost) where the lease has ended;
-    /// [`Invalid`](duetime_core::Error::Invalid) beyond a limit.
+    /// [`LeaseLost`](duetime_core::Error::LeaseLost) if the lease has ended;
+    /// [`Invalid`](duetime_core::Error::Invalid) if a limit is exceeded.
     pub async fn progress(&self, receipt: Receipt, percent: u8, note: Option<Arc<str>>) -> Result<Extension, Error> {
         ask!(self.progress(receipt, percent, note))
     }
 
-    /// Extends leases to this many milliseconds from now (`None`: the length that each began with).
+    /// Extends leases to this many milliseconds from now (`None`: the original length of each).
     ///
     /// # Errors
-    /// Where the call did not reach the engine, or its answer was lost.
+    /// If the call did not reach the engine, or its answer was lost.
     pub async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Answers<Extension>, Error> {
         forward!(self.extend(leases))
     }

@@ -1,4 +1,4 @@
-//! Looking at jobs and queues, and changing them.
+//! Reading and changing jobs and queues.
 
 use super::{Client, ask, forward};
 use crate::error::Error;
@@ -20,7 +20,7 @@ impl Client {
         ask!(self.job(id))
     }
 
-    /// Why a job does not run, as this process or the server sees it now.
+    /// Explains why a job does not run, as this process or the server sees it now.
     ///
     /// # Errors
     /// [`NotFound`](duetime_core::Error::NotFound).
@@ -28,19 +28,19 @@ impl Client {
         ask!(self.why(id))
     }
 
-    /// A page of jobs, 1 to 1000 of them; `cursor` is what the page before answered.
+    /// Returns a page of 1 to 1000 jobs. `cursor` comes from the page before.
     ///
     /// # Errors
-    /// Beyond a limit.
+    /// If a limit is exceeded.
     pub async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
         ask!(self.find(&query, ?cursor, limit))
     }
 
-    /// The waiting jobs of a queue that are due within the window, in due order, at most `limit`. Nothing is removed or
+    /// Returns at most `limit` waiting jobs of a queue that are due within the window, in due order. Nothing is removed or
     /// leased.
     ///
     /// # Errors
-    /// Where the queue's name is malformed.
+    /// If the queue's name is malformed.
     pub async fn peek(&self, queue: &str, window: Window, limit: usize) -> Result<Vec<Job>, Error> {
         let query = Query {
             queue: Some(Arc::from(queue)),
@@ -62,7 +62,7 @@ impl Client {
         Ok(jobs)
     }
 
-    /// Cancels a job. With a [`JobRef`] that names a version, only if the job has not changed since.
+    /// Cancels a job. If the [`JobRef`] names a version, the job is cancelled only if it still has that version.
     ///
     /// # Errors
     /// [`NotFound`](duetime_core::Error::NotFound), [`VersionMismatch`](duetime_core::Error::VersionMismatch).
@@ -70,11 +70,11 @@ impl Client {
         forward!(self.cancel(target.into()))
     }
 
-    /// Cancels the live job with this key in a queue. The answer is `cancelled`: 1, or `cancel_requested`: 1 where a
-    /// worker has it, or empty where no live job has the key.
+    /// Cancels the live job with this key in a queue. Returns `cancelled`: 1; or `cancel_requested`: 1 if a worker is
+    /// running the job; or nothing if no live job has the key.
     ///
     /// # Errors
-    /// Where the queue's name or the key is malformed.
+    /// If the queue's name or the key is malformed.
     pub async fn cancel_by_key(
         &self,
         queue: impl Into<Arc<str>>,
@@ -84,30 +84,30 @@ impl Client {
         self.bulk(&query, BulkAction::Cancel).await
     }
 
-    /// Cancels every live job with this tag, in all queues. Returns how many jobs came to which outcome.
+    /// Cancels every live job with this tag, in all queues. Returns how many jobs had which outcome.
     ///
     /// # Errors
-    /// Where the tag is malformed.
+    /// If the tag is malformed.
     pub async fn cancel_by_tag(&self, tag: impl Into<Arc<str>>) -> Result<BulkCounts, Error> {
         let query = Query { tag: Some(tag.into()), ..Query::default() };
         self.bulk(&query, BulkAction::Cancel).await
     }
 
-    /// Changes a waiting job. With a token that has no right to read, a server answers the job without what is in it: the
-    /// payload is empty then.
+    /// Changes a waiting job. If the token has no right to read, the server returns the job without its content: the payload
+    /// is empty.
     ///
     /// # Errors
-    /// As [`cancel`](Self::cancel); [`Running`](duetime_core::Error::Running),
+    /// Same as [`cancel`](Self::cancel); [`Running`](duetime_core::Error::Running),
     /// [`Finished`](duetime_core::Error::Finished).
     pub async fn update(&self, target: impl Into<JobRef>, patch: Patch) -> Result<Job, Error> {
         let target = target.into();
         ask!(self.update(target, patch))
     }
 
-    /// Changes when a waiting job is due.
+    /// Changes the due time of a waiting job.
     ///
     /// # Errors
-    /// As [`update`](Self::update).
+    /// Same as [`update`](Self::update).
     pub async fn reschedule(&self, target: impl Into<JobRef>, due: Due) -> Result<Job, Error> {
         self.update(target, Patch { due: Some(due), ..Patch::default() }).await
     }
@@ -115,7 +115,7 @@ impl Client {
     /// Makes a waiting job due now.
     ///
     /// # Errors
-    /// As [`update`](Self::update).
+    /// Same as [`update`](Self::update).
     pub async fn run(&self, target: impl Into<JobRef>) -> Result<Job, Error> {
         let target = target.into();
         ask!(self.run(target))
@@ -138,19 +138,19 @@ impl Client {
         forward!(self.delete(target.into()))
     }
 
-    /// Cancels, retries, reschedules or deletes every job that the query finds. Returns how many jobs came to which
-    /// outcome. A delay begins with the call: if you repeat the call after a lost answer, the jobs are postponed again.
+    /// Cancels, retries, reschedules or deletes every job that matches the query. Returns how many jobs had which outcome. A
+    /// delay begins with the call: if you repeat the call after a lost answer, the jobs are postponed again.
     ///
     /// # Errors
-    /// Where the query is empty.
+    /// If the query is empty.
     pub async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
         ask!(self.bulk(&query, action))
     }
 
-    /// All queues that have jobs or settings, by name.
+    /// Returns all queues that have jobs or settings, by name.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// If the store cannot be read.
     pub async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
         ask!(self.queues())
     }
@@ -158,7 +158,7 @@ impl Client {
     /// Returns a queue. A name that was never used is an empty queue.
     ///
     /// # Errors
-    /// Where its name is malformed.
+    /// If its name is malformed.
     pub async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
         ask!(self.queue(&queue))
     }
@@ -166,7 +166,7 @@ impl Client {
     /// Pauses a queue: no jobs are handed out, and running ones finish.
     ///
     /// # Errors
-    /// As [`queue`](Self::queue).
+    /// Same as [`queue`](Self::queue).
     pub async fn pause(&self, queue: &str) -> Result<QueueSettings, Error> {
         let until = None;
         ask!(self.pause(&queue, until))
@@ -175,7 +175,7 @@ impl Client {
     /// Pauses a queue until this time, in milliseconds since 1970.
     ///
     /// # Errors
-    /// As [`queue`](Self::queue), and where the instant is not in the future.
+    /// Same as [`queue`](Self::queue), and if the instant is not in the future.
     pub async fn pause_until(&self, queue: &str, until: Millis) -> Result<QueueSettings, Error> {
         let until = Some(until);
         ask!(self.pause(&queue, until))
@@ -184,15 +184,15 @@ impl Client {
     /// Resumes a paused queue.
     ///
     /// # Errors
-    /// As [`queue`](Self::queue).
+    /// Same as [`queue`](Self::queue).
     pub async fn resume(&self, queue: &str) -> Result<QueueSettings, Error> {
         ask!(self.resume(&queue))
     }
 
-    /// Cancels every waiting job of a queue; answers how many.
+    /// Cancels every waiting job of a queue and returns how many.
     ///
     /// # Errors
-    /// As [`queue`](Self::queue).
+    /// Same as [`queue`](Self::queue).
     pub async fn purge(&self, queue: &str) -> Result<u64, Error> {
         ask!(self.purge(&queue))
     }
@@ -200,43 +200,43 @@ impl Client {
     /// Replaces all settings of a queue.
     ///
     /// # Errors
-    /// As [`queue`](Self::queue), and where a setting is out of bounds.
+    /// Same as [`queue`](Self::queue), and if a setting is out of bounds.
     pub async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
         ask!(self.configure(&queue, settings))
     }
 
-    /// Throughput and lateness of the last hour or day, for one queue or for all. Each engine or server counts only its own
-    /// work.
+    /// Returns the throughput and lateness of the last hour or day, for one queue or for all. Each engine or server counts
+    /// only its own work.
     ///
     /// # Errors
-    /// As [`queue`](Self::queue).
+    /// Same as [`queue`](Self::queue).
     pub async fn history(&self, queue: Option<&str>, span: HistorySpan) -> Result<History, Error> {
         forward!(self.history(queue, span))
     }
 
-    /// Jobs that have not ended, by due time: of a queue, or of all. They are counted in the background. While they are counted
-    /// for the first time, `as_of` is `None`: ask again.
+    /// Returns unfinished jobs by due time, for one queue or for all. They are counted in the background. Until the first
+    /// count is complete, `as_of` is `None`: ask again.
     ///
     /// # Errors
-    /// As [`queue`](Self::queue).
+    /// Same as [`queue`](Self::queue).
     pub async fn due_counts(&self, queue: Option<&str>) -> Result<DueCounts, Error> {
         forward!(self.due_counts(queue))
     }
 
-    /// The jobs that failed last, grouped by queue, kind and message: of a queue, or of all. They are read in the background.
-    /// While they are read for the first time, `as_of` is `None`: ask again.
+    /// Returns the latest failed jobs, grouped by queue, kind and message, for one queue or for all. They are read in the
+    /// background. Until the first read is complete, `as_of` is `None`: ask again.
     ///
     /// # Errors
-    /// As [`queue`](Self::queue).
+    /// Same as [`queue`](Self::queue).
     pub async fn failures(&self, queue: Option<&str>) -> Result<Failures, Error> {
         forward!(self.failures(queue))
     }
 
-    /// The named workers that asked this process or the server for jobs within the last hour, by name. Other servers list
-    /// their own.
+    /// Returns the named workers that asked this process or the server for jobs within the last hour, by name. Each server
+    /// lists only its own workers.
     ///
     /// # Errors
-    /// Where the server cannot be asked.
+    /// If the server cannot be reached.
     pub async fn workers(&self) -> Result<Vec<WorkerStatus>, Error> {
         forward!(self.workers())
     }
@@ -244,15 +244,15 @@ impl Client {
     /// Returns the health of the engine: whether jobs are handed out, and what is degraded.
     ///
     /// # Errors
-    /// Where the server cannot be asked.
+    /// If the server cannot be reached.
     pub async fn health(&self) -> Result<Health, Error> {
         forward!(self.health())
     }
 
-    /// The version of Duetime that answers: a server's, where it tells, or this library's.
+    /// Returns the version of Duetime in use: the server's, if it tells, or this library's.
     ///
     /// # Errors
-    /// Where the server cannot be asked.
+    /// If the server cannot be reached.
     pub async fn version(&self) -> Result<Option<String>, Error> {
         forward!(self.version())
     }
@@ -260,7 +260,7 @@ impl Client {
     /// Returns the metrics of a server in Prometheus text format.
     ///
     /// # Errors
-    /// Where the server cannot be asked, or there is none.
+    /// If the server cannot be reached, or the client is not connected to one.
     pub async fn metrics(&self) -> Result<String, Error> {
         forward!(self.metrics())
     }

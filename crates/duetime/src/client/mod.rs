@@ -25,8 +25,7 @@ use embedded::Embedded;
 use remote::Remote;
 use std::fmt;
 
-/// A handle on jobs: of a store in this process, of a Redis that it shares with others, or of a server. Clones are cheap
-/// and share everything.
+/// A client for jobs in a store in this process, in a shared Redis, or on a server. Clones are cheap and share everything.
 ///
 /// An engine in this process runs on its own threads, so handlers that block do not delay it. When the last clone is
 /// dropped, the engine stops in the background; [`close`](Self::close) waits for that.
@@ -35,7 +34,7 @@ pub struct Client {
     backend: Backend,
 }
 
-/// Where the calls go.
+/// The backend of a client.
 #[derive(Clone)]
 enum Backend {
     #[cfg(feature = "engine")]
@@ -43,7 +42,7 @@ enum Backend {
     Remote(Remote),
 }
 
-/// Hands a call to whichever backend there is; both have the same ones.
+/// Forwards a call to the backend; both backends have the same methods.
 macro_rules! forward {
     ($client:ident.$call:ident($($argument:expr),*)) => {
         match &$client.backend {
@@ -55,8 +54,8 @@ macro_rules! forward {
 }
 use forward;
 
-/// Hands a call to the engine itself, or to a server. The engine's call runs on its own runtime, so it borrows copies: `&`
-/// marks an argument that it borrows, `?` a text that may be missing.
+/// Forwards a call to the engine or to a server. The engine's call runs on its own runtime, so it borrows copies: `&` marks
+/// a borrowed argument, `?` an optional text.
 macro_rules! ask {
     ($client:ident.$call:ident()) => { ask!($client.$call: {} () ()) };
     ($client:ident.$call:ident($($(&$lent:ident)? $(?$text:ident)? $($own:ident)?),+)) => {
@@ -78,7 +77,7 @@ macro_rules! ask {
 use ask;
 
 impl Client {
-    /// A client of what is at this address:
+    /// Returns a client for this address:
     ///
     /// - `http://host:port`, or `https://host[:port]` (feature `tls`): a server. Nothing is sent yet.
     /// - `redis://[user:password@]host[:port][/db][?namespace=name]`, `rediss://` for TLS,
@@ -86,15 +85,15 @@ impl Client {
     ///   this process shares with all others that name the same namespace. Its engine runs here.
     ///
     /// # Errors
-    /// [`Error::Address`], [`Error::Roots`]; where Redis does not answer or cannot serve.
+    /// [`Error::Address`], [`Error::Roots`]; if Redis does not answer or is unsuitable.
     pub async fn connect(address: &str) -> Result<Self, Error> {
         Self::connect_with(address, ConnectOptions::default()).await
     }
 
-    /// As [`connect`](Self::connect), with options.
+    /// Like [`connect`](Self::connect), with options.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Same as [`connect`](Self::connect).
     pub async fn connect_with(address: &str, options: ConnectOptions) -> Result<Self, Error> {
         #[cfg(feature = "redis")]
         if address.starts_with("redis") {
@@ -103,17 +102,17 @@ impl Client {
         Ok(Self { backend: Backend::Remote(Remote::new(address, options)?) })
     }
 
-    /// Returns a client of an engine that runs on this runtime. Whoever started the engine stops it.
+    /// Returns a client of an engine that runs on this runtime. The caller must stop that engine itself.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// If called outside a tokio runtime.
     #[cfg(feature = "engine")]
     #[doc(hidden)]
     pub fn of_engine(engine: duetime_core::Engine) -> Self {
         Self { backend: Backend::Embedded(Embedded::of(engine)) }
     }
 
-    /// The same, for use on another runtime: connections belong to the runtime that made them.
+    /// A copy for use on another runtime. Connections belong to the runtime that made them.
     pub(crate) fn detached(&self) -> Self {
         match &self.backend {
             #[cfg(feature = "engine")]
@@ -122,7 +121,7 @@ impl Client {
         }
     }
 
-    /// The same, for the thread that keeps locks: all clones share its connections.
+    /// A copy for the thread that renews locks. All clones share its connections.
     pub(crate) fn for_keeper(&self) -> Self {
         match &self.backend {
             #[cfg(feature = "engine")]
@@ -131,16 +130,16 @@ impl Client {
         }
     }
 
-    /// Whether the calls go to a server.
+    /// Whether this client uses a server.
     pub(crate) fn is_remote(&self) -> bool {
         matches!(self.backend, Backend::Remote(_))
     }
 
-    /// Stops the engine of an embedded store, and waits until everything is recorded and the file is closed. From then on,
-    /// calls fail with [`Stopping`](duetime_core::Error::Stopping), also those of clones. A server keeps running.
+    /// Stops the engine of an embedded store, and waits until everything is recorded and the file is closed. After that,
+    /// calls fail with [`Stopping`](duetime_core::Error::Stopping), including those of clones. A server keeps running.
     ///
     /// # Errors
-    /// Where the store could not be closed in good order.
+    /// If the store could not be closed cleanly.
     pub async fn close(&self) -> Result<(), Error> {
         forward!(self.close())
     }

@@ -12,21 +12,21 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// The moment at which changes reach the disk; by default before they are acknowledged.
+    /// When changes reach the disk; by default before they are acknowledged.
     pub durability: Durability,
     /// Options of the engine: horizon, limits and retention.
     pub engine: Options,
 }
 
 impl OpenOptions {
-    /// The moment at which changes reach the disk; by default before they are acknowledged.
+    /// Sets when changes reach the disk; by default before they are acknowledged.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Options of the engine: horizon, limits and retention.
+    /// Sets options of the engine: horizon, limits and retention.
     #[must_use]
     pub fn engine(mut self, engine: Options) -> Self {
         self.engine = engine;
@@ -35,36 +35,37 @@ impl OpenOptions {
 }
 
 impl Client {
-    /// Opens the store in a file, which is created if it does not exist, and starts its engine. Only one process can have a
-    /// file open.
+    /// Opens the store in a file and starts its engine. The file is created if it does not exist. Only one process can have
+    /// a file open.
     ///
     /// # Errors
-    /// Where the file is held by another process, is damaged or no store, or cannot be written.
+    /// If another process holds the file; if the file is damaged, is not a store, or cannot be written.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, Error> {
         Self::open_with(path, OpenOptions::default()).await
     }
 
-    /// As [`open`](Self::open), with options.
+    /// Like [`open`](Self::open), with options.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     pub async fn open_with(path: impl Into<PathBuf>, options: OpenOptions) -> Result<Self, Error> {
         let spec = Spec::File { path: path.into(), durability: options.durability };
         Ok(Self { backend: Backend::Embedded(Embedded::start(open(spec), options.engine).await?) })
     }
 
-    /// Opens a store in memory, which is lost with the last clone of the client. For tests, and for jobs that may be lost.
+    /// Opens a store in memory. It is lost with the last clone of the client. Use it for tests, and for jobs that may be
+    /// lost.
     ///
     /// # Errors
-    /// Where the system gives no thread.
+    /// If the system cannot start a thread.
     pub async fn memory() -> Result<Self, Error> {
         Self::memory_with(Options::default()).await
     }
 
-    /// As [`memory`](Self::memory), with options.
+    /// Like [`memory`](Self::memory), with options.
     ///
     /// # Errors
-    /// As [`memory`](Self::memory).
+    /// Same as [`memory`](Self::memory).
     pub async fn memory_with(options: Options) -> Result<Self, Error> {
         Ok(Self { backend: Backend::Embedded(Embedded::start(open(Spec::Memory), options).await?) })
     }

@@ -1,4 +1,4 @@
-//! Pushing.
+//! Pushing jobs.
 
 use super::{Client, forward};
 use crate::error::{Answers, Error};
@@ -9,35 +9,37 @@ use duetime_core::{Job, NewJob, Payload};
 use std::sync::Arc;
 
 impl Client {
-    /// Pushes a typed job, by default due at once. Await the returned builder to send it. Once that returns, the job is
+    /// Pushes a typed job, by default due at once. Await the returned builder to send it. Once the await returns, the job is
     /// recorded.
     ///
-    /// If the connection to a server is lost, the client repeats the push without making a second job: it names each push
-    /// (header `Idempotency-Key`). To repeat a push later, or from another process, give it an [origin](Push::origin).
+    /// If the connection to a server is lost, the client repeats the push without making a second job: it sends an
+    /// `Idempotency-Key` header with each push. To repeat a push later, or from another process, give it an
+    /// [origin](Push::origin).
     #[expect(clippy::needless_pass_by_value, reason = "a push reads like a call of the handler")]
     pub fn push<K: Kind>(&self, job: K) -> Push {
         Push::new(self.clone(), new_job(&job))
     }
 
-    /// Pushes bytes, for handlers of this kind.
+    /// Pushes a job with a payload of bytes, for handlers of this kind.
     pub fn push_raw(&self, kind: impl Into<Arc<str>>, payload: impl Into<Payload>) -> Push {
         Push::new(self.clone(), Ok(NewJob { kind: kind.into(), ..NewJob::new(payload) }))
     }
 
-    /// Pushes jobs: at most 10,000, and 64 MiB of payload. One answer for each, in order; not atomic as a whole.
+    /// Pushes at most 10,000 jobs with at most 64 MiB of payload. Returns one answer for each, in order. Not atomic as a
+    /// whole.
     ///
     /// # Errors
-    /// Where the batch as a whole breaks a limit, or did not reach the engine.
+    /// If the batch as a whole exceeds a limit, or did not reach the engine.
     pub async fn push_all(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
         forward!(self.push(jobs))
     }
 
-    /// Records whole jobs of another store, in whatever state: at most 10,000, and 64 MiB of payload. One answer for each,
-    /// in order. It may be repeated: what is there stays as it is.
+    /// Imports jobs of another store, in any state: at most 10,000, with at most 64 MiB of payload. Returns one answer for
+    /// each, in order. The call can be repeated: existing jobs are not changed.
     ///
     /// # Errors
-    /// Where the batch as a whole breaks a limit, or the store cannot be written; and on a server, which takes new jobs
-    /// only: name its store instead.
+    /// If the batch as a whole exceeds a limit, or the store cannot be written. Always on a server, which accepts new jobs
+    /// only: open its store instead.
     pub async fn import(&self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
         forward!(self.import(jobs))
     }
@@ -47,7 +49,7 @@ impl Client {
     }
 }
 
-/// The answer to the one thing that was asked.
+/// Returns the only answer to a request with one item.
 pub(super) fn only<T>(mut answers: Answers<T>) -> Result<T, Error> {
     match answers.pop() {
         Some(answer) if answers.is_empty() => answer,

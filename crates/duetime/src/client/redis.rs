@@ -1,4 +1,4 @@
-//! An engine in this process on a Redis that others share, perhaps beside a ledger.
+//! An engine in this process on a shared Redis, with or without a ledger.
 
 use super::ConnectOptions;
 use super::embedded::Embedded;

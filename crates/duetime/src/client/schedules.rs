@@ -8,15 +8,15 @@ use duetime_core::{Millis, Schedule};
 use std::sync::Arc;
 
 impl Client {
-    /// All schedules, by name.
+    /// Returns all schedules, by name.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// If the store cannot be read.
     pub async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
         ask!(self.schedules())
     }
 
-    /// One schedule, with its next ten runs and what came of the last one.
+    /// Returns a schedule, with its next ten runs and the result of the last one.
     ///
     /// # Errors
     /// [`NoSchedule`](duetime_core::Error::NoSchedule).
@@ -24,8 +24,8 @@ impl Client {
         ask!(self.schedule(&name))
     }
 
-    /// Creates or replaces a schedule. Each of its runs pushes one job with the tag `schedule:NAME`, for any number of
-    /// servers. If its times change, the next run is the first new one from now on.
+    /// Creates or replaces a schedule. Each run pushes one job with the tag `schedule:NAME`, however many servers
+    /// there are. If the timing changes, the next run is the first new time from now on.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")]
@@ -51,10 +51,10 @@ impl Client {
         ask!(self.set_schedule(&name, schedule))
     }
 
-    /// What [`set_schedule`](Self::set_schedule) would answer, with nothing changed.
+    /// Returns what [`set_schedule`](Self::set_schedule) would return, without changing anything.
     ///
     /// # Errors
-    /// As [`set_schedule`](Self::set_schedule).
+    /// Same as [`set_schedule`](Self::set_schedule).
     pub async fn preview_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
         ask!(self.preview_schedule(&name, schedule))
     }
@@ -70,7 +70,7 @@ impl Client {
     /// Pauses a schedule until this time, in milliseconds since 1970. Runs during the pause are skipped.
     ///
     /// # Errors
-    /// As [`pause_schedule`](Self::pause_schedule), and where the instant is not in the future.
+    /// Same as [`pause_schedule`](Self::pause_schedule), and if the instant is not in the future.
     pub async fn pause_schedule_until(&self, name: &str, until: Millis) -> Result<ScheduleStatus, Error> {
         forward!(self.pause_schedule(name, Some(until)))
     }
@@ -83,24 +83,24 @@ impl Client {
         forward!(self.resume_schedule(name))
     }
 
-    /// Pushes the job of a schedule once, now, even if the schedule is paused or an earlier job is live. The next run stays
-    /// as it is. To repeat the call later, or from another process, give the job an origin.
+    /// Pushes the job of a schedule once, now, even if the schedule is paused or an earlier job is live. The next run does
+    /// not change. To repeat the call later, or from another process, give the job an origin.
     ///
     /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule); and as a push.
+    /// [`NoSchedule`](duetime_core::Error::NoSchedule); the errors of a push.
     pub async fn run_schedule(&self, name: &str, origin: Option<Arc<str>>) -> Result<Pushed, Error> {
         forward!(self.run_schedule(name, origin))
     }
 
-    /// The next runs of a schedule, 1 to 100, as clocks in its time zone show them.
+    /// Returns the next 1 to 100 runs of a schedule, in local time of its time zone.
     ///
     /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule); beyond a limit.
+    /// [`NoSchedule`](duetime_core::Error::NoSchedule); if a limit is exceeded.
     pub async fn next_runs(&self, name: &str, limit: usize) -> Result<Vec<Run>, Error> {
         forward!(self.next_runs(name, limit))
     }
 
-    /// Deletes a schedule. A run that has begun may still push its job, and jobs that it pushed stay.
+    /// Deletes a schedule. A run that has begun may still push its job, and jobs that it already pushed remain.
     ///
     /// # Errors
     /// [`NoSchedule`](duetime_core::Error::NoSchedule).

@@ -1,4 +1,4 @@
-//! An attempt to acquire a lock, which leaves nothing behind where it comes to nothing.
+//! An attempt to acquire a lock. A failed or abandoned attempt leaves no lock behind.
 
 use crate::client::Client;
 use crate::error::Error;
@@ -9,13 +9,13 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 use tracing::debug;
 
-/// When to release what was granted to nobody, each after the one before: the request that was called off may still be on
-/// its way, and be read after the first release.
+/// Pauses before each try to release a lock that was granted to nobody. The cancelled request may still be in flight, and
+/// may be carried out after the first release.
 const PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(2)];
 
-/// Dropped before it has come to an end, it has whatever was granted released: also where the answer was lost. Only
-/// where the owner is its own: another one may hold more.
+/// An attempt in progress. If it is dropped before it ends, whatever was granted is released, even if the answer was lost.
+/// This applies only to a generated owner: a named owner may hold other locks.
 pub(super) struct Attempt {
     client: Client,
     keeper: Handle,
@@ -34,13 +34,13 @@ impl Attempt {
         &self.owner
     }
 
-    /// Somebody else looks after the lock now.
+    /// Ends the attempt successfully; the caller now manages the lock.
     pub(super) fn claimed(mut self) -> Arc<str> {
         self.is_open = false;
         self.owner.clone()
     }
 
-    /// It came to nothing.
+    /// Ends the attempt with an error.
     pub(super) fn failed(mut self, error: Error) -> Error {
         self.is_open &= matches!(error, Error::OutcomeUnknown { .. });
         error

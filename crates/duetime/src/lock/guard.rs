@@ -1,4 +1,4 @@
-//! A lock that is held.
+//! A held lock.
 
 use super::keeper::{self, Acquired};
 use crate::client::Client;
@@ -10,8 +10,8 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// A lock that is held. It is renewed every third of its time to live on the library's own thread, so it stays held even if
-/// the caller blocks. It is released when the guard is dropped.
+/// A held lock. The library renews it on its own thread after every third of its time to live, so it stays held even if the
+/// caller blocks. It is released when the guard is dropped.
 ///
 /// Dropping does not wait for the release. A program that is about to exit should call [`release`](Self::release).
 #[must_use = "the lock is released when its guard is dropped"]
@@ -21,7 +21,7 @@ pub struct Guard {
     owner: Arc<str>,
     fence: u64,
     lost: CancellationToken,
-    /// Ends the renewals, and wants to hear of the release. Dropped, it ends them too.
+    /// Ends the renewals and asks for the result of the release. Dropping it ends them too.
     stop: oneshot::Sender<oneshot::Sender<Result<(), Error>>>,
 }
 
@@ -44,35 +44,35 @@ impl Guard {
         &self.owner
     }
 
-    /// The fence of this grant, which grows with every grant. A store that sees a smaller fence than before can reject it:
-    /// its sender has lost the lock.
+    /// The fence of this grant, which grows with every grant. A store that receives a smaller fence than before can reject
+    /// the request, because its sender has lost the lock.
     pub fn fence(&self) -> u64 {
         self.fence
     }
 
-    /// Asks the store whether it is still held under this fence.
+    /// Asks the store whether the lock is still held under this fence.
     ///
     /// # Errors
-    /// Where the store cannot be reached.
+    /// If the store cannot be reached.
     pub async fn is_held(&self) -> Result<bool, Error> {
         let holding = self.client.inspect_lock(&self.name).await?;
         Ok(holding.is_some_and(|held| held.owner == self.owner && held.grant.fence == self.fence))
     }
 
-    /// Cancelled as soon as the lock may be lost: when the store says so, or when the time to live has passed since the
-    /// last acknowledged renewal was *sent*. The latter is one percent earlier than the store counts it, to allow for
-    /// differing clocks.
+    /// Cancelled as soon as the lock may be lost: the store reports it, or the time to live has passed since the last
+    /// acknowledged renewal was *sent*. The latter happens one percent before the store's own deadline, to allow for clock
+    /// drift.
     pub fn lost(&self) -> &CancellationToken {
         &self.lost
     }
 
-    /// Releases it, and waits until that is done.
+    /// Releases the lock and waits for the answer.
     ///
     /// # Errors
-    /// [`LockLost`](CoreError::LockLost) where it had been lost before; where the store cannot be reached.
+    /// [`LockLost`](CoreError::LockLost) if the lock was already lost; if the store cannot be reached.
     pub async fn release(self) -> Result<(), Error> {
         let (told, heard) = oneshot::channel();
-        // It listens until the notice comes, and then answers.
+        // The keeper always receives this, and then answers.
         let _ = self.stop.send(told);
         heard.await.unwrap_or(Err(Error::Core(CoreError::Stopping)))
     }

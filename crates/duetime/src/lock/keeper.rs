@@ -1,7 +1,6 @@
 //! The keeper: renews the locks that this process holds, on its own thread.
 //!
-//! The thread begins with the first lock and goes on until the process ends. What it does for one lock never waits for
-//! another.
+//! The thread starts with the first lock and runs until the process ends. Work for one lock never waits for another.
 
 use super::RENEW_PART;
 use crate::client::Client;
@@ -16,20 +15,20 @@ use tokio::time::{sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-/// Clocks of two machines may run apart by a hundredth,
+/// Assumed clock drift between two machines: one percent,
 const DRIFT_PART: u32 = 100;
-/// and are read in milliseconds.
+/// plus the rounding to milliseconds.
 const DRIFT_LEAST: Duration = Duration::from_millis(2);
-/// A renewal that was not answered is tried again after this part of the time to live.
+/// An unanswered renewal is retried after this fraction of the time to live.
 const RETRY_PART: u32 = 12;
 
-/// What is held, and how it is held.
+/// An acquired lock.
 pub(super) struct Acquired {
     pub(super) name: Arc<str>,
     pub(super) owner: Arc<str>,
     pub(super) fence: u64,
     pub(super) ttl: Duration,
-    /// Before the acquire was sent.
+    /// Taken just before the acquire was sent.
     pub(super) sent: Instant,
 }
 
@@ -48,7 +47,7 @@ pub(super) fn handle() -> Result<Handle, Error> {
     Ok(keeper.insert(handle).clone())
 }
 
-/// Renews a lock until its guard is gone, and then releases it; or until it may be lost.
+/// Renews a lock until its guard is gone or the lock may be lost, then releases it.
 pub(super) async fn keep(
     client: Client,
     held: Acquired,
@@ -63,18 +62,18 @@ pub(super) async fn keep(
             stopped.await
         }
     };
-    // Also where it may be lost: then others need not wait until it has expired.
+    // Also if the lock may be lost, so that others need not wait until it expires.
     let released = client.release_lock(&held.name, &held.owner, held.fence).await;
     if let Err(error) = &released {
         debug!(lock = %held.name, %error, "a lock could not be released; it expires");
     }
     if let Ok(told) = told {
-        // Whoever asked may have gone.
+        // The caller may be gone.
         let _ = told.send(released);
     }
 }
 
-/// Ready when the lock may be lost.
+/// Completes when the lock may be lost.
 async fn renew(client: &Client, held: &Acquired) {
     let ttl = held.ttl;
     let certain = ttl.saturating_sub(ttl / DRIFT_PART + DRIFT_LEAST);

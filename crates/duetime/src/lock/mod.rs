@@ -1,8 +1,8 @@
-//! Locks: one of many holds a name, for a time that it renews.
+//! Locks: a name has one holder at a time, for a time to live that the holder renews.
 //!
 //! A holder keeps the lock by renewing it. If the holder stalls or loses its connection to the store, the lock expires at
-//! the end of its time to live. The holder learns of that through a [token](Guard::lost). Every grant has a
-//! [fence](Guard::fence) that only grows, so that what the lock protects can reject an earlier holder.
+//! the end of its time to live. A [token](Guard::lost) then notifies the holder. Every grant has a larger
+//! [fence](Guard::fence) than the one before, so that the protected resource can reject an earlier holder.
 
 mod attempt;
 mod guard;
@@ -21,12 +21,12 @@ use duetime_core::ports::Grant;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The longest wait of one call; a longer one is made of several, which keep the place in line.
+/// The longest wait of one call. A longer wait is split into several calls, which keep their place in line.
 const CALL_WAIT_MAX: Duration = Duration::from_secs(20);
-/// A lock is renewed when this part of its time to live is over.
+/// A lock is renewed after this fraction of its time to live.
 const RENEW_PART: u32 = 3;
 
-/// A lock, to be acquired with [`try_acquire`](Self::try_acquire) or [`acquire`](Self::acquire).
+/// A lock. Acquire it with [`try_acquire`](Self::try_acquire) or [`acquire`](Self::acquire).
 ///
 /// ```
 /// # #[cfg(feature = "embedded")]
@@ -65,24 +65,24 @@ impl Lock {
         Self { client: client.clone(), name, owner: None, ttl: Duration::from_millis(LOCK_TTL_MS_DEFAULT) }
     }
 
-    /// The time to live: 100 ms to 24 h, 15 s by default. A guard renews the lock every third of it. If its process dies,
-    /// the lock becomes free after it.
+    /// Sets the time to live: 100 ms to 24 h, 15 s by default. A guard renews the lock after every third of it. If the
+    /// holder's process dies, the lock becomes free once the time to live has passed.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// The owner, 1 to 255 bytes; by default a new one with every acquire. A caller with the same owner gets the same lock
-    /// with the same fence, so use a name that no other holder has.
+    /// Sets the owner, 1 to 255 bytes; by default every acquire generates a new one. A caller with the same owner gets the
+    /// same lock with the same fence, so use a name that no other holder has.
     pub fn owner(mut self, owner: impl Into<Arc<str>>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Acquires the lock if it is free and nobody waits for it; otherwise returns `None`.
+    /// Acquires the lock if it is free and nobody is waiting for it; otherwise returns `None`.
     ///
     /// # Errors
-    /// Beyond a limit, or where the store cannot be reached.
+    /// If a limit is exceeded, or if the store cannot be reached.
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
         match self.acquire(Duration::ZERO).await {
             Ok(guard) => Ok(Some(guard)),
@@ -91,12 +91,12 @@ impl Lock {
         }
     }
 
-    /// Acquires the lock, waiting for up to this long, first come, first served. If the caller is dropped while it waits,
-    /// nothing is held.
+    /// Acquires the lock, waiting at most this long, first come, first served. If the returned future is dropped while it
+    /// waits, nothing is held.
     ///
     /// # Errors
-    /// [`LockHeld`](CoreError::LockHeld) where it could not be had within the wait; beyond a limit; where the store
-    /// cannot be reached.
+    /// [`LockHeld`](CoreError::LockHeld) if the lock did not become free within the wait; if a limit is exceeded; if the
+    /// store cannot be reached.
     pub async fn acquire(&self, wait: Duration) -> Result<Guard, Error> {
         let keeper = keeper::handle()?;
         let begin = Instant::now();
@@ -130,7 +130,7 @@ impl Lock {
         }
     }
 
-    /// Since when the time to live counts, at the earliest. After a wait that is not known, so the lock is renewed.
+    /// The earliest time at which the time to live may have started. After a wait this is unknown, so the lock is renewed.
     async fn since(&self, grant: Grant, sent: Instant, owner: &Arc<str>) -> Result<Instant, Error> {
         if sent.elapsed() < self.ttl / RENEW_PART {
             return Ok(sent);

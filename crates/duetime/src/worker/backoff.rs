@@ -1,4 +1,4 @@
-//! Waits between tries of a call that fails, growing and spread.
+//! Exponential backoff with jitter between attempts of a failing call.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -8,25 +8,25 @@ const FIRST: Duration = Duration::from_millis(100);
 /// The longest wait.
 const MAX: Duration = Duration::from_secs(5);
 
-/// Counts failures in a row.
+/// Counts consecutive failures.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// Whether the last try succeeded.
+    /// Whether the last attempt succeeded.
     pub(super) fn is_calm(&self) -> bool {
         self.failures == 0
     }
 
-    /// The last try succeeded.
+    /// Records a success.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// One more failure: wait this long, from half to the whole of 100 ms, 200 ms, 400 ms ... 5 s, so that many
-    /// workers do not come back at once.
+    /// Records a failure and returns the wait: 50 to 100 percent of 100 ms, 200 ms, 400 ms ... 5 s, so that many workers do
+    /// not retry at once.
     pub(super) fn next(&mut self) -> Duration {
         let wait = FIRST.saturating_mul(1 << self.failures.min(10)).min(MAX);
         self.failures = self.failures.saturating_add(1);
@@ -34,7 +34,7 @@ impl Backoff {
     }
 }
 
-/// From 0 to 1. Hash keys of the standard library are random, and that is random enough here.
+/// A random number from 0 to 1. The hash keys of the standard library are random enough for this.
 fn random_fraction() -> f64 {
     (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64
 }

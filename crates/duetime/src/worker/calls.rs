@@ -1,4 +1,4 @@
-//! The dispatcher's calls, and what it makes of their answers.
+//! The dispatcher's calls and how their answers are handled.
 
 use super::dispatcher::{Dispatcher, Goal, Phase};
 use super::outbox::Group;
@@ -15,17 +15,17 @@ use tracing::{error, info, warn};
 
 /// How long a reserve waits for jobs.
 const WAIT_MS: u64 = 20_000;
-/// Leases extended in one call.
+/// Maximum number of leases extended in one call.
 const EXTEND_MAX: usize = 1_000;
 
-/// A call that has come back.
+/// The answer to a call.
 pub(super) enum Answer {
     Reserved(Result<Reservation, Error>),
     Settled(Group, Result<Answers<Settlement>, Error>),
     Extended(Vec<Receipt>, Instant, Result<Answers<Extension>, Error>),
 }
 
-/// Calls on their way.
+/// Calls in flight.
 pub(super) struct Calls {
     client: Client,
     queues: Vec<Arc<str>>,
@@ -33,7 +33,8 @@ pub(super) struct Calls {
     lease_ms: Option<u64>,
     tasks: JoinSet<Answer>,
     reserving: Option<(AbortHandle, ReserveRequest)>,
-    /// Whether something was settled since the last reserve was sent, which may not have seen what follows from it.
+    /// Whether an outcome was settled since the last reserve was sent. That reserve may have missed jobs that became due as
+    /// a result.
     has_settled: bool,
     extending: bool,
 }
@@ -56,7 +57,7 @@ impl Calls {
         self.tasks.is_empty()
     }
 
-    /// The next call that comes back; `None` where it was called off. To be asked only while there are any.
+    /// The next answer; `None` if the call was cancelled. Call it only while calls are in flight.
     pub(super) async fn next(&mut self) -> Option<Answer> {
         match self.tasks.join_next().await? {
             Ok(answer) => Some(answer),
@@ -70,8 +71,8 @@ impl Calls {
         self.tasks.spawn(async move { Answer::Reserved(client.reserve(request).await) })
     }
 
-    /// Calls off the reserve that waits. A server may have leased jobs in that instant, and its answer be lost: the
-    /// same request, repeated without a wait, is answered with them.
+    /// Cancels the waiting reserve. A server may have leased jobs at that moment, and its answer may be lost. Repeating the
+    /// same request without a wait returns those leases.
     pub(super) fn stop_reserving(&mut self) {
         let Some((call, request)) = self.reserving.take() else { return };
         call.abort();
@@ -106,7 +107,7 @@ impl Dispatcher {
         self.calls.reserving = Some((call, request));
     }
 
-    /// Sends outcomes, where some wait and may go.
+    /// Sends waiting outcomes, as many as are allowed in flight.
     pub(super) fn settle(&mut self, now: Instant) {
         while let Some(group) = self.outbox.next(now) {
             let client = self.calls.client.clone();
@@ -117,7 +118,7 @@ impl Dispatcher {
         }
     }
 
-    /// Extends the leases whose third is over.
+    /// Extends the leases of which a third has passed.
     pub(super) fn extend(&mut self, now: Instant) {
         if self.calls.extending {
             return;
@@ -128,7 +129,7 @@ impl Dispatcher {
         }
         self.calls.extending = true;
         let client = self.calls.client.clone();
-        // The length is named: a broker that was started anew no longer knows with which one a lease began.
+        // The length is sent explicitly: a restarted broker no longer has the original length of a lease.
         let leases = receipts.iter().map(|&receipt| (receipt, self.leases.lease_ms(receipt))).collect();
         self.calls.tasks.spawn(async move {
             let result = client.extend(leases).await;
@@ -164,7 +165,7 @@ impl Dispatcher {
                     }
                 }
             }
-            // What was asked for in vain while stopping is asked for no more.
+            // A reserve that fails during a stop is not retried.
             Err(_) if self.phase != Phase::Working => {}
             Err(error) if self.goal == Goal::Once || !self.passes(&error) => self.fail(error),
             Err(error) => {
@@ -175,7 +176,7 @@ impl Dispatcher {
         }
     }
 
-    /// Whether waiting may mend it. An engine in this process that was stopped does not come back.
+    /// Whether the error may go away by itself. A stopped engine in this process does not restart.
     fn passes(&self, error: &Error) -> bool {
         let is_closed = matches!(error, Error::Core(CoreError::Stopping)) && !self.calls.client.is_remote();
         error.is_retryable() && !is_closed
@@ -210,7 +211,7 @@ impl Dispatcher {
         }
     }
 
-    /// Some outcomes of a group, or all, were not taken, and are to be tried again after a pause.
+    /// Some or all outcomes of a group were not accepted; they are retried after a pause.
     fn unsettled(&mut self, error: &Error, now: Instant) {
         if self.outbox.failed(now) {
             warn!(%error, code = error.code(), "outcomes cannot be delivered; trying again");
@@ -226,7 +227,7 @@ impl Dispatcher {
         }
     }
 
-    /// An outcome was not taken: it is repeated for as long as the lease may last.
+    /// Handles an outcome that was not accepted: it is retried until the lease must have expired.
     fn refused(&mut self, receipt: Receipt, outcome: Outcome, error: &Error, now: Instant) {
         if self.passes(error) && !self.leases.is_over(receipt, now) {
             self.outbox.push(receipt, outcome);

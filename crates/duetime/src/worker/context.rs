@@ -29,8 +29,8 @@ impl Context {
         Self(Arc::new(Inner { client, job, cancellation, begun, result }))
     }
 
-    /// Decides between the handler, which is about to begin, and the dispatcher, which is about to give the job back:
-    /// true for whoever asks first.
+    /// Decides a race: the handler is about to begin, or the dispatcher is about to release the job. Returns true for the
+    /// first caller.
     pub(super) fn begin(&self) -> bool {
         !self.0.begun.swap(true, Ordering::AcqRel)
     }
@@ -85,7 +85,7 @@ impl Context {
         &self.0.job.payload
     }
 
-    /// The trace that the job belongs to, where it was pushed with one: a W3C `traceparent`.
+    /// The trace that the job belongs to, if it was pushed with one: a W3C `traceparent`.
     pub fn trace(&self) -> Option<&Arc<str>> {
         self.0.job.options().trace.as_ref()
     }
@@ -95,8 +95,8 @@ impl Context {
     /// [token](Self::cancellation) is cancelled.
     ///
     /// # Errors
-    /// [`LeaseLost`](duetime_core::Error::LeaseLost), [`Invalid`](duetime_core::Error::Invalid) beyond a limit, or where the
-    /// call did not reach the engine.
+    /// [`LeaseLost`](duetime_core::Error::LeaseLost); [`Invalid`](duetime_core::Error::Invalid) if a limit is exceeded; if
+    /// the call did not reach the engine.
     pub async fn progress(&self, percent: u8, note: Option<&str>) -> Result<(), error::Error> {
         match self.0.client.progress(self.receipt(), percent, note.map(Arc::from)).await {
             Ok(extension) => {
@@ -128,7 +128,7 @@ impl Context {
     /// Sets the job's result, as JSON. It is kept if the handler succeeds.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where it cannot be written as JSON, or is beyond 1 MiB.
+    /// [`Error::Invalid`] if it cannot be serialized as JSON or exceeds 1 MiB.
     pub fn set_result(&self, result: &impl Serialize) -> Result<(), Error> {
         let bytes = serde_json::to_vec(result).map_err(|error| Error::invalid("result", "a value for JSON", error))?;
         self.set_raw_result(bytes)
@@ -137,7 +137,7 @@ impl Context {
     /// Sets the job's result, as bytes. It is kept if the handler succeeds.
     ///
     /// # Errors
-    /// [`Error::Invalid`] beyond 1 MiB.
+    /// [`Error::Invalid`] if it exceeds 1 MiB.
     pub fn set_raw_result(&self, result: impl Into<Payload>) -> Result<(), Error> {
         let result = result.into();
         if result.len() > RESULT_BYTES_MAX {

@@ -1,5 +1,5 @@
-//! The dispatcher: one loop that never blocks and never awaits a call. Calls are tasks of the runtime that it runs on, handlers
-//! those of the caller's; both come back as events. Workers and deliveries to targets run on it alike.
+//! The dispatcher: one loop that never blocks and never awaits a call. Calls are tasks of its own runtime, handlers are
+//! tasks of the caller's runtime; both report back as events. Workers and deliveries to targets share it.
 
 use super::calls::Calls;
 use super::executor::{Executor, Report};
@@ -21,39 +21,39 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
-/// How often leases and waiting jobs are looked at while there are any.
+/// How often leases and waiting jobs are checked while there are any.
 const LOOK: Duration = Duration::from_millis(100);
-/// Reports taken up in one go.
+/// Maximum number of reports processed at once.
 const REPORTS_MAX: usize = 1_024;
-/// For how long a job of an unknown kind is given back.
+/// The delay with which a job of an unknown kind is released.
 const UNKNOWN_DELAY_MS: u64 = 5_000;
-/// Kinds of which it is remembered that they were logged.
+/// Maximum number of unknown kinds remembered as logged.
 const UNKNOWN_LOGGED_MAX: usize = 1_000;
-/// How long aborted handlers have to be gone, and the last outcomes to be answered.
+/// Time limit for aborted handlers to end and for the last outcomes to be acknowledged.
 const LEAVE: Duration = Duration::from_secs(2);
 
 /// When the worker is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// At a signal.
+    /// On a signal.
     Endless,
     /// When nothing is due.
     Once,
 }
 
-/// How far the worker has come.
+/// The phase of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Working,
-    /// Handlers finish.
+    /// Waits for handlers to finish.
     Finishing(Instant),
-    /// Their tokens are cancelled.
+    /// The handlers' tokens are cancelled.
     Heeding(Instant),
-    /// They are aborted.
+    /// The handlers are aborted.
     Leaving(Instant),
 }
 
-/// What the worker knows and does. Calls and their answers are in [`calls`](super::calls).
+/// The state of a worker. Calls and their answers are in [`calls`](super::calls).
 pub(super) struct Dispatcher {
     pub(super) goal: Goal,
     pub(super) phase: Phase,
@@ -65,9 +65,9 @@ pub(super) struct Dispatcher {
     /// The last reserve found nothing, and nothing has been settled since it was sent.
     pub(super) is_dry: bool,
     pub(super) summary: Summary,
-    /// What cannot pass by waiting.
+    /// An error that does not go away by itself.
     pub(super) error: Option<Error>,
-    /// Whether a reserve was ever answered, and why the last one was not.
+    /// Whether any reserve was ever answered, and if not, the last error.
     pub(super) was_answered: bool,
     pub(super) unanswered: Option<Error>,
     pub(super) room: Room,
@@ -115,10 +115,10 @@ impl Dispatcher {
             self.reserve(now);
             let wake = self.wake(now);
             tokio::select! {
-                // A word to stop counts before what comes after it, and leases before everything that can wait.
+                // A stop is handled before everything else, and leases before the rest, which can wait.
                 biased;
                 told = stopped.changed(), if listens => {
-                    // A sender that is gone means that nobody waits for the worker any more.
+                    // A dropped sender means that nobody waits for the worker any more.
                     listens = told.is_ok();
                     self.stop(if told.is_ok() { self.stop_limit } else { Duration::ZERO });
                 }
@@ -174,7 +174,7 @@ impl Dispatcher {
         }
     }
 
-    /// Handlers have ended.
+    /// Handles reports of ended handlers.
     fn finished(&mut self, reports: &mut Vec<Report>) {
         self.prefetch.finished(reports.len(), Instant::now());
         for Report { receipt, outcome } in reports.drain(..) {
@@ -190,7 +190,7 @@ impl Dispatcher {
         }
     }
 
-    /// What failed after it was told to stop is given back: it failed because of that.
+    /// A handler that fails after it was asked to stop is assumed to fail because of that, so its job is released.
     fn after_stop(&self, outcome: Outcome) -> Outcome {
         let was_told = matches!(self.phase, Phase::Heeding(_) | Phase::Leaving(_));
         match outcome {
@@ -199,7 +199,7 @@ impl Dispatcher {
         }
     }
 
-    /// Gives back jobs that have not started; and where none may for a while, until then.
+    /// Releases jobs that have not started. If no handler may run until some time, they are delayed until then.
     pub(super) fn give_back(&mut self, jobs: Vec<Job>, now: Instant) {
         let is_endless = self.goal == Goal::Endless && self.phase == Phase::Working;
         let held = if is_endless { (self.room)(now).err() } else { None };
@@ -209,12 +209,12 @@ impl Dispatcher {
         }
     }
 
-    /// Reserves nothing more, and gives back what has not started.
+    /// Stops reserving, and releases jobs that have not started.
     pub(super) fn stop(&mut self, limit: Duration) {
         self.calls.stop_reserving();
         let now = Instant::now();
         self.phase = match self.phase {
-            // Stopped twice: the second time nobody waits.
+            // A second stop may shorten the limit.
             Phase::Working | Phase::Finishing(_) => Phase::Finishing(now + limit),
             later => later,
         };
@@ -222,7 +222,7 @@ impl Dispatcher {
         self.give_back(waiting, now);
     }
 
-    /// When to look at leases, waiting jobs and the stop, or to try a call again; `None` where there is nothing to.
+    /// When to check leases, waiting jobs and the stop, or to retry a call; `None` if there is nothing to do.
     fn wake(&self, now: Instant) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Working => (self.room)(now).err(),
@@ -239,7 +239,7 @@ impl Dispatcher {
             self.extend(now);
             let overdue = self.prefetch.overdue(now);
             self.give_back(overdue, now);
-            // Their handlers stay taken until the runtime is back, so that nothing more is reserved for it.
+            // Their handlers stay counted as running until the runtime responds, so no further jobs are reserved for it.
             for receipt in self.leases.take_unbegun(now, WAIT_MAX) {
                 self.outbox.push(receipt, Outcome::Release { delay_ms: 0 });
             }
@@ -258,7 +258,7 @@ impl Dispatcher {
         };
     }
 
-    /// An error that waiting does not mend: the worker stops gracefully and answers it.
+    /// Handles an error that does not go away by itself: the worker stops gracefully and returns it.
     pub(super) fn fail(&mut self, error: Error) {
         self.error.get_or_insert(error);
         self.stop(self.stop_limit);

@@ -1,4 +1,4 @@
-//! Handlers at work, as tasks of the caller's runtime. Each one that is started reports exactly once, however it ends.
+//! Running handlers, as tasks of the caller's runtime. Each started handler reports exactly once, however it ends.
 
 use super::context::Context;
 use super::handler::{Handler, HandlerError};
@@ -26,7 +26,7 @@ pub(super) struct Executor {
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) receipt: Receipt,
-    /// `None` where the job was given back before it could begin.
+    /// `None` if the job was released before the handler began.
     pub(super) outcome: Option<Outcome>,
 }
 
@@ -49,7 +49,7 @@ impl Executor {
                 return;
             }
             let context = reporter.context.clone();
-            // The call itself may panic too, before there is a future.
+            // The call itself may panic before it returns a future.
             let span = span(context.job());
             let handled = AssertUnwindSafe(async { handler(context).await }).catch_unwind().instrument(span).await;
             reporter.end(match handled {
@@ -66,7 +66,7 @@ impl Executor {
     }
 }
 
-/// Reports when it is dropped: also where the task is aborted, or its runtime goes away.
+/// Reports when it is dropped, even if the task is aborted or its runtime shuts down.
 struct Reporter {
     context: Context,
     reports: UnboundedSender<Report>,
@@ -87,15 +87,15 @@ impl Reporter {
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        // A handler that was made to stop gives the job back.
+        // An aborted handler releases its job.
         let released = || (self.has_begun || self.context.begin()).then_some(Outcome::Release { delay_ms: 0 });
         let outcome = self.outcome.take().or_else(released);
-        // Nobody listens once the worker has given up on it.
+        // The receiver is gone if the worker has given up on the handler.
         let _ = self.reports.send(Report { receipt: self.context.receipt(), outcome });
     }
 }
 
-/// What a handler logs belongs to its job, and to the trace that the job was pushed in.
+/// The tracing span of a handler, with its job and the trace that the job was pushed in.
 fn span(job: &Job) -> Span {
     let trace_id = job.options().trace.as_deref().map(|trace| trace::ids(trace).0);
     let (queue, kind, id, attempt) = (&*job.queue, &*job.kind, job.id, job.attempt);

@@ -1,4 +1,4 @@
-//! Handlers by kind, and how they end.
+//! Handlers by kind, and their results.
 
 use super::context::Context;
 use crate::kind::Kind;
@@ -16,19 +16,19 @@ use std::time::Duration;
 /// The result of a handler.
 pub type Handled = Result<(), HandlerError>;
 
-/// An attempt that did not succeed. Any error that implements `Display` becomes one with `?`: a failure with the error's
-/// text as message, which the job's retry rule judges.
+/// An attempt that did not succeed. `?` converts any error that implements `Display` to a failure with the error's text as
+/// message. The job's retry rule decides what follows.
 #[derive(Debug)]
 pub struct HandlerError(Outcome);
 
 impl HandlerError {
-    /// A failure that the job's retry rule judges. What a message has beyond 64 KiB is cut off, and says so.
+    /// A failure; the job's retry rule decides what follows. A message beyond 64 KiB is truncated and marked as such.
     pub fn new(message: impl Display) -> Self {
         let message = Arc::from(shortened(format!("{message:#}")));
         Self(Outcome::Fail(Failure { message, ..Failure::default() }))
     }
 
-    /// A failure for good: the job is not retried.
+    /// A permanent failure: the job is not retried.
     pub fn final_(message: impl Display) -> Self {
         let Self(mut ending) = Self::new(message);
         if let Outcome::Fail(failure) = &mut ending {
@@ -37,13 +37,13 @@ impl HandlerError {
         Self(ending)
     }
 
-    /// Not a failure: the job is released, due again after this delay, and the attempt does not count. Without a delay it
-    /// is handed out again at once.
+    /// Not a failure: the job is released and due again after this delay. The attempt does not count. With a delay of zero
+    /// the job is handed out again at once.
     pub fn release(delay: Duration) -> Self {
         Self(Outcome::Release { delay_ms: millis_up(delay) })
     }
 
-    /// Retries after this long, whatever the retry rule says.
+    /// Retries after this delay, whatever the retry rule says.
     pub fn retry_after(mut self, delay: Duration) -> Self {
         if let Outcome::Fail(failure) = &mut self.0 {
             failure.retry_after_ms = Some(millis_up(delay));
@@ -56,7 +56,7 @@ impl HandlerError {
     }
 }
 
-// `HandlerError` itself must not be `Display`: like this, whatever is can be converted.
+// `HandlerError` must not implement `Display` itself; otherwise this blanket conversion would conflict.
 impl<E: Display> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self::new(error)
@@ -76,30 +76,30 @@ fn shortened(mut message: String) -> String {
     message
 }
 
-/// A handler at work.
+/// The future of a running handler.
 pub(super) type Handling = Pin<Box<dyn Future<Output = Handled> + Send>>;
-/// A handler, whatever its payload.
+/// A type-erased handler.
 pub(super) type Handler = Arc<dyn Fn(Context) -> Handling + Send + Sync>;
 
-/// What is to be run within a wrapper: the next one, or the handler.
+/// The rest of the chain that a wrapper runs: the next wrapper, or the handler.
 pub struct Next(Handler);
 
 impl Next {
-    /// Runs it.
+    /// Runs the rest of the chain.
     pub async fn run(self, context: Context) -> Handled {
         (self.0)(context).await
     }
 }
 
-/// What runs around every handler.
+/// A function that runs around every handler.
 type Wrapper = Arc<dyn Fn(Context, Next) -> Handling + Send + Sync>;
 
-/// Which handler runs which jobs.
+/// Handlers by kind.
 #[derive(Default)]
 pub(super) struct Handlers {
     by_kind: HashMap<Arc<str>, Handler>,
     fallback: Option<Handler>,
-    /// The outermost first.
+    /// Outermost first.
     wrappers: Vec<Wrapper>,
     /// The queues of typed handlers, in their order.
     queues: Vec<&'static str>,
@@ -155,7 +155,7 @@ impl Handlers {
         self.wrappers.push(Arc::new(move |context, next| Box::pin(wrapper(context, next))));
     }
 
-    /// The job's handler, with what runs around it.
+    /// The job's handler, wrapped.
     pub(super) fn of(&self, job: &Job) -> Option<Handler> {
         let handler = self.by_kind.get(&job.kind).or(self.fallback.as_ref())?.clone();
         let within = |inner: Handler, wrapper: &Wrapper| -> Handler {

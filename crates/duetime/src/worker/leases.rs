@@ -1,4 +1,4 @@
-//! The leases that the worker holds, from reserve until the outcome is answered, and when each is to be extended.
+//! The worker's leases, from reserve until the outcome is answered, and when to extend each.
 
 use super::context::Context;
 use crate::push::millis_up;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// A lease is extended when this part of it is over.
+/// A lease is extended after this fraction of its length.
 const EXTEND_PART: u32 = 3;
 
 #[derive(Default)]
@@ -19,14 +19,14 @@ pub(super) struct Leases {
 struct Lease {
     length: Duration,
     extend_at: Instant,
-    /// When it ends unless it is extended, as known here.
+    /// When it expires unless it is extended, by this process's clock.
     ends_at: Instant,
-    /// Told by the engine: it has ended, and an outcome would be refused.
+    /// The engine reported that the lease has ended; an outcome would be refused.
     is_lost: bool,
     handler: Option<Running>,
 }
 
-/// A handler that runs, or will when its runtime gets round to it.
+/// A handler that runs, or that waits for its runtime.
 pub(super) struct Running {
     pub(super) context: Context,
     pub(super) task: AbortHandle,
@@ -54,7 +54,7 @@ impl Leases {
         }
     }
 
-    /// The handler has ended; answers whether the outcome can still count.
+    /// The handler has ended. Returns whether its outcome can still count.
     pub(super) fn finished(&mut self, receipt: Receipt) -> bool {
         let Some(lease) = self.leases.get_mut(&receipt) else { return false };
         lease.handler = None;
@@ -65,7 +65,7 @@ impl Leases {
         true
     }
 
-    /// Leases whose handlers have waited so long for their runtime, which is busy or blocked; they will not begin.
+    /// Removes and returns leases whose handlers have waited this long for a busy or blocked runtime; they will not begin.
     pub(super) fn take_unbegun(&mut self, now: Instant, wait: Duration) -> Vec<Receipt> {
         let is_late = |handler: &Running| now.duration_since(handler.since) > wait && handler.context.begin();
         let late = self.leases.iter_mut().filter(|(_, lease)| lease.handler.as_ref().is_some_and(is_late));
@@ -76,12 +76,12 @@ impl Leases {
         .collect()
     }
 
-    /// The outcome is answered, or given up.
+    /// The outcome was answered or given up.
     pub(super) fn remove(&mut self, receipt: Receipt) {
         self.leases.remove(&receipt);
     }
 
-    /// At most `limit` leases that are to be extended now.
+    /// Returns at most `limit` leases that must be extended now.
     pub(super) fn take_due(&mut self, now: Instant, limit: usize) -> Vec<Receipt> {
         let due = self.leases.iter_mut().filter(|(_, lease)| lease.extend_at <= now && !lease.is_lost);
         due.take(limit)
@@ -92,7 +92,7 @@ impl Leases {
             .collect()
     }
 
-    /// The length that a lease began with.
+    /// The original length of a lease.
     pub(super) fn lease_ms(&self, receipt: Receipt) -> Option<u64> {
         self.leases.get(&receipt).map(|lease| millis_up(lease.length))
     }
@@ -105,26 +105,26 @@ impl Leases {
         }
     }
 
-    /// The extend was not answered: ask again soon.
+    /// The extend was not answered: retry soon.
     pub(super) fn not_extended(&mut self, receipt: Receipt, now: Instant) {
         if let Some(lease) = self.leases.get_mut(&receipt) {
             lease.extend_at = now + lease.length / (EXTEND_PART * 4);
         }
     }
 
-    /// The engine says that the lease has ended. Answers whether that is news.
+    /// The engine reported that the lease has ended. Returns whether this is new.
     pub(super) fn lost(&mut self, receipt: Receipt) -> bool {
         let Some(lease) = self.leases.get_mut(&receipt) else { return false };
         lease.cancel();
         !std::mem::replace(&mut lease.is_lost, true)
     }
 
-    /// Whether the lease must have ended, unless an extend was carried out whose answer was lost.
+    /// Whether the lease must have expired, unless an extend succeeded and its answer was lost.
     pub(super) fn is_over(&self, receipt: Receipt, now: Instant) -> bool {
         self.leases.get(&receipt).is_none_or(|lease| lease.ends_at <= now)
     }
 
-    /// Cancels the tokens of handlers whose lease must have ended.
+    /// Cancels the tokens of handlers whose lease must have expired.
     pub(super) fn cancel_over(&mut self, now: Instant) {
         self.leases.values().filter(|lease| lease.ends_at <= now).for_each(Lease::cancel);
     }

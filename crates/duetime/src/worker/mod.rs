@@ -1,9 +1,9 @@
-//! The worker: reserves jobs, runs handlers, keeps leases alive, settles.
+//! The worker: reserves jobs, runs handlers, extends leases and settles outcomes.
 //!
-//! The dispatcher works on its own thread, with a small runtime and, for a server, its own connections; only
-//! handlers run on the caller's runtime. So a handler that blocks its thread, even the only one, neither loses its
-//! lease nor holds up another's outcome. A job waits for a free handler for a moment at most: what was reserved ahead
-//! and cannot start is given back.
+//! The dispatcher works on its own thread, with a small runtime and, for a server, its own connections. Only handlers run on
+//! the caller's runtime. A handler that blocks its thread, even the only one, neither loses its lease nor delays the
+//! outcomes of others. A job waits only briefly for a free handler: jobs that were reserved ahead and cannot start are
+//! released.
 
 mod backoff;
 mod calls;
@@ -32,31 +32,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// Handlers that run at the same time where nothing else is said.
+/// Default number of handlers that run at the same time.
 const CONCURRENCY_DEFAULT: usize = 8;
-/// How long a graceful stop waits for handlers where nothing else is said.
+/// Default time that a graceful stop waits for handlers.
 const STOP_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
-/// How long handlers have to heed their tokens when a limit of time is over.
+/// How long handlers have to react to their cancelled tokens.
 const HEED: Duration = Duration::from_secs(5);
 
-/// The longest name of a machine.
+/// Maximum bytes of a host name.
 const HOST_BYTES_MAX: usize = 64;
 
-/// How many handlers may run at a time; in place of that, until when none may.
+/// How many handlers may run at a time, or the time until which none may.
 type Room = Arc<dyn Fn(Instant) -> Result<usize, Instant> + Send + Sync>;
 
 /// Runs handlers for due jobs.
 ///
-/// A job of a kind without a handler is given back uncounted for 5 seconds, so that during a rolling deploy another
-/// worker gets it; this is logged once for each kind. A payload that does not decode, an error and a panic are
-/// failures: the job's retry rule says what follows.
+/// A job of a kind without a handler is released for 5 seconds without counting the attempt, so that another worker can run
+/// it during a rolling deploy. This is logged once for each kind. A payload that cannot be decoded, an error and a panic are
+/// failures: the job's retry rule decides what follows.
 #[must_use = "a worker does nothing until it runs"]
 pub struct Worker {
     client: Client,
     name: Option<Arc<str>>,
     queues: Vec<Arc<str>>,
     room: Room,
-    /// Whether jobs are reserved ahead of handlers that are free.
+    /// Whether jobs are reserved before handlers are free.
     is_ahead: bool,
     heed: Duration,
     lease_ms: Option<u64>,
@@ -65,7 +65,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker without handlers.
+    /// Returns a worker without handlers.
     pub fn new(client: &Client) -> Self {
         Self {
             client: client.clone(),
@@ -80,56 +80,57 @@ impl Worker {
         }
     }
 
-    /// Adds a queue, after those that were added before: at most 64, in strict order. By default the queues of the
-    /// handlers' [`Kind`]s, in the order of the handlers, else `default`.
+    /// Adds a queue. A worker has at most 64 queues, which it serves in strict order of addition. By default it serves the
+    /// queues of the handlers' [`Kind`]s in the order of the handlers, or `default` if there are none.
     pub fn queue(mut self, queue: impl Into<Arc<str>>) -> Self {
         self.queues.push(queue.into());
         self
     }
 
-    /// The name by which [`Client::workers`] lists it, 1 to 255 bytes; by default the machine's name and the process id.
+    /// Sets the name that [`Client::workers`] shows, 1 to 255 bytes; by default the host name and the process id.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Without a name it is not listed.
+    /// Without a name the worker is not listed.
     #[doc(hidden)]
     pub fn unnamed(mut self) -> Self {
         self.name = None;
         self
     }
 
-    /// How many handlers run at the same time, at least 1; by default 8.
+    /// Sets how many handlers run at the same time, at least 1; 8 by default.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         let concurrency = concurrency.max(1);
         self.room = Arc::new(move |_| Ok(concurrency));
         self
     }
 
-    /// In place of a fixed [`concurrency`](Self::concurrency), how many handlers may run at this time, or until when none
-    /// may. It is asked whenever something has happened. Nothing is reserved ahead, and handlers that are to stop are aborted
-    /// at once, without a word to their tokens before.
+    /// Replaces a fixed [`concurrency`](Self::concurrency) by a function that returns how many handlers may run now, or the
+    /// time until which none may. It is called after every event. Nothing is reserved ahead, and handlers that must stop are
+    /// aborted at once, without cancelling their tokens first.
     #[doc(hidden)]
     pub fn room(mut self, room: impl Fn(Instant) -> Result<usize, Instant> + Send + Sync + 'static) -> Self {
         (self.room, self.is_ahead, self.heed) = (Arc::new(room), false, Duration::ZERO);
         self
     }
 
-    /// How long a lease lasts before it is extended, 1 s to 12 h; by default the job's own, its queue's, or 60 s. It is
-    /// extended every third of that: a crash is noticed after a lease at the latest, a cancel after a third of one.
+    /// Sets the lease, 1 s to 12 h; by default the job's own, its queue's, or 60 s. The worker extends it after every third.
+    /// A crash is noticed after at most one lease, a cancel after at most a third of one.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease_ms = Some(millis_up(lease));
         self
     }
 
-    /// How long a stop waits for running handlers before it cancels their tokens; by default 30 s.
+    /// Sets how long a stop waits for running handlers before it cancels their tokens; 30 s by default.
     pub fn stop_limit(mut self, limit: Duration) -> Self {
         self.stop_limit = limit;
         self
     }
 
-    /// The handler for the jobs of a typed payload. Any error that can be shown becomes a [`HandlerError`] with `?`.
+    /// Sets the handler for jobs with a typed payload. `?` converts any error that implements `Display` to a
+    /// [`HandlerError`].
     pub fn handler<K, F, R>(mut self, handler: F) -> Self
     where
         K: Kind,
@@ -140,7 +141,7 @@ impl Worker {
         self
     }
 
-    /// The handler for the jobs of a kind, given their bytes.
+    /// Sets the handler for the jobs of a kind, given their bytes.
     pub fn raw_handler<F, R>(mut self, kind: impl Into<Arc<str>>, handler: F) -> Self
     where
         F: Fn(Payload, Context) -> R + Send + Sync + 'static,
@@ -150,7 +151,7 @@ impl Worker {
         self
     }
 
-    /// The handler for the jobs of every other kind, given their bytes.
+    /// Sets the handler for the jobs of every other kind, given their bytes.
     pub fn fallback<F, R>(mut self, handler: F) -> Self
     where
         F: Fn(Payload, Context) -> R + Send + Sync + 'static,
@@ -160,8 +161,8 @@ impl Worker {
         self
     }
 
-    /// Runs this around every handler, within the wrappers that were added before: to measure, to log, to open what
-    /// every handler needs, to refuse. What handlers share they capture, an `Arc` or a pool of connections, say.
+    /// Wraps every handler, inside the wrappers that were added before. Use it for metrics, logging, setup or authorization.
+    /// To share state between handlers, such as a connection pool in an `Arc`, capture it.
     ///
     /// ```
     /// # use duetime::{Client, Worker};
@@ -183,9 +184,9 @@ impl Worker {
         self
     }
 
-    /// How long a handler may take, and with it the wrappers that are added later; by default as long as it lives. Then
-    /// its token is cancelled, it has 5 s to end, and whatever it answers, the attempt has failed. A handler that
-    /// blocks its thread cannot be ended: it has failed when it comes to its end.
+    /// Sets a time limit for a handler and the wrappers that are added later; by default there is none. At the limit the
+    /// handler's token is cancelled. It then has 5 s to end, and the attempt fails whatever it returns. A handler that
+    /// blocks its thread cannot be interrupted: its attempt fails when it returns.
     pub fn time_limit(self, limit: Duration) -> Self {
         self.wrap(move |context, next| async move {
             let token = context.cancellation().clone();
@@ -194,13 +195,13 @@ impl Worker {
                 return handled;
             }
             token.cancel();
-            // It may end in peace; what it says comes too late.
+            // The handler may finish, but its result comes too late.
             let _ = timeout(HEED, run).await;
             Err(HandlerError::new(format_args!("time limit of {} exceeded", Span(millis_up(limit)))))
         })
     }
 
-    /// The queues to work on.
+    /// The queues to serve.
     fn queues(&self) -> Vec<Arc<str>> {
         if !self.queues.is_empty() {
             return self.queues.clone();
@@ -212,7 +213,7 @@ impl Worker {
     }
 }
 
-/// The machine's name, where it is known, and the process id.
+/// The host name, if it is known, and the process id.
 fn process_name() -> Arc<str> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
     let id = std::process::id();

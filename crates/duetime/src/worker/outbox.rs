@@ -1,18 +1,18 @@
-//! Outcomes on their way to the engine, in groups: what comes up while a group is on its way makes the next one, so
-//! that an idle worker settles at once and a busy one in bulk.
+//! Outcomes to be settled, in groups. Outcomes that arrive while a group is in flight form the next group, so an idle worker
+//! settles at once and a busy one in bulk.
 
 use super::backoff::Backoff;
 use duetime_core::Receipt;
 use duetime_core::engine::Outcome;
 use tokio::time::Instant;
 
-/// Most outcomes in a group.
+/// Maximum number of outcomes in a group.
 const GROUP_JOBS_MAX: usize = 1_000;
-/// Most bytes of results in a group, but for a single one.
+/// Maximum bytes of results in a group of more than one outcome.
 const GROUP_BYTES_MAX: usize = 8 << 20;
-/// Groups on their way at a time: while one is being made durable, the next is taken up.
+/// Groups in flight at a time: while one becomes durable, the next is processed.
 const GROUPS_MAX: usize = 2;
-/// With so many outcomes unsettled, nothing more is reserved.
+/// With this many unsettled outcomes, no more jobs are reserved.
 const UNSETTLED_MAX: usize = 10_000;
 
 pub(super) type Group = Vec<(Receipt, Outcome)>;
@@ -38,12 +38,12 @@ impl Outbox {
         self.waiting.len() >= UNSETTLED_MAX
     }
 
-    /// When to look again, where that is later than now.
+    /// When to check again, if that is later than now.
     pub(super) fn not_before(&self, now: Instant) -> Option<Instant> {
         self.not_before.filter(|&at| at > now && !self.waiting.is_empty())
     }
 
-    /// The next group, where one may go.
+    /// The next group, if one may be sent.
     pub(super) fn next(&mut self, now: Instant) -> Option<Group> {
         let is_early = self.not_before.is_some_and(|at| now < at);
         if self.waiting.is_empty() || self.groups >= GROUPS_MAX || is_early {
@@ -63,13 +63,13 @@ impl Outbox {
         Some(self.waiting.drain(..count).collect())
     }
 
-    /// A group has come back answered.
+    /// A group was answered.
     pub(super) fn answered(&mut self) {
         self.groups -= 1;
         self.backoff.reset();
     }
 
-    /// A group has come back unanswered, after `now`. Answers whether that is news.
+    /// A group failed at `now`. Returns whether it is the first failure in a row.
     pub(super) fn failed(&mut self, now: Instant) -> bool {
         self.groups -= 1;
         let is_news = self.backoff.is_calm();

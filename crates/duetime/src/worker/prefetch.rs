@@ -1,8 +1,8 @@
-//! How many jobs to reserve, and when: enough for the free handlers, and a little ahead where handlers are so quick
-//! that they would wait for the next reserve.
+//! Decides how many jobs to reserve, and when: enough for the free handlers, and a few more if handlers are so fast that
+//! they would wait for the next reserve.
 //!
-//! What is reserved ahead is bounded by what was finished in the last moments, and what could not start soon is given
-//! back: a worker that is held up keeps no jobs from others.
+//! Jobs reserved ahead are limited by the recent pace, and jobs that could not start soon are released. A stalled worker
+//! therefore keeps no jobs from others.
 
 use super::backoff::Backoff;
 use duetime_core::Job;
@@ -11,16 +11,16 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Jobs are reserved ahead for as long as it takes to finish them at the present pace.
+/// As many jobs are reserved ahead as are finished within this time at the current pace.
 const AHEAD: Duration = Duration::from_millis(5);
-/// The pace is taken over this long.
+/// The pace is measured over this span.
 const PACE_SPAN: Duration = Duration::from_millis(5);
-/// A job that has waited so long for a handler, or for the handler's runtime, is given back.
+/// A job that has waited this long for a handler, or for the handler's runtime, is released.
 pub(super) const WAIT_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub(super) struct Prefetch {
-    /// Whether anything is reserved ahead.
+    /// Whether jobs are reserved ahead.
     is_ahead: bool,
     waiting: VecDeque<(Job, Instant)>,
     pace: Pace,
@@ -57,7 +57,7 @@ impl Prefetch {
         self.waiting.drain(..).map(|(job, _)| job).collect()
     }
 
-    /// How many jobs to reserve now where `free` handlers have nothing to do: 0 for none.
+    /// How many jobs to reserve now for `free` idle handlers; 0 for none.
     pub(super) fn wanted(&mut self, free: usize, now: Instant) -> usize {
         if self.not_before.is_some_and(|at| now < at) {
             return 0;
@@ -65,17 +65,17 @@ impl Prefetch {
         let ahead = if self.is_ahead { self.pace.within(AHEAD, now) } else { 0 };
         let target = free + ahead;
         let wanted = target.saturating_sub(self.waiting.len()).min(RESERVE_JOBS_MAX);
-        // While some wait, one more is not worth a call.
+        // While some jobs wait, reserving just a few more is not worth a call.
         let is_worth_it = self.waiting.is_empty() || wanted * 4 >= target.min(RESERVE_JOBS_MAX);
         if is_worth_it { wanted } else { 0 }
     }
 
-    /// When to look again, where that is later than now.
+    /// When to check again, if that is later than now.
     pub(super) fn not_before(&self, now: Instant) -> Option<Instant> {
         self.not_before.filter(|&at| at > now)
     }
 
-    /// A reserve was answered. Answers whether the one before had failed.
+    /// A reserve was answered. Returns whether the one before had failed.
     pub(super) fn answered(&mut self) -> bool {
         let had_failed = !self.backoff.is_calm();
         self.backoff.reset();
@@ -83,7 +83,7 @@ impl Prefetch {
         had_failed
     }
 
-    /// A reserve has failed, after `now`. Answers whether that is news.
+    /// A reserve failed at `now`. Returns whether it is the first failure in a row.
     pub(super) fn failed(&mut self, now: Instant) -> bool {
         let is_news = self.backoff.is_calm();
         self.not_before = Some(now + self.backoff.next());
@@ -91,7 +91,7 @@ impl Prefetch {
     }
 }
 
-/// How many jobs are finished in a time.
+/// The rate at which jobs finish.
 #[derive(Default)]
 struct Pace {
     span_start: Option<Instant>,

@@ -1,4 +1,4 @@
-//! Running a worker: without end, until a signal, for a time, or until nothing is due.
+//! Running a worker: forever, until a signal, for a time, or until nothing is due.
 
 use super::Worker;
 use super::dispatcher::{Dispatcher, Goal};
@@ -9,86 +9,86 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 
-/// What a worker did.
+/// A summary of a worker's run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Attempts that succeeded.
     pub succeeded: u64,
     /// Attempts that failed.
     pub failed: u64,
-    /// Jobs that were given back.
+    /// Jobs that were released.
     pub released: u64,
-    /// Attempts whose outcome does not count: the lease had ended, or the outcome could not be delivered.
+    /// Attempts whose outcome does not count, because the lease had ended or the outcome could not be delivered.
     pub lost: u64,
 }
 
 impl Worker {
     /// Works until the process stops. If the server or the store is unavailable, the worker waits for it and continues.
     ///
-    /// Handlers run as tasks of the runtime that this is called on. Where the future is dropped, the worker stops
-    /// without waiting for handlers: their tokens are cancelled.
+    /// Handlers run as tasks of the current runtime. If the future is dropped, the worker cancels the handlers' tokens and
+    /// stops without waiting for them.
     ///
     /// # Errors
-    /// What cannot pass by waiting: a queue's name that is malformed, say, or an embedded store that was closed.
+    /// Errors that waiting cannot fix, such as a malformed queue name or a closed embedded store.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// If called outside a tokio runtime.
     pub async fn run(self) -> Result<(), Error> {
         self.start(Goal::Endless, pending()).await.map(drop)
     }
 
-    /// Works until `stop` is ready, then stops gracefully: reserves nothing more, gives back at once what has not
-    /// started, and lets handlers finish within the [stop limit](Self::stop_limit). Then their tokens are cancelled;
-    /// those that do not heed them within 5 s are aborted, and their jobs given back. A handler that cannot even be
-    /// aborted, since it blocks its thread, keeps its lease until that ends.
+    /// Works until `stop` completes, then stops gracefully. The worker reserves nothing more, releases jobs that have not
+    /// started, and lets handlers finish within the [stop limit](Self::stop_limit). Then it cancels their tokens. Handlers
+    /// that are still running 5 s later are aborted and their jobs released. A handler that blocks its thread cannot be
+    /// aborted; it keeps its lease until the lease expires.
     ///
     /// # Errors
-    /// As [`run`](Self::run); and why no reserve was answered, if none ever was.
+    /// Same as [`run`](Self::run). If no reserve was ever answered, the reason why.
     ///
     /// # Panics
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         self.start(Goal::Endless, stop).await
     }
 
-    /// Works for this long, then stops gracefully as in [`run_until`](Self::run_until).
+    /// Works for this long, then stops gracefully like [`run_until`](Self::run_until).
     ///
     /// # Errors
-    /// As [`run_until`](Self::run_until).
+    /// Same as [`run_until`](Self::run_until).
     ///
     /// # Panics
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub async fn run_for(self, time: Duration) -> Result<Summary, Error> {
         self.start(Goal::Endless, tokio::time::sleep(time)).await
     }
 
-    /// Runs all that is due, and what becomes due meanwhile, then returns.
+    /// Runs all jobs that are due or become due meanwhile, then returns.
     ///
     /// # Errors
-    /// As [`run`](Self::run); and where the store or the server is away.
+    /// Same as [`run`](Self::run); if the store or the server is unavailable.
     ///
     /// # Panics
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub async fn run_once(self) -> Result<Summary, Error> {
         self.start(Goal::Once, pending()).await
     }
 
-    /// As [`run_once`](Self::run_once), but stops gracefully when `stop` is ready.
+    /// Like [`run_once`](Self::run_once), but stops gracefully when `stop` completes.
     ///
     /// # Errors
-    /// As [`run_once`](Self::run_once).
+    /// Same as [`run_once`](Self::run_once).
     ///
     /// # Panics
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub async fn run_once_until(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         self.start(Goal::Once, stop).await
     }
 
-    /// As [`run_until`](Self::run_until), but without its own thread: for handlers that never block theirs, on a runtime
-    /// that many such workers share.
+    /// Like [`run_until`](Self::run_until), but without its own thread. For handlers that never block their thread, on a
+    /// runtime that many such workers share.
     ///
     /// # Errors
-    /// As [`run_until`](Self::run_until).
+    /// Same as [`run_until`](Self::run_until).
     #[doc(hidden)]
     pub async fn run_here_until(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         let (told, stopped) = watch::channel(false);
@@ -102,13 +102,13 @@ impl Worker {
         let work = move || {
             let _ = answer.send(work(self, goal, handlers, stopped));
         };
-        // Joined by its answer: a thread that ends without one has panicked.
+        // The thread is joined through its answer; a thread that ends without one has panicked.
         std::thread::Builder::new().name("duetime-worker".to_owned()).spawn(work).map_err(no_thread)?;
         until(stop, told, answered).await.expect("the worker's thread ends with an answer")
     }
 }
 
-/// The summary of the work; it stops when `stop` is ready.
+/// Works until `stop` completes and returns the summary.
 async fn until<T>(stop: impl Future<Output = ()>, told: watch::Sender<bool>, work: impl Future<Output = T>) -> T {
     let mut work = Box::pin(work);
     tokio::select! {

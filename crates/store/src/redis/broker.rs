@@ -1,4 +1,4 @@
-//! The port's verbs, and looking without touching.
+//! The port's verbs, and reads that change nothing.
 
 use super::jobs::{bytes, groups_of};
 use super::memory::push_limits;
@@ -15,14 +15,14 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Partitions that are asked at a time for the names of their queues.
+/// Partitions queried at a time for the names of their queues.
 const PARTITIONS_AT_ONCE: usize = 16;
-/// Queues that one script counts, which takes it about a millisecond.
+/// Queues that one script counts, in about a millisecond.
 const QUEUES_AT_ONCE: usize = 100;
-/// Running jobs of a partition that a listing looks at.
+/// Maximum number of running jobs that a listing examines in a partition.
 const RUNNING_MAX: usize = 100_000;
 
-/// A place in a sorted set.
+/// A position in a sorted set.
 pub(super) type Scored = (Millis, JobId);
 
 impl BrokerClock for Redis {
@@ -40,7 +40,7 @@ impl BrokerClock for Redis {
     }
 
     fn reading(&self) -> Reading {
-        // What is found after this is another memory than any that is known now, however late the clock is read.
+        // A memory found after this is unknown to this reading, however late the clock is read.
         let memory = self.memories_found();
         Reading { at: self.clock.now(), memory }
     }
@@ -79,7 +79,7 @@ impl Broker for Redis {
         assert!(jobs.iter().all(Job::is_pending), "expected jobs that have not ended");
         let put = |entered: Entered| match entered {
             Entered::Put(put) => put,
-            // Only a ledger knows origins.
+            // Only a ledger stores origins.
             Entered::New | Entered::Known(_) => Put::Held,
         };
         Ok(self.put_jobs(jobs, reading, room).await?.into_iter().map(put).collect())
@@ -207,7 +207,7 @@ impl Parts {
         Ok(records.filter(|record| record.is_live()).map(|record| record.job).collect())
     }
 
-    /// At most so many names of queues from this one on, in order.
+    /// At most this many names of queues from this one on, in order.
     async fn queue_names(&self, from: &str, limit: usize) -> Result<Vec<Arc<str>>, Error> {
         let partitions = stream::iter(0..self.keys.partitions());
         let names = partitions.map(|partition| self.queues_of(partition, from, limit)).buffered(PARTITIONS_AT_ONCE);
@@ -217,7 +217,7 @@ impl Parts {
         Ok(names)
     }
 
-    /// The same of one partition.
+    /// The same for one partition.
     pub(super) async fn queues_of(&self, partition: u16, from: &str, limit: usize) -> Result<Vec<Arc<str>>, Error> {
         let arguments = |text: &mut super::Text| {
             text.push(from.as_bytes());

@@ -1,6 +1,6 @@
 //! Packed values.
 
-/// Writes values one after the other.
+/// Appends packed values.
 #[derive(Debug)]
 pub(super) struct Writer(Vec<u8>);
 
@@ -21,7 +21,7 @@ impl Writer {
         self.0.extend_from_slice(&number.to_be_bytes());
     }
 
-    /// An instant, a span in milliseconds, a version or an epoch: below 2^48.
+    /// An instant, a duration in milliseconds, a version or an epoch: below 2^48.
     pub(super) fn instant(&mut self, number: u64) {
         assert!(number < 1 << 48, "instants and versions lie before the year 10889, not at {number}");
         self.0.extend_from_slice(&number.to_be_bytes()[2..]);
@@ -44,7 +44,7 @@ impl Writer {
     }
 }
 
-/// Reads them again; `None` where they end too soon.
+/// Reads packed values; `None` if the input is too short.
 #[derive(Debug)]
 pub(super) struct Reader<'a>(&'a [u8]);
 

@@ -1,4 +1,4 @@
-//! A call of a script, packed so that it can be sent again.
+//! A call of a script, packed so that it can be repeated.
 
 use redis::Cmd;
 
@@ -41,7 +41,7 @@ impl Text {
     }
 }
 
-/// A script, what it touches and what it is told.
+/// A script with its keys and arguments.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) script: &'static super::scripts::Script,
@@ -50,7 +50,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// The command for it: by the script's hash, or with its source.
+    /// The command that runs it: by the script's hash, or with its source.
     pub(super) fn command(&self, with_source: bool) -> Cmd {
         let mut command = Cmd::with_capacity(
             3 + self.keys.len() + self.arguments.len(),

@@ -1,5 +1,5 @@
-//! Changing jobs: read, decided by the rules, and written where the version is still the one that was read. What another
-//! change comes in between of is read again.
+//! Changes of jobs: read, decided by the rules, and written if the version is still the one that was read. If another change
+//! came in between, the job is read again.
 
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
@@ -8,25 +8,25 @@ use duetime_core::ports::Detail;
 use duetime_core::{Error, Job, JobId, Stage};
 use std::collections::HashSet;
 
-/// How often a change is tried that others come in between of.
+/// How often a change is retried after concurrent changes.
 const ROUNDS: usize = 20;
 
-/// What is to be done about a job that was read.
+/// What to do with a job that was read.
 pub(super) enum Step<T> {
-    /// Nothing.
+    /// Nothing; return this.
     Answer(T),
-    /// It is to be written so, perhaps with a copy that it leaves in another queue.
+    /// Write the job, perhaps with a copy that it leaves in another queue.
     Write(Box<Record>, Option<Box<Job>>, T),
 }
 
-/// What came of it.
+/// The result of a change.
 pub(super) enum Came<T> {
     Of(T),
-    /// Another job holds the key that it would hold.
+    /// Another job holds the key that the changed job would hold.
     KeyHeld(JobId, Box<Record>),
 }
 
-/// What came of writing a change.
+/// The result of writing a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Made {
     Changed,
@@ -35,7 +35,7 @@ enum Made {
     KeyHeld(JobId),
 }
 
-/// A job as it was and as it is to be.
+/// A job before and after its change.
 struct Write {
     was: Record,
     now: Record,
@@ -43,8 +43,8 @@ struct Write {
 }
 
 impl Parts {
-    /// Decides about each of these jobs, one after the other where one is named twice, and answers what came of it. Where
-    /// the head of a job was read before, it is decided from that, and the job is read only if it has changed since.
+    /// Decides on each of these jobs and returns the results; if a job is named twice, one after the other. If the head of a
+    /// job was read before, the decision is based on that, and the job is read only if it has changed since.
     pub(super) async fn change<T>(
         &self,
         ids: &[JobId],
@@ -140,7 +140,7 @@ impl Parts {
     }
 }
 
-/// What becomes of a job, in the script's word.
+/// The new state of a job, in the script's terms.
 fn fate(record: &Record) -> &'static str {
     match record.job.stage {
         _ if record.removed => "gone",

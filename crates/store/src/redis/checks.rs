@@ -1,4 +1,4 @@
-//! Whether a server is fit, and what this set-up can lose.
+//! Checks whether a server is suitable, and what this setup can lose.
 
 use super::link::Link;
 use super::url::Address;
@@ -7,12 +7,12 @@ use redis::{ToRedisArgs, Value};
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The oldest Redis that will do: `ZRANGE` and `SET` as used here, and scripts that may ask for the time.
+/// The oldest supported Redis: it has `ZRANGE` and `SET` as used here, and scripts may read the time.
 const VERSION_MIN: (u32, u32) = (6, 2);
-/// How far the clocks of this machine and of Redis may lie apart before that is said.
+/// Maximum offset between the clocks of this machine and of Redis before a warning.
 const CLOCK_APART_S: u64 = 5;
 
-/// What is to be said of a server that is fit.
+/// Warnings about a suitable server.
 #[derive(Clone, Debug)]
 pub(super) struct Fitness {
     pub(super) warnings: Vec<String>,
@@ -20,7 +20,7 @@ pub(super) struct Fitness {
     pub(super) version: String,
 }
 
-/// What a server says of itself.
+/// What a server reports about itself.
 struct Info(HashMap<String, String>);
 
 impl Info {
@@ -29,7 +29,7 @@ impl Info {
     }
 }
 
-/// Refuses what cannot serve, and answers what is to be said.
+/// Refuses an unsuitable server, and returns warnings.
 pub(super) async fn check(link: &Link) -> Result<Fitness, Error> {
     let info = info(link).await?;
     check_version(info.get("redis_version").unwrap_or_default())?;
@@ -45,7 +45,7 @@ pub(super) async fn check(link: &Link) -> Result<Fitness, Error> {
         )),
     }
     if info.get("cluster_enabled") == Some("1") && !link.is_cluster() {
-        // It would serve what happens to lie in its own slots.
+        // A node of a Cluster would only serve keys in its own slots.
         return Err(Error::Unusable("this Redis is a node of a Cluster: use redis+cluster://".into()));
     }
     if info.get("role") == Some("slave") {
@@ -98,14 +98,14 @@ fn check_version(version: &str) -> Result<(), Error> {
     Err(Error::Unusable(format!("Redis {major}.{minor} or later, or Valkey, is needed; this is Redis {version}")))
 }
 
-/// What servers say of their memory.
+/// What servers report about their memory.
 pub(super) async fn memory(link: &Link) -> Result<Vec<String>, Error> {
     let mut command = redis::cmd("INFO");
     command.arg("memory");
     Ok(texts(link.query(&command).await?))
 }
 
-/// What each of the nodes that were asked answered.
+/// The answer of each node.
 fn texts(answer: Value) -> Vec<String> {
     match answer {
         Value::BulkString(bytes) => vec![String::from_utf8_lossy(&bytes).into_owned()],
@@ -116,11 +116,11 @@ fn texts(answer: Value) -> Vec<String> {
     }
 }
 
-/// What `INFO` says, of some node where there are several.
+/// The output of `INFO`, of any node if there are several.
 async fn info(link: &Link) -> Result<Info, Error> {
     let mut said = HashMap::new();
     texts(link.query(&redis::cmd("INFO")).await?).iter().rev().for_each(|text| read(text, &mut said));
-    // That is where the policy stands that `INFO` does not say.
+    // The sync policy, which `INFO` does not report.
     let mut command = redis::cmd("CONFIG");
     command.arg("GET").arg("appendfsync");
     if let Ok(Value::Map(pairs)) = link.query(&command).await
@@ -134,7 +134,7 @@ async fn info(link: &Link) -> Result<Info, Error> {
 fn read(text: &str, said: &mut HashMap<String, String>) {
     for line in text.lines() {
         if let Some((name, value)) = line.split_once(':') {
-            // A replica among the nodes of a Cluster says nothing of the masters.
+            // A replica of a Cluster reports nothing about the masters.
             if name != "role" || value == "master" || !said.contains_key(name) {
                 said.insert(name.to_owned(), value.trim().to_owned());
             }
@@ -149,7 +149,7 @@ async fn clocks_apart(link: &Link) -> Result<Option<u64>, Error> {
     Ok(ours.map(|ours| ours.abs_diff(theirs)))
 }
 
-/// What is kept at a key: this, where there was nothing.
+/// The value of a key, which is set to this if it is missing.
 async fn kept(link: &Link, key: &str, wanted: impl ToRedisArgs) -> Result<Value, Error> {
     let get = redis::cmd("GET").arg(key).to_owned();
     let set = redis::cmd("SET").arg(key).arg(wanted).arg("NX").to_owned();
@@ -161,7 +161,7 @@ async fn kept(link: &Link, key: &str, wanted: impl ToRedisArgs) -> Result<Value,
     }
 }
 
-/// How many partitions the namespace has; a new one gets what the URL says, or what is usual.
+/// The number of partitions of the namespace. A new namespace gets the number in the URL, or the default.
 pub(super) async fn partitions(link: &Link, address: &Address) -> Result<u16, Error> {
     let key = super::keys::Keys::new(&address.namespace, 0).own("partitions");
     let wanted = address.partitions.unwrap_or_else(|| address.partitions_default());
@@ -177,14 +177,14 @@ pub(super) async fn partitions(link: &Link, address: &Address) -> Result<u16, Er
     }
 }
 
-/// Writes down how many partitions the namespace has, where that is not known any more.
+/// Stores the number of partitions of the namespace again if it is missing.
 pub(super) async fn keep_partitions(link: &Link, keys: &super::keys::Keys) -> Result<(), Error> {
     let key = keys.own("partitions");
     kept(link, &key, keys.partitions()).await.map(drop)
 }
 
-/// Refuses to use jobs beside a ledger that were not begun beside it: what it does not know would be lost on it, and what
-/// another knows would run twice.
+/// Refuses jobs that do not belong to this ledger. Jobs that the ledger does not know would be lost, and jobs that another
+/// ledger knows would run twice.
 pub(super) async fn keep_side(link: &Link, keys: &super::keys::Keys, beside: Option<&str>) -> Result<(), Error> {
     let key = keys.own("ledger");
     let wanted = beside.unwrap_or(ALONE);
@@ -195,10 +195,10 @@ pub(super) async fn keep_side(link: &Link, keys: &super::keys::Keys, beside: Opt
     check_side(&String::from_utf8_lossy(&found), wanted)
 }
 
-/// The side of a namespace that has no ledger.
+/// The side of a namespace without a ledger.
 pub(super) const ALONE: &str = "none";
 
-/// Refuses a namespace that is used with this ledger, where another is wanted.
+/// Refuses a namespace that is used with this ledger if another one is configured.
 pub(super) fn check_side(found: &str, wanted: &str) -> Result<(), Error> {
     if found == wanted {
         return Ok(());

@@ -1,35 +1,35 @@
-//! The clock of Redis, as far as it is known here: the bounds within which it lies.
+//! The clock of Redis, as an interval that certainly contains it.
 //!
-//! A reading says between which bounds the difference to our monotonic clock lies: the server read its clock after the
-//! request was sent and before the answer came. Which of the two took the time, nobody knows, so nothing in between is
-//! assumed: [`RedisClock::now`] has surely come, and a delay that begins at [`RedisClock::now_at_most`] is never cut short.
+//! Each reading bounds the difference to our monotonic clock: the server read its clock after the request was sent and
+//! before the answer arrived. How the round trip divides between the two is unknown, so nothing in between is assumed.
+//! [`RedisClock::now`] has certainly passed, and a delay that begins at [`RedisClock::now_at_most`] is never shortened.
 //!
-//! Of each partition the tightest bounds of the last second or two count, a little wider the older they are, since clocks
-//! run apart. A reading that contradicts them tells that a clock was set, and then counts alone. A step so small that it
-//! hides in how long a reply takes is believed once the readings from before it are forgotten. The masters of a Cluster have
-//! their own clocks: the outermost bounds count.
+//! For each partition the tightest bounds of the last second or two are used. They widen with age, because clocks drift. A
+//! reading that contradicts them shows that a clock was set; from then on it is used alone. A step that is smaller than the
+//! round trip takes effect once earlier readings are forgotten. The masters of a Cluster have their own clocks, so the
+//! outermost bounds are used.
 
 use duetime_core::{Clock, Millis};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// How far clocks run apart at most: what the system allows where it adjusts them.
+/// Maximum drift between clocks: the system's limit for adjusting them.
 const DRIFT_PER_MILLION: i64 = 500;
-/// Readings are forgotten once they are older than this, and no later than after twice this time, in microseconds.
+/// Readings are forgotten once they are older than this, and at the latest after twice this time, in microseconds.
 const KEPT_MICROS: i64 = 1_000_000;
-/// A partition from which nothing was heard for so long says nothing any more, in microseconds.
+/// A partition that was silent for this long is ignored, in microseconds.
 const SILENT_MICROS: i64 = 10_000_000;
 
 #[derive(Debug)]
 pub(super) struct RedisClock {
     start: Instant,
     known: Mutex<BTreeMap<u16, Known>>,
-    /// What goes in place of it, in tests.
+    /// Replaces it in tests.
     given: Option<Arc<dyn Clock>>,
 }
 
-/// What the readings of one partition say.
+/// The readings of one partition.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     earlier: Option<Bounds>,
@@ -37,7 +37,7 @@ struct Known {
     heard_at: i64,
 }
 
-/// Bounds of the clock of Redis less the time since our start, in microseconds.
+/// Bounds of the clock of Redis minus the time since our start, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     since: i64,
@@ -48,7 +48,7 @@ struct Bounds {
 #[derive(Clone, Copy, Debug)]
 struct Bound {
     difference: i64,
-    /// When it was so.
+    /// When it was measured.
     at: i64,
 }
 
@@ -61,7 +61,7 @@ impl Bounds {
         self.most.difference + drift(mark - self.most.at)
     }
 
-    /// Both are right.
+    /// Narrows these bounds by others, since both hold.
     fn narrow(&mut self, by: &Self, mark: i64) {
         if by.least(mark) > self.least(mark) {
             self.least = by.least;
@@ -105,7 +105,7 @@ impl RedisClock {
         Self { start: Instant::now(), known: Mutex::default(), given }
     }
 
-    /// What scripts are told: nothing where they are to ask Redis.
+    /// The clock argument of scripts; empty if they should ask Redis.
     pub(super) fn given(&self) -> Option<Millis> {
         self.given.as_ref().map(|clock| clock.wall())
     }
@@ -115,7 +115,7 @@ impl RedisClock {
         i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
 
-    /// The server that holds this partition read its clock between these marks.
+    /// Adds a reading: the server of this partition read its clock between these marks.
     pub(super) fn read(&self, partition: u16, micros: i64, sent: i64, received: i64) {
         let least = Bound { difference: micros - received, at: received };
         let most = Bound { difference: micros - sent, at: sent };
@@ -126,7 +126,7 @@ impl RedisClock {
         known.retain(|_, known| received - known.heard_at <= SILENT_MICROS);
     }
 
-    /// The least and the most that the clocks read at this mark, in microseconds.
+    /// The lowest and highest possible reading of the clocks at this mark, in microseconds.
     fn between(&self, mark: i64) -> (u64, u64) {
         let known = self.known();
         let bounds = || known.values().map(|known| known.bounds(mark));
@@ -136,17 +136,17 @@ impl RedisClock {
         (at(least), at(most))
     }
 
-    /// An instant that has surely come.
+    /// An instant that has certainly passed.
     pub(super) fn now(&self) -> Millis {
         self.given().unwrap_or_else(|| self.between(self.mark()).0 / 1_000)
     }
 
-    /// An instant that has not passed, however the clock reads.
+    /// An instant that has not passed, whatever the exact time is.
     pub(super) fn now_at_most(&self) -> Millis {
         self.given().unwrap_or_else(|| self.between(self.mark()).1.div_ceil(1_000))
     }
 
-    /// How long until this instant has surely come.
+    /// How long until this instant has certainly passed.
     pub(super) fn until(&self, at: Millis) -> Duration {
         match &self.given {
             Some(clock) => clock.until(at),

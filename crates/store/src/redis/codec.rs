@@ -1,8 +1,7 @@
-//! How a job is kept: a *body* with what seldom changes, written once, and a *meta* with what changes, written from the
-//! first change on. Scripts read the beginnings of both, and nothing of what follows; `lua/prelude.lua` says the same of
-//! these beginnings.
+//! The storage format of jobs. A *body* has what seldom changes, and is written once. A *meta* has what changes, and is
+//! written from the first change on. Scripts read only the beginnings of both, which `lua/prelude.lua` describes, too.
 //!
-//! Numbers are big-endian, of 6 bytes where they are instants, versions or epochs.
+//! Numbers are big-endian; instants, versions and epochs have 6 bytes.
 
 use super::bytes::{Reader, Writer};
 use duetime_core::limits::PRIORITY_DEFAULT;
@@ -17,15 +16,15 @@ const HOLDS_KEY: u16 = 2;
 const HAS_PROGRESS: u16 = 4;
 const REWRITTEN: u16 = 8;
 const REMOVED: u16 = 16;
-/// Has tags, or an origin: it is found by these.
+/// The job has tags or an origin, by which it can be found.
 const TAGGED: u16 = 32;
 const HAS_RESULT: u16 = 64;
 const EXPIRES: u16 = 128;
-/// Of a job that was taken, or is leased to be taken; scripts set it.
+/// The job was taken, or is leased to be taken; set by scripts.
 const TAKEN: u16 = 256;
 const UNTIL_STARTED: u16 = 512;
 
-/// Of bodies only.
+/// Flags of bodies only.
 const HAS_ORIGIN: u16 = 1;
 const HAS_LEASE: u16 = 1_024;
 const HAS_PRIORITY: u16 = 2_048;
@@ -35,15 +34,15 @@ const FIRST_DUE_DIFFERS: u16 = 16_384;
 /// [`JobOptions`](duetime_core::JobOptions) as JSON.
 const HAS_OPTIONS: u16 = 32_768;
 
-/// A job as it is kept.
+/// A job as it is stored.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) job: Job,
     /// The length of the last lease, in milliseconds.
     pub(super) lease_ms: u64,
-    /// Whether payload, tags or priority changed since the ledger knew them.
+    /// Whether payload, tags or priority have changed since the ledger recorded them.
     pub(super) rewritten: bool,
-    /// Whether it is only kept so that its removal can be noted.
+    /// Whether it is only kept until its removal is recorded.
     pub(super) removed: bool,
     /// Whether it is leased to be taken.
     pub(super) takes: bool,
@@ -59,7 +58,7 @@ impl Record {
         self.job.is_pending() && !self.removed
     }
 
-    /// Whether its body says it all.
+    /// Whether its body is sufficient, without a meta.
     fn is_fresh(&self) -> bool {
         let job = &self.job;
         job.is_pending()
@@ -73,14 +72,14 @@ impl Record {
             && !(job.cancel_asked || self.rewritten || self.removed)
     }
 
-    /// As one value: id, length of the body, body, meta.
+    /// Packs it as one value: id, length of the body, body, meta.
     pub(super) fn packed(&self) -> Vec<u8> {
         let body = self.body(true);
         let length = u32::try_from(body.len()).expect("payloads are limited to 64 MiB");
         [&self.job.id.get().to_be_bytes()[..], &length.to_be_bytes(), &body, &self.full_meta()].concat()
     }
 
-    /// What that value was made of; `None` where it does not read back.
+    /// Unpacks that value; `None` if it is malformed.
     pub(super) fn unpacked(bytes: &[u8]) -> Option<Self> {
         let (id, rest) = bytes.split_first_chunk::<8>()?;
         let (length, rest) = rest.split_first_chunk::<4>()?;
@@ -102,8 +101,8 @@ impl Record {
             | flag(job.key_until == KeyUntil::Started, UNTIL_STARTED)
     }
 
-    /// What seldom changes: what has its usual value takes no room.
-    /// Beside a ledger, which keeps origins apart, an origin is not found by.
+    /// Packs the body. Default values take no space. Beside a ledger, which indexes origins, a job is not found by its
+    /// origin here.
     pub(super) fn body(&self, is_ledger: bool) -> Vec<u8> {
         let job = &self.job;
         let flag = |set: bool, flag: u16| if set { flag } else { 0 };
@@ -144,7 +143,7 @@ impl Record {
         body.rest(&job.payload)
     }
 
-    /// Nothing where the body says it all.
+    /// Packs the meta; empty if the body is sufficient.
     pub(super) fn meta(&self) -> Vec<u8> {
         if self.is_fresh() { Vec::new() } else { self.full_meta() }
     }
@@ -176,7 +175,7 @@ impl Record {
             meta.u8(u8::from(error.crashed));
             meta.long(error.message.as_bytes());
         }
-        // Last, and its length behind it: so scripts can take it away, or put another there.
+        // Last, followed by its length, so that scripts can remove or replace it.
         match &job.progress {
             Some(progress) => {
                 let progress = json(progress);
@@ -188,7 +187,7 @@ impl Record {
     }
 }
 
-/// Reads jobs, sharing the names that follow each other.
+/// Reads jobs, sharing repeated names.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     queue: Option<Arc<str>>,
@@ -196,8 +195,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// A job from its body and, where it has one, its meta; the result comes after a first byte that says that there is
-    /// one.
+    /// Reads a job from its body and meta, if it has one. A first byte of the result says whether there is one.
     pub(super) fn record(&mut self, id: JobId, body: &[u8], meta: &[u8], result: &[u8]) -> Result<Record, Error> {
         self.read(id, body, meta, result).ok_or_else(|| Error::Damaged(format!("the job {id} in Redis cannot be read")))
     }
@@ -241,7 +239,7 @@ impl Decoder {
     }
 }
 
-/// As it is kept for a script to put it at the end of a meta.
+/// Packs it for a script that puts it at the end of a meta.
 pub(super) fn progress(progress: &Progress) -> Vec<u8> {
     json(progress)
 }
@@ -270,7 +268,7 @@ fn read_meta(record: &mut Record, meta: &[u8]) -> Option<()> {
         job.progress = Some(serde_json::from_slice(&rest[start..]).ok()?);
         *meta = Reader::new(&rest[..start]);
     }
-    // They stand in the body, too.
+    // They are also in the body.
     meta.short()?;
     meta.short()?;
     if !meta.is_empty() {

@@ -1,4 +1,4 @@
-//! Changes of jobs from outside.
+//! External changes of jobs.
 
 use super::change::{Came, Step};
 use super::codec::Record;
@@ -16,7 +16,7 @@ impl Parts {
         let mut left: Vec<usize> = (0..edits.len()).collect();
         loop {
             left.retain(|&i| edited[i] == Edited::Unknown);
-            // A job may have been put since it was looked for.
+            // A job may have been put since it was looked up.
             let known = self.add_tombstones(&left.iter().map(|&i| edits[i].id).collect::<Vec<_>>()).await?;
             left.retain(|&i| known.contains(&edits[i].id));
             if left.is_empty() {
@@ -29,7 +29,7 @@ impl Parts {
         }
     }
 
-    /// Changes jobs; those that have ended only where that is asked for.
+    /// Changes jobs; finished jobs only if requested.
     pub(super) async fn edit_jobs(
         &self,
         edits: &[Edit],
@@ -70,8 +70,8 @@ impl Parts {
         Ok((edited, entries))
     }
 
-    /// Leaves tombstones, so that no reading of these jobs is put until the ledger has answered. Returns the jobs that are here,
-    /// which get none.
+    /// Leaves tombstones, so that no earlier reading of these jobs is put until the ledger has answered. Returns the jobs
+    /// that exist here, which get none.
     async fn add_tombstones(&self, ids: &[JobId]) -> Result<Vec<JobId>, Error> {
         let mut known = Vec::new();
         for (partition, chosen) in groups(ids.iter().map(|&id| place(self, id))) {

@@ -1,8 +1,8 @@
-//! The event bus: what happens to jobs, by Pub/Sub, while there are subscribers.
+//! The event bus: publishes transitions of jobs over Pub/Sub while there are subscribers.
 //!
-//! A process with subscribers announces that in a key that lapses, and has its own connection for what is published.
-//! Others look at that key now and then, and publish only while it is there: in batches, by a task that nobody waits for.
-//! What it has no room for, or cannot publish, is counted and published as missed.
+//! A process with subscribers announces that in a key that expires, and receives events over its own connection. Other
+//! processes check that key periodically, and publish only while it exists: in batches, by a task that nobody waits for.
+//! Events that do not fit or cannot be published are counted and reported as missed.
 
 use super::Redis;
 use super::link::Link;
@@ -18,34 +18,34 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// How long an announcement counts.
+/// How long an announcement is valid.
 const ANNOUNCED_FOR: Duration = Duration::from_secs(3);
-/// Transitions that wait to be published.
+/// Maximum number of transitions waiting to be published.
 const WAITING_MAX: usize = 16_384;
-/// Transitions in one message: some 80 KiB.
+/// Maximum number of transitions in one message: about 80 KiB.
 const MESSAGE_TRANSITIONS_MAX: usize = 500;
 
-/// What is on its way to other processes, and who wants it.
+/// Events to be published to other processes, and whether anyone subscribes to them.
 pub(super) struct Bus {
     channel: String,
-    /// By which this process is known to others.
+    /// The name of this process for others.
     name: String,
     sink: OnceLock<EventSink>,
-    /// Whether there are subscribers here.
+    /// Whether this process has subscribers.
     is_wanted_here: watch::Sender<bool>,
-    /// Until when there are some elsewhere, as far as is known.
+    /// Until when other processes have subscribers, as far as is known here.
     others_until: Mutex<Option<Instant>>,
-    /// Whether there are some anywhere.
+    /// Whether any process has subscribers.
     is_wanted: AtomicBool,
     waiting: Mutex<Vec<Arc<Transition>>>,
     filled: Notify,
     missed: AtomicU64,
 }
 
-/// What is published, behind the name of who does.
+/// A published message, which follows the name of its sender.
 #[derive(Debug, Deserialize, Serialize)]
 struct Message {
-    /// What was not published before it.
+    /// The number of transitions missed before it.
     missed: u64,
     transitions: Vec<Arc<Transition>>,
 }
@@ -65,12 +65,12 @@ impl Bus {
         }
     }
 
-    /// Whether there are subscribers, in whatever process.
+    /// Whether any process has subscribers.
     pub(super) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Relaxed)
     }
 
-    /// Leaves transitions to be published.
+    /// Queues transitions to be published.
     fn add(&self, transitions: Vec<Arc<Transition>>) {
         let mut waiting = self.waiting.lock().expect("no panic under this lock");
         if waiting.len() + transitions.len() > WAITING_MAX {
@@ -90,7 +90,7 @@ impl Bus {
         (count > 0 || missed > 0).then_some(Message { missed, transitions })
     }
 
-    /// To the subscribers here.
+    /// Delivers to the subscribers in this process.
     fn deliver(&self, event: Event) {
         if let Some(sink) = self.sink.get() {
             sink(event);
@@ -110,20 +110,20 @@ impl Bus {
                 transitions.into_iter().for_each(|transition| self.deliver(Event::Transition(transition)));
             }
             Err(error) => {
-                // Of a newer version, say.
+                // It may be from a newer version.
                 tracing::debug!(%error, "an event that another process published cannot be read");
                 self.deliver(Event::Missed);
             }
         }
     }
 
-    /// Whether there are subscribers elsewhere, where `last` is the last process that announced some.
+    /// Whether other processes have subscribers; `last` is the last process that announced some.
     fn learn(&self, last: Option<&[u8]>, is_wanted_here: bool) -> bool {
         let now = Instant::now();
         let mut until = self.others_until.lock().expect("no panic under this lock");
         match last {
             Some(name) if name != self.name.as_bytes() => *until = Some(now + ANNOUNCED_FOR),
-            // Of several, the others may have announced theirs before.
+            // If there are several, the others may have announced theirs before.
             Some(_) => {}
             None => *until = None,
         }
@@ -160,7 +160,7 @@ impl EventBus for Redis {
     }
 }
 
-/// Receives what others publish, while there are subscribers here.
+/// Receives events of other processes while this process has subscribers.
 pub(super) async fn receive(link: Arc<Link>, bus: Arc<Bus>) {
     let mut is_wanted = bus.is_wanted_here.subscribe();
     let mut was_cut = false;
@@ -169,7 +169,7 @@ pub(super) async fn receive(link: Arc<Link>, bus: Arc<Bus>) {
             return;
         }
         let begin = || {
-            // What was published in between is not known.
+            // Events published in between are lost.
             if was_cut {
                 bus.deliver(Event::Missed);
             }
@@ -184,7 +184,7 @@ pub(super) async fn receive(link: Arc<Link>, bus: Arc<Bus>) {
     }
 }
 
-/// Publishes what happens here.
+/// Publishes events of this process.
 pub(super) async fn publish(link: Arc<Link>, bus: Arc<Bus>) {
     loop {
         bus.filled.notified().await;
@@ -212,7 +212,7 @@ mod tests {
         assert!(!a.learn(None, true));
         assert!(b.learn(Some(b"a"), true));
         assert!(a.learn(Some(b"b"), true));
-        // Twice in a row, before the other one's turn.
+        // Twice in a row, before the other's turn.
         assert!(a.learn(Some(b"a"), true));
         tokio::time::advance(ANNOUNCED_FOR).await;
         assert!(!a.learn(Some(b"a"), true), "the other one is gone");

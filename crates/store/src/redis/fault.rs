@@ -1,4 +1,4 @@
-//! What can go wrong between us and Redis, and what to do then.
+//! Classifies errors of Redis by what to do next.
 
 use crate::place;
 use duetime_core::Error;
@@ -9,31 +9,31 @@ use std::time::Duration;
 /// What may help after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
-    /// The server does not know the script.
+    /// Send the source: the server does not have the script.
     SendSource,
-    /// Asking again after a pause, on the same connection.
+    /// Retry after a pause, on the same connection.
     Wait,
-    /// Asking again on a new connection: this one is broken, or leads to the wrong server.
+    /// Retry on a new connection: this one is broken, or leads to the wrong server.
     Reconnect,
     /// Nothing.
     None,
 }
 
-/// The answer of a script to an incarnation that is not that of the partition.
+/// The answer of a script if the partition has another incarnation.
 const INCARNATION: &str = "INCARNATION";
 
 pub(super) fn is_incarnation(error: &Error) -> bool {
     matches!(error, Error::Unavailable(text) if text.starts_with(INCARNATION))
 }
 
-/// The answer of a script that needs a memory which has begun.
+/// The answer of a script that requires a memory which has begun.
 const UNBEGUN: &str = "UNBEGUN";
 
 pub(super) fn is_unbegun(error: &Error) -> bool {
     matches!(error, Error::Unavailable(text) if text.starts_with(UNBEGUN))
 }
 
-/// What a memory must know before it begins cannot be had.
+/// The values that a memory requires to begin are unavailable.
 pub(super) fn not_begun(error: &Error) -> Error {
     Error::Unavailable(format!("{NOT_BEGUN}: {error}"))
 }
@@ -70,14 +70,14 @@ pub(super) fn remedy(error: &RedisError) -> Remedy {
         | ErrorKind::Parse => Remedy::Reconnect,
         _ => match code(error) {
             "BUSY" | "NOREPLICAS" => Remedy::Wait,
-            // Redis 6.2 wraps what a command within a script answers.
+            // Redis 6.2 wraps errors of commands within a script.
             _ if error.to_string().contains("READONLY") => Remedy::Reconnect,
             _ => Remedy::None,
         },
     }
 }
 
-/// The error as the engine knows it, of the Redis at `place`.
+/// Converts an error of the Redis at `place` for the engine.
 pub(super) fn explain(error: &RedisError, place: &str) -> Error {
     let text = system_words(&error.to_string());
     let text = text.strip_prefix("Failed to create initial connections - Io: ").unwrap_or(&text);
@@ -122,7 +122,7 @@ pub(super) fn explain(error: &RedisError, place: &str) -> Error {
     }
 }
 
-/// What to try where a connection with TLS gets no answer: a server without TLS waits for the end of a line.
+/// Advice if a connection with TLS gets no answer: a server without TLS waits for the end of a line.
 fn without_tls(error: &RedisError, place: &str) -> &'static str {
     let is_silent = error.is_timeout() || error.is_connection_dropped() || error.to_string().contains("end of file");
     if place.starts_with("rediss") && is_silent {

@@ -1,7 +1,7 @@
-//! Finding jobs where Redis is its own ledger: along what is indexed, page by page, and never by a scan.
+//! Finds jobs if Redis is its own ledger: through indexes, page by page, and never by a scan.
 //!
-//! A walk goes from partition to partition, and in each through what waits (queue by queue), what runs, what has ended
-//! and what has failed: in the order of a job's life, so that one which moves on meanwhile is not missed.
+//! A walk visits one partition after the other. In each it visits waiting jobs (queue by queue), running, finished and
+//! failed ones. This is the order of a job's life, so a job that moves on meanwhile is not missed.
 
 use super::Parts;
 use super::broker::Scored;
@@ -13,12 +13,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Parts of a walk that one page looks at where they are empty.
+/// Empty parts of a walk that one page visits at most.
 const STOPS_MAX: usize = 128;
 /// Jobs read at a time.
 const CHUNK: usize = 100;
 
-/// What a walk goes through in a partition.
+/// The zones of a partition that a walk visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Zone {
     Key,
@@ -38,13 +38,13 @@ const ZONES: [(Zone, char); 6] = [
     (Zone::Dead, 'd'),
 ];
 
-/// Where a walk stands.
+/// The position of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stop {
     partition: u16,
     zone: Zone,
     after: Option<Scored>,
-    /// Of what waits, where all queues are asked for: the first queue that is left.
+    /// The first remaining queue, for waiting jobs of all queues.
     queue: Option<Arc<str>>,
 }
 
@@ -132,7 +132,7 @@ impl Parts {
             Zone::Ended => page("ended", "", Window::ALL).await,
             Zone::Dead => page("dead", "", Window::ALL).await,
             Zone::Tag => self.tagged(find, stop, limit).await,
-            // There is one at most.
+            // There is at most one.
             Zone::Key if stop.after.is_some() => Ok(Vec::new()),
             Zone::Key => self.key_holder(find).await,
         }
@@ -175,7 +175,7 @@ impl Parts {
     }
 }
 
-/// The one queue that is asked for.
+/// The only queue that the query names.
 fn queue_of(find: &Find) -> Option<&Arc<str>> {
     match &find.selector {
         Selector::Queue(queue) | Selector::Key(queue, _) => Some(queue),
@@ -188,7 +188,7 @@ fn first_stop(find: &Find, partition_of: impl Fn(&str) -> u16) -> Option<Stop> {
     Some(Stop { partition, zone: *zones(find).first()?, after: None, queue: None })
 }
 
-/// What a question goes through, in order.
+/// The zones that a query visits, in order.
 fn zones(find: &Find) -> Vec<Zone> {
     let wants = |wanted: &[State]| find.states.is_empty() || find.states.iter().any(|state| wanted.contains(state));
     let is_live = wants(&[State::Scheduled, State::Ready, State::Running]);

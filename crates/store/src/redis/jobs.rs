@@ -1,4 +1,4 @@
-//! Reading jobs, and sorting requests by partition.
+//! Reads jobs, and groups requests by partition.
 
 use super::codec::Record;
 use super::{Parts, scripts};
@@ -7,17 +7,17 @@ use duetime_core::ports::Detail;
 use duetime_core::{Error, JobId};
 use std::collections::BTreeMap;
 
-/// The partition in which a job is kept.
+/// The partition of a job.
 pub(super) fn place(parts: &Parts, id: JobId) -> u16 {
     id.partition() % parts.keys.partitions()
 }
 
-/// Positions by partition, each in groups that one script may touch.
+/// Positions by partition, in groups small enough for one script.
 pub(super) fn groups(partitions: impl Iterator<Item = u16>) -> Vec<(u16, Vec<usize>)> {
     groups_of(partitions, STEP_JOBS_MAX)
 }
 
-/// Positions by partition, each in groups of at most so many.
+/// Positions by partition, in groups of at most this size.
 pub(super) fn groups_of(partitions: impl Iterator<Item = u16>, size: usize) -> Vec<(u16, Vec<usize>)> {
     let mut by_partition: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for (position, partition) in partitions.enumerate() {
@@ -30,13 +30,13 @@ pub(super) fn groups_of(partitions: impl Iterator<Item = u16>, size: usize) -> V
     groups
 }
 
-/// The bytes of an id, as members and fields name it.
+/// The bytes of an id, as used for members and fields.
 pub(super) fn bytes(id: JobId) -> [u8; 8] {
     id.get().to_be_bytes()
 }
 
 impl Parts {
-    /// What is kept of these jobs, live or not.
+    /// Reads the stored records of these jobs, live or finished.
     pub(super) async fn records(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Record>>, Error> {
         let mut found = Vec::new();
         found.resize_with(ids.len(), || None);

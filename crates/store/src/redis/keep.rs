@@ -1,4 +1,4 @@
-//! What enters after its end: the jobs of an import that are over.
+//! Imports finished jobs.
 
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
@@ -6,11 +6,11 @@ use super::{Parts, scripts};
 use duetime_core::ports::Recorded;
 use duetime_core::{Error, Job};
 
-/// Bytes of jobs in one call: larger ones would hold others up.
+/// Maximum bytes of jobs in one call: larger calls would delay others.
 const CALL_BYTES_MAX: usize = 4 << 20;
 
 impl Parts {
-    /// Records jobs that have ended, where Redis is its own ledger.
+    /// Records finished jobs, if Redis is its own ledger.
     pub(super) async fn keep_jobs(&self, jobs: Vec<Job>) -> Result<Vec<Recorded>, Error> {
         let mut answers = vec![Recorded::Repeat; jobs.len()];
         let records: Vec<Record> = jobs.into_iter().map(Record::new).collect();
@@ -51,7 +51,7 @@ fn push(text: &mut super::Text, record: &Record) {
     }
 }
 
-/// How many of the first ones go into one call.
+/// How many of the first jobs fit in one call.
 fn fitting(records: &[Record], positions: &[usize]) -> usize {
     let mut size = 0;
     let fits = |&&position: &&usize| {

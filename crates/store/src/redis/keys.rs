@@ -1,8 +1,8 @@
-//! Names of keys. All of a partition's share a hash tag, so that they lie in one slot of a Cluster.
+//! Names of keys. All keys of a partition share a hash tag, so that they are in one slot of a Cluster.
 
 use super::call::Text;
 
-/// What every partition has, in the order in which the scripts expect it.
+/// The keys of a partition, in the order that scripts expect.
 const OF_PARTITION: [&str; 17] = [
     "incarnation",
     "body",
@@ -22,18 +22,18 @@ const OF_PARTITION: [&str; 17] = [
     "queues",
     "paused",
 ];
-/// What the locks of a namespace have, in the order in which the scripts expect it.
+/// The keys of all locks of a namespace, in the order that scripts expect.
 const OF_LOCKS: [&str; 9] = ["fence", "holders", "names", "grants", "owned", "ends", "line", "tickets", "lapses"];
-/// What every queue has, in the order in which the scripts expect it.
+/// The keys of a queue, in the order that scripts expect.
 const OF_QUEUE: [&str; 4] = ["due", "pdue", "pwait", "pready"];
 
 /// The names in one namespace.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
     namespace: String,
-    /// Of each partition those that every script names, packed.
+    /// For each partition the keys that every script uses, packed.
     partitions: Vec<Text>,
-    /// Those that every script for locks names, packed.
+    /// The keys that every lock script uses, packed.
     locks: Text,
 }
 
@@ -65,22 +65,22 @@ impl Keys {
         format!("{{duetime:{}}}:{name}", self.namespace)
     }
 
-    /// The channel on which all nodes are told that something is due sooner.
+    /// The channel that tells all nodes that a job is due sooner.
     pub(super) fn channel(&self) -> String {
         format!("duetime:{}:wake", self.namespace)
     }
 
-    /// The channel on which waiters for locks are told to look again.
+    /// The channel that tells waiters for locks to try again.
     pub(super) fn lock_channel(&self) -> String {
         format!("duetime:{}:locks", self.namespace)
     }
 
-    /// The channel on which nodes hear what happens in others.
+    /// The channel on which nodes receive events of others.
     pub(super) fn events_channel(&self) -> String {
         format!("duetime:{}:events", self.namespace)
     }
 
-    /// The keys of a partition, a request's, and those of some of its queues.
+    /// The keys of a partition, of a request, and of some of its queues.
     pub(super) fn script(&self, partition: u16, request: &str, queues: &[&str]) -> Text {
         let mut keys = self.partitions[usize::from(partition)].clone();
         keys.push(self.of(partition, &format!("request:{request}")).as_bytes());
@@ -90,26 +90,26 @@ impl Keys {
         keys
     }
 
-    /// The keys of all locks, and a request's.
+    /// The keys of all locks, and of a request.
     pub(super) fn locks(&self, request: &str) -> Text {
         let mut keys = self.locks.clone();
         keys.push(self.own(&format!("lock:request:{request}")).as_bytes());
         keys
     }
 
-    /// A number for the server of what is in no partition: that of the only one, or another than all.
+    /// The number of the server for keys outside partitions: the only partition's, or one that differs from all.
     pub(super) fn elsewhere(&self) -> u16 {
         if self.partitions() == 1 { 0 } else { self.partitions() }
     }
 
-    /// In which partition a queue lives. It must never change.
+    /// The partition of a queue. It must never change.
     pub(super) fn partition_of(&self, queue: &str) -> u16 {
         (hash(queue) % u64::from(self.partitions())) as u16
     }
 }
 
-/// FNV-1a (Fowler, Noll and Vo), and the last step of MurmurHash3 (Appleby), since names that differ in their last bytes
-/// alone differ in few bits before it.
+/// FNV-1a (Fowler, Noll and Vo), followed by the last step of MurmurHash3 (Appleby): with FNV-1a alone, names that differ
+/// only in their last bytes differ in few bits.
 pub(super) fn hash(text: &str) -> u64 {
     let hash = text
         .bytes()

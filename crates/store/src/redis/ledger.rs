@@ -1,4 +1,4 @@
-//! Redis as its own ledger: recording a job puts it where it is handed out, and what has ended stays for a while.
+//! Redis as its own ledger: recording a job puts it into its queue, and finished jobs are kept for a while.
 
 use super::put::Entered;
 use super::{Parts, Redis, call, scripts};
@@ -30,7 +30,7 @@ impl Ledger for Redis {
         if jobs.iter().all(Job::is_pending) {
             return Ok(self.put_jobs(jobs, reading, Room::Any).await?.into_iter().map(recorded).collect());
         }
-        // Of an import.
+        // Finished jobs of an import.
         let (pending, ended): (Vec<_>, Vec<_>) = jobs.iter().cloned().partition(Job::is_pending);
         let mut pending = self.put_jobs(pending, reading, Room::Any).await?.into_iter().map(recorded);
         let mut ended = self.keep_jobs(ended).await?.into_iter();
@@ -38,7 +38,7 @@ impl Ledger for Redis {
         Ok(jobs.iter().map(|job| next(job).expect("there is an answer for each job")).collect())
     }
 
-    /// Only copies that go to other queues come here: all else is where it belongs already.
+    /// Only copies for other queues arrive here; everything else is already in place.
     async fn apply(&self, entries: Vec<OutboxEntry>, _watermark: Millis) -> Result<(), Error> {
         let copies = entries.into_iter().filter_map(|entry| match entry {
             OutboxEntry::Moved(_, copy) => Some(*copy),
@@ -91,7 +91,7 @@ impl Ledger for Redis {
 }
 
 impl Parts {
-    /// By the clock of Redis, or by this instant where it is later.
+    /// By the clock of Redis, or by this instant if it is later.
     async fn allot_block(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
         let mut call =
             super::Call { script: &scripts::ALLOT, keys: call::Text::default(), arguments: call::Text::default() };

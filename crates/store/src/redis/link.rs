@@ -1,5 +1,5 @@
-//! The connection for commands: one for all, made anew when it breaks, with a time-out on every call and our own way of
-//! trying again. What is sent through it may be carried out twice where a reply is lost: each script is made for that.
+//! The connection for commands: one for all, reopened when it breaks, with a time limit for every call and our own retries.
+//! A command may be carried out twice if its reply is lost; every script is idempotent.
 
 use super::call::Call;
 use super::fault::{self, Remedy};
@@ -14,21 +14,21 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long one call may take before its connection is given up.
+/// Time limit of one attempt, after which its connection is closed.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
-/// How long a connection may take to be made.
+/// Time limit for connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// How long a call is tried again before it fails: longer than a failover takes, and with its last attempt shorter than
-/// the scripts keep what has just ended (`SPARED_MS`).
+/// How long a call is retried before it fails. This is longer than a failover, and, with the last attempt, shorter than
+/// scripts keep what has just ended (`SPARED_MS`).
 const PATIENCE: Duration = Duration::from_secs(12);
-/// The same until the first answer: an address that is wrong is to be told soon.
+/// The same until the first answer: a wrong address must be reported soon.
 const PATIENCE_FIRST: Duration = Duration::from_secs(3);
 /// The same once calls have failed for [`PATIENCE`]: while Redis is down, calls fail fast.
 const PATIENCE_DOWN: Duration = Duration::from_secs(1);
-/// Between tries: from, up to.
+/// The shortest and the longest pause between attempts.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
 
-/// A connection to whatever stands there.
+/// A connection to the server or servers.
 #[derive(Clone)]
 enum Connection {
     Single(MultiplexedConnection),
@@ -51,18 +51,18 @@ enum Target {
     Cluster { commands: ClusterClient, nodes: Vec<Client> },
 }
 
-/// The connection, and which one it is.
+/// The current connection, and its number.
 #[derive(Default)]
 struct Current {
     number: u64,
     connection: Option<Connection>,
     has_answered: bool,
-    /// When the first call failed since the last answer.
+    /// When the first call since the last answer failed.
     failing_since: Option<Instant>,
 }
 
 impl Current {
-    /// When a call that began at this time is no longer tried again.
+    /// When a call that began at this time is no longer retried.
     fn end(&self, begin: Instant) -> Instant {
         match self.failing_since {
             _ if !self.has_answered => begin + PATIENCE_FIRST,
@@ -82,7 +82,7 @@ pub(super) struct Link {
 
 impl Link {
     /// # Errors
-    /// [`Error::Invalid`] where the address cannot be right.
+    /// [`Error::Invalid`] for a malformed address.
     pub(super) fn new(address: &Address) -> Result<Self, Error> {
         let wrong = |error: RedisError| Error::invalid("broker", "an address of Redis", error);
         let target = match &address.shape {
@@ -91,7 +91,7 @@ impl Link {
                 Target::Sentinel(tokio::sync::Mutex::new(sentinel(sentinels, master, redis, *tls).map_err(wrong)?))
             }
             Shape::Cluster(nodes) => {
-                // Its own retries are known to carry commands out twice, and to hang: ours stand above.
+                // The library's own retries can carry commands out twice, or hang; our retries replace them.
                 let commands = ClusterClient::builder(nodes.clone())
                     .retries(0)
                     .connection_timeout(CONNECT_MAX)
@@ -113,7 +113,7 @@ impl Link {
         matches!(self.target, Target::Sentinel(_))
     }
 
-    /// Carries a script out.
+    /// Runs a script.
     pub(super) async fn call(&self, call: &Call) -> Result<Value, Error> {
         let (by_hash, mut by_source) = (call.command(false), None);
         self.retried(call.script.name(), |needs_source| {
@@ -122,12 +122,12 @@ impl Link {
         .await
     }
 
-    /// Carries a command out.
+    /// Runs a command.
     pub(super) async fn query(&self, command: &Cmd) -> Result<Value, Error> {
         self.retried("a command", |_| command.clone()).await
     }
 
-    /// Carries a command out, and does not try again.
+    /// Runs a command without retries.
     pub(super) async fn once(&self, command: &Cmd) -> Result<Value, Error> {
         let (number, answer) = self.attempt(command).await;
         answer.map_err(|error| {
@@ -187,7 +187,7 @@ impl Link {
         (number, answer)
     }
 
-    /// Lets go of a broken connection, where it is still the current one.
+    /// Drops a broken connection if it is still the current one.
     fn give_up(&self, number: u64) {
         let mut current = self.current();
         if current.number == number {
@@ -241,7 +241,7 @@ impl Link {
         })
     }
 
-    /// Its own connection to one server that hears what is published: `turn` says which of several.
+    /// Opens a separate connection for subscriptions to one server; `turn` selects one of several.
     pub(super) async fn listener(
         &self,
         config: &AsyncConnectionConfig,

@@ -1,13 +1,14 @@
-//! Locks of all processes of a namespace. All lie in one slot of a Cluster, in a few keys that every script names.
+//! Locks of all processes of a namespace. They are all in one slot of a Cluster, in a few keys that every script uses.
 //!
-//! What is remembered of a request lets it be sent again after a lost reply: it is answered as it was, and not carried
-//! out again where that comes late.
+//! Requests are remembered, so that they can be repeated after a lost reply. A repeat gets the same answer, and is not
+//! carried out again if it arrives late.
 //!
-//! The fences grow over all that Redis knows and what this process was given. Beside a ledger they begin at the floor of a new
-//! generation where Redis was emptied, restarted or replaced. Alone they are also no lower than the time in milliseconds: so
-//! they grow on as long as the clock of Redis does, and nobody was given more than one each millisecond.
+//! A new fence is larger than all fences that Redis knows and that this process was given. Beside a ledger, fences begin at
+//! the floor of a new generation if Redis was emptied, restarted or replaced. Without a ledger they are also at least the
+//! time in milliseconds. They keep growing as long as the clock of Redis does, because at most one fence is given each
+//! millisecond.
 //!
-//! Grants, tickets and lost grants stay until they are swept; a request is forgotten after a minute.
+//! Grants, tickets and lost grants are kept until they are swept; a request is forgotten after a minute.
 
 use super::call::Text;
 use super::requests::Request;
@@ -21,13 +22,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long nothing is granted where fences have begun by the clock: until that is past whatever fence was given before.
+/// How long nothing is granted after fences have begun by the clock, until the clock is past all fences given before.
 const FENCE_PAUSE: Duration = Duration::from_millis(2);
-/// Most locks that one script releases or lets go of.
+/// Maximum number of locks that one script releases or sweeps.
 const STEP_LOCKS: u64 = 100;
 
 impl Redis {
-    /// Carries a script for locks out, and answers what it answered after the clock.
+    /// Runs a script for locks, and returns its answer after the clock.
     async fn run_locks(
         &self,
         script: &'static Script,
@@ -48,7 +49,7 @@ impl Redis {
         Ok(reply)
     }
 
-    /// Asks for a lock; what is found in place of the last fence where fences have not begun.
+    /// Requests a lock; returns what is stored in place of the last fence if fences have not begun.
     async fn ask(&self, acquire: &Acquire) -> Result<Result<Acquired, String>, Error> {
         let request = self.requests.begin();
         let asked = self.run_locks(&scripts::LOCK_ACQUIRE, Some(&request), |arguments| {
@@ -72,7 +73,7 @@ impl Redis {
         Ok(Ok(Acquired::Granted { grant: grant(fence, first), is_new: second != 0 }))
     }
 
-    /// Has fences begin, unless another process did so meanwhile.
+    /// Begins the fences, unless another process did so meanwhile.
     async fn begin_fences(&self, found: &str) -> Result<(), Error> {
         let side = self.side();
         if let Some(other) = found.split(' ').nth(1) {

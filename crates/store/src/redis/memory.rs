@@ -1,15 +1,14 @@
-//! Which memory each partition has, and how one begins.
+//! The memory of each partition, and how a memory begins.
 //!
-//! A partition's incarnation names its memory. It is gone with an emptied Redis, and counts for nothing on another server
-//! than the one on which the memory began: a replica that took over may lack what its master did last. Scripts compare it,
-//! so whoever knows an earlier one learns of the new one by its next call.
+//! A partition's incarnation names its memory. It is gone if Redis is emptied, and is invalid on any other server than the
+//! one on which the memory began: a promoted replica may lack its master's last writes. Scripts compare it, so a process
+//! that still uses an earlier incarnation notices the new one with its next call.
 //!
-//! A new memory has not *begun*: it takes jobs, but hands nothing out. Whoever needs it to have begun asks the host for a
-//! generation, after having seen the incarnation, and writes that into it, together with all limits, in one step, where the
-//! incarnation is still the one that was seen. So each memory has a generation above those of all memories that were there
-//! before it.
+//! A new memory has not *begun*: it accepts jobs, but hands none out. A process that requires it to have begun reads the
+//! incarnation, then asks the host for a generation. It writes the generation and all limits in one step, if the incarnation
+//! is still the same. So each memory has a higher generation than all memories before it.
 //!
-//! The incarnation also says with which ledger the partition is used: processes of another one refuse it.
+//! The incarnation also names the ledger of the partition. Processes with another ledger refuse it.
 
 use super::call::{Call, Text};
 use super::jobs::place;
@@ -23,19 +22,19 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long nobody asks the host again after it failed.
+/// How long the host is not asked again after a failure.
 pub(super) const HOST_REST: Duration = Duration::from_millis(500);
-/// How long is waited for other partitions to begin.
+/// How long to wait for other partitions to begin.
 const OTHERS_WITHIN: Duration = Duration::from_secs(1);
 
-/// What is known of the memories.
+/// All known memories.
 #[derive(Default)]
 pub(super) struct Memories {
     incarnations: Mutex<BTreeMap<u16, KnownMemory>>,
-    /// How many were found that had not been known.
+    /// How many new memories were found.
     found: AtomicU64,
     host: OnceLock<Arc<dyn Host>>,
-    /// Whoever has one begin holds this; when the host last failed, and how.
+    /// Locked by the task that begins memories; contains the time and error of the host's last failure.
     pub(super) beginning: tokio::sync::Mutex<Option<(Instant, Error)>>,
 }
 
@@ -43,9 +42,9 @@ pub(super) struct Memories {
 #[derive(Clone)]
 struct KnownMemory {
     incarnation: Arc<[u8]>,
-    /// Which of those that were found.
+    /// Its number among the memories that were found.
     number: u64,
-    /// A script said that it is another one by now.
+    /// A script reported another incarnation.
     is_outdated: bool,
 }
 
@@ -55,25 +54,25 @@ impl KnownMemory {
     }
 }
 
-/// What of an incarnation is the same before and after the memory has begun.
+/// The part of an incarnation that stays the same when the memory begins.
 fn identity(incarnation: &[u8]) -> &[u8] {
     incarnation.rsplitn(2, |&byte| byte == b' ').last().unwrap_or_default()
 }
 
-/// 0 for one that has not begun.
+/// The generation; 0 if the memory has not begun.
 fn generation(incarnation: &[u8]) -> u64 {
     let last = incarnation.rsplit(|&byte| byte == b' ').next().and_then(|last| std::str::from_utf8(last).ok());
     last.and_then(|last| last.parse().ok()).unwrap_or(0)
 }
 
-/// How a call is to be made again.
+/// How to repeat a call.
 enum Again {
     InNewIncarnation,
     OnceItHasBegun,
 }
 
 impl Parts {
-    /// Carries a script out in a partition, and answers what it answered after the clock.
+    /// Runs a script in a partition, and returns its answer after the clock.
     pub(super) async fn run(
         &self,
         partition: u16,
@@ -146,13 +145,13 @@ impl Parts {
         }
     }
 
-    /// Asks for the incarnation, and makes one where there is none.
+    /// Reads the incarnation, and creates one if there is none.
     async fn fetch_incarnation(&self, partition: u16) -> Result<KnownMemory, Error> {
         let incarnation = match self.ask_for_incarnation(partition, "").await? {
             Some(incarnation) => incarnation,
             None => {
-                // Of an emptied Redis this is gone, too: the number of partitions must not become another one, and whoever is
-                // the first to use it says with which ledger.
+                // In an emptied Redis this is missing, too. The number of partitions must stay the same, and the first
+                // process to use Redis says which ledger it belongs to.
                 checks::keep_partitions(&self.link, &self.keys).await?;
                 checks::keep_side(&self.link, &self.keys, self.options.beside.as_deref()).await?;
                 let new = format!("{} {}", self.kind(), self.requests.unique());
@@ -174,12 +173,12 @@ impl Parts {
         }
     }
 
-    /// What all incarnations of this process begin with.
+    /// The common beginning of all incarnations of this process.
     fn kind(&self) -> String {
         format!("{FORMAT} {} {}", self.keys.partitions(), self.side())
     }
 
-    /// With which ledger this process uses Redis.
+    /// The ledger with which this process uses Redis.
     pub(super) fn side(&self) -> String {
         let name = self.options.beside.as_deref();
         name.map_or_else(|| checks::ALONE.into(), |name| format!("{:016x}", keys::hash(name)))
@@ -223,7 +222,7 @@ impl Parts {
         known
     }
 
-    /// It is asked for before it is used again; what is known of it stays, to be compared.
+    /// Marks it as outdated: it is read before it is used again. The known value stays, to be compared.
     fn forget_incarnation(&self, partition: u16, incarnation: &[u8]) {
         if let Some(known) = self.incarnations().get_mut(&partition).filter(|known| *known.incarnation == *incarnation)
         {
@@ -231,7 +230,7 @@ impl Parts {
         }
     }
 
-    /// What the memory of all partitions is known by.
+    /// The names of the memories of all partitions.
     pub(super) async fn whole_incarnation(&self) -> Result<String, Error> {
         let incarnations = self.fetch_all().await?;
         let names: Vec<_> =
@@ -244,7 +243,7 @@ impl Parts {
         futures_util::future::join_all(fetched).await.into_iter().collect()
     }
 
-    /// Whether the memory that the partition has was known when this reading began.
+    /// Whether the current memory of the partition was already known when this reading began.
     pub(super) fn was_known(&self, partition: u16, reading: Reading) -> bool {
         self.incarnations().get(&partition).is_some_and(|known| known.number <= reading.memory)
     }
@@ -254,7 +253,7 @@ impl Parts {
         self.memories.found.load(Ordering::SeqCst)
     }
 
-    /// What versions a job gets next, as known here; a script that knows better refuses them.
+    /// How the next version of a job is numbered, as known here; a script with newer knowledge refuses it.
     pub(super) fn numbers(&self, id: JobId) -> Numbers {
         if self.options.is_ledger() {
             return Numbers::Clock(self.clock.now());
@@ -265,19 +264,19 @@ impl Parts {
     pub(super) async fn begin_with(&self, host: Arc<dyn Host>) -> Result<(), Error> {
         self.waker.watch(host.clone());
         assert!(self.memories.host.set(host).is_ok(), "a broker is begun by one engine");
-        // What failed for want of one is tried again.
+        // Calls that failed because there was no host are retried.
         *self.memories.beginning.lock().await = None;
         let incarnations = self.fetch_all().await?;
         if let Some(partition) = incarnations.iter().position(|known| !known.has_begun()) {
             self.begin_memory(partition as u16).await?;
         }
-        // What was put before was published when nobody here listened.
+        // Jobs put before were announced while nobody here listened.
         self.waker.wake(None);
         Ok(())
     }
 
-    /// Has this partition begin, unless another process did so meanwhile; and others that are known not to have begun, as far
-    /// as that takes no time.
+    /// Begins the memory of this partition, unless another process did so meanwhile. It also begins others known not to have
+    /// begun, if that takes no extra time.
     async fn begin_memory(&self, partition: u16) -> Result<(), Error> {
         let mut failed = self.memories.beginning.lock().await;
         let known = self.fetch_incarnation(partition).await?;
@@ -306,12 +305,12 @@ impl Parts {
                 push_limits(text, limits, *version);
             }
         };
-        // Where it is another one by now, or was begun by another process, that is found by asking.
+        // If the incarnation changed or another process began it, the next read shows that.
         drop(self.run_in(partition, &known.incarnation, &scripts::BEGIN, "", &[], &arguments).await?);
         self.fetch_incarnation(partition).await.map(drop)
     }
 
-    /// A generation and the limits; not more often than every now and then while that fails.
+    /// Gets a generation and the limits from the host. After a failure the host is not asked again for a while.
     pub(super) async fn ask_host(&self, failed: &mut Option<(Instant, Error)>) -> Result<Beginning, Error> {
         if let Some((_, error)) = failed.as_ref().filter(|(at, _)| at.elapsed() < HOST_REST) {
             return Err(error.clone());
@@ -333,12 +332,12 @@ impl Parts {
     }
 }
 
-/// What limits a queue, as scripts expect it.
+/// The limits of a queue, as scripts expect them.
 pub(super) fn push_limits(text: &mut Text, limits: &Limits, version: u64) {
     let Limits { paused, max_running, rate } = limits;
     text.flag(*paused);
     text.number(max_running.unwrap_or(0).into());
-    // Lua reads what Rust writes, to the last digit.
+    // Lua parses numbers as Rust writes them, to the last digit.
     text.push(rate.map_or_else(String::new, |rate| rate.period().to_string()).as_bytes());
     text.number(rate.map_or(0, |rate| rate.burst()).into());
     text.number(version);

@@ -1,10 +1,10 @@
 //! Live jobs in Redis or Valkey, for any number of processes.
 //!
-//! Each transition of a batch of jobs is one script, so it happens whole or not at all; each can be sent again after a
-//! lost reply. Decisions are made elsewhere: the scripts carry them out under the version or the epoch that was read.
+//! Each transition of a batch of jobs is one script, so it is atomic. Each script can be repeated after a lost reply.
+//! Decisions are made elsewhere: scripts apply them if the version or epoch is still the one that was read.
 //!
-//! Without a ledger beside it, Redis is its own: what has ended is kept within bounds of age and number, and jobs are
-//! found by what is indexed.
+//! Without a ledger, Redis is its own ledger: finished jobs are kept within limits of age and number, and jobs can only be
+//! found by indexed fields.
 
 mod broker;
 mod bytes;
@@ -65,23 +65,23 @@ use tokio::task::JoinHandle;
 use usage::Usage;
 use wake::{Channels, Waker};
 
-/// The format of what is kept; another one is refused.
+/// The storage format; another one is refused.
 const FORMAT: u64 = 1;
 
 /// How Redis is used.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The name of the ledger that stands beside it; `None` where it is its own: keeps what has ended, judges keys, allots
-    /// ids. One set of jobs stays with what it began with.
+    /// The name of the ledger beside it. `None` if Redis is its own ledger: it keeps finished jobs, checks keys and allots
+    /// ids. This cannot change for an existing set of jobs.
     pub beside: Option<String>,
-    /// Where it is its own ledger, new jobs are refused once Redis uses so many bytes; by default nine tenths of its
-    /// `maxmemory`, and never where it has none.
+    /// If Redis is its own ledger, new jobs are refused once it uses this many bytes. The default is nine tenths of its
+    /// `maxmemory`, or no limit if it has none.
     pub memory_max: Option<u64>,
-    /// How many jobs that succeeded or were cancelled are kept, of each partition; by default 100,000.
+    /// How many succeeded or cancelled jobs each partition keeps; 100,000 by default.
     pub ended_max: usize,
-    /// How many that failed; by default 100,000.
+    /// How many failed jobs each partition keeps; 100,000 by default.
     pub dead_max: usize,
-    /// A clock in place of that of Redis, for tests.
+    /// Replaces the clock of Redis in tests.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
@@ -99,7 +99,7 @@ impl Default for Options {
 
 type Watermarks = BTreeMap<u16, (Arc<[u8]>, duetime_core::Millis)>;
 
-/// A broker, a registry and locks in Redis, and where that is wanted a ledger: a cheap handle, to be cloned.
+/// A broker, a registry and locks in Redis, and optionally a ledger: a cheap handle, to be cloned.
 #[derive(Clone)]
 pub struct Redis {
     parts: Arc<Parts>,
@@ -120,19 +120,19 @@ pub struct Parts {
     clock: RedisClock,
     options: Options,
     memories: Memories,
-    /// Partitions that this process has had to do with.
+    /// Partitions that this process has used.
     used: Mutex<BTreeSet<u16>>,
-    /// How often it was looked for what has run out.
+    /// How often expired jobs and leases were looked for.
     looks: AtomicU64,
-    /// The watermark that each partition was told, and which memory of it.
+    /// The watermark that each partition was given, and in which memory.
     watermarks: Mutex<Watermarks>,
-    /// Entries that were not forgotten, by partition, as last seen.
+    /// The number of outbox entries by partition, as last seen.
     backlog: Mutex<BTreeMap<u16, u64>>,
     requests: Requests,
-    /// The greatest fence that was given to this process.
+    /// The largest fence that was given to this process.
     last_fence: AtomicU64,
     waker: Arc<Waker>,
-    /// Events on their way between processes.
+    /// Events exchanged between processes.
     bus: Arc<Bus>,
     usage: Arc<Usage>,
     tasks: [JoinHandle<()>; 4],
@@ -142,16 +142,16 @@ pub struct Parts {
 }
 
 impl Redis {
-    /// Connects, looks whether the server is fit, and listens.
+    /// Connects, checks that the server is suitable, and subscribes.
     ///
     /// The URL is `redis://[user:password@]host[:port][/db][?namespace=name]`, `rediss://` for TLS,
     /// `redis+sentinel://host:port,…/master[/db]` or `redis+cluster://host:port,…`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a URL that cannot be right; [`Error::Unavailable`] where Redis does not answer;
-    /// [`Error::Unusable`] where it is too old, refuses the password, or holds another format.
+    /// [`Error::Invalid`] for a malformed URL; [`Error::Unavailable`] if Redis does not answer; [`Error::Unusable`] if it is
+    /// too old, refuses the password, or has data in another format.
     pub async fn connect(url: &str, options: Options) -> Result<Self, Error> {
-        // Where another provider was installed before, that one serves as well.
+        // If another provider was installed before, that one is fine, too.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let address = url::Address::parse(url)?;
         let link = Arc::new(Link::new(&address)?);
@@ -206,14 +206,14 @@ impl Redis {
         };
         let redis = Self { parts: Arc::new(parts) };
         redis.read_clock().await?;
-        // It goes on trying where this is over first.
+        // It keeps trying in the background after this wait.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), has_begun).await;
         Ok(redis)
     }
 }
 
 impl Redis {
-    /// All that an engine needs, where Redis is its own ledger.
+    /// Everything that an engine needs, if Redis is its own ledger.
     pub fn stores(self) -> Stores {
         let redis = Arc::new(self);
         Stores {
@@ -231,12 +231,12 @@ impl Redis {
 }
 
 impl Parts {
-    /// What should be set otherwise.
+    /// Settings that should be changed.
     pub fn warnings(&self) -> &[String] {
         &self.fitness.warnings
     }
 
-    /// What this set-up can lose, and when.
+    /// What this setup can lose, and when.
     pub fn loss(&self) -> &str {
         &self.fitness.loss
     }
@@ -253,7 +253,7 @@ impl Parts {
         self.watermarks.lock().expect("no panic under this lock")
     }
 
-    /// This process has to do with the partition: it looks there for what has run out.
+    /// Marks the partition as used by this process, which then looks there for expired jobs and leases.
     fn uses(&self, partition: u16) {
         self.used.lock().expect("no panic under this lock").insert(partition);
     }
@@ -269,7 +269,7 @@ impl Drop for Parts {
     }
 }
 
-/// What it is and where, without user and password.
+/// A description with its location, without user and password.
 impl std::fmt::Display for Redis {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let partitions = self.keys.partitions();
@@ -284,7 +284,7 @@ impl std::fmt::Debug for Redis {
     }
 }
 
-/// Checks that this can be the URL of a Redis. It is not connected to.
+/// Checks the form of a Redis URL, without connecting.
 ///
 /// # Errors
 /// [`Error::Invalid`], without the password.

@@ -1,4 +1,4 @@
-//! What a ledger does not know yet. Where Redis is its own ledger, these are only copies on their way to other queues.
+//! Entries that a ledger has not recorded yet. If Redis is its own ledger, these are only copies for other queues.
 
 use super::codec::{Decoder, Record};
 use super::jobs::{bytes, groups, place};
@@ -15,7 +15,7 @@ impl Parts {
         };
         let mut entries = Vec::new();
         for partition in self.used() {
-            // The look for what has run out counts them every second.
+            // The search for expired leases counts them every second.
             let is_known_empty = self.backlogs().get(&partition) == Some(&0);
             if is_known_empty && self.options.is_ledger() {
                 continue;
@@ -46,8 +46,9 @@ impl Parts {
         read(reply.list()?)
     }
 
-    /// From now on nothing is let go of that is due before this instant. Told anew where a memory may have lost it. Who
-    /// tells it works for all: it looks after every partition, also for leases and outcomes that others left there.
+    /// Sets the watermark: from now on, jobs due before this instant stay in Redis. It is set again if a memory may have
+    /// lost it. The caller acts for all processes: it serves every partition, including leases and outcomes that others left
+    /// there.
     pub(super) async fn set_watermarks(&self, watermark: Millis) -> Result<(), Error> {
         for partition in 0..self.keys.partitions() {
             self.uses(partition);
@@ -65,7 +66,7 @@ impl Parts {
         let names_queues = watermark != Millis::MAX && !self.options.is_ledger();
         let outdated = self.forget_some(noted, watermark, names_queues).await?;
         if !outdated.is_empty() && !names_queues {
-            // To be let go of they are taken out of their queues, so those must be known.
+            // Dropping jobs removes them from their queues, so the queues must be known.
             let noted: Vec<(JobId, u64)> = noted.iter().filter(|(id, _)| outdated.contains(id)).copied().collect();
             return self.forget_some(&noted, watermark, true).await;
         }

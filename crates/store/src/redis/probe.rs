@@ -1,10 +1,10 @@
-//! A look at a Redis that changes nothing: whether a server could use it.
+//! Checks whether a server could use a Redis, without changing it.
 
 use super::link::Link;
 use super::{checks, url};
 use duetime_core::{Error, Millis};
 
-/// What was seen.
+/// The result of a probe.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProbeReport {
@@ -12,22 +12,22 @@ pub struct ProbeReport {
     pub place: String,
     /// Its version.
     pub version: String,
-    /// What should be set otherwise.
+    /// Settings that should be changed.
     pub warnings: Vec<String>,
     /// What it can lose, and when.
     pub loss: String,
     /// Its clock.
     pub clock: Millis,
-    /// Why no script may be run there, where none may.
+    /// Why scripts cannot run there, if so.
     pub no_scripts: Option<String>,
 }
 
-/// Connects and looks.
+/// Connects and probes.
 ///
 /// # Errors
-/// As [`Redis::connect`](super::Redis::connect).
+/// Same as [`Redis::connect`](super::Redis::connect).
 pub async fn probe(address: &str) -> Result<ProbeReport, Error> {
-    // Where another provider was installed before, that one serves as well.
+    // If another provider was installed before, that one is fine, too.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let link = Link::new(&url::Address::parse(address)?)?;
     let fitness = checks::check(&link).await?;

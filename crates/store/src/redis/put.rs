@@ -1,4 +1,4 @@
-//! What enters.
+//! Putting jobs into Redis.
 
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
@@ -8,17 +8,17 @@ use super::{Parts, scripts};
 use duetime_core::ports::{Put, Reading, Room};
 use duetime_core::{Error, Job, JobId};
 
-/// Bytes of jobs in one call: larger ones would hold others up.
+/// Maximum bytes of jobs in one call: larger calls would delay others.
 const CALL_BYTES_MAX: usize = 4 << 20;
 
-/// What came of a job.
+/// The result for a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Entered {
     /// It is new.
     New,
-    /// It is not.
+    /// It is not new.
     Put(Put),
-    /// Its origin is that of this job.
+    /// The job with this id already has its origin.
     Known(JobId),
 }
 
@@ -29,7 +29,7 @@ struct Packed {
 }
 
 impl Parts {
-    /// Holds jobs, or where it is its own ledger records them.
+    /// Puts jobs; if Redis is its own ledger, this records them.
     pub(super) async fn put_jobs(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Entered>, Error> {
         let mut answers = vec![Entered::New; jobs.len()];
         let now = self.clock.now();
@@ -75,7 +75,7 @@ impl Parts {
     ) -> Result<(), Error> {
         self.uses(partition);
         let mut queues: Vec<&str> = Vec::new();
-        // What jobs of each take, as far as these tell: how many, and how many bytes.
+        // An estimate, from this batch, of how many bytes a job of each queue takes.
         let mut sizes: Vec<(u64, u64)> = Vec::new();
         let mut numbers = Vec::with_capacity(positions.len());
         for (&position, packed) in positions.iter().zip(packed) {
@@ -91,7 +91,7 @@ impl Parts {
             numbers.push(number);
         }
         let arguments = |text: &mut super::Text| {
-            // What was read before the partition's memory was known is as old as can be.
+            // Jobs that were read before the partition's memory was known are treated as read at the earliest possible time.
             text.number(if self.was_known(partition, reading) { reading.at } else { 0 });
             match free {
                 Some(Free { bytes: [due, soon, later], least }) => {

@@ -1,4 +1,4 @@
-//! Small documents: of each kind a hash, with `<version> <body>` by name.
+//! Small documents: each kind is a hash of `<version> <body>` by name.
 
 use super::call::Text;
 use super::{Call, Redis, Reply, scripts};
@@ -8,7 +8,7 @@ use duetime_core::ports::{Document, PutIf, Registry};
 use redis::Value;
 use std::collections::BTreeMap;
 
-/// Documents that Redis looks at in one step.
+/// Documents that Redis examines in one step.
 const DOCUMENTS_AT_ONCE: usize = 500;
 
 impl Redis {
@@ -30,7 +30,7 @@ impl Registry for Redis {
     }
 
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
-        // In steps: a document that changes meanwhile may come twice, and the later one counts.
+        // Read in steps: a document that changes meanwhile may be returned twice, and the later one counts.
         let (mut documents, mut cursor) = (BTreeMap::new(), b"0".to_vec());
         loop {
             let mut command = redis::cmd("HSCAN");

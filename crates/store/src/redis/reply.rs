@@ -1,4 +1,4 @@
-//! What scripts answer, taken apart.
+//! Parses answers of scripts.
 
 use super::codec::{Decoder, Record};
 use duetime_core::{Error, JobId};
@@ -42,12 +42,12 @@ impl Reply {
             .map_err(|_| Error::Damaged("unexpected answer from Redis: bytes instead of text".into()))
     }
 
-    /// A whole number, as such or in digits.
+    /// A whole number, as an integer or as digits.
     pub(super) fn number(&mut self) -> Result<i64, Error> {
         number(&self.value()?)
     }
 
-    /// A whole number in digits; `None` where there are none.
+    /// A whole number as digits; `None` if empty.
     pub(super) fn optional(&mut self) -> Result<Option<u64>, Error> {
         let text = self.text()?;
         if text.is_empty() {
@@ -102,7 +102,7 @@ impl Reply {
         Ok(scored)
     }
 
-    /// Jobs, each as id, body, meta and result; `None` for one that is not there.
+    /// Jobs, each as id, body, meta and result; `None` for a missing one.
     pub(super) fn records(mut self) -> Result<Vec<(JobId, Option<Record>)>, Error> {
         let mut decoder = Decoder::default();
         let mut records = Vec::with_capacity(self.len() / 4);

@@ -1,4 +1,4 @@
-//! Readings of many jobs, where Redis is its own ledger.
+//! Reports over many jobs, if Redis is its own ledger.
 
 use super::broker::Scored;
 use super::{Redis, scripts};
@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use duetime_core::ports::{Detail, DueTally, FailedJob, Reports, Window, after};
 use duetime_core::{Error, JobId, Millis, Stage};
 
-/// Queues that a step counts: with a hundred bounds about a millisecond of Redis.
+/// Queues that a step counts: with a hundred bounds, about a millisecond of Redis.
 const QUEUES_AT_ONCE: usize = 4;
 
-/// Goes on with the queues of a partition from a name on: `partition;name`.
+/// Parses a cursor, `partition;name`: the partition, and the queue name to continue from.
 fn stop(text: Option<&str>) -> Result<(u16, &str), Error> {
     let Some(text) = text else { return Ok((0, "")) };
     let read = || text.split_once(';').and_then(|(partition, from)| Some((partition.parse().ok()?, from)));

@@ -1,7 +1,7 @@
-//! Names for requests, so that a repeat after a lost reply gets the same answer.
+//! Request ids, so that a repeat after a lost reply gets the same answer.
 //!
-//! A request that brings no name of its own gets a place of this process, which is used again once the request is
-//! answered: what is remembered in Redis stays as small as the number of requests at once.
+//! A request without an id from the caller gets a slot of this process, which is reused once the request is answered. So
+//! Redis remembers no more requests than run concurrently.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,12 +19,12 @@ struct Places {
     count: u32,
 }
 
-/// A request under way: where it is remembered, and its name there.
+/// A request in progress: its slot, and its id there.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
     requests: &'a Requests,
     place: u32,
-    /// Greater than that of any earlier request in the same place.
+    /// Greater than that of any earlier request in the same slot.
     pub(super) number: u64,
     pub(super) key: String,
     pub(super) name: String,
@@ -38,7 +38,7 @@ impl Requests {
         Self { process, last: AtomicU64::new(0), places: Mutex::default() }
     }
 
-    /// A name that nobody else has.
+    /// A unique id.
     pub(super) fn unique(&self) -> String {
         self.name(self.next())
     }

@@ -1,4 +1,4 @@
-//! Handing out.
+//! Handing out jobs.
 
 use super::codec::Decoder;
 use super::jobs::{bytes, place};
@@ -10,10 +10,10 @@ use duetime_core::{Error, JobId, JobRef, Receipt};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A named job that may be handed out: its version, and the number of its queue among those of the call.
+/// A named job that may be handed out: its version, and the index of its queue in the call.
 type Candidate = (JobId, u64, usize);
 
-/// What one call asks for of a request, which is remembered by its parts.
+/// A part of a request, handled by one call. Each part is remembered separately.
 struct Part<'a> {
     partition: u16,
     /// Unique in the request.
@@ -37,7 +37,7 @@ impl Parts {
         }
     }
 
-    /// Queue after queue; those that follow each other in one partition together.
+    /// Serves queues in order; consecutive queues in the same partition share a call.
     async fn reserve_queues(&self, queues: &[Arc<str>], reserve: &Reserve) -> Result<Reserved, Error> {
         let mut reserved = Reserved::default();
         let mut rest = queues;
@@ -132,7 +132,7 @@ impl Parts {
     async fn reserve_named(&self, named: &[JobRef], reserve: &Reserve) -> Result<Reserved, Error> {
         let mut reserved = Reserved::default();
         if reserve.request_id.is_some() {
-            // What an earlier call of this request got: jobs that are not named find only what is remembered.
+            // The leases of an earlier call of this request: without named jobs, a call only returns what is remembered.
             for &JobRef { id, .. } in named {
                 let part =
                     Part { partition: place(self, id), name: &id.to_string(), queues: &[], limit: 1, candidates: &[] };
@@ -167,7 +167,7 @@ impl Parts {
                 };
                 self.reserve_part(part, reserve, &mut reserved).await?;
                 if reserved.leases.len() == before {
-                    // Paused; or another was faster.
+                    // Paused, or another process was faster.
                     let state = job.state(self.clock.now());
                     reserved.refused.push((id, Edited::Unfit { id, state }));
                 }
@@ -178,7 +178,7 @@ impl Parts {
     }
 }
 
-/// The answer for a job that has ended here: one that is removed counts as ended.
+/// The answer for a job that is finished here; a removed job counts as finished.
 pub(super) fn ended(job: &duetime_core::Job) -> Edited {
     let state = job.stage.end_state().unwrap_or(duetime_core::State::Cancelled);
     Edited::Unfit { id: job.id, state }

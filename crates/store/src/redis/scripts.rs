@@ -1,4 +1,4 @@
-//! The scripts: one for each transition, each made of what all share and of its own part.
+//! The scripts: one for each transition, each consisting of a shared prelude and its own part.
 
 use duetime_core::Stage;
 use duetime_core::limits::{
@@ -50,10 +50,10 @@ macro_rules! scripts {
     };
 }
 
-/// How long the answer to a request is remembered: longer than it is asked again.
+/// How long the answer to a request is remembered: longer than the request is repeated.
 const REQUEST_MS: u64 = MINUTE_MS;
 
-/// What scripts of jobs begin with, and the numbers that they share with the rest.
+/// The prelude of job scripts, with constants shared with Rust.
 fn jobs_prelude() -> String {
     let stages =
         [Stage::Pending, Stage::Succeeded, Stage::Failed, Stage::Cancelled].map(|stage| stage.code().to_string());

@@ -1,4 +1,4 @@
-//! Leases: extended, settled, run out.
+//! Leases: extended, settled, expired.
 
 use super::change::{Came, Step};
 use super::codec::{self, Record};
@@ -11,18 +11,18 @@ use duetime_core::{Error, JobId, Receipt, Stage, State};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Of so many looks for what has run out, one goes to all partitions: about every two minutes.
+/// One of this many searches for expired leases covers all partitions: about every two minutes.
 const LOOKS_AT_ALL: u64 = 120;
 
-/// What a settle finds.
+/// The result of a settle.
 enum SettleEnd {
     /// The lease is over, or the job has another version.
     Lost,
-    /// Nothing is kept of the job but perhaps a tombstone.
+    /// Nothing is stored of the job except perhaps a tombstone.
     Forgotten,
-    /// The same was settled before.
+    /// The same outcome was settled before.
     Before(State),
-    /// It is carried out; what is to be noted.
+    /// The outcome was applied; contains the entry to record.
     Now(State, Run, Option<Box<OutboxEntry>>),
 }
 
@@ -72,7 +72,7 @@ impl Parts {
         Ok(settled)
     }
 
-    /// Carries out what needs a look at the job.
+    /// Applies outcomes that require reading the job.
     async fn decide_others(&self, others: &[(usize, Settle)], settled: &mut Settled) -> Result<(), Error> {
         let ids: Vec<JobId> = others.iter().map(|(_, settle)| settle.receipt.id).collect();
         let now = self.clock.now();
@@ -106,7 +106,7 @@ impl Parts {
         let heads = others.iter().map(|(_, settle)| settle.read.as_deref().cloned().map(Record::new)).collect();
         let came = self.change(&ids, heads, decide).await?;
         for ((position, Settle { receipt, decision, .. }), came) in others.iter().zip(came) {
-            // Whoever holds a lease holds its key already, or has none.
+            // A leased job already holds its key, or has none.
             let Came::Of(end) = came else { continue };
             settled.states[*position] = match end {
                 SettleEnd::Lost => None,
@@ -129,7 +129,7 @@ impl Parts {
         Ok(())
     }
 
-    /// The end of a job of which only a tombstone is left.
+    /// The end of a job of which only a tombstone remains.
     async fn tombstone_end(&self, receipt: Receipt, decision: &Decision) -> Result<Option<State>, Error> {
         let Some(end) = decision.end() else { return Ok(None) };
         let arguments = |text: &mut super::Text| {
@@ -169,11 +169,11 @@ impl Parts {
         Ok(extended)
     }
 
-    /// What has run out in the partitions that this process has to do with.
+    /// Finds what has expired in the partitions that this process uses.
     pub(super) async fn expired_jobs(&self, limit: usize) -> Result<Expired, Error> {
         let mut expired = Expired::default();
         let mut next_ms: Option<u64> = None;
-        // Now and then also in those that only others had to do with, who may be gone.
+        // Occasionally also in partitions that only other processes used, which may be gone.
         let looks_at_all = self.looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOKS_AT_ALL);
         let mut partitions = if looks_at_all { (0..self.keys.partitions()).collect() } else { self.used() };
         if partitions.is_empty() {
@@ -203,7 +203,7 @@ impl Parts {
     }
 }
 
-/// Whether it is a success with nothing said but a result, which needs no look at the job.
+/// Whether it is a success with only a result, which does not require reading the job.
 fn is_plain(finish: &Finish) -> bool {
     let Finish { stage, message, error, result: _, crashes, drop, successor } = finish;
     *stage == Stage::Succeeded
@@ -214,8 +214,8 @@ fn is_plain(finish: &Finish) -> bool {
         && successor.is_none()
 }
 
-/// A run as the script answers it: when it began, its due time and attempts, its queue, and its kind where that was asked
-/// for; nothing where none was ended.
+/// The run in a script's answer: when it began, its due time and attempts, its queue, and its kind if requested; `None` if
+/// no run ended.
 fn run(bytes: &[u8], last: &mut Option<Arc<str>>) -> Option<Run> {
     let number = |bytes: &[u8]| bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
     let (began, rest) = bytes.split_first_chunk::<6>()?;
@@ -236,7 +236,7 @@ fn run(bytes: &[u8], last: &mut Option<Arc<str>>) -> Option<Run> {
     Some(Run { queue, kind, attempt: u32::from_be_bytes(*attempt), due_at, started_at })
 }
 
-/// The entry of a job as it is kept.
+/// Converts a stored job to an outbox entry.
 pub(super) fn entry(record: Record) -> OutboxEntry {
     match (record.removed, record.rewritten) {
         (true, _) => OutboxEntry::Removed(record.job),

@@ -1,16 +1,16 @@
-//! Where Redis is: what a URL says.
+//! URLs of Redis.
 
 use crate::place;
 use duetime_core::Error;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
-/// The namespace where a URL names none.
+/// The default namespace.
 const NAMESPACE_DEFAULT: &str = "default";
 const NAMESPACE_BYTES_MAX: usize = 64;
 const EXPECTED: &str = "a URL: redis://[user:password@]host[:port][/db][?namespace=name] (rediss:// for TLS), \
     redis+sentinel://host:port,…/master[/db] or redis+cluster://host:port,…";
 
-/// How the servers stand to each other.
+/// The topology of the servers.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
     Single(ConnectionInfo),
@@ -18,14 +18,14 @@ pub(super) enum Shape {
     Cluster(Vec<ConnectionInfo>),
 }
 
-/// A URL, read.
+/// A parsed URL.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
     /// The URL, without user and password.
     pub(super) shown: String,
     pub(super) shape: Shape,
     pub(super) namespace: String,
-    /// How many partitions a new namespace gets, where that is said.
+    /// How many partitions a new namespace gets, if the URL says so.
     pub(super) partitions: Option<u16>,
 }
 
@@ -60,7 +60,7 @@ impl Address {
             let userinfo = userinfo.map(|info| format!("{info}@")).unwrap_or_default();
             let info = format!("{plain}://{userinfo}{host}/{path}").as_str().into_connection_info();
             let info = info.map_err(|_| wrong("its user, host, port or database number is not valid"))?;
-            // Push messages need RESP3; so does one connection for all.
+            // Push messages require RESP3; so does sharing one connection.
             let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
             Ok(info
                 .set_redis_settings(redis)
@@ -89,7 +89,7 @@ impl Address {
         Ok(Self { shown: place::masked(url), shape, namespace, partitions })
     }
 
-    /// How many partitions a new namespace gets where nobody says so.
+    /// The default number of partitions of a new namespace.
     pub(super) fn partitions_default(&self) -> u16 {
         if matches!(self.shape, Shape::Cluster(_)) { 256 } else { 1 }
     }

@@ -1,7 +1,7 @@
-//! How much memory Redis uses, and how much it may.
+//! How much memory Redis uses, and its limit.
 //!
-//! It is asked once a second, and not with each call; what this process has put since is added. So both bounds leave what
-//! others may put within that second, and room for what settles and extends need.
+//! It is queried once a second, not with each call; bytes that this process put since are added. Both limits therefore leave
+//! room for what other processes may put within that second, and for settles and extends.
 
 use super::checks;
 use super::link::Link;
@@ -10,33 +10,33 @@ use duetime_core::ports::Room;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// How often Redis is asked.
+/// How often Redis is queried.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// What a job takes in Redis besides its packed fields, as measured.
+/// Measured overhead of a job in Redis, in addition to its packed fields.
 pub(super) const JOB_BYTES: u64 = 230;
 
-/// What one server says of its memory.
+/// The memory of one server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Server {
-    /// With what was put since.
+    /// Includes bytes put since.
     used: u64,
-    /// 0 where there is none.
+    /// 0 if there is no limit.
     maxmemory: u64,
     of_machine: u64,
 }
 
-/// As Redis said last: of several servers the fullest.
+/// The last report of Redis; of several servers, the fullest one.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     server: Mutex<Server>,
 }
 
-/// What a put may fill.
+/// How many bytes may be put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Free {
     /// By when a job is due: now, soon, later.
     pub(super) bytes: [u64; 3],
-    /// What all queues together may hold in any case.
+    /// How many bytes all queues together may hold in any case.
     pub(super) least: u64,
 }
 
@@ -45,7 +45,7 @@ impl Usage {
         self.server.lock().expect("no panic under this lock")
     }
 
-    /// Asks now.
+    /// Queries Redis now.
     pub(super) async fn ask(&self, link: &Link) -> Result<(), Error> {
         let said = checks::memory(link).await?.into_iter().map(|text| Server::read(&text));
         if let Some(fullest) = said.max_by_key(Server::fill) {
@@ -54,18 +54,18 @@ impl Usage {
         Ok(())
     }
 
-    /// So many bytes were put.
+    /// Adds bytes that were put.
     pub(super) fn add(&self, bytes: u64) {
         self.server().used += bytes;
     }
 
-    /// What a put may fill beside a ledger; nothing where it cannot be too much.
+    /// How many bytes may be put beside a ledger; `None` if there is enough room for anything.
     pub(super) fn free(&self, room: Room) -> Option<Free> {
         let Room::Within(asked) = room else { return None };
         let Server { used, maxmemory, of_machine } = *self.server();
         let own = if maxmemory > 0 { maxmemory / 4 * 3 } else { of_machine / 2 };
         let max = asked.map_or(own, |asked| if maxmemory > 0 { asked.min(own) } else { asked });
-        // A queue holds no more than is used, so here each has room, whenever its jobs are due.
+        // A queue holds at most the used bytes, so here every queue has room, whenever its jobs are due.
         if max == 0 || used <= Room::share(max, u64::MAX) / 2 {
             return None;
         }
@@ -73,7 +73,7 @@ impl Usage {
         Some(Free { bytes: [free(0), free(1), free(u64::MAX)], least: Room::least(max, 1) })
     }
 
-    /// Refuses new jobs of a Redis that is its own ledger before it is full.
+    /// Refuses new jobs before a Redis that is its own ledger is full.
     pub(super) fn check(&self, bytes_max: Option<u64>) -> Result<(), Error> {
         let Server { used, maxmemory, .. } = *self.server();
         let own = (maxmemory > 0).then_some(maxmemory / 10 * 9);
@@ -103,7 +103,7 @@ impl Server {
     }
 }
 
-/// Asks again and again, until the process stops. While Redis does not answer, what it said last holds.
+/// Queries repeatedly, until the process stops. While Redis does not answer, its last report is used.
 pub(super) async fn watch(link: Arc<Link>, usage: Arc<Usage>) {
     loop {
         tokio::time::sleep(ASK_EVERY).await;

@@ -1,10 +1,10 @@
-//! Being told that something is due sooner: a connection that listens, and looks after itself.
+//! Notifications that a job is due sooner, over a subscription that monitors itself.
 //!
-//! A subscription can die silently, so it is asked for a sign of life every few seconds, and whenever it was made anew
-//! everybody who waits looks again.
+//! A subscription can fail silently, so it is pinged every few seconds. Whenever it was reopened, all waiting callers check
+//! again.
 //!
-//! Of many idle nodes that are told of one job, one gets it. A node that lost waits a little longer than the others the
-//! next time, and one that won does not.
+//! If many idle nodes are notified of one job, one node gets it. A node that lost the race waits a little longer than the
+//! others next time; a node that won does not.
 
 use super::link::Link;
 use duetime_core::Millis;
@@ -16,21 +16,21 @@ use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::oneshot;
 
-/// How often the subscription must give a sign of life, and how fast.
+/// How often the subscription is pinged, and the time limit for the answer.
 const PING_EVERY: Duration = Duration::from_secs(5);
 const PONG_WITHIN: Duration = Duration::from_secs(2);
-/// Between attempts to subscribe.
+/// Pause between attempts to subscribe.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
-/// What each race that was lost in a row adds to the wait, and how many count.
+/// How much each consecutive lost race adds to the wait, and how many count.
 const LOSS: Duration = Duration::from_micros(300);
 const LOSSES_MAX: u32 = 10;
 
-/// Whom to tell, and how the last races went.
+/// Who to notify, and how the last races ended.
 #[derive(Default)]
 pub(super) struct Waker {
     host: OnceLock<Arc<dyn Host>>,
     locks: OnceLock<TurnWake>,
-    /// When something was to be due, by the clock of Redis; 0 where nothing is expected.
+    /// When a job was expected to be due, by the clock of Redis; 0 if none is expected.
     expected_at: AtomicU64,
     losses: AtomicU32,
 }
@@ -44,13 +44,13 @@ impl Waker {
         assert!(self.locks.set(wake).is_ok(), "locks are watched by one engine");
     }
 
-    /// What a node that lost the last races waits before it looks.
+    /// How long a node that lost the last races waits before it checks.
     pub(super) fn handicap(&self) -> Duration {
         LOSS * self.losses.load(Ordering::Relaxed)
     }
 
-    /// Somebody looked at this instant, and found something or not. Where something was to be due by then, others were
-    /// faster.
+    /// Records a check at this instant, and whether it found a job. If a job was expected by then but not found, other nodes
+    /// were faster.
     pub(super) fn looked(&self, found: bool, at: Millis) {
         let expected_at = self.expected_at.load(Ordering::Relaxed);
         if found {
@@ -62,7 +62,7 @@ impl Waker {
         }
     }
 
-    /// Something is to be due then, and all nodes know it.
+    /// Expects a job to be due then; all nodes know of it.
     pub(super) fn expect(&self, at: Millis) {
         self.expected_at.store(at, Ordering::Relaxed);
     }
@@ -80,14 +80,14 @@ impl Waker {
     }
 }
 
-/// The channels that are listened to.
+/// The subscribed channels.
 #[derive(Clone, Debug)]
 pub(super) struct Channels {
     pub(super) queues: String,
     pub(super) locks: String,
 }
 
-/// Listens without end; says when it has begun.
+/// Listens forever; reports when it has begun.
 pub(super) async fn listen(
     link: Arc<Link>,
     channels: Channels,
@@ -97,10 +97,10 @@ pub(super) async fn listen(
     for turn in 0.. {
         let begin = || {
             if let Some(begun) = begun.take() {
-                // Nobody waits for it where the caller has gone away.
+                // The receiver is gone if the caller was dropped.
                 let _ = begun.send(());
             }
-            // Who waits for a lock asks again by itself, at least every second.
+            // Waiters for locks ask again on their own, at least every second.
             waker.wake(None);
         };
         subscribe(&link, turn, &[&channels.queues, &channels.locks], begin, |channel, message| {
@@ -111,8 +111,7 @@ pub(super) async fn listen(
     }
 }
 
-/// Passes on what is heard on channels, by its own connection, until that is no more: `turn` says to which of several
-/// servers.
+/// Forwards messages of channels over a separate connection until it breaks; `turn` selects one of several servers.
 pub(super) async fn subscribe(
     link: &Link,
     turn: usize,
@@ -169,7 +168,7 @@ async fn hear(
     }
 }
 
-/// A message is its channel, and the name of a queue, or a lock and an owner.
+/// A message consists of its channel and the name of a queue, or a lock and an owner.
 fn tell(channel: &[u8], message: &[u8], channels: &Channels, waker: &Arc<Waker>) {
     if channel == channels.locks.as_bytes() {
         if let Some((name, owner)) = turn(message) {
@@ -177,7 +176,7 @@ fn tell(channel: &[u8], message: &[u8], channels: &Channels, waker: &Arc<Waker>)
         }
     } else if channel == channels.queues.as_bytes() {
         let Ok(name) = std::str::from_utf8(message) else { return };
-        // At once, that is.
+        // That means at once.
         waker.expect(1);
         let (handicap, queue) = (waker.handicap(), Arc::from(name));
         if handicap.is_zero() {
@@ -192,7 +191,7 @@ fn tell(channel: &[u8], message: &[u8], channels: &Channels, waker: &Arc<Waker>)
     }
 }
 
-/// A lock's name, after a byte that says how long it is, and the owner who is the first in its line.
+/// A lock's name, after a byte with its length, and the owner first in its line.
 fn turn(message: &[u8]) -> Option<(&str, &str)> {
     let (&length, rest) = message.split_first()?;
     let (name, owner) = rest.split_at_checked(length.into())?;

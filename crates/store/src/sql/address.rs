@@ -1,4 +1,4 @@
-//! Where a server is: what a URL says, whichever server it names.
+//! The parts of an SQL server's URL that all servers have in common.
 
 use crate::place;
 use duetime_core::Error;
@@ -7,12 +7,12 @@ use std::path::PathBuf;
 const EXPECTED: &str = "a URL: mysql://[user[:password]@]host[:port]/database or postgres://[user[:password]@]host[:port]/database, \
      with [?sslmode=disable|require|verify-full][&sslrootcert=FILE]";
 
-/// A URL, read as far as all servers have it in common.
+/// A URL, with the parts that all servers have in common parsed.
 pub(super) struct Address {
-    /// The URL without what is read here.
+    /// The URL without the parts parsed here.
     pub(super) url: String,
     pub(super) is_encrypted: bool,
-    /// What certificates are checked against.
+    /// The root certificates to check against.
     pub(super) root: Option<PathBuf>,
     /// Without user and password.
     pub(super) shown: String,
@@ -28,7 +28,7 @@ impl Address {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("sslmode", "disable")) => address.is_encrypted = false,
-                // Certificates are always checked: what encrypts for anybody protects from nobody.
+                // Certificates are always checked: encryption without authentication protects against nobody.
                 Some(("sslmode", "require" | "verify-ca" | "verify-full")) => address.is_encrypted = true,
                 Some(("sslmode", _)) => return Err(address.wrong("`sslmode` must be disable, require or verify-full")),
                 Some(("sslrootcert", file)) => address.root = Some(PathBuf::from(file)),
@@ -39,15 +39,15 @@ impl Address {
         Ok(address)
     }
 
-    /// What to answer where it cannot be right.
+    /// The error for a malformed URL.
     pub(super) fn wrong(&self, why: &str) -> Error {
         Error::invalid("ledger", EXPECTED, format!("{}: {why}", self.shown))
     }
 }
 
-/// What to answer where no kind of server is named.
+/// The error if no kind of server is named.
 pub(super) fn unknown(url: &str) -> Error {
-    // What has no scheme may hold a password.
+    // A text without a scheme may contain a password.
     let got =
         url.split_once("://").map_or_else(|| "a text without `://`".to_owned(), |(scheme, _)| format!("{scheme}://…"));
     Error::invalid("ledger", EXPECTED, got)

@@ -1,4 +1,4 @@
-//! Records outcomes. Rows are locked, their changes are computed one after the other, and the result is written.
+//! Records outcomes. Rows are locked, their changes are computed one after the other, and the results are written.
 
 use super::changes::Changes;
 use super::fault::Fault;
@@ -12,24 +12,24 @@ use duetime_core::{Job, JobId, Millis, Stage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A row and what becomes of it.
+/// A row and its new state.
 #[derive(Default)]
 struct Slot {
     /// As it was read.
     stored: Option<Head>,
-    /// Its version now; `None` where there is no row.
+    /// Its current version; `None` if there is no row.
     version: Option<u64>,
     /// The epoch of its last lease.
     epoch: u64,
-    /// Its new row, where there was none.
+    /// Its new row, if there was none.
     new: Option<Job>,
     /// Its new state.
     state: Option<Job>,
-    /// Where its new payload and tags are to be had.
+    /// The source of its new payload and tags.
     body: Option<Job>,
     live_key: Option<Arc<str>>,
     watermark: Millis,
-    /// What its job came to before it went, where it is gone.
+    /// The last stage of its job, if the row is removed.
     last: Option<Stage>,
 }
 
@@ -41,7 +41,7 @@ impl Slot {
     }
 }
 
-/// Records what became of jobs.
+/// Records outcomes of jobs.
 pub(super) async fn apply(
     session: &mut Session,
     entries: &[(&OutboxEntry, Millis)],
@@ -58,7 +58,7 @@ pub(super) async fn apply(
                 change(&mut slots, &mut keys, job, true, watermark);
             }
             OutboxEntry::Moved(job, copy) => {
-                // Only with the change itself, so that a repeat brings back no copy that has been pruned since.
+                // Only together with the change itself, so that a repeat does not restore a copy that was pruned since.
                 if change(&mut slots, &mut keys, job, false, watermark) {
                     add(&mut slots, &mut keys, copy, watermark);
                 }
@@ -93,7 +93,7 @@ async fn read(
     Ok(Some(slots))
 }
 
-/// The keys that jobs of these entries hold and their rows do not.
+/// Keys that jobs of these entries hold but their rows do not.
 fn claims(entries: &[(&OutboxEntry, Millis)], slots: &BTreeMap<JobId, Slot>) -> Vec<Key> {
     let jobs = entries.iter().flat_map(|&(entry, _)| {
         let copy = if let OutboxEntry::Moved(_, copy) = entry { Some(&**copy) } else { None };
@@ -113,7 +113,7 @@ fn claims(entries: &[(&OutboxEntry, Millis)], slots: &BTreeMap<JobId, Slot>) -> 
     if claims.is_empty() { claims } else { claims.into_iter().chain(frees).collect() }
 }
 
-/// Changes a row, where the entry replaces it. Returns whether it did.
+/// Changes a row if the entry replaces it. Returns whether it did.
 fn change(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, body: bool, watermark: Millis) -> bool {
     let Some(slot) = slots.get_mut(&job.id) else { return false };
     let (Some(version), Some(stage)) = (slot.version, slot.stage()) else { return false };
@@ -161,8 +161,8 @@ fn remove(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job) {
     slot.last = Some(job.stage);
 }
 
-/// Gives the row the key that the job holds, unless another job has it. That cannot be where the broker and this store
-/// agree; where they do not, a job without its key is better than a lost one.
+/// Gives the row the key that the job holds, unless another job has it. That cannot happen while the broker and this store
+/// agree. If they disagree, a job without its key is better than a lost job.
 fn claim(slot: &mut Slot, keys: &mut Keys, job: &Job) {
     let wanted = job.live_key();
     if wanted == slot.live_key.as_ref() {

@@ -1,4 +1,4 @@
-//! One call: a connection, a transaction, a time-out, and what is done again after which error.
+//! One call: connection, transaction, time limit, and which errors are retried.
 
 use super::connection::Database;
 use super::fault::Fault;
@@ -8,33 +8,33 @@ use duetime_core::Error;
 use futures_util::future::BoxFuture;
 use std::time::Duration;
 
-/// How long one attempt may take before its connection is given up. Servers end a statement before.
+/// Time limit of one attempt, after which its connection is closed. Servers cancel a statement earlier.
 const ATTEMPT_MAX: Duration = Duration::from_secs(30);
-/// How often a transaction that met another one is run again.
+/// How often a transaction is retried after a conflict with another.
 const RACES_MAX: u32 = 30;
-/// The longest wait before that.
+/// The longest pause before that.
 const RACE_PAUSE_MAX: Duration = Duration::from_millis(50);
-/// The waits before another attempt after a lost connection; then it is told.
+/// The pauses before each retry after a lost connection. After the last one the error is returned.
 const LOSS_PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(250)];
 
-/// What is done in one transaction, perhaps more than once.
+/// The work of one transaction, which may run more than once.
 #[async_trait]
 pub(super) trait Verb: Send {
-    /// What comes of it.
+    /// The result.
     type Answer: Send;
-    /// Whether it changes anything, and so needs a transaction.
+    /// Whether it writes, and so needs a transaction.
     const WRITES: bool;
 
-    /// Does it. `is_careful` where an attempt before met another transaction.
+    /// Runs the work. `is_careful` is set if an earlier attempt conflicted with another transaction.
     async fn run(&mut self, session: &mut Session, is_careful: bool) -> Result<Self::Answer, Fault>;
 
-    /// The connection was lost while it was committed, so it may have been. Answers whether it can be run again.
+    /// Called if the connection was lost during a commit, which may have succeeded. Returns whether to run it again.
     fn unsure(&mut self) -> bool {
         true
     }
 }
 
-/// A function of what is asked, and what is asked.
+/// Arguments and a function of them.
 pub(super) struct Plain<A, T, const WRITES: bool>(pub(super) A, pub(super) Function<A, T>);
 
 pub(super) type Function<A, T> = for<'a> fn(&'a mut Session, &'a A) -> BoxFuture<'a, Result<T, Fault>>;
@@ -54,7 +54,7 @@ enum CallStep {
     Commit,
 }
 
-/// Calls a verb until it succeeds or nothing helps.
+/// Runs a verb until it succeeds or retries are exhausted.
 pub(super) async fn call<V: Verb>(database: &dyn Database, mut verb: V) -> Result<V::Answer, Error> {
     let (mut races, mut losses) = (0, 0);
     loop {
@@ -100,11 +100,11 @@ async fn attempt<V: Verb>(
         }
     };
     let Ok(outcome) = tokio::time::timeout(ATTEMPT_MAX, work).await else {
-        // The caller has waited long enough; the connection is closed.
+        // The time limit has passed; the connection is closed.
         let silent = Error::Unavailable(format!("the database did not answer within {} s", ATTEMPT_MAX.as_secs()));
         return Err((step, silent.into()));
     };
-    // A connection that failed in the middle of something is closed, too.
+    // A connection that failed within a transaction is closed, too.
     if outcome.is_ok() || (matches!(step, CallStep::Before) && !matches!(outcome, Err(Fault::Lost(_)))) {
         session.release();
     }

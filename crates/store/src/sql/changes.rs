@@ -1,4 +1,4 @@
-//! What becomes of rows that a transaction has locked, written by as few statements as it takes.
+//! Changes of rows that a transaction has locked, written with as few statements as possible.
 
 use super::fault::Fault;
 use super::row::{Head, Inserted};
@@ -10,24 +10,24 @@ use duetime_core::{Job, JobId, Stage};
 #[derive(Default)]
 pub(super) struct Changes<'a> {
     gone: Vec<JobId>,
-    /// Rows that hold no key. They are written before those that do: keys are freed before they are taken.
+    /// Rows without a key. They are written first: keys are freed before they are taken.
     without: Vec<Inserted<'a>>,
     with: Vec<Inserted<'a>>,
-    /// Jobs of which payload and tags are written, too.
+    /// Jobs whose payload and tags are written, too.
     bodies: Vec<&'a Job>,
     untagged: Vec<(&'a str, JobId)>,
     tagged: Vec<(&'a str, JobId)>,
 }
 
 impl<'a> Changes<'a> {
-    /// A row is gone, after its job came to this stage.
+    /// Removes a row, whose job had reached this stage.
     pub(super) fn remove(&mut self, stored: &'a Head, last: Stage, tallies: &mut Tallies) {
         self.gone.push(stored.id);
         self.untagged.extend(stored.tags.iter().map(|tag| (&**tag, stored.id)));
         tallies.removed(&stored.queue, stored.stage, last);
     }
 
-    /// A row is written again, also with payload and tags where they are given.
+    /// Changes a row, including payload and tags if `body` is given.
     pub(super) fn change(&mut self, stored: &'a Head, row: Inserted<'a>, body: Option<&'a Job>, tallies: &mut Tallies) {
         if stored.stage != row.job.stage {
             tallies.moved(&stored.queue, stored.stage, row.job.stage);
@@ -41,7 +41,7 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// Writes them.
+    /// Writes all changes.
     pub(super) async fn write(self, session: &mut Session) -> Result<(), Fault> {
         session.delete(&self.gone).await?;
         session.untag(&self.untagged).await?;

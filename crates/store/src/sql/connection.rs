@@ -1,4 +1,4 @@
-//! What a kind of server is to us: connections that carry statements, and the text of these.
+//! The interface to a kind of server: connections that run statements, and the text of these.
 
 use super::fault::Fault;
 use super::foreign::Words;
@@ -8,46 +8,46 @@ use async_trait::async_trait;
 use duetime_core::Error;
 use std::sync::Arc;
 
-/// A server by its URL, with at most so many connections; none is made yet.
+/// Opens a server by its URL, with at most this many connections. It does not connect yet.
 pub(super) type Open = fn(&str, usize) -> Result<Arc<dyn Database>, Error>;
 
 /// A kind of server.
 pub(super) struct Dialect {
-    /// For people.
+    /// Its display name.
     pub(super) name: &'static str,
-    /// A server of this kind.
+    /// Opens a server of this kind.
     pub(super) open: Open,
     /// The migrations; the first is number 1. Statements end with `;` at the end of a line.
     pub(super) migrations: &'static [&'static str],
-    /// Whether a failed migration takes back what it did to tables.
+    /// Whether a failed migration rolls back changes of tables.
     pub(super) is_transactional: bool,
-    /// Asks whether there is a `duetime_meta`: 0 or 1.
+    /// Query for whether `duetime_meta` exists: 0 or 1.
     pub(super) has_tables: &'static str,
-    /// Asks for the time in milliseconds.
+    /// Query for the time in milliseconds.
     pub(super) clock: &'static str,
-    /// How a table of another program is read.
+    /// How to read a table of another program.
     pub(super) foreign: Words,
-    /// What is sent to it.
+    /// The text of all statements.
     pub(super) statements: Statements,
 }
 
 /// A server and its connections.
 #[async_trait]
 pub(super) trait Database: Send + Sync {
-    /// Which kind it is.
+    /// Its kind.
     fn dialect(&self) -> &'static Dialect;
 
     /// Its address, without user and password.
     fn shown(&self) -> &str;
 
-    /// A connection that works, as far as can be told.
+    /// Returns a connection that works as far as is known.
     async fn connection(&self) -> Result<Box<dyn Connection>, Fault>;
 
-    /// Closes all that are not borrowed.
+    /// Closes all connections that are not borrowed.
     async fn close(&self);
 }
 
-/// What came of a statement.
+/// The result of a statement.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) rows: Vec<Row>,
@@ -55,27 +55,28 @@ pub(super) struct Answer {
     pub(super) changed: u64,
 }
 
-/// A connection, borrowed. Dropped while it is held, it is closed: nobody knows what it is in the middle of.
+/// A borrowed connection. If it is dropped while it is held, it is closed, because its state is unknown.
 #[async_trait]
 pub(super) trait Connection: Send {
-    /// From here it is in the middle of something, or is not any more.
+    /// Marks the connection as busy (within a transaction, say) or idle.
     fn hold(&mut self, is_held: bool);
 
-    /// Sends statements without values, and without preparing.
+    /// Sends statements without values and without preparing them.
     async fn send(&mut self, statements: &str) -> Result<(), Fault>;
 
-    /// Asks without preparing, for what is asked once.
+    /// Runs a query without preparing it, for queries that run once.
     async fn ask(&mut self, statement: &str) -> Result<Vec<Row>, Fault>;
 
     /// Runs a statement.
     async fn run(&mut self, statement: &'static str, values: Vec<Value<'_>>) -> Result<Answer, Fault>;
 
-    /// Runs a statement for many rows, in as many parts as it takes.
+    /// Runs a statement for many rows, split into parts if necessary.
     async fn run_for(&mut self, statement: &'static Bulk, rows: Rows<'_>) -> Result<Answer, Fault>;
 
-    /// Whether the server is one that we can work with.
+    /// Checks that the server is suitable.
     async fn fit(&mut self, may_lose: bool) -> Result<(), Fault>;
 
-    /// Waits until no other node migrates this database; so until the connection is closed. What follows may take long.
+    /// Waits for the migration lock of this database and keeps it until the connection is closed. Later statements may take
+    /// long.
     async fn lock_schema(&mut self) -> Result<(), Fault>;
 }

@@ -9,7 +9,7 @@ use duetime_core::ports::{Document, PutIf};
 use duetime_core::{Error, Millis};
 use std::ops::Range;
 
-/// A block of sequences that nobody else gets.
+/// Allots a unique block of sequences.
 pub(super) struct Allot {
     pub(super) count: u64,
     pub(super) now: Millis,
@@ -29,12 +29,12 @@ impl Verb for Allot {
     }
 }
 
-/// Stores a document where the stored one has the version before this one's.
+/// Stores a document if the stored one has the version before this one's.
 pub(super) struct Put {
     pub(super) kind: String,
     /// With its new version.
     pub(super) document: Document,
-    /// Whether it may have been stored by an attempt before.
+    /// Whether an earlier attempt may have stored it.
     pub(super) is_unsure: bool,
 }
 
@@ -77,7 +77,7 @@ impl Verb for Remove {
         session.remove_document(&self.kind, &self.name).await
     }
 
-    /// A second removal would say that there was none.
+    /// A repeated removal would report that there was no document.
     fn unsure(&mut self) -> bool {
         false
     }

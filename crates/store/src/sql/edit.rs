@@ -1,4 +1,4 @@
-//! Changes from outside, of rows that no broker holds. A lease that a row still carries is therefore over.
+//! External changes of rows that no broker holds. Any lease in such a row is therefore over.
 
 use super::call::Verb;
 use super::changes::Changes;
@@ -55,7 +55,7 @@ impl Verb for EditRows {
         Ok(edited)
     }
 
-    /// Made twice, an edit would be answered otherwise.
+    /// A repeated edit would return another answer.
     fn unsure(&mut self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! What can go wrong between us and a server, as far as it decides what is done next.
+//! Errors of SQL servers, classified by what to do next.
 
 use crate::place;
 use duetime_core::Error;
@@ -7,11 +7,11 @@ use std::time::Duration;
 /// An error of one attempt.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// Another transaction came between: the same again may succeed.
+    /// A conflict with another transaction: a retry may succeed.
     Race(String),
-    /// The connection is of no use any more, or there is none.
+    /// The connection is broken or could not be made.
     Lost(String),
-    /// An error that stays, ready to be answered.
+    /// A permanent error, ready to be returned.
     Known(Error),
 }
 
@@ -22,12 +22,12 @@ impl From<Error> for Fault {
 }
 
 impl Fault {
-    /// A row that holds what was never written there.
+    /// A row with a value that was never written there.
     pub(super) fn damaged(what: &str, got: impl std::fmt::Display) -> Self {
         Self::Known(Error::Damaged(format!("{what} has the invalid value {got}; restore a backup of the database")))
     }
 
-    /// Says which server it was, if no connection could be made.
+    /// Adds which server it was, if no connection could be made.
     pub(super) fn at(self, at: &str) -> Self {
         match self {
             Self::Lost(text) => Self::Lost(place::advised(format!("{at}: {text}"))),
@@ -35,7 +35,7 @@ impl Fault {
         }
     }
 
-    /// A server that accepts connections and does not answer: perhaps it is another kind of server.
+    /// The server accepts connections but does not answer: it may be another kind of server.
     pub(super) fn silent(place: &str, waited: Duration, expected: &str) -> Self {
         Self::Lost(format!(
             "{place}: no answer within {} s (check that {expected}, and not another kind of server, listens at this host and \
@@ -44,14 +44,14 @@ impl Fault {
         ))
     }
 
-    /// The server has no TLS, and the URL asks for it.
+    /// The URL requires TLS, but the server does not support it.
     pub(super) fn without_tls(server: &str) -> Self {
         Self::Known(Error::Unusable(format!(
             "{server}: the server does not accept TLS; set it up there, or take `sslmode` out of the URL"
         )))
     }
 
-    /// What to answer when nothing more is tried.
+    /// The error to return once no more attempts are made.
     pub(super) fn into_error(self) -> Error {
         match self {
             Self::Known(error) => error,

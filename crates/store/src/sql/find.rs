@@ -1,7 +1,7 @@
 //! Rows by a selector, in the order of their ids.
 //!
-//! Each selector is one or a few streams of rows, each read along an index in the order of ids, merged here. First what
-//! tells whether a row is wanted is read, of as many rows as a page may look at, then the rows that are.
+//! Each selector is one or a few streams of rows, read along an index in the order of ids and merged here. First the columns
+//! that decide whether a row matches are read, for as many rows as a page may examine. Then the matching rows are read.
 
 use super::fault::Fault;
 use super::read::read;
@@ -13,11 +13,11 @@ use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{Find, Found, Queues, Selector, buckets};
 use duetime_core::{Job, JobId, Stage};
 
-/// Rows looked at for one page.
+/// Rows examined for one page.
 const ROWS_MAX: usize = 1_000;
-/// Rows looked at in one go at most.
+/// Maximum number of rows examined at once.
 const STEP_MAX: usize = 2_500;
-/// Streams merged at most.
+/// Maximum number of merged streams.
 const STREAMS_MAX: usize = 64;
 
 /// A page of rows.
@@ -45,26 +45,26 @@ pub(super) async fn find(session: &mut Session, (find, after): &(Find, Option<Jo
         step = (step * 4).min(STEP_MAX);
     }
     let mut jobs = read(session, &wanted).await?;
-    // They may have changed since they were looked at.
+    // They may have changed since they were examined.
     jobs.retain(|job| takes(find, &stages, &seen_again(job)));
     Ok(Found { jobs, next: (!is_over).then(|| after.to_string()) })
 }
 
-/// The next hits of all streams, and whether there are no more behind them.
+/// The next hits of all streams, and whether these are the last ones.
 async fn merged(session: &mut Session, streams: &[Stream], after: u64, step: usize) -> Result<(Vec<Hit>, bool), Fault> {
     let mut hits = Vec::new();
     let mut bound = None;
     for stream in streams {
         let part = session.hits(stream, after, step).await?;
         if part.len() >= step {
-            // What lies behind is not known yet.
+            // Later rows of this stream are not known yet.
             let last = part.last().map(|hit| hit.id);
             bound = if bound.is_none() { last } else { bound.min(last) };
         }
         hits.extend(part);
     }
     hits.sort_unstable_by_key(|hit| hit.id);
-    // A row that changed its state meanwhile may be in two streams.
+    // A row whose state changed meanwhile may be in two streams.
     hits.dedup_by_key(|hit| hit.id);
     if let Some(bound) = bound {
         hits.retain(|hit| hit.id <= bound);
@@ -81,7 +81,7 @@ async fn streams(session: &mut Session, find: &Find) -> Result<Vec<Stream>, Faul
         (Selector::Key(queue, key), _) => vec![Stream::Key(queue.clone(), key.clone())],
         (Selector::Tag(tag), _) => vec![Stream::Tag(tag.clone())],
         (Selector::All, None) if find.states.is_empty() => vec![Stream::All],
-        // Not everything in the overflow is read in the order of ids. A row goes to bucket 0 when it is loaded, so that is
+        // Not all of the overflow is read in the order of ids. A row moves to bucket 0 when it is loaded, so that bucket is
         // read last.
         (Selector::All, None)
             if stages == [Stage::Pending]
@@ -110,7 +110,7 @@ async fn streams(session: &mut Session, find: &Find) -> Result<Vec<Stream>, Faul
     })
 }
 
-/// What a row must be, beyond what its stream says.
+/// The conditions on a row beyond those of its stream.
 fn takes(find: &Find, stages: &[Stage], hit: &Hit) -> bool {
     find.queue.as_ref().is_none_or(|queue| *queue == hit.queue)
         && find.kind.as_ref().is_none_or(|kind| *kind == hit.kind)

@@ -1,4 +1,4 @@
-//! A table of another program, whose rows say which of its jobs wait: for `duetime adopt`. It is read, and never changed.
+//! A table of another program, whose rows show which of its jobs are waiting, for `duetime adopt`. It is only read.
 
 use super::call::{self, Plain};
 use super::connection::Database;
@@ -8,22 +8,22 @@ use duetime_core::Error;
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-/// Longest name of a schema, a table or a column.
+/// Maximum bytes of the name of a schema, a table or a column.
 const NAME_BYTES_MAX: usize = 64;
-/// Longest id, and longest value of a status.
+/// Maximum bytes of an id, and of the value of a status.
 const VALUE_BYTES_MAX: usize = 255;
 
-/// The words of a dialect in questions about such a table.
+/// Dialect-specific parts of queries about such a table.
 pub(super) struct Words {
-    /// Stands around names.
+    /// The quote character for names.
     pub(super) quote: char,
     /// The type of text, in a cast.
     pub(super) text: &'static str,
-    /// Equal to the schema of a table if none is named.
+    /// The schema of a table if none is named, as an expression.
     pub(super) schema: &'static str,
 }
 
-/// A table with a column of ids and one of states. Rows that have one of these states wait.
+/// A table with a column of ids and one of states. Rows in one of these states are waiting.
 pub struct Foreign {
     database: Arc<dyn Database>,
     schema: Option<String>,
@@ -35,11 +35,12 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Connects with the first question. The URL is one of those that [`connect`](super::connect) takes. The table may have its schema
-    /// before it: `shop.jobs`. Rows whose column `status` is `waiting` wait.
+    /// Prepares access to a table; it connects with the first query. The URL is one that [`connect`](super::connect)
+    /// accepts. The table may be qualified by its schema, such as `shop.jobs`. Rows whose column `status` is in `waiting`
+    /// are waiting.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where one of these cannot be right.
+    /// [`Error::Invalid`] if an argument is malformed.
     pub fn new(url: &str, table: &str, id: &str, status: &str, waiting: &str) -> Result<Self, Error> {
         let (schema, table) = table.split_once('.').map_or((None, table), |(schema, table)| (Some(schema), table));
         let names = [("table", table), ("id-column", id), ("status-column", status)];
@@ -60,10 +61,10 @@ impl Foreign {
         Ok(Self { database, schema: schema.map(str::to_owned), table, id, status, waiting, ids: OnceLock::new() })
     }
 
-    /// Which of these are ids of rows that wait, spelled as the database spells them.
+    /// Returns which of these ids belong to waiting rows, spelled as in the database.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where there is no such table; one that is [retryable](Error::is_retryable) where the server does not answer.
+    /// [`Error::Invalid`] if there is no such table; a [retryable](Error::is_retryable) error if the server does not answer.
     pub async fn waiting<'a>(&self, ids: &[&'a str]) -> Result<HashSet<&'a str>, Error> {
         let kind = self.kind().await?;
         let literals: Vec<String> = ids.iter().filter_map(|id| kind.literal(id)).collect();
@@ -84,7 +85,7 @@ impl Foreign {
         Ok(ids.iter().copied().filter(|&id| found.contains(id)).collect())
     }
 
-    /// The kind of its ids, which is asked once; so there is such a table.
+    /// The type of its ids, queried once. This also checks that the table exists.
     async fn kind(&self) -> Result<Ids, Error> {
         if let Some(kind) = self.ids.get() {
             return Ok(*kind);
@@ -129,7 +130,7 @@ enum Ids {
 }
 
 impl Ids {
-    /// By the type of the column.
+    /// Derives it from the type of the column.
     fn of(kind: &str) -> Self {
         let kind = kind.to_ascii_lowercase();
         let is_number = ["int", "numeric", "decimal", "real", "double", "float"].iter().any(|part| kind.contains(part));
@@ -140,7 +141,7 @@ impl Ids {
         }
     }
 
-    /// The id as it stands in a statement. `None` where the column cannot hold it, or spells it otherwise.
+    /// The id as an SQL literal. `None` if the column cannot hold it, or spells it differently.
     fn literal(self, id: &str) -> Option<String> {
         match self {
             // Without quotes, so that the column's index is used.
@@ -156,7 +157,7 @@ fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
-/// True if it can stand between quotes as it is.
+/// Whether the text can be quoted unchanged.
 fn is_plain(value: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte);
     (1..=VALUE_BYTES_MAX).contains(&value.len()) && value.bytes().all(is_allowed)

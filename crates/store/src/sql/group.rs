@@ -1,4 +1,4 @@
-//! One transaction for what several callers want written.
+//! One transaction for the work of several callers.
 
 use super::apply;
 use super::call::Verb;
@@ -16,9 +16,10 @@ use duetime_core::ports::{OutboxEntry, Recorded};
 /// The work of several tasks.
 pub(super) struct Group<'a> {
     tasks: &'a [Task],
-    /// What the last attempt found of all new jobs, in order.
+    /// The results for all new jobs in the last attempt, in order.
     found: Vec<Recorded>,
-    /// The same of one that may have been committed: a repeat is then its own.
+    /// The results of an earlier attempt that may have been committed. A job that it created and that is now reported as a
+    /// repeat was created by this call.
     before: Option<Vec<Recorded>>,
 }
 

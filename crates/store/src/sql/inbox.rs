@@ -1,4 +1,4 @@
-//! The inbox: rows that applications insert in their own transactions, and their move to the jobs.
+//! The inbox: rows that applications insert in their own transactions, and their conversion to jobs.
 
 use super::call::Verb;
 use super::fault::Fault;
@@ -26,7 +26,7 @@ pub(super) async fn waiting(session: &mut Session, limit: usize) -> Result<Vec<I
     Ok(rows)
 }
 
-/// What becomes of rows. One that is gone, or that another transaction is at, is left alone: so each becomes one job.
+/// Verdicts on rows. Rows that are gone or locked by another transaction are skipped, so each row becomes one job.
 pub(super) struct Admit(pub(super) Vec<(i64, Verdict)>);
 
 #[async_trait]
@@ -42,7 +42,7 @@ impl Verb for Admit {
 
         let mut tallies = Tallies::default();
         let jobs = self.0.iter().filter_map(|(number, verdict)| match verdict {
-            // Filed for the loader: that a broker has it is nothing that this transaction knows.
+            // Filed for the loader: this transaction cannot know whether a broker has it.
             Verdict::Record(job) if is_there(number) => Some(Inserted::new(job, 0)),
             _ => None,
         });

@@ -1,4 +1,4 @@
-//! The ports.
+//! The implementation of the ports.
 
 use super::documents::{Allot, Put, Remove};
 use super::edit::EditRows;

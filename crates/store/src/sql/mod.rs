@@ -1,11 +1,11 @@
 //! The ledger and the registry in an SQL server, beside a broker that several processes share.
 //!
-//! What is done in which order and in which transaction is the same for all servers: rows are locked and read, what becomes of
-//! them is worked out here, and then written by statements for many rows (`session`). How a kind of server takes statements,
-//! and how it spells them, is said by its `connection::Dialect`.
+//! The order of steps and the transactions are the same for all servers. Rows are locked and read, their new values are
+//! computed here, and then written by statements for many rows (`session`). Each kind of server implements
+//! `connection::Dialect`, which defines the text of statements and how they run.
 //!
-//! New jobs and outcomes go through `writer`s: what waits shares a transaction. Everything else has a transaction of its
-//! own. A transaction that met another one is run again; so is one whose connection was lost, where that does no harm.
+//! New jobs and outcomes go through `writer`s, where waiting tasks share a transaction. Everything else has its own
+//! transaction. A transaction that conflicts with another is retried. So is one whose connection was lost, if that is safe.
 
 mod address;
 mod apply;
@@ -58,18 +58,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
 
-/// A ledger and registry in an SQL server. Dropped without [`close`](duetime_core::ports::Ledger::close) it still finishes
-/// what waits.
+/// A ledger and registry in an SQL server. If it is dropped without [`close`](duetime_core::ports::Ledger::close), it still
+/// finishes waiting work.
 pub struct Store {
     database: Arc<dyn Database>,
     queue: Arc<Queue>,
     writers: Mutex<Vec<JoinHandle<()>>>,
     is_closed: AtomicBool,
-    /// The queues that are looked at next for those without rows.
+    /// The queues to check next for tallies without rows.
     to_tidy: Mutex<Queues>,
 }
 
-/// Checks that this can be the URL of a ledger. It is not connected to.
+/// Checks the form of a ledger's URL, without connecting.
 ///
 /// # Errors
 /// [`Error::Invalid`], without the password.
@@ -92,16 +92,16 @@ fn open(url: &str, connections: usize) -> Result<Arc<dyn Database>, Error> {
     (dialect(url)?.open)(url, connections)
 }
 
-/// Connects, looks whether the server is fit, and makes or changes tables where that is wanted.
+/// Connects, checks that the server is suitable, and migrates its tables if the options allow it.
 ///
-/// The URL is `mysql://[user[:password]@]host[:port]/database`, also with `mariadb://`, or the same with `postgres://`; with
-/// `?sslmode=require` for TLS: certificates are always checked, against well-known roots or those of `sslrootcert=FILE`. Of
-/// several PostgreSQL hosts, separated by commas, it takes the one that can be written to.
+/// The URL is `mysql://[user[:password]@]host[:port]/database`, also with `mariadb://`, or the same with `postgres://`. Add
+/// `?sslmode=require` for TLS. Certificates are always checked, against well-known roots or those of `sslrootcert=FILE`. If
+/// a URL has several PostgreSQL hosts, separated by commas, the writable one is used.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a URL that cannot be right; [`Error::Unavailable`] where the server does not answer;
-/// [`Error::Unusable`] where it is too old, refuses the user, may lose what it has acknowledged, has tables of a newer
-/// version, or older ones that are not to be changed.
+/// [`Error::Invalid`] for a malformed URL; [`Error::Unavailable`] if the server does not answer; [`Error::Unusable`] if the
+/// server is too old, refuses the user, may lose acknowledged changes, or has tables of a newer version, or of an older
+/// version and migrations are disabled.
 pub async fn connect(url: &str, options: Options) -> Result<Store, Error> {
     let database = open(url, options.connections)?;
     let Schema { found, known } =
@@ -118,29 +118,29 @@ pub async fn connect(url: &str, options: Options) -> Result<Store, Error> {
 /// Which migrations have run, and which this version needs.
 ///
 /// # Errors
-/// As [`connect`].
+/// Same as [`connect`].
 pub async fn check(url: &str) -> Result<Schema, Error> {
     schema::prepare(&*open(url, 1)?, true, false).await.map_err(Fault::into_error)
 }
 
-/// Looks whether a server could use it, and changes nothing; `may_lose` as in [`Options::may_lose`].
+/// Checks whether a server could use the database, without changing it; `may_lose` as in [`Options::may_lose`].
 ///
 /// # Errors
-/// As [`connect`].
+/// Same as [`connect`].
 pub async fn probe(url: &str, may_lose: bool) -> Result<ProbeReport, Error> {
     probe::probe(&*open(url, 1)?, may_lose).await.map_err(Fault::into_error)
 }
 
-/// Runs the migrations that have not run; answers how it was before.
+/// Runs missing migrations and returns the state before.
 ///
 /// # Errors
-/// As [`connect`].
+/// Same as [`connect`].
 pub async fn migrate(url: &str) -> Result<Schema, Error> {
     schema::prepare(&*open(url, 1)?, true, true).await.map_err(Fault::into_error)
 }
 
-/// All migrations as SQL for the kind of server that a URL names, with what is recorded of them: for who runs them by hand.
-/// Nothing is connected to.
+/// Returns all migrations as SQL for the kind of server that a URL names, including their bookkeeping, for running by hand.
+/// It does not connect.
 ///
 /// # Errors
 /// [`Error::Invalid`].
@@ -149,7 +149,7 @@ pub fn script(url: &str) -> Result<String, Error> {
 }
 
 impl Store {
-    /// Around a server whose schema is the present one; its writers run on the current runtime.
+    /// A store on a server with the current schema. Its writers run on the current runtime.
     fn new(database: Arc<dyn Database>, options: Options) -> Self {
         let queue = Arc::new(Queue::new());
         let writer = || {
@@ -166,12 +166,12 @@ impl Store {
         }
     }
 
-    /// Reads: what is asked, and how.
+    /// Runs a read.
     async fn read<A: Send + Sync, T: Send>(&self, asked: A, how: call::Function<A, T>) -> Result<T, Error> {
         self.call(call::Plain::<A, T, false>(asked, how)).await
     }
 
-    /// Writes, in a way that can be repeated if the answer was lost.
+    /// Runs a write that can be repeated if the answer was lost.
     async fn write<A: Send + Sync, T: Send>(&self, asked: A, how: call::Function<A, T>) -> Result<T, Error> {
         self.call(call::Plain::<A, T, true>(asked, how)).await
     }
@@ -185,13 +185,13 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// The writers still do what waits.
+    /// The writers still finish waiting tasks.
     fn drop(&mut self) {
         self.queue.close();
     }
 }
 
-/// What it is and where, without user and password.
+/// A description with its location, without user and password.
 impl std::fmt::Display for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.database.shown())

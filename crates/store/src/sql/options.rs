@@ -3,15 +3,15 @@
 /// How a store in an SQL server is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Most connections of this process; by default 8.
+    /// Maximum number of connections of this process; 8 by default.
     pub connections: usize,
-    /// How many transactions write new jobs and outcomes at the same time; by default 2.
+    /// How many transactions write new jobs and outcomes at the same time; 2 by default.
     pub writers: usize,
-    /// Whether tables are made or changed where they are not those of this version; by default they are. Else opening
-    /// fails, and says what to run.
+    /// Whether tables are created or migrated if they are not those of this version; they are by default. Otherwise opening
+    /// fails, and the error says what to run.
     pub migrates: bool,
-    /// Whether a server is taken that may lose what it has acknowledged when its machine crashes, as it is set; by
-    /// default it is refused.
+    /// Whether to accept a server whose settings risk losing acknowledged changes when its machine crashes; by default it is
+    /// refused.
     pub may_lose: bool,
 }
 

@@ -1,25 +1,25 @@
-//! A look at a database that changes nothing: whether a server could use it.
+//! Checks whether a server could use a database, without changing it.
 
 use super::connection::Database;
 use super::fault::Fault;
 use super::schema::{Schema, found};
 use duetime_core::Millis;
 
-/// What was seen.
+/// The result of a probe.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProbeReport {
-    /// What it is and where, without user and password.
+    /// A description with its location, without user and password.
     pub shown: String,
-    /// How far its tables have come.
+    /// The version of its tables.
     pub schema: Schema,
     /// Its clock.
     pub clock: Millis,
-    /// What the user may not do and a server needs: `INSERT on duetime_jobs`. Empty where there are no tables yet.
+    /// Rights that a server needs and the user lacks, such as `INSERT on duetime_jobs`. Empty if there are no tables yet.
     pub missing_rights: Vec<String>,
 }
 
-/// What a server does with each table, and a column that can be named.
+/// The rights that a server needs on each table, and a column of it.
 const RIGHTS: [(&str, &str, &str); 6] = [
     ("duetime_jobs", "id", "SELECT INSERT UPDATE DELETE"),
     ("duetime_tags", "tag", "SELECT INSERT DELETE"),
@@ -29,7 +29,7 @@ const RIGHTS: [(&str, &str, &str); 6] = [
     ("duetime_inbox", "error", "SELECT UPDATE DELETE"),
 ];
 
-/// Each right, and a statement that is refused to who lacks it, and not carried out for who has it.
+/// Each right with a statement that is refused to a user without the right, and has no effect for a user with it.
 fn rights() -> impl Iterator<Item = (String, String)> {
     RIGHTS.iter().flat_map(|(table, column, verbs)| {
         verbs.split(' ').map(move |verb| {
@@ -44,7 +44,7 @@ fn rights() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Whether the server is fit, how far its tables are, its clock, and what its user may not do.
+/// Checks suitability, the version of the tables, the clock, and missing rights of the user.
 pub(super) async fn probe(database: &dyn Database, may_lose: bool) -> Result<ProbeReport, Fault> {
     let mut connection = database.connection().await?;
     connection.hold(true);

@@ -8,7 +8,7 @@ use duetime_core::ports::{Queues, Retention};
 use duetime_core::{Millis, Stage};
 use std::sync::Arc;
 
-/// Rows removed in one transaction.
+/// Maximum number of rows removed in one transaction.
 pub(super) const BATCH: usize = 500;
 
 /// Removes at most `limit` of them, in one transaction at most [`BATCH`].
@@ -39,8 +39,8 @@ pub(super) async fn prune(
     Ok(past.len())
 }
 
-/// Drops what queues without rows are counted by, so that queues used once do not pile up. Looks at these queues;
-/// answers where to go on.
+/// Drops the tallies of queues without rows, so that they do not accumulate for queues used once. Checks these queues and
+/// returns where to continue.
 pub(super) async fn tidy(session: &mut Session, queues: &Queues) -> Result<Queues, Fault> {
     let tallies = session.tallies(queues).await?;
     let next = queues.next(tallies.iter().map(|(queue, _)| queue));

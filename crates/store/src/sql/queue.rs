@@ -1,29 +1,29 @@
-//! What waits for the writers: new jobs and outcomes, bounded by a semaphore that callers wait for.
+//! The writers' input: new jobs and outcomes, bounded by a semaphore that callers wait for.
 
 use duetime_core::ports::{OutboxEntry, Recorded};
 use duetime_core::{Error, Job, Millis};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-/// What may wait, in rows and KiB of payload.
+/// Limit of waiting work, in rows and KiB of payload.
 const WEIGHT_MAX: u32 = 128 << 10;
-/// Weight after which a transaction takes no further task.
+/// Weight above which a transaction takes no further task.
 const WEIGHT_PER_TRANSACTION: u32 = 4_096;
 
-/// What is to be written.
+/// Work to be written.
 pub(super) enum Work {
     /// New jobs.
     Record(Vec<Job>, oneshot::Sender<Result<Vec<Recorded>, Error>>),
-    /// What became of jobs.
+    /// Outcomes of jobs.
     Apply(Vec<OutboxEntry>, oneshot::Sender<Result<(), Error>>),
 }
 
-/// What is to be written for somebody who waits.
+/// Work with its waiting caller.
 pub(super) struct Task {
     pub(super) work: Work,
     pub(super) watermark: Millis,
     weight: u32,
-    /// Its place in the queue, given back when it is done.
+    /// Its permits, returned when it is done.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Task {
 pub(super) struct Queue {
     /// `None` once it is closed.
     tasks: Mutex<Option<mpsc::UnboundedSender<Task>>>,
-    /// The writers take in turns.
+    /// The writers take turns.
     waiting: tokio::sync::Mutex<mpsc::UnboundedReceiver<Task>>,
     room: Arc<Semaphore>,
 }
@@ -43,7 +43,7 @@ impl Queue {
         Self { tasks: Mutex::new(Some(tasks)), waiting: waiting.into(), room }
     }
 
-    /// Has new jobs written, and waits until they are.
+    /// Queues new jobs and waits until they are written.
     pub(super) async fn record(&self, jobs: Vec<Job>, watermark: Millis) -> Result<Vec<Recorded>, Error> {
         let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
         let weight = jobs.len() + bytes / 1024;
@@ -52,7 +52,7 @@ impl Queue {
         answer.await.unwrap_or_else(|_| Err(stopped()))
     }
 
-    /// Has outcomes written, and waits until they are.
+    /// Queues outcomes and waits until they are written.
     pub(super) async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error> {
         let body = |entry: &OutboxEntry| match entry {
             OutboxEntry::Rewritten(job) => job.payload.len(),
@@ -73,8 +73,7 @@ impl Queue {
         tasks.as_ref().and_then(|tasks| tasks.send(task).ok()).ok_or(Error::Stopping)
     }
 
-    /// Waits for something to do: the tasks of one transaction, in the order in which they came; `None` when closed and
-    /// empty.
+    /// Waits for work. Returns the tasks of one transaction in order of arrival; `None` once the queue is closed and empty.
     pub(super) async fn take(&self) -> Option<Vec<Task>> {
         let mut waiting = self.waiting.lock().await;
         let mut tasks = vec![waiting.recv().await?];
@@ -88,7 +87,7 @@ impl Queue {
         Some(tasks)
     }
 
-    /// Refuses new tasks; those that wait are still done.
+    /// Refuses new tasks; waiting tasks are still done.
     pub(super) fn close(&self) {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.room.close();

@@ -8,9 +8,9 @@ use duetime_core::ports::{BUCKET_MS, Cursor, OVERFLOW_BUCKET, Page, Window};
 use duetime_core::{Job, JobId, Millis};
 use std::collections::HashMap;
 
-/// Priorities that are looked at for one page of an overflow.
+/// Priorities examined for one page of an overflow.
 const LEVELS_MAX: usize = 100;
-/// Ids that one statement asks for.
+/// Maximum number of ids in one statement.
 const CHUNK: usize = 1_000;
 
 /// The rows of jobs.
@@ -25,8 +25,8 @@ pub(super) async fn get(session: &mut Session, asked: &[JobId]) -> Result<Vec<Op
     Ok(asked.iter().map(|id| found.get(id).cloned()).collect())
 }
 
-/// A page of pending rows without a lease. It looks at `limit` rows, and reads no more payload than a page may have, so
-/// it may be short.
+/// A page of pending rows without a lease. It examines `limit` rows, and reads at most the payload limit of a page, so it
+/// may be short.
 pub(super) async fn pending(
     session: &mut Session,
     &(until, after, limit): &(Millis, Option<Cursor>, usize),
@@ -45,7 +45,7 @@ pub(super) async fn pending(
     Ok(Page { jobs, next: next.filter(|_| is_full || is_short) })
 }
 
-/// The most urgent rows in the overflow of a queue: no more payload than a page may have.
+/// The most urgent rows in the overflow of a queue, up to the payload limit of a page.
 pub(super) async fn overflow(
     session: &mut Session,
     &(queue, due, limit): &(&str, Window, usize),
@@ -64,7 +64,7 @@ pub(super) async fn overflow(
     Ok(jobs)
 }
 
-/// How many of the first hits make a page.
+/// How many of the first hits fit in a page.
 fn fitting(hits: &[Hit]) -> usize {
     let mut bytes = 0;
     let fits = |hit: &&Hit| {
@@ -75,7 +75,7 @@ fn fitting(hits: &[Hit]) -> usize {
     hits.iter().take_while(fits).count()
 }
 
-/// The rows of hits, in their order, without those that have gone.
+/// The rows of hits, in the same order, without those removed since.
 pub(super) async fn read(session: &mut Session, hits: &[Hit]) -> Result<Vec<Job>, Fault> {
     let ids: Vec<JobId> = hits.iter().map(|hit| hit.id).collect();
     let mut found = HashMap::with_capacity(ids.len());

@@ -9,9 +9,9 @@ use duetime_core::JobId;
 use duetime_core::ports::Recorded;
 use std::collections::{HashMap, HashSet};
 
-/// Records jobs, each for itself, in their order. Where another transaction recorded one of them or took one of their
-/// keys meanwhile, or an origin is known, that is a race: with care, all ids and origins are looked for. Repeated pushes are
-/// rare enough for that.
+/// Records jobs independently of each other, in order. A conflict is reported as a race: another transaction recorded one of
+/// the jobs or took one of its keys meanwhile, or an origin is known. The careful retry looks up all ids and origins first.
+/// Repeated pushes are rare enough for that.
 pub(super) async fn record(
     session: &mut Session,
     jobs: &[Inserted<'_>],
@@ -58,7 +58,7 @@ fn origin(row: &Inserted<'_>) -> Option<Key> {
     row.job.origin.as_ref().map(|origin| (row.job.queue.clone(), origin.clone()))
 }
 
-/// Inserts rows that nothing is known to stand against.
+/// Inserts rows without known conflicts.
 pub(super) async fn insert(session: &mut Session, rows: &[Inserted<'_>]) -> Result<(), Fault> {
     let inserted = session.insert(rows).await?;
     if inserted != rows.len() {

@@ -1,4 +1,4 @@
-//! Readings of many rows, step by step.
+//! Reports over many rows, step by step.
 
 use super::fault::Fault;
 use super::row;
@@ -8,8 +8,8 @@ use duetime_core::Millis;
 use duetime_core::ports::{DueTally, FailedJob};
 use std::sync::Arc;
 
-/// Counts the next rows that have not ended; answers where to go on. In the order of ids: a row is looked at once, whatever
-/// becomes of it meanwhile.
+/// Counts the next unfinished rows and returns where to continue. Steps are ordered by id, so each row is examined once,
+/// even if it changes meanwhile.
 pub(super) async fn due(
     session: &mut Session,
     (tally, after): &(DueTally, u64),
@@ -35,7 +35,7 @@ impl Session {
     }
 }
 
-/// The failed jobs that ended last, at most so many.
+/// The latest failed jobs, at most `limit`.
 pub(super) async fn failed(session: &mut Session, limit: &usize) -> Result<Vec<FailedJob>, Fault> {
     session.ask(statements::FAILED, vec![(*limit).into()], row::failed).await
 }

@@ -1,4 +1,4 @@
-//! A job as a row, both ways.
+//! Conversion between jobs and rows.
 
 use super::fault::Fault;
 use super::statements::Statements;
@@ -18,12 +18,12 @@ pub(super) struct Inserted<'a> {
 }
 
 impl<'a> Inserted<'a> {
-    /// The job as it says itself.
+    /// The job's own fields.
     pub(super) fn new(job: &'a Job, watermark: Millis) -> Self {
         Self { job, bucket: bucket(job.due_at, watermark), live_key: job.live_key() }
     }
 
-    /// Whether it is as most new jobs are: fewer columns say it all.
+    /// Whether it is like most new jobs, for which fewer columns suffice.
     pub(super) fn is_plain(&self) -> bool {
         let job = self.job;
         let is_fresh = job.is_pending() && (job.attempt, job.crashes, job.epoch) == (0, 0, 0) && !job.cancel_asked;
@@ -33,7 +33,7 @@ impl<'a> Inserted<'a> {
         is_fresh && is_new && !has_times && is_bare && job.key_until == KeyUntil::Finished
     }
 
-    /// Whether it has ended as most jobs do: fewer columns say it all.
+    /// Whether it has ended like most jobs, for which fewer columns suffice.
     pub(super) fn is_plain_end(&self) -> bool {
         let job = self.job;
         !job.is_pending()
@@ -43,14 +43,14 @@ impl<'a> Inserted<'a> {
             && self.is_silent()
     }
 
-    /// Whether nothing was said of it.
+    /// Whether it has no message, errors, result or progress.
     fn is_silent(&self) -> bool {
         let job = self.job;
         job.message.is_none() && job.errors.is_empty() && job.result.is_none() && job.progress.is_none()
     }
 }
 
-/// What is stored of a row, as far as a change of it needs.
+/// The stored columns that a change needs.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
     pub(super) id: JobId,
@@ -77,7 +77,7 @@ pub(super) enum Stream {
     Bucket(i64),
 }
 
-/// What is looked at of a row before it is read.
+/// The columns examined before a row is read.
 #[derive(Clone, Debug)]
 pub(super) struct Hit {
     pub(super) id: JobId,
@@ -87,11 +87,11 @@ pub(super) struct Hit {
     pub(super) stage: Stage,
     pub(super) due_at: u64,
     pub(super) is_leased: bool,
-    /// Of payload and result.
+    /// Bytes of payload and result.
     pub(super) bytes: usize,
 }
 
-/// What `insert` takes.
+/// The values of `insert`.
 pub(super) fn insert<'a>(
     values: &mut Vec<Value<'a>>,
     row: &Inserted<'a>,
@@ -142,7 +142,7 @@ pub(super) fn insert<'a>(
     Ok(())
 }
 
-/// What `insert_plain` takes.
+/// The values of `insert_plain`.
 pub(super) fn insert_plain<'a>(
     values: &mut Vec<Value<'a>>,
     row: &Inserted<'a>,
@@ -155,7 +155,7 @@ pub(super) fn insert_plain<'a>(
     values.extend(has_urgency.then(|| own_urgency(row)));
 }
 
-/// What `end` takes, with which `change` begins.
+/// The values of `end`, which are also the first ones of `change`.
 pub(super) fn end<'a>(values: &mut Vec<Value<'a>>, row: &Inserted<'a>) {
     let job = row.job;
     values.extend([job.id.get(), job.due_at, job.first_due_at].map(Value::from));
@@ -164,7 +164,7 @@ pub(super) fn end<'a>(values: &mut Vec<Value<'a>>, row: &Inserted<'a>) {
     values.extend([job.started_at.into(), job.finished_at.into(), job.stage.code().into()]);
 }
 
-/// What `change` takes.
+/// The values of `change`.
 pub(super) fn change<'a>(
     values: &mut Vec<Value<'a>>,
     row: &Inserted<'a>,
@@ -185,9 +185,9 @@ fn bucket_and_urgency<'a>(row: &Inserted<'a>, has_urgency: bool) -> impl Iterato
     [Some(bucket.into()), urgency, Some(row.live_key.into())].into_iter().flatten()
 }
 
-/// What rows in the overflow are ordered by, where that is one column.
+/// The sort key of rows in the overflow, if that is one column.
 pub(super) fn urgency(queue: &str, priority: u32, due_at: u64) -> Value<'static> {
-    // No name of a queue has a zero byte, so names are ordered by themselves, too.
+    // Queue names contain no zero byte, so keys sort by name first.
     [queue.as_bytes(), &[0], &priority.to_be_bytes(), &due_at.to_be_bytes()].concat().into()
 }
 
@@ -197,7 +197,7 @@ fn own_urgency(row: &Inserted<'_>) -> Value<'static> {
     if is_over { urgency(&job.queue, job.priority, job.due_at) } else { Value::Null }
 }
 
-/// Of [`columns`](super::statements::columns).
+/// Reads [`columns`](super::statements::columns).
 pub(super) fn job(row: &Row) -> Result<Job, Fault> {
     Ok(Job {
         id: id(row)?,
@@ -232,7 +232,7 @@ pub(super) fn job(row: &Row) -> Result<Job, Fault> {
     })
 }
 
-/// Of the columns id, version, epoch, queue, state, live_key, tags.
+/// Reads the columns id, version, epoch, queue, state, live_key, tags.
 pub(super) fn head(row: &Row) -> Result<Head, Fault> {
     Ok(Head {
         id: id(row)?,
@@ -245,7 +245,7 @@ pub(super) fn head(row: &Row) -> Result<Head, Fault> {
     })
 }
 
-/// Of [`hit`](super::statements::hit).
+/// Reads [`hit`](super::statements::hit).
 pub(super) fn hit(row: &Row) -> Result<Hit, Fault> {
     Ok(Hit {
         id: id(row)?,
@@ -259,24 +259,24 @@ pub(super) fn hit(row: &Row) -> Result<Hit, Fault> {
     })
 }
 
-/// Of a first column.
+/// Reads an id in the first column.
 pub(super) fn id(row: &Row) -> Result<JobId, Fault> {
     let number = row.whole(0)?;
     u64::try_from(number).ok().and_then(JobId::new).ok_or_else(|| Fault::damaged("id", number))
 }
 
-/// Of the columns name, body, version.
+/// Reads the columns name, body, version.
 pub(super) fn document(row: &Row) -> Result<Document, Fault> {
     Ok(Document { name: row.text(0)?.to_string(), body: row.text(1)?.to_string(), version: row.number(2)? })
 }
 
-/// Of the columns of `inbox_rows`.
+/// Reads the columns of `inbox_rows`.
 pub(super) fn inbox_row(row: &Row) -> Result<InboxRow, Fault> {
-    // Whatever stands there is no error.
+    // An invalid value here is not an error of this read.
     let said = |column| Ok::<_, Fault>(row.bytes(column)?.map(|bytes| String::from_utf8_lossy(bytes).into_owned()));
     Ok(InboxRow {
         number: row.whole(0)?,
-        // The clock of the database may have been set back, or the row name any time.
+        // The clock of the database may have been set back, or the row may name any time.
         age_ms: u64::try_from(row.whole(1)?.saturating_sub(row.whole(2)?)).unwrap_or(0),
         queue: said(3)?.unwrap_or_default(),
         kind: said(4)?.unwrap_or_default(),
@@ -299,7 +299,7 @@ fn stage(row: &Row, column: usize) -> Result<Stage, Fault> {
     u8::try_from(code).ok().and_then(Stage::from_code).ok_or_else(|| Fault::damaged("state", code))
 }
 
-/// A number as it is stored; [`check`] has been.
+/// A number as it is stored, after [`check`].
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

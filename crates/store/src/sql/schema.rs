@@ -1,7 +1,6 @@
-//! Tables, and how older ones come to be the present ones: numbered migrations, of which the database remembers the
-//! last. They run under a lock: of nodes that start at the same time one migrates, and the others wait for it. Where the
-//! server takes back what a failed transaction did to tables all that are missing run in one; else each can be run again
-//! from its beginning. A released migration is never edited.
+//! Tables and their numbered migrations; the database stores the number of the last one. Migrations run under a lock: if
+//! several nodes start at once, one migrates and the others wait. If the server supports transactions for tables, all
+//! missing migrations run in one. Otherwise each can be run again from its beginning. A released migration is never edited.
 
 use super::connection::{Connection, Database, Dialect};
 use super::fault::Fault;
@@ -9,7 +8,7 @@ use duetime_core::Error;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// How long a whole migration may take, with the wait for another node's.
+/// Time limit of a whole migration, including the wait for another node's.
 pub(super) const MIGRATE_MAX: Duration = Duration::from_secs(600);
 
 /// Which migrations have run, and which this version needs.
@@ -17,14 +16,14 @@ pub(super) const MIGRATE_MAX: Duration = Duration::from_secs(600);
 pub struct Schema {
     /// The number of the last migration that ran; 0 for none.
     pub found: usize,
-    /// The number of the last that this version knows.
+    /// The number of the last migration of this version.
     pub known: usize,
 }
 
-/// Looks whether the server is fit, and which migrations have run; runs those that have not where that is wanted.
+/// Checks that the server is suitable and which migrations have run. Runs missing ones if `migrates` is set.
 pub(super) async fn prepare(database: &dyn Database, may_lose: bool, migrates: bool) -> Result<Schema, Fault> {
     let mut connection = database.connection().await?;
-    // It is closed afterwards, and whatever it has locked is free.
+    // This connection is closed afterwards, which frees all its locks.
     connection.hold(true);
     let work = async {
         connection.fit(may_lose).await?;
@@ -38,7 +37,7 @@ pub(super) async fn prepare(database: &dyn Database, may_lose: bool, migrates: b
 async fn run(connection: &mut dyn Connection, database: &dyn Database) -> Result<Schema, Fault> {
     connection.lock_schema().await?;
     connection.send("START TRANSACTION").await?;
-    // Another node may have been faster.
+    // Another node may have migrated meanwhile.
     let schema = found(connection, database).await?;
     for (number, migration) in (1..).zip(database.dialect().migrations).skip(schema.found) {
         connection.send(migration).await.map_err(denied)?;
@@ -49,7 +48,7 @@ async fn run(connection: &mut dyn Connection, database: &dyn Database) -> Result
     Ok(schema)
 }
 
-/// How far the tables have come.
+/// The version of the tables.
 pub(super) async fn found(connection: &mut dyn Connection, database: &dyn Database) -> Result<Schema, Fault> {
     let Dialect { migrations, has_tables, .. } = database.dialect();
     let none = Schema { found: 0, known: migrations.len() };
@@ -57,7 +56,7 @@ pub(super) async fn found(connection: &mut dyn Connection, database: &dyn Databa
         return Ok(none);
     }
     let rows = connection.ask("SELECT value FROM duetime_meta WHERE name = 'schema'").await?;
-    // A first migration that was cut off has left no number.
+    // An interrupted first migration has left no number.
     let Some(row) = rows.first() else { return Ok(none) };
     let schema = Schema { found: usize::try_from(row.number(0)?).unwrap_or(usize::MAX), ..none };
     if schema.found > schema.known {
@@ -72,12 +71,12 @@ pub(super) async fn found(connection: &mut dyn Connection, database: &dyn Databa
     Ok(schema)
 }
 
-/// That a migration has run.
+/// Records that a migration has run.
 fn recorded(number: usize) -> String {
     format!("UPDATE duetime_meta SET value = {number} WHERE name = 'schema' AND value < {number}")
 }
 
-/// All migrations as one text for who runs them by hand, each with what is recorded of it behind it.
+/// All migrations as one text for running by hand, each followed by its bookkeeping.
 pub(super) fn script(dialect: &Dialect) -> String {
     let Dialect { name, migrations, is_transactional, .. } = *dialect;
     let mut text = format!(
@@ -88,7 +87,7 @@ pub(super) fn script(dialect: &Dialect) -> String {
         text += "BEGIN;\n";
     }
     for (number, migration) in (1..).zip(migrations) {
-        // Text takes all.
+        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "\n-- Migration {number} of {}. Leave it out where it has run: SELECT value FROM duetime_meta WHERE name = \
@@ -104,7 +103,7 @@ pub(super) fn script(dialect: &Dialect) -> String {
     text
 }
 
-/// What is told to who may not change tables.
+/// Adds advice for a user who may not change tables.
 fn denied(fault: Fault) -> Fault {
     match fault {
         Fault::Known(Error::Unusable(text)) => Fault::Known(Error::Unusable(format!(

@@ -1,4 +1,4 @@
-//! What is asked of a server in a transaction, by whole statements, each for many rows.
+//! The statements of a transaction, each for many rows.
 
 use super::connection::{Connection, Database};
 use super::fault::Fault;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A queue, and a key or an origin in it.
 pub(super) type Key = (Arc<str>, Arc<str>);
 
-/// A connection, borrowed, and what it is sent.
+/// A borrowed connection, and the text of its statements.
 pub(super) struct Session {
     pub(super) connection: Box<dyn Connection>,
     pub(super) sql: &'static Statements,
@@ -34,7 +34,7 @@ fn numbers(numbers: &[i64]) -> Rows<'static> {
 }
 
 fn tags<'a>(tags: &[(&'a str, JobId)]) -> Rows<'a> {
-    // Sorted, so that transactions meet in the same order.
+    // Sorted, so that all transactions take locks in the same order.
     let mut tags = tags.to_vec();
     tags.sort_unstable();
     Rows::of(tags.into_iter().map(|(tag, id)| [tag.into(), id.get().into()]))
@@ -49,14 +49,14 @@ fn sums<const COUNT: usize>(row: &Row, from: usize) -> Result<[i64; COUNT], Faul
 }
 
 impl Session {
-    /// One that is held until it is [released](Self::release).
+    /// A session that is held until it is [released](Self::release).
     pub(super) async fn new(database: &dyn Database) -> Result<Self, Fault> {
         let mut connection = database.connection().await?;
         connection.hold(true);
         Ok(Self { connection, sql: &database.dialect().statements })
     }
 
-    /// It is in the middle of nothing.
+    /// Marks the connection as idle.
     pub(super) fn release(&mut self) {
         self.connection.hold(false);
     }
@@ -71,7 +71,7 @@ impl Session {
         self.connection.send("COMMIT").await
     }
 
-    /// Ends the transaction without a change.
+    /// Rolls back.
     pub(super) async fn rollback(&mut self) -> Result<(), Fault> {
         self.connection.send("ROLLBACK").await
     }
@@ -97,20 +97,20 @@ impl Session {
         self.connection.run_for(statement, rows).await?.rows.iter().map(read).collect()
     }
 
-    /// Changes rows; answers how many were.
+    /// Changes rows and returns how many were changed.
     async fn change_for(&mut self, statement: &'static Bulk, rows: Rows<'_>) -> Result<u64, Fault> {
         if rows.count == 0 { Ok(0) } else { Ok(self.connection.run_for(statement, rows).await?.changed) }
     }
 
-    /// Which of these ids have rows.
+    /// Which of these ids exist.
     pub(super) async fn known(&mut self, ids: &[JobId]) -> Result<Vec<JobId>, Fault> {
         self.ask_for(&statements::KNOWN, self::ids(ids), row::id).await
     }
 
-    /// Inserts whole rows without their tags; answers how many were not there, by id, origin or live key. Where not all were, the
-    /// transaction is not committed.
+    /// Inserts whole rows without their tags. Returns how many were inserted; the others conflict by id, origin or live key.
+    /// If any conflicts, the transaction must not be committed.
     pub(super) async fn insert(&mut self, rows: &[Inserted<'_>]) -> Result<usize, Fault> {
-        // In one order, so that transactions that take the same keys meet in the same order.
+        // Sorted, so that all transactions take keys in the same order.
         let mut rows = rows.to_vec();
         rows.sort_unstable_by_key(|row| (row.live_key.map(|key| (&row.job.queue, key)), row.job.id));
         let (mut plain, mut rest) = (Rows::default(), Rows::default());
@@ -139,12 +139,12 @@ impl Session {
         self.ask_for(statement, self::ids(ids), row::job).await
     }
 
-    /// Who holds these keys.
+    /// The holders of these keys.
     pub(super) async fn holders(&mut self, keys: &[Key]) -> Result<Vec<(Key, JobId)>, Fault> {
         self.named(&self.sql.holders, keys).await
     }
 
-    /// Which jobs have these origins.
+    /// The jobs with these origins.
     pub(super) async fn origins(&mut self, origins: &[Key]) -> Result<Vec<(Key, JobId)>, Fault> {
         self.named(&self.sql.origins, origins).await
     }
@@ -158,7 +158,7 @@ impl Session {
         self.ask_for(statement, keys, named).await
     }
 
-    /// Writes all but payload and tags of rows that are locked.
+    /// Writes all columns but payload and tags of locked rows.
     pub(super) async fn change(&mut self, rows: &[Inserted<'_>]) -> Result<(), Fault> {
         let (mut ends, mut rest) = (Rows::default(), Rows::default());
         for row in rows {
@@ -175,7 +175,7 @@ impl Session {
         Ok(())
     }
 
-    /// Writes payload, tags and options of rows that are locked.
+    /// Writes payload, tags and options of locked rows.
     pub(super) async fn rewrite(&mut self, jobs: &[&Job]) -> Result<(), Fault> {
         let mut rows = Rows { values: Vec::with_capacity(4 * jobs.len()), count: jobs.len() };
         for job in jobs {
@@ -198,7 +198,7 @@ impl Session {
         self.change_for(&self.sql.mark_loaded, rows).await.map(drop)
     }
 
-    /// Files pending rows by when they are due.
+    /// Files pending rows by due time.
     pub(super) async fn mark_not_loaded(&mut self, ids: &[JobId]) -> Result<(), Fault> {
         self.change_for(&self.sql.mark_not_loaded, self::ids(ids)).await.map(drop)
     }
@@ -218,17 +218,17 @@ impl Session {
         self.change_for(&self.sql.tag, self::tags(tags)).await.map(drop)
     }
 
-    /// Takes jobs out of their indexes.
+    /// Removes jobs from their tags.
     pub(super) async fn untag(&mut self, tags: &[(&str, JobId)]) -> Result<(), Fault> {
         self.change_for(&self.sql.untag, self::tags(tags)).await.map(drop)
     }
 
-    /// Locks at most `limit` rows of this state that ended by then and that nobody else has locked.
+    /// Locks at most `limit` rows in this state that ended by this time, skipping rows locked by others.
     pub(super) async fn past(&mut self, stage: Stage, ended_by: Millis, limit: usize) -> Result<Vec<Head>, Fault> {
         self.ask(statements::PAST, vec![stage.code().into(), ended_by.into(), limit.into()], row::head).await
     }
 
-    /// Adds to the sums by queue. They come in the order of their names.
+    /// Adds to the sums by queue. They are ordered by queue name.
     pub(super) async fn tally(&mut self, changes: &[(Arc<str>, Sums)]) -> Result<(), Fault> {
         let mut rows = Rows { values: Vec::with_capacity(9 * changes.len()), count: changes.len() };
         for (queue, sums) in changes {
@@ -238,7 +238,7 @@ impl Session {
         self.change_for(&self.sql.tally, rows).await.map(drop)
     }
 
-    /// The sums of these queues, by name, also where they add up to nothing.
+    /// The sums of these queues, by name, even if they are zero.
     pub(super) async fn tallies(&mut self, queues: &Queues) -> Result<Vec<(Arc<str>, Sums)>, Fault> {
         let tally = |row: &Row| Ok((row.text(0)?, sums(row, 1)?));
         match queues {
@@ -250,7 +250,7 @@ impl Session {
         }
     }
 
-    /// Drops what these queues are counted by, where the rows add up to nothing.
+    /// Drops the sums of these queues if their rows add up to zero.
     pub(super) async fn drop_tallies(&mut self, queues: &[Arc<str>]) -> Result<(), Fault> {
         let slot = |row: &Row| Ok((row.text(0)?, row.whole(1)?, sums::<4>(row, 2)?));
         let slots = self.ask_for(&statements::TALLIES_LOCKED, names(queues), slot).await?;
@@ -258,13 +258,13 @@ impl Session {
         for (queue, _, counts) in &slots {
             totals.entry(queue).or_default().iter_mut().zip(counts).for_each(|(total, count)| *total += count);
         }
-        // What is removed adds up to nothing, so it does not matter what is added meanwhile in another slot.
+        // The removed slots add up to zero, so concurrent changes of other slots do not matter.
         let empty = slots.iter().filter(|(queue, ..)| totals[&**queue] == [0; 4]);
         let empty = Rows::of(empty.map(|(queue, slot, _)| [queue.into(), (*slot).into()]));
         self.change_for(&self.sql.drop_tally, empty).await.map(drop)
     }
 
-    /// The first rows of a stream behind an id.
+    /// The first rows of a stream after an id.
     pub(super) async fn hits(&mut self, stream: &Stream, after: u64, limit: usize) -> Result<Vec<Hit>, Fault> {
         let (statement, mut values): (_, Vec<Value<'_>>) = match stream {
             Stream::All => (statements::ALL, Vec::new()),
@@ -277,7 +277,7 @@ impl Session {
         self.ask(statement, values, row::hit).await
     }
 
-    /// The first pending rows behind a cursor, up to a bucket.
+    /// The first pending rows after a cursor, up to a bucket.
     pub(super) async fn waiting(&mut self, after: Cursor, last: i64, limit: usize) -> Result<Vec<Hit>, Fault> {
         let mut hits = self.hits(&Stream::Bucket(after.bucket), after.id, limit).await?;
         if hits.len() < limit {
@@ -287,7 +287,7 @@ impl Session {
         Ok(hits)
     }
 
-    /// The first priority from this one on that rows in the overflow of a queue have.
+    /// The first priority, from this one on, with rows in the overflow of a queue.
     pub(super) async fn level(&mut self, queue: &str, from: u32) -> Result<Option<u32>, Fault> {
         let values = if self.sql.has_urgency {
             vec![urgency(queue, from, 0), urgency(queue, u32::MAX, u64::MAX)]
@@ -316,7 +316,7 @@ impl Session {
     /// The next queue by name, after this one, that has rows in the overflow.
     pub(super) async fn overflowing(&mut self, after: &str) -> Result<Option<Arc<str>>, Fault> {
         let after = if self.sql.has_urgency && !after.is_empty() {
-            // Behind all rows of that queue, and before those of the next one.
+            // After all rows of that queue, and before those of the next one.
             [after.as_bytes(), &[1]].concat().into()
         } else {
             after.into()
@@ -324,7 +324,7 @@ impl Session {
         Ok(self.ask(self.sql.overflowing, vec![after], |row| row.text(0)).await?.pop())
     }
 
-    /// What is due in the overflow of a queue.
+    /// The due rows in the overflow of a queue.
     pub(super) async fn over_due(&mut self, queue: &str, now: Millis) -> Result<OverflowDue, Fault> {
         let values = if self.sql.has_urgency {
             let now = now.to_be_bytes().to_vec();
@@ -336,7 +336,7 @@ impl Session {
         Ok(self.ask(self.sql.over_due, values, due).await?.pop().unwrap_or_default())
     }
 
-    /// The numbers of the first rows of the inbox that have not been refused, each with the bytes of its payload.
+    /// The numbers of the first rows of the inbox that were not refused, each with the size of its payload in bytes.
     pub(super) async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(i64, usize)>, Fault> {
         let hit = |row: &Row| Ok((row.whole(0)?, usize::try_from(row.whole(1)?).unwrap_or(0)));
         self.ask(self.sql.inbox_hits, vec![limit.into()], hit).await
@@ -347,7 +347,7 @@ impl Session {
         self.ask_for(&self.sql.inbox_rows, self::numbers(numbers), row::inbox_row).await
     }
 
-    /// Locks those of these rows that have not been refused and that nobody else has locked; answers their numbers.
+    /// Locks those of these rows that were not refused, skipping rows locked by others, and returns their numbers.
     pub(super) async fn lock_inbox(&mut self, numbers: &[i64]) -> Result<Vec<i64>, Fault> {
         self.ask_for(&statements::LOCK_INBOX, self::numbers(numbers), |row| row.whole(0)).await
     }
@@ -357,13 +357,13 @@ impl Session {
         self.change_for(&statements::DELETE_INBOX, self::numbers(numbers)).await.map(drop)
     }
 
-    /// Marks rows of the inbox with the reason why they were refused.
+    /// Marks rows of the inbox as refused, with the reason.
     pub(super) async fn refuse_inbox(&mut self, rows: &[(i64, &str)]) -> Result<(), Fault> {
         let rows = Rows::of(rows.iter().map(|&(number, reason)| [reason.into(), number.into()]));
         self.change_for(&self.sql.refuse_inbox, rows).await.map(drop)
     }
 
-    /// Where the last block of ids ends; locked.
+    /// The end of the last block of ids; locks it.
     pub(super) async fn sequence_end(&mut self) -> Result<u64, Fault> {
         let ends = self
             .ask("SELECT value FROM duetime_meta WHERE name = 'sequence_end' FOR UPDATE", Vec::new(), |row| {
@@ -373,7 +373,7 @@ impl Session {
         ends.first().copied().ok_or_else(|| Fault::damaged("sequence_end", "nothing"))
     }
 
-    /// Sets it.
+    /// Sets the end of the last block of ids.
     pub(super) async fn set_sequence_end(&mut self, end: u64) -> Result<(), Fault> {
         self.connection
             .run("UPDATE duetime_meta SET value = ? WHERE name = 'sequence_end'", vec![end.into()])
@@ -381,7 +381,7 @@ impl Session {
             .map(drop)
     }
 
-    /// A document; locked where it is to be changed.
+    /// A document; locked if it will be changed.
     pub(super) async fn document(&mut self, kind: &str, name: &str, locks: bool) -> Result<Option<Document>, Fault> {
         let statement = if locks {
             "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ? FOR UPDATE"
@@ -401,7 +401,7 @@ impl Session {
         .await
     }
 
-    /// Stores a document: a new one where its version is 1, else in place of a locked one.
+    /// Stores a document: inserts it if its version is 1, otherwise replaces a locked one.
     pub(super) async fn put_document(&mut self, kind: &str, document: &Document) -> Result<(), Fault> {
         let Document { name, body, version } = document;
         let statement = if *version == 1 {
@@ -413,7 +413,7 @@ impl Session {
         self.connection.run(statement, values).await.map(drop)
     }
 
-    /// Removes a document; answers whether there was one.
+    /// Removes a document and returns whether it existed.
     pub(super) async fn remove_document(&mut self, kind: &str, name: &str) -> Result<bool, Fault> {
         Ok(self
             .connection

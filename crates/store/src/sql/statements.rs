@@ -1,10 +1,10 @@
-//! Which statements there are. Those here are the same for every server: `?` stands for a value, `IN ({})` for a list, and
-//! `/*! … */` is read by MySQL and MariaDB alone. For the others each kind of server has its own text.
+//! The statements. Those here are the same for every server: `?` stands for a value, `IN ({})` for a list, and `/*! … */` is
+//! read by MySQL and MariaDB only. Each kind of server has its own text for the others.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Every column of a job but those of its indexes, in the order in which [`job`](super::row::job) takes them.
+/// All columns of a job except those of its indexes, in the order in which [`job`](super::row::job) reads them.
 macro_rules! columns {
     () => {
         "j.id, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, j.epoch, j.created_at, \
@@ -14,7 +14,7 @@ macro_rules! columns {
     };
 }
 
-/// Looks at rows before they are read. Tables are joined in the order in which they stand.
+/// Examines rows before they are read. Tables are joined in the order in which they are named.
 macro_rules! hits {
     ($of:literal) => {
         concat!(
@@ -73,7 +73,7 @@ pub(super) const LOCK_INBOX: Bulk = Bulk::list(
 /// numbers.
 pub(super) const DELETE_INBOX: Bulk = Bulk::list("DELETE FROM duetime_inbox WHERE id IN ({})");
 
-/// A statement as PostgreSQL takes it: values have numbers, and a list is an array.
+/// Converts a statement for PostgreSQL: values are numbered, and a list is an array.
 #[cfg(any(feature = "postgres", feature = "testing"))]
 pub(super) fn numbered(statement: &'static str) -> Cow<'static, str> {
     if !statement.contains(['?', '{']) {
@@ -83,53 +83,53 @@ pub(super) fn numbered(statement: &'static str) -> Cow<'static, str> {
     let mut parts = statement.split('?');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for (number, part) in (1..).zip(parts) {
-        // Text takes all.
+        // Writing to a string cannot fail.
         let _ = write!(text, "${number}{part}");
     }
     Cow::Owned(text)
 }
 
-/// A statement for many rows. Where servers take rows as lists of values, `{}` stands for these; without it the statement
-/// is run for each row.
+/// A statement for many rows. If the server takes rows as lists of values, `{}` stands for these. Without it the statement
+/// runs once for each row.
 pub(super) struct Bulk {
     pub(super) text: &'static str,
-    /// The places of one row.
+    /// The placeholders of one row.
     pub(super) row: &'static str,
     pub(super) between: &'static str,
 }
 
 impl Bulk {
-    /// One that takes ids or names.
+    /// A statement that takes ids or names.
     pub(super) const fn list(text: &'static str) -> Self {
         Self { text, row: "?", between: ", " }
     }
 
-    /// The text for so many rows.
+    /// The text for this many rows.
     pub(super) fn text(&self, rows: usize) -> String {
         let Some((before, after)) = self.text.split_once("{}") else { return self.text.to_owned() };
         let mut text = before.to_owned();
         for row in 0..rows {
             let between = if row == 0 { "" } else { self.between };
-            // Text takes all.
+            // Writing to a string cannot fail.
             let _ = write!(text, "{between}{}", self.row);
         }
         text + after
     }
 }
 
-/// The statements, and which values they take. Those about rows that a transaction has locked change nothing else.
+/// The statements and their values. Statements about rows that a transaction has locked change nothing else.
 pub(super) struct Statements {
-    /// Whether rows of the overflow are ordered by one column, [`urgency`](super::row::urgency), and not by queue, priority
-    /// and `due_at`.
+    /// Whether rows of the overflow are ordered by one column, [`urgency`](super::row::urgency), rather than by queue,
+    /// priority and `due_at`.
     pub(super) has_urgency: bool,
 
-    /// Whole rows, as [`insert`](super::row::insert) has them.
+    /// Whole rows, with the values of [`insert`](super::row::insert).
     pub(super) insert: Bulk,
     /// [Plain](super::row::Inserted::is_plain) rows.
     pub(super) insert_plain: Bulk,
     /// Rows with a [plain end](super::row::Inserted::is_plain_end).
     pub(super) end: Bulk,
-    /// All but what [`rewrite`](Self::rewrite) writes.
+    /// All columns but those of [`rewrite`](Self::rewrite).
     pub(super) change: Bulk,
     /// tags, payload, options, id.
     pub(super) rewrite: Bulk,
@@ -139,9 +139,9 @@ pub(super) struct Statements {
     /// queue, origin.
     pub(super) origins: Bulk,
 
-    /// Where it is asked first which rows have which version: ids.
+    /// If the versions of rows are queried first: ids.
     pub(super) versions: Option<Bulk>,
-    /// ids, or where that is not asked, ids and versions.
+    /// ids, or if versions are not queried first, ids and versions.
     pub(super) mark_loaded: Bulk,
     /// ids.
     pub(super) mark_not_loaded: Bulk,
@@ -165,17 +165,17 @@ pub(super) struct Statements {
     pub(super) by_queue: &'static str,
     /// queue, key, after, limit.
     pub(super) by_key: &'static str,
-    /// The rest of the bucket where the last page ended: bucket, after, limit.
+    /// The rest of the bucket in which the last page ended: bucket, after, limit.
     pub(super) waiting_in: &'static str,
-    /// The buckets behind it: bucket, last bucket, limit.
+    /// The buckets after it: bucket, last bucket, limit.
     pub(super) waiting_behind: &'static str,
-    /// By urgency: from, to. Else queue, priority.
+    /// By urgency: from, to. Otherwise: queue, priority.
     pub(super) level: &'static str,
-    /// By urgency: from, to, limit. Else queue, priority, from, to, limit.
+    /// By urgency: from, to, limit. Otherwise: queue, priority, from, to, limit.
     pub(super) over: &'static str,
-    /// By urgency: after. Else queue.
+    /// By urgency: after. Otherwise: queue.
     pub(super) overflowing: &'static str,
-    /// By urgency: from, to, now as bytes. Else queue, now.
+    /// By urgency: from, to, now as bytes. Otherwise: queue, now.
     pub(super) over_due: &'static str,
 
     /// limit.

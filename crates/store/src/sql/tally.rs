@@ -1,7 +1,7 @@
-//! Rows by queue and state, and how many there ever were: worked out while a transaction runs, and written at its end.
+//! Rows by queue and state, with all-time totals: computed while a transaction runs, and written at its end.
 //!
-//! A queue has several counts that are added up when they are read: one row for all would have every transaction on the
-//! queue wait for the one before to be on disk.
+//! Each queue has several slots that are added up when they are read. With a single row, every transaction on the queue
+//! would wait until the one before is on disk.
 
 use super::fault::Fault;
 use super::session::Session;
@@ -10,12 +10,12 @@ use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::{Queues, Tally};
 use std::sync::Arc;
 
-/// Writes how they change.
+/// Writes the changes.
 pub(super) async fn write(tallies: Tallies, session: &mut Session) -> Result<(), Fault> {
     session.tally(&tallies.changes().collect::<Vec<_>>()).await
 }
 
-/// Those of these queues that have rows, by queue.
+/// The tallies of these queues, without queues that have no rows.
 pub(super) async fn of(session: &mut Session, queues: &Queues) -> Result<Vec<(Arc<str>, Tally)>, Fault> {
     let (mut queues, mut found) = (queues.clone(), Vec::new());
     loop {
@@ -24,7 +24,7 @@ pub(super) async fn of(session: &mut Session, queues: &Queues) -> Result<Vec<(Ar
         found.extend(
             sums.into_iter().filter(|(_, sums)| has_rows(sums)).map(|(queue, sums)| (queue, sums::tally(sums))),
         );
-        // Where some had none, there are others behind them.
+        // If some queues had no rows, continue with the queues after them.
         match next {
             Some(Queues::From(from, limit)) if found.len() < limit.min(STEP_QUEUES_MAX) => {
                 queues = Queues::From(from, limit);
@@ -41,7 +41,7 @@ pub(super) async fn of(session: &mut Session, queues: &Queues) -> Result<Vec<(Ar
     }
 }
 
-/// Whether the queue of these sums has rows.
+/// Whether the queue with these sums has rows.
 pub(super) fn has_rows(sums: &Sums) -> bool {
     sums::rows(sums).iter().any(|&rows| rows != 0)
 }

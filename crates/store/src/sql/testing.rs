@@ -1,12 +1,12 @@
-//! What is asked of a server, for the tests of its plans.
+//! The statements of a server, for tests of its query plans.
 
 use super::statements::{self, Bulk, numbered};
 
-/// How many rows a statement is for.
+/// Number of rows of each statement.
 const ROWS: usize = 50;
 
-/// What is asked of the kind of server that a URL names: a name, the text for 50 rows, and the index that it is to use, of
-/// those without one the primary key.
+/// Returns the statements for the kind of server that a URL names: a name, the text for 50 rows, and the index that it must
+/// use. An empty index means the primary key.
 pub fn questions(url: &str) -> Vec<(&'static str, String, &'static str)> {
     let Ok(dialect) = super::dialect(url) else { return Vec::new() };
     let sql = &dialect.statements;
@@ -46,7 +46,7 @@ pub fn questions(url: &str) -> Vec<(&'static str, String, &'static str)> {
         ("inbox_hits", sql.inbox_hits, "duetime_inbox_waiting"),
     ];
     let versions = sql.versions.iter().map(|bulk| ("versions", bulk, ""));
-    // Where there is no list of values these are updates.
+    // Statements without a list of values are updates.
     let changes = [("change", &sql.change, ""), ("end_rows", &sql.end, "")];
     let changes = changes.into_iter().filter(|(_, bulk, _)| bulk.row.is_empty());
     // PostgreSQL takes a list as one array.

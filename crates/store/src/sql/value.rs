@@ -1,4 +1,4 @@
-//! Values as they travel to a server and from it, whichever it is.
+//! Values sent to and received from any kind of server.
 
 use super::fault::Fault;
 use super::row::{signed, text};
@@ -45,7 +45,7 @@ impl<'a, T: Into<Self>> From<Option<T>> for Value<'a> {
     }
 }
 
-/// What a statement takes for many rows: their values, row after row.
+/// The values of a statement for many rows, row after row.
 #[derive(Debug, Default)]
 pub(super) struct Rows<'a> {
     pub(super) values: Vec<Value<'a>>,
@@ -66,7 +66,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A row that a server answered.
+/// A row of an answer.
 #[derive(Debug)]
 pub(super) struct Row(pub(super) Vec<Value<'static>>);
 
@@ -75,12 +75,12 @@ impl Row {
         self.0.get(column).ok_or_else(|| Fault::damaged("a row", "too few columns"))
     }
 
-    /// A whole number, where there is one.
+    /// A whole number, or NULL.
     pub(super) fn optional(&self, column: usize) -> Result<Option<i64>, Fault> {
         match self.value(column)? {
             Value::Null => Ok(None),
             Value::Int(number) => Ok(Some(*number)),
-            // Without preparing, some servers send numbers as text.
+            // Without preparing, some servers return numbers as text.
             Value::Bytes(text) => {
                 let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
                 parsed.map(Some).ok_or_else(|| Fault::damaged("a number", "text"))
@@ -99,7 +99,7 @@ impl Row {
         u64::try_from(stored).map_err(|_| Fault::damaged("a number", stored))
     }
 
-    /// The same, where there is one.
+    /// The same, or NULL.
     pub(super) fn optional_number(&self, column: usize) -> Result<Option<u64>, Fault> {
         self.optional(column)?.map(|_| self.number(column)).transpose()
     }
@@ -110,7 +110,7 @@ impl Row {
         u32::try_from(stored).map_err(|_| Fault::damaged("a small number", stored))
     }
 
-    /// Bytes or text, where there are some.
+    /// Bytes or text, or NULL.
     pub(super) fn bytes(&self, column: usize) -> Result<Option<&[u8]>, Fault> {
         match self.value(column)? {
             Value::Null => Ok(None),
@@ -119,7 +119,7 @@ impl Row {
         }
     }
 
-    /// Text, where there is some.
+    /// Text, or NULL.
     pub(super) fn optional_text(&self, column: usize) -> Result<Option<Arc<str>>, Fault> {
         self.bytes(column)?.map(text).transpose()
     }

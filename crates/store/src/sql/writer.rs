@@ -1,5 +1,5 @@
-//! A writer: it takes what waits, has it written in one transaction, and answers. Where that fails for a reason that may
-//! be one task's, each is tried by itself, so that an error reaches only those that it belongs to.
+//! A writer: it takes waiting tasks, writes them in one transaction, and answers. If the transaction fails for a reason that
+//! may concern a single task, each task is retried separately, so that only the affected callers get an error.
 
 use super::call::call;
 use super::connection::Database;
@@ -25,7 +25,7 @@ pub(super) async fn work(database: Arc<dyn Database>, queue: Arc<Queue>) {
     }
 }
 
-/// Tells each caller; who asked may have gone.
+/// Answers each caller; a caller may be gone.
 fn answer(tasks: Vec<Task>, found: &Result<Vec<Recorded>, Error>) {
     let mut at = 0;
     for Task { work, .. } in tasks {

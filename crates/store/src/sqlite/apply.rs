@@ -9,14 +9,14 @@ use duetime_core::{Job, JobId, Millis, Stage};
 use rusqlite::{CachedStatement, Connection, Statement};
 use std::sync::Arc;
 
-/// A pending job has ended: the common case. Indexes on what waits lose it; nothing else of what it does not change is
-/// touched.
+/// Statement for a pending job that ends, the common case. The indexes of pending rows lose it; unchanged columns are not
+/// written.
 const END: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, attempt = ?6, \
      crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, cancel_asked = ?12, \
      message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
      progress = ?19 \
      WHERE id = ?1 AND version < ?2 AND state = ?20";
-/// A pending job waits again.
+/// Statement for a pending job that stays pending.
 const AGAIN: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, progress = ?19, \
@@ -28,7 +28,7 @@ const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
      progress = ?19, bucket = ?20, tags = ?21, payload = ?22, options = ?23 WHERE id = ?1";
 
-/// Records what became of jobs.
+/// Records outcomes of jobs.
 pub(super) fn apply(
     transaction: &mut Transaction<'_>,
     entries: &[OutboxEntry],
@@ -48,7 +48,7 @@ pub(super) fn apply(
                 }
             }
             OutboxEntry::Moved(job, copy) => {
-                // Only with the change itself, so that a repeat brings back no copy that has been pruned since.
+                // Only together with the change itself, so that a repeat does not restore a copy that was pruned since.
                 if change(transaction, &mut pending, job, watermark)? {
                     let live_key = free_key(transaction.connection, copy)?;
                     insert(transaction, copy, live_key, watermark)?;
@@ -64,13 +64,13 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// The statements for pending rows, kept over many.
+/// Statements for pending rows, reused for many rows.
 struct OfPending<'a> {
     end: CachedStatement<'a>,
     again: CachedStatement<'a>,
 }
 
-/// What is stored of a row, as far as a change of it needs.
+/// The stored columns that a change needs.
 pub(super) struct Stored {
     queue: Arc<str>,
     pub(super) stage: Stage,
@@ -80,7 +80,7 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// As far as this row tells.
+    /// The stored columns of this job.
     pub(super) fn of(job: &Job) -> Self {
         let Job { queue, stage, tags, version, epoch, .. } = job;
         Self { queue: queue.clone(), stage: *stage, tags: tags.to_vec(), version: *version, epoch: *epoch }
@@ -91,7 +91,7 @@ impl Stored {
     }
 }
 
-/// The row, where it has a version below this one.
+/// The row, if its version is below this one.
 fn older(connection: &Connection, id: JobId, version: u64) -> Result<Option<Stored>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT id, queue, state, tags, version, epoch FROM duetime_jobs WHERE id = ?1 AND version < ?2",
@@ -100,7 +100,7 @@ fn older(connection: &Connection, id: JobId, version: u64) -> Result<Option<Stor
     rows.next()?.map(stored).transpose()
 }
 
-/// From the columns id, queue, state, tags, version, epoch.
+/// Reads the columns id, queue, state, tags, version, epoch.
 pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<Stored, Fault> {
     let tags = row::text(row, 3)?.map(serde_json::from_str).transpose();
     Ok(Stored {
@@ -112,7 +112,7 @@ pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<Stored, Fault> {
     })
 }
 
-/// Changes everything but payload and tags of a row, where the entry replaces it. Returns whether it did.
+/// Changes all columns but payload and tags of a row if the entry replaces it. Returns whether it did.
 fn change(
     transaction: &mut Transaction<'_>,
     pending: &mut OfPending<'_>,
@@ -138,7 +138,7 @@ fn change(
     Ok(true)
 }
 
-/// Changes everything of a row.
+/// Changes all columns of a row.
 pub(super) fn rewrite(
     transaction: &mut Transaction<'_>,
     stored: &Stored,
@@ -159,7 +159,7 @@ pub(super) fn rewrite(
     Ok(())
 }
 
-/// Removes a row, whose job came to this stage before.
+/// Removes a row, whose job had reached this stage.
 pub(super) fn remove(transaction: &mut Transaction<'_>, id: JobId, stored: &Stored, last: Stage) -> Result<(), Fault> {
     transaction.connection.prepare_cached("DELETE FROM duetime_jobs WHERE id = ?1")?.execute([id.get()])?;
     untag(transaction.connection, id, &stored.tags)?;
@@ -167,7 +167,7 @@ pub(super) fn remove(transaction: &mut Transaction<'_>, id: JobId, stored: &Stor
     Ok(())
 }
 
-/// Binds all but payload and tags; the bucket where a watermark is given.
+/// Binds all columns but payload and tags; also the bucket if a watermark is given.
 fn bind(
     statement: &mut Statement<'_>,
     job: &Job,
@@ -184,8 +184,8 @@ fn bind(
     Ok(())
 }
 
-/// The key that the job holds, unless another job has it. That cannot be where the broker and this store agree; where
-/// they do not, a job without its key is better than a lost one.
+/// The key that the job holds, unless another job has it. That cannot happen while the broker and this store agree. If they
+/// disagree, a job without its key is better than a lost job.
 fn free_key<'a>(connection: &Connection, job: &'a Job) -> Result<Option<&'a Arc<str>>, Fault> {
     let Some(key) = job.live_key() else { return Ok(None) };
     match holder(connection, &job.queue, key)? {

@@ -1,7 +1,7 @@
 //! Copies of a live store.
 //!
-//! A copy is written under another name and renamed once it is whole, so a backup of the same name is replaced at once or
-//! not at all. What else has that name is left alone: a store that somebody works on, or a file of another program.
+//! A copy is written under another name and renamed once it is complete, so a backup of the same name is replaced atomically
+//! or not at all. Other files of that name are left alone: a store in use, or a file of another program.
 
 use super::fault::{self, Fault};
 use super::lock::beside;
@@ -11,7 +11,7 @@ use duetime_core::Error;
 use rusqlite::Connection;
 use std::path::Path;
 
-/// Writes all that is committed now to a file that can be opened as a store. Where it fails, what had its name stays.
+/// Writes everything that is committed now to a file that can be opened as a store. If it fails, an existing file remains.
 pub(super) fn backup(connection: &Connection, to: &Path) -> Result<(), Fault> {
     let shown = to.display().to_string();
     check_target(to, &shown)?;
@@ -20,13 +20,13 @@ pub(super) fn backup(connection: &Connection, to: &Path) -> Result<(), Fault> {
     };
     let draft = Draft::of(to).map_err(unwritable)?;
     let name = draft.path().to_str().ok_or_else(|| Error::Unusable(format!("the name {shown} is not valid UTF-8")))?;
-    // SQLite takes an empty file for a new one.
+    // SQLite treats an empty file as a new database.
     connection.execute("VACUUM INTO ?1", [name]).map_err(|error| fault::explain(&error, &shown))?;
     let placed = draft.replace();
     placed.map_err(|error| Error::Unavailable(format!("writing {shown} to disk failed ({error})")).into())
 }
 
-/// Whether there is nothing of this name, or an earlier backup.
+/// Whether there is no file of this name, or an earlier backup.
 fn check_target(to: &Path, shown: &str) -> Result<(), Error> {
     let refused = |why: &str| Err(Error::Unusable(format!("{shown} exists and {why}")));
     let Ok(found) = to.symlink_metadata() else { return Ok(()) };

@@ -26,7 +26,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Document> {
     Ok(Document { name: row.get(0)?, body: row.get(1)?, version: row.get(2)? })
 }
 
-/// Stores a document where the stored one has this version.
+/// Stores a document if the stored one has this version.
 pub(super) fn put_if(
     connection: &Connection,
     kind: &str,
@@ -45,13 +45,13 @@ pub(super) fn put_if(
     Ok(PutIf::Stored(new))
 }
 
-/// Removes a document, and answers whether there was one.
+/// Removes a document, and returns whether it existed.
 pub(super) fn remove(connection: &Connection, kind: &str, name: &str) -> Result<bool, Fault> {
     let mut statement = connection.prepare_cached("DELETE FROM duetime_registry WHERE kind = ?1 AND name = ?2")?;
     Ok(statement.execute([kind, name])? > 0)
 }
 
-/// A block of sequences that nobody else gets.
+/// Allots a unique block of sequences.
 pub(super) fn allot(connection: &Connection, count: u64, now: Millis) -> Result<Range<u64>, Fault> {
     let last_end = connection
         .prepare_cached("SELECT value FROM duetime_meta WHERE name = 'sequence_end'")?

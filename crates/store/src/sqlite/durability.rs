@@ -1,17 +1,17 @@
-//! How much an answer promises.
+//! When acknowledged changes are on disk.
 
 use duetime_core::Error;
 
-/// When what was answered is on disk.
+/// When acknowledged changes are on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "snake_case", parse_err_ty = Error, parse_err_fn = unknown)]
 pub enum Durability {
-    /// Before the answer. Nothing answered is lost, not even when the power fails.
+    /// Before the acknowledgement. Nothing acknowledged is lost, even in a power failure.
     #[default]
     Commit,
-    /// At most 50 ms after the answer. Ending the process loses nothing; a power failure may lose the last 50 ms.
+    /// At most 50 ms after the acknowledgement. A process crash loses nothing; a power failure may lose the last 50 ms.
     Interval,
-    /// When the system writes it. Ending the process loses nothing; a power failure may damage the file.
+    /// When the operating system writes it. A process crash loses nothing; a power failure may damage the file.
     None,
 }
 
@@ -25,7 +25,7 @@ impl Durability {
         }
     }
 
-    /// The statement that says which of its writes SQLite waits for.
+    /// The statement that sets which of its writes SQLite syncs.
     pub(super) fn synchronous(self) -> &'static str {
         match self {
             Self::Commit => FULL,
@@ -39,11 +39,11 @@ fn unknown(text: &str) -> Error {
     Error::invalid("durability", "`commit`, `interval` or `none`", format!("{text:?}"))
 }
 
-/// SQLite waits for no write.
+/// SQLite syncs no writes.
 pub(super) const OFF: &str = "PRAGMA synchronous = OFF";
-/// SQLite waits for the writes of checkpoints.
+/// SQLite syncs checkpoints.
 pub(super) const NORMAL: &str = "PRAGMA synchronous = NORMAL";
-/// SQLite waits for the writes of commits, too.
+/// SQLite syncs commits, too.
 pub(super) const FULL: &str = "PRAGMA synchronous = FULL";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Changes from outside, of rows that no broker holds. A lease that a row still carries is therefore over.
+//! External changes of rows that no broker holds. Any lease in such a row is therefore over.
 
 use super::apply::{Stored, remove, rewrite};
 use super::fault::Fault;

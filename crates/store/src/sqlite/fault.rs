@@ -1,4 +1,4 @@
-//! What went wrong below, told in the terms of the project with what to do next.
+//! Errors of SQLite, converted to the project's errors with advice.
 
 use duetime_core::Error;
 use rusqlite::ErrorCode;
@@ -6,11 +6,11 @@ use rusqlite::ErrorCode;
 /// An error within a transaction.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// SQLite's.
+    /// An error of SQLite.
     Sql(rusqlite::Error),
-    /// Ours, ready to be answered.
+    /// An error of this store, ready to be returned.
     Known(Error),
-    /// A statement for many rows met one that it could not take: each is to be tried by itself.
+    /// A statement for many rows failed because of one of them: write each row separately.
     Careful,
 }
 
@@ -27,12 +27,12 @@ impl From<Error> for Fault {
 }
 
 impl Fault {
-    /// A row that holds what was never written there.
+    /// A row with a value that was never written there.
     pub(super) fn damaged(what: &str, got: impl std::fmt::Display) -> Self {
         Self::Known(Error::Damaged(format!("{what} is stored as {got}; {}", advice("the file"))))
     }
 
-    /// What to answer. `store` is how the file is called.
+    /// The error to return. `store` is the name of the file.
     pub(super) fn into_error(self, store: &str) -> Error {
         match self {
             Self::Known(error) => error,
@@ -42,7 +42,7 @@ impl Fault {
     }
 }
 
-/// What to answer for an error of SQLite.
+/// Converts an error of SQLite.
 pub(super) fn explain(error: &rusqlite::Error, store: &str) -> Error {
     use rusqlite::Error as Sql;
     match error {
@@ -72,7 +72,7 @@ pub(super) fn explain(error: &rusqlite::Error, store: &str) -> Error {
     }
 }
 
-/// What to do with a damaged file.
+/// Advice for a damaged file.
 pub(super) fn advice(store: &str) -> String {
     format!(
         "stop this process, keep a copy of {store} and of what lies beside it, then restore a backup, or salvage with \

@@ -1,5 +1,5 @@
-//! The store's file: what is checked before it is opened, and how connections are set up. Nothing here looks at more
-//! than the head of the file, whatever its size.
+//! The store's file: checks before it is opened, and the setup of connections. Only the header of the file is read, whatever
+//! its size.
 
 use super::durability;
 use super::fault::{self, advice};
@@ -11,21 +11,21 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes of a page of a new file. 8192 were not faster (`examples/store_throughput.rs`) and double what one job costs.
+/// Page size of a new file. 8192 was not faster (`examples/store_throughput.rs`) and doubles the cost of a single job.
 const PAGE_BYTES: u32 = 4096;
-/// What the writer keeps of the file in memory: 8 MiB. After every commit that has split a page within a tree SQLite
-/// looks through its whole cache, which at 64 MiB doubled the cost of small transactions; the system caches too.
+/// Page cache of the writer: 8 MiB. After every commit that has split a page within a tree, SQLite scans its whole cache. At
+/// 64 MiB that doubled the cost of small transactions, and the operating system caches too.
 const WRITER_CACHE_KIB: u32 = 8 << 10;
-/// What each reader keeps of the file in memory.
+/// Page cache of each reader.
 const READER_CACHE_KIB: u32 = 4 << 10;
-/// How long to wait for a lock that a program outside holds, such as the `sqlite3` shell.
+/// How long to wait for a lock that another program holds, such as the `sqlite3` shell.
 pub(super) const BUSY_WAIT: Duration = Duration::from_secs(2);
-/// Length of the WAL file to which SQLite cuts it when it starts over.
+/// Size to which SQLite truncates the WAL file when it restarts the log.
 const WAL_BYTES_KEPT: u32 = 64 << 20;
-/// Statements that each connection keeps prepared.
+/// Prepared statements cached for each connection.
 const STATEMENTS_KEPT: usize = 64;
 
-/// The file's full path, without links, so that one file has one lock.
+/// The file's canonical path, so that one file has one lock.
 pub(super) fn locate(path: &Path) -> Result<PathBuf, Error> {
     let name = path.file_name().ok_or_else(|| {
         Error::Unusable(format!("{path:?} is not the name of a file: name one, such as \"duetime.db\""))
@@ -46,8 +46,8 @@ pub(super) fn locate(path: &Path) -> Result<PathBuf, Error> {
     Ok(folder.join(name))
 }
 
-/// Whether the file, where there is one, begins as an SQLite file does; whether it is as long as its head says SQLite
-/// looks itself. Called before SQLite opens it, which would take a stub for a new file.
+/// Checks that the file, if it exists, starts like an SQLite file; SQLite itself checks the length given in the header.
+/// Called before SQLite opens the file, because SQLite would treat a truncated one as new.
 pub(super) fn check_head(path: &Path) -> Result<(), Error> {
     const HEAD_BYTES: usize = 100;
     let unreadable = |error: std::io::Error| {
@@ -74,8 +74,8 @@ pub(super) fn check_head(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates the file where there is none: SQLite gives the files that it puts beside it the same mode. Called while the
-/// store's lock is held: to close a file of SQLite's ends the locks that this process has on it.
+/// Creates the file if it does not exist; SQLite gives its companion files the same mode. Called while the store's lock is
+/// held: closing an SQLite file releases all locks that this process holds on it.
 pub(super) fn create(path: &Path) -> Result<(), Error> {
     match private::create(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -110,7 +110,7 @@ fn prepare_writer(connection: &Connection, synchronous: &str) -> rusqlite::Resul
     ))
 }
 
-/// Gives a file that is new, or known to be ours, its lasting properties, before its first table.
+/// Sets the permanent properties of a file that is new, or known to be a store, before its first table.
 pub(super) fn found(connection: &Connection, store: &str) -> Result<(), Error> {
     let told = |error: rusqlite::Error| fault::explain(&error, store);
     let pages: u64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(told)?;
@@ -128,7 +128,7 @@ pub(super) fn found(connection: &Connection, store: &str) -> Result<(), Error> {
     connection.execute_batch("PRAGMA wal_autocheckpoint = 0").map_err(told)
 }
 
-/// A connection that only reads.
+/// A read-only connection.
 pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;

@@ -1,7 +1,7 @@
 //! Rows by a selector, in the order of their ids.
 //!
-//! Each selector is one or a few streams of rows, each read along an index in the order of ids, merged here: SQLite
-//! would sort all rows of several states, however many there are. Reading stops once the page is full.
+//! Each selector is one or a few streams of rows, read along an index in the order of ids and merged here. SQLite would sort
+//! all rows of several states, however many there are. Reading stops once the page is full.
 
 use super::fault::Fault;
 use super::row::{self, Reader, jobs};
@@ -15,9 +15,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 use std::sync::Arc;
 
-/// Rows looked at for one page. In a large file each may take its own read, and an answer is made of up to ten pages.
+/// Rows examined for one page. In a large file each may need a disk read, and an answer consists of up to ten pages.
 const ROWS_MAX: usize = 250;
-/// Streams merged at most.
+/// Maximum number of merged streams.
 const STREAMS_MAX: usize = 64;
 
 pub(super) const ALL: &str = jobs!(" FROM duetime_jobs j WHERE id > ?1 ORDER BY id");
@@ -42,7 +42,7 @@ pub(super) fn find(connection: &Connection, find: &Find, after: Option<JobId>) -
             statement.query(params_from_iter(std::iter::once(after.clone()).chain(parameters)))
         })
         .collect::<Result<Vec<_>, _>>()?;
-    // The id at which each stream stands.
+    // The current id of each stream.
     let mut heads = Vec::with_capacity(streams.len());
     for stream in &mut streams {
         heads.push(stream.next()?.map(row::id).transpose()?);
@@ -112,7 +112,7 @@ fn streams(connection: &Connection, find: &Find) -> Result<Vec<Stream>, Fault> {
     })
 }
 
-/// What a row must be, beyond what its stream says.
+/// The conditions on a row beyond those of its stream.
 struct Filter<'a> {
     find: &'a Find,
     stages: Vec<Stage>,

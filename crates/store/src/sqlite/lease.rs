@@ -1,4 +1,4 @@
-//! Leases, as far as they are noted: so that a restart knows who was running what.
+//! Recorded leases, which tell a restarted process who was running which job.
 
 use super::fault::Fault;
 use super::task::Transaction;

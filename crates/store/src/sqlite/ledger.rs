@@ -1,4 +1,4 @@
-//! The ports: each verb goes to the writer or to a reader.
+//! The implementation of the ports: each verb goes to the writer or to a reader.
 
 use super::{Sqlite, apply, documents, edit, end, find, overflow, prune, read, record, reports, tally};
 use async_trait::async_trait;

@@ -1,5 +1,5 @@
-//! One process per file: a lock on `<file>.lock`, which holds the owner's process id. The system lets go of it when the
-//! process ends, however it ends; the file itself stays and says nothing.
+//! One process per file: a lock on `<file>.lock`, which contains the owner's process id. The system releases the lock when
+//! the process ends for any reason. The lock file remains, which means nothing.
 
 use crate::private;
 use duetime_core::Error;
@@ -15,7 +15,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Takes it, where no other holder, in this process or another, has it.
+    /// Takes it, if no other holder in this or another process has it.
     pub(super) fn take(store: &Path) -> Result<Self, Error> {
         let path = beside(store, ".lock");
         let shown = path.display();
@@ -24,13 +24,13 @@ impl Lock {
                 "cannot write the lock file {shown:?} ({error}): give this user write access to its folder"
             ))
         };
-        // Who can open a file can lock it: nobody else may.
+        // Anyone who can open a file can lock it, so only the owner may open it.
         let mut file = private::open_lock(&path).map_err(unusable)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
-                // Who holds it may be between taking the lock and writing its id.
+                // The holder may not have written its process id yet.
                 let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok()).unwrap_or(0);
                 return Err(Error::Held { path: store.display().to_string(), pid });
             }
@@ -42,7 +42,7 @@ impl Lock {
     }
 }
 
-/// The path with this at its end.
+/// The path with this suffix.
 pub(super) fn beside(store: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(store);
     name.push(suffix);

@@ -1,8 +1,8 @@
-//! The write-ahead log: kept short without stopping the writer, and brought to disk in time.
+//! The write-ahead log: kept short without blocking the writer, and synced to disk in time.
 //!
-//! Another thread copies the log into the file while the writer goes on ("passive" checkpoints). Only the short rest is
-//! left to the writer, which alone can make the log start over under permanent load. At a hard bound it does so
-//! whatever is left.
+//! Another thread copies the log into the file while the writer continues ("passive" checkpoints). Only the short rest is
+//! left to the writer, because only the writer can restart the log under constant load. At a hard limit it does so however
+//! much is left.
 
 use super::fault::{self, Fault};
 use super::file::BUSY_WAIT;
@@ -15,21 +15,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Pages by which the log grows before it is copied again: 16 MiB.
+/// Growth in pages after which the log is copied again: 16 MiB.
 const PAGES_PER_COPY: u32 = 4_096;
-/// Pages at which the writer lets it start over, once most of it is copied: 64 MiB.
+/// Pages at which the writer restarts the log, once most of it is copied: 64 MiB.
 const PAGES_WANTED: u32 = 4 * PAGES_PER_COPY;
-/// Pages at which it does so whatever is left: 256 MiB.
+/// Pages at which the writer restarts the log however much is left: 256 MiB.
 const PAGES_MAX: u32 = 16 * PAGES_PER_COPY;
-/// How long written pages stay in the system's memory with `durability = "interval"`: 50 ms with the write itself.
+/// How long written pages may stay unsynced with `durability = "interval"`: 50 ms including the sync itself.
 const SYNC_INTERVAL: Duration = Duration::from_millis(40);
 
 thread_local! {
-    /// Pages in the log, as SQLite told the writer's thread at its last commit.
+    /// Pages in the log, as reported by SQLite at the last commit of the writer's thread.
     static PAGES: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Has SQLite tell this thread how long the log is.
+/// Makes SQLite report the length of the log to this thread.
 pub(super) fn watch(connection: &Connection) {
     connection.wal_hook(Some(|_, pages| {
         PAGES.set(u32::try_from(pages).unwrap_or(0));
@@ -46,13 +46,13 @@ pub(super) struct Log {
 
 #[derive(Default)]
 struct SyncState {
-    /// The log's length when it was last copied, or tried to be.
+    /// The log's length at the last attempt to copy it.
     asked_at: u32,
-    /// Whether copying is asked for or under way.
+    /// Whether copying is requested or in progress.
     is_copying: bool,
-    /// Whether the log has pages that the disk may not have.
+    /// Whether the log has pages that may not be on disk.
     is_dirty: bool,
-    /// Why they cannot be brought there. It stays: after such an error nobody knows what the disk has.
+    /// Why they cannot be synced. It is permanent: after such an error the state of the disk is unknown.
     sync_error: Option<String>,
     is_closed: bool,
 }
@@ -63,7 +63,7 @@ impl Log {
         Self { path: path.to_owned(), state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Whether what was written has come to disk as promised.
+    /// Fails if written pages could not be synced as promised.
     pub(super) fn check(&self) -> Result<(), Fault> {
         match &self.state().sync_error {
             None => Ok(()),
@@ -74,7 +74,7 @@ impl Log {
         }
     }
 
-    /// Something was written.
+    /// Called after a write.
     pub(super) fn written(&self) {
         let mut state = self.state();
         if !state.is_dirty {
@@ -94,7 +94,7 @@ impl Log {
         if state.is_copying && pages < PAGES_MAX || pages < state.asked_at + PAGES_PER_COPY {
             return;
         }
-        // Where it stands has just been copied to within a step, unless the other thread falls behind.
+        // Most of the log has just been copied, unless the other thread falls behind.
         let starts_over = pages >= PAGES_WANTED && state.asked_at > 0 || pages >= PAGES_MAX;
         state.asked_at = pages;
         if !starts_over {
@@ -114,7 +114,7 @@ impl Log {
         }
     }
 
-    /// Copies the log when asked to, until closed. For its own thread.
+    /// Copies the log when requested, until closed. Runs on its own thread.
     pub(super) fn copy(&self, connection: &Connection) {
         loop {
             let mut state = self.state();
@@ -132,7 +132,7 @@ impl Log {
         }
     }
 
-    /// Brings the log to disk at intervals, until closed. For its own thread.
+    /// Syncs the log at intervals, until closed. Runs on its own thread.
     pub(super) fn sync(&self) {
         let _told = Told(self);
         loop {
@@ -171,7 +171,7 @@ impl Log {
     }
 }
 
-/// Has the writer hear of it where the thread that syncs panics.
+/// Reports a panic of the sync thread to the writer.
 struct Told<'a>(&'a Log);
 
 impl Drop for Told<'_> {
@@ -182,7 +182,7 @@ impl Drop for Told<'_> {
     }
 }
 
-/// Copies what is left of the log, and has the next write begin it anew; not where a reader still needs it.
+/// Copies the rest of the log and lets the next write restart it, unless a reader still needs the log.
 fn start_over(connection: &Connection) -> rusqlite::Result<bool> {
     connection.busy_timeout(Duration::ZERO)?;
     let outcome = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
@@ -190,7 +190,7 @@ fn start_over(connection: &Connection) -> rusqlite::Result<bool> {
     outcome.map(|busy| busy == 0)
 }
 
-/// Copies all of the log and empties it; for the end.
+/// Copies all of the log and truncates it, at the end.
 pub(super) fn empty(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }

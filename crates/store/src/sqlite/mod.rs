@@ -1,9 +1,9 @@
 //! The SQLite store: a ledger and a registry in one file, or in memory.
 //!
-//! One thread writes; whatever waits for it shares a transaction, and is answered once that is committed. Readers have
-//! their own connections and see what was answered before they began. One process holds a file at a time.
+//! One thread writes. All waiting tasks share a transaction, and are answered once it is committed. Readers have their own
+//! connections and see everything that was acknowledged before they began. One process holds a file at a time.
 //!
-//! It decides nothing about jobs but what the ports ask: rules live in `duetime-core`.
+//! It makes no decisions about jobs beyond the contracts of the ports: rules live in `duetime-core`.
 
 mod apply;
 mod backup;
@@ -49,16 +49,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Copies the store in a file, also while another process has it open, to a file that can be opened in its place. An
+/// Copies the store in a file to another file that can be opened in its place, even while another process has it open. An
 /// earlier backup of that name is replaced once the new one is on disk.
 ///
 /// # Errors
-/// [`Error::Unusable`] where the target cannot be written or is no backup, or the source is no store; [`Error::Damaged`];
+/// [`Error::Unusable`] if the target cannot be written or is not a backup, or the source is not a store; [`Error::Damaged`];
 /// [`Error::Full`].
 pub fn backup(from: &Path, to: &Path) -> Result<(), Error> {
     let from = file::locate(from)?;
     let store = from.display().to_string();
-    // Only SQLite opens the file: closing it by any other way would end the locks of a store that this process has on it.
+    // Only SQLite may open the file: closing it in any other way would release the locks of a store open in this process.
     let connection = file::reader(&from).map_err(|error| fault::explain(&error, &store))?;
     if schema::check(&connection, &store)? == 0 {
         return Err(Error::Unusable(format!("{store} is not a store: name the store file of the server")));
@@ -69,15 +69,15 @@ pub fn backup(from: &Path, to: &Path) -> Result<(), Error> {
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// When what was answered is on disk; by default before the answer.
+    /// When acknowledged changes are on disk; by default before they are acknowledged.
     pub durability: Durability,
 }
 
-/// A store in a file or in memory. Dropped without [`close`](duetime_core::ports::Ledger::close) it still finishes
-/// what waits; the next to open the file then reads its write-ahead log.
+/// A store in a file or in memory. If it is dropped without [`close`](duetime_core::ports::Ledger::close), it still finishes
+/// waiting work. The next process to open the file then reads its write-ahead log.
 pub struct Sqlite {
     queue: Arc<Queue>,
-    /// Of a file; a store in memory is read by its writer.
+    /// Only for a file; the writer also reads a store in memory.
     pool: Option<Arc<Pool>>,
     log: Option<Arc<Log>>,
     threads: Mutex<Option<Threads>>,
@@ -87,17 +87,17 @@ pub struct Sqlite {
 struct Threads {
     writer: JoinHandle<Connection>,
     others: Vec<JoinHandle<()>>,
-    /// Let go of last.
+    /// Released last.
     _lock: Option<Lock>,
 }
 
 impl Sqlite {
-    /// Opens a file, or makes it where there is none.
+    /// Opens a file, or creates it if it does not exist.
     ///
     /// # Errors
-    /// [`Error::Held`] while another process, or another store of this one, has it open; [`Error::Unusable`] where it
-    /// can be no store (a folder, another program's file, one of a newer version, not writable); [`Error::Damaged`].
-    /// Whatever is there is left as it is.
+    /// [`Error::Held`] while another process, or another store of this one, has it open; [`Error::Unusable`] if it cannot be
+    /// a store (a folder, another program's file, one of a newer version, not writable); [`Error::Damaged`]. An existing
+    /// file is not changed.
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
         let path = file::locate(path)?;
         let lock = Lock::take(&path)?;
@@ -130,7 +130,7 @@ impl Sqlite {
     /// A store in memory, gone when dropped.
     ///
     /// # Errors
-    /// Where the system gives no thread.
+    /// If the system cannot start a thread.
     pub fn memory() -> Result<Self, Error> {
         let store = "memory".to_owned();
         let mut connection = file::memory().map_err(|error| fault::explain(&error, &store))?;
@@ -157,11 +157,11 @@ impl Sqlite {
         Ok(Self { queue, pool, log, threads, store })
     }
 
-    /// Copies the store, as it is now and while it goes on working, to a file that can be opened in its place. An earlier
-    /// backup of that name is replaced. During the copy the write-ahead log grows by what is written.
+    /// Copies the store, while it keeps working, to a file that can be opened in its place. An earlier backup of that name
+    /// is replaced. During the copy the write-ahead log grows by everything that is written.
     ///
     /// # Errors
-    /// [`Error::Unusable`] where the target cannot be written or is no backup; [`Error::Full`].
+    /// [`Error::Unusable`] if the target cannot be written or is not a backup; [`Error::Full`].
     pub async fn backup(&self, to: &Path) -> Result<(), Error> {
         let to: PathBuf = to.to_owned();
         match &self.pool {
@@ -170,7 +170,7 @@ impl Sqlite {
         }
     }
 
-    /// Calls this function in the writer's next transaction. It must do the same when called again.
+    /// Calls this function in the writer's next transaction. The function may be called again, and must then do the same.
     async fn write<T, F>(&self, rows: usize, payload_bytes: usize, function: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -179,7 +179,7 @@ impl Sqlite {
         self.queue.call(rows, payload_bytes, function).await
     }
 
-    /// Calls this function with a connection that sees all that was answered.
+    /// Calls this function with a connection that sees everything acknowledged so far.
     async fn read<T, F>(&self, function: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -208,7 +208,7 @@ impl Drop for Sqlite {
     }
 }
 
-/// Waits for the threads of a closed queue, and lets go of the file.
+/// Waits for the threads of a closed queue, and releases the file.
 fn end(threads: Threads, pool: Option<&Pool>, log: Option<&Log>, empties_log: bool) {
     let connection = threads.writer.join();
     if let Some(pool) = pool {
@@ -218,7 +218,7 @@ fn end(threads: Threads, pool: Option<&Pool>, log: Option<&Log>, empties_log: bo
         log.close();
     }
     for thread in threads.others {
-        // A thread that panicked has said so.
+        // A panicked thread has already reported it.
         let _ = thread.join();
     }
     let Ok(connection) = connection else { return };
@@ -234,7 +234,7 @@ fn end(threads: Threads, pool: Option<&Pool>, log: Option<&Log>, empties_log: bo
     }
 }
 
-/// Has a connection close without copying the log, which may take long.
+/// Makes a connection close without copying the log, which may take long.
 fn keep_log(connection: &Connection) {
     if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
         tracing::debug!(%error, "copying the write-ahead log before closing the store");

@@ -1,6 +1,6 @@
 //! Rows that wait for room in the broker, by urgency; and the buckets of pending rows.
 //!
-//! Each priority is a stream of rows by due time: so what is due is found without looking at more urgent rows that are not.
+//! Each priority is a stream of rows by due time, so due rows are found without examining more urgent rows that are not due.
 
 use super::fault::Fault;
 use super::row::{Reader, jobs};
@@ -10,10 +10,10 @@ use duetime_core::{Job, JobId, Millis};
 use rusqlite::{Connection, OptionalExtension};
 use std::sync::Arc;
 
-/// Priorities that are looked at for one page.
+/// Priorities examined for one page.
 const LEVELS_MAX: usize = 1_000;
 
-// Each names its index: where no statistics say how many rows a bucket has, another one looks as good.
+// Each names its index: without statistics on the rows of a bucket, another index looks equally good to SQLite.
 pub(super) const LEVEL: &str = "SELECT priority FROM duetime_jobs j INDEXED BY duetime_jobs_overflow \
      WHERE state = 1 AND bucket = -1 AND queue = ?1 AND priority >= ?2 ORDER BY priority LIMIT 1";
 pub(super) const OVER: &str = jobs!(
@@ -26,10 +26,10 @@ pub(super) const DUE: &str = "SELECT count(*), min(due_at) FROM duetime_jobs j I
      WHERE state = 1 AND bucket = -1 AND queue = ?1 AND due_at <= ?2";
 const MARK_LOADED: &str = "UPDATE duetime_jobs SET bucket = 0 WHERE id = ?1 AND version = ?2 AND state = 1";
 const MARK_OVERFLOW: &str = "UPDATE duetime_jobs SET bucket = -1 WHERE id = ?1 AND state = 1";
-/// By the width of buckets that is fixed for all ledgers.
+/// Uses the width of buckets, which is fixed for all ledgers.
 const MARK_NOT_LOADED: &str = "UPDATE duetime_jobs SET bucket = max(1, due_at / 600000) WHERE id = ?1 AND state = 1";
 
-/// The most urgent rows without a lease of a queue: no more payload than a page may have.
+/// The most urgent rows of a queue without a lease, up to the payload limit of a page.
 pub(super) fn page(connection: &Connection, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Fault> {
     let mut level = connection.prepare_cached(LEVEL)?;
     let mut over = connection.prepare_cached(OVER)?;
@@ -63,7 +63,7 @@ pub(super) fn next(connection: &Connection, after: &str) -> Result<Option<Arc<st
     Ok(statement.query_row([after], |row| row.get(0)).optional()?)
 }
 
-/// What is due of a queue.
+/// The due rows of a queue.
 pub(super) fn due(connection: &Connection, queue: &str, now: Millis) -> Result<OverflowDue, Fault> {
     let mut statement = connection.prepare_cached(DUE)?;
     let due = statement.query_row((queue, now), |row| Ok(OverflowDue { jobs: row.get(0)?, oldest_due: row.get(1)? }));
@@ -79,7 +79,7 @@ pub(super) fn mark_loaded(connection: &Connection, jobs: &[(JobId, u64)]) -> Res
     Ok(())
 }
 
-/// Marks pending rows as not loaded, by when they are due, where the watermark is 0, else as overflow.
+/// Marks pending rows as not loaded: by due time if the watermark is 0, otherwise as overflow.
 pub(super) fn mark(connection: &Connection, ids: &[JobId], watermark: Millis) -> Result<(), Fault> {
     const { assert!(duetime_core::ports::BUCKET_MS == 600_000) };
     let sql = if watermark == OVERFLOW { MARK_OVERFLOW } else { MARK_NOT_LOADED };

@@ -1,4 +1,4 @@
-//! Query plans: no question reads a whole table or sorts.
+//! Tests of query plans: no query scans a whole table or sorts.
 
 use super::{file, find, overflow, prune, read, reports, schema, tally};
 use rusqlite::Connection;

@@ -1,4 +1,4 @@
-//! Connections that read, each lent to one reader at a time on the runtime's blocking threads.
+//! Read connections, each lent to one reader at a time on the runtime's blocking threads.
 
 use super::fault::Fault;
 use super::file;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 
-/// How many read at a time.
+/// Maximum number of concurrent readers.
 const READERS: usize = 4;
 
 /// Readers of one file.
@@ -50,7 +50,7 @@ impl Pool {
             None => file::reader(&self.path)?,
         };
         let outcome = function(&connection);
-        // After an error the connection is not trusted again.
+        // A connection is not reused after an error.
         if outcome.is_ok() && !self.room.is_closed() {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
         }

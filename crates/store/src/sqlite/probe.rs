@@ -1,4 +1,4 @@
-//! Probes a file without changing it or waiting for anybody: what its head says, and which process holds it.
+//! Probes a file without changing it or waiting for a lock: its header, and the process that holds it.
 
 use super::lock::beside;
 use super::{file, schema};
@@ -8,44 +8,44 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where the head of an SQLite file has `user_version` and `application_id`: big-endian, of 4 bytes.
+/// Offsets of `user_version` and `application_id` in the header of an SQLite file: big-endian, 4 bytes.
 const USER_VERSION: usize = 60;
 const APPLICATION_ID: usize = 68;
-/// Bytes of that head.
+/// Bytes of that header.
 const HEAD_BYTES: usize = 100;
 
-/// How far a file has come.
+/// The schema version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileState {
     /// There is no file yet, or an empty one.
     Nothing,
-    /// Its first page stands in the log yet, which only SQLite reads: it is new, or its process was killed.
+    /// Its first page is still in the log, which only SQLite reads: it is new, or its process was killed.
     InLog,
     /// It has this schema.
     Schema(usize),
 }
 
-/// What was seen.
+/// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbeReport {
     /// Its full path.
     pub path: PathBuf,
-    /// How far it has come.
+    /// Its schema version.
     pub state: FileState,
-    /// The schema that this version makes.
+    /// The schema version of this program.
     pub schema_known: usize,
     /// Bytes of the file and its log.
     pub bytes: u64,
-    /// The process that holds it, as far as this system tells.
+    /// The process that holds it, if the system can tell.
     pub held_by: Option<u32>,
 }
 
-/// Looks at the store in a file. Not for a process that has it open: closing a file of SQLite's ends the locks that this
-/// process has on it.
+/// Probes the store in a file. Not for a process that has the file open: closing an SQLite file releases all locks that the
+/// process holds on it.
 ///
 /// # Errors
-/// [`Error::Unusable`] where the file is no store or cannot be read, [`Error::Damaged`].
+/// [`Error::Unusable`] if the file is not a store or cannot be read; [`Error::Damaged`].
 pub fn probe(path: &Path) -> Result<ProbeReport, Error> {
     let path = file::locate(path)?;
     file::check_head(&path)?;
@@ -64,7 +64,7 @@ pub fn probe(path: &Path) -> Result<ProbeReport, Error> {
     Ok(ProbeReport { state, schema_known: schema::known(), bytes: all, held_by, path })
 }
 
-/// The schema's number and whose file it is; `None` where there is nothing yet.
+/// The schema version and the application id; `None` if there is nothing yet.
 fn head(path: &Path) -> Result<Option<(usize, i32)>, Error> {
     let unreadable = |error: std::io::Error| Error::Unusable(format!("{path:?} cannot be read ({error})"));
     if !path.exists() {
@@ -79,19 +79,19 @@ fn head(path: &Path) -> Result<Option<(usize, i32)>, Error> {
     Ok(Some((usize::try_from(schema).unwrap_or(usize::MAX), application)))
 }
 
-/// The process that has locked the file of a lock, by what the system lists: trying the lock might keep a server that
-/// starts just then from its store.
+/// The process that has locked a lock file, from the system's list of locks. Trying the lock could make a server that is
+/// just starting fail.
 fn holder(lock: &Path) -> Option<u32> {
     let inode = fs::metadata(lock).ok()?.ino();
     let named = fs::read_to_string(lock).ok().and_then(|text| text.trim().parse::<u32>().ok());
-    // As in `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`.
+    // Such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`.
     let locks = fs::read_to_string("/proc/locks").ok()?;
     locks.lines().find_map(|line| {
         let words: Vec<_> = line.split_whitespace().collect();
         let of_ours =
             words.get(1) == Some(&"FLOCK") && words.get(5)?.rsplit(':').next()?.parse::<u64>().ok() == Some(inode);
         let pid = words.get(4)?.parse::<u32>().ok();
-        // Seen from a container the process may have another number, or none.
+        // Inside a container the process may have another number, or none.
         of_ours.then(|| named.or(pid)).flatten()
     })
 }

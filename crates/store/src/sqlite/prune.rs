@@ -8,15 +8,15 @@ use duetime_core::ports::Retention;
 use duetime_core::{Millis, Stage};
 use rusqlite::Connection;
 
-/// Where so many pages are free, and more than a quarter of the file, some are given back to the system.
+/// If at least this many pages are free, and more than a quarter of the file, some are returned to the system.
 const FREE_PAGES_KEPT: u64 = 4_096;
-/// Pages given back in one transaction.
+/// Pages returned in one transaction.
 const PAGES_PER_STEP: u32 = 256;
 
 pub(super) const FINISHED: &str = "SELECT id, queue, state, tags, version, epoch FROM duetime_jobs \
      WHERE state = ?1 AND finished_at IS NOT NULL AND finished_at <= ?2 ORDER BY finished_at LIMIT ?3";
 
-/// Removes at most `limit` of them; answers how many it removed.
+/// Removes at most `limit` of them, and returns how many.
 pub(super) fn prune(
     transaction: &mut Transaction<'_>,
     retention: Retention,
@@ -55,7 +55,7 @@ fn give_back(connection: &Connection) -> Result<(), Fault> {
     if free > FREE_PAGES_KEPT && free > number("PRAGMA page_count")? / 4 {
         let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES_PER_STEP})"))?;
         let mut rows = statement.query([])?;
-        // Each step gives back one page.
+        // Each step returns one page.
         while rows.next()?.is_some() {}
     }
     Ok(())

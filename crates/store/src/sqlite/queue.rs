@@ -1,4 +1,4 @@
-//! What waits for the writer: tasks, bounded by a semaphore that callers wait for, and leases, bounded by dropping.
+//! The writer's input: tasks, bounded by a semaphore that callers wait for, and leases, bounded by dropping.
 
 use super::fault::Fault;
 use super::task::{Call, Task, Transaction};
@@ -9,18 +9,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 
-/// What may wait, in rows and KiB of payload.
+/// Limit of waiting work, in rows and KiB of payload.
 const WEIGHT_MAX: u32 = 128 << 10;
 /// Rows after which a transaction takes no further task.
 const ROWS_PER_TRANSACTION: usize = 4_096;
-/// Leases that wait at most; further ones are dropped, which is harmless.
+/// Maximum number of waiting leases; further ones are dropped, which is harmless.
 const LEASES_MAX: usize = 100_000;
-/// How long the writer waits for as many tasks as it last answered: callers that come back at once then share the
-/// next transaction, and its cost.
+/// How long the writer waits for as many tasks as it last answered. Callers that return at once then share the next
+/// transaction, and its cost.
 const COMPANY_WAIT: Duration = Duration::from_micros(100);
-/// Between two attempts to write leases, in milliseconds.
+/// Pause between two attempts to write leases, in milliseconds.
 const LEASE_AGAIN_MS: Millis = 500;
-/// How long leases wait for their job's end, which saves writing them, in milliseconds.
+/// How long leases wait for their jobs to end, which makes writing them unnecessary, in milliseconds.
 const LEASE_WAIT_MS: u64 = 20;
 
 /// The writer's queue.
@@ -35,23 +35,23 @@ pub(super) struct Queue {
 struct Waiting {
     tasks: VecDeque<Box<dyn Task>>,
     leases: HashMap<JobId, LeaseRecord>,
-    /// Tasks for which it is worth waking the writer: it waits for company (see [`Queue::take`]).
+    /// The number of tasks that wakes the writer, which waits for more tasks (see [`Queue::take`]).
     wanted: usize,
-    /// Tasks of the last transaction, whose callers may be about to come back.
+    /// The number of tasks in the last transaction, whose callers may soon return.
     last: usize,
     /// Since when leases wait.
     leases_since: Option<Millis>,
     is_closed: bool,
-    /// Whether the writer has ended before it was asked to.
+    /// Whether the writer ended unexpectedly.
     is_abandoned: bool,
 }
 
-/// What one transaction is to do.
+/// The work of one transaction.
 #[derive(Default)]
 pub(super) struct Batch {
-    /// In the order in which they came.
+    /// In order of arrival.
     pub(super) tasks: Vec<Box<dyn Task>>,
-    /// One at most for each job.
+    /// At most one for each job.
     pub(super) leases: Vec<LeaseRecord>,
 }
 
@@ -65,7 +65,7 @@ impl Queue {
         }
     }
 
-    /// Has the writer call this function, and waits for what it answers once that is committed.
+    /// Makes the writer call this function, and returns its result once that is committed.
     pub(super) async fn call<T, F>(&self, rows: usize, payload_bytes: usize, function: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -79,7 +79,7 @@ impl Queue {
         answer.await.unwrap_or_else(|_| Err(abandoned()))
     }
 
-    /// Why nothing is taken any more.
+    /// Why no more tasks are accepted.
     fn closed(&self) -> Error {
         if self.waiting().is_abandoned { abandoned() } else { Error::Stopping }
     }
@@ -97,7 +97,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes leases, to be written soon.
+    /// Adds leases, to be written soon.
     pub(super) fn lease(&self, leases: Vec<LeaseRecord>) {
         let mut waiting = self.waiting();
         waiting.add_leases(leases);
@@ -108,17 +108,17 @@ impl Queue {
         }
     }
 
-    /// Takes leases back that could not be written, to be tried again a moment later.
+    /// Returns leases that could not be written, to be retried a moment later.
     pub(super) fn lease_again(&self, leases: Vec<LeaseRecord>) {
         let mut waiting = self.waiting();
-        // Who closes waits for no room on the disk.
+        // Closing does not wait until the disk has room.
         if !waiting.is_closed {
             waiting.add_leases(leases);
             waiting.leases_since = Some(self.clock.mono() + LEASE_AGAIN_MS);
         }
     }
 
-    /// Drops the leases that these entries end before they were written.
+    /// Drops unwritten leases of jobs whose leases ended with these entries.
     pub(super) fn end_leases(&self, entries: &[OutboxEntry]) {
         let mut waiting = self.waiting();
         if waiting.leases.is_empty() {
@@ -131,7 +131,7 @@ impl Queue {
         }
     }
 
-    /// Waits for something to do; `None` when closed and empty.
+    /// Waits for work; `None` once closed and empty.
     pub(super) fn take(&self) -> Option<Batch> {
         let mut waiting = self.waiting();
         let mut has_waited = false;
@@ -166,14 +166,14 @@ impl Queue {
         }
     }
 
-    /// Refuses new tasks; those that wait are still done.
+    /// Refuses new tasks; waiting tasks are still done.
     pub(super) fn close(&self) {
         self.waiting().is_closed = true;
         self.room.close();
         self.filled.notify_all();
     }
 
-    /// Drops what waits; whoever waits for it gets an error, as does whoever comes later.
+    /// Drops waiting tasks; their callers and all later ones get an error.
     pub(super) fn abandon(&self) {
         self.waiting().is_abandoned = true;
         self.close();
@@ -191,7 +191,7 @@ fn abandoned() -> Error {
 }
 
 impl Waiting {
-    /// Of one job the latest counts.
+    /// Only the latest lease of a job counts.
     fn add_leases(&mut self, leases: Vec<LeaseRecord>) {
         for lease in leases {
             let has_room = self.leases.len() < LEASES_MAX;
@@ -217,7 +217,7 @@ impl Waiting {
         }
         self.last = batch.tasks.len();
         if takes_leases {
-            // The rest follows in the next transaction: `leases_since` stays.
+            // The rest follows in the next transaction, so `leases_since` is kept.
             let ids: Vec<JobId> = self.leases.keys().copied().take(ROWS_PER_TRANSACTION).collect();
             batch.leases.extend(ids.iter().filter_map(|id| self.leases.remove(id)));
             if self.leases.is_empty() {

@@ -14,7 +14,7 @@ pub(super) const PENDING_IN: &str =
 pub(super) const PENDING_BEHIND: &str =
     jobs!(", j.bucket FROM duetime_jobs j WHERE state = 1 AND bucket > ?1 AND bucket <= ?2 ORDER BY bucket, id");
 
-/// Where the bucket stands in the latter two.
+/// The position of the bucket in the latter two.
 const BUCKET_COLUMN: usize = 29;
 
 /// One row.
@@ -48,8 +48,7 @@ pub(super) fn leased(connection: &Connection) -> Result<Vec<Job>, Fault> {
     Ok(jobs)
 }
 
-/// A page of pending rows without a lease. It looks at `limit` rows, and at no more payload than a
-/// page may have, so it may be short.
+/// A page of pending rows without a lease. It examines `limit` rows, up to the payload limit of a page, so it may be short.
 pub(super) fn pending(
     connection: &Connection,
     until: Millis,
@@ -63,7 +62,7 @@ pub(super) fn pending(
     let mut reader = Reader::default();
     let (mut seen, mut bytes) = (0, 0);
     let mut is_full = false;
-    // The rest of the bucket where the last page ended, then the buckets behind it.
+    // The rest of the bucket in which the last page ended, then the buckets after it.
     for (sql, high) in [(PENDING_IN, i64::try_from(after.id).unwrap_or(i64::MAX)), (PENDING_BEHIND, last_bucket)] {
         let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query((after.bucket, high))?;

@@ -9,7 +9,7 @@ use duetime_core::{Job, JobId, Millis};
 use rusqlite::{Connection, OptionalExtension};
 use std::sync::Arc;
 
-/// Records jobs, each for itself.
+/// Records jobs independently of each other.
 pub(super) fn record(
     transaction: &mut Transaction<'_>,
     jobs: &[Job],
@@ -60,7 +60,7 @@ fn refused(connection: &Connection, job: &Job, live_key: Option<&Arc<str>>) -> R
     holder.map(Recorded::KeyHeld).ok_or_else(|| Fault::damaged("an index of duetime_jobs", "what no row has"))
 }
 
-/// Who holds a key.
+/// The holder of a key.
 pub(super) fn holder(connection: &Connection, queue: &str, key: &str) -> Result<Option<JobId>, Fault> {
     let mut statement = connection.prepare_cached("SELECT id FROM duetime_jobs WHERE queue = ?1 AND live_key = ?2")?;
     statement.query_row([queue, key], |row| Ok(row::id(row))).optional()?.transpose()
@@ -81,7 +81,7 @@ pub(super) fn tag(connection: &Connection, job: &Job) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Takes a job out of its indexes.
+/// Removes a job from its tags.
 pub(super) fn untag(connection: &Connection, id: JobId, tags: &[Arc<str>]) -> Result<(), Fault> {
     for tag in tags {
         connection

@@ -1,5 +1,5 @@
-//! Readings of many rows, step by step. A step is a short transaction: a long one would keep the write-ahead log from being
-//! copied.
+//! Reports over many rows, step by step. A step is a short transaction: a long one would block copying of the write-ahead
+//! log.
 
 use super::fault::Fault;
 use super::row;
@@ -7,14 +7,14 @@ use duetime_core::Stage;
 use duetime_core::ports::{DueTally, FAILED_MESSAGE_READ, FailedJob};
 use rusqlite::Connection;
 
-/// Rows that a step looks at: about 3 ms.
+/// Rows that a step examines: about 3 ms.
 const STEP_ROWS: usize = 10_000;
 
-/// In the order of the file. By an index each row would be looked for, which takes ten times as long.
+/// In the order of the file. An index would need a lookup for each row, which takes ten times as long.
 pub(super) const DUE: &str =
     "SELECT id, queue, due_at, state FROM duetime_jobs j NOT INDEXED WHERE id > ?1 ORDER BY id LIMIT ?2";
 
-/// Counts the next rows that have not ended; answers where to go on.
+/// Counts the next unfinished rows and returns where to continue.
 pub(super) fn due(connection: &Connection, tally: &mut DueTally, after: u64) -> Result<Option<u64>, Fault> {
     let pending = i64::from(Stage::Pending.code());
     let mut statement = connection.prepare_cached(DUE)?;
@@ -37,7 +37,7 @@ pub(super) fn due(connection: &Connection, tally: &mut DueTally, after: u64) -> 
 pub(super) const FAILED: &str = "SELECT id, queue, kind, finished_at, substr(message, 1, ?1) FROM duetime_jobs j \
      INDEXED BY duetime_jobs_finished WHERE state = 20 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT ?2";
 
-/// The failed jobs that ended last, the last one first.
+/// The latest failed jobs, newest first.
 pub(super) fn failed(connection: &Connection, limit: usize) -> Result<Vec<FailedJob>, Fault> {
     const { assert!(Stage::Failed as u8 == 20) };
     let mut statement = connection.prepare_cached(FAILED)?;

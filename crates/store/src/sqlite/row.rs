@@ -1,4 +1,4 @@
-//! A job as a row: which columns, in which order, both ways.
+//! Conversion between jobs and rows: which columns, in which order.
 
 use super::fault::Fault;
 use duetime_core::{Job, JobId, KeyUntil, Payload, Stage};
@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// Selects every column but `bucket`, in the order in which [`Reader::job`] takes them.
+/// Selects all columns but `bucket`, in the order in which [`Reader::job`] reads them.
 macro_rules! jobs {
     ($of:literal) => {
         concat!(
@@ -22,7 +22,7 @@ macro_rules! jobs {
 }
 pub(super) use jobs;
 
-/// Binds values to the places of a statement, one by one, from the place behind this one.
+/// Binds values to the placeholders of a statement, one by one, starting after this one.
 macro_rules! bind_from {
     ($statement:expr, $before:expr; $($value:expr),*) => {
         let mut place: usize = $before;
@@ -34,7 +34,7 @@ macro_rules! bind_from {
 }
 pub(super) use bind_from;
 
-/// Inserts a whole row; does nothing where the id, the origin or the live key is there.
+/// Inserts a whole row; does nothing if the id, the origin or the live key exists.
 pub(super) const INSERT: &str = "INSERT OR IGNORE INTO duetime_jobs (id, queue, kind, state, due_at, first_due_at, \
      priority, attempt, crashes, version, epoch, created_at, updated_at, started_at, finished_at, lease_until, \
      lease_ms, expires_ms, cancel_asked, key_until, job_key, options, tags, message, errors, result, payload, bucket, \
@@ -63,12 +63,12 @@ pub(super) fn list<T: Serialize>(items: &[T]) -> Result<Option<String>, Fault> {
     if items.is_empty() { Ok(None) } else { json(&items).map(Some) }
 }
 
-/// How far it has come, as JSON.
+/// The progress, as JSON.
 pub(super) fn progress(job: &Job) -> Result<Option<String>, Fault> {
     job.progress.as_ref().map(json).transpose()
 }
 
-/// The options of a job as its row has them.
+/// The options of a job as stored in its row.
 pub(super) fn options(job: &Job) -> Result<Option<String>, Fault> {
     job.options.as_ref().map(json).transpose()
 }
@@ -77,7 +77,7 @@ fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
     serde_json::to_string(value).map_err(|error| duetime_core::Error::invalid("job", "writable as JSON", error).into())
 }
 
-/// Reads rows of `jobs!`, sharing what neighbours have in common.
+/// Reads rows of `jobs!`, sharing values that neighbours have in common.
 #[derive(Default)]
 pub(super) struct Reader {
     queue: Option<Arc<str>>,

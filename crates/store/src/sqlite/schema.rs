@@ -1,5 +1,5 @@
-//! Tables, and how older files come to have them: numbered migrations, each in its own transaction, of which the
-//! file remembers the last in `user_version`. A released one is never edited.
+//! Tables and their numbered migrations, each in its own transaction. The file stores the number of the last one in
+//! `user_version`. A released migration is never edited.
 
 use super::fault;
 use duetime_core::Error;
@@ -8,10 +8,10 @@ use rusqlite::{Connection, TransactionBehavior};
 /// The migrations; the first is number 1.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
 
-/// Marks a file as ours (`application_id`): "Duet".
+/// Marks a file as a Duetime store (`application_id`): "Duet".
 const APPLICATION_ID: i32 = 0x4475_6574;
 
-/// Whether a file is new or ours, and no newer than this program; answers its schema's number.
+/// Checks that a file is new or a store, and not newer than this program. Returns its schema version.
 pub(super) fn check(connection: &Connection, store: &str) -> Result<usize, Error> {
     let told = |error: rusqlite::Error| fault::explain(&error, store);
     let found: usize = number(connection, "PRAGMA user_version").map_err(told)?;
@@ -21,17 +21,17 @@ pub(super) fn check(connection: &Connection, store: &str) -> Result<usize, Error
     Ok(found)
 }
 
-/// The number of the schema that this program makes.
+/// The schema version of this program.
 pub(super) fn known() -> usize {
     MIGRATIONS.len()
 }
 
-/// Whether these are the marks of a file of ours that has tables.
+/// Whether these marks belong to a store with tables.
 pub(super) fn is_ours(found: usize, application_id: i32) -> bool {
     application_id == APPLICATION_ID && found > 0
 }
 
-/// Whether a file with these marks is new or ours, and no newer than this program.
+/// Checks that a file with these marks is new or a store, and not newer than this program.
 pub(super) fn judge(found: usize, application_id: i32, has_tables: bool, store: &str) -> Result<(), Error> {
     if application_id != APPLICATION_ID && (has_tables || found > 0 || application_id != 0) {
         return Err(Error::Unusable(format!("{store} is the database of another program: name another file")));
@@ -46,13 +46,13 @@ pub(super) fn judge(found: usize, application_id: i32, has_tables: bool, store: 
     Ok(())
 }
 
-/// Brings a file to the present schema.
+/// Migrates a file to the current schema.
 pub(super) fn migrate(connection: &mut Connection, store: &str) -> Result<(), Error> {
     let found = check(connection, store)?;
     run(connection, store, &MIGRATIONS, found)
 }
 
-/// Runs the migrations behind this one.
+/// Runs the migrations after this one.
 fn run(connection: &mut Connection, store: &str, migrations: &[&str], found: usize) -> Result<(), Error> {
     let told = |error: rusqlite::Error| fault::explain(&error, store);
     for (number, migration) in (1..).zip(migrations).skip(found) {

@@ -1,4 +1,4 @@
-//! Rows by queue and state, and how many there ever were: changed in memory while a transaction runs, and written at its end.
+//! Rows by queue and state, with all-time totals: changed in memory while a transaction runs, and written at its end.
 
 use super::fault::Fault;
 use crate::sums::{self, Tallies};
@@ -7,7 +7,7 @@ use duetime_core::ports::{Queues, Tally};
 use rusqlite::{Connection, Params};
 use std::sync::Arc;
 
-/// Writes how they change.
+/// Writes the changes.
 pub(super) fn write(tallies: Tallies, connection: &Connection) -> Result<(), Fault> {
     for (queue, sums) in tallies.changes() {
         let [pending, succeeded, failed, cancelled, totals @ ..] = sums;
@@ -22,7 +22,7 @@ pub(super) fn write(tallies: Tallies, connection: &Connection) -> Result<(), Fau
             )?
             .execute((&*queue, pending, succeeded, failed, cancelled, totals[0], totals[1], totals[2], totals[3]))?;
         if sums::has_removed(&sums) {
-            // So that queues used once do not pile up.
+            // So that rows of queues used once do not accumulate.
             connection
                 .prepare_cached(
                     "DELETE FROM duetime_tallies WHERE queue = ?1 \
@@ -46,12 +46,12 @@ pub(super) const FROM: &str =
     concat!("SELECT queue, ", sums!(), " FROM duetime_tallies WHERE queue >= ?1 ORDER BY queue LIMIT ?2");
 pub(super) const ONE: &str = concat!("SELECT queue, ", sums!(), " FROM duetime_tallies WHERE queue = ?1");
 
-/// All of them, by queue.
+/// All tallies, by queue.
 pub(super) fn all(connection: &Connection) -> Result<Vec<(Arc<str>, Tally)>, Fault> {
     read(connection, ALL, ())
 }
 
-/// Those of these queues, by queue.
+/// The tallies of these queues, by queue.
 pub(super) fn of(connection: &Connection, queues: &Queues) -> Result<Vec<(Arc<str>, Tally)>, Fault> {
     match queues {
         Queues::From(from, limit) => read(connection, FROM, (&**from, (*limit).min(STEP_QUEUES_MAX))),

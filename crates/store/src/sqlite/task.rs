@@ -1,4 +1,4 @@
-//! A request to the writer with the way back to whoever waits for its answer.
+//! A request to the writer, with the channel for its answer.
 
 use super::fault::Fault;
 use crate::sums::Tallies;
@@ -8,38 +8,38 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 /// The transaction that a task runs in.
 pub(super) struct Transaction<'a> {
-    /// Where to write.
+    /// The connection to write with.
     pub(super) connection: &'a Connection,
-    /// What becomes of the tallies.
+    /// Changes of the tallies.
     pub(super) tallies: Tallies,
-    /// Whether every row is written by itself, which tells apart what a statement for many cannot.
+    /// Whether every row is written separately, which finds the row that makes a statement for many fail.
     pub(super) is_careful: bool,
 }
 
-/// What the writer does for somebody. It may run more than once, each time in a transaction that begins where the
-/// failed one did.
+/// Work for the writer. It may run more than once, each time in a transaction that starts from the same state as the failed
+/// one.
 pub(super) trait Task: Send {
-    /// Does it, keeping the answer.
+    /// Runs the work and keeps the result.
     fn run(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Fault>;
 
-    /// Sends the answer, or the error in its place.
+    /// Sends the result, or the error instead.
     fn answer(self: Box<Self>, outcome: Result<(), Error>);
 
-    /// How many rows it is about.
+    /// How many rows it affects.
     fn rows(&self) -> usize;
 }
 
 /// A function as a task.
 pub(super) struct Call<F, T> {
-    /// What to do.
+    /// The function.
     pub(super) function: F,
-    /// What came of it.
+    /// Its result.
     pub(super) found: Option<T>,
-    /// Who waits.
+    /// The channel to the caller.
     pub(super) reply: oneshot::Sender<Result<T, Error>>,
     /// See [`Task::rows`].
     pub(super) rows: usize,
-    /// Its place in the queue, given back when it is done.
+    /// Its permits, returned when it is done.
     pub(super) _permit: OwnedSemaphorePermit,
 }
 
@@ -56,7 +56,7 @@ where
     fn answer(self: Box<Self>, outcome: Result<(), Error>) {
         let Self { found, reply, .. } = *self;
         let outcome = outcome.map(|()| found.expect("a task that ran has found something"));
-        // Who asked may have gone.
+        // The caller may be gone.
         let _ = reply.send(outcome);
     }
 

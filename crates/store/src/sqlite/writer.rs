@@ -1,6 +1,6 @@
-//! The writer: one thread that owns the connection that writes. It takes what waits, runs it in one transaction,
-//! commits, and answers. Where a task of a group fails, the group is rolled back and each task is run by itself, so
-//! that an error reaches only those that it belongs to.
+//! The writer: one thread that owns the connection for writing. It takes waiting tasks, runs them in one transaction,
+//! commits, and answers. If a task of a group fails, the group is rolled back and each task is run separately, so that only
+//! the affected callers get an error.
 
 use super::durability::{Durability, FULL, NORMAL};
 use super::fault::Fault;
@@ -24,7 +24,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Around a connection that [`super::file`] has set up for this durability. `log` is there for a file.
+    /// A writer with a connection that [`super::file`] has set up for this durability. A store in a file has a `log`.
     pub(super) fn new(connection: Connection, store: String, durability: Durability, log: Option<Arc<Log>>) -> Self {
         if log.is_some() {
             super::log::watch(&connection);
@@ -34,7 +34,7 @@ impl Writer {
 
     /// Works until the queue is closed and empty, then returns the connection.
     pub(super) fn run(mut self, queue: &Queue) -> Connection {
-        // Whoever waits must hear of it where this thread panics.
+        // If this thread panics, waiting callers must get an error.
         let _abandon = Abandon(queue);
         while let Some(batch) = queue.take() {
             self.group(batch, queue);
@@ -64,7 +64,7 @@ impl Writer {
         }
     }
 
-    /// A kill would forget leases that are not noted.
+    /// Queues leases again; a killed process would lose unrecorded ones.
     fn give_back(&self, fault: Fault, leases: Vec<LeaseRecord>, queue: &Queue) {
         if !leases.is_empty() {
             tracing::warn!(error = %fault.into_error(&self.store), leases = leases.len(), "leases are not recorded yet; \
@@ -75,7 +75,7 @@ impl Writer {
 
     /// One transaction: all or nothing.
     fn attempt(&mut self, tasks: &mut [Box<dyn Task>], leases: &[LeaseRecord], is_careful: bool) -> Result<(), Fault> {
-        // Leases are worth no wait for the disk: ending this process loses nothing that was written.
+        // Leases need no sync: if only this process ends, written data is not lost.
         self.set_synchronous(if tasks.is_empty() { NORMAL } else { FULL })?;
         if let Some(log) = &self.log {
             log.check()?;

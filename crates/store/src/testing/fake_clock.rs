@@ -1,4 +1,4 @@
-//! A program's wall clock, which a test sets: by libfaketime, of Debian's package `faketime`.
+//! A wall clock that a test can set for a program, with libfaketime from Debian's package `faketime`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 /// The clock of programs that are started with its [environment](Self::environment).
 #[derive(Debug)]
 pub struct FakeClock {
-    /// How far it is off.
+    /// Its offset.
     file: PathBuf,
 }
 
 impl FakeClock {
-    /// One that is right, kept in this folder.
+    /// A clock without offset, whose file is in this folder.
     ///
     /// # Panics
-    /// Where the folder cannot be written.
+    /// If the folder cannot be written.
     pub fn new(folder: &Path) -> Self {
         let clock = Self { file: folder.join("clock") };
         clock.set(0);
         clock
     }
 
-    /// What a program is to be started with. The C library's allocator takes the place of any other: jemalloc reads the
-    /// clock before there is one.
+    /// The environment for a program. It replaces any other allocator by that of the C library: jemalloc reads the clock
+    /// before libfaketime is ready.
     ///
     /// # Panics
-    /// Where libfaketime is not installed.
+    /// If libfaketime is not installed.
     pub fn environment(&self) -> [(&'static str, String); 4] {
         let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
         let library = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1")).find(|library| library.exists());
@@ -38,14 +38,14 @@ impl FakeClock {
         ]
     }
 
-    /// Sets it: by so many milliseconds off the machine's.
+    /// Sets the offset from the machine's clock, in milliseconds.
     ///
     /// # Panics
-    /// Where its file cannot be written.
+    /// If its file cannot be written.
     pub fn set(&self, off_ms: i64) {
         let new = self.file.with_extension("new");
         let (sign, ms) = (if off_ms < 0 { '-' } else { '+' }, off_ms.unsigned_abs());
-        // Nobody reads half of it.
+        // Written atomically, so that nobody reads half of it.
         fs::write(&new, format!("{sign}{}.{:03}", ms / 1_000, ms % 1_000)).expect("a file of ours");
         fs::rename(&new, &self.file).expect("a file of ours");
     }

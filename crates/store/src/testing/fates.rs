@@ -1,4 +1,4 @@
-//! What happens to each command on its way through a [proxy](super::Proxy), by a seed.
+//! Random faults, from a seed, for each command on its way through a [proxy](super::Proxy).
 
 use super::{Command, End, Fate};
 use duetime_core::testing::Random;
@@ -10,12 +10,12 @@ use std::time::Duration;
 /// How much of a command is logged, in bytes.
 const SHOWN: usize = 150;
 
-/// The fates of what passes one proxy.
+/// The faults of one proxy.
 #[derive(Debug)]
 pub struct Fates {
     seed: u64,
     is_calm: AtomicBool,
-    /// Of ten thousand commands, how many lose their connection; and how many are held back.
+    /// Of ten thousand commands, how many lose their connection, and how many are delayed.
     cut: u64,
     held: u64,
     /// One for each connection, so that its decisions do not depend on others.
@@ -24,7 +24,7 @@ pub struct Fates {
 }
 
 impl Fates {
-    /// Those of this seed; calm at first.
+    /// The faults of this seed, disabled at first.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let (cut, held) = (*random.of(&[20, 100, 300]), *random.of(&[200, 1_000, 2_500]));
@@ -32,12 +32,12 @@ impl Fates {
         Self { seed, is_calm, cut, held, randoms: Mutex::default(), log: Mutex::default() }
     }
 
-    /// From now on something goes wrong, or nothing.
+    /// Enables or disables faults from now on.
     pub fn set_calm(&self, is_calm: bool) {
         self.is_calm.store(is_calm, Ordering::SeqCst);
     }
 
-    /// What was decided so far, but to let pass.
+    /// The faults so far, without commands that passed unchanged.
     pub fn log(&self) -> Vec<String> {
         self.log.lock().expect("no panic under this lock").clone()
     }
@@ -67,7 +67,7 @@ impl Fates {
             Duration::from_millis(match random.within(0..1_000) {
                 0..900 => random.within(0..10),
                 900..997 => random.within(10..150),
-                // Longer than a call is waited for.
+                // Longer than the time limit of a call.
                 _ => random.within(150..4_000),
             })
         };

@@ -14,11 +14,10 @@ use super::port::Port;
 use super::process::Process;
 use super::{DATABASE_LIMIT, template, until};
 
-/// A `mariadbd` of the test's own, with a user `root` without a password. It is killed and its folder removed when it is
-/// dropped.
+/// A private `mariadbd`, with a user `root` without a password. When dropped, it is killed and its folder removed.
 #[derive(Debug)]
 pub struct MariaDbServer {
-    // Before the folder and the port: a server is gone before they are.
+    // Before the folder and the port, so that the server is dropped first.
     process: Process,
     arguments: Vec<String>,
     folder: TempDir,
@@ -26,16 +25,16 @@ pub struct MariaDbServer {
 }
 
 impl MariaDbServer {
-    /// Starts one that waits for no disk, and waits until it answers.
+    /// Starts a server that does not sync to disk, and waits until it answers.
     ///
     /// # Panics
     ///
-    /// If it does not; where `mariadbd` is missing, with the command that installs it.
+    /// If it does not answer, or if `mariadbd` is missing; the message has the command to install it.
     pub fn start() -> Self {
         Self::with(false, &[])
     }
 
-    /// Starts one with more arguments, such as `["--max-connections=5"]`. Where it is durable, what it commits is on disk.
+    /// Starts a server with more arguments, such as `["--max-connections=5"]`. If it is durable, commits are synced to disk.
     ///
     /// # Panics
     ///
@@ -51,7 +50,7 @@ impl MariaDbServer {
             format!("--datadir={}", file("data")),
             format!("--socket={}", file("socket")),
             format!("--pid-file={}", file("pid")),
-            // A server that starts removes what it takes for its own from a shared folder, also what another one uses.
+            // At its start, a server removes leftovers from a shared folder, including files that another server uses.
             format!("--tmpdir={}", folder.path().display()),
             format!("--port={}", port.number()),
             format!("--innodb-flush-log-at-trx-commit={flush}"),
@@ -77,12 +76,12 @@ impl MariaDbServer {
         });
     }
 
-    /// What a client connects to: a database that is there, with nothing in it.
+    /// The URL for clients, of an existing empty database.
     pub fn url(&self) -> String {
         self.url_of("duetime")
     }
 
-    /// The same for another database, which is to be created first.
+    /// The same for another database, which must be created first.
     pub fn url_of(&self, database: &str) -> String {
         format!("mysql://root@127.0.0.1:{}/{database}", self.port())
     }
@@ -97,30 +96,30 @@ impl MariaDbServer {
         self.folder.path().to_owned()
     }
 
-    /// What it has printed so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.process.signal(Signal::SIGKILL);
         self.process.wait();
     }
 
-    /// Starts a server that was killed, with the same port and folder, and waits until it answers.
+    /// Starts a killed server again, with the same port and folder, and waits until it answers.
     pub fn start_again(&mut self) {
         self.kill();
         self.process = launch(&self.arguments, self.folder.path());
         self.wait_ready();
     }
 
-    /// Stops the server where it is, with its connections open, until it is thawed.
+    /// Suspends the server, with its connections open, until it is thawed.
     pub fn freeze(&mut self) {
         self.process.signal(Signal::SIGSTOP);
     }
 
-    /// Lets a frozen server go on.
+    /// Resumes a frozen server.
     pub fn thaw(&mut self) {
         self.process.signal(Signal::SIGCONT);
     }
@@ -140,7 +139,7 @@ fn make(folder: &Path) {
         command.arg("--user=root");
     }
     template::run(&mut command);
-    // A folder in the data is a database.
+    // A folder in the data folder is a database.
     let database = folder.join("data/duetime");
     fs::create_dir(&database).expect("a folder in a new one");
 }

@@ -1,8 +1,8 @@
-//! Private servers for tests: a Redis, a cluster, a master with sentinels, a PostgreSQL, a MariaDB; on free ports of 127.0.0.1, in folders of
-//! their own, and gone with the test, even with one that is killed.
+//! Private servers for tests: a Redis, a cluster, a master with sentinels, a PostgreSQL, a MariaDB. They use free ports of
+//! 127.0.0.1 and their own folders, and end with the test, even if it is killed.
 //!
-//! Nothing here uses a server that somebody else started: what Debian runs on port 6379 is not touched. All calls
-//! block, as befits the set-up of a test, and panic where a server does not do as told.
+//! Servers started by others are never used, such as Debian's on port 6379. All calls block, as is usual in test setup, and
+//! panic if a server misbehaves.
 //!
 //! ```no_run
 //! let server = duetime_store::testing::RedisServer::start();
@@ -34,20 +34,20 @@ pub use redis_cluster::RedisCluster;
 pub use redis_sentinel::RedisSentinel;
 pub use redis_server::{RedisServer, shared_redis};
 
-/// How long a server has to start, or to answer.
+/// Time limit for a server to start, or to answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How long servers may take to agree. On a loaded machine elections are repeated, and a sentinel that was not scheduled for two
-/// seconds pauses for 30 s.
+/// Time limit for servers to agree. On a loaded machine elections are repeated, and a sentinel that was not scheduled for
+/// two seconds pauses for 30 s.
 const AGREED_LIMIT: Duration = Duration::from_secs(90);
 
-/// How long a database has to start, also after a crash.
+/// Time limit for a database to start, also after a crash.
 const DATABASE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Between two looks.
+/// The polling interval.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Looks until there is something to see; panics with what was expected when the limit is over.
+/// Polls until there is a result; panics with the expectation when the time limit has passed.
 fn until<T>(expected: &str, limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + limit;
     loop {

@@ -1,26 +1,26 @@
-//! Ports of 127.0.0.1, each held by one test for as long as it likes.
+//! Ports of 127.0.0.1, each reserved by one test.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::ops::Range;
 
-/// Below the ports that the system gives to clients, so that nobody who calls a server while it is down gets its port.
+/// Below the system's ephemeral ports, so that no client gets the port of a server that is down.
 const PORTS: Range<u16> = 10_000..20_000;
 
-/// From a port to that of its cluster bus.
+/// The offset from a port to that of its cluster bus.
 const BUS_OFFSET: u16 = 10_000;
 
-/// A port of ours, also while nobody listens on it.
+/// A reserved port, even while nobody listens on it.
 #[derive(Debug)]
 pub(super) struct Port {
     number: u16,
-    /// UDP's port of the same number, which no server of ours uses: binding it keeps other tests away, those of other
-    /// processes too, and however this process ends it is free again.
+    /// The UDP port of the same number, which none of these servers uses. Binding it reserves the port against other tests,
+    /// including those of other processes. It is released however this process ends.
     _held: UdpSocket,
 }
 
 impl Port {
-    /// One that is free, and so is its bus.
+    /// Reserves a free port whose bus port is free, too.
     pub(super) fn free() -> Self {
         let size = usize::from(PORTS.end - PORTS.start);
         // The remainder is below `size`.

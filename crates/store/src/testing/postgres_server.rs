@@ -14,16 +14,15 @@ use super::port::Port;
 use super::process::{Process, as_user, kill_other};
 use super::{DATABASE_LIMIT, template, until};
 
-/// Who it runs as where the test is root, which it refuses to be.
+/// The user to run it as if the test is root, because it refuses to run as root.
 const USER: &str = "postgres";
 /// The superuser in it.
 const SUPERUSER: &str = "duetime";
 
-/// A `postgres` of the test's own, which trusts everybody on this machine. It is killed and its folder removed when it is
-/// dropped.
+/// A private `postgres`, which trusts all local connections. When dropped, it is killed and its folder removed.
 #[derive(Debug)]
 pub struct PostgresServer {
-    // Before the folder and the port: a server is gone before they are.
+    // Before the folder and the port, so that the server is dropped first.
     process: Process,
     arguments: Vec<String>,
     folder: TempDir,
@@ -31,16 +30,16 @@ pub struct PostgresServer {
 }
 
 impl PostgresServer {
-    /// Starts one that waits for no disk, and waits until it answers.
+    /// Starts a server that does not sync to disk, and waits until it answers.
     ///
     /// # Panics
     ///
-    /// If it does not; where `postgres` is missing, with the command that installs it.
+    /// If it does not answer, or if `postgres` is missing; the message has the command to install it.
     pub fn start() -> Self {
         Self::with(false, &[])
     }
 
-    /// Starts one with more settings, such as `["ssl=on"]`. Where it is durable, what it commits is on disk.
+    /// Starts a server with more settings, such as `["ssl=on"]`. If it is durable, commits are synced to disk.
     ///
     /// # Panics
     ///
@@ -65,7 +64,7 @@ impl PostgresServer {
         until(&format!("postgres on port {} to answer", self.port()), DATABASE_LIMIT, || {
             if let Some(status) = self.process.ended() {
                 let log = self.log();
-                // What a killed server leaves behind lives on for an instant.
+                // The remains of a killed server may exist for a moment.
                 assert!(log.contains("still in use"), "postgres ended with {status}: {log}");
                 self.process = launch(&self.arguments, self.folder.path());
             }
@@ -73,12 +72,12 @@ impl PostgresServer {
         });
     }
 
-    /// What a client connects to: a database that is there, with nothing in it.
+    /// The URL for clients, of an existing empty database.
     pub fn url(&self) -> String {
         self.url_of("postgres")
     }
 
-    /// The same for another database, which is to be created first.
+    /// The same for another database, which must be created first.
     pub fn url_of(&self, database: &str) -> String {
         format!("postgres://{SUPERUSER}@127.0.0.1:{}/{database}", self.port())
     }
@@ -93,14 +92,14 @@ impl PostgresServer {
         self.folder.path().to_owned()
     }
 
-    /// What it has printed so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// SIGKILL, of all its processes.
+    /// Sends SIGKILL to all its processes.
     pub fn kill(&mut self) {
-        // Those that serve connections would do so until they see that they are alone.
+        // Processes that serve connections would otherwise continue until they notice that the server is gone.
         let children = self.process.children();
         self.process.signal(Signal::SIGKILL);
         self.process.wait();
@@ -109,26 +108,26 @@ impl PostgresServer {
         }
     }
 
-    /// Starts a server that was killed, with the same port and folder, and waits until it answers.
+    /// Starts a killed server again, with the same port and folder, and waits until it answers.
     pub fn start_again(&mut self) {
         self.kill();
         self.process = launch(&self.arguments, self.folder.path());
         self.wait_ready();
     }
 
-    /// Stops the server where it is, until it is thawed. The processes that serve connections go on.
+    /// Suspends the server until it is thawed. The processes that serve connections continue.
     pub fn freeze(&mut self) {
         self.process.signal(Signal::SIGSTOP);
     }
 
-    /// Lets a frozen server go on.
+    /// Resumes a frozen server.
     pub fn thaw(&mut self) {
         self.process.signal(Signal::SIGCONT);
     }
 }
 
 impl Drop for PostgresServer {
-    /// Killed outright it would leave a piece of shared memory behind.
+    /// If it were killed, it would leave a shared memory segment behind.
     fn drop(&mut self) {
         self.thaw();
         self.process.signal(Signal::SIGQUIT);
@@ -141,7 +140,7 @@ fn user() -> Option<&'static str> {
 }
 
 fn launch(arguments: &[String], folder: &Path) -> Process {
-    // By this signal it ends at once and cleans up, which it cannot when it is killed.
+    // On this signal it ends at once and cleans up, which is impossible after SIGKILL.
     Process::start_as(user(), "QUIT", &program("postgres"), arguments, folder, &folder.join("log"))
 }
 
@@ -167,7 +166,7 @@ fn make(folder: &Path) {
     template::run(Command::new(&words[0]).args(&words[1..]).arg(&data).current_dir(folder));
 }
 
-/// Whether it lets a client in: a start-up message is answered by an `R` (and not an `E`, of a server that starts).
+/// Whether it accepts a client: a startup message is answered with `R` (and with `E` while it starts).
 fn welcomes(port: u16) -> bool {
     let body = format!("\0\u{3}\0\0user\0{SUPERUSER}\0database\0postgres\0\0");
     let length = u32::try_from(body.len() + 4).expect("a short message").to_be_bytes();

@@ -1,8 +1,8 @@
-//! A server's process, which never outlives ours.
+//! A server's process, which never outlives the test process.
 //!
-//! `setpriv` has the kernel kill it when its parent ends, also by SIGKILL. The parent is not the process but the
-//! *thread* that spawned it, and a test's thread ends long before a shared server may: so all are spawned by one
-//! thread that ends with the process.
+//! `setpriv` makes the kernel kill it when its parent ends, even by SIGKILL. The parent is the *thread* that spawned it, not
+//! the process, and a test's thread ends long before a shared server may. So all servers are spawned by one thread that ends
+//! with the process.
 
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
@@ -19,7 +19,7 @@ use std::thread;
 pub(super) struct Process(Child);
 
 impl Process {
-    /// Starts `program` in `folder`; what it prints is appended to the file `log`.
+    /// Starts `program` in `folder`; its output is appended to the file `log`.
     ///
     /// # Panics
     ///
@@ -47,8 +47,8 @@ impl Process {
         };
         assert!(is_there(program), "expected `{program}` on the PATH: cargo xtask setup, or apt-get install {program}");
         let mut words = user.map_or_else(Vec::new, as_user);
-        // Other systems than Linux have none; there a server outlives a test that is killed. A change of the user would
-        // undo it, so it comes after.
+        // Only Linux has this; on other systems a server outlives a killed test. A change of user would reset it, so it
+        // comes after.
         if is_there("setpriv") {
             words.extend(["setpriv", "--pdeathsig", end].map(str::to_owned));
         }
@@ -60,7 +60,7 @@ impl Process {
         Self(spawn(command).unwrap_or_else(|error| panic!("cannot start {program}: {error}")))
     }
 
-    /// How it ended, where it did.
+    /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().expect("the state of a child")
     }
@@ -73,7 +73,7 @@ impl Process {
         }
     }
 
-    /// Its children: the processes that serve its connections, say. None where the system does not tell.
+    /// Its child processes, such as those that serve connections. Empty if the system cannot tell.
     pub(super) fn children(&self) -> Vec<Pid> {
         let id = self.0.id();
         let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
@@ -93,20 +93,20 @@ impl Drop for Process {
     }
 }
 
-/// Kills a process that is not our child; answers whether it has gone.
+/// Kills a process that is not a child; returns whether it is gone.
 pub(super) fn kill_other(id: Pid) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // Nobody may have waited for it yet.
+    // It may be a zombie.
     let is_gone = state.rsplit(')').next().is_none_or(|state| state.is_empty() || state.trim().starts_with('Z'));
     is_gone || signal::kill(id, Signal::SIGKILL).is_err()
 }
 
-/// What comes before a command for another user to run it.
+/// The command prefix that runs a command as another user.
 pub(super) fn as_user(user: &str) -> Vec<String> {
     ["setpriv", "--reuid", user, "--regid", user, "--init-groups"].map(str::to_owned).to_vec()
 }
 
-/// Spawns from the thread that stays.
+/// Spawns from the permanent thread.
 fn spawn(command: Command) -> io::Result<Child> {
     type Order = (Command, mpsc::SyncSender<io::Result<Child>>);
     static SPAWNER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
@@ -114,7 +114,7 @@ fn spawn(command: Command) -> io::Result<Child> {
         let (sender, orders) = mpsc::channel::<Order>();
         thread::spawn(move || {
             for (mut command, answer) in orders {
-                // Who ordered waits for the answer.
+                // The requester waits for the answer.
                 let _ = answer.send(command.spawn());
             }
         });

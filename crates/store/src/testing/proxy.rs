@@ -1,7 +1,7 @@
-//! A way to a server on which things go wrong: what is sent is held back, carried out late, or its answer is lost.
+//! A proxy to a server that injects faults: commands are delayed, carried out late, or lose their reply.
 //!
-//! It takes Redis' protocol apart into whole commands and replies, so each command has one fate. Within a connection the
-//! order stays, as it does in TCP; connections overtake each other.
+//! It splits Redis' protocol into whole commands and replies, so each command has one fate. The order within a connection is
+//! kept, as in TCP; connections overtake each other.
 
 use super::resp::frame;
 use std::io;
@@ -14,35 +14,35 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What happens to a command.
+/// The fate of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// It is held back for so long, with all that follows it on its connection.
+    /// It is delayed this long, with all later commands on its connection.
     pub held: Duration,
-    /// What is done with it then.
+    /// What happens to it then.
     pub end: End,
-    /// Its reply is held back for so long.
+    /// Its reply is delayed this long.
     pub reply_held: Duration,
 }
 
-/// What is done with a command.
+/// What happens to a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum End {
-    /// It is carried out, and answered.
+    /// It is carried out and answered.
     #[default]
     Answered,
     /// Its connection breaks, and it is not carried out.
     Dropped,
     /// It is carried out, and its connection breaks before the reply.
     ReplyLost,
-    /// Its connection breaks, and it is carried out so much later: what lay in a buffer somewhere.
+    /// Its connection breaks, and it is carried out this much later, as if it was in a buffer.
     Late(Duration),
 }
 
-/// A command on its way.
+/// A command in flight.
 #[derive(Debug)]
 pub struct Command<'a> {
-    /// Which connection through this proxy.
+    /// The number of the connection through this proxy.
     pub connection: u64,
     /// As it was sent.
     pub bytes: &'a [u8],
@@ -51,7 +51,7 @@ pub struct Command<'a> {
 /// Decides what happens to each command.
 type Judge = dyn Fn(&Command<'_>) -> Fate + Send + Sync;
 
-/// A port that leads to a server. All connections end when it is dropped.
+/// A port that forwards to a server. All its connections end when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
@@ -60,10 +60,10 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A way to this port of 127.0.0.1. Must be called in a tokio runtime.
+    /// Forwards to this port of 127.0.0.1. Must be called in a tokio runtime.
     ///
     /// # Panics
-    /// Where no port is free.
+    /// If no port is free.
     pub fn to(to: u16, judge: impl Fn(&Command<'_>) -> Fate + Send + Sync + 'static) -> Self {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let port = listener.local_addr().expect("bound").port();
@@ -77,15 +77,15 @@ impl Proxy {
         self.port
     }
 
-    /// What a client of Redis connects to: `redis://127.0.0.1:PORT/0`.
+    /// The URL for Redis clients: `redis://127.0.0.1:PORT/0`.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
 
-    /// Sends a command to the server past the proxy; answers its reply as it came.
+    /// Sends a command directly to the server, and returns the raw reply.
     ///
     /// # Errors
-    /// Where there is no reply.
+    /// If there is no reply.
     pub async fn send(&self, command: &[u8]) -> io::Result<Vec<u8>> {
         carry_out(self.to, command).await
     }
@@ -98,13 +98,13 @@ impl Drop for Proxy {
 }
 
 async fn listen(listener: TcpListener, to: u16, judge: Arc<Judge>) {
-    // They end with this task.
+    // These tasks end with this one.
     let mut connections = JoinSet::new();
     for number in 0.. {
         let Ok((client, _)) = listener.accept().await else { continue };
         let judge = judge.clone();
         connections.spawn(async move {
-            // Whatever ends one direction ends both: the sockets close.
+            // If one direction ends, both end: the sockets close.
             let _ = connect(client, to, number, &*judge).await;
         });
         while connections.try_join_next().is_some() {}
@@ -124,7 +124,7 @@ async fn connect(client: TcpStream, to: u16, number: u64, judge: &Judge) -> io::
     }
 }
 
-/// What is to be done with a reply; nothing of what is not answered in turn: a subscription.
+/// The fates of replies, in order. A subscription has none, because its messages are not replies.
 type ForReplies = mpsc::UnboundedReceiver<Fate>;
 
 struct Commands<'a> {
@@ -137,7 +137,7 @@ struct Commands<'a> {
 }
 
 impl Commands<'_> {
-    /// Until the connection breaks.
+    /// Runs until the connection breaks.
     async fn pass(mut self) -> io::Result<()> {
         loop {
             let bytes = self.from.next().await?;
@@ -155,7 +155,7 @@ impl Commands<'_> {
                     let to = self.to;
                     tokio::spawn(async move {
                         tokio::time::sleep(by).await;
-                        // Where the server is away it is lost.
+                        // If the server is unavailable, the command is lost.
                         let _ = carry_out(to, &bytes).await;
                     });
                     return Ok(());
@@ -168,7 +168,7 @@ impl Commands<'_> {
 async fn pass_replies(mut from: Frames, mut client: OwnedWriteHalf, mut fates: ForReplies) -> io::Result<()> {
     loop {
         let reply = from.next().await?;
-        // A message of a subscription comes when it likes.
+        // Messages of a subscription arrive at any time.
         if reply[0] != b'>' {
             let Some(fate) = fates.recv().await else { return Ok(()) };
             if fate.end == End::ReplyLost {
@@ -180,7 +180,7 @@ async fn pass_replies(mut from: Frames, mut client: OwnedWriteHalf, mut fates: F
     }
 }
 
-/// Whether it is answered with messages, in place of a reply.
+/// Whether a command is answered with messages instead of a reply.
 fn is_subscription(command: &[u8]) -> bool {
     let head = String::from_utf8_lossy(&command[..command.len().min(40)]).to_ascii_uppercase();
     head.contains("SUBSCRIBE\r\n")

@@ -11,7 +11,7 @@ const ARGUMENTS: [&str; 12] = [
     "yes",
     "--cluster-node-timeout",
     "1000",
-    // A replica takes over however long ago it last heard from its master, and stays with its master.
+    // A replica takes over however old its link to the master is, and never moves to another master.
     "--cluster-replica-validity-factor",
     "0",
     "--cluster-allow-replica-migration",
@@ -22,15 +22,15 @@ const ARGUMENTS: [&str; 12] = [
     "1",
 ];
 
-/// Three masters, each with a replica or none, that have all met. It starts within three seconds: a master waits for
-/// two before it serves.
+/// Three masters, each with or without a replica, that have all met. It starts within three seconds: a master waits for two
+/// before it serves.
 #[derive(Debug)]
 pub struct RedisCluster {
     nodes: Vec<RedisServer>,
 }
 
 impl RedisCluster {
-    /// Three masters with a replica each; all of them hold what their masters hold.
+    /// Three masters with one replica each, fully synchronized.
     pub fn start() -> Self {
         Self::of(2 * MASTERS)
     }
@@ -49,7 +49,7 @@ impl RedisCluster {
             master.command(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &(end - 1).to_string()]);
             master.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
         }
-        // Everybody with everybody: rumours take longer.
+        // Every node meets every other directly, because gossip takes longer.
         for (index, node) in cluster.nodes.iter().enumerate() {
             for other in &cluster.nodes[index + 1..] {
                 node.command(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]);
@@ -72,45 +72,46 @@ impl RedisCluster {
         cluster
     }
 
-    /// What a client connects to: `redis+cluster://127.0.0.1:P1,127.0.0.1:P2,…`, with all nodes.
+    /// The URL for clients, `redis+cluster://127.0.0.1:P1,127.0.0.1:P2,…`, with all nodes.
     pub fn url(&self) -> String {
         let addresses: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         format!("redis+cluster://{}", addresses.join(","))
     }
 
-    /// The masters that it began with, then their replicas in the same order.
+    /// The initial masters, then their replicas in the same order.
     pub fn nodes(&self) -> &[RedisServer] {
         &self.nodes
     }
 
-    /// As [`RedisCluster::nodes`], to be killed, frozen and started again.
+    /// Same as [`RedisCluster::nodes`], but they can be killed, frozen and started again.
     pub fn nodes_mut(&mut self) -> &mut [RedisServer] {
         &mut self.nodes
     }
 
-    /// SIGKILL for the master of the slots that a node began with, be it still that node or its replica.
+    /// Sends SIGKILL to the current master of a node's initial slots, which is that node or its replica.
     pub fn kill_master(&mut self, index: usize) {
         let at = self.master_at(index).expect("a living master of these slots");
         self.nodes[at].kill();
     }
 
-    /// Waits until another node has taken over from a master that was killed, and the cluster is ok again.
+    /// Waits until another node has replaced a killed master, and the cluster is ok again.
     pub fn wait_for_failover(&self, index: usize) {
         until("a replica to take over", AGREED_LIMIT, || self.master_at(index));
         self.wait_until_ok();
     }
 
-    /// The node that serves the slots that node `index` began with.
+    /// The node that serves the initial slots of node `index`.
     fn master_at(&self, index: usize) -> Option<usize> {
         assert!(index < MASTERS, "expected a master below {MASTERS}, got {index}");
         let is_master = |node: &RedisServer| node.try_command(&["ROLE"]).is_ok_and(|role| role.starts_with("master"));
         [index, index + MASTERS].into_iter().find(|&at| self.nodes.get(at).is_some_and(is_master))
     }
 
-    /// Waits until all living nodes say that the cluster is ok. A master that was killed a moment ago is not yet missed.
+    /// Waits until all living nodes report that the cluster is ok. They may not have noticed yet that a master was just
+    /// killed.
     pub fn wait_until_ok(&self) {
         let is_ok = |node: &RedisServer| {
-            // Who does not answer is dead.
+            // A node that does not answer is dead.
             node.try_command(&["CLUSTER", "INFO"]).map_or(true, |info| info.contains("cluster_state:ok"))
         };
         until("cluster_state:ok on all nodes", AGREED_LIMIT, || self.nodes.iter().all(is_ok).then_some(()));

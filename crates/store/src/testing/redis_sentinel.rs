@@ -3,12 +3,12 @@
 use super::port::Port;
 use super::{AGREED_LIMIT, RedisServer, until};
 
-/// The name by which the sentinels know the master.
+/// The name of the master in the sentinels.
 const NAME: &str = "mymaster";
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
 
-/// One master, two replicas, three sentinels of which two must agree. A dead master is missed after half a second, and
+/// One master, two replicas, and three sentinels of which two must agree. A dead master is noticed after half a second, and
 /// replaced within three.
 #[derive(Debug)]
 pub struct RedisSentinel {
@@ -17,9 +17,9 @@ pub struct RedisSentinel {
 }
 
 impl RedisSentinel {
-    /// Starts all and waits until the replicas follow, and the sentinels know of them and of each other.
+    /// Starts all servers and waits until the replicas are connected and the sentinels have found them and each other.
     pub fn start() -> Self {
-        // A master that restarts during a failover has no replicas, so it accepts no writes beside the new one.
+        // A master that restarts during a failover has no replicas, so it accepts no writes alongside the new one.
         let settings = ["--repl-diskless-sync-delay", "0", "--min-replicas-to-write", "1"];
         let master = RedisServer::begin(&settings);
         let port = master.port().to_string();
@@ -38,18 +38,18 @@ impl RedisSentinel {
         watched
     }
 
-    /// What a client connects to: `redis+sentinel://127.0.0.1:S1,…/mymaster/0`.
+    /// The URL for clients: `redis+sentinel://127.0.0.1:S1,…/mymaster/0`.
     pub fn url(&self) -> String {
         let addresses: Vec<_> = self.sentinels.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         format!("redis+sentinel://{}/{NAME}/0", addresses.join(","))
     }
 
-    /// The server that it began with as the master, then the replicas.
+    /// The initial master, then the replicas.
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }
 
-    /// As [`RedisSentinel::servers`], to be killed, frozen and started again.
+    /// Same as [`RedisSentinel::servers`], but they can be killed, frozen and started again.
     pub fn servers_mut(&mut self) -> &mut [RedisServer] {
         &mut self.servers
     }
@@ -59,24 +59,24 @@ impl RedisSentinel {
         &self.sentinels
     }
 
-    /// As [`RedisSentinel::sentinels`], to be killed, frozen and started again.
+    /// Same as [`RedisSentinel::sentinels`], but they can be killed, frozen and started again.
     pub fn sentinels_mut(&mut self) -> &mut [RedisServer] {
         &mut self.sentinels
     }
 
-    /// The port of the master, as the first living sentinel says.
+    /// The port of the master, according to the first living sentinel.
     pub fn master_port(&self) -> u16 {
         self.sentinels.iter().find_map(master_of).expect("a living sentinel")
     }
 
-    /// SIGKILL for the master; answers its port.
+    /// Sends SIGKILL to the master; returns its port.
     pub fn kill_master(&mut self) -> u16 {
         let port = self.master_port();
         self.servers.iter_mut().find(|server| server.port() == port).expect("a master of ours").kill();
         port
     }
 
-    /// Waits until all living sentinels name another master than `old`, and it is one; answers its port.
+    /// Waits until all living sentinels name a master other than `old`, and it is one; returns its port.
     pub fn wait_for_failover(&self, old: u16) -> u16 {
         let _explains = Explains(&self.sentinels);
         until("another master", AGREED_LIMIT, || {
@@ -99,7 +99,7 @@ impl Drop for Explains<'_> {
     }
 }
 
-/// Starts sentinels that know from the start what they would else learn from rumours that go round every two seconds.
+/// Starts sentinels that are configured with each other, which they would otherwise learn by gossip every two seconds.
 fn watch(servers: &[RedisServer]) -> Vec<RedisServer> {
     let ports: Vec<_> = (0..SENTINELS).map(|_| Port::free()).collect();
     let numbers: Vec<_> = ports.iter().map(Port::number).collect();
@@ -124,7 +124,7 @@ fn watch(servers: &[RedisServer]) -> Vec<RedisServer> {
     ports.into_iter().map(launch).collect()
 }
 
-/// Whether a sentinel is connected with all that it watches, and with the others.
+/// Whether a sentinel is connected to all servers that it watches, and to the other sentinels.
 fn sees_all(sentinel: &RedisServer) -> bool {
     let flags = |what: &str| -> Vec<String> {
         let reply = sentinel.command(&["SENTINEL", what, NAME]);

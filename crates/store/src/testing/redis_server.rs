@@ -12,47 +12,47 @@ use super::port::Port;
 use super::process::Process;
 use super::{AGREED_LIMIT, LIMIT, resp, until};
 
-/// What a server prints, in its folder.
+/// The log file, in its folder.
 const LOG: &str = "log";
 
-/// Whatever else is asked for.
+/// Arguments of every server.
 const OURS: [&str; 4] = ["--bind", "127.0.0.1", "--save", ""];
 
-/// A `redis-server` of the test's own. It starts within some 20 ms, keeps nothing on disk unless told to, and is killed
-/// and its folder removed when it is dropped.
+/// A private `redis-server`. It starts within about 20 ms and persists nothing by default. When dropped, it is killed and
+/// its folder removed.
 #[derive(Debug)]
 pub struct RedisServer {
-    // Before the folder and the port: a server is gone before they are.
+    // Before the folder and the port, so that the server is dropped first.
     process: Process,
     program: &'static str,
     arguments: Vec<String>,
-    /// Where it has one of its own.
+    /// If it has its own clock.
     clock: Option<FakeClock>,
     folder: TempDir,
     port: Port,
 }
 
 impl RedisServer {
-    /// Starts one and waits until it answers.
+    /// Starts a server and waits until it answers.
     ///
     /// # Panics
     ///
-    /// If it does not; where `redis-server` is missing, with the command that installs it.
+    /// If it does not answer, or if `redis-server` is missing; the message has the command to install it.
     pub fn start() -> Self {
         Self::with(&[])
     }
 
-    /// As [`RedisServer::start`], with more arguments, such as `["--appendonly", "yes"]`.
+    /// Like [`RedisServer::start`], with more arguments, such as `["--appendonly", "yes"]`.
     pub fn with(arguments: &[&str]) -> Self {
         Self::begin(arguments).ready()
     }
 
-    /// As [`RedisServer::with`], with a clock that can be [set](Self::set_clock).
+    /// Like [`RedisServer::with`], with a clock that can be [set](Self::set_clock).
     pub fn with_clock(arguments: &[&str]) -> Self {
         Self::with_clock_at(0, arguments)
     }
 
-    /// The same; its clock is off by so many milliseconds from the start.
+    /// The same, with this initial offset of the clock in milliseconds.
     pub fn with_clock_at(off_ms: i64, arguments: &[&str]) -> Self {
         let port = Port::free();
         let number = port.number().to_string();
@@ -66,22 +66,23 @@ impl RedisServer {
         Self { clock: Some(clock), ..Self::run("env", port, folder, arguments) }.ready()
     }
 
-    /// Sets the clock of a server that was started [with one](Self::with_clock): by so many milliseconds off the machine's.
+    /// Sets the clock of a server that was started [with one](Self::with_clock): its offset from the machine's in
+    /// milliseconds.
     ///
     /// # Panics
-    /// Where it has none.
+    /// If it has no clock.
     pub fn set_clock(&self, off_ms: i64) {
         self.clock.as_ref().expect("a clock of its own").set(off_ms);
     }
 
-    /// Starts one and does not wait.
+    /// Starts a server without waiting.
     pub(super) fn begin(arguments: &[&str]) -> Self {
         let port = Port::free();
         let number = port.number().to_string();
         Self::launch("redis-server", port, "", &[&OURS[..], &["--port", &number], arguments].concat())
     }
 
-    /// Starts `program` with a file `conf` in its folder, and does not wait.
+    /// Starts `program` with a file `conf` in its folder, without waiting.
     pub(super) fn launch(program: &'static str, port: Port, conf: &str, arguments: &[&str]) -> Self {
         let folder = new_folder();
         fs::write(folder.path().join("conf"), conf).expect("a file in a new folder");
@@ -106,12 +107,12 @@ impl RedisServer {
                 panic!("{} ended with {status}: {}", self.program, self.log());
             }
             let answer = resp::call(self.port(), &["PING"]).ok()?;
-            // Who wants a password answers, too; who is loading what it kept does not serve yet.
+            // A server that requires a password answers, too; a server that is loading its data does not serve yet.
             answer.map_or_else(|error| !error.starts_with("LOADING"), |_| true).then_some(())
         });
     }
 
-    /// What a client connects to: `redis://127.0.0.1:PORT/0`.
+    /// The URL for clients: `redis://127.0.0.1:PORT/0`.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port())
     }
@@ -126,26 +127,26 @@ impl RedisServer {
         self.folder.path().to_owned()
     }
 
-    /// What it has printed so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join(LOG)).unwrap_or_default()
     }
 
-    /// Runs a command; its reply as text: nothing for nil, a line for each element of an array.
+    /// Runs a command and returns its reply as text: nothing for nil, a line for each element of an array.
     ///
     /// # Panics
     ///
-    /// If the server does not answer, or with an error.
+    /// If the server does not answer, or answers with an error.
     pub fn command(&self, words: &[&str]) -> String {
         self.try_command(words).unwrap_or_else(|error| panic!("{words:?} on port {}: {error}", self.port()))
     }
 
-    /// Runs a command; an error is what the server said, or why it said nothing.
+    /// Runs a command; an error is the server's message, or the reason why there is none.
     pub fn try_command(&self, words: &[&str]) -> Result<String, String> {
         resp::call(self.port(), words).map_err(|error| error.to_string())?
     }
 
-    /// Waits until so many replicas have what was written so far. `WAIT` knows only what its own connection has written.
+    /// Waits until this many replicas have all writes so far. `WAIT` only covers writes of its own connection.
     pub fn wait_for_replicas(&self, count: usize) {
         let number = |text: &str, name: &str| {
             let (_, rest) = text.split_once(name)?;
@@ -154,15 +155,15 @@ impl RedisServer {
         let info = || self.command(&["INFO", "replication"]);
         let written = number(&info(), "master_repl_offset:").expect("Redis tells its offset");
         until("replicas to have what was written", AGREED_LIMIT, || {
-            // Has replicas tell how far they are.
+            // Makes replicas acknowledge their offset.
             self.command(&["WAIT", &count.to_string(), "100"]);
             let is_there = |line: &&str| number(line, ",offset=").is_some_and(|offset| offset >= written);
             (info().lines().filter(|line| line.starts_with("slave")).filter(is_there).count() >= count).then_some(())
         });
     }
 
-    /// Ends the server in good order and starts it again, with the same port and folder. What it kept on disk is there
-    /// again; without `--appendonly yes` that is nothing.
+    /// Shuts the server down cleanly and starts it again, with the same port and folder. Persisted data is loaded again;
+    /// without `--appendonly yes` there is none.
     pub fn restart(&mut self) {
         self.thaw();
         self.process.signal(Signal::SIGTERM);
@@ -170,25 +171,25 @@ impl RedisServer {
         self.start_again();
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.process.signal(Signal::SIGKILL);
         self.process.wait();
     }
 
-    /// Starts a server that was killed, with the same port and folder, and waits until it answers.
+    /// Starts a killed server again, with the same port and folder, and waits until it answers.
     pub fn start_again(&mut self) {
         self.kill();
         self.process = Process::start(self.program, &self.arguments, self.folder.path(), &self.folder.path().join(LOG));
         self.wait_ready();
     }
 
-    /// Stops the server where it is, with its connections open, until it is thawed.
+    /// Suspends the server, with its connections open, until it is thawed.
     pub fn freeze(&mut self) {
         self.process.signal(Signal::SIGSTOP);
     }
 
-    /// Lets a frozen server go on.
+    /// Resumes a frozen server.
     pub fn thaw(&mut self) {
         self.process.signal(Signal::SIGCONT);
     }
@@ -203,7 +204,7 @@ pub fn shared_redis() -> &'static RedisServer {
     static SHARED: OnceLock<RedisServer> = OnceLock::new();
     SHARED.get_or_init(|| {
         let server = RedisServer::start();
-        // Nobody drops a static. The server does without its folder: it keeps nothing there.
+        // Statics are never dropped, so the folder is removed now. The server persists nothing and does not need it.
         let _ = fs::remove_dir_all(server.folder.path());
         server
     })

@@ -1,11 +1,11 @@
-//! Redis' protocol as far as a test's set-up needs it: one command, one reply, one connection.
+//! A minimal client for Redis' protocol in test setup: one command, one reply, one connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
 use super::LIMIT;
 
-/// Sends a command to a port of 127.0.0.1. The inner error is what the server says.
+/// Sends a command to a port of 127.0.0.1. The inner error is an error reply of the server.
 pub(super) fn call(port: u16, words: &[&str]) -> io::Result<Result<String, String>> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(LIMIT))?;
@@ -43,7 +43,7 @@ fn read(input: &mut impl BufRead) -> io::Result<Result<String, String>> {
     }
 }
 
-/// How long the first command or reply of RESP3 is, where it is there as a whole.
+/// The length of the first RESP3 command or reply, if it is complete.
 pub(super) fn frame(bytes: &[u8]) -> Option<usize> {
     let line = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     let count = || std::str::from_utf8(&bytes[1..line]).ok().and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);

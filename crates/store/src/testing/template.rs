@@ -1,4 +1,4 @@
-//! New databases, made once for each boot of the machine and copied after that: making one takes a second or more.
+//! New databases, created once for each boot of the machine and then copied, because creating one takes a second or more.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// The folder of a new database called so; `make` makes it in an empty folder.
+/// Returns the folder of a new database of this name; `make` creates it in an empty folder.
 ///
 /// # Panics
 ///
-/// If it cannot be made.
+/// If it cannot be created.
 pub(super) fn template(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let user = nix::unistd::geteuid();
@@ -19,7 +19,7 @@ pub(super) fn template(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
         let folder = tempfile::Builder::new().prefix("duetime-template-").tempdir().expect("a folder");
         open(folder.path());
         make(folder.path());
-        // Of several tests that make one at the same time the first wins.
+        // If several tests create one at the same time, the first wins.
         if fs::rename(folder.path(), &path).is_ok() {
             let _ = folder.keep();
         }
@@ -27,16 +27,16 @@ pub(super) fn template(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     path
 }
 
-/// Whose a folder is: the id of a process.
+/// The owner of a folder: a process id.
 const OWNER: &str = "owner";
 
-/// A folder of this process, which others may enter. Those that tests have left that were killed, or that had a server
-/// to their end, are removed first: databases are large.
+/// Creates a folder of this process that others may enter. Folders left behind by killed tests, or by servers that ran until
+/// the end of their process, are removed first, because databases are large.
 pub(super) fn folder(prefix: &str) -> TempDir {
     for left in fs::read_dir(std::env::temp_dir()).into_iter().flatten().filter_map(Result::ok) {
         let is_ours = left.file_name().to_string_lossy().starts_with(prefix);
         let owner = fs::read_to_string(left.path().join(OWNER));
-        // One without an owner is being made, or a template.
+        // A folder without an owner is being created, or is a template.
         if is_ours && owner.is_ok_and(|owner| !Path::new("/proc").join(owner).exists()) {
             let _ = fs::remove_dir_all(left.path());
         }
@@ -47,7 +47,7 @@ pub(super) fn folder(prefix: &str) -> TempDir {
     folder
 }
 
-/// Copies it, with its owner.
+/// Copies a folder, including its owner.
 ///
 /// # Panics
 ///
@@ -60,7 +60,7 @@ pub(super) fn copy(template: &Path, to: &Path) {
 ///
 /// # Panics
 ///
-/// With what it printed, if it fails.
+/// With the output of the command, if it fails.
 pub(super) fn run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
     let printed = String::from_utf8_lossy(&output.stderr);

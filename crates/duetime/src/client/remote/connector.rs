@@ -1,11 +1,11 @@
-//! What connections are made with: plain ones, and with the feature `tls` encrypted ones.
+//! Connections to servers: plain, and with the feature `tls` encrypted.
 
 use super::ConnectOptions;
 use crate::error::Error;
 use hyper_util::client::legacy::connect::HttpConnector;
 use std::time::Duration;
 
-/// How long it may take to connect.
+/// Time limit for connecting.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 #[cfg(not(feature = "tls"))]
@@ -13,13 +13,13 @@ pub(super) type Connector = HttpConnector;
 #[cfg(feature = "tls")]
 pub(super) type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
 
-/// The schemes of addresses that can be connected to.
+/// Supported URL schemes.
 #[cfg(not(feature = "tls"))]
 pub(super) const SCHEMES: &[&str] = &["http"];
 #[cfg(feature = "tls")]
 pub(super) const SCHEMES: &[&str] = &["http", "https"];
 
-/// Connects; the client's options say which certificates count.
+/// Returns a connector that trusts the certificates named in the options.
 ///
 /// # Errors
 /// [`Error::Roots`].
@@ -28,7 +28,7 @@ pub(super) fn connector(_options: &ConnectOptions) -> Result<Connector, Error> {
     Ok(plain())
 }
 
-/// Connects; the client's options say which certificates count.
+/// Returns a connector that trusts the certificates named in the options.
 ///
 /// # Errors
 /// [`Error::Roots`].

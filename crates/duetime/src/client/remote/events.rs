@@ -8,10 +8,10 @@ use duetime_core::engine::events::{Event, Filter, What};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// A server's events hold names only: a longer one is no event.
+/// Maximum bytes of an event: a server's events contain only names, so a longer one is invalid.
 const EVENT_BYTES_MAX: usize = 64 << 10;
 
-/// A stream of a server's events, made anew where it ended.
+/// A stream of a server's events, reopened when it ends.
 #[derive(Debug)]
 pub(in crate::client) struct Stream {
     remote: Remote,
@@ -76,7 +76,7 @@ impl Stream {
 enum Sent {
     Event(Event),
     Stopping,
-    /// A comment, or something that a later server tells.
+    /// A comment, or an event of a later version.
     Other,
 }
 

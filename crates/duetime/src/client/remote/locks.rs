@@ -52,7 +52,7 @@ impl Remote {
     }
 }
 
-/// Checked here, since a name that is none may lead to another path.
+/// Checked here because an invalid name may lead to another path.
 fn lock_path(name: &str) -> Result<String, Error> {
     check_lock(name)?;
     Ok(format!("/v1/locks/{}", path_segment(name)))

@@ -1,4 +1,4 @@
-//! A server, by its HTTP API. Answers become what an engine in this process would have answered.
+//! A server, through its HTTP API. Its answers are converted to those of an engine in this process.
 
 mod connector;
 mod events;
@@ -30,9 +30,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use transport::{Call, Transport, of_problem};
 
-/// How long a call may take where nothing else is said.
+/// Default time limit of a call.
 const TIME_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
-/// How long a change of all jobs that are found may take beside the time limit: an hour, for tens of millions.
+/// Extra time for a bulk change of all matching jobs: an hour, for tens of millions.
 const BULK_MS: u64 = 3_600_000;
 
 impl std::fmt::Debug for Remote {
@@ -45,8 +45,8 @@ impl std::fmt::Debug for Remote {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectOptions {
-    /// Time limit of a call to a server, not counting the wait of a reserve; 30 s by default. A change of all jobs that a
-    /// query finds may take an hour more. A call that takes longer fails with [`Error::OutcomeUnknown`].
+    /// Time limit of a call to a server, not counting the wait of a reserve; 30 s by default. A bulk change of all jobs that
+    /// match a query may take an hour more. A call that takes longer fails with [`Error::OutcomeUnknown`].
     pub time_limit: Duration,
     /// Options of the engine, if it runs in this process: limits and retention.
     pub engine: Options,
@@ -54,7 +54,7 @@ pub struct ConnectOptions {
     /// acknowledged job is lost if Redis loses data. All processes that share the jobs must name the same one. By default
     /// there is none.
     pub ledger: Option<String>,
-    /// The token for the server; by default none.
+    /// The token for the server; none by default.
     pub token: Option<Token>,
     /// An additional root certificate, as PEM, to trust for `https://` servers.
     pub root_certificates: Option<PathBuf>,
@@ -76,7 +76,7 @@ impl Default for ConnectOptions {
 #[derive(Clone)]
 pub(super) struct Remote {
     transport: Arc<Transport>,
-    /// For the thread that keeps locks.
+    /// For the thread that renews locks.
     kept: Arc<OnceLock<Remote>>,
 }
 
@@ -93,7 +93,7 @@ impl Remote {
         Self::over(self.transport.detached())
     }
 
-    /// The same detached one for all clones.
+    /// One detached copy, shared by all clones.
     pub(super) fn for_keeper(&self) -> Self {
         self.kept.get_or_init(|| self.detached()).clone()
     }
@@ -102,7 +102,7 @@ impl Remote {
         self.transport.address()
     }
 
-    /// A server takes new jobs only.
+    /// A server accepts new jobs only.
     #[expect(clippy::unused_async, reason = "has the form of its like")]
     pub(super) async fn import(&self, _jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
         let why = "a server takes no whole jobs of another store: name its store instead";
@@ -228,7 +228,7 @@ impl Remote {
         self.pages("/v1/queues", |page: api::Queues| (page.queues, page.next_cursor)).await
     }
 
-    /// What is on all pages of a list.
+    /// Fetches all pages of a list.
     async fn pages<P: DeserializeOwned, T>(
         &self,
         path: &str,
@@ -315,7 +315,7 @@ impl Remote {
     }
 }
 
-/// The answer to a push. If the caller named no origin, a repeat means that the reply to the first attempt was lost.
+/// The answer to a push. Without an origin from the caller, a repeat means that the reply to the first attempt was lost.
 fn first(mut pushed: Pushed, has_origin: bool) -> Pushed {
     if pushed.outcome == PushOutcome::Repeated && !has_origin {
         pushed.outcome = PushOutcome::Created;
@@ -323,13 +323,13 @@ fn first(mut pushed: Pushed, has_origin: bool) -> Pushed {
     pushed
 }
 
-/// Checked here, since a name that is none may lead to another path.
+/// Checked here because an invalid name may lead to another path.
 fn queue_path(queue: &str) -> Result<String, Error> {
     name::check_queue(queue)?;
     Ok(format!("/v1/queues/{}", path_segment(queue)))
 }
 
-/// One answer for each of so many.
+/// Checks that there is one answer for each of `count` items.
 fn each<T>(bodies: Vec<api::Answer<T>>, count: usize) -> Result<Answers<T>, Error> {
     if bodies.len() != count {
         return Err(Error::Protocol("expected one answer for each that was asked".to_owned()));

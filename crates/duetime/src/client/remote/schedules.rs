@@ -75,7 +75,7 @@ impl Remote {
     }
 }
 
-/// Checked here, since a name that is none may lead to another path.
+/// Checked here because an invalid name may lead to another path.
 fn path(name: &str) -> Result<String, Error> {
     name::check_schedule(name)?;
     Ok(format!("/v1/schedules/{}", path_segment(name)))

@@ -1,10 +1,10 @@
-//! What a client shows to be let in.
+//! The token with which a client authenticates.
 
 use crate::error::Error;
 use hyper::header::HeaderValue;
 use std::str::FromStr;
 
-/// A server's bearer token, as `duetime token create` printed it. It is never shown: not in a log and not by `Debug`.
+/// A server's bearer token, as `duetime token create` printed it. It never appears in logs or `Debug` output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token(HeaderValue);
 
@@ -18,10 +18,10 @@ impl Token {
 impl FromStr for Token {
     type Err = Error;
 
-    /// Reads a token; white space around it does not count.
+    /// Parses a token; surrounding whitespace is ignored.
     ///
     /// # Errors
-    /// [`Error::Token`] where it cannot stand in a header.
+    /// [`Error::Token`] if it is not a valid header value.
     fn from_str(text: &str) -> Result<Self, Error> {
         let text = text.trim();
         let is_token = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());

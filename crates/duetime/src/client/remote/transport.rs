@@ -1,5 +1,5 @@
-//! HTTP/1.1 over pooled connections: sends a request, and tells apart what was never sent, what may have been carried
-//! out, and what was answered. No proxies, no redirects; every call has a time limit.
+//! HTTP/1.1 over pooled connections. It tells apart requests that were never sent, requests that may have been carried out,
+//! and requests that were answered. No proxies, no redirects; every call has a time limit.
 
 use super::connector::{Connector, SCHEMES, connector};
 use super::{ConnectOptions, Token};
@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a connection is kept unused.
+/// How long an idle connection is kept.
 const IDLE_MAX: Duration = Duration::from_secs(30);
-/// Largest answer that is read: a page or hand-out of a thousand of the largest jobs is not asked for.
+/// Maximum bytes of an answer. Pages or reserves of a thousand jobs of maximum size are not requested.
 const ANSWER_BYTES_MAX: usize = 512 << 20;
 
 pub(super) struct Transport {
@@ -56,31 +56,31 @@ impl Call {
         Self::new(Method::POST, path)
     }
 
-    /// With this body.
+    /// Sets the body.
     pub(super) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
         let body = serde_json::to_vec(body).map_err(|error| Error::Payload(Arc::new(error)))?;
         self.body = Bytes::from(body);
         Ok(self)
     }
 
-    /// Only where the job has this version.
+    /// Applies only if the job has this version.
     pub(super) fn version(mut self, version: Option<u64>) -> Self {
         self.version = version;
         self
     }
 
-    /// A push that is carried out once, however often it is sent with this key.
+    /// Sets the idempotency key: a push is carried out once, however often it is sent with this key.
     pub(super) fn idempotency_key(self, key: Arc<str>) -> Self {
         Self { idempotency_key: Some(key), repeats: true, ..self }
     }
 
-    /// The server may take this much longer.
+    /// Allows the server this much more time.
     pub(super) fn wait_ms(mut self, wait_ms: u64) -> Self {
         self.wait = Duration::from_millis(wait_ms);
         self
     }
 
-    /// Whether it does no harm when it is carried out twice.
+    /// Whether the request is idempotent.
     pub(super) fn repeats(mut self, repeats: bool) -> Self {
         self.repeats = repeats;
         self
@@ -110,7 +110,7 @@ impl Transport {
         Ok(Self { address, options, http: http(connector.clone()), connector })
     }
 
-    /// The same with its own connections.
+    /// A copy with its own connections.
     pub(super) fn detached(&self) -> Self {
         let (address, options, connector) = (self.address.clone(), self.options.clone(), self.connector.clone());
         Self { address, options, http: http(connector.clone()), connector }
@@ -120,18 +120,18 @@ impl Transport {
         &self.address
     }
 
-    /// Sends a request, once more where its connection is lost and that does no harm.
+    /// Sends a request. If the connection is lost and the request is idempotent, it is sent once more.
     pub(super) async fn send(&self, call: Call) -> Result<Reply, Error> {
         match self.send_once(&call).await {
             Err(Failed { error, is_lost: true }) if call.repeats => {
-                // Where the repeat does not get through, it is still not known what became of the first.
+                // If the repeat fails too, the outcome of the first attempt is still unknown.
                 self.send_once(&call).await.map_err(|_| error)
             }
             result => result.map_err(|failed| failed.error),
         }
     }
 
-    /// Asks for what comes bit by bit.
+    /// Sends a request whose answer is streamed.
     pub(super) async fn open(&self, call: Call) -> Result<Incoming, Error> {
         let opened = async {
             let response = self.request(&call).await?;
@@ -215,12 +215,12 @@ fn untrusted(reason: &str) -> String {
     known.map_or_else(|| reason.to_owned(), |(_, words)| (*words).to_owned())
 }
 
-/// The body of an answer that comes bit by bit.
+/// A streamed body.
 #[derive(Debug)]
 pub(super) struct Incoming(hyper::body::Incoming);
 
 impl Incoming {
-    /// What comes next; `None` at its end. There is no limit of time.
+    /// The next chunk; `None` at the end. There is no time limit.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
         loop {
             match self.0.frame().await {
@@ -239,7 +239,7 @@ impl Incoming {
 /// A request that was not answered.
 struct Failed {
     error: Error,
-    /// Its connection was lost: another one may serve.
+    /// The connection was lost; another one may work.
     is_lost: bool,
 }
 
@@ -250,7 +250,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// What was asked for, or the problem that the server had with it.
+    /// The result, or the problem that the server reported.
     pub(super) fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Error> {
         if self.status.is_success() {
             return self.read_any();
@@ -265,24 +265,24 @@ impl Reply {
         })
     }
 
-    /// What was asked for, whatever the status.
+    /// The result, whatever the status.
     pub(super) fn read_any<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(|error| Error::Protocol(error.to_string()))
     }
 
-    /// The text that was asked for.
+    /// The answer as text.
     pub(super) fn text(&self) -> Result<String, Error> {
         self.done()?;
         String::from_utf8(self.body.to_vec()).map_err(|error| Error::Protocol(error.to_string()))
     }
 
-    /// That it was done.
+    /// Checks that the request succeeded.
     pub(super) fn done(&self) -> Result<(), Error> {
         if self.status.is_success() { Ok(()) } else { self.read::<serde_json::Value>().map(drop) }
     }
 }
 
-/// The error that a problem tells of.
+/// Converts a problem to an error.
 pub(super) fn of_problem(problem: &Problem) -> Error {
     problem.error().map_or_else(
         || Error::Refused { status: problem.status, code: problem.code.clone(), message: problem.detail.clone() },
@@ -300,14 +300,14 @@ fn masked(address: &str) -> String {
     address.rsplit_once('@').map_or_else(|| address.to_owned(), |(_, rest)| format!("{scheme}://…@{rest}"))
 }
 
-/// `http://host:port` or `https://host:port`, without a slash at its end.
+/// `http://host:port` or `https://host:port`, without a trailing slash.
 fn origin(address: &str) -> Result<Arc<str>, Error> {
     let origin = address.strip_suffix('/').unwrap_or(address);
     let uri: Option<Uri> = origin.parse().ok();
     let is_origin = uri.is_some_and(|uri| {
         let is_plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
         let is_known = uri.scheme_str().is_some_and(|scheme| SCHEMES.contains(&scheme));
-        // What follows the last colon of a name or address is no port where it is too large.
+        // A number after the last colon that is too large is not a port.
         let has_port = |host: &str| uri.port().is_some() || !host.rsplit(']').next().unwrap_or_default().contains(':');
         let is_host = uri.authority().is_some_and(|authority| has_port(authority.as_str()));
         is_known && is_host && is_plain && uri.path() == "/" && uri.query().is_none()

@@ -36,9 +36,9 @@ local function change(i)
   if not body then return 0 end
   local old, new = head(body, old_meta), head(nil, meta)
   if old.version ~= version or has(old.flags, REMOVED) then return 0 end
-  -- It was read without what the ledger does not know yet.
+  -- The change was based on a reading that lacks what the ledger does not know yet.
   if has(old.flags, REWRITTEN) and not has(new.flags, REWRITTEN) then return 0 end
-  -- It was decided by what an earlier memory began with.
+  -- The change was decided in an earlier memory.
   if not OWN and new.version < FLOOR then return 0 end
   if has(new.flags, HOLDS_KEY) and not has(old.flags, HOLDS_KEY) then
     local field = new.queue .. '\0' .. new.key
@@ -60,7 +60,7 @@ local function change(i)
   if OWN and new.stage ~= PENDING and new.stage ~= old.stage then count(new.queue, TOTAL_COUNTER[new.stage], 1) end
   if fate == 'gone' and OWN then
     erase({ id }, { meta })
-    -- Its end is known as long as a call is repeated.
+    -- Its end must be known as long as a call is repeated.
     drop_lapsed(10)
     set_tombstone(id, new.version, new.epoch, new.stage, 0, now + SPARED_MS)
   else

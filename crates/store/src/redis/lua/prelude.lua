@@ -122,7 +122,7 @@ local LIMITED = ':'
 local function count(queue, what, by)
   if by == 0 then return end
   local counted = redis.call('HINCRBY', COUNTERS, queue .. ':' .. what, by)
-  -- Where as many ran as may, there is room now.
+  -- If the maximum was running, there is room again.
   if what == 'r' and by < 0 and redis.call('SISMEMBER', PAUSED, LIMITED .. queue) == 1 then
     local max_running = tonumber(redis.call('HGET', COUNTERS, queue .. ':m') or 0)
     if max_running > 0 and counted - by >= max_running then redis.call('PUBLISH', CHANNEL, queue) end

@@ -79,7 +79,7 @@ local function put(i)
     redis.call('HSET', HOLDERS, field, id)
   end
   if old then
-    -- A newer reading of a job that waits; or of one that had ended, and was retried.
+    -- A newer reading of a waiting job, or of a finished job that was retried.
     if old.stage == PENDING and not has(old.flags, REMOVED) then
       if not leave(n, id, old.due, priority_of(old_body)) then count(old.queue, 'l', -1) end
     end
@@ -114,7 +114,7 @@ end
 for i = at, #ARGV, 9 do
   local id = ARGV[i + 1]
   if held[id] then
-    -- Twice in one batch: the first must be there.
+    -- A job may occur twice in a batch: the first must be stored before the second.
     if body_count > 0 then many('HSET', BODY, new_bodies) end
     new_bodies, body_count = {}, 0
     for n = 1, queues do

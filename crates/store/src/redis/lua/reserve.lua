@@ -33,7 +33,7 @@ if request ~= '' then
   if got and got[1] == request and got[2] > now then
     if got[3] then return { micros, got[3], noted, '', 0, 0, {} } end
     if takes and not OWN and got[5] ~= ARGV[8] then
-      -- Another call of the same request: what became of these jobs, the ledger knows.
+      -- Another call of the same request: the ledger knows what became of these jobs.
       return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX), got[4] }
     end
     local ids = {}
@@ -160,7 +160,7 @@ local function lease_some(n, ids)
     for i, id in ipairs(slice) do
       if is_full() then return end
       if not bodies[i] then
-        -- It cannot be; but it must not stand before others for ever.
+        -- This cannot happen, but such a job must not block others forever.
         gone[#gone + 1] = id
       elseif not put_off_late(n, id, bodies[i]) then
         lease(n, id, bodies[i], metas[i])
@@ -329,10 +329,10 @@ if named_at <= #ARGV then
 else
   if merges then is_to_repeat = reserve_merged() and 0 or 1 end
   if is_to_repeat == 1 then next_at = now end
-  -- What was merged is looked at once more only to say when there is more.
+  -- Merged queues are visited again only to find out whether there are more jobs.
   if merges then limit = lease_count / 3 end
   for n = 1, is_to_repeat == 1 and 0 or queues do
-    -- Of most queues that are waited at, this is all that is to be looked at.
+    -- For most queues nothing else has to be read.
     local due = head_due(n)
     local queue, before = ARGV[14 + 2 * n], lease_count
     local limits = due and any_limits and limits_of(queue)
@@ -342,13 +342,13 @@ else
         local is_sorted = reserve_queue(n)
         if limits then pass(queue, limits, (lease_count - before) / 3) end
         if not is_sorted then
-          -- Until all are sorted in, the most urgent is not known.
+          -- The most urgent job is not known until all are sorted.
           next_at, is_to_repeat = now, 1
           break
         end
         due = head_due(n)
       end
-      -- Where no more may come, it is free_at that counts, or whoever tells that there is room again.
+      -- If no more jobs are allowed, wait until free_at, or for a notification that there is room again.
       if due and limits and limits.room <= 0 then due = limits.free_at and math.max(due, limits.free_at) end
       if due and (not next_at or due < next_at) then next_at = due end
     end
@@ -379,7 +379,7 @@ if lease_count > 0 then
 end
 -- Of a take also that it got nothing: one that is sent again, and carried out late, would take jobs for nobody.
 if request ~= '' and (lease_count > 0 or finishes and queues > 0 and is_to_repeat == 0) then
-  -- Taken jobs are remembered whole as far as they are small: their records may go before the request is forgotten.
+  -- Small taken jobs are remembered in full: their records may be removed before the request is forgotten.
   local whole = finishes and bytes <= WHOLE_BYTES_MAX and leases
   local got = { request, now + REQUEST_MS, whole, receipts, ARGV[8] }
   redis.call('SET', REQUEST, cmsgpack.pack(got), 'PX', REQUEST_MS)

@@ -1,4 +1,4 @@
-//! A connection, and how it carries statements.
+//! A connection, and how it runs statements.
 
 use crate::sql::connection::{Answer, Connection};
 use crate::sql::fault::Fault;
@@ -11,9 +11,9 @@ use duetime_core::Error;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value as Sent};
 
-/// Rows of one statement, the largest first.
+/// Numbers of rows of one statement, largest first.
 pub(super) const SIZES: [usize; 11] = [250, 100, 50, 32, 20, 12, 8, 5, 3, 2, 1];
-/// Bytes of one statement, well below what a server takes (16 MiB by default in MariaDB).
+/// Maximum bytes of one statement, well below the server's limit (16 MiB by default in MariaDB).
 const STATEMENT_BYTES: usize = 4 << 20;
 
 /// A connection, borrowed from the pool.
@@ -45,7 +45,7 @@ impl Drop for Borrowed {
             && let Some(connection) = self.connection.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            // Closed, not given back.
+            // Closed instead of returned to the pool.
             runtime.spawn(connection.disconnect());
         }
     }
@@ -71,8 +71,8 @@ fn read(rows: Vec<mysql_async::Row>) -> Result<Vec<Row>, Fault> {
     rows.into_iter().map(row).collect()
 }
 
-/// How many of these rows go into the next statement: a size that one is prepared for, and not too many bytes unless one
-/// row has.
+/// How many of these rows go into the next statement: one of the prepared sizes, and not above the byte limit unless a
+/// single row is.
 fn part(rows: &[Value<'_>], width: usize) -> usize {
     let bytes = |value: &Value<'_>| if let Value::Bytes(bytes) = value { bytes.len() } else { 0 };
     let fits = |size: &&usize| {
@@ -149,7 +149,7 @@ fn split(statements: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_new_enough(version: &str) -> bool {
-    // Some servers of MariaDB say 5.5.5- first.
+    // Some MariaDB servers put `5.5.5-` in front.
     let version = version.strip_prefix("5.5.5-").unwrap_or(version);
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
     let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));

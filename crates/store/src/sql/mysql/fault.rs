@@ -1,4 +1,4 @@
-//! What MySQL or MariaDB says is wrong, and what to do then.
+//! Classifies errors of MySQL and MariaDB.
 
 use crate::sql::fault::Fault;
 use duetime_core::Error;
@@ -34,7 +34,7 @@ impl From<mysql_async::Error> for Fault {
 fn said_by(said: &ServerError) -> Fault {
     let text = format!("MySQL: {} ({})", said.message, said.code);
     let told = match said.code {
-        // A key is there, a deadlock, a lock that another holds for long, a row that changed.
+        // Duplicate key, deadlock, lock wait timeout, changed row.
         1062 | 1213 | 1205 | 1020 => return Fault::Race(text),
         // Too many connections, shutting down, killed, read-only after a failover.
         1040 | 1053 | 1077..=1080 | 1158..=1161 | 1203 | 1290 | 1317 | 1792 | 1836 | 1927 | 3024 | 4031 => {

@@ -1,7 +1,6 @@
 //! MySQL, 8.0 or later, and MariaDB, 10.6 or later.
 //!
-//! Rows travel in statements for many of them, in a few sizes, so that there are few texts to prepare. Transactions are
-//! READ COMMITTED.
+//! Statements for many rows come in a few sizes, so that few texts have to be prepared. Transactions are READ COMMITTED.
 
 mod connection;
 mod fault;

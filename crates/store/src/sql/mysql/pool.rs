@@ -1,4 +1,4 @@
-//! A server: connections are made as they are needed, up to a bound, and replaced when they break.
+//! A server: connections are made when needed, up to a limit, and replaced when they break.
 
 use super::connection::Borrowed;
 use crate::sql::address::Address;
@@ -11,16 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What is set on each connection.
+/// The settings of each connection.
 const SET: [&str; 4] = [
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION innodb_lock_wait_timeout = 15",
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
     "SET SESSION time_zone = '+00:00'",
 ];
-/// Statements that each connection keeps prepared.
+/// Prepared statements cached for each connection.
 const STATEMENTS: usize = 192;
-/// How long a caller waits for a connection: for one that is free, or for a new one.
+/// How long a caller waits for a free or a new connection.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 struct Server {
@@ -29,7 +29,7 @@ struct Server {
     has_connected: AtomicBool,
 }
 
-/// The server of this URL: `mysql://` or `mariadb://`.
+/// Opens the server of this URL: `mysql://` or `mariadb://`.
 pub(super) fn open(url: &str, connections: usize) -> Result<Arc<dyn Database>, Error> {
     let (options, shown) = options(url, connections)?;
     Ok(Arc::new(Server { pool: Pool::new(options), shown, has_connected: AtomicBool::new(false) }))
@@ -47,7 +47,7 @@ fn options(url: &str, connections: usize) -> Result<(Opts, String), Error> {
         return Err(address.wrong("it has no database"));
     }
     let constraints = PoolConstraints::new(0, connections.max(1)).unwrap_or_default();
-    // Between callers a connection keeps what it has prepared; one in the middle of something is not given back.
+    // A connection keeps its prepared statements between callers; a busy one is not returned to the pool.
     let pool = PoolOpts::new().with_constraints(constraints).with_reset_connection(false);
     let roots: Vec<_> = address.root.into_iter().map(Into::into).collect();
     let ssl = SslOpts::default().with_disable_built_in_roots(!roots.is_empty()).with_root_certs(roots);

@@ -1,6 +1,6 @@
-//! What is sent to MySQL or MariaDB. Many rows travel in statements for a few numbers of them, so that there are few
-//! texts to prepare. Locked rows are changed by an insert that finds them there: a list of values is parsed and run several
-//! times as fast as a table of parameters to join with.
+//! Statements for MySQL and MariaDB. Statements for many rows come in a few sizes, so that few texts have to be prepared.
+//! Locked rows are changed by an insert that conflicts with them: a list of values is parsed and run several times as fast
+//! as a join with a table of parameters.
 
 use crate::sql::statements::{Bulk, Statements, hits};
 
@@ -93,11 +93,11 @@ pub(super) const STATEMENTS: Statements = Statements {
         "SELECT id, version FROM duetime_jobs WHERE id IN ({}) AND state = 1 ORDER BY id FOR UPDATE",
     )),
     mark_loaded: Bulk::list("UPDATE duetime_jobs SET bucket = 0, urgency = NULL WHERE id IN ({})"),
-    // By the width of buckets that is fixed for all ledgers.
+    // Uses the width of buckets, which is fixed for all ledgers.
     mark_not_loaded: Bulk::list(
         "UPDATE duetime_jobs SET bucket = GREATEST(1, due_at DIV 600000), urgency = NULL WHERE id IN ({}) AND state = 1",
     ),
-    // As `row::urgency` has it.
+    // Matches `row::urgency`.
     mark_overflow: Bulk::list(
         "UPDATE duetime_jobs SET bucket = -1, urgency = CONCAT(queue, UNHEX('00'), UNHEX(LPAD(HEX(priority), 8, '0')), \
      UNHEX(LPAD(HEX(due_at), 16, '0'))) WHERE id IN ({}) AND state = 1",
@@ -153,11 +153,11 @@ pub(super) const STATEMENTS: Statements = Statements {
     ),
     overflowing: "SELECT queue FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
      WHERE bucket = -1 AND urgency > ? ORDER BY urgency LIMIT 1",
-    // By the index alone: the last eight bytes are `due_at`.
+    // Uses the index alone: its last eight bytes are `due_at`.
     over_due: "SELECT COUNT(*), CAST(CONV(HEX(MIN(RIGHT(urgency, 8))), 16, 10) AS SIGNED) \
      FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
      WHERE bucket = -1 AND urgency >= ? AND urgency <= ? AND RIGHT(urgency, 8) <= ?",
-    // By its index alone where there is none. What is beyond every limit is not read whole.
+    // Uses the index alone if there is no such row. Values beyond every limit are not read in full.
     inbox_hits: "SELECT id, LENGTH(payload) + COALESCE(LENGTH(options), 0) + COALESCE(LENGTH(tags), 0) FROM duetime_inbox FORCE INDEX (duetime_inbox_waiting) \
      WHERE error IS NULL ORDER BY id LIMIT ?",
     inbox_rows: Bulk::list(

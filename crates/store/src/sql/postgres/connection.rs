@@ -1,4 +1,4 @@
-//! A connection, and how it carries statements.
+//! A connection, and how it runs statements.
 
 use crate::sql::connection::{Answer, Connection};
 use crate::sql::fault::Fault;
@@ -11,9 +11,9 @@ use duetime_core::Error;
 use futures_util::TryStreamExt;
 use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
 
-/// Whose turn it is to migrate: "duetime" in bytes.
+/// The advisory lock for migrations: "duetime" in bytes.
 const LOCK: i64 = 0x64_7565_7469_6d65;
-/// The oldest version that is tried.
+/// The oldest supported version.
 const VERSION_MIN: i64 = 130_000;
 
 /// A connection, borrowed from the pool.
@@ -31,7 +31,7 @@ impl Borrowed {
         self.client.as_ref().ok_or_else(|| Fault::Lost("PostgreSQL: the connection was given back".into()))
     }
 
-    /// `values` are those of rows, row after row, for a statement that takes columns.
+    /// `values` are row after row, for a statement that takes columns.
     async fn execute(&self, statement: &str, values: &[Value<'_>]) -> Result<Answer, Fault> {
         let client = self.client()?;
         let statement = client.prepare_cached(statement).await?;
@@ -53,13 +53,13 @@ impl Drop for Borrowed {
         if self.is_held
             && let Some(client) = self.client.take()
         {
-            // Out of the pool, and with that closed.
+            // Taken out of the pool, which closes it.
             drop(Object::take(client));
         }
     }
 }
 
-/// What goes into a place of this type: a value, or a column of values.
+/// A parameter for a placeholder of this type: a value, or a column of values.
 fn place<'a>((column, ty): (&'a Vec<&'a Value<'a>>, &Type)) -> &'a (dyn ToSql + Sync) {
     match (ty.kind(), &column[..]) {
         (Kind::Simple, [value]) => value,
@@ -158,7 +158,7 @@ impl Connection for Borrowed {
     }
 
     async fn lock_schema(&mut self) -> Result<(), Fault> {
-        // Before the transaction begins: one that has begun may not see tables that were made since.
+        // Before the transaction begins: a transaction may not see tables that were created after its start.
         let lock = format!("SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock({LOCK})");
         self.send(&lock).await
     }

@@ -1,4 +1,4 @@
-//! What PostgreSQL says is wrong, and what to do then.
+//! Classifies errors of PostgreSQL.
 
 use crate::sql::fault::Fault;
 use duetime_core::Error;
@@ -17,7 +17,7 @@ impl From<tokio_postgres::Error> for Fault {
         let code = said.code();
         let told = match code.code() {
             "23505" | "40001" | "40P01" => return Self::Race(text),
-            // Shutting down, starting up, too many connections, a standby that took over from nobody yet.
+            // Shutting down, starting up, too many connections, a standby that was not promoted yet.
             "57P01" | "57P02" | "57P03" | "57P05" | "53300" | "25006" | "25P03" => return Self::Lost(text),
             other if other.starts_with("08") => return Self::Lost(text),
             "53100" | "53200" => Error::Full(text),
@@ -41,7 +41,7 @@ impl From<tokio_postgres::Error> for Fault {
     }
 }
 
-/// An error that is the connection's, or the client's own.
+/// An error of the connection or of the client library.
 fn not_said(error: &tokio_postgres::Error) -> Fault {
     use std::error::Error as _;
     let text = match error.source() {

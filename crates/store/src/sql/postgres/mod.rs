@@ -1,6 +1,6 @@
 //! PostgreSQL, 13 or later.
 //!
-//! Rows travel as arrays, so that a statement for many is one round trip and its text always the same.
+//! Rows are sent as arrays, so a statement for many rows is one round trip and its text is always the same.
 
 mod connection;
 mod fault;

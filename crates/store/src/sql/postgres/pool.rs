@@ -1,4 +1,4 @@
-//! A server: connections are made as they are needed, up to a bound, and replaced when they break.
+//! A server: connections are made when needed, up to a limit, and replaced when they break.
 
 use super::connection::Borrowed;
 use super::tls;
@@ -18,13 +18,13 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// How long a caller waits for a connection while all are in use.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// How long a connection may take to be made, with what is set on it.
+/// Time limit for making a connection, including its settings.
 const CREATE_MAX: Duration = Duration::from_secs(6);
-/// How long a connection may take to be made.
+/// Time limit for connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// How long what was sent may stay unacknowledged.
+/// How long sent data may stay unacknowledged.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
-/// What is set on each: a statement, a wait for a lock and a forgotten transaction end before their caller gives up.
+/// The settings of each connection: a statement, a lock wait and an idle transaction end before their caller gives up.
 const SET: &str = "SET statement_timeout = 25000; SET lock_timeout = 15000; \
      SET idle_in_transaction_session_timeout = 30000; SET client_min_messages = warning; \
      SET default_transaction_isolation = 'read committed'";
@@ -34,8 +34,8 @@ struct Server {
     shown: String,
 }
 
-/// The server of this URL: `postgres://` or `postgresql://`. Of several hosts, separated by commas, it is the one that can be
-/// written to.
+/// Opens the server of this URL: `postgres://` or `postgresql://`. If it names several hosts, separated by commas, the
+/// writable one is used.
 pub(super) fn open(url: &str, connections: usize) -> Result<Arc<dyn Database>, Error> {
     let address = Address::parse(url)?;
     let config = config(&address)?;

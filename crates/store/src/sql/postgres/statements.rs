@@ -1,5 +1,5 @@
-//! What is sent to PostgreSQL. Many rows travel as arrays, one for each column, so that a statement's text is always the
-//! same and is prepared once.
+//! Statements for PostgreSQL. Rows are sent as arrays, one for each column, so a statement's text is always the same and is
+//! prepared once.
 
 use crate::sql::statements::{Bulk, Statements, hits};
 
@@ -117,8 +117,8 @@ pub(super) const STATEMENTS: Statements = Statements {
         "DELETE FROM duetime_tallies t USING unnest($1::text[], $2::smallint[]) AS u (queue, slot) \
  WHERE t.queue = u.queue AND t.slot = u.slot",
     ),
-    // Written as ranges of the index: with `queue = $1 ... ORDER BY id` a plan for any queue may read the whole table by id in
-    // the hope that most rows are of the queue.
+    // Written as ranges of the index. With `queue = $1 ... ORDER BY id` a generic plan may read the whole table by id, in
+    // the hope that most rows are of this queue.
     by_queue: hits!(
         " FROM duetime_jobs j WHERE (j.queue, j.state, j.id) > ($1, $2, $3) AND (j.queue, j.state) <= ($1, $2) \
      ORDER BY j.queue, j.state, j.id LIMIT $4"
@@ -146,7 +146,7 @@ pub(super) const STATEMENTS: Statements = Statements {
      ORDER BY queue LIMIT 1",
     over_due: "SELECT count(*), min(due_at) FROM duetime_jobs WHERE state = 1 AND bucket = -1 \
      AND queue = $1 AND due_at <= $2",
-    // Never refused, and by its index alone where there is none. What is beyond every limit is not read whole.
+    // Rows that were never refused; uses the index alone if there are none. Values beyond every limit are not read in full.
     inbox_hits: "SELECT id, coalesce(octet_length(payload), octet_length(payload_bytes), 0)::bigint \
      + coalesce(octet_length(options), 0) + coalesce(octet_length(tags), 0) + coalesce(octet_length(job_key), 0) \
      + octet_length(queue) + octet_length(kind) FROM duetime_inbox WHERE error IS NULL ORDER BY id LIMIT $1",

@@ -1,4 +1,4 @@
-//! How connections are encrypted.
+//! TLS of connections.
 
 use duetime_core::Error;
 use rustls::pki_types::CertificateDer;
@@ -7,10 +7,10 @@ use rustls::{ClientConfig, RootCertStore};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Certificates are checked against this root, or against those of the machine.
+/// Returns a configuration that checks certificates against this root, or against those of the machine.
 ///
 /// # Errors
-/// [`Error::Unusable`] where the root cannot be read.
+/// [`Error::Unusable`] if the root cannot be read.
 pub(super) fn config(root: Option<&Path>) -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     match root {
