@@ -21,7 +21,7 @@ impl Names {
         }
     }
 
-    /// What all of them begin with.
+    /// The common prefix of all these names.
     pub(crate) fn beginning(&self) -> &str {
         match self {
             Self::One(text) | Self::Beginning(text) => text,

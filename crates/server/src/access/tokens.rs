@@ -30,7 +30,7 @@ pub(crate) struct Known {
     used: Arc<Used>,
 }
 
-/// What a token uses; goes on when the file is read again.
+/// The usage of a token. It is kept when the file is read again.
 #[derive(Debug)]
 struct Used {
     limiter: Mutex<GcraLimiter>,
@@ -78,7 +78,7 @@ impl Tokens {
     /// Reads a file.
     ///
     /// # Errors
-    /// Where it cannot be used.
+    /// If the file cannot be used.
     pub(crate) fn open(file: PathBuf) -> Result<Self, FileError> {
         let known = known(TokenFile::read(&file)?, &[]);
         Ok(Self { known: Watched::new("tokens", [file], known) })
@@ -104,13 +104,13 @@ impl Tokens {
         known.iter().any(|one| one.token.sha256 == token.token.sha256 && one.counts(now))
     }
 
-    /// Reads the file whenever it has changed, until the process stops. Where it is wrong, the former tokens go on to count.
+    /// Reads the file again whenever it changes, until the process stops. If it is invalid, the previous tokens stay valid.
     pub(crate) async fn watch(&self) {
         self.known.watch(|files| Ok::<_, FileError>(known(TokenFile::read(&files[0])?, &self.known.get()))).await;
     }
 }
 
-/// What was asked with a token of late is remembered when it is read again.
+/// The tokens of a file. A token that was known before keeps its usage.
 fn known(read: TokenFile, former: &[Arc<Known>]) -> Arc<[Arc<Known>]> {
     let known = |token: Token| {
         let same = former.iter().find(|known| known.token.sha256 == token.sha256);

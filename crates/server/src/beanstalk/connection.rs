@@ -164,7 +164,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.stream.flush().await
     }
 
-    /// Waits for this work, but not beyond the end of the connection: `None` then. What comes meanwhile is kept.
+    /// Waits for this work; `None` if the connection ends first. Input that arrives meanwhile is kept.
     pub(super) async fn while_open<T>(&mut self, work: impl Future<Output = T>) -> io::Result<Option<T>> {
         let door = self.door.clone();
         let mut work = std::pin::pin!(work);

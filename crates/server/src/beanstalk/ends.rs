@@ -73,7 +73,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Err(Error::NotFound(id))
     }
 
-    /// A job as the protocol knows it: what was completed or cancelled is gone, and so is what the caller has no right to.
+    /// A job as the protocol sees it: completed and cancelled jobs do not exist, nor do jobs that the caller has no right
+    /// to.
     ///
     /// # Errors
     /// [`Error::NotFound`]; of the stores.
@@ -98,7 +99,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         match self.door.engine.end_leases(vec![(lease.receipt, ending)]).await.pop() {
             Some(Err(error)) => {
-                // What could not be written may still be held.
+                // If the end could not be recorded, the job may still be held.
                 if matches!(error, Error::LeaseLost(_)) {
                     self.state.held.remove(lease.receipt.id);
                 }

@@ -112,8 +112,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The result of a look that the end of the connection has cut short. What a client sent before it half-closed is
-    /// carried out.
+    /// The result of a search that the end of the connection has interrupted. Commands that a client sent before it
+    /// half-closed are still carried out.
     fn ended(&self) -> Found {
         if self.door.stopping.is_cancelled() { Found::Closed } else { Found::Nothing("TIMED_OUT") }
     }

@@ -128,7 +128,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         refusal.is_none()
     }
 
-    /// The next request, where it is of the same kind as the one before, and the connection's token allows it.
+    /// The next request, if it is of the same kind as the previous one and the connection's token allows it.
     fn next_if(
         &self,
         requests: &mut Peekable<IntoIter<Request>>,

@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where a value comes from, in rising precedence.
+/// The source of a value, in rising precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Origin {
@@ -57,7 +57,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What was given for an option.
+/// The values given for an option.
 pub(super) struct Given {
     pub(super) values: Vec<OsString>,
     pub(super) from: Origin,
@@ -79,15 +79,15 @@ impl Given {
     }
 }
 
-/// What is wrong, and where.
+/// A mistake, with its place.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Mistake {
-    /// The key that it is about, where it is about one.
+    /// The key with the mistake, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
     /// `None` where it is about how values go together.
     pub(crate) from: Option<Origin>,
-    /// What was expected and what came, with the place.
+    /// The expected and the given value, with the place.
     #[serde(rename = "message")]
     pub(crate) text: String,
 }
@@ -104,7 +104,7 @@ pub(crate) struct Setting {
     pub(crate) from: Origin,
 }
 
-/// What counts, where it came from, and what is wrong with it.
+/// The values in effect, their sources, and the mistakes.
 #[derive(Default)]
 pub(crate) struct Settings {
     /// The file that was read.
@@ -112,7 +112,7 @@ pub(crate) struct Settings {
     /// All options, in the order of the help.
     pub(crate) all: Vec<Setting>,
     pub(crate) mistakes: Vec<Mistake>,
-    /// What was given and does not count, since it is excluded by what does.
+    /// Given values that have no effect, because a value in effect excludes them.
     pub(crate) aside: Vec<String>,
     given: BTreeMap<Id, Given>,
 }
@@ -206,7 +206,7 @@ impl Settings {
         }
     }
 
-    /// What the file and the environment give, as flags.
+    /// The values from the file and the environment, as flags.
     pub(super) fn flags(&self, serve: &Command) -> Vec<OsString> {
         let flags = options(serve).flat_map(|arg| {
             let given = self.given.get(arg.get_id()).filter(|given| !matches!(given.from, Origin::Flag { .. }));

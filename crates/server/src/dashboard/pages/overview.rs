@@ -110,7 +110,7 @@ impl Sums {
         })
     }
 
-    /// A sum that adds up: pushed, and started anew by hand, is what lives, has ended, or was deleted before.
+    /// A sum that adds up: jobs pushed or restarted by hand are live, have ended, or were deleted earlier.
     fn totals(&self, visit: &Visit) -> Markup {
         let [succeeded, failed, cancelled] = self.ended;
         let live = self.scheduled + self.ready + self.running;
