@@ -24,7 +24,7 @@ impl Group {
         Ok(Self { leader: Pid::from_raw(leader), is_over: false })
     }
 
-    /// Where none is left there is nobody to hear it.
+    /// Sends a signal to the group. Does nothing if no process is left.
     pub(super) fn signal(&self, signal: Signal) {
         let _ = killpg(self.leader, signal);
     }
@@ -44,7 +44,7 @@ impl Group {
         child.wait().await
     }
 
-    /// The run is over: what it left behind stays.
+    /// The run is over: processes left behind are not signalled.
     pub(super) fn over(&mut self) {
         self.is_over = true;
     }

@@ -13,7 +13,7 @@ pub(super) struct Program {
     pub(super) name: OsString,
     /// Its file.
     pub(super) path: PathBuf,
-    /// What it is given.
+    /// Its arguments.
     pub(super) arguments: Vec<OsString>,
 }
 

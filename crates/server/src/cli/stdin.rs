@@ -1,4 +1,4 @@
-//! What is read from standard input.
+//! Input from standard input.
 
 use super::exit::{Failure, Result};
 use duetime_core::Payload;

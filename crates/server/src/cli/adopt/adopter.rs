@@ -1,7 +1,7 @@
 //! The loop: claim, push, settle.
 //!
-//! Invariant: a claim is removed from the source once its push was answered, and put back only where nobody can have pushed it. In
-//! any other case it stays, and the next run pushes it again under its id.
+//! Invariant: a claim is removed from the source once its push was answered, and put back only if it cannot have been
+//! pushed. In any other case it stays, and the next run pushes it again under its id.
 
 use super::push::{Fate, Pusher};
 use super::report::Report;

@@ -18,7 +18,7 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 /// Of a caller who may not push into this queue, or not look at it.
 const FORBIDDEN: u16 = 403;
 
-/// What became of a claim.
+/// The result of pushing a claim.
 #[derive(Debug)]
 pub(super) enum Fate {
     /// It is a job; true: an earlier push made it.
@@ -33,7 +33,7 @@ pub(super) enum Fate {
     Open(Error),
 }
 
-/// Where claims are pushed to.
+/// The destination of claims.
 #[derive(Clone)]
 pub(super) struct Pusher {
     pub(super) client: &'static Client,

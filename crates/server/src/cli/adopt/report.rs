@@ -1,4 +1,4 @@
-//! What has become of the claims so far.
+//! Counts of the claims so far.
 
 use super::source::Part;
 use crate::cli::exit::{DATA, ERROR, Failure, Result, TRY_LATER};
@@ -31,7 +31,7 @@ pub(super) struct Report {
     pub(super) left_claimed: u64,
     /// How late the last claim was, where the source tells that.
     pub(super) lag_ms: Option<u64>,
-    /// What is in the source at the end.
+    /// The contents of the source at the end.
     pub(super) there: Vec<Part>,
     has_ended: bool,
     #[serde(skip)]

@@ -61,7 +61,7 @@ impl Plan {
     }
 }
 
-/// What a feed took.
+/// Measurements of a feed.
 pub(super) struct Fed {
     pub(super) elapsed: Duration,
     /// Of each push, from its start to its answer.

@@ -1,4 +1,4 @@
-//! What a load measured, for people and programs.
+//! The measurements of a load, for people and programs.
 
 use super::histogram::{Histogram, Percentiles};
 use super::subject::Subject;

@@ -10,10 +10,10 @@ const CHECK: &str = "server";
 /// How long it may take to answer.
 const TIME_LIMIT: Duration = Duration::from_secs(3);
 
-/// What was found.
+/// The results of the probe.
 pub(super) struct ServerProbe {
     pub(super) findings: Vec<Finding>,
-    /// Where a server answers.
+    /// The URL at which a server answers.
     pub(super) answers: Option<String>,
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn probe(named: Option<&str>, ca: Option<PathBuf>, args: &serve
     }
 }
 
-/// Where a server with this configuration is reached from here.
+/// The URL of a server with this configuration, as seen from this machine.
 fn usual(args: &serve::Args) -> Option<String> {
     let scheme = if args.http.tls_cert.is_some() { "https" } else { "http" };
     let address = args.reached_at();

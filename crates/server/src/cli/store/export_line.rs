@@ -31,7 +31,7 @@ pub(crate) enum Line<'a> {
     End(Sums),
 }
 
-/// What is said before all else.
+/// The first line of an export.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Head {
     pub(crate) version: u32,

@@ -14,7 +14,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::process::{Child, Command};
 
-/// How long processes have to heed SIGTERM once the lock is lost: somebody else may have it already.
+/// How long processes have to react to SIGTERM once the lock is lost: another owner may hold it already.
 const HEED: Duration = Duration::from_secs(2);
 
 /// How a run ended.

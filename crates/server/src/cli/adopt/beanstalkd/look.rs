@@ -1,4 +1,4 @@
-//! What there is in a beanstalkd.
+//! The contents of a beanstalkd.
 
 use super::stats::{self, JobStats};
 use super::wire::{Body, Reply};

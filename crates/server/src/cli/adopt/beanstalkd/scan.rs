@@ -26,7 +26,7 @@ pub(super) struct Found {
     pub(super) due_here: Option<Millis>,
 }
 
-/// When a job is due that beanstalkd told of just now.
+/// When a job is due whose stats beanstalkd has just sent.
 pub(super) fn due_here(stats: &JobStats) -> Option<Millis> {
     // The seconds that are left were rounded down.
     (stats.state == "delayed").then(|| now() + (stats.left_s + 1) * SECOND_MS)

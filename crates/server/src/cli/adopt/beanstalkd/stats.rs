@@ -2,7 +2,7 @@
 
 use super::wire::Reply;
 
-/// What is known of a job.
+/// The statistics of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct JobStats {
     pub(super) id: u64,

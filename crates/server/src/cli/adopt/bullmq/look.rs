@@ -1,4 +1,4 @@
-//! What there is in a queue of BullMQ.
+//! The contents of a BullMQ queue.
 
 use super::{Bullmq, DELAYED, Done, PAGE, PLACES, Place, SCORES_PER_MS, job};
 use crate::cli::adopt::layout::BATCH;
@@ -31,14 +31,14 @@ for n, id in ipairs(page(KEYS[1], is_list, tonumber(ARGV[3]), tonumber(ARGV[4]))
 end
 return {reasons, samples}
 ";
-/// What the script says of an id that has no readable job.
+/// The script's note for an id without a readable job.
 const WITHOUT_DATA: &str = "without data";
 
 /// Said before anything is taken.
 const NOTE: &str = "Jobs that were taken can no longer be changed or removed through BullMQ. Jobs with a parent, children, a \
  scheduler or a deduplication id stay: let BullMQ workers run them.";
 
-/// Who has written the queue: the layout's name, and the dialect in a claim.
+/// The writer of the queue: the layout's name, and the dialect in a claim.
 const BULLMQ: &str = "bullmq";
 pub(super) const BULL: &str = "bull";
 

@@ -46,7 +46,7 @@ take_due(KEYS[3], ARGV[2] == 'all' and '+inf' or now_ms / 1000)
 wait_for(KEYS[3], 1000)
 ";
 
-/// Puts one back. What the old code has added again since stays as it is.
+/// Puts one back, unless the old code has added it again.
 const PUT_BACK: &str = r"
 if parts[1] == KEYS[2] then
   redis.call('RPUSH', KEYS[5], 1)

@@ -7,7 +7,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output::snippet;
 use duetime_core::Millis;
 
-/// Members at each end of a key that are looked at. Those at one end may be some that nobody can read.
+/// Members at each end of a key that are looked at. Both ends, since those at one end may all be unreadable.
 const ENDS: [[i64; 2]; 2] = [[0, 2], [-3, -1]];
 
 /// Which members of a sorted set are taken, and why the others are left.

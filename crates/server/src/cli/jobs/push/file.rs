@@ -25,7 +25,7 @@ pub(super) struct Source<'a> {
 /// A line that is a job, if the engine takes it.
 struct Waiting {
     number: u64,
-    /// As it came, where that may be wanted.
+    /// The raw line, if it may be needed.
     line: Vec<u8>,
     job: NewJob,
 }

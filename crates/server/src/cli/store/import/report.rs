@@ -1,4 +1,4 @@
-//! What came of the lines.
+//! The results of importing the lines.
 
 use crate::cli::exit::{ERROR, Failure, Result};
 use crate::cli::output::{self, note};
@@ -6,7 +6,7 @@ use crate::cli::store::export_line::Sums;
 use serde::Serialize;
 use std::fmt::Display;
 
-/// Counts. Whatever is refused is told at once, on standard error.
+/// Counts. Refused lines are reported at once, on standard error.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     /// Jobs that are new here; with `--check` those that may come.
@@ -25,7 +25,7 @@ pub(super) struct Report {
     pub(super) schedules: u64,
     /// Schedules that are others here, and stay.
     pub(super) schedules_kept: u64,
-    /// What is missing at the end.
+    /// Why the end is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cut_off: Option<String>,
 }

@@ -30,7 +30,7 @@ impl Sink {
     pub(super) async fn open(target: &Target) -> Result<Self> {
         target.check_is_store()?;
         let client = match &target.store {
-            // Nothing is handed out here: what is due soon need not be in memory.
+            // An import hands out no jobs, so jobs that are due soon need not be in memory.
             Some(path) if path != Path::new(MEMORY) => {
                 let options = Options { horizon_ms: 0, ..Options::default() };
                 Client::open_with(path, OpenOptions::default().engine(options)).await?
