@@ -27,7 +27,7 @@ impl<T: Clone> Watched<T> {
         Self { what, files: files.into(), current: RwLock::new(read) }
     }
 
-    /// What was last read.
+    /// The value that was last read.
     pub(crate) fn get(&self) -> T {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -36,8 +36,8 @@ impl<T: Clone> Watched<T> {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = read;
     }
 
-    /// Reads the files whenever they have changed, until the process stops. Where they are wrong, what was read before
-    /// goes on to hold.
+    /// Reads the files again whenever they change, until the process stops. If they are invalid, the previous value stays
+    /// in use.
     pub(crate) async fn watch<E: Display>(&self, read: impl Fn(&[PathBuf]) -> Result<T, E>) {
         let Some(file) = self.files.first() else { return std::future::pending().await };
         let mut seen = marks(&self.files);

@@ -1,4 +1,4 @@
-//! What became of one delivery: for the job, and for the pace of those that follow.
+//! The result of one delivery: for the job, and for the pace of the next deliveries.
 
 use duetime::{Handled, HandlerError, Outcome};
 use duetime_core::Payload;
@@ -6,7 +6,7 @@ use duetime_core::rules::Failure;
 use serde::Serialize;
 use std::time::Duration;
 
-/// What became of one delivery.
+/// The result of one delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivered {
     /// Of the job.
@@ -15,7 +15,7 @@ pub(crate) struct Delivered {
     pub(crate) sign: Sign,
 }
 
-/// What a delivery says of its target.
+/// What a delivery tells about the state of its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
     /// It took the job, or refused just this one.
@@ -76,7 +76,7 @@ impl Delivered {
         }
     }
 
-    /// Why it failed, where it did.
+    /// The reason for a failure, if it failed.
     pub(crate) fn why(&self) -> Option<&str> {
         match &self.outcome {
             Outcome::Fail(failure) => Some(&failure.message),

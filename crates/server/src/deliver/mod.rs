@@ -1,9 +1,9 @@
 //! Deliveries: due jobs of a queue with a target are sent there, instead of being reserved by workers.
 //!
 //! Each such queue has one [`Worker`] in every server, started and stopped as settings change. It holds leases like any
-//! other, so a delivery is lost with no server, and what the engine promises of attempts, retries, `max_running` and `rate`
-//! holds for it without a word here. What is here: how to send ([`webhook`], [`redis_list`], [`forward`]), what an answer
-//! means, and how much a target can bear ([`pace`]).
+//! other worker, so no delivery is lost with a server, and the engine's guarantees about attempts, retries, `max_running`
+//! and `rate` hold without further code here. This module covers how to send ([`webhook`], [`redis_list`], [`forward`]),
+//! how to interpret an answer, and how much load a target can take ([`pace`]).
 
 mod delivered;
 mod delivery;
@@ -67,9 +67,9 @@ pub(crate) struct Args {
 #[error(transparent)]
 #[non_exhaustive]
 pub(crate) enum Error {
-    /// What is said of webhooks.
+    /// An error of webhooks.
     Webhook(#[from] webhook::Error),
-    /// What is said of Redis.
+    /// An error of Redis.
     Redis(#[from] CoreError),
 }
 
@@ -90,19 +90,19 @@ impl Setup {
     /// Reads what the operator says. Must be called in a tokio runtime, which carries the connections.
     ///
     /// # Errors
-    /// Where a file cannot be used, or a URL is none.
+    /// If a file cannot be used, or a URL is invalid.
     pub(crate) fn new(args: &Args) -> Result<Self, Error> {
         let sender = Sender::new(&args.webhook)?;
         let (rules, servers, keys) = (args.webhook.rules(), Servers::new(&args.deliver_redis)?, sender.keys());
         Ok(Self { sender, policy: Policy { rules, servers, keys }, observed: Arc::default() })
     }
 
-    /// What may be a target.
+    /// The targets that are allowed.
     pub(crate) fn policy(&self) -> Policy {
         self.policy.clone()
     }
 
-    /// What becomes of deliveries.
+    /// The counts of deliveries.
     pub(crate) fn observed(&self) -> Arc<Observed> {
         self.observed.clone()
     }

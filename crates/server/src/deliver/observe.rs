@@ -1,4 +1,4 @@
-//! Where every delivery is seen once it has ended, and counted.
+//! Observes every delivery once it has ended, and counts it.
 
 use super::SharedPace;
 use super::delivered::Delivered;

@@ -1,8 +1,8 @@
-//! How much of a target's work may be under way at a time: less while it cannot keep up, nothing while it asks for
-//! that or is away, and gently more afterwards.
+//! Limits the concurrent deliveries to a target: fewer while it cannot keep up, none while it asks for a pause or is
+//! unavailable, and a gradual increase afterwards.
 //!
-//! Always between one and the maximum. What was begun before the last cut is no news of what came of the cut, so
-//! a burst of failures cuts once. Time is handed in; nothing is sent or waited for here.
+//! The limit stays between one and the maximum. Results of deliveries that began before the last cut are ignored, so a
+//! burst of failures cuts once. The caller passes in the time; nothing is sent or waited for here.
 
 use super::delivered::Sign;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,7 +54,7 @@ struct Pace {
     allowed: usize,
     /// Up to here it may double.
     known_good: usize,
-    /// What it may grow to in this step, and when that began.
+    /// The limit that this step may reach, and when the step began.
     step: (usize, Instant),
     cut_at: Option<Instant>,
     failures: u32,
@@ -73,7 +73,7 @@ impl Pace {
         if self.held_until(now).is_some() { 0 } else { self.allowed }
     }
 
-    /// Until when nothing is to be begun, where that is after `now`.
+    /// The end of the pause, if it is after `now`.
     fn held_until(&self, now: Instant) -> Option<Instant> {
         self.held_until.filter(|&until| until > now)
     }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, it stays between one and the maximum, doubles at most in a second, and once all is well it
+        /// For any events the limit stays between one and the maximum and at most doubles in a second. Once all is well it
         /// reaches the maximum again.
         #[test]
         fn it_keeps_its_bounds(max in 1_usize..500, events in prop::collection::vec((sign(), 0_u64..700, 0_u64..2_000), 0..200)) {

@@ -16,7 +16,7 @@ pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Most header fields.
 pub(crate) const HEADERS_MAX: usize = 64;
-/// Where a head is cut off without a problem document; also the buffer of a connection.
+/// Longer heads are cut off without a problem document; also the buffer size of a connection.
 pub(crate) const BUFFER_BYTES_MAX: usize = 128 << 10;
 /// Most header fields that are parsed at all.
 pub(crate) const HEADERS_PARSED_MAX: usize = 256;
@@ -26,7 +26,7 @@ pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 pub(crate) const BATCH_BODY_BYTES_MAX: usize = 96 << 20;
 /// Largest form of the dashboard: a payload of 1 MiB, each byte in three.
 pub(crate) const FORM_BYTES_MAX: usize = 4 << 20;
-/// Largest form of somebody without a session: a sign-in.
+/// Largest form of a visitor without a session: a sign-in.
 pub(crate) const GUEST_FORM_BYTES_MAX: usize = 16 << 10;
 /// Most fields of a form.
 pub(crate) const FORM_FIELDS_MAX: usize = 1_000;
@@ -50,7 +50,7 @@ pub(crate) const BODY_PROGRESS_PART: usize = 32;
 pub(crate) const BODY_STALL_SECONDS_MAX: u32 = 10;
 /// How long a body that is too large is read and thrown away, so that its sender sees the answer.
 pub(crate) const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
-/// How long running requests may go on once the server is told to stop.
+/// How long running requests may continue once the server is stopping.
 pub(crate) const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most streams of events at once; a token has at most a quarter of them.
 pub(crate) const EVENT_STREAMS_MAX: usize = 4_096;
@@ -59,8 +59,8 @@ pub(crate) const EVENT_STREAMS_MAX: usize = 4_096;
 pub(crate) const EVENT_CHUNK_BYTES: usize = 1 << 10;
 /// Events that happen within this time after others are sent together.
 pub(crate) const EVENTS_TOGETHER: Duration = Duration::from_millis(20);
-/// Readers that only learn that something happened learn it one after the other, so long after the one before: each of them
-/// may read a page anew.
+/// The minimum time between two notices to readers that only learn that something happened: each of them may read a page
+/// again.
 pub(crate) const ACTIVITY_EVERY: Duration = Duration::from_millis(100);
 /// A stream of events on which nothing happens gives a sign of life so often.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);

@@ -83,7 +83,7 @@ async fn accept(
     let slot = slots.clone().acquire_owned().await.map_err(std::io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    // Who takes nothing of what is sent, or is gone without a word, does not hold a connection for ever.
+    // A client that stops reading, or vanishes without closing, does not keep its connection open.
     setsockopt(&stream, TcpUserTimeout, &UNACKNOWLEDGED_MS_MAX)?;
     Ok((stream, peer, slot))
 }
@@ -156,7 +156,7 @@ impl Speaker {
             let trace = trace::of(request.headers());
             let id = request_id::of(request.headers());
             request.headers_mut().insert(REQUEST_ID, id.clone());
-            // In a box: what wraps it would hold it twice, and a poll waits for long.
+            // Boxed: the wrapping futures would hold it twice, and a long poll waits for a long time.
             let handle = Box::pin(async move { handle(&app, &routes, peer, request).await });
             let progress = progress.clone();
             let handled = guard::shield(method, path, id, trace, handle);

@@ -14,7 +14,7 @@ pub(crate) struct Problem(Box<api::Problem>);
 /// When to try again what could not be done just now: stores and servers come back within seconds.
 const RETRY_SECONDS: u64 = 1;
 
-/// What each code means: its status, and its title. Documented in this order.
+/// The status and title of each code. Documented in this order.
 pub(super) const CODES: [(&str, StatusCode, &str); 35] = [
     ("invalid", StatusCode::BAD_REQUEST, "The request is not valid"),
     ("malformed_json", StatusCode::BAD_REQUEST, "The body is not valid JSON"),
@@ -68,14 +68,14 @@ impl Problem {
     }
 }
 
-/// What the edge itself refuses, under one of [`CODES`].
+/// A refusal by the edge itself, with one of [`CODES`].
 pub(super) fn refuse(code: &str, detail: impl Into<String>) -> Problem {
     let (status, title) = rendering(code);
     Problem(Box::new(api::Problem::new(code, status.as_u16(), title, detail)))
 }
 
 impl From<Error> for Problem {
-    /// What a store said may name paths, addresses and statements: it goes into the log, and the answer says so.
+    /// A store's error may contain paths, addresses and statements. It is logged, and the answer says so.
     fn from(error: Error) -> Self {
         let error = match error {
             Error::Full(_) => withheld(&error, Error::Full),

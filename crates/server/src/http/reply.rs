@@ -12,10 +12,10 @@ use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Error, Job};
 use serde::Serialize;
 
-/// What comes of a request.
+/// The result of a request.
 pub(super) type Answered = Result<Response, Problem>;
 
-/// What most answers are shorter than.
+/// Most answers are shorter than this.
 const BYTES_USUAL: usize = 512;
 
 /// 200 with this body.

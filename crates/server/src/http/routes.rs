@@ -1,5 +1,4 @@
-//! Which path does what, by the right that a caller needs for it. What is routed here is in the OpenAPI document: both
-//! are made from the same lists.
+//! The routes, by the right that a caller needs. Every route is in the OpenAPI document: both are made from the same lists.
 
 use super::app::App;
 use super::handlers::{
@@ -41,7 +40,7 @@ pub(super) fn routes(app: App) -> Router {
     all.layer(CompressionLayer::new().compress_when(is_worth_it))
 }
 
-/// Every route, and what is said of it; without an app only for that.
+/// Every route with its documentation. Without an app, only the documentation is used.
 pub(super) fn documented(app: Option<&App>) -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(openapi::frame())
         .merge(needing(open(), Needs::Nothing))

@@ -1,4 +1,4 @@
-//! A target's URL and headers, read once: what is the same for all its deliveries.
+//! A target's URL and headers, parsed once for all its deliveries.
 
 use super::address::Rules;
 use duetime_core::Error;
@@ -19,7 +19,7 @@ const OURS: [HeaderName; 7] = [CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TR
 const OUR_PREFIXES: [&str; 2] = ["webhook-", "duetime-"];
 const USER_AGENT_DEFAULT: &str = concat!("duetime/", env!("CARGO_PKG_VERSION"));
 
-/// Where and how to deliver.
+/// The destination and form of deliveries.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(super) method: Method,

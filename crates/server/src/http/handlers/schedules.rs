@@ -23,7 +23,7 @@ use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Error, NewJob};
 use std::sync::Arc;
 
-/// How often a schedule that others change meanwhile is looked at anew.
+/// How often a change is tried if others change the schedule meanwhile.
 const TRIES: u32 = 5;
 
 /// List the schedules, by name.
@@ -246,9 +246,9 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// What a caller may change under a name.
+/// The state of a name under which a caller may make a change.
 enum Present {
-    /// Whatever is there: they may change every schedule.
+    /// Any state: the caller may change every schedule.
     Any,
     /// There is nothing.
     Nothing,

@@ -96,7 +96,7 @@ pub(crate) async fn record_call(State(app): State<App>, mut request: Request, ne
         (request.method().clone(), request.uri().path_and_query().map_or("/", PathAndQuery::as_str).to_owned());
     let id = request.headers()[REQUEST_ID].clone();
     let noting = app.clone();
-    // Who hangs up over and over leaves no more of these behind.
+    // A client that hangs up again and again leaves only a limited number of these behind.
     let room = match &caller {
         Caller::Token(known) => Some(known.call().await),
         Caller::Anyone | Caller::Nobody => None,
@@ -129,7 +129,7 @@ impl Audit {
     /// Appends to a file, or only to the log.
     ///
     /// # Errors
-    /// Where the file cannot be opened.
+    /// If the file cannot be opened.
     pub(crate) fn open(file: Option<PathBuf>) -> Result<Self, FileError> {
         let Some(path) = file else { return Ok(Self::default()) };
         let file = OpenOptions::new().append(true).create(true).mode(MODE).open(&path);

@@ -18,7 +18,7 @@ pub(crate) struct Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 
-/// What one body holds, until this is dropped.
+/// The share of one body, released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
@@ -34,7 +34,7 @@ impl Budget {
         Self { room: Arc::new(Semaphore::new(bytes)), waiting: AtomicUsize::new(0) }
     }
 
-    /// Whether somebody waits for room.
+    /// True if a request waits for room.
     pub(crate) fn is_short(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }

@@ -2,7 +2,7 @@
 
 use crate::http::limits::{BODY_PROGRESS_BYTES, BODY_PROGRESS_PART, BODY_STALL_SECONDS_MAX};
 
-/// What came of a body in this second and in those before it.
+/// The progress of a body in this second and before.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Since it last made enough progress.

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The header of answers, and of requests that bring an id along.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
-/// What proxies call it.
+/// The header name that proxies use.
 const OF_PROXIES: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest id that is taken over.
 const BYTES_MAX: usize = 128;
 
-/// The id of a request: what it brings along, where that is short and can be shown, else a new one.
+/// The id of a request: the one it carries if that is short and printable, else a new one.
 pub(crate) fn of(headers: &HeaderMap) -> HeaderValue {
     let brought = headers.get(REQUEST_ID).or_else(|| headers.get(OF_PROXIES));
     let fits =

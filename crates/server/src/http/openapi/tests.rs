@@ -29,7 +29,7 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
     operations
 }
 
-/// What a reference stands for.
+/// The value that a reference points to.
 fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     let Some(reference) = value.get("$ref").and_then(Value::as_str) else { return value };
     document.pointer(reference.trim_start_matches('#')).unwrap_or_else(|| panic!("{reference} is not there"))
@@ -149,7 +149,7 @@ fn every_body_has_an_example() {
     }
 }
 
-/// What the examples of requests say is read by what reads requests, and those of answers by the library.
+/// The server's own parser reads the examples of requests, and the library those of answers.
 #[test]
 fn examples_are_what_they_say() {
     fn reads<T: DeserializeOwned>(value: &Value) -> Result<(), String> {
