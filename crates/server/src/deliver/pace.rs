@@ -1,8 +1,8 @@
 //! Limits the concurrent deliveries to a target: fewer while it cannot keep up, none while it asks for a pause or is
 //! unavailable, and a gradual increase afterwards.
 //!
-//! The limit stays between one and the maximum. Results of deliveries that began before the last cut are ignored, so a
-//! burst of failures cuts once. The caller passes in the time; nothing is sent or waited for here.
+//! The limit stays between one and the maximum. A delivery that began before the last cut causes no further cut, so a burst
+//! of failures cuts once. The caller passes in the time; nothing is sent or waited for here.
 
 use super::delivered::Sign;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

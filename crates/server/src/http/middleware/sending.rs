@@ -40,7 +40,7 @@ impl Room {
     /// Attaches this room to the answer until it is sent.
     ///
     /// # Errors
-    /// If it needs more than the whole budget.
+    /// If there is no room for the size that it really has.
     pub(crate) async fn hold(mut self, mut response: Response) -> Result<Response, Problem> {
         let bytes = usize::try_from(response.body().size_hint().lower()).unwrap_or(usize::MAX);
         if bytes <= PART_BYTES {
