@@ -124,7 +124,7 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Works to the end. After a fault of the engine, or a panic, whatever still works is stopped and finished first.
+/// Works to the end. After a fault of the engine, or a panic, the remaining parts are stopped and finished first.
 async fn supervised(
     work: impl Future<Output = ()>,
     fault: impl Future<Output = Fault>,

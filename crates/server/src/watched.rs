@@ -1,5 +1,5 @@
-//! Files that are read again when they change. They are looked at every second: a rename into their place, as tools and
-//! mounted secrets do it, is seen like any other change.
+//! Files that are read again when they change. They are checked every second. Replacing a file by a rename, as tools and
+//! mounted secrets do, is noticed like any other change.
 
 use std::fmt::Display;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 /// How often they are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// By which a change of a file is seen; `None` where it cannot be.
+/// The state by which a change of a file is noticed; `None` if it cannot be read.
 type Mark = Option<(SystemTime, u64, u64)>;
 
 /// Files, and what was read from them.

@@ -64,7 +64,7 @@ impl Caller {
         (!self.may_all(scope)).then(|| names.collect())
     }
 
-    /// The least name from this one on with which they may do this, or a beginning of it; `None` where there is none.
+    /// The least name or prefix from this one on for which the caller has the right; `None` if there is none.
     pub(crate) fn first_from<'a>(&'a self, scope: Scope, from: &'a str) -> Option<&'a str> {
         self.grants().iter().filter_map(|grant| grant.first_from(scope, from)).min()
     }

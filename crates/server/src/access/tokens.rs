@@ -23,7 +23,7 @@ pub(crate) struct Tokens {
     known: Watched<Arc<[Arc<Known>]>>,
 }
 
-/// A token, and what was asked with it of late.
+/// A token and its recent usage.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(super) token: Token,
@@ -51,7 +51,7 @@ impl Known {
         self.used.streams.clone().try_acquire_owned().ok()
     }
 
-    /// Room for one more call that goes on without its caller.
+    /// Waits for room for one more call that continues without its caller.
     pub(crate) async fn call(&self) -> OwnedSemaphorePermit {
         self.used.calls.clone().acquire_owned().await.expect("it is never closed")
     }

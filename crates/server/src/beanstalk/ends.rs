@@ -21,7 +21,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn delete(&mut self, ids: Vec<u64>) {
         let ids: Vec<Option<JobId>> = ids.into_iter().map(JobId::new).collect();
         self.door.counters.count("delete", ids.len());
-        // Twice in one go, the second one finds nothing.
+        // An id that comes twice in one batch is not found the second time.
         let leases: Vec<Option<Lease>> = ids.iter().map(|id| self.state.held.remove((*id)?)).collect();
         let complete = |lease: &Lease| (lease.receipt, Ending::Outcome(Outcome::Complete { result: None }));
         let endings: Vec<_> = leases.iter().flatten().map(complete).collect();

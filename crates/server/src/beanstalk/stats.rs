@@ -49,7 +49,7 @@ fn word(state: State) -> &'static str {
     }
 }
 
-/// Of a job. `left` is what is left of its time to run, where the client that asks holds it.
+/// The statistics of a job. `left` is the rest of its time to run, if this client holds it.
 pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>, now: Millis) -> String {
     let beanstalk = job.options().beanstalk.unwrap_or_default();
     let state = job.state(now);

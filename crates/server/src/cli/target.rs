@@ -8,15 +8,15 @@ use std::time::Duration;
 
 /// The default URL of a server.
 const SERVER_DEFAULT: &str = "http://127.0.0.1:7300";
-/// Names the server where no option does.
+/// Names the server if no option does.
 const SERVER_ENV: &str = "DUETIME_SERVER";
-/// Names the ledger beside a Redis where no option does.
+/// Names the ledger beside a Redis if no option does.
 const LEDGER_ENV: &str = "DUETIME_LEDGER";
 /// Holds the token for that server; no option does, since others see the options of a process.
 const TOKEN_ENV: &str = "DUETIME_TOKEN";
-/// Names the file of the token where no option does.
+/// Names the file of the token if no option does.
 const TOKEN_FILE_ENV: &str = "DUETIME_TOKEN_FILE";
-/// Names the root certificate where no option does.
+/// Names the root certificate if no option does.
 const CA_ENV: &str = "DUETIME_CA";
 /// How often it is looked whether a store is loaded.
 const LOOK: Duration = Duration::from_millis(1);
@@ -69,7 +69,7 @@ impl Target {
         self.client_of_new().await
     }
 
-    /// The same; a store file is made where there is none.
+    /// The same; a missing store file is created.
     pub(crate) async fn client_of_new(&self) -> Result<&'static Client> {
         let client = self.open().await?;
         Ok(CLIENT.get_or_init(|| client))

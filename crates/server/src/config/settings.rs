@@ -85,7 +85,7 @@ pub(crate) struct Mistake {
     /// The key with the mistake, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
-    /// `None` where it is about how values go together.
+    /// `None` if the mistake is a combination of values.
     pub(crate) from: Option<Origin>,
     /// The expected and the given value, with the place.
     #[serde(rename = "message")]
@@ -97,7 +97,7 @@ pub(crate) struct Setting {
     pub(crate) key: String,
     pub(crate) flag: String,
     pub(crate) variable: Option<String>,
-    /// None where there is no value; passwords are masked.
+    /// Empty if there is no value; passwords are masked.
     pub(crate) values: Vec<String>,
     pub(crate) is_switch: bool,
     pub(crate) takes_many: bool,

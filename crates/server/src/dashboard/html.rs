@@ -317,7 +317,7 @@ pub(super) fn heads(visit: &Visit, texts: &[Text]) -> Markup {
     html! { @for text in texts { th.number[NUMBERS.contains(text)] scope="col" { (visit.say(*text)) } } }
 }
 
-/// A table, which scrolls by itself where it is wider than the page.
+/// A table, which scrolls sideways if it is wider than the page.
 pub(super) fn table(visit: &Visit, columns: &[Text], rows: &Markup) -> Markup {
     html! {
         div.scroll tabindex="0" {

@@ -20,9 +20,9 @@ pub(crate) struct Delivered {
 pub(crate) enum Sign {
     /// It took the job, or refused just this one.
     Well,
-    /// It answered, and that says nothing of what it can bear.
+    /// It answered, which tells nothing about its load.
     Answered,
-    /// It asks for less, or does not keep up: and for nothing at all for so long.
+    /// It asks for less load, or does not keep up. With `hold_ms` it wants a pause.
     Overloaded {
         /// In milliseconds.
         hold_ms: Option<u64>,

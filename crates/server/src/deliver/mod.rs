@@ -36,9 +36,9 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 use webhook::Sender;
 
-/// Deliveries of a queue that are under way at a time in one process, where the queue has no `max_running`.
+/// Concurrent deliveries of a queue in one process, if the queue has no `max_running`.
 const RUNNING_DEFAULT: usize = 256;
-/// The same, where it has.
+/// The upper bound if the queue has a `max_running`.
 const RUNNING_MAX: usize = RESERVE_JOBS_MAX;
 /// A lease is as long as a delivery may take and this much more, for what comes before and after.
 const LEASE_MARGIN: Duration = Duration::from_secs(30);

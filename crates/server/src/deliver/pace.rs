@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After so many failures to connect in a row the target counts as away.
+/// After this many failures to connect in a row the target counts as unavailable.
 const AWAY_AFTER: u32 = 5;
-/// Pauses before a target that is away is tried with one delivery: the first, and the longest; they double.
+/// Pauses before an unavailable target is probed with one delivery: the first, and the longest. They double.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// It may double so often while it is far below what worked before.
 const STEP: Duration = Duration::from_secs(1);

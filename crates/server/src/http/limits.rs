@@ -44,7 +44,7 @@ pub(crate) const JOB_ANSWER_BYTES: usize = 2 << 20;
 pub(crate) const BODIES_WAIT_MAX: Duration = Duration::from_secs(3);
 /// A body that has come this far in a second, or in the seconds since it last did, makes progress.
 pub(crate) const BODY_PROGRESS_BYTES: usize = 16 << 10;
-/// While others wait for room, a body must grow by one in so many parts a second.
+/// While others wait for room, a body must grow each second by one part in this many.
 pub(crate) const BODY_PROGRESS_PART: usize = 32;
 /// Seconds without enough progress after which a body is given up.
 pub(crate) const BODY_STALL_SECONDS_MAX: u32 = 10;
@@ -62,7 +62,7 @@ pub(crate) const EVENTS_TOGETHER: Duration = Duration::from_millis(20);
 /// The minimum time between two notices to readers that only learn that something happened: each of them may read a page
 /// again.
 pub(crate) const ACTIVITY_EVERY: Duration = Duration::from_millis(100);
-/// A stream of events on which nothing happens gives a sign of life so often.
+/// How often a stream of events sends a heartbeat while nothing happens.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 /// Pause after a connection could not be accepted, for want of file descriptors, say.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -93,7 +93,7 @@ impl ListenerConfig {
         self.tls.as_ref().map(|tls| tls.acceptor())
     }
 
-    /// Whether whoever was let in may stay: their token is neither revoked nor over.
+    /// True if the caller's token is still valid: neither revoked nor expired.
     pub(super) fn still_lets(&self, caller: &Caller, now: Millis) -> bool {
         match (caller, &self.tokens) {
             (Caller::Token(known), Some(tokens)) => tokens.knows(known, now),

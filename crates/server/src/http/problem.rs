@@ -129,7 +129,7 @@ impl Problem {
         problem
     }
 
-    /// Too much is asked with a token; in so many milliseconds there is room.
+    /// The token makes too many requests; there is room again in `wait_ms`.
     pub(crate) fn too_many(wait_ms: u64) -> Self {
         let wait = Span(wait_ms);
         let mut problem =
@@ -138,7 +138,7 @@ impl Problem {
         problem
     }
 
-    /// The same, where the request named the version in `If-Match`.
+    /// The same, with the status for a version that was named in `If-Match`.
     pub(super) fn of_precondition(mut self) -> Self {
         if self.0.code == "version_mismatch" {
             self.0.status = StatusCode::PRECONDITION_FAILED.as_u16();

@@ -99,7 +99,7 @@ async fn bodies_may_come_packed() {
     let id = reply.json()["id"].as_str().unwrap().to_owned();
     let job = ask(&app, &format!("GET /v1/jobs/{id}"), &[], "").await;
     assert_eq!(job.json()["payload"], "packed");
-    // Not a hundredth of what may be sent, and more than may come of it.
+    // Less than a hundredth of the limit as sent, but beyond the limit once decoded.
     let bomb = packed(&[&br#"{"message":""#[..], &vec![b'x'; 3 << 20], br#""}"#].concat());
     assert!(bomb.len() < 20_000);
     for (asked, encoding, body, status, code) in [

@@ -17,7 +17,7 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Reads the files; `None` where there are none.
+    /// Reads the files; `None` if none are given.
     ///
     /// # Errors
     /// If one is missing, or they cannot be used.

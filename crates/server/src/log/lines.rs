@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// Lets through one write for each permission; an error where that says so.
+    /// Lets through one write for each permission; the write fails if the permission is false.
     struct Gate {
         permissions: mpsc::Receiver<bool>,
         out: Arc<Mutex<Vec<u8>>>,

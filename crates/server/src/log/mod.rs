@@ -35,7 +35,7 @@ pub(crate) enum Format {
 /// Logs what a server does, with its name in each line.
 pub(crate) fn of_server(filter: EnvFilter, format: Format, instance: &str) {
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines()).log_internal_errors(false);
-    // Fails only where a log was begun before, which then goes on.
+    // Fails only if logging was set up before; that log stays in use.
     let _ = match format {
         Format::Text => log
             .with_ansi(is_colourful(&std::io::stderr()))

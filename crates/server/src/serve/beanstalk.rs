@@ -200,7 +200,7 @@ async fn give_back_all(engine: &Engine) -> Result<(), CoreError> {
     }
 }
 
-/// Becomes another user, whom the files and all that follows belong to.
+/// Switches to another user, who owns the files and all that is created later.
 fn become_user(name: &str) -> Result<(), Error> {
     let failed = |error: nix::Error| Error::Options(format!("cannot switch to the user {name:?} of -u: {error}"));
     let user = User::from_name(name).map_err(failed)?;

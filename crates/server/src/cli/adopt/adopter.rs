@@ -153,7 +153,7 @@ impl Adopter {
         Ok(())
     }
 
-    /// Waits for the batch that is being pushed for longest, and tells the source what became of it.
+    /// Waits for the oldest push, and settles its claims at the source.
     async fn settle(&mut self) -> Done {
         let Some(Push { claims, fates }) = self.pushes.pop_front() else { return Ok(()) };
         let fates = fates.await.map_err(|error| Failure::error(format!("a push ended unexpectedly: {error}")))?;

@@ -1,7 +1,7 @@
 //! Sources in Redis: the connection, and the claim log.
 //!
-//! The log is a hash beside the source's key. A script removes members and writes them there in one step, under claim ids that were never used
-//! before. So a member is in its place or in the log, whatever dies.
+//! The log is a hash beside the source's key. A script removes members and writes them there in one step, under claim ids
+//! that were never used before. So after any crash a member is in its place or in the log.
 
 use super::source::{Done, Trouble, fresh_id};
 use crate::cli::exit::Failure;

@@ -25,7 +25,7 @@ pub(super) async fn probe(named: Option<&str>, ca: Option<PathBuf>, args: &serve
     };
     match ask(&url, ca).await {
         Ok(findings) => ServerProbe { findings, answers: Some(url) },
-        // Nobody said that there is one.
+        // No option named this server, so it need not run.
         Err(Error::Unreachable { .. }) if named.is_none() => {
             ServerProbe { findings: vec![Finding::ok(CHECK, format!("no server runs at {url}"))], answers: None }
         }

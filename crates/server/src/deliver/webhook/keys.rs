@@ -1,8 +1,8 @@
 //! Keys that deliveries are signed with, from a file that is read again when it changes. Under one name may stand
 //! several: all of them sign, so that a receiver can change from one to the other in its own time.
 //!
-//! A key signs jobs of the queues that stand beside it, and no others. A receiver that checks a signature so knows from which
-//! queues a request comes, whoever may set targets, of queues or of single jobs.
+//! A key signs only jobs of the queues listed with it. So a valid signature tells a receiver from which queues a request
+//! may come, regardless of who may set targets of queues or of single jobs.
 //!
 //! A key is never shown: not in a log, an error or an answer.
 
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The name where a target names none.
+/// The name of the key if a target names none.
 const NAME_DEFAULT: &str = "default";
 /// The prefix of a key.
 const PREFIX: &str = "whsec_";

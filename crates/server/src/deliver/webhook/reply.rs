@@ -26,7 +26,7 @@ struct Taken<'a> {
     body: &'a str,
 }
 
-/// Reads what is needed of an answer, until then at the latest: the status counts even where the body does not come.
+/// Reads the needed part of an answer, until `end` at the latest. The status counts even if the body does not arrive.
 pub(super) async fn read(response: Response<Incoming>, end: Instant) -> (StatusCode, HeaderMap, String) {
     let (head, body) = response.into_parts();
     let mut start = Vec::new();

@@ -62,7 +62,7 @@ pub(crate) fn check_still(app: &App, caller: &Caller) -> Result<(), Problem> {
     if app.listener_config.still_lets(caller, app.engine.now()) { Ok(()) } else { Err(unknown()) }
 }
 
-/// The layer of a group of routes: lets those through who have this right, for whatever name.
+/// The layer of a group of routes: requires a caller with this right, for any name.
 pub(crate) async fn require(State(scope): State<Scope>, caller: Caller, request: Request, next: Next) -> Response {
     if caller.has(scope) {
         return next.run(request).await;
@@ -122,7 +122,7 @@ pub(crate) async fn check_job(app: &App, caller: &Caller, scope: Scope, id: JobI
     }
 }
 
-/// Whether this may be done with a queue, or with all where none is named.
+/// Checks that the caller may do this with a queue, or with all queues if none is named.
 ///
 /// # Errors
 /// `forbidden`.

@@ -1,8 +1,8 @@
 //! The audit log: who did what to queues, schedules and jobs in bulk, and with what outcome.
 //!
-//! Each call is a line of the log, with the target `duetime::audit`, and where a file is named, a line of JSON there. The
-//! task that makes the change also writes the line: a caller who hangs up stops neither. Commands of beanstalkd's protocol that
-//! do such things are written down, too.
+//! Each call is logged with the target `duetime::audit`. If an audit file is given, the call is also written there as a
+//! line of JSON. The task that makes the change also writes the line, so a caller who hangs up stops neither. Changes by
+//! commands of the beanstalkd protocol are written, too.
 
 use super::request_id::REQUEST_ID;
 use crate::access::Caller;
@@ -78,7 +78,7 @@ pub(crate) struct Jobs {
     /// The same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) due_at: Option<Instant>,
-    /// `None` where the call failed.
+    /// `None` if the call failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) counts: Option<Counts>,
 }

@@ -1,4 +1,4 @@
-//! How fast a body comes in: one that stands still is given up, and sooner where others wait for the room that it takes.
+//! The pace of an incoming body. A stalled body is given up, and sooner if others wait for its room.
 
 use crate::http::limits::{BODY_PROGRESS_BYTES, BODY_PROGRESS_PART, BODY_STALL_SECONDS_MAX};
 

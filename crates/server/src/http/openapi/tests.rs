@@ -10,8 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Codes that no operation as a whole is answered with: of paths and methods that there are none of, and of single jobs that
-/// are named to be handed out.
+/// Codes that no operation answers as a whole: for unknown paths and methods, and for single jobs reserved by id.
 const OF_NO_OPERATION: [&str; 4] = ["no_route", "method_not_allowed", "not_due", "held_back"];
 
 fn document() -> Value {

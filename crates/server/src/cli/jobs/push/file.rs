@@ -44,7 +44,7 @@ pub(super) async fn run(source: Source<'_>, target: &Target) -> Result {
     }
 }
 
-/// Pushes all lines; answers where the answers ceased, if they did.
+/// Pushes all lines. Returns where the answers stopped, if they did.
 async fn push(
     client: &Client,
     source: &Source<'_>,

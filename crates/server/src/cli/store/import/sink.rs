@@ -99,7 +99,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Takes a job, and records what waits where that is much.
+    /// Takes a job, and records the waiting jobs if there are many.
     pub(super) async fn add(&mut self, number: u64, job: Job, report: &mut Report) -> Result {
         if self.client.is_none() {
             report.imported += 1;

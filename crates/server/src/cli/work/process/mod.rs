@@ -106,7 +106,7 @@ struct Pipe {
 }
 
 impl Pipe {
-    /// Reads a pipe, and keeps so many bytes of its end; what comes also goes to standard error, if so wanted.
+    /// Reads a pipe, and keeps at most this many bytes of its end. With `passes_on` the output also goes to standard error.
     fn read(mut pipe: impl AsyncRead + Unpin + Send + 'static, bytes_max: usize, passes_on: bool) -> Self {
         let kept = Arc::new(Mutex::new(Tail::new(bytes_max)));
         let shared = kept.clone();
