@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The state by which a change of a file is noticed; `None` if it cannot be read.
 type Mark = Option<(SystemTime, u64, u64)>;
 
-/// Files, and what was read from them.
+/// Files, and the value that was read from them.
 #[derive(Debug, Default)]
 pub(crate) struct Watched<T> {
     what: &'static str,

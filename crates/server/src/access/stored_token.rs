@@ -8,7 +8,7 @@ use duetime_core::model::name::check_lock;
 use duetime_core::ports::Rate;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A token: whose it is, what it may do, and the hash of its secret.
+/// A token: its holder, its rights, and the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table [[token]]")]
 pub(crate) struct Token {

@@ -1,4 +1,5 @@
-//! Commands: what a line of the protocol means. Pure, and as strict or lax as beanstalkd 1.13, whose clients' own tests look at it.
+//! Parses the commands of the protocol. Pure, and as strict or lax as beanstalkd 1.13, because its clients' own tests
+//! depend on that.
 
 use duetime_core::limits::SECOND_MS;
 use duetime_core::model::name;

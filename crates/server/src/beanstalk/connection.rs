@@ -204,7 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Gives back what is held.
+    /// Releases the held jobs.
     async fn close(mut self) {
         // The client sees the end even before its jobs are free: it may no longer use them.
         let _ = timeout(Duration::from_secs(1), self.stream.shutdown()).await;

@@ -1,4 +1,4 @@
-//! Connections: accepted within limits, encrypted where the client asks for it, and let go in order.
+//! Connections: accepted within limits, encrypted if the client asks for it, and closed in order.
 
 use super::args::Address;
 use super::connection::converse;

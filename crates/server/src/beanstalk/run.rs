@@ -13,7 +13,7 @@ use std::vec::IntoIter;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Carries out what has come.
+    /// Carries out the requests received.
     pub(super) async fn carry_out(&mut self, requests: Vec<Request>) -> io::Result<Flow> {
         let mut requests = requests.into_iter().peekable();
         while let Some(request) = requests.next() {

@@ -68,7 +68,7 @@ impl Tubes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is known of a tube.
+    /// Changes the state of a tube.
     pub(super) fn change(&self, tube: &Tube, change: impl FnOnce(&mut Known)) {
         change(self.inner().get(tube));
     }

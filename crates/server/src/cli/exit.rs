@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, what it says on standard error, and what to do next.
+//! The end of a command: its exit code, its message on standard error, and a hint.
 
 use super::output;
 use crate::file_error::FileError;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 /// It did not work.
 pub(crate) const ERROR: u8 = 1;
-/// The command line is wrong, or asks for what is not valid; clap ends with it, too.
+/// The command line is invalid, or asks for something invalid; clap uses this code, too.
 pub(crate) const USAGE: u8 = 2;
 /// Some of many were refused, and the others went (`EX_DATAERR` of sysexits.h).
 pub(crate) const DATA: u8 = 65;
@@ -55,7 +55,7 @@ impl Failure {
         Self { code, message: system_words(&message.into()), hint: None, is_held: false }
     }
 
-    /// A failure of what was asked.
+    /// A failure of the requested action.
     pub(crate) fn error(message: impl Into<String>) -> Self {
         Self::new(ERROR, message)
     }

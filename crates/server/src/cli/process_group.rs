@@ -29,7 +29,7 @@ impl Group {
         let _ = killpg(self.leader, signal);
     }
 
-    /// Ends all of them: SIGTERM, then SIGKILL where they have not heeded it within this time.
+    /// Ends all of them: SIGTERM, then SIGKILL if they have not ended within this time.
     pub(super) async fn end(&mut self, child: &mut Child, heed: Duration) -> io::Result<ExitStatus> {
         self.signal(Signal::SIGTERM);
         let gone = async {

@@ -34,7 +34,7 @@ pub(super) async fn send<J: Clone, A: Clone, F: Future<Output = Result<Answers<A
     }
 }
 
-/// Whether a job is what is wrong, and not the way to the engine.
+/// True if the job is at fault, and not the connection to the engine.
 pub(super) fn is_of_a_job(error: &Error) -> bool {
     match error {
         Error::Core(error) => matches!(

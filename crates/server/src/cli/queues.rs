@@ -86,7 +86,7 @@ impl PauseEnd {
     }
 }
 
-/// ` until 2026-12-01T06:00:00.000Z (in 10 min)`, where a pause ends.
+/// ` until 2026-12-01T06:00:00.000Z (in 10 min)`, if the pause ends.
 pub(super) fn until(end: Option<Millis>) -> String {
     end.map_or_else(String::new, |at| format!(" until {}", exact(at)))
 }

@@ -5,7 +5,7 @@ use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 use duetime_core::{Clock, Millis, SystemClock};
 use std::time::Duration;
 
-/// A unit stands for what is shorter than this many of the next: "80 s", but "2 min".
+/// A unit is used for durations shorter than this many of the next: "80 s", but "2 min".
 const UNITS: [(&str, u64, u64); 4] = [
     ("s", SECOND_MS, 90 * SECOND_MS),
     ("min", MINUTE_MS, 90 * MINUTE_MS),

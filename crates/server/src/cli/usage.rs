@@ -46,7 +46,7 @@ pub(super) fn with_negative_values(command: Command) -> Command {
         .mut_subcommands(with_negative_values)
 }
 
-/// A text without what may be the password of a URL in it.
+/// A text with any password of a URL removed.
 fn masked(text: &str) -> String {
     match (text.split_once("://"), text.rsplit_once('@')) {
         (Some((scheme, rest)), Some((_, place))) if rest.contains('@') => format!("{scheme}://…@{place}"),

@@ -90,7 +90,7 @@ fn line(arg: &Arg, value: &str) -> String {
     format!("# a comment\n{} = {text}\n", key(arg))
 }
 
-/// The value that counts, and where it came from.
+/// The value in effect, and its source.
 fn used(settings: &Settings, name: &str) -> (String, Origin) {
     let setting = settings.all.iter().find(|setting| setting.key == name).unwrap();
     (setting.values.join(","), setting.from.clone())

@@ -15,7 +15,7 @@ pub(crate) struct Delivered {
     pub(crate) sign: Sign,
 }
 
-/// What a delivery tells about the state of its target.
+/// The state of a target, as one delivery shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
     /// It took the job, or refused just this one.

@@ -10,7 +10,7 @@ use duetime_core::{Error, Job};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long what is not a webhook may take: far longer than it does.
+/// The time limit of deliveries other than webhooks: far longer than they take.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The targets that the operator allows.
@@ -49,7 +49,7 @@ pub(super) enum Delivery {
 
 impl Delivery {
     /// # Errors
-    /// [`Error::Invalid`] where it may not be delivered there.
+    /// [`Error::Invalid`] if it may not be delivered there.
     pub(super) fn new(queue: &str, target: &Target, policy: &Policy) -> Result<Self, Error> {
         target.check()?;
         Ok(match target {

@@ -40,11 +40,11 @@ use webhook::Sender;
 const RUNNING_DEFAULT: usize = 256;
 /// The upper bound if the queue has a `max_running`.
 const RUNNING_MAX: usize = RESERVE_JOBS_MAX;
-/// A lease is as long as a delivery may take and this much more, for what comes before and after.
+/// A lease is this much longer than a delivery may take, for the work before and after.
 const LEASE_MARGIN: Duration = Duration::from_secs(30);
 /// It is extended rather than longer than this: so soon a crash is noticed.
 const LEASE_MAX: Duration = Duration::from_secs(120);
-/// How long a stop waits for what is under way.
+/// How long a stop waits for running deliveries.
 const STOP_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked which queues have which targets.
 const LOOK: Duration = Duration::from_secs(1);
@@ -107,7 +107,7 @@ impl Setup {
         self.observed.clone()
     }
 
-    /// Delivers until it is stopped, and then what is under way, within a limit.
+    /// Delivers until it is stopped. Running deliveries may then finish, within a limit.
     pub(crate) async fn run(self, engine: Engine, stop: CancellationToken) {
         let mut deliveries = Deliveries {
             client: Client::of_engine(engine.clone()),
@@ -153,7 +153,7 @@ impl Running {
 }
 
 impl Deliveries {
-    /// Stops those whose settings are others now, and starts what is missing.
+    /// Stops workers whose settings have changed, and starts missing ones.
     fn look(&mut self) {
         let wanted: HashMap<Arc<str>, Arc<QueueSettings>> =
             self.executor.engine.queues_with_targets().into_iter().collect();

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long deliveries took, by what came of them; 0 at the start of the process.
+/// Durations of deliveries, by their results; 0 at the start of the process.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     taken: Histogram,

@@ -1,4 +1,4 @@
-//! Redis lists: the payload is appended, and whoever pops the list has it. [`framework`] tells how.
+//! Redis lists: the payload is appended for the consumers of the list. [`framework`] tells how.
 //!
 //! Only servers that the operator has named are reached, so a user who may set targets cannot probe the network. The
 //! credentials are in the operator's options, not in settings that all users can read. If a reply is lost, the payload may
@@ -82,7 +82,7 @@ impl Servers {
     /// The list that a target names.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where its server is not among these.
+    /// [`Error::Invalid`] if its server is not among these.
     pub(super) fn list(&self, target: &RedisList) -> Result<List, Error> {
         let wrong = |expected: &str, got: &str| Error::invalid("target.redis_list.url", expected, got);
         let info = target
@@ -139,7 +139,7 @@ impl List {
     }
 }
 
-/// What an error tells about the state of the server.
+/// The state of the server, as an error shows it.
 fn sign(error: &RedisError) -> Sign {
     match error.kind() {
         ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::TryAgain | ServerErrorKind::ReadOnly) => {

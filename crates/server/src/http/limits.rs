@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(crate) const DESCRIPTORS_KEPT: usize = 512;
 /// Time to agree on how a connection is encrypted.
 pub(crate) const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long what is sent may wait to be taken, in milliseconds; then the connection is given up.
+/// How long sent data may stay unacknowledged, in milliseconds; then the connection is closed.
 pub(crate) const UNACKNOWLEDGED_MS_MAX: u32 = 60_000;
 /// Time to read a head; also how long a connection may idle between requests.
 pub(crate) const HEAD_TIME_MAX: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Connections: accepted within limits, encrypted where that is asked, served, and let go in order.
+//! Connections: accepted within limits, encrypted if configured, served, and closed in order.
 
 use super::app::App;
 use super::limits::{
@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 type Routes = TowerToHyperService<axum::Router>;
 
-/// Serves until `stop`, then lets go of those who wait and finishes what is under way, within a limit of time.
+/// Serves until `stop`, then releases waiting requests and finishes running ones, within a limit of time.
 pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationToken) {
     let speaker = Speaker { routes: TowerToHyperService::new(routes::routes(app.clone())), http: http(), app };
     let app = &speaker.app;
@@ -97,7 +97,7 @@ fn http() -> http1::Builder {
     http
 }
 
-/// Speaks with whoever has connected; a cheap handle.
+/// Serves new connections; cheap to clone.
 #[derive(Clone)]
 struct Speaker {
     app: App,

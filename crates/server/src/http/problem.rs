@@ -60,7 +60,7 @@ fn rendering(code: &str) -> (StatusCode, &'static str) {
 }
 
 impl Problem {
-    /// For who may not see what is in a job: without its key and the job that holds it.
+    /// For callers who may not see a job's content: without its key and the job that holds the key.
     pub(super) fn without_key(mut self) -> Self {
         self.0.detail = "the job's key is held by another job".to_owned();
         (self.0.key, self.0.holder) = (None, None);

@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 
 /// All of them.
 pub(super) fn routes(app: App) -> Router {
-    // Of what is small gzip makes no less, and it would hold back events.
+    // Small answers do not get smaller by gzip, and it would hold back events.
     let documented = documented(Some(&app));
     let is_worth_it = SizeAbove::new(GZIP_BYTES_MIN).and(NotForContentType::SSE);
     let api = Router::from(documented)

@@ -41,7 +41,7 @@ fn try_print(
     out.flush()
 }
 
-/// Who has access to this server, in words.
+/// The callers with access to this server, in words.
 fn open_to(address: SocketAddr, listener_config: &ListenerConfig) -> &'static str {
     match (listener_config.asks_for_tokens(), listener_config.scheme() == "https", address.ip().is_loopback()) {
         (true, true, _) | (true, _, true) => "holders of a token",

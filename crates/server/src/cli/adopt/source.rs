@@ -51,7 +51,7 @@ pub(super) struct Claim {
     pub(super) job: std::result::Result<NewJob, String>,
     /// The instant of this machine's clock when it is due, from a source that tells only how long is left. It goes before `job.due`.
     pub(super) due_here: Option<Millis>,
-    /// How long it has been due, in milliseconds, where the source tells that.
+    /// How long it has been due, in milliseconds, if the source can tell.
     pub(super) late_ms: Option<u64>,
     /// Whether an earlier run, or an earlier connection, may have pushed it.
     pub(super) is_replay: bool,

@@ -7,7 +7,7 @@ const CHECK: &str = "limits";
 /// For the store, its log, deliveries and what else is open.
 const OTHERS: u64 = 512;
 
-/// Compares it with what may come.
+/// Compares the limit with the files that the server may need.
 pub(super) fn probe(connections_max: u32) -> Finding {
     match getrlimit(Resource::RLIMIT_NOFILE) {
         // A server raises its own soft limit to the hard limit.

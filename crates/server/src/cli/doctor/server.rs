@@ -17,7 +17,7 @@ pub(super) struct ServerProbe {
     pub(super) answers: Option<String>,
 }
 
-/// Asks the server that was named, or the one that listens where the configuration says.
+/// Asks the named server, or the one at the address of the configuration.
 pub(super) async fn probe(named: Option<&str>, ca: Option<PathBuf>, args: &serve::Args) -> ServerProbe {
     let Some(url) = named.map(str::to_owned).or_else(|| usual(args)) else {
         let text = "the address is unknown because --listen has port 0";

@@ -25,7 +25,7 @@ pub(in crate::dashboard) async fn page(mut visit: Visit) -> Response {
         Err(problem) => return visit.answer(Err(problem)),
     };
     let rendered = render(&visit).await;
-    // Without its store the server still says what is degraded.
+    // Without its store the server still reports its degraded parts.
     let content = html! { (state(&visit, &health)) @if let Ok(rendered) = &rendered { (rendered) } };
     visit.problem = rendered.err();
     let title = visit.say(Text::Overview).to_owned();

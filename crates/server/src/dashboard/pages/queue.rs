@@ -1,4 +1,4 @@
-//! One queue: how it stands, its settings, and what can be done with it.
+//! One queue: its state, its settings, and the actions on it.
 
 use super::due;
 use super::history;

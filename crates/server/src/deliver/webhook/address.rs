@@ -18,7 +18,7 @@ pub(super) struct Reach {
 }
 
 impl Rules {
-    /// With TLS, public addresses and what is allowed besides; without, only the latter.
+    /// With TLS: public addresses and those allowed besides. Without TLS: only the latter.
     pub(super) fn reach(self, is_plain: bool) -> Reach {
         Reach { public: !is_plain, private: self.allow_private }
     }
@@ -134,7 +134,7 @@ fn within(address: Ipv6Addr) -> Option<Within> {
         // Compatible; and 6to4.
         | [0, 0, 0, 0, 0, 0, high, low]
         | [0x2002, high, low, ..] => of(high, low, true),
-        // ISATAP, in whatever network.
+        // ISATAP, in any network.
         [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => of(high, low, false),
         _ => None,
     }

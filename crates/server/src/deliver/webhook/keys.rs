@@ -79,7 +79,7 @@ fn read(file: &Path) -> Result<ByName, FileError> {
     parse(&text).map_err(wrong)
 }
 
-/// Reads lines `NAME whsec_BASE64 QUEUES`; what begins with `#` is a comment.
+/// Reads lines `NAME whsec_BASE64 QUEUES`; lines that begin with `#` are comments.
 fn parse(text: &str) -> Result<ByName, String> {
     let mut known = ByName::new();
     for (number, line) in (1..).zip(text.lines()) {

@@ -185,7 +185,7 @@ fn connector(rules: Rules, is_plain: bool) -> Tcp {
     connector
 }
 
-/// Sets a header; what is not visible ASCII in its value is percent-encoded.
+/// Sets a header. Characters of its value other than visible ASCII are percent-encoded.
 fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     let value = HeaderValue::from_str(&encoded(value)).expect("it is visible ASCII");
     headers.insert(HeaderName::from_static(name), value);

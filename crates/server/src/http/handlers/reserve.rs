@@ -51,7 +51,7 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> An
     let unknown = check(app, caller, &mut request.from).await?;
     let reserved = tokio::select! {
         biased;
-        // In a box, since it is what waits: so that what is around it, and holds it twice, stays small.
+        // Boxed, since this future waits for long: the futures around it hold it twice and stay small.
         reserved = Box::pin(app.engine.reserve_unclaimed(request)) => Some(reserved?),
         () = app.stopping.cancelled() => None,
     };

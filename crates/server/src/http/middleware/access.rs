@@ -114,7 +114,7 @@ pub(crate) async fn allowed(app: &App, caller: &Caller, scope: Scope, ids: &[Job
 /// Whether this may be done with a job.
 ///
 /// # Errors
-/// [`Error::NotFound`], also for a job of a queue that the caller has no right to; what the stores say.
+/// [`Error::NotFound`], also for a job of a queue that the caller has no right to; errors of the stores.
 pub(crate) async fn check_job(app: &App, caller: &Caller, scope: Scope, id: JobId) -> Result<(), Error> {
     match allowed(app, caller, scope, &[id]).await?[..] {
         [true] => Ok(()),

@@ -83,7 +83,7 @@ pub(crate) struct Jobs {
     pub(crate) counts: Option<Counts>,
 }
 
-/// From where a request came, beside it.
+/// The address that a request came from, attached to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 

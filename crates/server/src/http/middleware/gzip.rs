@@ -40,7 +40,7 @@ impl Intake {
         if is_gzip { Self::Gzip(Box::new(MultiGzDecoder::new(within))) } else { Self::Plain(within) }
     }
 
-    /// How many bytes it is to hold before it takes this part: doubled each time, up to what was announced.
+    /// How many bytes to hold before it takes this part: doubled each time, up to the announced length.
     pub(crate) fn wanted(&self, part: &[u8], announced: Option<usize>) -> usize {
         let (within, more, own) = match self {
             Self::Plain(within) => (within, part.len(), 0),

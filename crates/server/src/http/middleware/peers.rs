@@ -26,7 +26,7 @@ impl Peers {
         Arc::new(Self { each_max, counts: Mutex::default() })
     }
 
-    /// Room for one more connection; `None` where that address has as many as it may have.
+    /// Room for one more connection; `None` if that address has as many as it may have.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<PeerConnection> {
         let address = network(address);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The id of a request: the caller's, or one of ours. It is in every answer and in what is logged of the request.
+//! The id of a request: the caller's, or one of ours. It is in every answer and in every line logged for the request.
 
 use axum::http::HeaderMap;
 use axum::http::header::{HeaderName, HeaderValue};

@@ -51,7 +51,7 @@ fn answer(media_type: &'static str, body: Bytes) -> Response {
     (headers, body).into_response()
 }
 
-/// Text as HTML; what stands between backticks is code.
+/// Text as HTML; text between backticks is code.
 fn said(text: &str) -> Markup {
     html! { @for (place, part) in text.split('`').enumerate() { @if place % 2 == 0 { (part) } @else { code { (part) } } } }
 }

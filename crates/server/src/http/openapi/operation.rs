@@ -36,7 +36,7 @@ pub(super) const TRACE: &str = "traceparent";
 pub(super) const REQUEST_ID: &str = "request-id";
 /// The header of a response that shows a version.
 pub(super) const ETAG: &str = "etag";
-/// Schemas of what has a version.
+/// Schemas of objects with a version.
 const VERSIONED: [&str; 3] = ["Job", "Queue", "ScheduleShown"];
 /// The header of a response that says when to try again.
 pub(super) const RETRY_AFTER: &str = "retry-after";
@@ -190,7 +190,7 @@ pub(super) fn request_id() -> Header {
     HeaderBuilder::new().schema(Some(id)).description(Some("The id of the request in the log.")).build()
 }
 
-/// The version of what is shown.
+/// The version of the object in the answer.
 pub(super) fn etag() -> Header {
     HeaderBuilder::new()
         .schema(Some(schema_of("ETag")))

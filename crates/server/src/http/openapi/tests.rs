@@ -34,7 +34,7 @@ fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     document.pointer(reference.trim_start_matches('#')).unwrap_or_else(|| panic!("{reference} is not there"))
 }
 
-/// Every value in it, with where it stands.
+/// Every value in it, with its place.
 fn walk<'a>(value: &'a Value, place: &str, look: &mut dyn FnMut(&str, &'a Value)) {
     look(place, value);
     match value {
@@ -206,7 +206,7 @@ fn examples_are_what_they_say() {
     assert_eq!(read, 40);
 }
 
-/// But for payloads and results, which are whatever the application wants.
+/// Except payloads and results, which may be any value.
 #[test]
 fn nothing_is_free_form() {
     let document = document();

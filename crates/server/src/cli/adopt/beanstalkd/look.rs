@@ -65,7 +65,7 @@ impl Beanstalkd {
     }
 }
 
-/// A number of an answer; 0 where there is no such tube.
+/// A number of an answer; 0 if there is no such tube.
 fn number(reply: &Reply, key: &str) -> u64 {
     reply.text().and_then(|text| stats::value(text, key)?.parse().ok()).unwrap_or(0)
 }

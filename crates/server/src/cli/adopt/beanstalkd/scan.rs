@@ -33,7 +33,7 @@ pub(super) fn due_here(stats: &JobStats) -> Option<Millis> {
 }
 
 impl Beanstalkd {
-    /// Some of the jobs that are delayed, or ready in a paused tube; none where there are no more.
+    /// Some of the jobs that are delayed, or ready in a paused tube; none if there are no more.
     pub(super) async fn scan(&mut self) -> Done<Vec<Found>> {
         let tubes: Vec<String> = self.wanted.iter().cloned().collect();
         for some in tubes.chunks(TUBES) {

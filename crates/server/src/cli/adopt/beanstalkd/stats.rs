@@ -21,7 +21,7 @@ pub(super) struct JobStats {
 }
 
 impl JobStats {
-    /// Of an answer to `stats-job`; `None` where there is no such job.
+    /// Parses an answer to `stats-job`; `None` if there is no such job.
     pub(super) fn read(reply: &Reply) -> Option<Self> {
         let text = reply.text()?;
         let number = |key| value(text, key)?.parse::<u64>().ok();

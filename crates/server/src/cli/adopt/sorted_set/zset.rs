@@ -16,7 +16,7 @@ use duetime_core::{NewJob, OnConflict};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Claims what is due; see there for its arguments.
+/// Claims the members that are due; see there for its arguments.
 const TAKE: &str = include_str!("take.lua");
 /// A note about old consumers of a plain set.
 const CONSUMERS: &str = "Old consumers may keep running beside --follow if each one runs a member only after its own ZREM, or script, removed it.";

@@ -37,7 +37,7 @@ impl Report {
         note!("line {number}: {why}");
     }
 
-    /// Compares what came with what the last line says.
+    /// Compares the imported counts with those of the last line.
     pub(super) fn compare(&mut self, seen: Sums, said: Option<Sums>) {
         let Sums { queues, schedules, jobs } = seen;
         self.cut_off = match said {

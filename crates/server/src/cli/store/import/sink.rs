@@ -26,7 +26,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Opens the store; a file is made where there is none.
+    /// Opens the store; a missing file is created.
     pub(super) async fn open(target: &Target) -> Result<Self> {
         target.check_is_store()?;
         let client = match &target.store {
