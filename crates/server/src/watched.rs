@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-/// How often they are looked at.
+/// How often the files are checked.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The state by which a change of a file is noticed; `None` if it cannot be read.

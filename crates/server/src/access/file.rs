@@ -79,7 +79,7 @@ impl TokenFile {
         let changed = change(&mut all).map_err(wrong)?;
         all.check().map_err(wrong)?;
         let text = toml::to_string(&all).map_err(|error| wrong(error.to_string()))?;
-        // A server that runs as another user goes on reading it.
+        // A server that runs as another user can still read it.
         let mut new = Draft::like(file).map_err(failed)?;
         new.write_all(format!("{HEAD}{text}").as_bytes()).and_then(|()| new.replace()).map_err(failed)?;
         Ok(changed)

@@ -1,4 +1,4 @@
-//! A token as it stands in the file.
+//! A token as stored in the file.
 
 use super::grant::Grant;
 use super::secret::{Hash, hex};

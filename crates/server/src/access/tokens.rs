@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use subtle::ConstantTimeEq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Most streams of events that are open with one token: a quarter of those of a server.
+/// Most open streams of events of one token: a quarter of those of a server.
 pub(crate) const STREAMS_MAX: usize = 1_024;
-/// Most calls at once with one token that go on without their caller; further ones wait.
+/// Most concurrent calls of one token that continue without their caller; further ones wait.
 const CALLS_MAX: usize = 64;
 
 /// The tokens of a file.

@@ -114,7 +114,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         requests
     }
 
-    /// Reads more; answers whether the connection goes on.
+    /// Reads more; returns whether the connection continues.
     async fn read(&mut self) -> io::Result<bool> {
         self.make_room().await?;
         let renewal = self.state.held.next_renewal().unwrap_or_else(far);

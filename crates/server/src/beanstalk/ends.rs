@@ -42,7 +42,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.state.held.put_back(lease);
                     Err(not_kept())
                 }
-                // The lease is over: the job may be ready again, and is anybody's.
+                // The lease has expired: the job may be ready again, and anyone may reserve it.
                 None | Some((None | Some(Err(Error::LeaseLost(_))), _)) => self.delete_waiting(id).await,
                 Some((Some(Err(error)), lease)) => {
                     self.state.held.put_back(lease);

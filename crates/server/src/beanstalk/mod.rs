@@ -1,4 +1,4 @@
-//! The beanstalkd protocol: a second door to the engine, for clients that exist.
+//! The beanstalkd protocol: a second interface to the engine, for existing clients.
 //!
 //! Tubes are queues, a reserved job is leased, and a buried job has failed. A connection's reserved jobs are released when
 //! it closes. `docs/beanstalk.md` lists the differences from beanstalkd, `docs/internals/beanstalk.md` describes the
@@ -50,7 +50,7 @@ pub(crate) const JOB_BYTES_DEFAULT: u32 = 65_535;
 const INPUT_BYTES: usize = 64 << 10;
 /// Bytes of bodies beyond that, of all connections together.
 const BODIES_BYTES_MAX: usize = 192 << 20;
-/// Bytes of replies after which a connection sends them before it goes on.
+/// Bytes of replies after which a connection sends them before it continues.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// A connection is closed if its client reads nothing for this long.
 const SEND_TIME_MAX: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Commands are carried out in the order in which they came; those of one kind that came together, together.
+//! Carries out commands in the order in which they came; consecutive ones of one kind are carried out together.
 
 use super::command::{Command, Refusal, Token};
 use super::connection::{Connection, Flow};

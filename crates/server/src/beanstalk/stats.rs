@@ -87,7 +87,7 @@ pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>
     yaml.0
 }
 
-/// Of a tube.
+/// The statistics of a tube.
 pub(super) fn of_tube(status: &QueueStatus, known: &Known, urgent: u64, now: Millis) -> String {
     let QueueStatus { queue, counts, tally, settings, target_held_until: _ } = status;
     // A pause over HTTP may have no end: the longest that the protocol has.

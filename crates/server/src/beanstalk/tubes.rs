@@ -73,7 +73,7 @@ impl Tubes {
         change(self.inner().get(tube));
     }
 
-    /// The same of many tubes.
+    /// The same for many tubes.
     pub(super) fn change_all(&self, tubes: &[Tube], change: impl Fn(&mut Known)) {
         let mut inner = self.inner();
         tubes.iter().for_each(|tube| change(inner.get(tube)));

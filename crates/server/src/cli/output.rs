@@ -12,7 +12,7 @@ use std::io::{IsTerminal, Write};
 
 /// Characters of a payload, message or list of tags in a table.
 const SNIPPET_CHARS: usize = 48;
-/// Bytes that are looked at for a snippet.
+/// Bytes that are examined for a snippet.
 const SNIPPET_BYTES: usize = 4 * SNIPPET_CHARS;
 
 /// Prints a line, [safe](safe()) for a terminal.
@@ -155,7 +155,7 @@ pub(crate) fn state_color(state: State) -> Color {
     }
 }
 
-/// Jobs, a line each; columns in which nothing would stand are left out.
+/// Jobs, a line each; empty columns are left out.
 pub(crate) fn jobs(jobs: &[Job], now: Millis) -> Result {
     let has_keys = jobs.iter().any(|job| job.key.is_some());
     let has_tags = jobs.iter().any(|job| !job.tags.is_empty());

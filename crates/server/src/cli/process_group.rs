@@ -11,7 +11,7 @@ use tokio::process::Child;
 /// How often it is looked whether they are gone.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The processes of a run. Dropped before the run is over it kills them.
+/// The processes of a run. If it is dropped before the run is over, it kills them.
 pub(super) struct Group {
     leader: Pid,
     is_over: bool,

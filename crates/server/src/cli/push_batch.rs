@@ -6,7 +6,7 @@ use duetime_core::{Error as CoreError, NewJob};
 /// Jobs pushed at a time, and bytes of payload.
 pub(super) const BATCH_JOBS: usize = 1_000;
 pub(super) const BATCH_BYTES: usize = 8 << 20;
-/// Of a body that is too large for the server.
+/// The code for a body that is too large for the server.
 const TOO_LARGE: u16 = 413;
 
 /// Pushes them, and answers for each.

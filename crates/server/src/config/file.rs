@@ -39,9 +39,9 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// A value that stands in a file.
+/// A value in a file.
 pub(super) struct Entry<'a> {
-    /// Its key, with the tables that it stands in.
+    /// Its key, with the tables around it.
     pub(super) path: Vec<String>,
     pub(super) value: DeValue<'a>,
     /// From 1.

@@ -118,7 +118,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads the file and the environment beside what stands on the command line.
+    /// Reads the file and the environment, in addition to the command line.
     pub(super) fn read(serve: &Command, line: &ArgMatches, around: &Surroundings<'_>) -> Self {
         let mut settings = Self::default();
         settings.read_file(serve, line, around);
@@ -191,7 +191,7 @@ impl Settings {
         for arg in options(serve) {
             let Some((name, value)) = arg.get_env().and_then(|name| Some((name, around.set(name)?))) else { continue };
             let from = Origin::Variable { name: name.to_string_lossy().into_owned() };
-            // Several values stand with a comma between, as behind the flag.
+            // Several values are separated by commas, as after the flag.
             let checked = match arg.get_value_delimiter().and_then(|comma| Some(value.to_str()?.split(comma))) {
                 Some(mut parts) => parts.try_for_each(|part| check_value(arg, part.as_ref())),
                 None => check_value(arg, &value),

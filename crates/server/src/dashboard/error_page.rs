@@ -57,7 +57,7 @@ impl Browser {
     }
 }
 
-/// Headers of an error that its page has, too.
+/// Headers of an error that its page keeps.
 fn kept(headers: &HeaderMap) -> HeaderMap {
     [ALLOW, RETRY_AFTER].into_iter().filter_map(|name| Some((name.clone(), headers.get(name)?.clone()))).collect()
 }

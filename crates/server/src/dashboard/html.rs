@@ -295,7 +295,7 @@ pub(super) fn next_page(visit: &Visit, cursor: Option<&str>) -> Markup {
     html! { p.next { a rel="next" href=(with_query(path, pairs)) { (visit.say(Text::NextPage)) " →" } } }
 }
 
-/// Columns of numbers: the heads stand above the digits.
+/// Columns of numbers: their heads are aligned with the digits.
 const NUMBERS: [Text; 13] = [
     Text::Attempt,
     Text::Failed,

@@ -42,7 +42,7 @@ const RUNNING_DEFAULT: usize = 256;
 const RUNNING_MAX: usize = RESERVE_JOBS_MAX;
 /// A lease is this much longer than a delivery may take, for the work before and after.
 const LEASE_MARGIN: Duration = Duration::from_secs(30);
-/// It is extended rather than longer than this: so soon a crash is noticed.
+/// Longer deliveries extend their leases, so that a crash is noticed within this time.
 const LEASE_MAX: Duration = Duration::from_secs(120);
 /// How long a stop waits for running deliveries.
 const STOP_MAX: Duration = Duration::from_secs(10);

@@ -24,9 +24,9 @@ use tokio_util::task::TaskTracker;
 pub(crate) struct App {
     /// Does what is asked.
     pub(crate) engine: Engine,
-    /// Cancelled when the server begins to stop: those who wait for jobs are let go.
+    /// Cancelled when the server begins to stop: requests that wait for jobs are then released.
     pub(crate) stopping: CancellationToken,
-    /// Calls that go on without their caller.
+    /// Calls that continue without their caller.
     pub(super) calls: TaskTracker,
     /// The memory budget of request bodies.
     pub(super) bodies: Arc<Budget>,

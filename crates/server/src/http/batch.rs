@@ -1,4 +1,4 @@
-//! Arrays of requests: each element is answered by itself, also one that cannot be read.
+//! Arrays of requests. Each element is answered separately, even an unreadable one.
 
 use super::problem::Problem;
 use duetime_core::api::{self, Answer, Object};

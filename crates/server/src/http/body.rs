@@ -104,7 +104,7 @@ impl<const BYTES_MAX: usize> FromRequest<App> for Body<BYTES_MAX> {
     }
 }
 
-/// The body of a request that says nothing besides its path.
+/// The body of a request whose path says everything.
 pub(super) struct Empty;
 
 impl FromRequest<App> for Empty {
@@ -246,7 +246,7 @@ mod tests {
         App { bodies: Arc::new(Budget::new(bodies)), ..app }
     }
 
-    /// A body of this many bytes, after which its sender stands still.
+    /// A body of this many bytes, after which its sender stalls.
     fn stalling(bytes: usize) -> Request {
         let first = stream::iter([Ok::<_, std::io::Error>(vec![b' '; bytes])]);
         Request::new(axum::body::Body::from_stream(first.chain(stream::pending())))

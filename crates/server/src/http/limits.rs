@@ -48,7 +48,7 @@ pub(crate) const BODY_PROGRESS_BYTES: usize = 16 << 10;
 pub(crate) const BODY_PROGRESS_PART: usize = 32;
 /// Seconds without enough progress after which a body is given up.
 pub(crate) const BODY_STALL_SECONDS_MAX: u32 = 10;
-/// How long a body that is too large is read and thrown away, so that its sender sees the answer.
+/// How long a body that is too large is read and discarded, so that its sender sees the answer.
 pub(crate) const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long running requests may continue once the server is stopping.
 pub(crate) const STOP_TIME_MAX: Duration = Duration::from_secs(10);
@@ -64,5 +64,5 @@ pub(crate) const EVENTS_TOGETHER: Duration = Duration::from_millis(20);
 pub(crate) const ACTIVITY_EVERY: Duration = Duration::from_millis(100);
 /// How often a stream of events sends a heartbeat while nothing happens.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
-/// Pause after a connection could not be accepted, for want of file descriptors, say.
+/// Pause after a connection could not be accepted, for example for lack of file descriptors.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

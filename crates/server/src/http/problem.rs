@@ -53,7 +53,7 @@ pub(super) const CODES: [(&str, StatusCode, &str); 35] = [
     ("store_full", StatusCode::INSUFFICIENT_STORAGE, "The store is full"),
 ];
 
-/// Status and title of a code; of one that no answer should have, those of `internal`.
+/// The status and title of a code; those of `internal` for an unknown code.
 fn rendering(code: &str) -> (StatusCode, &'static str) {
     let known = CODES.iter().find(|(known, ..)| *known == code);
     known.map_or((StatusCode::INTERNAL_SERVER_ERROR, "Internal error"), |&(_, status, title)| (status, title))

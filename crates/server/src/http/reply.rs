@@ -50,7 +50,7 @@ pub(super) fn job(app: &App, job: &Job) -> Response {
     versioned(ok(&JobBody::new(job, app.engine.now())), job.version)
 }
 
-/// The same, or 304 without a body if the caller has this version already.
+/// The same, or 304 without a body if the caller already has this version.
 pub(super) fn unless_known(response: Response, version: u64, headers: &HeaderMap) -> Response {
     if !etag::is_known(version, headers) {
         return versioned(response, version);

@@ -53,12 +53,12 @@ pub(super) fn documented(app: Option<&App>) -> OpenApiRouter<App> {
         .merge(audited(app, of(Scope::Admin, administering())))
 }
 
-/// For those who have this right.
+/// Routes for callers with this right.
 fn of(scope: Scope, routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
     needing(routes, Needs::Token(scope)).route_layer(from_fn_with_state(scope, access::require))
 }
 
-/// Calls of these are written down, also those that are refused.
+/// Calls of these routes are audited, even refused ones.
 fn audited(app: Option<&App>, routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
     match app {
         Some(app) => routes.route_layer(from_fn_with_state(app.clone(), audit::record_call)),

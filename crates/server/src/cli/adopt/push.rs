@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a push may still take once it is stopped.
 const STOP_MAX: Duration = Duration::from_secs(5);
-/// Of a caller who may not push into this queue, or not look at it.
+/// The error for a caller without the right to push into this queue, or to look at it.
 const FORBIDDEN: u16 = 403;
 
 /// The result of pushing a claim.
@@ -142,7 +142,7 @@ impl Pusher {
         let query = Query { queue: Some(job.queue.clone()), tag: claim_tag(job), ..Query::default() };
         match self.client.find(&query, None, 1).await {
             Ok(found) => Ok((!found.jobs.is_empty()).then_some(PushOutcome::Repeated)),
-            // Nobody but those who may look can tell.
+            // Only callers with the right to look can tell.
             Err(Error::Refused { status: FORBIDDEN, .. }) => Ok(None),
             Err(error) => Err(error),
         }

@@ -71,7 +71,7 @@ impl Report {
         }
     }
 
-    /// Shows how it stands.
+    /// Shows the current counts.
     pub(super) fn show(&mut self) -> Result {
         let Self { claimed, refused, in_flight, .. } = self;
         let lag = self.lag_ms.map_or_else(String::new, |ms| format!(", {}.{} s late", ms / 1_000, ms % 1_000 / 100));

@@ -68,7 +68,7 @@ pub(super) struct Look {
     pub(super) parts: Vec<Part>,
     /// Up to [`SAMPLES_MAX`] jobs.
     pub(super) samples: Vec<Sample>,
-    /// Members that cannot be read, of those that were looked at.
+    /// Members that cannot be read, of those examined.
     pub(super) unread: u64,
     /// Facts that the user must know before going on.
     pub(super) notes: Vec<String>,

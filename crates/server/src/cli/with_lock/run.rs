@@ -51,7 +51,7 @@ pub(super) async fn run(
     match guard.release().await {
         Ok(()) => {}
         Err(Error::Core(CoreError::LockLost { .. })) => return Err(lost),
-        // It runs out by itself, and the command has done its work.
+        // The lock expires by itself, and the command has done its work.
         Err(error) => {
             note!("duetime: the lock could not be released, and is held until its time to live is over: {error}");
         }

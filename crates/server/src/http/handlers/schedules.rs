@@ -122,7 +122,7 @@ pub(crate) async fn put(
             app.engine.set_schedule_if(&name, schedule.clone(), expected).await
         };
         match status {
-            // It changed after it was looked at.
+            // It changed after it was read.
             Err(Error::Changed { .. }) if tries > 0 => {}
             status => return Ok(reply::schedule(&status?)),
         }
@@ -216,7 +216,7 @@ async fn change<T, F: Future<Output = Result<T, Error>>>(
         expected.check("schedule", name, version)?;
         check(&schedule.job)?;
         match change(Expected::Version(version)).await {
-            // It changed after it was looked at.
+            // It changed after it was read.
             Err(Error::Changed { .. }) if tries > 0 => {}
             changed => return Ok(changed?),
         }

@@ -146,7 +146,7 @@ pub(crate) fn check_ends_of(app: &App, caller: &Caller, scope: Scope, job: &NewJ
     check_ends(caller, scope, job.options.target.as_deref(), when_exhausted)
 }
 
-/// Whether jobs may go on to the queues that a target and a rule name.
+/// Checks that jobs may be forwarded to the queues that a target and a rule name.
 ///
 /// # Errors
 /// `forbidden`.

@@ -87,7 +87,7 @@ pub(crate) struct Jobs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// Makes a call in its own task, and writes it down when it is done.
+/// Makes a call in its own task, and audits it when it is done.
 pub(crate) async fn record_call(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let (caller, peer): (Option<Caller>, Option<Peer>) =
         (request.extensions().get().cloned(), request.extensions_mut().remove());

@@ -21,7 +21,7 @@ use std::time::Instant;
 use tracing::Instrument;
 use tracing::field::Empty;
 
-/// Whether the request may go on to its route, and who makes it.
+/// Checks that the request may be routed, and returns its caller.
 pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Problem> {
     let (uri, headers) = (request.uri(), request.headers());
     let path_bytes = uri.path_and_query().map_or(0, |path| path.as_str().len());

@@ -16,7 +16,7 @@ impl Pace {
         self.came += bytes;
     }
 
-    /// A second is over in which this body held so many bytes; answers whether it has stalled.
+    /// Ends a second in which this body held so many bytes; returns whether it has stalled.
     pub(crate) fn second_over(&mut self, held: usize, others_wait: bool) -> bool {
         if self.came >= BODY_PROGRESS_BYTES.max(if others_wait { held / BODY_PROGRESS_PART } else { 0 }) {
             *self = Self::default();

@@ -5,7 +5,7 @@ use axum::http::header::{HeaderName, HeaderValue};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The header of answers, and of requests that bring an id along.
+/// The header of answers, and of requests that carry an id.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// The header name that proxies use.
 const OF_PROXIES: HeaderName = HeaderName::from_static("x-request-id");
@@ -27,7 +27,7 @@ fn next() -> HeaderValue {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     let beginning = BEGINNING.get_or_init(|| {
         let mut bytes = [0; 8];
-        // Without randomness ids may meet those of another server: no reason not to answer.
+        // Without randomness ids may collide with another server's, but requests are still answered.
         let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes);
         u64::from_ne_bytes(bytes)
     });

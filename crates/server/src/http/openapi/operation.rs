@@ -41,7 +41,7 @@ const VERSIONED: [&str; 3] = ["Job", "Queue", "ScheduleShown"];
 /// The header of a response that says when to try again.
 pub(super) const RETRY_AFTER: &str = "retry-after";
 
-/// Variable segments of paths, each with the schema of what stands there, and with what that is.
+/// Variable segments of paths, each with its schema and description.
 const SEGMENTS: [(&str, &str, &str); 5] = [
     ("/queues/{queue}", "QueueName", "The queue."),
     ("/jobs/{id}", "JobId", "The job."),

@@ -8,7 +8,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output::snippet;
 use std::collections::BTreeMap;
 
-/// Ids of a place that are looked at one by one.
+/// Ids of a list or set that are examined one by one.
 const LOOKED_AT_MAX: u64 = 10_000;
 /// Samples of one place.
 const SAMPLES_OF_A_PLACE: usize = SAMPLES_MAX / 2;

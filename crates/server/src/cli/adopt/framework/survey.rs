@@ -21,7 +21,7 @@ pub(super) enum Taken<'a> {
     None(&'a str),
 }
 
-/// A member that was looked at.
+/// An examined member.
 struct Member {
     /// As in a claim.
     texts: [Vec<u8>; 3],

@@ -24,7 +24,7 @@ const CONSUMERS: &str = "Old consumers may keep running beside --follow if each 
 const LOCKED_MS: u64 = 20;
 /// A drain that has tried for so long says so.
 const LOCKED_MAX: Duration = Duration::from_secs(1);
-/// The same of a follower, which tries on.
+/// The same for a follower, which continues to try.
 const LOCKED_LONG: Duration = Duration::from_secs(10);
 
 /// Take over a sorted set in Redis whose scores are due times.

@@ -31,7 +31,7 @@ impl Report {
     /// With a new file for refused lines, if one is wanted.
     pub(super) fn new(rejects: Option<&Path>) -> Result<Self> {
         let made = |path: &Path| {
-            // Never over a file that is there: it may be the one that is read.
+            // Never overwrites a file: it may be the one that is being read.
             private::create(path).map(BufWriter::new).map_err(|error| {
                 Failure::error(format!("cannot create {}: {error}", path.display()))
                     .hint("name a file that does not exist")

@@ -23,7 +23,7 @@ pub(super) struct Report {
     pub(super) queues_kept: u64,
     /// Schedules that were imported, or are the same here.
     pub(super) schedules: u64,
-    /// Schedules that are others here, and stay.
+    /// Schedules that differ from the ones here, which stay.
     pub(super) schedules_kept: u64,
     /// Why the end is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
