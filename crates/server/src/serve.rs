@@ -89,8 +89,8 @@ pub(crate) fn refusals(args: &Args) -> Vec<Error> {
     level.into_iter().chain(of_store).chain(of_http).chain(deliver).chain(of_beanstalk).collect()
 }
 
-/// Serves until the process gets a signal to stop, or a background task that it lives by has ended. What was given and does not
-/// count is told in the log.
+/// Runs the server until the process gets a signal to stop, or an essential background task has ended. Given options
+/// without effect are logged.
 pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     let instance = args.instance.clone().unwrap_or_else(Instance::of_process);
     log::of_server(filter(&args)?, args.log_format, instance.name());
@@ -113,7 +113,7 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     match supervised(work, engine.fault(), &stop).await {
         Ok(()) => engine.stop().await?,
         Err(why) => {
-            // What it can still record it does; leases and jobs are where the next process finds them.
+            // It still records what it can. The next process finds the leases and jobs in the store.
             if tokio::time::timeout(STOP_AFTER_FAULT_MAX, engine.stop()).await.is_err() {
                 tracing::error!("the engine did not stop in time");
             }
@@ -124,7 +124,7 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Works to the end. After a fault of the engine, or a panic, whatever still works is stopped and finished first.
+/// Works to the end. After a fault of the engine, or a panic, the remaining parts are stopped and finished first.
 async fn supervised(
     work: impl Future<Output = ()>,
     fault: impl Future<Output = Fault>,
@@ -147,9 +147,9 @@ async fn supervised(
     Err(why)
 }
 
-/// What is logged.
+/// The filter of the log.
 fn filter(args: &Args) -> Result<EnvFilter, Error> {
-    // The client of Redis logs each failed try. What comes of the tries is logged and answered by us.
+    // The Redis client logs each failed try. We log and answer the result of the tries.
     EnvFilter::try_new(format!("redis=error,{}", args.log_level))
         .map_err(|_| Error::LogLevel(format!("{:?}", args.log_level)))
 }

@@ -1,4 +1,4 @@
-//! Errors in TOML files, in words of ours instead of those of the libraries that read them.
+//! Our own messages for errors in TOML files, instead of those of the libraries that read them.
 
 /// Rewrites a message of `toml` or serde.
 pub(crate) fn said(message: &str) -> String {

@@ -1,5 +1,5 @@
-//! Files that are read again when they change. They are looked at every second: a rename into their place, as tools and
-//! mounted secrets do it, is seen like any other change.
+//! Files that are read again when they change. They are checked every second. Replacing a file by a rename, as tools and
+//! mounted secrets do, is noticed like any other change.
 
 use std::fmt::Display;
 use std::os::unix::fs::MetadataExt;
@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-/// How often they are looked at.
+/// How often the files are checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// By which a change of a file is seen; `None` where it cannot be.
+/// The state by which a change of a file is noticed; `None` if it cannot be read.
 type Mark = Option<(SystemTime, u64, u64)>;
 
-/// Files, and what was read from them.
+/// Files, and the value that was read from them.
 #[derive(Debug, Default)]
 pub(crate) struct Watched<T> {
     what: &'static str,
@@ -27,7 +27,7 @@ impl<T: Clone> Watched<T> {
         Self { what, files: files.into(), current: RwLock::new(read) }
     }
 
-    /// What was last read.
+    /// The value that was last read.
     pub(crate) fn get(&self) -> T {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -36,8 +36,8 @@ impl<T: Clone> Watched<T> {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = read;
     }
 
-    /// Reads the files whenever they have changed, until the process stops. Where they are wrong, what was read before
-    /// goes on to hold.
+    /// Reads the files again whenever they change, until the process stops. If they are invalid, the previous value stays
+    /// in use.
     pub(crate) async fn watch<E: Display>(&self, read: impl Fn(&[PathBuf]) -> Result<T, E>) {
         let Some(file) = self.files.first() else { return std::future::pending().await };
         let mut seen = marks(&self.files);

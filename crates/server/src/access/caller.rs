@@ -1,4 +1,4 @@
-//! Who makes a request, and what they may do.
+//! The caller of a request and its rights.
 
 use super::grant::{Grant, Scope};
 use super::names::Names;
@@ -7,10 +7,10 @@ use std::sync::{Arc, LazyLock};
 
 static EVERYTHING: LazyLock<[Grant; 1]> = LazyLock::new(|| ["admin".parse().expect("it is a right")]);
 
-/// Who makes a request.
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
-    /// Whoever reaches the server: no tokens are asked for.
+    /// Anyone who can reach the server, because it requires no tokens.
     Anyone,
     /// The holder of this token.
     Token(Arc<Known>),
@@ -28,7 +28,7 @@ impl Caller {
         }
     }
 
-    /// What tells this caller from all others, also on another server: a token's hash. It is no secret, but not shown.
+    /// Identifies this caller on all servers: the hash of its token. Not a secret, but never shown.
     pub(crate) fn identity(&self) -> &[u8] {
         match self {
             Self::Anyone => b"anyone",
@@ -64,7 +64,7 @@ impl Caller {
         (!self.may_all(scope)).then(|| names.collect())
     }
 
-    /// The least name from this one on with which they may do this, or a beginning of it; `None` where there is none.
+    /// The least name or prefix from this one on for which the caller has the right; `None` if there is none.
     pub(crate) fn first_from<'a>(&'a self, scope: Scope, from: &'a str) -> Option<&'a str> {
         self.grants().iter().filter_map(|grant| grant.first_from(scope, from)).min()
     }

@@ -1,4 +1,4 @@
-//! The file of tokens: TOML, written anew as a whole, and read by servers and by `duetime token`.
+//! The token file: TOML, always rewritten as a whole, and read by servers and by `duetime token`.
 
 use super::stored_token::Token;
 use crate::file_error::FileError;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-/// What a message about the file begins with.
+/// The start of each error message about the file.
 const WHAT: &str = "the tokens in";
 /// Most tokens of a file: each request is compared with all of them.
 const TOKENS_MAX: usize = 1_000;
@@ -27,7 +27,7 @@ impl TokenFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// Where it is not there or wrong.
+    /// If the file is missing or invalid.
     pub(crate) fn read(file: &Path) -> Result<Self, FileError> {
         let wrong = |why: String| FileError::new(WHAT, file, why);
         let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
@@ -60,11 +60,11 @@ impl TokenFile {
         Ok(())
     }
 
-    /// Changes a file, or makes one where there is none: of several that do it at once one comes after the other, and a
-    /// reader sees all of a change or nothing.
+    /// Changes the file, or creates it if it is missing. Concurrent changes run one after another, and a reader sees all of
+    /// a change or none of it.
     ///
     /// # Errors
-    /// What `change` says; where the file is wrong or cannot be written.
+    /// The error of `change`; or the file is invalid or cannot be written.
     pub(crate) fn change<T>(file: &Path, change: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, FileError> {
         let wrong = |why: String| FileError::new(WHAT, file, why);
         let failed = |error: std::io::Error| wrong(error.to_string());
@@ -79,7 +79,7 @@ impl TokenFile {
         let changed = change(&mut all).map_err(wrong)?;
         all.check().map_err(wrong)?;
         let text = toml::to_string(&all).map_err(|error| wrong(error.to_string()))?;
-        // A server that runs as another user goes on reading it.
+        // A server that runs as another user can still read it.
         let mut new = Draft::like(file).map_err(failed)?;
         new.write_all(format!("{HEAD}{text}").as_bytes()).and_then(|()| new.replace()).map_err(failed)?;
         Ok(changed)

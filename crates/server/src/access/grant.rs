@@ -1,11 +1,11 @@
-//! What a token may do, and with which names: `push:orders.*`.
+//! The rights of a token, each with the names it covers: `push:orders.*`.
 
 use super::names::Names;
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 use std::fmt;
 use std::str::FromStr;
 
-/// What may be done. Each is for names: of queues, or of locks for [`Lock`](Self::Lock).
+/// A right. It covers names of queues, or of locks for [`Lock`](Self::Lock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
     /// Push jobs, and nothing else: not even look at them.

@@ -1,4 +1,4 @@
-//! Who may do what: bearer tokens with rights, kept as hashes in a file.
+//! Access control: bearer tokens with rights, stored as hashes in a file.
 //!
 //! A token is 256 random bits, so a fast hash of it tells nothing, and there is nothing to guess. The file is read again
 //! when it changes; a token that is gone from it, or over, is refused from then on.

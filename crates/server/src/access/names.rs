@@ -1,4 +1,4 @@
-//! Names of queues or locks, as rights and keys are given for them: `orders.eu`, or `orders.*` for all that begin so.
+//! Names of queues or locks in rights and keys: `orders.eu`, or `orders.*` for all with this prefix.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ impl Names {
         }
     }
 
-    /// What all of them begin with.
+    /// The common prefix of all these names.
     pub(crate) fn beginning(&self) -> &str {
         match self {
             Self::One(text) | Self::Beginning(text) => text,

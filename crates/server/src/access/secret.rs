@@ -1,4 +1,4 @@
-//! The secret that a token is: what its holder shows, and the hash that is kept of it.
+//! The secret of a token, which its holder presents, and the hash that is stored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,7 +6,7 @@ use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::fmt::{self, Write};
 
-/// What every token begins with, so that one is known for what it is wherever it turns up.
+/// The prefix of every token, so that a leaked token can be recognized.
 const PREFIX: &str = "duetime_";
 /// Random bytes of a token.
 const BYTES: usize = 32;
@@ -14,14 +14,14 @@ const BYTES: usize = 32;
 /// A token as its holder has it; shown once, when it is made.
 pub(crate) struct Secret(String);
 
-/// What is kept of it: SHA-256.
+/// The stored hash: SHA-256.
 pub(crate) type Hash = [u8; SHA256_OUTPUT_LEN];
 
 impl Secret {
     /// A new one.
     ///
     /// # Errors
-    /// Where the system has no randomness.
+    /// If the system has no randomness.
     pub(crate) fn new() -> Result<Self, ring::error::Unspecified> {
         let mut bytes = [0; BYTES];
         SystemRandom::new().fill(&mut bytes)?;
@@ -45,7 +45,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The hash of what somebody shows.
+/// The hash of the secret that a caller presents.
 pub(crate) fn hash(shown: &str) -> Hash {
     let mut hash = Hash::default();
     hash.copy_from_slice(digest(&SHA256, shown.as_bytes()).as_ref());

@@ -1,4 +1,4 @@
-//! A token as it stands in the file.
+//! A token as stored in the file.
 
 use super::grant::Grant;
 use super::secret::{Hash, hex};
@@ -8,7 +8,7 @@ use duetime_core::model::name::check_lock;
 use duetime_core::ports::Rate;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A token: whose it is, what it may do, and the hash of its secret.
+/// A token: its holder, its rights, and the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table [[token]]")]
 pub(crate) struct Token {
@@ -17,7 +17,7 @@ pub(crate) struct Token {
     /// The hash of its secret.
     #[serde(serialize_with = "show_hash", deserialize_with = "read_hash")]
     pub(crate) sha256: Hash,
-    /// What it may do.
+    /// The granted rights.
     pub(crate) allow: Vec<Grant>,
     /// Requests a second at most; `None`: as many as there are.
     #[serde(default, serialize_with = "show_limit", deserialize_with = "read_limit")]
@@ -34,7 +34,7 @@ pub(crate) struct Token {
 impl Token {
     /// Whether it makes sense.
     pub(crate) fn check(&self) -> Result<(), String> {
-        // What suits a lock's name suits a token's: some bytes, and not too many.
+        // A token's name follows the rules for a lock's name: not empty, and of limited length.
         check_lock(&self.name)
             .map_err(|_| format!("the name of a token must have 1 to 255 bytes, got {:?}", self.name))?;
         if self.name.chars().any(char::is_control) {

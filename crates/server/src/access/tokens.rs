@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use subtle::ConstantTimeEq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Most streams of events that are open with one token: a quarter of those of a server.
+/// Most open streams of events of one token: a quarter of those of a server.
 pub(crate) const STREAMS_MAX: usize = 1_024;
-/// Most calls at once with one token that go on without their caller; further ones wait.
+/// Most concurrent calls of one token that continue without their caller; further ones wait.
 const CALLS_MAX: usize = 64;
 
 /// The tokens of a file.
@@ -23,14 +23,14 @@ pub(crate) struct Tokens {
     known: Watched<Arc<[Arc<Known>]>>,
 }
 
-/// A token, and what was asked with it of late.
+/// A token and its recent usage.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(super) token: Token,
     used: Arc<Used>,
 }
 
-/// What a token uses; goes on when the file is read again.
+/// The usage of a token. It is kept when the file is read again.
 #[derive(Debug)]
 struct Used {
     limiter: Mutex<GcraLimiter>,
@@ -46,12 +46,12 @@ impl Default for Used {
 }
 
 impl Known {
-    /// Room for one more stream of events; `None` where as many are open as one token may have.
+    /// Room for one more stream of events; `None` if the token has as many open as it may.
     pub(crate) fn stream(&self) -> Option<OwnedSemaphorePermit> {
         self.used.streams.clone().try_acquire_owned().ok()
     }
 
-    /// Room for one more call that goes on without its caller.
+    /// Waits for room for one more call that continues without its caller.
     pub(crate) async fn call(&self) -> OwnedSemaphorePermit {
         self.used.calls.clone().acquire_owned().await.expect("it is never closed")
     }
@@ -78,7 +78,7 @@ impl Tokens {
     /// Reads a file.
     ///
     /// # Errors
-    /// Where it cannot be used.
+    /// If the file cannot be used.
     pub(crate) fn open(file: PathBuf) -> Result<Self, FileError> {
         let known = known(TokenFile::read(&file)?, &[]);
         Ok(Self { known: Watched::new("tokens", [file], known) })
@@ -104,13 +104,13 @@ impl Tokens {
         known.iter().any(|one| one.token.sha256 == token.token.sha256 && one.counts(now))
     }
 
-    /// Reads the file whenever it has changed, until the process stops. Where it is wrong, the former tokens go on to count.
+    /// Reads the file again whenever it changes, until the process stops. If it is invalid, the previous tokens stay valid.
     pub(crate) async fn watch(&self) {
         self.known.watch(|files| Ok::<_, FileError>(known(TokenFile::read(&files[0])?, &self.known.get()))).await;
     }
 }
 
-/// What was asked with a token of late is remembered when it is read again.
+/// The tokens of a file. A token that was known before keeps its usage.
 fn known(read: TokenFile, former: &[Arc<Known>]) -> Arc<[Arc<Known>]> {
     let known = |token: Token| {
         let same = former.iter().find(|known| known.token.sha256 == token.sha256);

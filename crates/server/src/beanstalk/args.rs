@@ -1,11 +1,11 @@
-//! What an operator says of the beanstalkd protocol.
+//! Options for the beanstalkd protocol.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where the protocol is spoken.
+/// The address on which the protocol is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp(SocketAddr),

@@ -1,4 +1,5 @@
-//! Commands: what a line of the protocol means. Pure, and as strict or lax as beanstalkd 1.13, whose clients' own tests look at it.
+//! Parses the commands of the protocol. Pure, and as strict or lax as beanstalkd 1.13, because its clients' own tests
+//! depend on that.
 
 use duetime_core::limits::SECOND_MS;
 use duetime_core::model::name;
@@ -178,8 +179,8 @@ impl<'a> Rest<'a> {
         T::try_from(digits(self.word()).ok_or(BadFormat)?).map_err(|_| BadFormat)
     }
 
-    /// Seconds, with up to three digits behind a point, in milliseconds. More than 10 years is refused later: what is refused
-    /// here has no body, and that of the job would be taken for commands.
+    /// Seconds, with up to three decimal places, in milliseconds. More than 10 years is refused later: the client would
+    /// send the body of a command refused here anyway, and it would be parsed as commands.
     fn delay_ms(&mut self) -> Result<u64, Refusal> {
         let word = self.word();
         let (whole, part) = match word.iter().position(|&byte| byte == b'.') {
@@ -197,8 +198,8 @@ impl<'a> Rest<'a> {
         Ok(seconds * SECOND_MS + part_ms)
     }
 
-    /// The number of jobs to kick, as C's `strtoul` reads it: what follows the digits does not matter, and a negative number is a
-    /// large one.
+    /// The number of jobs to kick, parsed like C's `strtoul`: anything after the digits is ignored, and a negative number
+    /// becomes a large one.
     fn bound(&mut self) -> Result<u64, Refusal> {
         self.skip_blanks();
         let rest = std::mem::take(&mut self.0);

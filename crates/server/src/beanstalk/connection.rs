@@ -114,7 +114,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         requests
     }
 
-    /// Reads more; answers whether the connection goes on.
+    /// Reads more; returns whether the connection continues.
     async fn read(&mut self) -> io::Result<bool> {
         self.make_room().await?;
         let renewal = self.state.held.next_renewal().unwrap_or_else(far);
@@ -164,7 +164,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.stream.flush().await
     }
 
-    /// Waits for this work, but not beyond the end of the connection: `None` then. What comes meanwhile is kept.
+    /// Waits for this work; `None` if the connection ends first. Input that arrives meanwhile is kept.
     pub(super) async fn while_open<T>(&mut self, work: impl Future<Output = T>) -> io::Result<Option<T>> {
         let door = self.door.clone();
         let mut work = std::pin::pin!(work);
@@ -204,7 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Gives back what is held.
+    /// Releases the held jobs.
     async fn close(mut self) {
         // The client sees the end even before its jobs are free: it may no longer use them.
         let _ = timeout(Duration::from_secs(1), self.stream.shutdown()).await;

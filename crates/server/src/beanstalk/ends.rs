@@ -21,7 +21,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn delete(&mut self, ids: Vec<u64>) {
         let ids: Vec<Option<JobId>> = ids.into_iter().map(JobId::new).collect();
         self.door.counters.count("delete", ids.len());
-        // Twice in one go, the second one finds nothing.
+        // An id that comes twice in one batch is not found the second time.
         let leases: Vec<Option<Lease>> = ids.iter().map(|id| self.state.held.remove((*id)?)).collect();
         let complete = |lease: &Lease| (lease.receipt, Ending::Outcome(Outcome::Complete { result: None }));
         let endings: Vec<_> = leases.iter().flatten().map(complete).collect();
@@ -42,7 +42,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.state.held.put_back(lease);
                     Err(not_kept())
                 }
-                // The lease is over: the job may be ready again, and is anybody's.
+                // The lease has expired: the job may be ready again, and anyone may reserve it.
                 None | Some((None | Some(Err(Error::LeaseLost(_))), _)) => self.delete_waiting(id).await,
                 Some((Some(Err(error)), lease)) => {
                     self.state.held.put_back(lease);
@@ -73,7 +73,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Err(Error::NotFound(id))
     }
 
-    /// A job as the protocol knows it: what was completed or cancelled is gone, and so is what the caller has no right to.
+    /// A job as the protocol sees it: completed and cancelled jobs do not exist, nor do jobs that the caller has no right
+    /// to.
     ///
     /// # Errors
     /// [`Error::NotFound`]; of the stores.
@@ -98,7 +99,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         match self.door.engine.end_leases(vec![(lease.receipt, ending)]).await.pop() {
             Some(Err(error)) => {
-                // What could not be written may still be held.
+                // If the end could not be recorded, the job may still be held.
                 if matches!(error, Error::LeaseLost(_)) {
                     self.state.held.remove(lease.receipt.id);
                 }

@@ -65,7 +65,7 @@ impl Held {
         self.by_id.len()
     }
 
-    /// The deadline that comes first. What is past its deadline is held no longer.
+    /// The earliest deadline. Jobs past their deadlines are dropped first.
     pub(super) fn soonest(&mut self, now: Instant) -> Option<Instant> {
         loop {
             let &(deadline, id) = self.deadlines.first()?;

@@ -19,7 +19,7 @@ pub(super) enum Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Line,
-    /// A line that is too long goes on.
+    /// The rest of a line that is too long.
     LongLine,
     Body(Put),
     /// So many bytes of a body that is too large.

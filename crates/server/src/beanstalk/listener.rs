@@ -1,4 +1,4 @@
-//! Connections: accepted within limits, encrypted where the client asks for it, and let go in order.
+//! Connections: accepted within limits, encrypted if the client asks for it, and closed in order.
 
 use super::args::Address;
 use super::connection::converse;
@@ -81,7 +81,7 @@ impl Drop for Listener {
     }
 }
 
-/// True if this is a socket that nobody listens on.
+/// True if this is a socket without a listener.
 async fn is_left_behind(path: &Path) -> bool {
     if !std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         return false;
@@ -137,7 +137,7 @@ pub(crate) async fn serve(listener: Listener, door: Arc<Door>, config: ListenerC
     }
 }
 
-/// Converses with a client on the network. Where the server has a certificate, clients of other machines must use TLS.
+/// Serves a client on the network. If the server has a certificate, clients on other machines must use TLS.
 async fn of_network(door: Arc<Door>, config: ListenerConfig, stream: TcpStream, peer: SocketAddr) {
     let Some(acceptor) = config.tls_acceptor() else { return converse(door, stream, Some(peer)).await };
     let mut first = [0];

@@ -1,7 +1,8 @@
-//! The beanstalkd protocol: a second door to the engine, for clients that exist.
+//! The beanstalkd protocol: a second interface to the engine, for existing clients.
 //!
-//! Tubes are queues, a reserved job is leased, and a buried one has failed. What a connection has reserved is given back
-//! when it closes. `docs/beanstalk.md` says where this differs from beanstalkd, `docs/internals/beanstalk.md` how it is built.
+//! Tubes are queues, a reserved job is leased, and a buried job has failed. A connection's reserved jobs are released when
+//! it closes. `docs/beanstalk.md` lists the differences from beanstalkd, `docs/internals/beanstalk.md` describes the
+//! design.
 //!
 //! The parser ([`command`], [`input`]) is pure. Each connection has its own task, which carries out one command after
 //! the other; commands of one kind that have come together are carried out together.
@@ -43,13 +44,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tubes::Tubes;
 
-/// Largest body of a job where nothing is said, in bytes: as beanstalkd's.
+/// Default limit of a job's body, in bytes: the same as beanstalkd's.
 pub(crate) const JOB_BYTES_DEFAULT: u32 = 65_535;
 /// Bytes of input that a connection holds without a share of the budget.
 const INPUT_BYTES: usize = 64 << 10;
 /// Bytes of bodies beyond that, of all connections together.
 const BODIES_BYTES_MAX: usize = 192 << 20;
-/// Bytes of replies after which a connection sends them before it goes on.
+/// Bytes of replies after which a connection sends them before it continues.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// A connection is closed if its client reads nothing for this long.
 const SEND_TIME_MAX: Duration = Duration::from_secs(60);

@@ -37,7 +37,7 @@ impl Reply {
         }
     }
 
-    /// A word for what was done, or why it was not.
+    /// A word for the result, or for the reason of a refusal.
     pub(super) fn done<T>(&mut self, word: &str, done: Result<T, Error>) {
         match done {
             Ok(_) => self.line(word),

@@ -67,7 +67,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let deadline = self.state.held.soonest(now).map(|soonest| soonest.checked_sub(MARGIN).unwrap_or(now));
             let end = [until, deadline].into_iter().flatten().min();
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(now));
-            // A first look without a wait: replies to what came before need not be sent apart then.
+            // A first look without a wait. So replies to earlier commands need not be sent separately.
             let waits = !left.is_zero() && !self.is_ending() && (has_looked || self.reply.0.is_empty());
             let wait_ms = if waits { millis_up(left).min(WAIT_MS_MAX) } else { 0 };
             let request = ReserveRequest {
@@ -112,8 +112,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The result of a look that the end of the connection has cut short. What a client sent before it half-closed is
-    /// carried out.
+    /// The result of a search that the end of the connection has interrupted. Commands that a client sent before it
+    /// half-closed are still carried out.
     fn ended(&self) -> Found {
         if self.door.stopping.is_cancelled() { Found::Closed } else { Found::Nothing("TIMED_OUT") }
     }

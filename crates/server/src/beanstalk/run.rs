@@ -1,4 +1,4 @@
-//! Commands are carried out in the order in which they came; those of one kind that came together, together.
+//! Carries out commands in the order in which they came; consecutive ones of one kind are carried out together.
 
 use super::command::{Command, Refusal, Token};
 use super::connection::{Connection, Flow};
@@ -13,7 +13,7 @@ use std::vec::IntoIter;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Carries out what has come.
+    /// Carries out the requests received.
     pub(super) async fn carry_out(&mut self, requests: Vec<Request>) -> io::Result<Flow> {
         let mut requests = requests.into_iter().peekable();
         while let Some(request) = requests.next() {
@@ -128,7 +128,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         refusal.is_none()
     }
 
-    /// The next request, where it is of the same kind as the one before, and the connection's token allows it.
+    /// The next request, if it is of the same kind as the previous one and the connection's token allows it.
     fn next_if(
         &self,
         requests: &mut Peekable<IntoIter<Request>>,

@@ -49,7 +49,7 @@ fn word(state: State) -> &'static str {
     }
 }
 
-/// Of a job. `left` is what is left of its time to run, where the client that asks holds it.
+/// The statistics of a job. `left` is the rest of its time to run, if this client holds it.
 pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>, now: Millis) -> String {
     let beanstalk = job.options().beanstalk.unwrap_or_default();
     let state = job.state(now);
@@ -87,7 +87,7 @@ pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>
     yaml.0
 }
 
-/// Of a tube.
+/// The statistics of a tube.
 pub(super) fn of_tube(status: &QueueStatus, known: &Known, urgent: u64, now: Millis) -> String {
     let QueueStatus { queue, counts, tally, settings, target_held_until: _ } = status;
     // A pause over HTTP may have no end: the longest that the protocol has.

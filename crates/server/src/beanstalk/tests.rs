@@ -99,7 +99,7 @@ fn a_line_without_an_end_takes_no_memory() {
     assert_eq!(input.next(), Some(Request::Command("quit", Command::Quit)));
 }
 
-/// Whatever comes, nothing panics, and all that is read so far stays so when more comes.
+/// No input causes a panic, and more input never changes how earlier input was parsed.
 #[test]
 fn whatever_comes_is_read_or_refused() {
     duetime_core::testing::fuzz("beanstalk", |text| {

@@ -5,7 +5,7 @@ use duetime_core::model::name::QUEUE_DEFAULT;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Beyond so many tubes, those that nobody uses are forgotten with their counts.
+/// Above this number of tubes, unused ones are forgotten with their counts.
 const TUBES_MAX: usize = 10_000;
 
 /// A tube.
@@ -37,7 +37,8 @@ pub(super) struct Tubes(Mutex<Inner>);
 struct Inner {
     by_name: HashMap<Tube, Known>,
     last: u64,
-    /// At so many tubes those that nobody uses are looked for again: where most are used, not for each new one.
+    /// The number of tubes at which unused ones are searched for again. It rises if most are used, to avoid a search for
+    /// each new tube.
     forgets_at: usize,
 }
 
@@ -67,12 +68,12 @@ impl Tubes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is known of a tube.
+    /// Changes the state of a tube.
     pub(super) fn change(&self, tube: &Tube, change: impl FnOnce(&mut Known)) {
         change(self.inner().get(tube));
     }
 
-    /// The same of many tubes.
+    /// The same for many tubes.
     pub(super) fn change_all(&self, tubes: &[Tube], change: impl Fn(&mut Known)) {
         let mut inner = self.inner();
         tubes.iter().for_each(|tube| change(inner.get(tube)));
@@ -86,7 +87,7 @@ impl Tubes {
     /// Those of these tubes and of those in use, in the order in which they came. Others are forgotten.
     pub(super) fn ordered(&self, with_jobs: Vec<Tube>) -> Vec<Tube> {
         let mut inner = self.inner();
-        // Whatever their number, none of them is forgotten for another.
+        // Tubes with jobs are all kept, however many there are.
         with_jobs.iter().for_each(|tube| inner.learn(tube));
         let with_jobs: std::collections::HashSet<Tube> = with_jobs.into_iter().collect();
         inner

@@ -1,4 +1,4 @@
-//! `duetime completions` and `duetime man`: what a packager, or a shell, is given.
+//! `duetime completions` and `duetime man`: files for packagers and shells.
 
 use super::exit::{Failure, Result};
 use clap_complete::{Shell, generate};

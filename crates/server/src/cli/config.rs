@@ -54,9 +54,9 @@ pub(crate) fn run(args: Args, settings: &Settings) -> Result {
     }
 }
 
-/// All that would keep a server from starting, as far as its options go.
+/// All mistakes in the options that would keep a server from starting.
 pub(crate) fn wrong(settings: &Settings, args: &serve::Args) -> Vec<Mistake> {
-    // Where something could not be read, its default stands for it, and says nothing.
+    // If a value could not be read, its default replaces it, which causes no further mistakes.
     let refused = serve::refusals(args).into_iter();
     let refused = refused.map(|error| Mistake { key: None, from: None, text: system_words(&error.to_string()) });
     settings.mistakes.iter().cloned().chain(refused).collect()

@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, what it says on standard error, and what to do next.
+//! The end of a command: its exit code, its message on standard error, and a hint.
 
 use super::output;
 use crate::file_error::FileError;
@@ -11,11 +11,11 @@ use std::process::ExitCode;
 
 /// It did not work.
 pub(crate) const ERROR: u8 = 1;
-/// The command line is wrong, or asks for what is not valid; clap ends with it, too.
+/// The command line is invalid, or asks for something invalid; clap uses this code, too.
 pub(crate) const USAGE: u8 = 2;
 /// Some of many were refused, and the others went (`EX_DATAERR` of sysexits.h).
 pub(crate) const DATA: u8 = 65;
-/// A lock is held by somebody else (`EX_UNAVAILABLE` of sysexits.h).
+/// Another owner holds the lock (`EX_UNAVAILABLE` of sysexits.h).
 pub(crate) const LOCK_HELD: u8 = 69;
 /// A lock was lost while its command ran (`EX_SOFTWARE` of sysexits.h).
 pub(crate) const LOCK_LOST: u8 = 70;
@@ -46,7 +46,7 @@ pub(crate) struct Failure {
     is_held: bool,
 }
 
-/// What a command comes to.
+/// The result of a command.
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -55,12 +55,12 @@ impl Failure {
         Self { code, message: system_words(&message.into()), hint: None, is_held: false }
     }
 
-    /// A failure of what was asked.
+    /// A failure of the requested action.
     pub(crate) fn error(message: impl Into<String>) -> Self {
         Self::new(ERROR, message)
     }
 
-    /// What was asked makes no sense.
+    /// A usage error.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(USAGE, message)
     }
@@ -70,7 +70,7 @@ impl Failure {
         Self::new(code, String::new())
     }
 
-    /// What to do next.
+    /// Adds a hint on what to do next.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -160,7 +160,7 @@ impl From<crate::serve::Error> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // Who reads our output has seen enough, as in `duetime list | head`.
+            // The reader of our output has seen enough, as in `duetime list | head`.
             io::ErrorKind::BrokenPipe => Self::quiet(0),
             _ => Self::error(error.to_string()),
         }

@@ -3,7 +3,7 @@
 use clap::Command;
 use std::fmt::Write;
 
-/// Every command stands in one of these.
+/// Every command is in one of these groups.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Jobs", &["push", "list", "get", "why", "events", "update", "reschedule", "run", "cancel", "retry", "delete"]),
     ("Queues, schedules and locks", &["queues", "peek", "schedules", "lock", "locks"]),
@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Try out and install", &["demo", "bench", "completions", "man", "help"]),
 ];
 
-/// The command with a help that shows its subcommands in groups; one that stands in none comes last.
+/// The command with a help that shows its subcommands in groups; one without a group comes last.
 pub(super) fn grouped(command: Command) -> Command {
     let shown = |name: &str| {
         let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);

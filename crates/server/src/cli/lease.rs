@@ -164,7 +164,7 @@ pub(crate) async fn extend(args: Extend) -> Result {
     ended(refused, answers.len())
 }
 
-/// What is told of a lease that was not settled or extended, in JSON.
+/// The error for a lease that was not settled or extended, in JSON.
 pub(super) fn refusal(receipt: Receipt, error: &duetime::Error) -> serde_json::Value {
     json!({ "receipt": receipt, "code": error.code(), "detail": error.to_string() })
 }

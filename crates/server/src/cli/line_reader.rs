@@ -8,7 +8,7 @@ use std::path::Path;
 /// The longest line: a payload of 64 MiB in base64, a result, and the errors.
 const LINE_BYTES_MAX: usize = 128 << 20;
 
-/// What is read from.
+/// Reads lines from a file or standard input.
 pub(crate) struct Lines {
     from: Box<dyn BufRead + Send>,
     line: Vec<u8>,

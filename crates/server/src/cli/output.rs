@@ -1,4 +1,4 @@
-//! What people and programs read on standard output.
+//! Standard output, for people and programs.
 
 use super::exit::Result;
 use super::time::relative;
@@ -12,7 +12,7 @@ use std::io::{IsTerminal, Write};
 
 /// Characters of a payload, message or list of tags in a table.
 const SNIPPET_CHARS: usize = 48;
-/// Bytes that are looked at for a snippet.
+/// Bytes that are examined for a snippet.
 const SNIPPET_BYTES: usize = 4 * SNIPPET_CHARS;
 
 /// Prints a line, [safe](safe()) for a terminal.
@@ -25,7 +25,7 @@ pub(crate) fn say_styled(line: impl std::fmt::Display) -> Result {
     Ok(writeln!(std::io::stdout().lock(), "{line}")?)
 }
 
-/// Tells something on standard error, [safe](safe()) for a terminal. That nobody reads it is no reason to stop.
+/// Writes a note to standard error, [safe](safe()) for a terminal. If it cannot be written, the command goes on.
 macro_rules! note {
     ($($text:tt)*) => { $crate::cli::output::write_note(format_args!($($text)*)) };
 }
@@ -41,7 +41,7 @@ pub(crate) fn tell(json: bool, document: &impl Serialize, line: impl std::fmt::D
     if json { self::json(document) } else { say(line) }
 }
 
-/// Prints one JSON document, on one line. What a terminal would not just show stands in it as `\u…`.
+/// Prints one JSON document, on one line. Characters that a terminal would not simply show are written as `\u…`.
 pub(crate) fn json(document: &impl Serialize) -> Result {
     let mut out = std::io::stdout().lock();
     document.serialize(&mut Serializer::with_formatter(&mut out, Escaped))?;
@@ -72,7 +72,7 @@ impl Formatter for Escaped {
     }
 }
 
-/// Whether what is written there may have colours: to a terminal, unless NO_COLOR is set.
+/// True if this output may have colours: it is a terminal, and NO_COLOR is not set.
 pub(crate) fn is_colourful(out: &impl IsTerminal) -> bool {
     out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
@@ -80,7 +80,7 @@ pub(crate) fn is_colourful(out: &impl IsTerminal) -> bool {
 /// A table without lines; a row is a line, also in a pipe.
 pub(crate) struct Table(comfy_table::Table);
 
-/// What stands in a table: a cell that has its colours, or a text, which is made [safe](safe()).
+/// A field of a table: a cell with its colours, or a text, which is made [safe](safe()).
 pub(crate) struct Field(Cell);
 
 impl From<Cell> for Field {
@@ -155,7 +155,7 @@ pub(crate) fn state_color(state: State) -> Color {
     }
 }
 
-/// Jobs, a line each; columns in which nothing would stand are left out.
+/// Jobs, a line each; empty columns are left out.
 pub(crate) fn jobs(jobs: &[Job], now: Millis) -> Result {
     let has_keys = jobs.iter().any(|job| job.key.is_some());
     let has_tags = jobs.iter().any(|job| !job.tags.is_empty());
@@ -195,8 +195,8 @@ pub(crate) fn snippet(bytes: &[u8]) -> String {
     short
 }
 
-/// A text that a terminal only shows. What would move the cursor, change colours, or show letters in another order than they
-/// stand is replaced.
+/// Makes a text safe to show on a terminal. Characters that would move the cursor, change colours or reorder letters are
+/// replaced.
 pub(crate) fn safe(text: &str) -> String {
     text.chars().map(|letter| if is_shown(letter) { letter } else { char::REPLACEMENT_CHARACTER }).collect()
 }

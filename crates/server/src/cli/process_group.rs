@@ -11,7 +11,7 @@ use tokio::process::Child;
 /// How often it is looked whether they are gone.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The processes of a run. Dropped before the run is over it kills them.
+/// The processes of a run. If it is dropped before the run is over, it kills them.
 pub(super) struct Group {
     leader: Pid,
     is_over: bool,
@@ -24,12 +24,12 @@ impl Group {
         Ok(Self { leader: Pid::from_raw(leader), is_over: false })
     }
 
-    /// Where none is left there is nobody to hear it.
+    /// Sends a signal to the group. Does nothing if no process is left.
     pub(super) fn signal(&self, signal: Signal) {
         let _ = killpg(self.leader, signal);
     }
 
-    /// Ends all of them: SIGTERM, then SIGKILL where they have not heeded it within this time.
+    /// Ends all of them: SIGTERM, then SIGKILL if they have not ended within this time.
     pub(super) async fn end(&mut self, child: &mut Child, heed: Duration) -> io::Result<ExitStatus> {
         self.signal(Signal::SIGTERM);
         let gone = async {
@@ -44,7 +44,7 @@ impl Group {
         child.wait().await
     }
 
-    /// The run is over: what it left behind stays.
+    /// The run is over: processes left behind are not signalled.
     pub(super) fn over(&mut self) {
         self.is_over = true;
     }

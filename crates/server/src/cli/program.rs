@@ -13,12 +13,12 @@ pub(super) struct Program {
     pub(super) name: OsString,
     /// Its file.
     pub(super) path: PathBuf,
-    /// What it is given.
+    /// Its arguments.
     pub(super) arguments: Vec<OsString>,
 }
 
 impl Program {
-    /// Looks for the program of a command, in `PATH` where it is no path itself.
+    /// Finds the program of a command, in `PATH` if it is not a path itself.
     pub(super) fn find(command: &[OsString]) -> Result<Self> {
         let (name, arguments) =
             command.split_first().ok_or_else(|| Failure::new(USAGE, "there is no command after `--`"))?;

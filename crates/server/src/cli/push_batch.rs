@@ -6,7 +6,7 @@ use duetime_core::{Error as CoreError, NewJob};
 /// Jobs pushed at a time, and bytes of payload.
 pub(super) const BATCH_JOBS: usize = 1_000;
 pub(super) const BATCH_BYTES: usize = 8 << 20;
-/// Of a body that is too large for the server.
+/// The code for a body that is too large for the server.
 const TOO_LARGE: u16 = 413;
 
 /// Pushes them, and answers for each.
@@ -34,7 +34,7 @@ pub(super) async fn send<J: Clone, A: Clone, F: Future<Output = Result<Answers<A
     }
 }
 
-/// Whether a job is what is wrong, and not the way to the engine.
+/// True if the job is at fault, and not the connection to the engine.
 pub(super) fn is_of_a_job(error: &Error) -> bool {
     match error {
         Error::Core(error) => matches!(

@@ -86,7 +86,7 @@ impl PauseEnd {
     }
 }
 
-/// ` until 2026-12-01T06:00:00.000Z (in 10 min)`, where a pause ends.
+/// ` until 2026-12-01T06:00:00.000Z (in 10 min)`, if the pause ends.
 pub(super) fn until(end: Option<Millis>) -> String {
     end.map_or_else(String::new, |at| format!(" until {}", exact(at)))
 }
@@ -144,7 +144,7 @@ async fn pause(Pause { one, end }: &Pause) -> Result {
     said(client, one, format_args!("{} is paused{}", one.queue, until(end))).await
 }
 
-/// Whether nobody has used a queue of this name: it has no jobs, no records of jobs, and no settings.
+/// True if this queue was never used: it has no jobs, no records of jobs, and no settings.
 fn is_unused(QueueStatus { queue: _, counts, tally, settings, target_held_until: _ }: &QueueStatus) -> bool {
     *counts == Counts::default() && *tally == Tally::default() && *settings == QueueSettings::default()
 }
@@ -155,7 +155,7 @@ async fn resume(one: &One) -> Result {
     said(client, one, format_args!("{} is resumed", one.queue)).await
 }
 
-/// What was done, or how the queue is now.
+/// Prints the text, or with `--json` the queue as it is now.
 async fn said(client: &Client, one: &One, text: std::fmt::Arguments<'_>) -> Result {
     if one.target.json {
         return output::json(&client.queue(&one.queue).await?);

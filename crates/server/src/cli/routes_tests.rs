@@ -3,7 +3,7 @@
 use super::command;
 use crate::http::operations;
 
-/// What does it, with the option that it takes where one is needed.
+/// The command for each route, with the option that it needs, if any.
 const COMMANDS: &[(&str, &str, &str)] = &[
     ("POST", "/v1/queues/{queue}/jobs", "push"),
     ("POST", "/v1/jobs", "push"),
@@ -60,7 +60,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("GET", "/metrics", "metrics"),
 ];
 
-/// What is for programs alone.
+/// Routes without a command, since only programs use them.
 const NO_COMMANDS: [(&str, &str); 3] = [("GET", "/openapi.json"), ("GET", "/docs"), ("GET", "/docs/style.css")];
 
 #[test]

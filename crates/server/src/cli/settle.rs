@@ -30,7 +30,7 @@ pub(crate) struct Args {
     target: Target,
 }
 
-/// A line: what is to be settled, or why it cannot be.
+/// A line: the lease to settle with its outcome, or why it is invalid.
 type Asked = std::result::Result<(Receipt, Outcome), String>;
 
 pub(crate) async fn run(args: Args) -> Result {

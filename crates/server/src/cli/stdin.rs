@@ -1,11 +1,11 @@
-//! What is read from standard input.
+//! Input from standard input.
 
 use super::exit::{Failure, Result};
 use duetime_core::Payload;
 use duetime_core::limits::PAYLOAD_BYTES_MAX;
 use std::io::Read;
 
-/// The text itself, or all of standard input where it is `-`.
+/// The text itself, or all of standard input if it is `-`.
 pub(crate) fn or_text(text: &str) -> Result<Payload> {
     if text != "-" {
         return Ok(Payload::from(text.as_bytes()));

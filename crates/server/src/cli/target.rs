@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Where a server listens unless told otherwise.
+/// The default URL of a server.
 const SERVER_DEFAULT: &str = "http://127.0.0.1:7300";
-/// Names the server where no option does.
+/// Names the server if no option does.
 const SERVER_ENV: &str = "DUETIME_SERVER";
-/// Names the ledger beside a Redis where no option does.
+/// Names the ledger beside a Redis if no option does.
 const LEDGER_ENV: &str = "DUETIME_LEDGER";
 /// Holds the token for that server; no option does, since others see the options of a process.
 const TOKEN_ENV: &str = "DUETIME_TOKEN";
-/// Names the file of the token where no option does.
+/// Names the file of the token if no option does.
 const TOKEN_FILE_ENV: &str = "DUETIME_TOKEN_FILE";
-/// Names the root certificate where no option does.
+/// Names the root certificate if no option does.
 const CA_ENV: &str = "DUETIME_CA";
 /// How often it is looked whether a store is loaded.
 const LOOK: Duration = Duration::from_millis(1);
@@ -69,7 +69,7 @@ impl Target {
         self.client_of_new().await
     }
 
-    /// The same; a store file is made where there is none.
+    /// The same; a missing store file is created.
     pub(crate) async fn client_of_new(&self) -> Result<&'static Client> {
         let client = self.open().await?;
         Ok(CLIENT.get_or_init(|| client))
@@ -103,7 +103,7 @@ impl Target {
         Ok(Client::connect_with(&address, options).await?)
     }
 
-    /// The token for the server, where there is one.
+    /// The token for the server, if one is given.
     fn token(&self) -> Result<Option<Token>> {
         let file = self.server.token_file.clone();
         if file.is_none()
@@ -117,7 +117,7 @@ impl Target {
         Ok(Some(text.parse()?))
     }
 
-    /// The ledger's address, where there is one.
+    /// The ledger's address, if one is given.
     pub(crate) fn ledger(&self) -> Option<String> {
         self.server.ledger.clone().or_else(|| named(LEDGER_ENV))
     }
@@ -127,7 +127,7 @@ impl Target {
         self.store.is_none() && !self.address().starts_with("redis")
     }
 
-    /// Refuses a server: what is asked for is for a store alone.
+    /// Refuses a server, for commands that work only on a store.
     pub(crate) fn check_is_store(&self) -> Result {
         if !self.is_server() {
             return Ok(());
@@ -145,7 +145,7 @@ impl Target {
     }
 }
 
-/// Closes the client of the command that was run, where it had one.
+/// Closes the client of the command, if it opened one.
 pub(crate) async fn close() -> Result {
     match CLIENT.get() {
         Some(client) => Ok(client.close().await?),
@@ -163,13 +163,13 @@ pub(crate) fn check_variables() -> Result {
     }
 }
 
-/// What a variable names, where it is set.
+/// The value of a variable, if it is set and not empty.
 fn named(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|url| !url.is_empty())
 }
 
-/// Waits until all that is due soon is known, so that nothing is missed. Where the loading falters, what is known must
-/// do.
+/// Waits until all jobs that are due soon are loaded, so that none is missed. If the loading fails, goes on with those that
+/// are loaded.
 pub(crate) async fn loaded(client: &Client) -> Result {
     loop {
         let health = client.health().await?;

@@ -5,7 +5,7 @@ use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 use duetime_core::{Clock, Millis, SystemClock};
 use std::time::Duration;
 
-/// A unit stands for what is shorter than this many of the next: "80 s", but "2 min".
+/// A unit is used for durations shorter than this many of the next: "80 s", but "2 min".
 const UNITS: [(&str, u64, u64); 4] = [
     ("s", SECOND_MS, 90 * SECOND_MS),
     ("min", MINUTE_MS, 90 * MINUTE_MS),
@@ -36,14 +36,15 @@ pub(crate) fn exact(at: Millis) -> String {
     format!("{} ({})", Instant(at), relative(at, now()))
 }
 
-/// How far an instant is from now, and the instant where it is a minute away or more: "in 2 s", "in 30 min (2026-12-01T06:00:00.000Z)".
+/// The time from now to an instant, with the instant if it is a minute or more: "in 2 s", "in 30 min
+/// (2026-12-01T06:00:00.000Z)".
 pub(crate) fn when(at: Millis) -> String {
     let now = now();
     let distance = relative(at, now);
     if at.abs_diff(now) < MINUTE_MS { distance } else { format!("{distance} ({})", Instant(at)) }
 }
 
-/// How long ago something was due, finer than the engine's milliseconds; `None` where it is not due yet.
+/// How long ago something was due, finer than the engine's milliseconds; `None` if it is not due yet.
 pub(crate) fn late(due_at: Millis) -> Option<Duration> {
     let due_at_ns = i128::from(due_at) * 1_000_000;
     let late_ns = jiff::Timestamp::now().as_nanosecond() - due_at_ns;

@@ -8,7 +8,7 @@ use duetime_core::api::Span;
 use std::error::Error as StdError;
 use std::ffi::OsString;
 
-/// Commands whose own command stands behind `--`, with what to write.
+/// Commands that run a command given after `--`, with an example.
 const RUNNERS: [(&str, &str); 2] = [
     ("work", "put `--` before the command to run: duetime work QUEUE -- COMMAND; or send jobs to a URL with --url"),
     ("lock", "put `--` before the command to run: duetime lock NAME -- COMMAND"),
@@ -46,7 +46,7 @@ pub(super) fn with_negative_values(command: Command) -> Command {
         .mut_subcommands(with_negative_values)
 }
 
-/// A text without what may be the password of a URL in it.
+/// A text with any password of a URL removed.
 fn masked(text: &str) -> String {
     match (text.split_once("://"), text.rsplit_once('@')) {
         (Some((scheme, rest)), Some((_, place))) if rest.contains('@') => format!("{scheme}://…@{place}"),
@@ -69,7 +69,7 @@ pub(crate) fn value_words(source: &(dyn StdError + 'static)) -> String {
     }
 }
 
-/// The same mistake in plain words.
+/// The same mistake in plain language.
 pub(super) fn plain(mut error: clap::Error, line: &[OsString]) -> clap::Error {
     let tip = tip(line);
     if error.kind() == ErrorKind::ValueValidation

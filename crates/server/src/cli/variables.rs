@@ -26,7 +26,7 @@ const OTHERS: [&str; 17] = [
     "FENCE",
     "LOCK",
 ];
-/// Below this likeness a name is somebody else's.
+/// A name less similar than this is probably another program's variable.
 const LIKENESS_MIN: f64 = 0.9;
 
 /// Says which variables are probably mistyped.

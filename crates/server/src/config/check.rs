@@ -1,8 +1,8 @@
-//! What fits together of all that was given: what excludes what, and what needs what.
+//! Checks how the given options fit together: which exclude each other, and which need another.
 //!
-//! Of two that exclude each other the one of higher precedence counts: `--broker` puts the file's `store` aside, and
-//! with it what needs that. Of the same precedence neither does, and that is a mistake. clap is not told of either, since
-//! it does not know where a value comes from.
+//! Of two that exclude each other the one of higher precedence counts: `--broker` puts aside the file's `store`, and any
+//! options that need `store`. If both have the same precedence, that is a mistake. clap is given neither rule, since it
+//! does not know where a value comes from.
 
 use super::keys::{key, options};
 use super::settings::{Given, Mistake};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Which options exclude each other, each pair in the order of the help.
 const EXCLUDING: [(&str, &str); 2] = [("store", "broker"), ("broker", "durability")];
-/// What an option needs.
+/// The options that an option needs, all of them.
 const NEEDS: [(&str, &[&str]); 5] = [
     ("ledger", &["broker"]),
     ("ledger_connections", &["broker", "ledger"]),
@@ -25,7 +25,7 @@ pub(super) fn needs(name: &str) -> &'static [&'static str] {
     NEEDS.iter().find(|(needing, _)| *needing == name).map_or(&[], |(_, needed)| needed)
 }
 
-/// Judges what was given; what is put aside is removed, and told by which flag, variable or line.
+/// Checks the given options. Removes those put aside, and reports the flag, variable or line of each.
 pub(super) fn check(serve: &Command, given: &mut BTreeMap<Id, Given>) -> (Vec<Mistake>, Vec<String>) {
     let mut judge = Judge { given, mistakes: Vec::new(), aside: Vec::new(), lost: BTreeMap::new() };
     let args: BTreeMap<&str, &Arg> = options(serve).map(|arg| (arg.get_id().as_str(), arg)).collect();
@@ -42,7 +42,7 @@ struct Judge<'a> {
     given: &'a mut BTreeMap<Id, Given>,
     mistakes: Vec<Mistake>,
     aside: Vec<String>,
-    /// What was put aside, and what did that.
+    /// The options put aside, each with what replaced it and that one's rank.
     lost: BTreeMap<Id, (String, u8)>,
 }
 
@@ -71,7 +71,7 @@ impl Judge<'_> {
         if missing.is_empty() {
             return;
         }
-        // Where it was given before what took away its ground, it falls with it.
+        // If a needed option was overridden from a source of higher precedence than this one, this one is put aside too.
         match missing.iter().find_map(|name| self.lost.get(**name)).cloned() {
             Some((by, rank)) if rank > self.given[arg.get_id()].from.rank() => self.put_aside(arg, &by, rank),
             ground => {

@@ -44,7 +44,7 @@ pub(crate) fn example(serve: &Command) -> String {
     text
 }
 
-/// The default, or what would stand there.
+/// The default, or an example value.
 fn value(arg: &Arg) -> String {
     if is_switch(arg) {
         return "false".to_owned();

@@ -39,21 +39,21 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// A value that stands in a file.
+/// A value in a file.
 pub(super) struct Entry<'a> {
-    /// Its key, with the tables that it stands in.
+    /// Its key, with the tables around it.
     pub(super) path: Vec<String>,
     pub(super) value: DeValue<'a>,
     /// From 1.
     pub(super) line: usize,
 }
 
-/// What a file says, as far as it can be read, and what is no TOML in it, with the line.
+/// The entries of a file that can be read, and the syntax errors with their lines.
 pub(super) fn entries(text: &str) -> (Vec<Entry<'_>>, Vec<(usize, String)>) {
     let (table, errors) = DeTable::parse_recoverable(text);
     let line = |span: Option<Range<usize>>| line_at(text, span.map_or(0, |span| span.start));
     let mut wrong: Vec<_> = errors.iter().map(|error| (line(error.span()), error.message().to_owned())).collect();
-    // One slip may be told several times.
+    // The parser may report one mistake several times.
     wrong.sort_by_key(|(line, _)| *line);
     wrong.dedup_by_key(|(line, _)| *line);
     let mut entries = Vec::new();

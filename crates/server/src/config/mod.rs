@@ -1,8 +1,8 @@
-//! Where `duetime serve` has its options from: a file, the environment and flags, in this order of rising precedence.
+//! The configuration of `duetime serve`: a file, the environment and flags, in rising precedence.
 //!
-//! What options there are is said once, by clap's definition of `serve`: the file's keys are its flags, and a value of a
-//! file is read by the same parser as one of a flag. What was read goes back into clap as flags, so that a command never
-//! sees where a value came from. All that is wrong is found, not only the first.
+//! The options are defined once, by clap's definition of `serve`: the file's keys are its flags, and the parser of a flag
+//! also reads the value in a file. Values from the file and the environment are passed to clap as flags, so a command never
+//! sees where a value came from. All mistakes are reported, not only the first.
 
 mod check;
 mod example;
@@ -42,15 +42,15 @@ pub(crate) struct Args {
 pub(crate) struct Parsed {
     /// As clap matched it, with values of the file and the environment as defaults.
     pub(crate) matches: ArgMatches,
-    /// Where the options of `serve` come from; `None` for commands that have none.
+    /// The sources of the options of `serve`; `None` for commands that have none.
     pub(crate) settings: Option<Settings>,
 }
 
-/// What variables and default files are: the process's, or a test's.
+/// The environment variables and default files of the process, or of a test.
 pub(crate) struct Surroundings<'a> {
     /// The value of a variable.
     pub(crate) variable: &'a dyn Fn(&std::ffi::OsStr) -> Option<OsString>,
-    /// Where a file is looked for, in order.
+    /// The paths where a file is looked for, in order.
     pub(crate) files: &'a [&'a str],
 }
 
@@ -69,7 +69,7 @@ impl Surroundings<'_> {
 /// Matches a command line.
 ///
 /// # Errors
-/// What clap has to say: that the line is wrong, or the help that was asked for.
+/// clap's error for an invalid line, or the requested help.
 pub(crate) fn parse(command: &Command, line: &[OsString], around: &Surroundings<'_>) -> Result<Parsed, clap::Error> {
     let mut command = command.clone();
     command.build();
@@ -89,7 +89,7 @@ pub(crate) fn parse(command: &Command, line: &[OsString], around: &Surroundings<
     Ok(Parsed { matches, settings: Some(settings) })
 }
 
-/// What was matched in the last of the subcommands.
+/// The matches of the innermost subcommand.
 fn chosen(matches: &ArgMatches) -> &ArgMatches {
     matches.subcommand().map_or(matches, |(_, inner)| chosen(inner))
 }

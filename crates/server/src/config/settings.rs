@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where a value comes from, in rising precedence.
+/// The source of a value, in rising precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Origin {
@@ -57,7 +57,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What was given for an option.
+/// The values given for an option.
 pub(super) struct Given {
     pub(super) values: Vec<OsString>,
     pub(super) from: Origin,
@@ -79,15 +79,15 @@ impl Given {
     }
 }
 
-/// What is wrong, and where.
+/// A mistake, with its place.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Mistake {
-    /// The key that it is about, where it is about one.
+    /// The key with the mistake, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
-    /// `None` where it is about how values go together.
+    /// `None` if the mistake is a combination of values.
     pub(crate) from: Option<Origin>,
-    /// What was expected and what came, with the place.
+    /// The expected and the given value, with the place.
     #[serde(rename = "message")]
     pub(crate) text: String,
 }
@@ -97,14 +97,14 @@ pub(crate) struct Setting {
     pub(crate) key: String,
     pub(crate) flag: String,
     pub(crate) variable: Option<String>,
-    /// None where there is no value; passwords are masked.
+    /// Empty if there is no value; passwords are masked.
     pub(crate) values: Vec<String>,
     pub(crate) is_switch: bool,
     pub(crate) takes_many: bool,
     pub(crate) from: Origin,
 }
 
-/// What counts, where it came from, and what is wrong with it.
+/// The values in effect, their sources, and the mistakes.
 #[derive(Default)]
 pub(crate) struct Settings {
     /// The file that was read.
@@ -112,13 +112,13 @@ pub(crate) struct Settings {
     /// All options, in the order of the help.
     pub(crate) all: Vec<Setting>,
     pub(crate) mistakes: Vec<Mistake>,
-    /// What was given and does not count, since it is excluded by what does.
+    /// Given values that have no effect, because a value in effect excludes them.
     pub(crate) aside: Vec<String>,
     given: BTreeMap<Id, Given>,
 }
 
 impl Settings {
-    /// Reads the file and the environment beside what stands on the command line.
+    /// Reads the file and the environment, in addition to the command line.
     pub(super) fn read(serve: &Command, line: &ArgMatches, around: &Surroundings<'_>) -> Self {
         let mut settings = Self::default();
         settings.read_file(serve, line, around);
@@ -191,7 +191,7 @@ impl Settings {
         for arg in options(serve) {
             let Some((name, value)) = arg.get_env().and_then(|name| Some((name, around.set(name)?))) else { continue };
             let from = Origin::Variable { name: name.to_string_lossy().into_owned() };
-            // Several values stand with a comma between, as behind the flag.
+            // Several values are separated by commas, as after the flag.
             let checked = match arg.get_value_delimiter().and_then(|comma| Some(value.to_str()?.split(comma))) {
                 Some(mut parts) => parts.try_for_each(|part| check_value(arg, part.as_ref())),
                 None => check_value(arg, &value),
@@ -206,7 +206,7 @@ impl Settings {
         }
     }
 
-    /// What the file and the environment give, as flags.
+    /// The values from the file and the environment, as flags.
     pub(super) fn flags(&self, serve: &Command) -> Vec<OsString> {
         let flags = options(serve).flat_map(|arg| {
             let given = self.given.get(arg.get_id()).filter(|given| !matches!(given.from, Origin::Flag { .. }));

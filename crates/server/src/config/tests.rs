@@ -36,7 +36,7 @@ impl Case {
         self.parse(flags).unwrap_or_else(|error| panic!("{error}")).settings.unwrap()
     }
 
-    /// What is wrong, without the folder.
+    /// The mistakes, without the folder's path.
     fn wrong(&self, flags: &[&str]) -> Vec<String> {
         let folder = format!("{}/", self.folder.path().display());
         let texts = self.settings(flags).mistakes.into_iter().map(|mistake| mistake.text.replace(&folder, ""));
@@ -50,7 +50,7 @@ fn serve() -> Command {
     command.find_subcommand(SERVE).unwrap().clone()
 }
 
-/// Three values that the option takes, where it takes so many.
+/// Three values for the option, or fewer if it accepts fewer.
 fn samples(arg: &Arg) -> [String; 3] {
     if is_switch(arg) {
         return ["true", "false", "true"].map(str::to_owned);
@@ -90,7 +90,7 @@ fn line(arg: &Arg, value: &str) -> String {
     format!("# a comment\n{} = {text}\n", key(arg))
 }
 
-/// The value that counts, and where it came from.
+/// The value in effect, and its source.
 fn used(settings: &Settings, name: &str) -> (String, Origin) {
     let setting = settings.all.iter().find(|setting| setting.key == name).unwrap();
     (setting.values.join(","), setting.from.clone())
@@ -196,7 +196,7 @@ fn what_excludes_what_is_judged_by_precedence() {
     assert!(settings.mistakes.is_empty() && settings.aside.len() == 2, "{:?}", settings.aside);
     assert!(settings.aside[0].contains("line 1) is overridden by the flag --broker"), "{:?}", settings.aside);
     assert_eq!(used(&settings, "store"), ("duetime.db".to_owned(), Origin::Default));
-    // What is put aside takes along what stands on it.
+    // Options that need one that is put aside are put aside too.
     let file = "broker = \"redis://h\"\nledger = \"mysql://h/d\"\nledger_connections = 3\n";
     let settings = Case::new(file).set("DUETIME_STORE", "a.db").settings(&[]);
     assert!(settings.mistakes.is_empty() && settings.aside.len() == 3, "{:?} {:?}", settings.aside, settings.mistakes);

@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use toml::de::DeValue;
 
-/// What stands in place of a secret.
+/// Replaces a secret.
 const MASK: &str = "***";
 /// Parameters of an address that hold no secret.
 const PLAIN: [&str; 3] = ["namespace", "sslmode", "ssl-mode"];
@@ -46,7 +46,7 @@ fn is_text(arg: &Arg) -> bool {
 /// The value of a file, as it would be written behind the flag.
 ///
 /// # Errors
-/// What was expected, and what came.
+/// The expected and the given value.
 pub(super) fn from_file(arg: &Arg, value: &DeValue<'_>) -> Result<Vec<OsString>, String> {
     let wrong = |value: &DeValue<'_>| format!("expected {}, got {}", expected(arg), article(value.type_str()));
     let one = |value: &DeValue<'_>| match value {
@@ -86,7 +86,7 @@ fn article(kind: &str) -> String {
 /// Whether the option takes this value.
 ///
 /// # Errors
-/// What was expected, and what came, unless that may be secret.
+/// The expected and the given value; the given value is left out if it may be secret.
 pub(super) fn check(arg: &Arg, value: &OsStr) -> Result<(), String> {
     let shown = || format!("{:?}", value.to_string_lossy());
     if is_switch(arg) {
@@ -129,7 +129,7 @@ pub(super) fn with_value(arg: &Arg, value: &OsStr) -> OsString {
 pub(super) fn mask(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return MASK.to_owned() };
     let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
-    // A password may hold any character: what stands before the last `@` is no host.
+    // A password may hold any character: the text before the last `@` is not part of the host.
     let place = match place.rsplit_once('@') {
         Some((user, host)) => match user.split_once(':') {
             Some((name, _)) => format!("{name}:{MASK}@{host}"),
@@ -138,7 +138,7 @@ pub(super) fn mask(text: &str) -> String {
         None => place.to_owned(),
     };
     match query {
-        // What follows may still be the end of a password.
+        // The rest may still be the end of a password.
         Some(query) if query.contains('@') => format!("{scheme}://{MASK}"),
         Some(query) => format!("{scheme}://{place}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&")),
         None => format!("{scheme}://{place}"),

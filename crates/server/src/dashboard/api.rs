@@ -33,7 +33,7 @@ pub(super) struct Call {
     pub(super) method: Method,
     /// With its query.
     pub(super) path: String,
-    /// The version that what is changed must have.
+    /// The version that the object must have for the change.
     pub(super) version: Option<u64>,
     /// JSON.
     pub(super) body: Option<String>,
@@ -45,7 +45,7 @@ pub(super) struct Call {
 
 /// An answer of the API.
 pub(super) struct Answer {
-    /// That of what was read; 0 if it has none.
+    /// The version of the object that was read; 0 if it has none.
     pub(super) version: u64,
     bytes: Bytes,
 }
@@ -67,7 +67,7 @@ impl Answer {
 }
 
 impl Api {
-    /// Reads what is at a path.
+    /// Reads the object at a path.
     ///
     /// # Errors
     /// The API's problem.
@@ -137,7 +137,7 @@ impl Call {
         Self::new(Method::POST, path)
     }
 
-    /// If what is changed still has this version.
+    /// Only if the object still has this version.
     pub(super) fn at(self, version: Option<u64>) -> Self {
         Self { version, ..self }
     }

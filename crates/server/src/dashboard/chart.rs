@@ -49,7 +49,7 @@ pub(super) fn bars(visit: &Visit, title: Text, heads: [Text; 2], bars: &[Bar], e
     let slot = WIDTH as f64 / bars.len().max(1) as f64;
     let drawn = |place: usize, bar: &Bar| {
         let height = if most == 0 { 0.0 } else { bar.value as f64 / most as f64 * HEIGHT as f64 };
-        // What is there is seen, however small it is beside the largest.
+        // A bar above zero is always visible, however small it is next to the largest.
         let height = if bar.value > 0 { height.max(2.0) } else { 0.0 };
         let (x, y) = (place as f64 * slot, (ABOVE + HEIGHT) as f64 - height);
         html! {

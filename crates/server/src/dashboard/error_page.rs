@@ -1,4 +1,4 @@
-//! Errors as pages, for people with a browser: what the API answers as JSON, and what is refused before a page is made.
+//! Errors as pages for browsers: those that the API returns as JSON, and requests refused before a page is rendered.
 
 use super::visit::Guest;
 use super::{Dashboard, add_headers, is_page};
@@ -17,7 +17,7 @@ use http_body_util::{BodyExt, Limited};
 /// Longest problem that is read. Longer answers are no problems.
 const PROBLEM_BYTES_MAX: usize = 256 << 10;
 
-/// The request of a browser: what is needed to make its error page.
+/// A browser's request, kept to render its error page.
 pub(crate) struct Browser(Box<Parts>);
 
 impl Browser {
@@ -57,7 +57,7 @@ impl Browser {
     }
 }
 
-/// Headers of an error that its page has, too.
+/// Headers of an error that its page keeps.
 fn kept(headers: &HeaderMap) -> HeaderMap {
     [ALLOW, RETRY_AFTER].into_iter().filter_map(|name| Some((name.clone(), headers.get(name)?.clone()))).collect()
 }

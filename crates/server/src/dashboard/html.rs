@@ -295,7 +295,7 @@ pub(super) fn next_page(visit: &Visit, cursor: Option<&str>) -> Markup {
     html! { p.next { a rel="next" href=(with_query(path, pairs)) { (visit.say(Text::NextPage)) " →" } } }
 }
 
-/// Columns of numbers: the heads stand above the digits.
+/// Columns of numbers: their heads are aligned with the digits.
 const NUMBERS: [Text; 13] = [
     Text::Attempt,
     Text::Failed,
@@ -317,7 +317,7 @@ pub(super) fn heads(visit: &Visit, texts: &[Text]) -> Markup {
     html! { @for text in texts { th.number[NUMBERS.contains(text)] scope="col" { (visit.say(*text)) } } }
 }
 
-/// A table, which scrolls by itself where it is wider than the page.
+/// A table, which scrolls sideways if it is wider than the page.
 pub(super) fn table(visit: &Visit, columns: &[Text], rows: &Markup) -> Markup {
     html! {
         div.scroll tabindex="0" {

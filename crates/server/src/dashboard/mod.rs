@@ -30,7 +30,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use pages::{events, failed, job, jobs, locks, overview, queue, queues, schedule, schedules, sign_in, workers};
 
-/// Nothing comes from elsewhere, nothing runs that stands in a page, and nobody may frame one.
+/// Loads nothing from other sites, runs no inline scripts, and forbids framing.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
      base-uri 'none'; frame-ancestors 'none'",

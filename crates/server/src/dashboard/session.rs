@@ -1,7 +1,8 @@
 //! Sessions: a cookie contains a token of the server, or a random number if the server asks for none.
 //!
-//! The cookie is the token itself. So every server with the same token file accepts it, it ends with the token, and whoever
-//! reads the token file, which has only hashes, cannot make one. Scripts cannot read it, and other sites cannot send it.
+//! The cookie is the token itself. So every server with the same token file accepts it, and it expires with the token. The
+//! token file has only hashes, so a reader of the file cannot make a cookie. Scripts cannot read the cookie, and other
+//! sites cannot send it.
 
 use crate::access::{Caller, Secret, Tokens, hex};
 use crate::http::{App, Problem};

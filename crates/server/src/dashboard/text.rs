@@ -59,7 +59,7 @@ texts! {
     Running: "Running", "运行中";
     Succeeded: "Succeeded", "成功";
     Cancelled: "Cancelled", "已取消";
-    // What jobs and queues have.
+    // Properties of jobs and queues.
     Id: "ID", "编号";
     Queue: "Queue", "队列";
     Kind: "Kind", "类型";
@@ -291,7 +291,7 @@ impl Text {
         }
     }
 
-    /// What does not work.
+    /// The part that does not work.
     pub(super) fn of_degraded(code: DegradedCode) -> Self {
         match code {
             DegradedCode::TaskEnded => Self::TaskEnded,

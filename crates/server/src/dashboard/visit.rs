@@ -100,7 +100,7 @@ impl Visit {
         self.api.caller.may(scope, name)
     }
 
-    /// Reads what is at a path of the API.
+    /// Reads the object at a path of the API.
     ///
     /// # Errors
     /// The API's problem.
@@ -108,7 +108,8 @@ impl Visit {
         self.api.get(path).await
     }
 
-    /// Reads what is at a path of the API; `None` if the reader has no right to, such as one who may read some queues only.
+    /// Reads the object at a path of the API; `None` if the reader has no right to it, such as one who may read only some
+    /// queues.
     ///
     /// # Errors
     /// Any other problem of the API.

@@ -1,4 +1,4 @@
-//! What became of one delivery: for the job, and for the pace of those that follow.
+//! The result of one delivery: for the job, and for the pace of the next deliveries.
 
 use duetime::{Handled, HandlerError, Outcome};
 use duetime_core::Payload;
@@ -6,7 +6,7 @@ use duetime_core::rules::Failure;
 use serde::Serialize;
 use std::time::Duration;
 
-/// What became of one delivery.
+/// The result of one delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivered {
     /// Of the job.
@@ -15,14 +15,14 @@ pub(crate) struct Delivered {
     pub(crate) sign: Sign,
 }
 
-/// What a delivery says of its target.
+/// The state of a target, as one delivery shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
     /// It took the job, or refused just this one.
     Well,
-    /// It answered, and that says nothing of what it can bear.
+    /// It answered, which tells nothing about its load.
     Answered,
-    /// It asks for less, or does not keep up: and for nothing at all for so long.
+    /// It asks for less load, or does not keep up. With `hold_ms` it wants a pause.
     Overloaded {
         /// In milliseconds.
         hold_ms: Option<u64>,
@@ -76,7 +76,7 @@ impl Delivered {
         }
     }
 
-    /// Why it failed, where it did.
+    /// The reason for a failure, if it failed.
     pub(crate) fn why(&self) -> Option<&str> {
         match &self.outcome {
             Outcome::Fail(failure) => Some(&failure.message),

@@ -10,10 +10,10 @@ use duetime_core::{Error, Job};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long what is not a webhook may take: far longer than it does.
+/// The time limit of deliveries other than webhooks: far longer than they take.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What an operator allows of targets.
+/// The targets that the operator allows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy {
     pub(super) rules: Rules,
@@ -22,7 +22,7 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Whether a queue's jobs may be delivered there, as far as that can be told before a name is resolved.
+    /// Checks whether a queue's jobs may be delivered there. Names are not resolved yet.
     ///
     /// # Errors
     /// [`Error::Invalid`], naming the part.
@@ -36,7 +36,7 @@ impl Policy {
     }
 }
 
-/// What to do with each job.
+/// How each job of a queue is delivered.
 #[derive(Debug)]
 pub(super) enum Delivery {
     /// Send it.
@@ -49,7 +49,7 @@ pub(super) enum Delivery {
 
 impl Delivery {
     /// # Errors
-    /// [`Error::Invalid`] where it may not be delivered there.
+    /// [`Error::Invalid`] if it may not be delivered there.
     pub(super) fn new(queue: &str, target: &Target, policy: &Policy) -> Result<Self, Error> {
         target.check()?;
         Ok(match target {
@@ -70,8 +70,8 @@ impl Delivery {
         }
     }
 
-    /// Delivers a job, where it has its own target, there. What that can bear says nothing of the queue's, nor of other
-    /// jobs' own, unless both are lists on one server.
+    /// Delivers a job, to its own target if it has one. The state of that target says nothing about the queue's target or
+    /// other jobs' own targets, unless both are lists on one server.
     pub(super) async fn run(&self, executor: &Executor, job: &Job) -> Delivered {
         let Some(target) = &job.options().target else { return self.send(executor, job).await };
         match Self::new(&job.queue, target, &executor.setup.policy) {

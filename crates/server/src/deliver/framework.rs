@@ -1,6 +1,6 @@
 //! Commands that append a payload to a Redis list: plainly, or as the framework whose workers pop it does that.
 //!
-//! One command does all of it. Its script writes the payload last, so that whatever fails has appended nothing.
+//! One command does all of it. Its script writes the payload last, so a failed script has appended nothing.
 
 use duetime_core::Millis;
 use duetime_core::model::target::{Append, RedisList};

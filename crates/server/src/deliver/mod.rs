@@ -1,9 +1,9 @@
 //! Deliveries: due jobs of a queue with a target are sent there, instead of being reserved by workers.
 //!
 //! Each such queue has one [`Worker`] in every server, started and stopped as settings change. It holds leases like any
-//! other, so a delivery is lost with no server, and what the engine promises of attempts, retries, `max_running` and `rate`
-//! holds for it without a word here. What is here: how to send ([`webhook`], [`redis_list`], [`forward`]), what an answer
-//! means, and how much a target can bear ([`pace`]).
+//! other worker, so no delivery is lost with a server, and the engine's guarantees about attempts, retries, `max_running`
+//! and `rate` hold without further code here. This module covers how to send ([`webhook`], [`redis_list`], [`forward`]),
+//! how to interpret an answer, and how much load a target can take ([`pace`]).
 
 mod delivered;
 mod delivery;
@@ -36,15 +36,15 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 use webhook::Sender;
 
-/// Deliveries of a queue that are under way at a time in one process, where the queue has no `max_running`.
+/// Concurrent deliveries of a queue in one process, if the queue has no `max_running`.
 const RUNNING_DEFAULT: usize = 256;
-/// The same, where it has.
+/// The upper bound if the queue has a `max_running`.
 const RUNNING_MAX: usize = RESERVE_JOBS_MAX;
-/// A lease is as long as a delivery may take and this much more, for what comes before and after.
+/// A lease is this much longer than a delivery may take, for the work before and after.
 const LEASE_MARGIN: Duration = Duration::from_secs(30);
-/// It is extended rather than longer than this: so soon a crash is noticed.
+/// Longer deliveries extend their leases, so that a crash is noticed within this time.
 const LEASE_MAX: Duration = Duration::from_secs(120);
-/// How long a stop waits for what is under way.
+/// How long a stop waits for running deliveries.
 const STOP_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked which queues have which targets.
 const LOOK: Duration = Duration::from_secs(1);
@@ -67,9 +67,9 @@ pub(crate) struct Args {
 #[error(transparent)]
 #[non_exhaustive]
 pub(crate) enum Error {
-    /// What is said of webhooks.
+    /// An error of webhooks.
     Webhook(#[from] webhook::Error),
-    /// What is said of Redis.
+    /// An error of Redis.
     Redis(#[from] CoreError),
 }
 
@@ -90,24 +90,24 @@ impl Setup {
     /// Reads what the operator says. Must be called in a tokio runtime, which carries the connections.
     ///
     /// # Errors
-    /// Where a file cannot be used, or a URL is none.
+    /// If a file cannot be used, or a URL is invalid.
     pub(crate) fn new(args: &Args) -> Result<Self, Error> {
         let sender = Sender::new(&args.webhook)?;
         let (rules, servers, keys) = (args.webhook.rules(), Servers::new(&args.deliver_redis)?, sender.keys());
         Ok(Self { sender, policy: Policy { rules, servers, keys }, observed: Arc::default() })
     }
 
-    /// What may be a target.
+    /// The targets that are allowed.
     pub(crate) fn policy(&self) -> Policy {
         self.policy.clone()
     }
 
-    /// What becomes of deliveries.
+    /// The counts of deliveries.
     pub(crate) fn observed(&self) -> Arc<Observed> {
         self.observed.clone()
     }
 
-    /// Delivers until it is stopped, and then what is under way, within a limit.
+    /// Delivers until it is stopped. Running deliveries may then finish, within a limit.
     pub(crate) async fn run(self, engine: Engine, stop: CancellationToken) {
         let mut deliveries = Deliveries {
             client: Client::of_engine(engine.clone()),
@@ -153,7 +153,7 @@ impl Running {
 }
 
 impl Deliveries {
-    /// Stops those whose settings are others now, and starts what is missing.
+    /// Stops workers whose settings have changed, and starts missing ones.
     fn look(&mut self) {
         let wanted: HashMap<Arc<str>, Arc<QueueSettings>> =
             self.executor.engine.queues_with_targets().into_iter().collect();

@@ -1,4 +1,4 @@
-//! Where every delivery is seen once it has ended, and counted.
+//! Observes every delivery once it has ended, and counts it.
 
 use super::SharedPace;
 use super::delivered::Delivered;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long deliveries took, by what came of them; 0 at the start of the process.
+/// Durations of deliveries, by their results; 0 at the start of the process.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     taken: Histogram,

@@ -1,17 +1,17 @@
-//! How much of a target's work may be under way at a time: less while it cannot keep up, nothing while it asks for
-//! that or is away, and gently more afterwards.
+//! Limits the concurrent deliveries to a target: fewer while it cannot keep up, none while it asks for a pause or is
+//! unavailable, and a gradual increase afterwards.
 //!
-//! Always between one and the maximum. What was begun before the last cut is no news of what came of the cut, so
-//! a burst of failures cuts once. Time is handed in; nothing is sent or waited for here.
+//! The limit stays between one and the maximum. A delivery that began before the last cut causes no further cut, so a burst
+//! of failures cuts once. The caller passes in the time; nothing is sent or waited for here.
 
 use super::delivered::Sign;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After so many failures to connect in a row the target counts as away.
+/// After this many failures to connect in a row the target counts as unavailable.
 const AWAY_AFTER: u32 = 5;
-/// Pauses before a target that is away is tried with one delivery: the first, and the longest; they double.
+/// Pauses before an unavailable target is probed with one delivery: the first, and the longest. They double.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// It may double so often while it is far below what worked before.
 const STEP: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ struct Pace {
     allowed: usize,
     /// Up to here it may double.
     known_good: usize,
-    /// What it may grow to in this step, and when that began.
+    /// The limit that this step may reach, and when the step began.
     step: (usize, Instant),
     cut_at: Option<Instant>,
     failures: u32,
@@ -73,7 +73,7 @@ impl Pace {
         if self.held_until(now).is_some() { 0 } else { self.allowed }
     }
 
-    /// Until when nothing is to be begun, where that is after `now`.
+    /// The end of the pause, if it is after `now`.
     fn held_until(&self, now: Instant) -> Option<Instant> {
         self.held_until.filter(|&until| until > now)
     }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, it stays between one and the maximum, doubles at most in a second, and once all is well it
+        /// For any events the limit stays between one and the maximum and at most doubles in a second. Once all is well it
         /// reaches the maximum again.
         #[test]
         fn it_keeps_its_bounds(max in 1_usize..500, events in prop::collection::vec((sign(), 0_u64..700, 0_u64..2_000), 0..200)) {

@@ -1,8 +1,8 @@
-//! Redis lists: the payload is appended, and whoever pops the list has it. [`framework`] tells how.
+//! Redis lists: the payload is appended for the consumers of the list. [`framework`] tells how.
 //!
-//! Only servers that the operator has named are reached, so whoever may set targets cannot try out the network; what is
-//! needed to log in stands with the operator, not in settings that everybody reads. Where a reply is lost, the payload
-//! may be appended again: at least once.
+//! Only servers that the operator has named are reached, so a user who may set targets cannot probe the network. The
+//! credentials are in the operator's options, not in settings that all users can read. If a reply is lost, the payload may
+//! be appended again: at least once.
 
 use super::delivered::{Delivered, Sign};
 use super::framework;
@@ -64,7 +64,7 @@ impl Servers {
     /// # Errors
     /// [`Error::Invalid`], without the password.
     pub(super) fn new(urls: &[String]) -> Result<Self, Error> {
-        // Where another provider was installed before, that one serves as well.
+        // If a provider is already installed, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let servers = urls.iter().map(|url| {
             let expected = "a URL redis://[user:password@]host[:port][/db] or rediss://…";
@@ -82,7 +82,7 @@ impl Servers {
     /// The list that a target names.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where its server is not among these.
+    /// [`Error::Invalid`] if its server is not among these.
     pub(super) fn list(&self, target: &RedisList) -> Result<List, Error> {
         let wrong = |expected: &str, got: &str| Error::invalid("target.redis_list.url", expected, got);
         let info = target
@@ -139,7 +139,7 @@ impl List {
     }
 }
 
-/// What an error says of the server.
+/// The state of the server, as an error shows it.
 fn sign(error: &RedisError) -> Sign {
     match error.kind() {
         ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::TryAgain | ServerErrorKind::ReadOnly) => {
@@ -176,7 +176,7 @@ impl Server {
         Some((current.number, current.connection.clone()?))
     }
 
-    /// Lets go of a broken connection, where it is still the current one.
+    /// Drops a broken connection, if it is still the current one.
     fn give_up(&self, number: u64) {
         let mut current = self.current();
         if current.number == number {

@@ -1,4 +1,4 @@
-//! What every request is handled with.
+//! The state that every request handler shares.
 
 use super::etag;
 use super::limits::{ACTIVITY_EVERY, EVENT_STREAMS_MAX};
@@ -19,32 +19,32 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What every request is handled with; a cheap handle.
+/// The state that every request handler shares; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct App {
     /// Does what is asked.
     pub(crate) engine: Engine,
-    /// Cancelled when the server begins to stop: those who wait for jobs are let go.
+    /// Cancelled when the server begins to stop: requests that wait for jobs are then released.
     pub(crate) stopping: CancellationToken,
-    /// Calls that go on without their caller.
+    /// Calls that continue without their caller.
     pub(super) calls: TaskTracker,
-    /// What bodies may hold.
+    /// The memory budget of request bodies.
     pub(super) bodies: Arc<Budget>,
-    /// What answers may hold until they are sent.
+    /// The memory budget of answers that are not sent yet.
     pub(super) answers: Arc<Budget>,
     /// One for each stream of events.
     pub(super) event_streams: Arc<Semaphore>,
     /// The earliest instant of the next `activity` event.
     pub(super) next_turn: Arc<Mutex<Instant>>,
-    /// Who may reach the server.
+    /// The rules for reaching the server.
     pub(super) listener_config: ListenerConfig,
-    /// What may be a target.
+    /// The targets that are allowed.
     pub(super) targets: Policy,
-    /// What becomes of deliveries.
+    /// The counts of deliveries.
     pub(super) deliveries: Arc<Observed>,
 }
 
-/// What handles a request, and who makes it.
+/// The state and the caller of a request.
 pub(super) struct Call(pub(super) App, pub(super) Caller);
 
 impl FromRequestParts<App> for Call {

@@ -1,4 +1,4 @@
-//! Who may reach the server, and how.
+//! Options for the network and access.
 
 use super::middleware::hosts::HostName;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Arrays of requests: each element is answered by itself, also one that cannot be read.
+//! Arrays of requests. Each element is answered separately, even an unreadable one.
 
 use super::problem::Problem;
 use duetime_core::api::{self, Answer, Object};
@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// What an array asks for, in order; or why an element cannot be read, or is refused.
+/// The elements of an array, in order; or why an element is invalid or refused.
 pub(super) struct Batch<T>(Vec<Result<T, Problem>>);
 
 impl<T> Batch<T> {
-    /// What could be read.
+    /// The valid elements.
     pub(super) fn asked(&self) -> impl Iterator<Item = &T> {
         self.0.iter().flatten()
     }
@@ -28,12 +28,12 @@ impl<T> Batch<T> {
         }
     }
 
-    /// What could be read, each with its place in the array.
+    /// The valid elements, each with its index in the array.
     pub(super) fn placed(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
         self.0.iter_mut().enumerate().filter_map(|(place, one)| Some((place, one.as_mut().ok()?)))
     }
 
-    /// What could be read, and what puts the answers to it back among the refusals.
+    /// Splits off the valid elements; the rest merges their answers with the refusals, in order.
     pub(super) fn split(self) -> (Vec<T>, Merge) {
         let mut asked = Vec::with_capacity(self.0.len());
         let refused = self.0.into_iter().map(|one| one.map(|one| asked.push(one)).err()).collect();
@@ -59,7 +59,7 @@ impl Merge {
 /// Reads an array and makes something of each element, without holding the elements.
 ///
 /// # Errors
-/// What is wrong with the array as a whole.
+/// If the array as a whole is invalid.
 pub(super) fn read<'a, T, U, E>(text: &'a str, make: impl Fn(T) -> Result<U, E>) -> Result<Batch<U>, Problem>
 where
     T: Deserialize<'a>,

@@ -37,7 +37,7 @@ pub(super) type One = Body<BODY_BYTES_MAX>;
 pub(super) type Batch = Body<BATCH_BODY_BYTES_MAX>;
 /// A form of the dashboard.
 pub(crate) type FormBody = Body<FORM_BYTES_MAX>;
-/// A form of somebody without a session.
+/// A form of a visitor without a session.
 pub(crate) type GuestFormBody = Body<GUEST_FORM_BYTES_MAX>;
 
 impl<const BYTES_MAX: usize> Body<BYTES_MAX> {
@@ -104,7 +104,7 @@ impl<const BYTES_MAX: usize> FromRequest<App> for Body<BYTES_MAX> {
     }
 }
 
-/// The body of a request that says nothing besides its path.
+/// The body of a request whose path says everything.
 pub(super) struct Empty;
 
 impl FromRequest<App> for Empty {
@@ -133,7 +133,7 @@ impl<'a> Incoming<'a> {
         Self { body, budget, share: budget.share(), pace: Pace::default(), deadline, second_ends }
     }
 
-    /// What comes next; `None` at the end.
+    /// The next piece; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         loop {
             let Ok(frame) = timeout_at(self.second_ends.min(self.deadline), self.body.frame()).await else {
@@ -214,7 +214,7 @@ async fn too_large(
     bytes_max: usize,
     announced: Option<u64>,
 ) -> Problem {
-    // Who expects to be told to continue has sent nothing yet.
+    // A client that waits for `100 Continue` has sent nothing yet.
     if !headers.contains_key(EXPECT) {
         let deadline = Instant::now() + DISCARD_TIME_MAX;
         while let Ok(Some(Ok(_))) = timeout_at(deadline, body.frame()).await {}
@@ -246,7 +246,7 @@ mod tests {
         App { bodies: Arc::new(Budget::new(bodies)), ..app }
     }
 
-    /// A body of this many bytes, after which its sender stands still.
+    /// A body of this many bytes, after which its sender stalls.
     fn stalling(bytes: usize) -> Request {
         let first = stream::iter([Ok::<_, std::io::Error>(vec![b' '; bytes])]);
         Request::new(axum::body::Body::from_stream(first.chain(stream::pending())))
@@ -278,7 +278,7 @@ mod tests {
         let dawdling = futures_util::future::join_all((0..8).map(|_| refusal(stalling(1 << 17), &app)));
         let mut dawdling = Box::pin(dawdling);
         assert!(futures_util::poll!(&mut dawdling).is_pending());
-        // They hold all there is, until somebody wants it.
+        // They hold the whole budget until another request needs it.
         let begun = Instant::now();
         let (dawdled, read) = tokio::join!(dawdling, async {
             let read = Batch::from_request(whole(1 << 19), &app).await.map(|body| body.text.len());

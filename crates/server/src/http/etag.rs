@@ -22,7 +22,7 @@ pub(super) fn target(id: JobId, headers: &HeaderMap) -> Result<JobRef, Problem> 
     }
 }
 
-/// What must be there for a schedule or settings to be changed: by `If-Match`, or `If-None-Match: *` for nothing.
+/// The precondition of a change to a schedule or settings: `If-Match`, or `If-None-Match: *` for none present.
 pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Problem> {
     let mut none = headers.get_all(IF_NONE_MATCH).iter();
     let Some(value) = none.next() else {
@@ -42,7 +42,7 @@ pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Problem> {
     Ok(Expected::Nothing)
 }
 
-/// Whether a caller has this version already, by `If-None-Match`. What is no ETag there matches nothing.
+/// True if the caller has this version already, by `If-None-Match`. A malformed ETag matches nothing.
 pub(super) fn is_known(version: u64, headers: &HeaderMap) -> bool {
     let etag = format!("\"{version}\"");
     let values = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());

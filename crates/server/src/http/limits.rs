@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(crate) const DESCRIPTORS_KEPT: usize = 512;
 /// Time to agree on how a connection is encrypted.
 pub(crate) const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long what is sent may wait to be taken, in milliseconds; then the connection is given up.
+/// How long sent data may stay unacknowledged, in milliseconds; then the connection is closed.
 pub(crate) const UNACKNOWLEDGED_MS_MAX: u32 = 60_000;
 /// Time to read a head; also how long a connection may idle between requests.
 pub(crate) const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
@@ -16,7 +16,7 @@ pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Most header fields.
 pub(crate) const HEADERS_MAX: usize = 64;
-/// Where a head is cut off without a problem document; also the buffer of a connection.
+/// Longer heads are cut off without a problem document; also the buffer size of a connection.
 pub(crate) const BUFFER_BYTES_MAX: usize = 128 << 10;
 /// Most header fields that are parsed at all.
 pub(crate) const HEADERS_PARSED_MAX: usize = 256;
@@ -26,7 +26,7 @@ pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 pub(crate) const BATCH_BODY_BYTES_MAX: usize = 96 << 20;
 /// Largest form of the dashboard: a payload of 1 MiB, each byte in three.
 pub(crate) const FORM_BYTES_MAX: usize = 4 << 20;
-/// Largest form of somebody without a session: a sign-in.
+/// Largest form of a visitor without a session: a sign-in.
 pub(crate) const GUEST_FORM_BYTES_MAX: usize = 16 << 10;
 /// Most fields of a form.
 pub(crate) const FORM_FIELDS_MAX: usize = 1_000;
@@ -44,13 +44,13 @@ pub(crate) const JOB_ANSWER_BYTES: usize = 2 << 20;
 pub(crate) const BODIES_WAIT_MAX: Duration = Duration::from_secs(3);
 /// A body that has come this far in a second, or in the seconds since it last did, makes progress.
 pub(crate) const BODY_PROGRESS_BYTES: usize = 16 << 10;
-/// While others wait for room, a body must grow by one in so many parts a second.
+/// While others wait for room, a body must grow each second by one part in this many.
 pub(crate) const BODY_PROGRESS_PART: usize = 32;
 /// Seconds without enough progress after which a body is given up.
 pub(crate) const BODY_STALL_SECONDS_MAX: u32 = 10;
-/// How long a body that is too large is read and thrown away, so that its sender sees the answer.
+/// How long a body that is too large is read and discarded, so that its sender sees the answer.
 pub(crate) const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
-/// How long running requests may go on once the server is told to stop.
+/// How long running requests may continue once the server is stopping.
 pub(crate) const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most streams of events at once; a token has at most a quarter of them.
 pub(crate) const EVENT_STREAMS_MAX: usize = 4_096;
@@ -59,10 +59,10 @@ pub(crate) const EVENT_STREAMS_MAX: usize = 4_096;
 pub(crate) const EVENT_CHUNK_BYTES: usize = 1 << 10;
 /// Events that happen within this time after others are sent together.
 pub(crate) const EVENTS_TOGETHER: Duration = Duration::from_millis(20);
-/// Readers that only learn that something happened learn it one after the other, so long after the one before: each of them
-/// may read a page anew.
+/// The minimum time between two notices to readers that only learn that something happened: each of them may read a page
+/// again.
 pub(crate) const ACTIVITY_EVERY: Duration = Duration::from_millis(100);
-/// A stream of events on which nothing happens gives a sign of life so often.
+/// How often a stream of events sends a heartbeat while nothing happens.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
-/// Pause after a connection could not be accepted, for want of file descriptors, say.
+/// Pause after a connection could not be accepted, for example for lack of file descriptors.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

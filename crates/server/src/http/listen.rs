@@ -1,4 +1,4 @@
-//! Connections: accepted within limits, encrypted where that is asked, served, and let go in order.
+//! Connections: accepted within limits, encrypted if configured, served, and closed in order.
 
 use super::app::App;
 use super::limits::{
@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 type Routes = TowerToHyperService<axum::Router>;
 
-/// Serves until `stop`, then lets go of those who wait and finishes what is under way, within a limit of time.
+/// Serves until `stop`, then releases waiting requests and finishes running ones, within a limit of time.
 pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationToken) {
     let speaker = Speaker { routes: TowerToHyperService::new(routes::routes(app.clone())), http: http(), app };
     let app = &speaker.app;
@@ -83,7 +83,7 @@ async fn accept(
     let slot = slots.clone().acquire_owned().await.map_err(std::io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    // Who takes nothing of what is sent, or is gone without a word, does not hold a connection for ever.
+    // A client that stops reading, or vanishes without closing, does not keep its connection open.
     setsockopt(&stream, TcpUserTimeout, &UNACKNOWLEDGED_MS_MAX)?;
     Ok((stream, peer, slot))
 }
@@ -97,7 +97,7 @@ fn http() -> http1::Builder {
     http
 }
 
-/// Speaks with whoever has connected; a cheap handle.
+/// Serves new connections; cheap to clone.
 #[derive(Clone)]
 struct Speaker {
     app: App,
@@ -156,7 +156,7 @@ impl Speaker {
             let trace = trace::of(request.headers());
             let id = request_id::of(request.headers());
             request.headers_mut().insert(REQUEST_ID, id.clone());
-            // In a box: what wraps it would hold it twice, and a poll waits for long.
+            // Boxed: the wrapping futures would hold it twice, and a long poll waits for a long time.
             let handle = Box::pin(async move { handle(&app, &routes, peer, request).await });
             let progress = progress.clone();
             let handled = guard::shield(method, path, id, trace, handle);

@@ -1,4 +1,4 @@
-//! Who may reach the server, and how: read from what the operator says before there is an engine.
+//! The rules for reaching the server, read from the operator's options before there is an engine.
 
 use super::args::Args;
 use super::middleware::audit::Audit;
@@ -37,7 +37,7 @@ impl Error {
     }
 }
 
-/// Who may reach the server, and how; a cheap handle.
+/// The rules for reaching the server; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ListenerConfig {
     /// The tokens that are asked for; `None`: everybody may do everything.
@@ -55,10 +55,10 @@ pub(crate) struct ListenerConfig {
 }
 
 impl ListenerConfig {
-    /// Reads what the operator says of a server that is to listen here.
+    /// Reads the options of a server that is to listen on this address.
     ///
     /// # Errors
-    /// Where everybody could do anything; where a file cannot be used.
+    /// If everybody could do anything, or a file cannot be used.
     pub(crate) fn new(args: &Args, listen: SocketAddr) -> Result<Self, Error> {
         if Self::is_open_to_all(args, listen) {
             return Err(Error::Remote(listen));
@@ -71,7 +71,7 @@ impl ListenerConfig {
         Ok(Self { tokens, hosts, audit, tls, connections_max, has_dashboard: !args.no_dashboard })
     }
 
-    /// All that keeps a server from being reached so, as far as it is seen without making anything.
+    /// All errors that would keep a server from listening so. Nothing is created.
     pub(crate) fn refusals(args: &Args, listen: SocketAddr) -> Vec<Error> {
         let remote = Self::is_open_to_all(args, listen).then_some(Error::Remote(listen));
         let tokens = args.tokens.clone().and_then(|file| Tokens::open(file).err()).map(Error::from);
@@ -88,12 +88,12 @@ impl ListenerConfig {
         self.tokens.is_some()
     }
 
-    /// Encrypts a new connection, where there is a certificate.
+    /// Encrypts a new connection, if there is a certificate.
     pub(crate) fn tls_acceptor(&self) -> Option<tokio_rustls::TlsAcceptor> {
         self.tls.as_ref().map(|tls| tls.acceptor())
     }
 
-    /// Whether whoever was let in may stay: their token is neither revoked nor over.
+    /// True if the caller's token is still valid: neither revoked nor expired.
     pub(super) fn still_lets(&self, caller: &Caller, now: Millis) -> bool {
         match (caller, &self.tokens) {
             (Caller::Token(known), Some(tokens)) => tokens.knows(known, now),
@@ -101,7 +101,7 @@ impl ListenerConfig {
         }
     }
 
-    /// What an address of the server begins with.
+    /// The scheme of the server's URL.
     pub(crate) fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }

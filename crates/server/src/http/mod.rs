@@ -1,7 +1,7 @@
 //! The HTTP edge: it parses, calls the engine and renders, and decides nothing about jobs.
 //!
-//! Whatever is refused, by whichever layer, is answered with a problem document that has a stable code. Only what is
-//! no HTTP at all, or a head many times beyond its limit, gets the bare status of the HTTP library.
+//! Every layer answers a refusal with a problem document that has a stable code. Only a request that is not HTTP, or has a
+//! head many times beyond its limit, gets the bare status of the HTTP library.
 
 mod app;
 mod args;

@@ -17,7 +17,7 @@ pub(super) struct PageQuery {
     limit: Option<usize>,
 }
 
-/// What a page shows, and where the next one begins.
+/// The entries of a page, and the start of the next one.
 pub(super) struct Page<T> {
     /// By name.
     pub(super) shown: Vec<T>,
@@ -44,7 +44,7 @@ pub(super) fn asked(query: &str) -> Result<(Option<String>, usize), Error> {
 /// [`Error::Invalid`].
 pub(super) fn of<T>(mut all: Vec<T>, name: fn(&T) -> &str, query: &str) -> Result<Page<T>, Error> {
     let (cursor, limit) = asked(query)?;
-    // Stores may sort otherwise; a cursor goes by bytes.
+    // Stores may sort differently; a cursor compares bytes.
     all.sort_by(|one, other| name(one).cmp(name(other)));
     if let Some(after) = &cursor {
         all.retain(|one| name(one) > after.as_str());

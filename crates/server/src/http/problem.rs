@@ -14,7 +14,7 @@ pub(crate) struct Problem(Box<api::Problem>);
 /// When to try again what could not be done just now: stores and servers come back within seconds.
 const RETRY_SECONDS: u64 = 1;
 
-/// What each code means: its status, and its title. Documented in this order.
+/// The status and title of each code. Documented in this order.
 pub(super) const CODES: [(&str, StatusCode, &str); 35] = [
     ("invalid", StatusCode::BAD_REQUEST, "The request is not valid"),
     ("malformed_json", StatusCode::BAD_REQUEST, "The body is not valid JSON"),
@@ -53,14 +53,14 @@ pub(super) const CODES: [(&str, StatusCode, &str); 35] = [
     ("store_full", StatusCode::INSUFFICIENT_STORAGE, "The store is full"),
 ];
 
-/// Status and title of a code; of one that no answer should have, those of `internal`.
+/// The status and title of a code; those of `internal` for an unknown code.
 fn rendering(code: &str) -> (StatusCode, &'static str) {
     let known = CODES.iter().find(|(known, ..)| *known == code);
     known.map_or((StatusCode::INTERNAL_SERVER_ERROR, "Internal error"), |&(_, status, title)| (status, title))
 }
 
 impl Problem {
-    /// For who may not see what is in a job: without its key and the job that holds it.
+    /// For callers who may not see a job's content: without its key and the job that holds the key.
     pub(super) fn without_key(mut self) -> Self {
         self.0.detail = "the job's key is held by another job".to_owned();
         (self.0.key, self.0.holder) = (None, None);
@@ -68,14 +68,14 @@ impl Problem {
     }
 }
 
-/// What the edge itself refuses, under one of [`CODES`].
+/// A refusal by the edge itself, with one of [`CODES`].
 pub(super) fn refuse(code: &str, detail: impl Into<String>) -> Problem {
     let (status, title) = rendering(code);
     Problem(Box::new(api::Problem::new(code, status.as_u16(), title, detail)))
 }
 
 impl From<Error> for Problem {
-    /// What a store said may name paths, addresses and statements: it goes into the log, and the answer says so.
+    /// A store's error may contain paths, addresses and statements. It is logged, and the answer says so.
     fn from(error: Error) -> Self {
         let error = match error {
             Error::Full(_) => withheld(&error, Error::Full),
@@ -129,7 +129,7 @@ impl Problem {
         problem
     }
 
-    /// Too much is asked with a token; in so many milliseconds there is room.
+    /// The token makes too many requests; there is room again in `wait_ms`.
     pub(crate) fn too_many(wait_ms: u64) -> Self {
         let wait = Span(wait_ms);
         let mut problem =
@@ -138,7 +138,7 @@ impl Problem {
         problem
     }
 
-    /// The same, where the request named the version in `If-Match`.
+    /// The same, with the status for a version that was named in `If-Match`.
     pub(super) fn of_precondition(mut self) -> Self {
         if self.0.code == "version_mismatch" {
             self.0.status = StatusCode::PRECONDITION_FAILED.as_u16();

@@ -1,8 +1,8 @@
 //! Repeats: a reserve or a take that is sent again with its `request_id` gets what the first one got.
 //!
-//! The engine remembers what a name got, whoever asks. So the name that it is given is not what the caller sent, but a hash
-//! of that with the caller and with all that the request asks for. Another token, or another request under the same id, is
-//! a new request. Every server makes the same hash.
+//! The engine remembers the result of a request id, regardless of the caller. So the id passed to the engine is a hash of
+//! the caller's id, the caller and the whole request. Another token, or another request under the same id, is a new
+//! request. Every server makes the same hash.
 
 use crate::access::{Caller, hex};
 use duetime_core::api::{Reserve, Take};

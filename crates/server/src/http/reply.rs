@@ -12,10 +12,10 @@ use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Error, Job};
 use serde::Serialize;
 
-/// What comes of a request.
+/// The result of a request.
 pub(super) type Answered = Result<Response, Problem>;
 
-/// What most answers are shorter than.
+/// Most answers are shorter than this.
 const BYTES_USUAL: usize = 512;
 
 /// 200 with this body.
@@ -50,7 +50,7 @@ pub(super) fn job(app: &App, job: &Job) -> Response {
     versioned(ok(&JobBody::new(job, app.engine.now())), job.version)
 }
 
-/// The same, or 304 without a body where the caller has this version already.
+/// The same, or 304 without a body if the caller already has this version.
 pub(super) fn unless_known(response: Response, version: u64, headers: &HeaderMap) -> Response {
     if !etag::is_known(version, headers) {
         return versioned(response, version);

@@ -1,5 +1,4 @@
-//! Which path does what, by the right that a caller needs for it. What is routed here is in the OpenAPI document: both
-//! are made from the same lists.
+//! The routes, by the right that a caller needs. Every route is in the OpenAPI document: both are made from the same lists.
 
 use super::app::App;
 use super::handlers::{
@@ -22,7 +21,7 @@ use utoipa_axum::routes;
 
 /// All of them.
 pub(super) fn routes(app: App) -> Router {
-    // Of what is small gzip makes no less, and it would hold back events.
+    // Small answers do not get smaller by gzip, and it would hold back events.
     let documented = documented(Some(&app));
     let is_worth_it = SizeAbove::new(GZIP_BYTES_MIN).and(NotForContentType::SSE);
     let api = Router::from(documented)
@@ -41,7 +40,7 @@ pub(super) fn routes(app: App) -> Router {
     all.layer(CompressionLayer::new().compress_when(is_worth_it))
 }
 
-/// Every route, and what is said of it; without an app only for that.
+/// Every route with its documentation. Without an app, only the documentation is used.
 pub(super) fn documented(app: Option<&App>) -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(openapi::frame())
         .merge(needing(open(), Needs::Nothing))
@@ -54,12 +53,12 @@ pub(super) fn documented(app: Option<&App>) -> OpenApiRouter<App> {
         .merge(audited(app, of(Scope::Admin, administering())))
 }
 
-/// For those who have this right.
+/// Routes for callers with this right.
 fn of(scope: Scope, routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
     needing(routes, Needs::Token(scope)).route_layer(from_fn_with_state(scope, access::require))
 }
 
-/// Calls of these are written down, also those that are refused.
+/// Calls of these routes are audited, even refused ones.
 fn audited(app: Option<&App>, routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
     match app {
         Some(app) => routes.route_layer(from_fn_with_state(app.clone(), audit::record_call)),

@@ -1,4 +1,4 @@
-//! What stands in paths.
+//! Segments of paths.
 
 use super::problem::Problem;
 use axum::extract::{FromRequestParts, Path};

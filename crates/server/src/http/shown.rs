@@ -1,7 +1,7 @@
-//! What a caller is shown of jobs, queues and schedules, by their rights.
+//! Hides parts of jobs, queues and schedules from a caller, by the caller's rights.
 //!
-//! - Who may not set a target sees neither the values of its headers nor the query of its URL.
-//! - Who may change a job, but not read it, sees where it stands, and not what is in it.
+//! - A caller without the right to set targets sees neither the values of a target's headers nor the query of its URL.
+//! - A caller who may change a job, but not read it, sees its state, but not its content.
 
 use super::app::App;
 use super::problem::Problem;

@@ -19,7 +19,7 @@ use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use tower_service::Service;
 
-/// The stores of an app: the registry answers an error when it is told to.
+/// The stores of an app. The registry fails with an error on request.
 pub(super) struct Faulty {
     inner: Arc<Sqlite>,
     error: Mutex<Option<Error>>,
@@ -73,7 +73,7 @@ pub(super) async fn app(options: Options) -> (App, Arc<Faulty>) {
     (App::new(engine, ListenerConfig::local(), Policy::default(), Arc::default()), registry)
 }
 
-/// What was answered.
+/// The answer to a request.
 pub(super) struct Reply {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,

@@ -17,7 +17,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// What stores say may name paths, addresses and passwords.
+/// Errors of stores may contain paths, addresses and passwords.
 #[tokio::test]
 async fn what_a_store_says_stays_in_the_log() {
     let said = || "postgres://duetime:secret@db.internal/jobs: SELECT body FROM duetime_jobs".to_owned();
@@ -57,7 +57,7 @@ async fn who_stops_says_so() {
     assert_eq!(reply.header("retry-after"), Some("1"));
 }
 
-/// What a worker did is kept in memory while it cannot be recorded, and only so much of it.
+/// Results of workers that cannot be recorded are kept in memory, up to a limit.
 #[tokio::test]
 async fn who_can_record_no_more_hands_nothing_out() {
     let (app, stores) = app(Options { backlog_max: 1, ..Options::default() }).await;
@@ -99,7 +99,7 @@ async fn bodies_may_come_packed() {
     let id = reply.json()["id"].as_str().unwrap().to_owned();
     let job = ask(&app, &format!("GET /v1/jobs/{id}"), &[], "").await;
     assert_eq!(job.json()["payload"], "packed");
-    // Not a hundredth of what may be sent, and more than may come of it.
+    // Less than a hundredth of the limit as sent, but beyond the limit once decoded.
     let bomb = packed(&[&br#"{"message":""#[..], &vec![b'x'; 3 << 20], br#""}"#].concat());
     assert!(bomb.len() < 20_000);
     for (asked, encoding, body, status, code) in [

@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// What connections are encrypted with.
+/// The TLS configuration of connections.
 pub(super) struct Tls {
     acceptor: Watched<TlsAcceptor>,
 }
 
 impl Tls {
-    /// Reads the files; `None` where there are none.
+    /// Reads the files; `None` if none are given.
     ///
     /// # Errors
-    /// Where one is missing, or they cannot be used.
+    /// If one is missing, or they cannot be used.
     pub(super) fn open(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<Self>, Error> {
         match (cert, key) {
             (None, None) => Ok(None),
@@ -37,8 +37,8 @@ impl Tls {
         self.acceptor.get()
     }
 
-    /// Reads the files whenever they have changed, until the process stops. Where they are wrong (one of the two may be new and the other
-    /// not), the former ones go on to serve.
+    /// Reads the files again whenever they change, until the process stops. If they are invalid (one of the two may be new
+    /// and the other not), the previous ones stay in use.
     pub(super) async fn watch(&self) {
         self.acceptor.watch(|files| read(&files[0], &files[1])).await;
     }
@@ -62,7 +62,7 @@ fn read(cert: &Path, key: &Path) -> Result<TlsAcceptor, FileError> {
             _ => of_cert("it, or the private key, is not valid or of a kind that is not supported".to_owned()),
         })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // So that clients which connect for every request need not do the whole handshake each time.
+    // Clients that connect for every request can resume their session, without a full handshake each time.
     config.ticketer = rustls::crypto::ring::Ticketer::new()
         .map_err(|_| of_cert("the system has no random numbers for TLS tickets".to_owned()))?;
     Ok(TlsAcceptor::from(Arc::new(config)))

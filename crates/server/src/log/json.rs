@@ -45,7 +45,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, JsonFields> for Json
         event.record(&mut fields);
         let mut timestamp = String::new();
         SystemTime.format_time(&mut Writer::new(&mut timestamp))?;
-        // What another crate logs by `log` names its own place in fields.
+        // Records from the `log` crate have their source location in fields.
         let log_target = fields.others.remove("log.target");
         ["log.module_path", "log.file", "log.line"].iter().for_each(|name| drop(fields.others.remove(*name)));
         let line = LogLine {

@@ -1,6 +1,6 @@
-//! Lines on their way out, written by their own thread: whoever reads them may be slow, stand still or be gone, and
-//! the disk behind them may be full. What waits is bounded; lines beyond that, and those that could not be written, are
-//! lost and counted, and the loss is logged once lines can be written again.
+//! Writes log lines in a thread of their own, since their reader may be slow, blocked or gone, and the disk may be full.
+//! The queue is bounded. Lines beyond the bound, and lines that could not be written, are lost and counted; the loss is
+//! logged once lines can be written again.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ struct LogState {
     /// Whole lines.
     waiting: Vec<u8>,
     is_writing: bool,
-    /// Lines that were lost so far, and how many of them the log has told of.
+    /// Lines lost so far, and how many of them the log has reported.
     lost: u64,
     told: u64,
 }
@@ -35,7 +35,7 @@ impl Lines {
     pub(super) fn start(out: impl Write + Send + 'static) -> Self {
         let lines = Self(Arc::default());
         let own = lines.clone();
-        // What keeps the system from giving a thread would be told by the log.
+        // If no thread can be started, there is no log to report that to.
         let _ = std::thread::Builder::new().name("duetime-log".to_owned()).spawn(move || own.work(out));
         lines
     }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// Lets through one write for each permission; an error where that says so.
+    /// Lets through one write for each permission; the write fails if the permission is false.
     struct Gate {
         permissions: mpsc::Receiver<bool>,
         out: Arc<Mutex<Vec<u8>>>,

@@ -20,7 +20,7 @@ use tracing_subscriber::fmt::format::JsonFields;
 /// How long the end of the process waits for lines to be written.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
 
-/// What is on its way to standard error.
+/// Lines that wait to be written to standard error.
 static LINES: OnceLock<Lines> = OnceLock::new();
 
 /// How the log is written.
@@ -35,7 +35,7 @@ pub(crate) enum Format {
 /// Logs what a server does, with its name in each line.
 pub(crate) fn of_server(filter: EnvFilter, format: Format, instance: &str) {
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines()).log_internal_errors(false);
-    // Fails only where a log was begun before, which then goes on.
+    // Fails only if logging was set up before; that log stays in use.
     let _ = match format {
         Format::Text => log
             .with_ansi(is_colourful(&std::io::stderr()))
@@ -47,8 +47,8 @@ pub(crate) fn of_server(filter: EnvFilter, format: Format, instance: &str) {
     std::panic::set_hook(Box::new(panicked));
 }
 
-/// Logs what the library has to say to whoever runs a command: that a worker waits for its server, say. How a Redis is
-/// set up is for servers to say, not for every command of a crontab.
+/// Logs the library's warnings to the user of a command, such as that a worker waits for its server. Warnings about the
+/// setup of a Redis are left to servers, so that not every command of a crontab repeats them.
 pub(crate) fn of_command() {
     let filter = EnvFilter::new("warn,duetime::client::redis=error");
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines()).log_internal_errors(false);

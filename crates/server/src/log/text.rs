@@ -22,7 +22,7 @@ impl FormatTime for Named {
 pub(super) fn fields() -> impl for<'a> FormatFields<'a> + Send + Sync + 'static {
     let write = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| match field.name() {
         "message" => write!(Escaped(writer), "{value:?}"),
-        // What another crate logs by `log` names its own place in fields.
+        // Records from the `log` crate have their source location in fields.
         name if name.starts_with("log.") => Ok(()),
         name => write!(Escaped(writer), "{name}={value:?}"),
     };

@@ -98,7 +98,7 @@ impl Args {
         <Self as clap::FromArgMatches>::from_arg_matches(&matches).expect("each option is right")
     }
 
-    /// Where jobs are kept.
+    /// The store for the jobs.
     pub(crate) fn store(&self) -> Spec {
         match (self.broker.clone(), self.ledger.clone()) {
             (Some(broker), Some(ledger)) => {
@@ -116,7 +116,7 @@ impl Args {
         }
     }
 
-    /// Where a server that listens there is reached from this machine.
+    /// The address at which this machine reaches a server that listens there.
     pub(crate) fn reached_at(&self) -> SocketAddr {
         let ip = match self.listen.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

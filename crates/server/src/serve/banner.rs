@@ -1,4 +1,4 @@
-//! What is said at the start: where to reach the server, what the store is, what it could lose, how to stop.
+//! The banner at the start: the server's address, its store, what a crash could lose, and how to stop.
 
 use crate::beanstalk::Address;
 use crate::http::ListenerConfig;
@@ -6,7 +6,7 @@ use duetime_store::open::Opened;
 use std::io::Write;
 use std::net::SocketAddr;
 
-/// Says it on standard output. That nobody reads it is no reason not to serve.
+/// Prints the banner on standard output. If it cannot be written, the server still starts.
 pub(super) fn print(
     address: SocketAddr,
     beanstalk: Option<Address>,
@@ -41,7 +41,7 @@ fn try_print(
     out.flush()
 }
 
-/// Who can do something here.
+/// The callers with access to this server, in words.
 fn open_to(address: SocketAddr, listener_config: &ListenerConfig) -> &'static str {
     match (listener_config.asks_for_tokens(), listener_config.scheme() == "https", address.ip().is_loopback()) {
         (true, true, _) | (true, _, true) => "holders of a token",

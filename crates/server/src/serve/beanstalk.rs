@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-/// The retention of deleted jobs: nobody can look at them over HTTP here. Some 100,000 a second may come, with their
+/// How long deleted jobs are kept: nobody can look at them over HTTP here. Some 100,000 a second may come, with their
 /// bodies.
 const SUCCEEDED_KEPT_MS: u64 = SECOND_MS;
 /// The file in the folder of `-b`.
@@ -99,7 +99,7 @@ impl Args {
             return self.listen.parse().map_err(Error::Options);
         }
         let bare = self.listen.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&self.listen);
-        // Where a name has both, IPv4 is what old clients try.
+        // If a name has both kinds of address, old clients try IPv4.
         let found = (bare, self.port).to_socket_addrs().ok().and_then(|found| found.min_by_key(SocketAddr::is_ipv6));
         found.map(Address::Tcp).ok_or_else(|| {
             let expected = "-l must be an IP address, a host name or unix:PATH; the port is -p";
@@ -180,7 +180,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     stopped.map_or(Ok(()), |stopped| Ok(stopped?))
 }
 
-/// Those who held leases before this process began are gone: nobody else is served from its store.
+/// The holders of earlier leases are gone with the previous process: no other process serves this store.
 async fn give_back_all(engine: &Engine) -> Result<(), CoreError> {
     let query = Query { state: States { states: vec![State::Running], retrying: false }, ..Query::default() };
     let mut cursor: Option<String> = None;
@@ -200,7 +200,7 @@ async fn give_back_all(engine: &Engine) -> Result<(), CoreError> {
     }
 }
 
-/// Becomes another user, whom the files and all that follows belong to.
+/// Switches to another user, who owns the files and all that is created later.
 fn become_user(name: &str) -> Result<(), Error> {
     let failed = |error: nix::Error| Error::Options(format!("cannot switch to the user {name:?} of -u: {error}"));
     let user = User::from_name(name).map_err(failed)?;
@@ -222,7 +222,7 @@ fn check_bytes(bytes: u32, bytes_max: usize, option: &str) -> Result<(), Error> 
     Ok(())
 }
 
-/// What is wrong with the options of `serve`.
+/// Checks the options of `serve`.
 pub(super) fn check(args: &super::Args) -> Result<(), Error> {
     let bytes_max = args.payload_max.0;
     if args.beanstalk.beanstalk.is_some() {
@@ -238,7 +238,7 @@ pub(super) fn check(args: &super::Args) -> Result<(), Error> {
     }
 }
 
-/// The protocol beside HTTP, where it is asked for.
+/// The listener of the protocol beside HTTP, if it is enabled.
 pub(super) struct Setup {
     listener: Option<Listener>,
     job_bytes_max: u32,
@@ -254,7 +254,7 @@ impl Setup {
         Ok(Self { listener, job_bytes_max: args.beanstalk.beanstalk_job_max })
     }
 
-    /// Where it is spoken.
+    /// The address of the listener.
     pub(super) fn address(&self) -> Result<Option<Address>, Error> {
         Ok(self.listener.as_ref().map(Listener::address).transpose()?)
     }

@@ -1,4 +1,4 @@
-//! What a server is called in its log, where the logs of many stand together.
+//! The name of a server in its log, which tells the logs of many servers apart.
 
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ impl Instance {
     pub(super) fn of_process() -> Self {
         let host = nix::unistd::gethostname().ok().and_then(|host| host.into_string().ok());
         let id = std::process::id();
-        // What a machine may be called is not for us to judge; where it does not fit, the process id will do.
+        // A host name may be anything. If it is not a valid name here, the process id is used alone.
         let name = host.map_or_else(|| id.to_string(), |host| format!("{host}:{id}"));
         name.parse().unwrap_or_else(|_| Self(id.to_string()))
     }

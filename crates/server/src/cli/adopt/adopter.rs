@@ -1,7 +1,7 @@
 //! The loop: claim, push, settle.
 //!
-//! Invariant: a claim is removed from the source once its push was answered, and put back only where nobody can have pushed it. In
-//! any other case it stays, and the next run pushes it again under its id.
+//! Invariant: a claim is removed from the source once its push was answered, and put back only if it cannot have been
+//! pushed. In any other case it stays, and the next run pushes it again under its id.
 
 use super::push::{Fate, Pusher};
 use super::report::Report;
@@ -153,7 +153,7 @@ impl Adopter {
         Ok(())
     }
 
-    /// Waits for the batch that is being pushed for longest, and tells the source what became of it.
+    /// Waits for the oldest push, and settles its claims at the source.
     async fn settle(&mut self) -> Done {
         let Some(Push { claims, fates }) = self.pushes.pop_front() else { return Ok(()) };
         let fates = fates.await.map_err(|error| Failure::error(format!("a push ended unexpectedly: {error}")))?;

@@ -1,4 +1,4 @@
-//! Sources in Redis: what one layout of keys provides, and what all share.
+//! Sources in Redis: the interface of a layout of keys, and the code that all layouts share.
 
 use super::redis::{Claimed, Logged, Redis};
 use super::source::{Claim, Done, Look, Source, Step};

@@ -1,4 +1,4 @@
-//! What a look has found.
+//! The result of a look.
 
 use super::source::Look;
 use crate::cli::exit::Result;

@@ -1,6 +1,7 @@
 //! `duetime adopt`: takes over jobs that wait in another queue, while its old code still feeds it.
 //!
-//! No job is lost or doubled, whatever is killed: see `docs/internals/adopt.md`, which also tells what a new source provides.
+//! No job is lost or duplicated if a process is killed. See `docs/internals/adopt.md`, which also describes how to add a
+//! source.
 
 mod adopter;
 mod beanstalkd;

@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a push may still take once it is stopped.
 const STOP_MAX: Duration = Duration::from_secs(5);
-/// Of a caller who may not push into this queue, or not look at it.
+/// The error for a caller without the right to push into this queue, or to look at it.
 const FORBIDDEN: u16 = 403;
 
-/// What became of a claim.
+/// The result of pushing a claim.
 #[derive(Debug)]
 pub(super) enum Fate {
     /// It is a job; true: an earlier push made it.
@@ -33,7 +33,7 @@ pub(super) enum Fate {
     Open(Error),
 }
 
-/// Where claims are pushed to.
+/// The destination of claims.
 #[derive(Clone)]
 pub(super) struct Pusher {
     pub(super) client: &'static Client,
@@ -142,7 +142,7 @@ impl Pusher {
         let query = Query { queue: Some(job.queue.clone()), tag: claim_tag(job), ..Query::default() };
         match self.client.find(&query, None, 1).await {
             Ok(found) => Ok((!found.jobs.is_empty()).then_some(PushOutcome::Repeated)),
-            // Nobody but those who may look can tell.
+            // Only callers with the right to look can tell.
             Err(Error::Refused { status: FORBIDDEN, .. }) => Ok(None),
             Err(error) => Err(error),
         }

@@ -1,7 +1,7 @@
 //! Sources in Redis: the connection, and the claim log.
 //!
-//! The log is a hash beside the source's key. A script removes members and writes them there in one step, under claim ids that were never used
-//! before. So a member is in its place or in the log, whatever dies.
+//! The log is a hash beside the source's key. A script removes members and writes them there in one step, under claim ids
+//! that were never used before. So after any crash a member is in its place or in the log.
 
 use super::source::{Done, Trouble, fresh_id};
 use crate::cli::exit::Failure;
@@ -19,7 +19,7 @@ const CLAIM: &str = include_str!("claim.lua");
 /// The end of a claiming script.
 const CLAIMED: &str = "\nreturn {now_ms, wait_ms, claimed}\n";
 
-/// What surrounds the function that puts a claim back, or answers false: not now.
+/// Wraps the function that puts a claim back; it returns false if it cannot do so now.
 const PUT_BACK: &str = "local function put_back(parts)\n";
 const PUT_BACK_ALL: &str = r#"
 end
@@ -44,7 +44,7 @@ return left
 /// A claim, as the log has it: its id, and the texts that the script gave.
 pub(super) type Logged = (Arc<str>, Vec<Vec<u8>>);
 
-/// What a claiming script gives.
+/// The result of a claiming script.
 pub(super) struct Claimed {
     pub(super) logged: Vec<Logged>,
     /// The clock of Redis.
@@ -59,7 +59,7 @@ pub(super) struct Redis {
     claims: Vec<u8>,
     /// Claims that this run works on.
     in_hand: HashSet<Arc<str>>,
-    /// Where the replay is; `None`: at its end.
+    /// The position of the replay; `None` at its end.
     cursor: Option<Vec<u8>>,
 }
 
@@ -79,7 +79,7 @@ impl Redis {
         self.foreign.place()
     }
 
-    /// Forgets what it works on: the replay begins anew. For [`Source::connect`](super::source::Source::connect).
+    /// Forgets the claims in hand and restarts the replay. For [`Source::connect`](super::source::Source::connect).
     pub(super) fn forget(&mut self) {
         self.in_hand.clear();
         self.cursor = Some(b"0".to_vec());
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(left, [(odd, 1.5), (b"c".to_vec(), 3.0)]);
         let again = next.claim(TAKE, &[key], ("+inf", 2)).await.unwrap().logged;
         assert!(again.iter().all(|(id, _)| claimed.iter().all(|(other, _)| id != other)), "ids are fresh");
-        // A connection broke: what was in hand is replayed.
+        // A connection broke: the claims in hand are replayed.
         next.forget();
         assert_eq!(next.replay().await.unwrap().len(), again.len());
     }

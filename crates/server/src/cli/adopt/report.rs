@@ -1,4 +1,4 @@
-//! What has become of the claims so far.
+//! Counts of the claims so far.
 
 use super::source::Part;
 use crate::cli::exit::{DATA, ERROR, Failure, Result, TRY_LATER};
@@ -29,9 +29,9 @@ pub(super) struct Report {
     pub(super) in_flight: u64,
     /// Claims that stay for the next run.
     pub(super) left_claimed: u64,
-    /// How late the last claim was, where the source tells that.
+    /// How late the last claim was, if the source can tell.
     pub(super) lag_ms: Option<u64>,
-    /// What is in the source at the end.
+    /// The contents of the source at the end.
     pub(super) there: Vec<Part>,
     has_ended: bool,
     #[serde(skip)]
@@ -71,7 +71,7 @@ impl Report {
         }
     }
 
-    /// Shows how it stands.
+    /// Shows the current counts.
     pub(super) fn show(&mut self) -> Result {
         let Self { claimed, refused, in_flight, .. } = self;
         let lag = self.lag_ms.map_or_else(String::new, |ms| format!(", {}.{} s late", ms / 1_000, ms % 1_000 / 100));

@@ -38,14 +38,14 @@ pub(super) async fn run(mut source: Box<dyn Source>, options: &Options) -> Resul
             );
         }
         Ok(look) => (look, None),
-        // What an earlier run has claimed was recognised then. It must not wait until the rest can be recognised again.
+        // The claims of an earlier run were recognised then. They must not wait until the rest can be recognised again.
         Err(failure) => match source.replay().await {
             Ok(claims) if !claims.is_empty() => (Look { layout: yes.to_owned(), ..Look::default() }, Some(failure)),
             _ => return Err(failure),
         },
     };
     let client = options.target.client_of_new().await?;
-    // Nothing is claimed before it is known that there is somebody to push to.
+    // Claims nothing before the server is known to be reachable.
     client.health().await?;
     source.check(client).await?;
     let stop = CancellationToken::new();

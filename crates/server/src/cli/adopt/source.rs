@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
-/// What the command is to do.
+/// A step of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Claim what is due by the source's clock, until it is stopped.
@@ -27,7 +27,7 @@ pub(super) enum Trouble {
     Failed(Failure),
 }
 
-/// What a source does, or why not.
+/// The result of an operation on a source.
 pub(super) type Done<T = ()> = std::result::Result<T, Trouble>;
 
 impl From<std::io::Error> for Trouble {
@@ -51,13 +51,13 @@ pub(super) struct Claim {
     pub(super) job: std::result::Result<NewJob, String>,
     /// The instant of this machine's clock when it is due, from a source that tells only how long is left. It goes before `job.due`.
     pub(super) due_here: Option<Millis>,
-    /// How long it has been due, in milliseconds, where the source tells that.
+    /// How long it has been due, in milliseconds, if the source can tell.
     pub(super) late_ms: Option<u64>,
     /// Whether an earlier run, or an earlier connection, may have pushed it.
     pub(super) is_replay: bool,
 }
 
-/// What a look finds.
+/// The result of a look.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Look {
     /// The name that `--yes` must repeat.
@@ -68,9 +68,9 @@ pub(super) struct Look {
     pub(super) parts: Vec<Part>,
     /// Up to [`SAMPLES_MAX`] jobs.
     pub(super) samples: Vec<Sample>,
-    /// Members that cannot be read, of those that were looked at.
+    /// Members that cannot be read, of those examined.
     pub(super) unread: u64,
-    /// What the user must know before going on.
+    /// Facts that the user must know before going on.
     pub(super) notes: Vec<String>,
 }
 

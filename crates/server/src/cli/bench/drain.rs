@@ -24,7 +24,7 @@ pub(super) struct Drain {
     tasks: u16,
 }
 
-/// What was seen of the jobs.
+/// Measurements of the drained jobs.
 pub(super) struct Drained {
     /// How late each was when it was handed out.
     pub(super) lateness: Histogram,

@@ -26,7 +26,7 @@ pub(super) struct Plan {
 enum When {
     /// Evenly over a span from now.
     Spread { first_ms: u64, last_ms: u64 },
-    /// One after the other from an instant, so many a second; 0 for all at that instant.
+    /// One after another from an instant, at this many a second; 0 for all at that instant.
     Rate { start: Millis, per_second: u64 },
 }
 
@@ -61,7 +61,7 @@ impl Plan {
     }
 }
 
-/// What a feed took.
+/// Measurements of a feed.
 pub(super) struct Fed {
     pub(super) elapsed: Duration,
     /// Of each push, from its start to its answer.

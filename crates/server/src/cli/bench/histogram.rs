@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::time::Duration;
 
-/// The longest duration that is told apart: an hour.
+/// The upper bound of recorded durations: an hour.
 const MICROS_MAX: u64 = 3_600_000_000;
 /// Digits that are kept.
 const DIGITS: u8 = 3;
@@ -19,7 +19,7 @@ pub(super) struct Histogram {
     early: u64,
 }
 
-/// What is said of it, in microseconds.
+/// A summary, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Percentiles {
     count: u64,

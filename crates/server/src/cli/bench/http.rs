@@ -9,7 +9,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio_util::task::AbortOnDropHandle;
 
-/// What stands in the answer for each job that was taken, and in no other.
+/// Appears in the answer once for each job that was taken.
 const TAKEN: &str = "\"outcome\":\"";
 /// Characters of an answer in an error message.
 const ANSWER_CHARS: usize = 300;

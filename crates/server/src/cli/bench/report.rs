@@ -1,4 +1,4 @@
-//! What a load measured, for people and programs.
+//! The measurements of a load, for people and programs.
 
 use super::histogram::{Histogram, Percentiles};
 use super::subject::Subject;
@@ -62,7 +62,7 @@ impl Report {
         self
     }
 
-    /// Shows it with the memory of what was measured, and closes that.
+    /// Prints it with the memory of the subject, and closes the subject.
     pub(super) async fn finish(mut self, subject: Subject, json: bool) -> Result {
         self.memory_bytes = subject.memory_bytes();
         self.show(json)?;

@@ -1,4 +1,4 @@
-//! What is measured: a server, or an engine in this process.
+//! The subject of a benchmark: a server, or an engine in this process.
 
 use super::feed::{Feed, Plan};
 use super::options::{Shape, Traffic, Where};
@@ -67,7 +67,7 @@ impl Subject {
         Ok(Self { client, server: None, name, pid, _folder: Some(folder) })
     }
 
-    /// Resident bytes of the process that holds the jobs, where they can be read.
+    /// Resident bytes of the process that holds the jobs, if they can be read.
     pub(super) fn memory_bytes(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid?)).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -105,7 +105,7 @@ async fn demo(client: &Client, json: bool) -> Result {
         tokio::select! {
             () = done.cancelled() => {}
             () = tokio::time::sleep(TIME_LIMIT) => {}
-            // Where the signal cannot be heard it ends the process, as it would anyway.
+            // If the signal cannot be caught, it ends the process anyway.
             _ = tokio::signal::ctrl_c() => {}
         }
     };

@@ -1,4 +1,4 @@
-//! What is seen of the demo.
+//! The output of the demo.
 
 use super::jobs::{CANCELLED, JOBS};
 use crate::cli::exit::Result;

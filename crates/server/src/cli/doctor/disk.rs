@@ -7,10 +7,10 @@ use std::path::Path;
 const CHECK: &str = "disk";
 /// Below this nothing can be recorded before long.
 const FREE_BYTES_MIN: u64 = 64 << 20;
-/// Below this somebody should look.
+/// Below this, the free space is reported as low.
 const FREE_BYTES_LOW: u64 = 1 << 30;
 
-/// How much is free beside a store of so many bytes; `None` where the system does not say.
+/// The free bytes beside a store of this size; `None` if the system does not tell.
 pub(super) fn probe(folder: &Path, bytes: u64) -> Option<Finding> {
     let disk = statvfs(folder).ok()?;
     #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "other widths on other systems")]

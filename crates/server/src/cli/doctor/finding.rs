@@ -1,4 +1,4 @@
-//! What was found, and what to do about it.
+//! Findings, each with advice.
 
 use comfy_table::{Cell, Color};
 use serde::Serialize;
@@ -26,15 +26,15 @@ impl Status {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// What was looked at.
+    /// The name of the check.
     pub(super) check: &'static str,
     pub(super) status: Status,
-    /// What was found.
+    /// The result of the check.
     pub(super) finding: String,
-    /// What to do; `None` where all is well.
+    /// The advice; `None` if all is well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) advice: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! How many files a server may open: a connection is one. A server raises the bound by itself as far as it may.
+//! The limit of open files: each connection needs one. A server raises its soft limit to the hard limit.
 
 use super::finding::Finding;
 use nix::sys::resource::{Resource, getrlimit};
@@ -7,10 +7,10 @@ const CHECK: &str = "limits";
 /// For the store, its log, deliveries and what else is open.
 const OTHERS: u64 = 512;
 
-/// Compares it with what may come.
+/// Compares the limit with the files that the server may need.
 pub(super) fn probe(connections_max: u32) -> Finding {
     match getrlimit(Resource::RLIMIT_NOFILE) {
-        // A server raises its own as far as it may.
+        // A server raises its own soft limit to the hard limit.
         Ok((_, hard)) => judge(hard, connections_max),
         Err(error) => {
             Finding::warning(CHECK, format!("cannot read the limit of open files: {error}"), "check `ulimit -n`")

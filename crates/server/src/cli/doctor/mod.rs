@@ -1,7 +1,7 @@
 //! `duetime doctor`: looks at everything that a server depends on, changes nothing, and says what to do.
 //!
-//! It opens no store: of a file it reads the head, of Redis and SQL servers it asks what any client may. What it finds
-//! is judged here and in the modules beside; what they look at answers facts.
+//! It opens no store: it reads the head of a file, and asks Redis and SQL servers only what any client may ask. This module
+//! and its siblings judge the results; the code they call only returns facts.
 
 mod disk;
 mod finding;

@@ -10,14 +10,14 @@ const CHECK: &str = "server";
 /// How long it may take to answer.
 const TIME_LIMIT: Duration = Duration::from_secs(3);
 
-/// What was found.
+/// The results of the probe.
 pub(super) struct ServerProbe {
     pub(super) findings: Vec<Finding>,
-    /// Where a server answers.
+    /// The URL at which a server answers.
     pub(super) answers: Option<String>,
 }
 
-/// Asks the server that was named, or the one that listens where the configuration says.
+/// Asks the named server, or the one at the address of the configuration.
 pub(super) async fn probe(named: Option<&str>, ca: Option<PathBuf>, args: &serve::Args) -> ServerProbe {
     let Some(url) = named.map(str::to_owned).or_else(|| usual(args)) else {
         let text = "the address is unknown because --listen has port 0";
@@ -25,7 +25,7 @@ pub(super) async fn probe(named: Option<&str>, ca: Option<PathBuf>, args: &serve
     };
     match ask(&url, ca).await {
         Ok(findings) => ServerProbe { findings, answers: Some(url) },
-        // Nobody said that there is one.
+        // No option named this server, so it need not run.
         Err(Error::Unreachable { .. }) if named.is_none() => {
             ServerProbe { findings: vec![Finding::ok(CHECK, format!("no server runs at {url}"))], answers: None }
         }
@@ -36,7 +36,7 @@ pub(super) async fn probe(named: Option<&str>, ca: Option<PathBuf>, args: &serve
     }
 }
 
-/// Where a server with this configuration is reached from here.
+/// The URL of a server with this configuration, as seen from this machine.
 fn usual(args: &serve::Args) -> Option<String> {
     let scheme = if args.http.tls_cert.is_some() { "https" } else { "http" };
     let address = args.reached_at();

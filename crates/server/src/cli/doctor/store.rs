@@ -13,15 +13,15 @@ use std::time::Duration;
 
 /// How long a Redis or an SQL server may take to answer.
 const TIME_LIMIT: Duration = Duration::from_secs(15);
-/// How far clocks may lie apart before that is said.
+/// The largest difference between clocks that is not reported.
 const APART_MS_MAX: u64 = 1_000;
 
-/// What was found.
+/// The results of the probe.
 #[derive(Default)]
 pub(super) struct StoreProbe {
     pub(super) findings: Vec<Finding>,
     pub(super) clocks: Clocks,
-    /// Where a file grows, and its bytes so far.
+    /// The folder of a store file, and the file's size in bytes.
     pub(super) folder: Option<(PathBuf, u64)>,
 }
 
@@ -35,7 +35,7 @@ impl Clocks {
         self.0.push((name, i64::try_from(ahead).unwrap_or(i64::MAX)));
     }
 
-    /// What is to be said of them.
+    /// The findings about the clocks.
     pub(super) fn findings(&self) -> Vec<Finding> {
         const CHECK: &str = "clock";
         let advice = "set the clocks of all machines by NTP";
@@ -101,7 +101,7 @@ fn file(path: &Path, server: Option<&str>, probed: &mut StoreProbe) {
         FileState::Nothing => {
             found.push(Finding::ok(CHECK, format!("{shown} does not exist yet: `duetime serve` creates it")));
         }
-        // Who holds it knows it, and its server has been asked.
+        // The server that holds the file knows this, and has been asked already.
         FileState::InLog if seen.held_by.is_some() => {}
         FileState::InLog => found.push(Finding::warning(
             CHECK,

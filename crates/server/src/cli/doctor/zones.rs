@@ -4,7 +4,7 @@ use super::finding::Finding;
 use std::path::{Path, PathBuf};
 
 const CHECK: &str = "time zones";
-/// Where systems keep them, unless TZDIR names another folder.
+/// The usual folders of the database, unless TZDIR names another.
 const FOLDERS: [&str; 3] = ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo"];
 
 /// Whether the machine has its own database.

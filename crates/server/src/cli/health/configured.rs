@@ -1,5 +1,5 @@
-//! Asks the server that the options of `serve` describe here, as a container's health check does: where it listens, and over
-//! TLS where it speaks that. The server must show the very certificate of the configuration, whatever names are in it.
+//! Asks the server that the options of `serve` describe, as a container's health check does: on its address, and over TLS
+//! if it uses TLS. The server must present exactly the certificate of the configuration; the names in it do not matter.
 
 use crate::cli::exit::{CONFIG, Failure, Result, TRY_LATER};
 use crate::config::{Surroundings, parse};

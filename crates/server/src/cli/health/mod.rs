@@ -86,7 +86,7 @@ fn sample(line: &str) -> Option<Value> {
     let mut all = Map::new();
     let mut rest = labels;
     while let Some((label, after)) = rest.split_once('=') {
-        // What is escaped is escaped as in JSON.
+        // Label values are escaped as in JSON.
         let mut texts = serde_json::Deserializer::from_str(after).into_iter::<String>();
         all.insert(label.to_owned(), Value::String(texts.next()?.ok()?));
         rest = after[texts.byte_offset()..].trim_start_matches(',');

@@ -17,7 +17,7 @@ pub(crate) struct When {
 }
 
 impl When {
-    /// As the engine is told; `None` where nothing was said.
+    /// The due time for the engine; `None` if no option was given.
     pub(crate) fn due(&self) -> Option<Due> {
         let delay = self.delay.map(|span| Due::After(span.0));
         delay.or(self.at.map(|instant| Due::At(instant.0)))

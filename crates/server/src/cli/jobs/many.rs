@@ -99,7 +99,7 @@ fn tell(id: JobId, answer: std::result::Result<Done, Error>, json: bool) -> Resu
             output::tell(json, &json!({ "id": id, "outcome": word }), line)
         }
         Ok(Done::Rescheduled(job)) => output::tell(json, &JobBody::new(&job, now()), due_words(&job)),
-        // What concerns the connection, and not this job, ends the command.
+        // An error of the connection, and not of this job, ends the command.
         Err(error) if !matches!(error, Error::Core(_)) => Err(error.into()),
         Err(error) if json => output::json(&json!({ "id": id, "code": error.code(), "detail": error.to_string() })),
         Err(error) => {

@@ -12,7 +12,7 @@ use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN};
 use duetime_core::ports::Rate;
 use duetime_core::{Target, WhenExhausted};
 
-/// What goes back to its default.
+/// The value that resets a setting to its default.
 const RESET: &str = "default";
 
 #[derive(Debug, clap::Args)]

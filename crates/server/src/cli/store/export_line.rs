@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
 
-/// The version of the format that is written, and the last one that is read.
+/// The version of the format that is written, and the latest one that can be read.
 pub(crate) const VERSION: u32 = 1;
 
 /// A line: an object with one field, which says what it is.
@@ -31,7 +31,7 @@ pub(crate) enum Line<'a> {
     End(Sums),
 }
 
-/// What is said before all else.
+/// The first line of an export.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Head {
     pub(crate) version: u32,

@@ -54,7 +54,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result {
     name::check_lock(&args.name)?;
-    // Before the lock is: a command that is not there keeps nobody waiting.
+    // Before the lock is taken: a missing command must not keep others waiting.
     let program = Program::find(&args.command)?;
     let mut signals = Signals::listen(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])?;
     let target = Target { server: args.server, store: None, json: false };
@@ -78,7 +78,7 @@ fn environment(guard: &Guard, target: &Target) -> Vec<(&'static str, String)> {
 
 fn refused(error: Error) -> Failure {
     match error {
-        // Not into a pipe or a file: cron sends a mail for every word.
+        // No message into a pipe or a file: cron sends a mail for any output.
         Error::Core(CoreError::LockHeld { .. }) if !std::io::stderr().is_terminal() => Failure::quiet(LOCK_HELD),
         Error::Core(CoreError::LockHeld { .. }) => Failure::new(LOCK_HELD, error.to_string()),
         error => error.into(),

@@ -14,7 +14,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::process::{Child, Command};
 
-/// How long processes have to heed SIGTERM once the lock is lost: somebody else may have it already.
+/// How long processes have to react to SIGTERM once the lock is lost: another owner may hold it already.
 const HEED: Duration = Duration::from_secs(2);
 
 /// How a run ended.
@@ -51,7 +51,7 @@ pub(super) async fn run(
     match guard.release().await {
         Ok(()) => {}
         Err(Error::Core(CoreError::LockLost { .. })) => return Err(lost),
-        // It runs out by itself, and the command has done its work.
+        // The lock expires by itself, and the command has done its work.
         Err(error) => {
             note!("duetime: the lock could not be released, and is held until its time to live is over: {error}");
         }

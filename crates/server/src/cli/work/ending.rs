@@ -1,4 +1,4 @@
-//! What the end of a command means for its job.
+//! How the end of a command settles its job.
 
 use duetime::{Handled, HandlerError};
 use duetime_core::api::Span;
@@ -21,7 +21,7 @@ pub(super) enum Cause {
     Forced,
 }
 
-/// What is told of the job. `said` is the end of the command's standard error.
+/// The outcome of the job. `said` is the end of the command's standard error.
 pub(super) fn handled(status: ExitStatus, said: &str, cause: Option<Cause>) -> Handled {
     let why = reason(status, cause);
     let message = if said.is_empty() { why } else { format!("{why}: {said}") };

@@ -1,4 +1,4 @@
-//! What a command finds in its environment.
+//! The environment variables of a command.
 
 use duetime_core::Job;
 use duetime_core::api::Instant;

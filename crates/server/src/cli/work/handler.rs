@@ -10,10 +10,10 @@ use duetime::{Context, Handled, HandlerError};
 use duetime_core::limits::RESULT_BYTES_MAX;
 use std::time::Duration;
 
-/// What all runs have in common.
+/// The settings that all runs share.
 pub(super) struct Handler {
     pub(super) program: Program,
-    /// Told to the command, so that it can push to the same server.
+    /// Passed to the command, so that it can push to the same server.
     pub(super) server: Option<String>,
     pub(super) time_limit: Option<Duration>,
     /// Whether standard output becomes the job's result.

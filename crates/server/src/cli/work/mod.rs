@@ -108,7 +108,7 @@ pub(crate) async fn run(args: Args) -> Result {
     tell(summary, &args)
 }
 
-/// What is done with each job.
+/// How each job is run.
 enum Runner {
     Command(Handler),
     Url(Box<Courier>),

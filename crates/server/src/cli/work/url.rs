@@ -46,7 +46,7 @@ pub(super) struct Courier {
 
 impl Courier {
     /// # Errors
-    /// Where an option cannot be used. Nothing has been reserved then.
+    /// If an option is invalid. Nothing has been reserved then.
     pub(super) fn new(args: &Args, url: &str, limit: Option<Span>, concurrency: usize, stop: Stop) -> Result<Self> {
         let mut target = serde_json::json!({ "url": url });
         let mut set = |name: &str, value: serde_json::Value| target[name] = value;

@@ -24,7 +24,7 @@ pub(super) async fn charts(visit: &Visit, queue: Option<&str>) -> Result<Markup,
         let from = bucket.from.map(|from| ("due_from", from.to_string()));
         let to = bucket.to.map(|to| ("due_to", to.to_string()));
         let queue = queue.map(|queue| ("queue", queue.to_owned()));
-        // What is due later waits.
+        // Jobs that are due later are still scheduled.
         let waits = bucket.from.map(|_| ("state", State::Scheduled.word().to_owned()));
         let pairs: Vec<(&str, String)> = queue.into_iter().chain(waits).chain(from).chain(to).collect();
         with_query("/jobs", pairs.iter().map(|(name, value)| (*name, &**value)))

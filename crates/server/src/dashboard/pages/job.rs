@@ -1,4 +1,4 @@
-//! One job: what it is, what became of it, what comes next, and what can be done with it.
+//! One job: its state, its history, its next steps, and the actions on it.
 
 use super::jobs::when;
 use super::queue::{invalid, unknown, value};
@@ -143,7 +143,7 @@ async fn plan(visit: &Visit, job: &JobBody<'_>) -> Result<Markup, Problem> {
         return Ok(html! {});
     }
     let answer = visit.get(format!("/v1/queues/{}", path_segment(&job.queue))).await;
-    // Who may read a job may read its queue.
+    // The right to read a job includes its queue.
     let status: Queue = answer?.read();
     let rule = job.rule().or(&status.settings.rule());
     let Ok(job) = Job::try_from(job.clone()) else { return Ok(html! {}) };

@@ -86,7 +86,7 @@ fn selection(visit: &Visit) -> Vec<(&str, &str)> {
     }
 }
 
-/// The jobs that the page is about, with what can be done with them.
+/// The listed jobs, with the actions on them.
 pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
     let selection = selection(visit);
     let (is_narrowed, limit) = (!selection.is_empty(), LIMIT.to_string());

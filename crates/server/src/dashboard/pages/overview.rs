@@ -25,7 +25,7 @@ pub(in crate::dashboard) async fn page(mut visit: Visit) -> Response {
         Err(problem) => return visit.answer(Err(problem)),
     };
     let rendered = render(&visit).await;
-    // Without its store the server still says what is degraded.
+    // Without its store the server still reports its degraded parts.
     let content = html! { (state(&visit, &health)) @if let Ok(rendered) = &rendered { (rendered) } };
     visit.problem = rendered.err();
     let title = visit.say(Text::Overview).to_owned();
@@ -110,7 +110,7 @@ impl Sums {
         })
     }
 
-    /// A sum that adds up: pushed, and started anew by hand, is what lives, has ended, or was deleted before.
+    /// A sum that adds up: jobs pushed or restarted by hand are live, have ended, or were deleted earlier.
     fn totals(&self, visit: &Visit) -> Markup {
         let [succeeded, failed, cancelled] = self.ended;
         let live = self.scheduled + self.ready + self.running;

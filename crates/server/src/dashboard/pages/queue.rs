@@ -1,4 +1,4 @@
-//! One queue: how it stands, its settings, and what can be done with it.
+//! One queue: its state, its settings, and the actions on it.
 
 use super::due;
 use super::history;
@@ -85,7 +85,7 @@ fn settings_text(status: &Queue) -> String {
     html::json(&serde_json::to_string_pretty(&status.settings).expect("settings have only string keys"))
 }
 
-/// The form of a new job, with a field for its queue where none is given.
+/// The form of a new job, with a field for its queue if none is given.
 pub(super) fn push_action(visit: &Visit, queue: Option<&str>) -> Markup {
     let typed = |name, usual| visit.typed("push", name, usual);
     let shown = queue.unwrap_or("orders");

@@ -1,4 +1,4 @@
-//! One schedule: when it runs next, what became of the last run, and what can be done with it.
+//! One schedule: its next run, the result of the last run, and the actions on it.
 
 use super::queue::{invalid, unknown, value};
 use super::schedules::timing;

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an operator allows.
+/// The addresses that the operator allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
     /// Also loopback and private networks, and to these without TLS.
@@ -18,7 +18,7 @@ pub(super) struct Reach {
 }
 
 impl Rules {
-    /// With TLS, public addresses and what is allowed besides; without, only the latter.
+    /// With TLS: public addresses and those allowed besides. Without TLS: only the latter.
     pub(super) fn reach(self, is_plain: bool) -> Reach {
         Reach { public: !is_plain, private: self.allow_private }
     }
@@ -33,7 +33,7 @@ pub(crate) struct Refused {
     instead: &'static str,
 }
 
-/// What an address is, the later the stricter.
+/// The class of an address, from the least to the most restricted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Public,
@@ -63,7 +63,7 @@ fn class_of(address: IpAddr) -> Class {
     }
 }
 
-/// Where clouds tell a machine its secrets, beside the link-local addresses: Alibaba, and Azure's, which looks public.
+/// Metadata services of clouds outside the link-local addresses: Alibaba's, and Azure's, which looks public.
 const METADATA: [Ipv4Addr; 2] = [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)];
 const OF_METADATA: &str = "the metadata address of a cloud";
 
@@ -134,7 +134,7 @@ fn within(address: Ipv6Addr) -> Option<Within> {
         // Compatible; and 6to4.
         | [0, 0, 0, 0, 0, 0, high, low]
         | [0x2002, high, low, ..] => of(high, low, true),
-        // ISATAP, in whatever network.
+        // ISATAP, in any network.
         [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => of(high, low, false),
         _ => None,
     }

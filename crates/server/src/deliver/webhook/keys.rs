@@ -1,8 +1,8 @@
 //! Keys that deliveries are signed with, from a file that is read again when it changes. Under one name may stand
 //! several: all of them sign, so that a receiver can change from one to the other in its own time.
 //!
-//! A key signs jobs of the queues that stand beside it, and no others. A receiver that checks a signature so knows from which
-//! queues a request comes, whoever may set targets, of queues or of single jobs.
+//! A key signs only jobs of the queues listed with it. So a valid signature tells a receiver from which queues a request
+//! may come, regardless of who may set targets of queues or of single jobs.
 //!
 //! A key is never shown: not in a log, an error or an answer.
 
@@ -16,9 +16,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The name where a target names none.
+/// The name of the key if a target names none.
 const NAME_DEFAULT: &str = "default";
-/// What a key begins with.
+/// The prefix of a key.
 const PREFIX: &str = "whsec_";
 /// Lengths of a key that the Standard Webhooks allow, in bytes.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
@@ -52,7 +52,7 @@ impl Keys {
     /// The keys for jobs of a queue whose target names these, or none.
     ///
     /// # Errors
-    /// Where it names keys that there are not for this queue.
+    /// If it names keys that do not exist for this queue.
     pub(crate) fn of(&self, name: Option<&str>, queue: &str) -> Result<Option<Ring>, String> {
         let known = self.known.get();
         let named = known.get(name.unwrap_or(NAME_DEFAULT)).into_iter().flatten();
@@ -67,7 +67,7 @@ impl Keys {
         }
     }
 
-    /// Reads the file whenever it has changed, until the process stops. Where it is wrong, the former keys go on to sign.
+    /// Reads the file again whenever it changes, until the process stops. If it is invalid, the previous keys stay in use.
     pub(super) async fn watch(&self) {
         self.known.watch(|files| read(&files[0]).map(Arc::new)).await;
     }
@@ -79,7 +79,7 @@ fn read(file: &Path) -> Result<ByName, FileError> {
     parse(&text).map_err(wrong)
 }
 
-/// Reads lines `NAME whsec_BASE64 QUEUES`; what begins with `#` is a comment.
+/// Reads lines `NAME whsec_BASE64 QUEUES`; lines that begin with `#` are comments.
 fn parse(text: &str) -> Result<ByName, String> {
     let mut known = ByName::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -136,7 +136,7 @@ mod tests {
         {
             assert_eq!((signs(None, queue), signs(Some("shop"), queue)), (by_default, by_shop), "{queue}");
         }
-        // One that there is not and one of another queue are told alike.
+        // A missing key and a key of another queue give the same error.
         let refused = |name| keys.of(Some(name), "mails").unwrap_err().replace(name, "NAME");
         assert_eq!(refused("shop"), refused("none"));
     }

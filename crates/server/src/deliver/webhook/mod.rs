@@ -1,8 +1,8 @@
 //! Webhooks: one request for each job, signed, over connections that are kept.
 //!
-//! Nothing is sent to an address that was not judged: those in URLs when they are read, those of names when they
-//! are resolved for a connection. Redirects are not followed, and no proxy is asked. What is to be delivered when, and
-//! how much at a time, is not decided here.
+//! Every address is checked before anything is sent to it: those in URLs when they are read, those of names when they are
+//! resolved for a connection. Redirects are not followed, and no proxy is used. Other modules decide when to deliver, and
+//! how many deliveries run at a time.
 
 mod address;
 mod keys;
@@ -66,7 +66,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Where may be delivered to.
+    /// The addresses that are allowed.
     pub(crate) fn rules(&self) -> Rules {
         Rules { allow_private: self.webhook_allow_private }
     }
@@ -97,7 +97,7 @@ impl Sender {
     /// Must be called in a tokio runtime, which carries the connections.
     ///
     /// # Errors
-    /// Where a file that was named cannot be used.
+    /// If a given file cannot be used.
     pub(crate) fn new(args: &Args) -> Result<Self, Error> {
         let keys = Arc::new(Keys::open(args.webhook_keys.clone())?);
         let tls = duetime::tls::client_config(args.webhook_ca.as_deref())?;
@@ -148,7 +148,7 @@ impl Sender {
 
     fn request(&self, route: &Route, job: &Job, now: Millis) -> Result<Request<Full<Bytes>>, String> {
         let ring = self.keys.of(route.key.as_deref(), &job.queue)?;
-        // What is shared with the store is not copied.
+        // The payload is shared with the store, not copied.
         let body = if route.method == Method::GET { Bytes::new() } else { Bytes::from_owner(job.payload.clone()) };
         let (id, seconds) = (job.id.to_string(), (now / 1_000).to_string());
         let mut headers = route.headers.clone();
@@ -185,7 +185,7 @@ fn connector(rules: Rules, is_plain: bool) -> Tcp {
     connector
 }
 
-/// Sets a header; what is not visible ASCII in its value is percent-encoded.
+/// Sets a header. Characters of its value other than visible ASCII are percent-encoded.
 fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     let value = HeaderValue::from_str(&encoded(value)).expect("it is visible ASCII");
     headers.insert(HeaderName::from_static(name), value);
@@ -201,7 +201,7 @@ fn encoded(value: &str) -> Cow<'_, str> {
     Cow::Owned(value.bytes().map(encode).collect())
 }
 
-/// What follows where there is no answer.
+/// The result if there is no answer.
 fn not_sent(error: &legacy::Error) -> Delivered {
     if let Some(refused) = resolver::refusal(error) {
         return Delivered::refused(refused.to_string(), Sign::None);

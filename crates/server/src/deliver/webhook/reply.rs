@@ -1,4 +1,4 @@
-//! What a receiver's answer means.
+//! How a receiver's answer is interpreted.
 
 use super::route::Route;
 use crate::deliver::delivered::{Delivered, Sign};
@@ -11,15 +11,14 @@ use hyper::{Response, StatusCode};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
-/// What of a body becomes the message.
+/// Most bytes of a body that are shown in the message.
 const SHOWN_BYTES_MAX: usize = 1 << 10;
-/// What of a body is read so that its connection can be used again; of a longer one the rest is left, and the connection
-/// given up.
+/// Most bytes of a body that are read so that its connection can be reused. With a longer body the connection is closed.
 const READ_BYTES_MAX: usize = 64 << 10;
 /// Longest part of a `Location` that is shown.
 const LOCATION_CHARS_MAX: usize = 200;
 
-/// What is kept with a job that was taken.
+/// The result that is kept with a job that was taken.
 #[derive(Serialize)]
 struct Taken<'a> {
     status: u16,
@@ -27,11 +26,11 @@ struct Taken<'a> {
     body: &'a str,
 }
 
-/// Reads what is needed of an answer, until then at the latest: the status counts even where the body does not come.
+/// Reads the needed part of an answer, until `end` at the latest. The status counts even if the body does not arrive.
 pub(super) async fn read(response: Response<Incoming>, end: Instant) -> (StatusCode, HeaderMap, String) {
     let (head, body) = response.into_parts();
     let mut start = Vec::new();
-    // The time-out is no failure: what has come is there.
+    // A timeout is not a failure: the bytes received so far are used.
     let _ = timeout_at(end, read_start(body, &mut start)).await;
     (head.status, head.headers, text(&start))
 }
@@ -55,7 +54,7 @@ fn text(bytes: &[u8]) -> String {
     text.trim().to_owned()
 }
 
-/// What follows from an answer at `now`.
+/// The result of an answer received at `now`.
 pub(super) fn judge(route: &Route, status: StatusCode, headers: &HeaderMap, body: &str, now: Millis) -> Delivered {
     if status.is_success() {
         return Delivered::taken(&Taken { status: status.as_u16(), body });

@@ -13,7 +13,7 @@ static PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 /// The three date formats of RFC 9110, section 5.6.7, without the day of the week.
 const FORMS: [&str; 3] = ["%d %b %Y %H:%M:%S GMT", "%d-%b-%y %H:%M:%S GMT", "%b %e %H:%M:%S %Y"];
 
-/// How long to wait from `now` on; `None` where that is no time, or none is to pass.
+/// How long to wait from `now` on; `None` if the text is no time, or the time has passed.
 pub(super) fn read(text: &str, now: Millis) -> Option<u64> {
     let text = text.trim();
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! A target's URL and headers, read once: what is the same for all its deliveries.
+//! A target's URL and headers, parsed once for all its deliveries.
 
 use super::address::Rules;
 use duetime_core::Error;
@@ -15,11 +15,11 @@ use url::{Host, Url};
 
 /// Headers that belong to the connection.
 const OURS: [HeaderName; 7] = [CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
-/// Beginnings of headers that say what is delivered.
+/// Prefixes of headers that describe the delivery.
 const OUR_PREFIXES: [&str; 2] = ["webhook-", "duetime-"];
 const USER_AGENT_DEFAULT: &str = concat!("duetime/", env!("CARGO_PKG_VERSION"));
 
-/// Where and how to deliver.
+/// The destination and form of deliveries.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(super) method: Method,
@@ -33,7 +33,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Reads an endpoint. An address in the URL is judged here, in whatever form it is written.
+    /// Reads an endpoint. An address in the URL is checked here, in any notation.
     ///
     /// # Errors
     /// [`Error::Invalid`], naming the part.

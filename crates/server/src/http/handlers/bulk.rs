@@ -75,7 +75,7 @@ async fn bulk(app: &App, caller: &Caller, query: Query, action: BulkAction) -> A
     })
 }
 
-/// The answer with what is to stand in the audit log beside it.
+/// The answer, with the data for its line in the audit log.
 fn audited(mut response: Response, selection: Query, action: BulkAction, counts: Option<Counts>) -> Response {
     let (delay, due_at) = match action {
         BulkAction::Reschedule(Due::Now) => (Some(Span(0)), None),

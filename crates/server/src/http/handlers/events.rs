@@ -1,8 +1,8 @@
 //! `GET /v1/events`: what happens to jobs, as server-sent events.
 //!
-//! A stream holds little: all streams read from the engine's ring, and the HTTP library asks for the next text only after it
-//! has sent the one before. If a reader is slower than the ring turns, its stream ends with `lost`: the reader connects again
-//! and reads the state of jobs anew.
+//! A stream needs little memory: all streams read from the engine's ring, and the HTTP library asks for the next text only
+//! after it has sent the previous one. If a reader falls a whole ring behind, its stream ends with `lost`. The reader then
+//! reconnects and reads the state of jobs again.
 
 use crate::access::{Caller, STREAMS_MAX, Scope};
 use crate::http::app::{App, Asked};
@@ -163,7 +163,7 @@ impl EventStream {
         if let Some(turn) = &mut self.turn {
             turn.await;
         }
-        // The reader reads everything anew, so this covers what has happened meanwhile.
+        // The reader reads everything again, which covers the events skipped here.
         self.subscription.skip();
         (self.turn, self.not_before) = (None, Instant::now() + every);
         let mut text = String::new();

@@ -31,7 +31,7 @@ pub(crate) async fn alive(_: NoQuery) -> Response {
 pub(crate) async fn ready(State(app): State<App>, caller: Caller, _: NoQuery) -> Response {
     let mut health = app.engine.health();
     if matches!(caller, Caller::Nobody) {
-        // What a store says may name addresses and tables.
+        // A store's error may contain addresses and table names.
         health.degraded.iter_mut().for_each(|degraded| degraded.error = None);
     }
     let status = if health.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -126,7 +126,7 @@ pub(crate) async fn settle(Call(app, caller): Call, body: Batch) -> Answered {
     Ok(reply::ok(&merge.answers(each(receipts, answers))))
 }
 
-/// A lease of a queue that the caller has no right to has ended, as far as the caller can tell.
+/// Reports a lease of a queue as ended if the caller has no right to the queue.
 async fn check(app: &App, caller: &Caller, receipt: Receipt) -> Result<(), Error> {
     match access::allowed(app, caller, Scope::Work, &[receipt.id]).await?[..] {
         [true] => Ok(()),
@@ -146,7 +146,7 @@ async fn check_each<T>(app: &App, caller: &Caller, batch: &mut batch::Batch<(Rec
     Ok(())
 }
 
-/// What is said of each lease: a problem names it.
+/// The answer for each lease. A problem names its lease.
 fn each<T>(receipts: Vec<Receipt>, answers: Answers<T>) -> impl Iterator<Item = Answer<T>> {
     receipts.into_iter().zip(answers).map(|(receipt, answer)| match answer {
         Ok(done) => Answer::Done(done),

@@ -84,7 +84,7 @@ impl Figures {
         Ok(())
     }
 
-    /// Of the store, not of this process: they go on over restarts.
+    /// Of the store, not of this process: they continue across restarts.
     fn totals(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Total = (&'static str, &'static str, fn(&Totals) -> u64);
         let totals: [Total; 4] = [

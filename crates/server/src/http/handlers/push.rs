@@ -46,7 +46,7 @@ pub(crate) async fn push(
     headers: HeaderMap,
     body: Batch,
 ) -> Answered {
-    // Before anything is said of the jobs.
+    // Checked before any answer about the jobs.
     access::check(&caller, Scope::Push, &queue)?;
     push_into(&app, &caller, Some(queue), &headers, body).await
 }

@@ -1,4 +1,4 @@
-//! Reports: what was done, what comes due, what failed.
+//! Reports: completed work, due times and failures.
 
 use crate::access::Scope;
 use crate::http::app::Asked;

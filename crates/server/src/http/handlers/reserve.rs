@@ -51,7 +51,7 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> An
     let unknown = check(app, caller, &mut request.from).await?;
     let reserved = tokio::select! {
         biased;
-        // In a box, since it is what waits: so that what is around it, and holds it twice, stays small.
+        // Boxed, since this future waits for long: the futures around it hold it twice and stay small.
         reserved = Box::pin(app.engine.reserve_unclaimed(request)) => Some(reserved?),
         () = app.stopping.cancelled() => None,
     };
@@ -109,8 +109,8 @@ async fn take_from(app: &App, caller: &Caller, mut request: TakeRequest) -> Answ
     Ok(reply::ok(&Taken::new(&reservation, refused, app.engine.now())))
 }
 
-/// Whether the caller may work on these queues. Named jobs are handed out whatever the queue of the path: those of queues that
-/// they have no right to are taken out, and answered, as are jobs that do not exist.
+/// Checks that the caller may work on these queues. Jobs reserved by id may be of any queue. Those of queues that the
+/// caller has no right to are removed from the request and returned, to be answered like jobs that do not exist.
 async fn check(app: &App, caller: &Caller, from: &mut Source) -> Result<Vec<JobId>, Problem> {
     match from {
         Source::Queues(queues) => {

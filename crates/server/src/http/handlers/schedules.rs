@@ -23,7 +23,7 @@ use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Error, NewJob};
 use std::sync::Arc;
 
-/// How often a schedule that others change meanwhile is looked at anew.
+/// How often a change is tried if others change the schedule meanwhile.
 const TRIES: u32 = 5;
 
 /// List the schedules, by name.
@@ -122,7 +122,7 @@ pub(crate) async fn put(
             app.engine.set_schedule_if(&name, schedule.clone(), expected).await
         };
         match status {
-            // It changed after it was looked at.
+            // It changed after it was read.
             Err(Error::Changed { .. }) if tries > 0 => {}
             status => return Ok(reply::schedule(&status?)),
         }
@@ -216,7 +216,7 @@ async fn change<T, F: Future<Output = Result<T, Error>>>(
         expected.check("schedule", name, version)?;
         check(&schedule.job)?;
         match change(Expected::Version(version)).await {
-            // It changed after it was looked at.
+            // It changed after it was read.
             Err(Error::Changed { .. }) if tries > 0 => {}
             changed => return Ok(changed?),
         }
@@ -246,9 +246,9 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// What a caller may change under a name.
+/// The state of a name under which a caller may make a change.
 enum Present {
-    /// Whatever is there: they may change every schedule.
+    /// Any state: the caller may change every schedule.
     Any,
     /// There is nothing.
     Nothing,

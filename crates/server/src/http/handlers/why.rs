@@ -23,7 +23,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>) ->
     Ok(reply::ok(&why(&app, id).await?))
 }
 
-/// What the engine knows, and whether this server holds back deliveries of the queue.
+/// The engine's answer, and whether this server holds back deliveries of the queue.
 ///
 /// # Errors
 /// [`Error::NotFound`]; of the stores.

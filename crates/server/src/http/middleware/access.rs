@@ -1,8 +1,8 @@
-//! What a request may do: a token is asked for before any route is looked for, its rights by each group of routes, and
-//! the names that they are for by what handles the request.
+//! Access control: a token is checked before routing, its rights by each group of routes, and the names that it covers by
+//! the handler.
 //!
-//! An id says nothing of its queue. For a token that is not for all queues, the queue is looked up before anything else is
-//! asked of the engine. A job that does not exist and a job of another queue are answered alike.
+//! An id does not tell its queue. If a token does not cover all queues, the queue is looked up before anything else is
+//! asked of the engine. A missing job and a job of another queue are answered alike.
 
 use crate::access::{Caller, Scope};
 use crate::dashboard;
@@ -18,15 +18,15 @@ use duetime_core::model::target::Target;
 use duetime_core::{Error, JobId, NewJob, WhenExhausted};
 use std::convert::Infallible;
 
-/// Paths for which no token is asked: what tells the platform how the server is, and readers what the API is.
+/// Paths that need no token: health checks for the platform, and the API's documentation.
 fn is_open(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz" | "/openapi.json" | "/docs") || path.starts_with("/docs/")
 }
 
-/// Who makes a request.
+/// The caller of a request.
 ///
 /// # Errors
-/// Where a token is asked for and none that counts is shown, or too much is asked with it.
+/// If a token is required and no valid one is presented, or it makes too many requests.
 pub(crate) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Caller, Problem> {
     let Some(tokens) = &app.listener_config.tokens else { return Ok(Caller::Anyone) };
     if app.is_page(path) {
@@ -62,7 +62,7 @@ pub(crate) fn check_still(app: &App, caller: &Caller) -> Result<(), Problem> {
     if app.listener_config.still_lets(caller, app.engine.now()) { Ok(()) } else { Err(unknown()) }
 }
 
-/// The layer of a group of routes: lets those through who have this right, for whatever name.
+/// The layer of a group of routes: requires a caller with this right, for any name.
 pub(crate) async fn require(State(scope): State<Scope>, caller: Caller, request: Request, next: Next) -> Response {
     if caller.has(scope) {
         return next.run(request).await;
@@ -99,11 +99,11 @@ pub(crate) fn check_all(caller: &Caller, scope: Scope) -> Result<(), Problem> {
     if caller.may_all(scope) { Ok(()) } else { Err(forbidden(caller, scope, "all names (or name one in the request)")) }
 }
 
-/// With which of these jobs this may be done. The others are to look as if they did not exist, and nothing more is asked
-/// of the engine for them.
+/// For each job, whether the caller may do this. The others must look as if they did not exist, and the engine is asked
+/// nothing more about them.
 ///
 /// # Errors
-/// What the stores say.
+/// Errors of the stores.
 pub(crate) async fn allowed(app: &App, caller: &Caller, scope: Scope, ids: &[JobId]) -> Result<Vec<bool>, Error> {
     if caller.may_all(scope) {
         return Ok(vec![true; ids.len()]);
@@ -114,7 +114,7 @@ pub(crate) async fn allowed(app: &App, caller: &Caller, scope: Scope, ids: &[Job
 /// Whether this may be done with a job.
 ///
 /// # Errors
-/// [`Error::NotFound`], also for a job of a queue that the caller has no right to; what the stores say.
+/// [`Error::NotFound`], also for a job of a queue that the caller has no right to; errors of the stores.
 pub(crate) async fn check_job(app: &App, caller: &Caller, scope: Scope, id: JobId) -> Result<(), Error> {
     match allowed(app, caller, scope, &[id]).await?[..] {
         [true] => Ok(()),
@@ -122,7 +122,7 @@ pub(crate) async fn check_job(app: &App, caller: &Caller, scope: Scope, id: JobI
     }
 }
 
-/// Whether this may be done with a queue, or with all where none is named.
+/// Checks that the caller may do this with a queue, or with all queues if none is named.
 ///
 /// # Errors
 /// `forbidden`.
@@ -136,7 +136,7 @@ pub(crate) fn check_queue(caller: &Caller, scope: Scope, queue: Option<&str>) ->
 /// Whether a job may be delivered to its own target, and go on to the queues that it names.
 ///
 /// # Errors
-/// `forbidden`; [`Error::Invalid`] where nobody may have it delivered there.
+/// `forbidden`; [`Error::Invalid`] if no caller may have it delivered there.
 pub(crate) fn check_ends_of(app: &App, caller: &Caller, scope: Scope, job: &NewJob) -> Result<(), Problem> {
     if let Some(target) = &job.options.target {
         check(caller, Scope::Target, &job.queue)?;
@@ -146,7 +146,7 @@ pub(crate) fn check_ends_of(app: &App, caller: &Caller, scope: Scope, job: &NewJ
     check_ends(caller, scope, job.options.target.as_deref(), when_exhausted)
 }
 
-/// Whether jobs may go on to the queues that a target and a rule name.
+/// Checks that jobs may be forwarded to the queues that a target and a rule name.
 ///
 /// # Errors
 /// `forbidden`.

@@ -1,8 +1,8 @@
 //! The audit log: who did what to queues, schedules and jobs in bulk, and with what outcome.
 //!
-//! Each call is a line of the log, with the target `duetime::audit`, and where a file is named, a line of JSON there. The
-//! task that makes the change also writes the line: a caller who hangs up stops neither. Commands of beanstalkd's protocol that
-//! do such things are written down, too.
+//! Each call is logged with the target `duetime::audit`. If an audit file is given, the call is also written there as a
+//! line of JSON. The task that makes the change also writes the line, so a caller who hangs up stops neither. Changes by
+//! commands of the beanstalkd protocol are written, too.
 
 use super::request_id::REQUEST_ID;
 use crate::access::Caller;
@@ -78,16 +78,16 @@ pub(crate) struct Jobs {
     /// The same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) due_at: Option<Instant>,
-    /// `None` where the call failed.
+    /// `None` if the call failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) counts: Option<Counts>,
 }
 
-/// From where a request came, beside it.
+/// The address that a request came from, attached to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// Makes a call in its own task, and writes it down when it is done.
+/// Makes a call in its own task, and audits it when it is done.
 pub(crate) async fn record_call(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let (caller, peer): (Option<Caller>, Option<Peer>) =
         (request.extensions().get().cloned(), request.extensions_mut().remove());
@@ -96,7 +96,7 @@ pub(crate) async fn record_call(State(app): State<App>, mut request: Request, ne
         (request.method().clone(), request.uri().path_and_query().map_or("/", PathAndQuery::as_str).to_owned());
     let id = request.headers()[REQUEST_ID].clone();
     let noting = app.clone();
-    // Who hangs up over and over leaves no more of these behind.
+    // A client that hangs up again and again leaves only a limited number of these behind.
     let room = match &caller {
         Caller::Token(known) => Some(known.call().await),
         Caller::Anyone | Caller::Nobody => None,
@@ -129,7 +129,7 @@ impl Audit {
     /// Appends to a file, or only to the log.
     ///
     /// # Errors
-    /// Where the file cannot be opened.
+    /// If the file cannot be opened.
     pub(crate) fn open(file: Option<PathBuf>) -> Result<Self, FileError> {
         let Some(path) = file else { return Ok(Self::default()) };
         let file = OpenOptions::new().append(true).create(true).mode(MODE).open(&path);

@@ -1,5 +1,5 @@
-//! One budget of bytes for all bodies that are held at once, as they were received or decoded, and one for answers. A body takes from it what
-//! is buffered of it, and not what was announced, so a sender who dawdles costs little.
+//! One budget of bytes for all bodies held at once, as received or decoded, and one for answers. A body takes only the
+//! bytes that are buffered, not its announced length, so a slow sender costs little.
 
 use crate::http::limits::{BODIES_BYTES_MAX, BODIES_WAIT_MAX};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 
-/// What one body holds, until this is dropped.
+/// The share of one body, released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
@@ -34,7 +34,7 @@ impl Budget {
         Self { room: Arc::new(Semaphore::new(bytes)), waiting: AtomicUsize::new(0) }
     }
 
-    /// Whether somebody waits for room.
+    /// True if a request waits for room.
     pub(crate) fn is_short(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
@@ -57,10 +57,10 @@ impl Share {
         self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
     }
 
-    /// Takes so many more, those who have waited longest first.
+    /// Takes this many more bytes. Those who have waited longest come first.
     ///
     /// # Errors
-    /// [`Exhausted`] where others do not make room in time.
+    /// [`Exhausted`] if others do not make room in time.
     pub(crate) async fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let room = self.budget.room.clone();
         let bytes = u32::try_from(bytes).map_err(|_| Exhausted)?;

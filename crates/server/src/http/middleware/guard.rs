@@ -1,4 +1,4 @@
-//! What is refused before any route is looked for, and what holds for every request.
+//! Checks before routing, and rules for every request.
 //!
 //! A web page that the user merely visits must not reach the server. Browsers name the page's origin, and the name by which
 //! they think to have reached the server ([`hosts`](super::hosts)).
@@ -21,7 +21,7 @@ use std::time::Instant;
 use tracing::Instrument;
 use tracing::field::Empty;
 
-/// Whether the request may go on to its route, and who makes it.
+/// Checks that the request may be routed, and returns its caller.
 pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Problem> {
     let (uri, headers) = (request.uri(), request.headers());
     let path_bytes = uri.path_and_query().map_or(0, |path| path.as_str().len());
@@ -42,7 +42,7 @@ pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
         return Err(refuse("foreign_host", detail));
     }
     let is_page = app.is_page(uri.path());
-    // A proxy may pass on another host than the browser named. Browsers say themselves whether a form is of its own site.
+    // A proxy may pass on another host than the browser named. Browsers also say whether a form comes from the same origin.
     if !(is_page && headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin")) {
         check_origin(headers, host)?;
     }
@@ -97,7 +97,7 @@ async fn answer(method: Method, path: String, handle: impl Future<Output = Respo
 mod tests {
     use super::*;
 
-    /// What was logged.
+    /// The captured log.
     #[derive(Clone, Default)]
     struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
 

@@ -3,14 +3,14 @@
 use flate2::write::MultiGzDecoder;
 use std::io::{self, Write};
 
-/// How much is decoded at once: what it becomes is looked at in between.
+/// Bytes decoded at once. The size of the output is checked in between.
 const PIECE_BYTES: usize = 64;
-/// What one piece becomes at most, with what the decoder had held back: deflate makes at most 1,032 times as much.
+/// Most bytes that one piece decodes to, with the output that the decoder held back. Deflate expands at most 1,032 times.
 const PIECE_DECODED_MAX: usize = PIECE_BYTES * 1_032 + (64 << 10);
-/// What a decoder itself takes.
+/// The size of a decoder.
 const DECODER_BYTES: usize = 64 << 10;
 
-/// What came of a body so far.
+/// The body received so far.
 pub(crate) enum Intake {
     /// As it was sent.
     Plain(Within),
@@ -40,13 +40,13 @@ impl Intake {
         if is_gzip { Self::Gzip(Box::new(MultiGzDecoder::new(within))) } else { Self::Plain(within) }
     }
 
-    /// How many bytes it is to hold before it takes this part: doubled each time, up to what was announced.
+    /// How many bytes to hold before it takes this part: doubled each time, up to the announced length.
     pub(crate) fn wanted(&self, part: &[u8], announced: Option<usize>) -> usize {
         let (within, more, own) = match self {
             Self::Plain(within) => (within, part.len(), 0),
             Self::Gzip(decoder) => (decoder.get_ref(), PIECE_DECODED_MAX, DECODER_BYTES),
         };
-        // What is beyond the limit is refused before it is held.
+        // Output beyond the limit is refused before memory is taken for it.
         let (needed, now) = ((within.bytes.len() + more).min(within.bytes_max), within.bytes.capacity());
         if needed <= now {
             return now + own;

@@ -28,7 +28,7 @@ impl FromStr for HostName {
 /// Which hosts are answered.
 #[derive(Clone, Debug)]
 pub(crate) enum Hosts {
-    /// Whatever a request names: a page without a token gets nothing.
+    /// Any host: a page without a token gets nothing.
     Any,
     /// `localhost`, addresses, and these.
     Named(Arc<[HostName]>),

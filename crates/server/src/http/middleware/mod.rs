@@ -1,4 +1,4 @@
-//! What every request passes before and after its handler: rights, limits, budgets, the audit log.
+//! The middleware of every request: rights, limits, budgets, the audit log.
 
 pub(super) mod access;
 pub(super) mod audit;

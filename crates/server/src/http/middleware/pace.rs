@@ -1,8 +1,8 @@
-//! How fast a body comes in: one that stands still is given up, and sooner where others wait for the room that it takes.
+//! The pace of an incoming body. A stalled body is given up, and sooner if others wait for its room.
 
 use crate::http::limits::{BODY_PROGRESS_BYTES, BODY_PROGRESS_PART, BODY_STALL_SECONDS_MAX};
 
-/// What came of a body in this second and in those before it.
+/// The progress of a body in this second and before.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Since it last made enough progress.
@@ -16,7 +16,7 @@ impl Pace {
         self.came += bytes;
     }
 
-    /// A second is over in which this body held so many bytes; answers whether it has stalled.
+    /// Ends a second in which this body held so many bytes; returns whether it has stalled.
     pub(crate) fn second_over(&mut self, held: usize, others_wait: bool) -> bool {
         if self.came >= BODY_PROGRESS_BYTES.max(if others_wait { held / BODY_PROGRESS_PART } else { 0 }) {
             *self = Self::default();

@@ -1,4 +1,4 @@
-//! How many connections there are from where, so that nobody can have them all.
+//! Limits connections per address, so that one client cannot take them all.
 
 use crate::http::limits::DESCRIPTORS_KEPT;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -26,7 +26,7 @@ impl Peers {
         Arc::new(Self { each_max, counts: Mutex::default() })
     }
 
-    /// Room for one more connection; `None` where that address has as many as it may have.
+    /// Room for one more connection; `None` if that address has as many as it may have.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<PeerConnection> {
         let address = network(address);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,7 +51,7 @@ impl Drop for PeerConnection {
     }
 }
 
-/// What counts as one address: of IPv6 the network that one household or machine gets.
+/// The unit that counts as one address: for IPv6, the network of one household or machine.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),

@@ -1,18 +1,18 @@
-//! The id of a request: the caller's, or one of ours. It is in every answer and in what is logged of the request.
+//! The id of a request: the caller's, or one of ours. It is in every answer and in every line logged for the request.
 
 use axum::http::HeaderMap;
 use axum::http::header::{HeaderName, HeaderValue};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The header of answers, and of requests that bring an id along.
+/// The header of answers, and of requests that carry an id.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
-/// What proxies call it.
+/// The header name that proxies use.
 const OF_PROXIES: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest id that is taken over.
 const BYTES_MAX: usize = 128;
 
-/// The id of a request: what it brings along, where that is short and can be shown, else a new one.
+/// The id of a request: the one it carries if that is short and printable, else a new one.
 pub(crate) fn of(headers: &HeaderMap) -> HeaderValue {
     let brought = headers.get(REQUEST_ID).or_else(|| headers.get(OF_PROXIES));
     let fits =
@@ -27,7 +27,7 @@ fn next() -> HeaderValue {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     let beginning = BEGINNING.get_or_init(|| {
         let mut bytes = [0; 8];
-        // Without randomness ids may meet those of another server: no reason not to answer.
+        // Without randomness ids may collide with another server's, but requests are still answered.
         let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes);
         u64::from_ne_bytes(bytes)
     });

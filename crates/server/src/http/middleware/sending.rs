@@ -30,7 +30,7 @@ impl Room {
     /// Room for an answer of about so many bytes.
     ///
     /// # Errors
-    /// Where others do not make room in time.
+    /// If other answers do not make room in time.
     pub(crate) async fn new(app: &App, bytes: usize) -> Result<Self, Problem> {
         let mut share = app.answers.share();
         share.grow(bytes).await.map_err(|_| full())?;
@@ -40,7 +40,7 @@ impl Room {
     /// Attaches this room to the answer until it is sent.
     ///
     /// # Errors
-    /// Where it needs more than there is.
+    /// If there is no room for the size that it really has.
     pub(crate) async fn hold(mut self, mut response: Response) -> Result<Response, Problem> {
         let bytes = usize::try_from(response.body().size_hint().lower()).unwrap_or(usize::MAX);
         if bytes <= PART_BYTES {
@@ -104,7 +104,7 @@ impl SendProgress {
 /// A body that is sent in parts.
 struct Sending {
     body: Body,
-    /// What is left of its last frame.
+    /// The rest of the last frame.
     part: Bytes,
     progress: Arc<SendProgress>,
     _share: Option<Share>,

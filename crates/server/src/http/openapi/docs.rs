@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
 const STYLE: &str = include_str!("docs.css");
-/// Nothing is loaded but our own style, and nobody may frame the page.
+/// Loads only our own stylesheet, and forbids framing.
 const POLICY: &str =
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -51,7 +51,7 @@ fn answer(media_type: &'static str, body: Bytes) -> Response {
     (headers, body).into_response()
 }
 
-/// Text as HTML; what stands between backticks is code.
+/// Text as HTML; text between backticks is code.
 fn said(text: &str) -> Markup {
     html! { @for (place, part) in text.split('`').enumerate() { @if place % 2 == 0 { (part) } @else { code { (part) } } } }
 }
@@ -68,7 +68,7 @@ fn items<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     value.get(field).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// What a reference stands for.
+/// The value that a reference points to.
 fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     let reference = value.get("$ref").and_then(Value::as_str);
     reference.and_then(|reference| document.pointer(reference.trim_start_matches('#'))).unwrap_or(value)
@@ -291,7 +291,7 @@ fn properties(schema: &Value) -> Markup {
     }
 }
 
-/// What kind of value it is, in words.
+/// The type of a value, in words.
 fn kind(schema: &Value) -> Markup {
     if let Some(name) = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next()) {
         return html! { a href={ "#schema-" (name) } { (name) } };

@@ -1,7 +1,8 @@
 //! The OpenAPI document of the API, made from its routes and bodies: `GET /openapi.json`.
 //!
-//! Handlers say what is particular to them, with the codes of their problems in `x-codes`. Here is added what holds for
-//! many (`operation`), and what bodies have in common (`schemas`). The document is the same for everybody.
+//! Handlers describe what is particular to them, with the codes of their problems in `x-codes`. This module adds the parts
+//! that many operations share (`operation`), and those that bodies share (`schemas`). The document is the same for
+//! everybody.
 
 mod docs;
 mod operation;

@@ -1,4 +1,4 @@
-//! What is said of every operation: who may call it, its headers, and the problems that it answers.
+//! The parts of an operation's description that many share: rights, headers and problems.
 
 use super::super::app::App;
 use super::super::problem::CODES;
@@ -16,18 +16,18 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{ContentBuilder, Header, Ref, RefOr, Required, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
-/// Where a handler names the codes of its problems.
+/// The extension in which a handler lists the codes of its problems.
 const OWN_CODES: &str = "x-codes";
-/// What any request may be refused for.
+/// Codes that any request may get.
 const OF_ALL: [&str; 5] = ["invalid", "foreign_origin", "foreign_host", "head_too_large", "internal"];
-/// What one without the right token, or with too many requests, is refused for.
+/// Codes for a request without the right token, or for too many requests.
 const OF_ACCESS: [&str; 3] = ["unauthorized", "forbidden", "too_many_requests"];
-/// What one with a body may be refused for.
+/// Codes for a request with a body.
 const OF_BODY: [&str; 6] =
     ["malformed_json", "body_unreadable", "media_type", "body_too_large", "timeout", "too_many_bodies"];
-/// What may be wrong with a store that is read.
+/// Codes for a request that reads from a store.
 const OF_STORE: [&str; 3] = ["store_unavailable", "store_damaged", "store_unusable"];
-/// What may be wrong besides where something is changed.
+/// Further codes for a request that changes something.
 const OF_CHANGE: [&str; 2] = ["store_full", "stopping"];
 
 /// The header of a request that says which trace it belongs to.
@@ -36,12 +36,12 @@ pub(super) const TRACE: &str = "traceparent";
 pub(super) const REQUEST_ID: &str = "request-id";
 /// The header of a response that shows a version.
 pub(super) const ETAG: &str = "etag";
-/// Schemas of what has a version.
+/// Schemas of objects with a version.
 const VERSIONED: [&str; 3] = ["Job", "Queue", "ScheduleShown"];
 /// The header of a response that says when to try again.
 pub(super) const RETRY_AFTER: &str = "retry-after";
 
-/// Variable segments of paths, each with the schema of what stands there, and with what that is.
+/// Variable segments of paths, each with its schema and description.
 const SEGMENTS: [(&str, &str, &str); 5] = [
     ("/queues/{queue}", "QueueName", "The queue."),
     ("/jobs/{id}", "JobId", "The job."),
@@ -53,7 +53,7 @@ const SEGMENTS: [(&str, &str, &str); 5] = [
 /// Responses by their names.
 type Problems = BTreeMap<String, RefOr<Response>>;
 
-/// What a caller needs.
+/// The right that a caller needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Needs {
     /// Nothing; and the store is not asked either.
@@ -101,7 +101,7 @@ fn complete(operation: &mut Operation, needs: Needs, is_read: bool, problems: &m
             RefOr::T(content) => content.schema.as_mut(),
             RefOr::Ref(_) => None,
         });
-        // What may be left out is not `null` for that.
+        // An optional body is left out, rather than being `null`.
         let may_be_left_out = contents.map(without_null).fold(false, |any, had_null| any | had_null);
         body.required = (!may_be_left_out).then_some(Required::True);
     }
@@ -135,16 +135,16 @@ fn complete(operation: &mut Operation, needs: Needs, is_read: bool, problems: &m
         }
     }
     for (status, codes) in by_status(&codes) {
-        // Many operations answer the same: it is said once.
+        // Many operations have the same answers, so each is defined once.
         let name = codes.iter().map(|(code, _)| *code).collect::<Vec<_>>().join(".");
         let reference = RefOr::Ref(Ref::from_response_name(&name));
         problems.entry(name).or_insert_with(|| RefOr::T(problem(status, &codes)));
-        // What is not ready is no problem document: its status is said by the operation itself.
+        // The answer of a server that is not ready is no problem document; the operation itself describes its status.
         responses.entry(status.to_string()).or_insert(reference);
     }
 }
 
-/// What the variable segment of a path names.
+/// The parameter for the variable segment of a path.
 fn of_path(path: &str) -> Option<RefOr<Parameter>> {
     let is_here = |(segment, ..): &&(&str, &str, &str)| path.contains(segment);
     let (segment, schema, description) = SEGMENTS.iter().find(is_here)?;
@@ -177,7 +177,7 @@ pub(super) fn trace() -> Parameter {
         .name(TRACE)
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
-        // Whatever comes is taken: what is malformed says nothing of what is asked for.
+        // Any text is accepted: an invalid trace does not affect the request.
         .schema(Some(literal(json!({"type": "string"}))))
         .example(Some(json!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")))
         .description(Some("The W3C trace that the request belongs to; ignored if invalid."))
@@ -190,7 +190,7 @@ pub(super) fn request_id() -> Header {
     HeaderBuilder::new().schema(Some(id)).description(Some("The id of the request in the log.")).build()
 }
 
-/// The version of what is shown.
+/// The version of the object in the answer.
 pub(super) fn etag() -> Header {
     HeaderBuilder::new()
         .schema(Some(schema_of("ETag")))

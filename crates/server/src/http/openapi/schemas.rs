@@ -1,4 +1,4 @@
-//! What the schemas of bodies have in common: bounds of numbers, optional fields of answers, and examples.
+//! The parts that schemas of bodies share: bounds of numbers, optional fields of answers, and examples.
 
 use super::super::problem::CODES;
 use super::operation::{operations, without_null};
@@ -116,7 +116,7 @@ fn visit_object(object: &mut Object) {
     }
 }
 
-/// What is left out is not `null`.
+/// Removes a default of `null`: the field is left out instead.
 fn no_null_default(default: &mut Option<Value>) {
     *default = default.take().filter(|default| !default.is_null());
 }

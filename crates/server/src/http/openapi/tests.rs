@@ -10,8 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Codes that no operation as a whole is answered with: of paths and methods that there are none of, and of single jobs that
-/// are named to be handed out.
+/// Codes that no operation answers as a whole: for unknown paths and methods, and for single jobs reserved by id.
 const OF_NO_OPERATION: [&str; 4] = ["no_route", "method_not_allowed", "not_due", "held_back"];
 
 fn document() -> Value {
@@ -29,13 +28,13 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
     operations
 }
 
-/// What a reference stands for.
+/// The value that a reference points to.
 fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     let Some(reference) = value.get("$ref").and_then(Value::as_str) else { return value };
     document.pointer(reference.trim_start_matches('#')).unwrap_or_else(|| panic!("{reference} is not there"))
 }
 
-/// Every value in it, with where it stands.
+/// Every value in it, with its place.
 fn walk<'a>(value: &'a Value, place: &str, look: &mut dyn FnMut(&str, &'a Value)) {
     look(place, value);
     match value {
@@ -149,7 +148,7 @@ fn every_body_has_an_example() {
     }
 }
 
-/// What the examples of requests say is read by what reads requests, and those of answers by the library.
+/// The server's own parser reads the examples of requests, and the library those of answers.
 #[test]
 fn examples_are_what_they_say() {
     fn reads<T: DeserializeOwned>(value: &Value) -> Result<(), String> {
@@ -207,7 +206,7 @@ fn examples_are_what_they_say() {
     assert_eq!(read, 40);
 }
 
-/// But for payloads and results, which are whatever the application wants.
+/// Except payloads and results, which may be any value.
 #[test]
 fn nothing_is_free_form() {
     let document = document();

@@ -22,7 +22,7 @@ const TTR_S: u32 = u32::MAX;
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     claim: String,
-    /// The queue, where it has not the tube's name. So a run with another `--to` finishes it as it began.
+    /// The queue, if it is not named like the tube. So a run with another `--to` finishes a claim as it began.
     to: Option<Arc<str>>,
     jobs: Vec<Listed>,
 }
@@ -121,7 +121,7 @@ impl Beanstalkd {
         Ok(claims)
     }
 
-    /// The jobs of the next claim that nobody works on.
+    /// The unreserved jobs of the next claim.
     pub(super) async fn replay_next(&mut self) -> Done<Vec<Claim>> {
         loop {
             let commands = [&format!("use {CLAIMS}"), "peek-ready"].into_iter().collect();

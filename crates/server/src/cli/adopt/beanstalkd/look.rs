@@ -1,4 +1,4 @@
-//! What there is in a beanstalkd.
+//! The contents of a beanstalkd.
 
 use super::stats::{self, JobStats};
 use super::wire::{Body, Reply};
@@ -65,7 +65,7 @@ impl Beanstalkd {
     }
 }
 
-/// A number of an answer; 0 where there is no such tube.
+/// A number of an answer; 0 if there is no such tube.
 fn number(reply: &Reply, key: &str) -> u64 {
     reply.text().and_then(|text| stats::value(text, key)?.parse().ok()).unwrap_or(0)
 }

@@ -28,7 +28,7 @@ use wire::{Body, Commands, Reply, Wire};
 const LAYOUT: &str = "beanstalkd";
 /// The tube of claims.
 const CLAIMS: &str = "duetime-adopt";
-/// Where beanstalkd listens unless told otherwise.
+/// The default port of beanstalkd.
 const PORT_DEFAULT: u16 = 11_300;
 /// Jobs claimed at a time, and bytes of their bodies.
 const BATCH_JOBS: usize = 500;
@@ -103,7 +103,8 @@ impl Beanstalkd {
         let wire = self.wire.as_mut().ok_or_else(|| Trouble::Away("not connected".to_owned()))?;
         let answered = wire.ask(commands).await;
         if answered.is_err() {
-            // What comes next on it would be taken for another answer. Closed, it gives back what it has reserved.
+            // A late reply would be taken for the answer to another command. Closing the connection releases its reserved
+            // jobs.
             self.wire = None;
         }
         Ok(answered?)
@@ -142,7 +143,7 @@ impl Beanstalkd {
     }
 }
 
-/// What to say of a reply that is none of those that a command can have.
+/// The error for a reply that is not valid for its command.
 fn unexpected(reply: &Reply) -> Trouble {
     let Reply { line, .. } = reply;
     Trouble::Failed(match line.as_str() {

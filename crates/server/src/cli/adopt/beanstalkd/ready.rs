@@ -6,7 +6,7 @@ use super::{Beanstalkd, unexpected};
 use crate::cli::adopt::source::Done;
 
 impl Beanstalkd {
-    /// Reserves what is ready in the tubes that are watched.
+    /// Reserves ready jobs of the watched tubes.
     pub(super) async fn reserve_ready(&mut self) -> Done<Vec<Found>> {
         let mut reserved: Vec<_> = self.first.take().into_iter().collect();
         if self.wanted.is_empty() {

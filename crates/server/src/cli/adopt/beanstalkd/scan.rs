@@ -26,14 +26,14 @@ pub(super) struct Found {
     pub(super) due_here: Option<Millis>,
 }
 
-/// When a job is due that beanstalkd told of just now.
+/// When a job is due whose stats beanstalkd has just sent.
 pub(super) fn due_here(stats: &JobStats) -> Option<Millis> {
     // The seconds that are left were rounded down.
     (stats.state == "delayed").then(|| now() + (stats.left_s + 1) * SECOND_MS)
 }
 
 impl Beanstalkd {
-    /// Some of the jobs that are delayed, or ready in a paused tube; none where there are no more.
+    /// Some of the jobs that are delayed, or ready in a paused tube; none if there are no more.
     pub(super) async fn scan(&mut self) -> Done<Vec<Found>> {
         let tubes: Vec<String> = self.wanted.iter().cloned().collect();
         for some in tubes.chunks(TUBES) {

@@ -2,7 +2,7 @@
 
 use super::wire::Reply;
 
-/// What is known of a job.
+/// The statistics of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct JobStats {
     pub(super) id: u64,
@@ -21,7 +21,7 @@ pub(super) struct JobStats {
 }
 
 impl JobStats {
-    /// Of an answer to `stats-job`; `None` where there is no such job.
+    /// Parses an answer to `stats-job`; `None` if there is no such job.
     pub(super) fn read(reply: &Reply) -> Option<Self> {
         let text = reply.text()?;
         let number = |key| value(text, key)?.parse::<u64>().ok();

@@ -1,4 +1,4 @@
-//! What there is in a queue of BullMQ.
+//! The contents of a BullMQ queue.
 
 use super::{Bullmq, DELAYED, Done, PAGE, PLACES, Place, SCORES_PER_MS, job};
 use crate::cli::adopt::layout::BATCH;
@@ -8,7 +8,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output::snippet;
 use std::collections::BTreeMap;
 
-/// Ids of a place that are looked at one by one.
+/// Ids of a list or set that are examined one by one.
 const LOOKED_AT_MAX: u64 = 10_000;
 /// Samples of one place.
 const SAMPLES_OF_A_PLACE: usize = SAMPLES_MAX / 2;
@@ -31,14 +31,14 @@ for n, id in ipairs(page(KEYS[1], is_list, tonumber(ARGV[3]), tonumber(ARGV[4]))
 end
 return {reasons, samples}
 ";
-/// What the script says of an id that has no readable job.
+/// The script's note for an id without a readable job.
 const WITHOUT_DATA: &str = "without data";
 
 /// Said before anything is taken.
 const NOTE: &str = "Jobs that were taken can no longer be changed or removed through BullMQ. Jobs with a parent, children, a \
  scheduler or a deduplication id stay: let BullMQ workers run them.";
 
-/// Who has written the queue: the layout's name, and the dialect in a claim.
+/// The writer of the queue: the layout's name, and the dialect in a claim.
 const BULLMQ: &str = "bullmq";
 pub(super) const BULL: &str = "bull";
 

@@ -1,4 +1,4 @@
-//! What is put back where, while the queue has changed since.
+//! Tests of where jobs are put back if the queue has changed since.
 
 use super::*;
 use crate::cli::adopt::source::Trouble;

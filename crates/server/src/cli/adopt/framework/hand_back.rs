@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Between tries to hand a job back. There is no last one.
 const BACKOFF: Exponential = Exponential { first: Span(1_000), factor: 2.0, max: Span(30_000), jitter: 0.2 };
-/// Of a caller who may not look at a queue.
+/// The error for a caller without the right to look at a queue.
 const FORBIDDEN: u16 = 403;
 
 /// The way back.
@@ -82,7 +82,7 @@ impl HandBack {
 pub(super) async fn check_no_circle(client: &Client, queue: &str, is_taken: impl Fn(&RedisList) -> bool) -> Result {
     let target = match client.queue(queue).await {
         Ok(status) => status.settings.target,
-        // Nobody but those who may look can tell.
+        // Only callers with the right to look can tell.
         Err(Error::Refused { status: FORBIDDEN, .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };

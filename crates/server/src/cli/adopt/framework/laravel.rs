@@ -28,7 +28,7 @@ const LAYOUT: &str = "laravel";
 const LEASE_MARGIN_MS: u64 = 10 * SECOND_MS;
 
 /// Takes members. `KEYS` are the log, the list, `:delayed`, `:reserved` and `:notify`; `ARGV[2]` is `due` or `all`, `ARGV[3]` the limit,
-/// `ARGV[4]` `list` where the list is taken, too.
+/// `ARGV[4]` is `list` if the list is taken, too.
 ///
 /// A drain takes reserved jobs whose time is over, which Laravel's workers would move to the list. Beside a follower they do that.
 const CLAIM: &str = r"
@@ -46,7 +46,7 @@ take_due(KEYS[3], ARGV[2] == 'all' and '+inf' or now_ms / 1000)
 wait_for(KEYS[3], 1000)
 ";
 
-/// Puts one back. What the old code has added again since stays as it is.
+/// Puts one back, unless the old code has added it again.
 const PUT_BACK: &str = r"
 if parts[1] == KEYS[2] then
   redis.call('RPUSH', KEYS[5], 1)

@@ -48,7 +48,7 @@ for _, name in ipairs(ARGV[4] ~= '' and redis.call('SMEMBERS', KEYS[2]) or {}) d
 end
 ";
 
-/// Puts one back. What the old code has added again since stays as it is. `queue:` is as long as `queues`.
+/// Puts one back, unless the old code has added it again. `queue:` is as long as `queues`.
 const PUT_BACK: &str = r"
 if parts[1] == KEYS[3] or parts[1] == KEYS[4] then
   redis.call('ZADD', parts[1], 'NX', parts[3], parts[2])

@@ -7,7 +7,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output::snippet;
 use duetime_core::Millis;
 
-/// Members at each end of a key that are looked at. Those at one end may be some that nobody can read.
+/// Members at each end of a key that are looked at. Both ends, since those at one end may all be unreadable.
 const ENDS: [[i64; 2]; 2] = [[0, 2], [-3, -1]];
 
 /// Which members of a sorted set are taken, and why the others are left.
@@ -21,7 +21,7 @@ pub(super) enum Taken<'a> {
     None(&'a str),
 }
 
-/// A member that was looked at.
+/// An examined member.
 struct Member {
     /// As in a claim.
     texts: [Vec<u8>; 3],

@@ -1,4 +1,4 @@
-//! Sorted sets whose scores are due times: what their sources share.
+//! Sorted sets whose scores are due times: the code that their sources share.
 //!
 //! A claim is a member, its score as Redis spells it, and the unit of that score. So it reads the same at any time.
 
@@ -141,7 +141,7 @@ impl SortedSet {
     }
 }
 
-/// The key of a member's job: the member, where that can be one.
+/// The key of a member's job: the member, if it is a valid key.
 fn key(member: &[u8]) -> Option<Arc<str>> {
     let text = std::str::from_utf8(member).ok()?;
     (name::check_key(text).is_ok() && !text.starts_with(name::OF_ENGINE)).then(|| text.into())

@@ -38,7 +38,7 @@ pub(super) enum Verdict {
     Unit(Unit),
     /// No score is an instant.
     None,
-    /// Why nobody can tell.
+    /// Cannot be determined, and why.
     Unclear(String),
 }
 

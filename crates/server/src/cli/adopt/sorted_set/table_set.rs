@@ -273,7 +273,8 @@ mod tests {
                 let mut other = Redis::new(&server.url(), "jobs").unwrap();
                 let seen = other.replay().await.unwrap();
                 let settled = drain.settle(&mut redis, logged).await.unwrap();
-                // What is settled may be pushed, so another command does not put it back; nor does it push what was put back.
+                // A settled job may have been pushed, so another command does not put it back. Nor does it push one that
+                // was put back.
                 client.batch_execute("UPDATE jobs SET status = 0 WHERE id = 1").await.unwrap();
                 assert!(drain.settle(&mut other, seen.clone()).await.unwrap().is_empty());
                 client.batch_execute("UPDATE jobs SET status = 1").await.unwrap();

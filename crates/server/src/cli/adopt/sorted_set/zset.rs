@@ -1,8 +1,9 @@
 //! `duetime adopt zset` and `duetime adopt locked-set`: sorted sets to which the old code adds members, and whose consumers run what they
 //! remove, or work under a lock, a string beside the set.
 //!
-//! A consumer under a lock reads the range that is due, and then removes it. What came or went in between would be lost, or run twice. So a
-//! script takes and puts back only while nobody has the lock. It never takes the lock itself: no round trip holds the old code up.
+//! A consumer under a lock reads the range that is due, and then removes it. Members that came or went in between would be
+//! lost, or run twice. So a script takes and puts back members only while the lock is free. It never takes the lock itself,
+//! so no round trip delays the old code.
 
 use super::{Done, PUT_BACK, SetArgs, SortedSet};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
@@ -15,15 +16,15 @@ use duetime_core::{NewJob, OnConflict};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Claims what is due; see there for its arguments.
+/// Claims the members that are due; see there for its arguments.
 const TAKE: &str = include_str!("take.lua");
 /// A note about old consumers of a plain set.
 const CONSUMERS: &str = "Old consumers may keep running beside --follow if each one runs a member only after its own ZREM, or script, removed it.";
-/// The pause between two tries while somebody has the lock, in milliseconds. No other wait is as long.
+/// The pause between two tries while the lock is held, in milliseconds. No other wait is as long.
 const LOCKED_MS: u64 = 20;
 /// A drain that has tried for so long says so.
 const LOCKED_MAX: Duration = Duration::from_secs(1);
-/// The same of a follower, which tries on.
+/// The same for a follower, which continues to try.
 const LOCKED_LONG: Duration = Duration::from_secs(10);
 
 /// Take over a sorted set in Redis whose scores are due times.

@@ -25,7 +25,7 @@ pub(super) struct Source<'a> {
 /// A line that is a job, if the engine takes it.
 struct Waiting {
     number: u64,
-    /// As it came, where that may be wanted.
+    /// The raw line, if it may be needed.
     line: Vec<u8>,
     job: NewJob,
 }
@@ -44,7 +44,7 @@ pub(super) async fn run(source: Source<'_>, target: &Target) -> Result {
     }
 }
 
-/// Pushes all lines; answers where the answers ceased, if they did.
+/// Pushes all lines. Returns where the answers stopped, if they did.
 async fn push(
     client: &Client,
     source: &Source<'_>,

@@ -1,4 +1,4 @@
-//! What came of the lines of a file.
+//! The results of pushing the lines of a file.
 
 use crate::cli::exit::{DATA, ERROR, Failure, Result, TRY_LATER};
 use crate::cli::output::{self, note};
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Counts. Whatever is refused is told at once, on standard error.
+/// Counts. Refused lines are reported at once, on standard error.
 #[derive(Default, Serialize)]
 pub(super) struct Report {
     /// Jobs that are new.
@@ -22,16 +22,16 @@ pub(super) struct Report {
     repeated: u64,
     /// Lines that were refused.
     refused: u64,
-    /// Where refused lines go.
+    /// The file for refused lines.
     #[serde(skip)]
     rejects: Option<BufWriter<File>>,
 }
 
 impl Report {
-    /// With a new file for refused lines, where one is wanted.
+    /// With a new file for refused lines, if one is wanted.
     pub(super) fn new(rejects: Option<&Path>) -> Result<Self> {
         let made = |path: &Path| {
-            // Never over a file that is there: it may be the one that is read.
+            // Never overwrites a file: it may be the one that is being read.
             private::create(path).map(BufWriter::new).map_err(|error| {
                 Failure::error(format!("cannot create {}: {error}", path.display()))
                     .hint("name a file that does not exist")

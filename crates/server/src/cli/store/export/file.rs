@@ -1,11 +1,11 @@
-//! Where the lines go: standard output, or a file that has its name only once it is whole and on disk.
+//! The output of an export: standard output, or a file that gets its name once it is complete and on disk.
 
 use crate::cli::exit::{Failure, Result};
 use duetime_store::private::Draft;
 use std::io::{self, BufWriter, ErrorKind, Stdout, Write};
 use std::path::{Path, PathBuf};
 
-/// What is gathered before it is written.
+/// The size of the write buffer.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// A place for lines.

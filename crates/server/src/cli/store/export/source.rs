@@ -24,7 +24,7 @@ pub(super) async fn open(target: &Target) -> Result<Stores> {
 
 fn in_redis(broker: String, ledger: Option<String>) -> Spec {
     let Some(ledger) = ledger else { return Spec::Redis { url: broker, memory_max: None } };
-    // What is only read may be on a server that may lose it, and its tables stay as they are.
+    // An export only reads, so a server that may lose data is allowed, and tables are not migrated.
     let options = sql::Options { migrates: false, may_lose: true, ..sql::Options::default() };
     Spec::Pair { broker, ledger, options }
 }

@@ -56,7 +56,7 @@ pub(crate) async fn run(args: Args) -> Result {
     report.end(args.check, args.target.json)
 }
 
-/// What a line holds.
+/// The content of a line.
 enum Thing {
     Head(u64),
     Queue(Arc<str>, Box<QueueSettings>),
@@ -106,7 +106,7 @@ async fn read(mut lines: Lines, sink: &mut Sink, report: &mut Report) -> Result 
     Ok(())
 }
 
-/// What a line holds, or why it is no good.
+/// Parses a line; the error says why it is invalid.
 fn parse(number: u64, text: &[u8]) -> std::result::Result<Thing, String> {
     let line: Line<'_> = api::read_bytes(text).map_err(|unread| unread.to_string())?;
     match &line {

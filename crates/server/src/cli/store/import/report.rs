@@ -1,4 +1,4 @@
-//! What came of the lines.
+//! The results of importing the lines.
 
 use crate::cli::exit::{ERROR, Failure, Result};
 use crate::cli::output::{self, note};
@@ -6,7 +6,7 @@ use crate::cli::store::export_line::Sums;
 use serde::Serialize;
 use std::fmt::Display;
 
-/// Counts. Whatever is refused is told at once, on standard error.
+/// Counts. Refused lines are reported at once, on standard error.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     /// Jobs that are new here; with `--check` those that may come.
@@ -23,9 +23,9 @@ pub(super) struct Report {
     pub(super) queues_kept: u64,
     /// Schedules that were imported, or are the same here.
     pub(super) schedules: u64,
-    /// Schedules that are others here, and stay.
+    /// Schedules that differ from the ones here, which stay.
     pub(super) schedules_kept: u64,
-    /// What is missing at the end.
+    /// Why the end is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cut_off: Option<String>,
 }
@@ -37,7 +37,7 @@ impl Report {
         note!("line {number}: {why}");
     }
 
-    /// Compares what came with what the last line says.
+    /// Compares the imported counts with those of the last line.
     pub(super) fn compare(&mut self, seen: Sums, said: Option<Sums>) {
         let Sums { queues, schedules, jobs } = seen;
         self.cut_off = match said {

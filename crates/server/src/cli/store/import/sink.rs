@@ -26,11 +26,11 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Opens the store; a file is made where there is none.
+    /// Opens the store; a missing file is created.
     pub(super) async fn open(target: &Target) -> Result<Self> {
         target.check_is_store()?;
         let client = match &target.store {
-            // Nothing is handed out here: what is due soon need not be in memory.
+            // An import hands out no jobs, so jobs that are due soon need not be in memory.
             Some(path) if path != Path::new(MEMORY) => {
                 let options = Options { horizon_ms: 0, ..Options::default() };
                 Client::open_with(path, OpenOptions::default().engine(options)).await?
@@ -99,7 +99,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Takes a job, and records what waits where that is much.
+    /// Takes a job, and records the waiting jobs if there are many.
     pub(super) async fn add(&mut self, number: u64, job: Job, report: &mut Report) -> Result {
         if self.client.is_none() {
             report.imported += 1;

@@ -18,9 +18,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Bytes kept of standard error.
 const MESSAGE_BYTES: usize = 4 << 10;
-/// Bytes read from a pipe in one go: what Linux keeps in one.
+/// Bytes read from a pipe at once: the capacity of a pipe on Linux.
 const CHUNK_BYTES: usize = 64 << 10;
-/// How long processes have to heed SIGTERM.
+/// How long processes have to react to SIGTERM.
 const HEED: Duration = Duration::from_secs(5);
 /// How long pipes that background processes hold open are read after the command's end.
 const GRACE: Duration = Duration::from_millis(500);
@@ -34,13 +34,13 @@ pub(super) struct Process {
     output: Option<Pipe>,
 }
 
-/// What a command left behind.
+/// The result of a command.
 pub(super) struct Ended {
     /// How it ended.
     pub(super) status: ExitStatus,
     /// The end of its standard error.
     pub(super) message: String,
-    /// Its standard output, where it was kept; `None` also where it was too much.
+    /// Its standard output, if it was kept; `None` also if it was too long.
     pub(super) output: Option<Vec<u8>>,
 }
 
@@ -87,7 +87,7 @@ impl Process {
         self.group.end(&mut self.child, HEED).await
     }
 
-    /// What it left behind, once it has ended.
+    /// The result, once the command has ended.
     pub(super) async fn ended(mut self, status: ExitStatus) -> Ended {
         self.group.over();
         let message = self.errors.finish().await.text();
@@ -99,14 +99,14 @@ impl Process {
     }
 }
 
-/// A pipe that is read to its end whatever comes, so that nobody waits for us.
+/// A pipe that is always read to its end, so that no process blocks on writing to it.
 struct Pipe {
     kept: Arc<Mutex<Tail>>,
     reader: AbortOnDropHandle<()>,
 }
 
 impl Pipe {
-    /// Reads a pipe, and keeps so many bytes of its end; what comes also goes to standard error, if so wanted.
+    /// Reads a pipe, and keeps at most this many bytes of its end. With `passes_on` the output also goes to standard error.
     fn read(mut pipe: impl AsyncRead + Unpin + Send + 'static, bytes_max: usize, passes_on: bool) -> Self {
         let kept = Arc::new(Mutex::new(Tail::new(bytes_max)));
         let shared = kept.clone();
@@ -115,7 +115,7 @@ impl Pipe {
             while let Ok(length @ 1..) = pipe.read(&mut chunk).await {
                 shared.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk[..length]);
                 if passes_on {
-                    // Where nobody reads ours, the command's is kept all the same.
+                    // If our standard error cannot be written, the command's is still kept.
                     let mut errors = tokio::io::stderr();
                     let _ = errors.write_all(&chunk[..length]).await;
                     // Else another thread may write it when this process has ended.
@@ -126,7 +126,7 @@ impl Pipe {
         Self { kept, reader: AbortOnDropHandle::new(reader) }
     }
 
-    /// What came until the end, or until a moment after the command's.
+    /// The output until the pipe closes, or until shortly after the command has ended.
     async fn finish(mut self) -> Tail {
         let _ = tokio::time::timeout(GRACE, &mut self.reader).await;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -33,7 +33,7 @@ async fn pid_in(file: &Path) -> Pid {
     }
 }
 
-/// Whether a process runs; one that nobody has waited for yet does not.
+/// True if a process runs. One that has ended but was not waited for does not.
 fn is_running(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))

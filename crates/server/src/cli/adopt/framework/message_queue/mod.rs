@@ -103,7 +103,7 @@ impl Args {
 /// A queue of message_queue.
 struct MessageQueue {
     name: String,
-    /// A look finds it where it is not given.
+    /// If it is not given, a look detects it.
     naming: Option<Naming>,
     to: Arc<str>,
     tag: Arc<str>,
