@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::{process, repo, setup, sim};
 
-/// Where the rounds are written down, in the repository.
+/// The file in the repository that records the rounds.
 const FILE: &str = "bench/endure.tsv";
 /// Columns that name a round; the others are numbers that add up.
 const NAMES: usize = 3;

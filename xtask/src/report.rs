@@ -19,7 +19,7 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// What a step came to.
+/// The outcome of a step.
 pub(crate) struct Outcome {
     pub(crate) tally: Tally,
     pub(crate) result: Result<(), String>,

@@ -109,7 +109,7 @@ fn rust_lines(text: &str) -> usize {
     count
 }
 
-/// Where items begin that only tests have, from the beginning of the attribute's line, and where they end.
+/// The begin and end of each item that is only for tests, from the beginning of the attribute's line.
 fn test_items(code: &Masked) -> Vec<(usize, usize)> {
     let text = code.text();
     let begins = text.match_indices(TEST_ATTRIBUTE).map(|(at, _)| at);

@@ -130,7 +130,7 @@ fn nextest(command: std::process::Command, metadata: &Metadata, profile: &str) -
     }
 }
 
-/// Removes the counts of an earlier run, lest a build that fails now shows them.
+/// Removes the counts of an earlier run, so that a failing build does not show them.
 fn forget(junit: &Path) -> Result<(), String> {
     match std::fs::remove_file(junit) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

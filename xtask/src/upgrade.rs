@@ -1,7 +1,7 @@
 //! A rolling upgrade from an older version to this one, on one Redis beside each kind of ledger.
 //!
-//! What is tested lives in `crates/server/tests/upgrade`; here the older binary is built, of a copy of its files below
-//! `target/upgrade`, which stays there for the next time.
+//! The tests are in `crates/server/tests/upgrade`. This command builds the older binary from a copy of its files below
+//! `target/upgrade`, which is kept for the next run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -24,7 +24,7 @@ const SIZES: [(usize, &str); 5] =
     [(1_000, "1k"), (10_000, "10k"), (100_000, "100k"), (1_000_000, "1M"), (10_000_000, "10M")];
 /// The part of a queue that one iteration changes.
 const PART: usize = 16;
-/// What a broker would take at once.
+/// The most entries that a broker would take at once.
 const EXPIRE_LIMIT: usize = 1_000;
 
 /// A contender. Times are milliseconds from its making.

@@ -28,7 +28,7 @@ const PROCESSES: usize = 4;
 const TASKS: usize = 64;
 /// How long a buyer stands in line for the lock.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a sale takes between looking at the stock and writing it.
+/// The time between reading the stock and writing it in a sale.
 const PACKING: Duration = Duration::from_millis(2);
 /// How long a buyer has to pay.
 const PAY_WITHIN: Duration = Duration::from_secs(30 * 60);
@@ -136,7 +136,7 @@ async fn sell(url: &str, way: &str, folder: &Path, number: usize) -> Result<()> 
     Ok(shop.client.close().await?)
 }
 
-/// What the tasks of a process share.
+/// State that the tasks of a process share.
 struct Shop {
     client: Client,
     stock: Stock,
@@ -157,7 +157,7 @@ impl Shop {
             // Two who did this at once would both sell the same phone.
             tokio::time::sleep(PACKING).await;
             let is_sold = left > 0 && self.stock.write(left - 1, fence)?;
-            // Where the lock was lost meanwhile, the fence has decided.
+            // If the lock was lost meanwhile, the fence has decided.
             drop(guard.release().await);
             if is_sold {
                 return Ok(Some(Sale { phone: left, buyer, proof: fence.to_string() }));

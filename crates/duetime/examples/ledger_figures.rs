@@ -1,5 +1,5 @@
-//! What is measured of Duetime on Redis beside a ledger, both empty and used by nobody else; prints one JSON object:
-//! `ledger_figures redis://127.0.0.1:PORT/0 postgres://… [JOBS]`, 20000 jobs where none are named.
+//! Measures Duetime on Redis beside a ledger, both empty and used by nobody else; prints one JSON object:
+//! `ledger_figures redis://127.0.0.1:PORT/0 postgres://… [JOBS]`, 20000 jobs by default.
 //!
 //! The keys are those that `bench/rivals/postgres.mjs` explains, and
 //!

@@ -64,7 +64,7 @@ async fn shipped(client: &Client, count: usize) -> Vec<u64> {
     seen
 }
 
-/// What the transactions below have made of it: 1 and 2 were committed, then 3, which waits; 9 was rolled back.
+/// Checks the result of the transactions below: 1 and 2 were committed, then 3, which waits; 9 was rolled back.
 async fn check(client: &Client) {
     assert_eq!(shipped(client, 2).await, [1, 2]);
     let query = Query { queue: Some("orders".into()), state: vec![State::Scheduled].into(), ..Query::default() };

@@ -137,7 +137,7 @@ impl Drop for Contender {
     }
 }
 
-/// What became of each fence, in the order of time.
+/// The outcomes of each fence, in order of time.
 fn read(history: &Path) -> BTreeMap<u64, Vec<(String, u128)>> {
     let mut fences: BTreeMap<u64, Vec<(String, u128)>> = BTreeMap::new();
     for line in std::fs::read_to_string(history).unwrap().lines() {
@@ -218,7 +218,7 @@ async fn a_stale_holder_never_writes() {
                 paused = None;
             }
             Some(_) => {}
-            // Whoever holds the lock just now; every other time it is killed.
+            // The current holder of the lock is stopped; every other time it is killed.
             None => {
                 let Some(holding) = client.inspect_lock("counter").await.unwrap() else { continue };
                 let is_its = |contender: &Contender| holding.owner.starts_with(&format!("{}-", contender.0.id()));
@@ -234,7 +234,7 @@ async fn a_stale_holder_never_writes() {
         }
     }
     drop(contenders);
-    // What was granted to the last ones ends with its time to live: nobody holds it who went away.
+    // Locks granted to the last contenders expire with their time to live, since their holders are gone.
     let guard = client.lock("counter").acquire(TTL * 8).await.expect("the lock is free in the end");
     let fences = read(&history);
     assert!(fences.keys().all(|&fence| fence < guard.fence()), "fences only grow");

@@ -4,8 +4,8 @@
 //! WEBHOOK_KEYS='whsec_… whsec_…' cargo run -p duetime-server --example webhook_receiver -- 127.0.0.1:8080
 //! ```
 //!
-//! What any of the keys has signed is taken, so one can be replaced by another without a gap. Anything else is answered
-//! with 401, which the sender tries again: it may be the one that is late with a new key.
+//! A signature by any of the keys is accepted, so keys can be rotated without a gap. Anything else is answered
+//! with 401, which the sender retries, since the receiver may be the one that is late with a new key.
 
 use axum::Router;
 use axum::body::Bytes;

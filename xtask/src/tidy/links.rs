@@ -70,7 +70,7 @@ fn resolved(page: &str, path: &str) -> String {
 /// The targets of all links, with their lines.
 fn links(text: &str) -> Vec<(usize, String)> {
     let of_line = |(number, line): (usize, &str)| {
-        // What stands between backticks is code.
+        // Text between backticks is code.
         let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
         let targets = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
         targets.map(|(target, _)| (number, target.to_owned())).collect::<Vec<_>>()
@@ -78,7 +78,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     prose(text).flat_map(of_line).collect()
 }
 
-/// What headings can be linked to as: lowercase words with dashes between, numbered where they repeat.
+/// The anchors of headings: lowercase words joined by dashes, numbered if they repeat.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for (_, line) in prose(text).filter(|(_, line)| line.starts_with('#')) {

@@ -17,7 +17,7 @@ impl Masked {
         Self::blanked(source, |first| first == b'/')
     }
 
-    /// What begins with such a byte is blanked.
+    /// Blanks the text that begins with such a byte.
     fn blanked(source: &str, is_blanked: impl Fn(u8) -> bool) -> Self {
         let mut text = source.as_bytes().to_vec();
         let mut at = 0;

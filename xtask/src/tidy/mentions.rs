@@ -4,7 +4,7 @@ use super::Finding;
 use super::mask::is_word_byte;
 use crate::repo::Source;
 
-/// Written in halves, lest this file be found.
+/// Written in halves, so that this file does not match.
 const PRIVATE: &[&str] = &[concat!("../", "shared"), concat!(".lib", "rary")];
 
 /// Every mention, in files of any kind.

@@ -1,4 +1,4 @@
-//! What follows when it does not go well.
+//! Failed attempts, crashes, releases and exhausted jobs.
 
 use super::fixture::{Bench, job, pass, request};
 use duetime_core::api::Span;

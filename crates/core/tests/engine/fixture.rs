@@ -112,7 +112,7 @@ pub(crate) fn job() -> NewJob {
 /// Lets time pass.
 pub(crate) async fn pass(time: Duration) {
     tokio::time::advance(time).await;
-    // What became due runs now.
+    // Let the tasks that became due run.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

@@ -40,7 +40,7 @@ impl Bench {
     }
 }
 
-/// What can go on does; no time passes.
+/// Lets all tasks that can proceed do so, without time passing.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;

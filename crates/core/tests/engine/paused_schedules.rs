@@ -59,7 +59,7 @@ async fn a_pause_may_end() {
     let over = engine.schedule("s").await.unwrap();
     assert_eq!((over.schedule.paused, over.schedule.paused_until), (Some(false), None));
     assert_eq!(over.next[0], t0 + 40_000);
-    // What was shown during the pause may be set after its end.
+    // A schedule that was read during the pause can be set again after its end.
     assert_eq!(engine.set_schedule("s", paused.schedule).await.unwrap().next[0], t0 + 40_000);
     // A pause may be cut short.
     let now = bench.clock.wall();

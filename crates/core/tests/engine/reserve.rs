@@ -260,7 +260,7 @@ async fn limits_of_a_queue_hold_and_who_waits_goes_on() {
     assert_eq!(waiter.await.unwrap().unwrap().leases.len(), 1);
 }
 
-/// Who waits gets them one by one, at the rate.
+/// Waiting callers get jobs one by one, at the queue's rate.
 #[tokio::test(start_paused = true)]
 async fn the_rate_of_a_queue_holds_for_who_waits() {
     let bench = Bench::new().await;

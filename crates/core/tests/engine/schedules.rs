@@ -217,14 +217,14 @@ async fn a_damaged_schedule_holds_up_no_other() {
     assert_eq!(ticks(&bench.ledger, "right").len(), 1);
     assert_eq!(bench.engine.schedules().await.unwrap().len(), 1);
     assert_eq!(bench.engine.schedule("damaged1").await.unwrap_err().code(), "store_damaged");
-    // It can be set anew, and deleted.
+    // It can be set again, and deleted.
     bench.engine.set_schedule("damaged1", every(5_000)).await.unwrap();
     bench.engine.delete_schedule("damaged2").await.unwrap();
     seconds(6).await;
     assert_eq!(ticks(&bench.ledger, "damaged1").len(), 1);
 }
 
-/// What engines share.
+/// State that the engines share.
 pub(super) struct World {
     pub(super) clock: Arc<TokioClock>,
     broker: Shared,

@@ -1,5 +1,5 @@
-//! What a client and a worker do, on whatever the client is of: an embedded store or a Redis here, a server in the server's tests.
-//! Each case has its own queue, so that they can share a server.
+//! Cases for a client and a worker on any backend: here an embedded store or a Redis, in the server's tests a server.
+//! Each case has its own queue, so that cases can share a server.
 
 pub(crate) mod calls;
 pub(crate) mod leases;

@@ -8,7 +8,7 @@ use crate::cli::support::{Place, until};
 use crate::common::Random;
 use redis::Connection;
 
-/// Where a command is killed.
+/// The point at which a command is killed.
 enum Point {
     /// So many jobs are left of those that it takes.
     Left(u64),
@@ -69,7 +69,7 @@ fn account(world: &World, ran: &[String]) {
     for job in jobs {
         let payload = String::from_utf8(job.member).unwrap();
         let due = put.remove(&payload).unwrap_or_else(|| panic!("twice, or never put: {}", job.job));
-        // What was due may have been moved to a list meanwhile.
+        // Jobs that were due may have been moved to a list meanwhile.
         let is_later = due > now_ms();
         assert!(if is_later { job.due_at == due } else { job.due_at >= due }, "{due}: {}", job.job);
     }

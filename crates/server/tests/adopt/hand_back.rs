@@ -61,7 +61,7 @@ fn jobs_of_laravel_go_back_when_they_are_due() {
     assert_eq!(lines(&redis, &["ZRANGE", RESERVED, "0", "-1"]), [laravel(2, ""), laravel(3, "")]);
     assert_eq!(number(&redis, &["EXISTS", DELAYED]), 0);
 
-    // Whoever pops the list gets each once, as it was, and not early.
+    // A consumer that pops the list gets each job once, unchanged, and not early.
     let mut popped = Vec::new();
     until("all are handed back", || {
         let job = redis.command(&["LPOP", LIST]);

@@ -327,7 +327,7 @@ impl World {
                 (old.push)(&mut pipe, one_of(old.lists, random), n);
             } else {
                 let set = one_of(old.sets, random);
-                // What is no job stays, and no follower gets to it.
+                // An entry that is not a job stays, and no follower reaches it.
                 let soon = old.soon_s + random.within(0..9) as i64;
                 let due_s = now_s + if random.percent(50) && is_job { soon } else { LATER_S };
                 (old.add)(&mut pipe, set, due_s as f64 * old.per_second, n);
@@ -366,7 +366,7 @@ impl World {
         sets + self.old.lists.iter().map(|list| query::<u64>(connection, &["LLEN", list])).sum::<u64>()
     }
 
-    /// What stays, as it is no job.
+    /// The number of entries that stay because they are not jobs.
     pub(super) fn stays(&self) -> u64 {
         if self.old.has_rows { self.count / 10 } else { 0 }
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// When jobs were added.
 pub(super) const TIMESTAMP: u64 = 1_700_000_000_000;
 
-/// What a worker of BullMQ 5 or 6 does to get a job: promotes what is due, and takes the next one.
+/// How a worker of BullMQ 5 or 6 gets a job: it promotes due jobs, and takes the next one.
 const NEXT: &str = r#"
 local base = ARGV[1]
 local time = redis.call('TIME')

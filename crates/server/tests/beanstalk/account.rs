@@ -1,4 +1,4 @@
-//! What was inserted is there, whatever is killed.
+//! No inserted job is lost, whichever process is killed.
 
 use super::script::Talk;
 use super::server::{Alone, Both, free_port};
@@ -14,7 +14,7 @@ const KILLS: u64 = 4;
 /// Jobs that are inserted between two of them.
 const INSERTED: u64 = 300;
 
-/// What all clients do, and know.
+/// State that all clients share.
 struct Load {
     address: SocketAddr,
     /// The jobs' time to run, in seconds.

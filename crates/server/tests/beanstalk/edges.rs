@@ -25,7 +25,7 @@ fn what_was_sent_before_a_half_close_is_carried_out() {
     assert!(talk.is_at_end());
 }
 
-/// Whoever delays a job by too much must not have its body taken for commands.
+/// If a job is refused for too long a delay, its body must not be parsed as commands.
 #[test]
 fn the_body_of_a_job_that_is_refused_is_no_command() {
     let server = Both::with(&["--store", "memory"]);

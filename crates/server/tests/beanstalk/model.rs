@@ -383,7 +383,7 @@ fn random_steps_on_redis_are_as_in_the_model() {
 #[test]
 fn random_steps_on_redis_beside_postgres_are_as_in_the_model() {
     let (redis, postgres) = (RedisServer::start(), PostgresServer::start());
-    // What has ended is counted, and can be kicked, once it is recorded.
+    // Ended jobs are counted, and can be kicked, once they are recorded.
     let stores = ["--broker", &redis.url(), "--ledger", &postgres.url(), "--ledger-may-lose"];
     let arguments = [&stores[..], &["--settle", "recorded"]].concat();
     run(Both::with(&arguments).address, STEPS / 2);

@@ -25,7 +25,7 @@ pub(crate) struct Talk {
     stream: TcpStream,
     came: Vec<u8>,
     to_send: Vec<u8>,
-    /// Where the conversation is.
+    /// The conversation's place in the file.
     place: String,
 }
 

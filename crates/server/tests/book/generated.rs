@@ -1,6 +1,6 @@
 //! Pages that say what the program says of itself. What stands above the marker is written by hand.
 //!
-//! `cargo xtask book` writes what is below it anew, as does `GOLDEN=write`.
+//! `cargo xtask book` regenerates the text below it, as does `GOLDEN=write`.
 
 use super::{root, text};
 use std::process::Command;
@@ -87,7 +87,7 @@ fn help(command: &[&str]) -> String {
     duetime(&[command, &["--help"]].concat())
 }
 
-/// What the program prints, without spaces at ends of lines.
+/// The program's output, without spaces at ends of lines.
 fn duetime(arguments: &[&str]) -> String {
     let ran = Command::new(env!("CARGO_BIN_EXE_duetime")).args(arguments).env_clear().output().unwrap();
     assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));

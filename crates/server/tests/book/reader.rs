@@ -19,15 +19,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Where pages have their server.
+/// The server's address in the pages.
 const ADDRESS: &str = "127.0.0.1:7300";
 const BEANSTALK: &str = "127.0.0.1:11300";
 const BEANSTALK_PORT: (&str, &str) = ("-p 11300", "-p 0");
 /// Otherwise it is quiet.
 const BEANSTALK_LOGS: (&str, &str) = ("duetime beanstalk", "duetime beanstalk -V");
-/// Where they receive webhooks.
+/// The address in the pages that receives webhooks.
 const RECEIVER: &str = "127.0.0.1:8080";
-/// Where pages have Debian's beanstalkd.
+/// The address of Debian's beanstalkd in the pages.
 const OLD_BEANSTALK: &str = "old-host:11300";
 const REDIS: &str = "redis://127.0.0.1:6379";
 const POSTGRES: &str = "postgres://duetime:secret@127.0.0.1/jobs";
@@ -39,7 +39,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const ANY: &str = "127.0.0.1:0";
 /// They have tests, or are tests themselves.
 const TESTED_ELSEWHERE: [&str; 2] = ["cargo xtask", "cargo run -p"];
-/// What goes on from one block to the next.
+/// Carries the environment from one block to the next.
 const BEGIN: &str = "if [ -e .exported ]; then . ./.exported; fi\n";
 const END: &str = "\nexport -p > .exported\n";
 
@@ -99,7 +99,7 @@ fn matches(expected: &str, line: &str) -> bool {
 
 struct Reader {
     folder: TempDir,
-    /// What stands in the page, and what is there.
+    /// Text in the page, and what replaces it.
     places: Vec<(String, String)>,
     /// The page's first server.
     address: Option<String>,

@@ -104,7 +104,7 @@ impl Browser {
         self.get("url").as_str().unwrap().to_owned()
     }
 
-    /// What a script answers.
+    /// Runs a script and returns its result.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
@@ -170,7 +170,7 @@ impl Browser {
         self.tell("Emulation.setScriptExecutionDisabled", &json!({"value": !are_on}));
     }
 
-    /// What stands on the console since this was asked last: messages, errors, and reports of the policy.
+    /// Console entries since the last call: messages, errors, and reports of the policy.
     pub(crate) fn console(&self) -> Vec<String> {
         let log = self.post("se/log", &json!({"type": "browser"}));
         log.as_array().unwrap().iter().map(Value::to_string).collect()

@@ -6,7 +6,7 @@ use crate::http::server::{Server, eventually};
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisSentinel, RedisServer};
 use serde_json::json;
 
-/// What a page says while its server gets no answer from the store.
+/// The text that a page shows while its server gets no answer from the store.
 const STALE: &str = "does not answer.";
 
 fn beside(redis: &str, ledger: &str) -> Server {

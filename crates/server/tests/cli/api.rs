@@ -1,4 +1,4 @@
-//! What the HTTP API does, done by commands: jobs, leases, locks, health, as text and as JSON.
+//! The operations of the HTTP API as commands: jobs, leases, locks, health, as text and as JSON.
 
 use crate::cli::server::Server;
 use crate::cli::support::{Place, Ran, finish};

@@ -13,7 +13,7 @@ fn run(place: &Place, more: &[&str], variables: &[(&str, &str)]) -> Ran {
     finish(command, b"")
 }
 
-/// What was found, and whether that is no problem.
+/// The findings, and whether all is well.
 fn doctor(place: &Place, more: &[&str], variables: &[(&str, &str)]) -> (Vec<Value>, bool) {
     // With the port 0 no server of this machine is asked.
     let ran = run(place, more, &[&[("DUETIME_LISTEN", "127.0.0.1:0")], variables].concat());

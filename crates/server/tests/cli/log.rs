@@ -1,4 +1,4 @@
-//! What a server logs: flat lines that name their instance, and no secrets.
+//! A server's log: flat lines that name their instance, without secrets.
 
 use crate::cli::ledger::Sql;
 use crate::cli::support::{Place, Ran, finish, pid, wait};
@@ -158,7 +158,7 @@ fn no_secret_is_told(sql: &Sql, make_user: &str) {
             command.env("DUETIME_LEDGER_MAY_LOSE", "true");
             let ran = serve(command, |url| push(&place, url));
             let told = format!("{}{}", ran.out, ran.err);
-            // What is no address cannot be told apart from a secret, and is shown nowhere.
+            // Text that is not an address may be a secret, so it is never shown.
             let line = told.lines().find(|line| line.contains(HUSH));
             assert!(line.is_none(), "with the broker {broker} and the ledger {ledger}: {line:?}");
             ran

@@ -19,7 +19,7 @@ pub(crate) struct Place {
     folder: TempDir,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,

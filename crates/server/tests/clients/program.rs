@@ -19,7 +19,7 @@ pub(crate) enum Language {
     Shell,
 }
 
-/// What a program came to.
+/// The result of a program.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,

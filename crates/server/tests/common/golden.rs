@@ -1,10 +1,10 @@
 //! Golden files: what was answered, compared with a file of expected text in `tests/golden`.
 //!
-//! What differs from run to run is replaced: long numbers (ids, versions, fences) by `#1`, `#2`, … in order of first
+//! Values that differ between runs are replaced: long numbers (ids, versions, fences) by `#1`, `#2`, … in order of first
 //! appearance, so that equal numbers stay equal; instants by `<now>` or how far they are from it, such as `<+2h>`; and
 //! addresses, request ids and the version of the program.
 //!
-//! `GOLDEN=write` writes the files anew. Read the diff before you commit it.
+//! `GOLDEN=write` regenerates the files. Read the diff before you commit it.
 
 use serde_json::Value;
 use std::collections::HashMap;
@@ -19,10 +19,10 @@ const LINE_COLUMNS: usize = 110;
 const DIGITS_MIN: usize = 9;
 /// So many milliseconds are hours, of which some have passed.
 const LEFT_DIGITS_MIN: usize = 6;
-/// How exactly the distance of an instant from now is told: a run takes less.
+/// The precision with which an instant's distance from now is printed: a run takes less.
 const STEP_SECONDS: i64 = 600;
 
-/// What was answered so far.
+/// The answers so far.
 pub(crate) struct Golden {
     name: &'static str,
     text: String,

@@ -1,6 +1,6 @@
 //! A server that comes and goes, and the way to it: who calls waits while it is down, and learns what was answered.
 //!
-//! What a kill may undo is known here too. Leases are written soon after they are granted, without anybody waiting for
+//! This module also knows what a kill may undo. Leases are written soon after they are granted, without anybody waiting for
 //! that, but in one stream with all else: once a later write has been acknowledged they are in. So the *last instant*
 //! of a kill begins a little before the last acknowledged write was sent, however slow the machine is.
 
@@ -35,7 +35,7 @@ pub(crate) struct Kill {
 /// A request, and its answer where that was not lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange<T> {
-    /// Who answered, or did not.
+    /// The server process that the request was sent to.
     pub(crate) generation: usize,
     /// Before it was sent.
     pub(crate) sent: Millis,
@@ -53,7 +53,7 @@ struct Up {
 pub(crate) struct Site {
     clock: SystemClock,
     store: PathBuf,
-    /// Where to listen: port 0 for another one each time.
+    /// The address to listen on; port 0 for another port each time.
     listen: SocketAddr,
     server: Mutex<Option<Server>>,
     up: watch::Sender<Option<Up>>,
@@ -110,7 +110,7 @@ impl Site {
         self.up.borrow().as_ref().expect("it was started").client.clone()
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.listen
     }

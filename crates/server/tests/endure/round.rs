@@ -21,7 +21,7 @@ const SERVERS: usize = 3;
 const END_WITHIN: Duration = Duration::from_secs(150);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PAGE_JOBS: usize = 1_000;
-/// What a line says beside where and when it was.
+/// The columns of a line besides its place and time.
 pub(crate) const COLUMNS: [&str; 14] = [
     "servers killed",
     "stores killed",
@@ -52,7 +52,7 @@ pub(crate) struct Round {
     off_ms: Arc<AtomicI64>,
 }
 
-/// What came of a round.
+/// The result of a round.
 pub(crate) struct Ended {
     kind: Kind,
     seed: u64,

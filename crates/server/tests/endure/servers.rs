@@ -61,7 +61,7 @@ impl Server {
         }
     }
 
-    /// What it has said that it must not say.
+    /// Lines in its log that must not be there.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         log.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect()

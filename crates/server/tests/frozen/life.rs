@@ -105,7 +105,7 @@ fn due(expected: &Content) -> BTreeMap<String, Value> {
         let due_at: jiff::Timestamp = job["due_at"].as_str().unwrap().parse().unwrap();
         let is_over = match state(job) {
             "scheduled" | "ready" => false,
-            // Whoever ran it is gone; it was to be cancelled, or has just been completed.
+            // The worker is gone; the job was asked to stop, or has just been completed.
             "running" => ["running", "asked to stop"].contains(&job["kind"].as_str().unwrap()),
             _ => true,
         };

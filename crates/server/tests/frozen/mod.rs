@@ -1,7 +1,7 @@
-//! What the first release wrote, opened by this version: stores of each kind, dumps and an export, kept in `tests/fixtures`.
+//! Data of the first release, opened by this version: stores of each kind, dumps and an export, kept in `tests/fixtures`.
 //!
 //! Each store is opened on clocks that show the moment at which it was made. Its jobs, queues, schedules and locks must be
-//! what they were then. Then 13 hours pass, and everything that is due must run. `FIXTURES=write` makes the files anew before
+//! what they were then. Then 13 hours pass, and everything that is due must run. `FIXTURES=write` regenerates the files before
 //! they are opened. Their README says when that is allowed.
 
 mod content;

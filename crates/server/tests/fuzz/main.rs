@@ -2,7 +2,7 @@
 //! panic, and its memory does not grow.
 //!
 //! For some seconds, or so many as `DUETIME_FUZZ_SECONDS` says (`cargo xtask fuzz`). A seed is printed, and
-//! `DUETIME_FUZZ_SEED` repeats it, as far as threads do.
+//! `DUETIME_FUZZ_SEED` repeats it, except for the scheduling of threads.
 
 #[path = "../common/mod.rs"]
 mod common;

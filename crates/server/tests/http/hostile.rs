@@ -1,4 +1,4 @@
-//! What comes from those who mean no good, or do not know better: the server stays up and answers others.
+//! Malicious and broken requests: the server stays up and answers others.
 
 use super::client::{Connection, request};
 use super::server::{Server, eventually};

@@ -20,7 +20,7 @@ pub(crate) struct Server {
     child: Child,
     _stdout: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
-    /// What it said at the start.
+    /// The banner printed at the start.
     pub(crate) banner: String,
     /// Holds the store where it is the server's own.
     _folder: Option<TempDir>,

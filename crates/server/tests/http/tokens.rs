@@ -97,7 +97,7 @@ fn tokens_come_and_go_while_the_server_runs() {
     assert_eq!(status(&second), 200);
 }
 
-/// Whoever waits as their token is revoked gets nothing, and keeps nothing from others.
+/// A waiting client whose token is revoked gets nothing, and keeps nothing from others.
 #[test]
 fn who_waits_with_a_revoked_token_is_refused() {
     let tokens = Tokens::new();

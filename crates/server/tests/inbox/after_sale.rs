@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use tokio::time::{interval, timeout};
 
-/// What the payment service answers, one after the other, for each order.
+/// The successive answers of the payment service for each order.
 fn answers(order: &str) -> &'static [u16] {
     match order {
         "1003" => &[503, 500, 200],

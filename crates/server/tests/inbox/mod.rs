@@ -110,7 +110,7 @@ fn insert(payload: &str) -> String {
     format!("INSERT INTO duetime_inbox (payload) VALUES ('{payload}')")
 }
 
-/// What is committed runs, what is rolled back does not, and what is no job is marked and holds nobody up.
+/// Committed jobs run, rolled-back jobs do not, and rows that are not jobs are marked and hold nobody up.
 async fn transactions(database: Database) {
     let redis = blocking(RedisServer::start).await;
     let server = Server::start(&redis, &database).await;

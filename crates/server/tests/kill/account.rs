@@ -1,4 +1,4 @@
-//! What every client was told: by the server's answers, which of them were lost, and when.
+//! The answers that every client got, which of them were lost, and when.
 
 use crate::common::{Exchange, Kill};
 use duetime::{CancelOutcome, Error, Lease, Outcome, PushOutcome, Pushed, Receipt, Reservation, Settlement};
@@ -23,7 +23,7 @@ pub(crate) struct Push {
     pub(crate) exchange: Exchange<Pushed>,
 }
 
-/// What was heard of a job.
+/// The recorded answers about a job.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     /// By epoch.
@@ -161,7 +161,7 @@ impl Account {
     }
 }
 
-/// What is pushed, as far as it is accounted for.
+/// The parts of a push that are accounted for.
 pub(crate) struct NewPush {
     pub(crate) key: Option<Arc<str>>,
     pub(crate) tags: Vec<Arc<str>>,

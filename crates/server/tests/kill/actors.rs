@@ -18,7 +18,7 @@ const KEYS: u64 = 40;
 /// The longest delay of a push.
 const DELAY_MS_MAX: u64 = 2_000;
 
-/// What all of them share. One thread runs them.
+/// State that all actors share. One thread runs them.
 pub(crate) struct Field {
     pub(crate) site: Arc<Site>,
     pub(crate) account: RefCell<Account>,

@@ -1,4 +1,4 @@
-//! Who ran what, as the handlers and commands themselves wrote it down.
+//! The runs that handlers and commands themselves wrote down.
 
 use duetime_core::{Millis, Receipt};
 use std::fmt;

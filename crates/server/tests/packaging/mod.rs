@@ -1,4 +1,4 @@
-//! What is in `packaging/` is what this server is: names of metrics, variables and programs, and rules that their own
+//! The files in `packaging/` match this server: names of metrics, variables and programs, and rules that their own
 //! programs accept.
 //!
 //! `cargo xtask package test` installs the package and starts the image. No compose file is started.

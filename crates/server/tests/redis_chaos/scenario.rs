@@ -138,7 +138,7 @@ async fn records(client: &Client) -> BTreeMap<JobId, Job> {
     records
 }
 
-/// What the workers wrote down, and what is wrong with it.
+/// The leases that the workers wrote down, and the errors in them.
 fn leases(fleet: &Fleet) -> (Leases, Vec<String>) {
     let (mut leases, mut wrong) = (Leases::new(), Vec::new());
     for (worker, path) in fleet.stop_workers() {

@@ -1,4 +1,4 @@
-//! What the histories and the records come to.
+//! The verdict on the histories and the records.
 
 use crate::fleet::Outage;
 use crate::history::{HeldLease, Leases};
@@ -141,7 +141,7 @@ impl Verdict {
         assert!(self.cancelled > 0, "nothing was cancelled in time");
     }
 
-    /// What a master has not passed on goes with it; all else is done.
+    /// Writes that a master has not replicated are lost with it; everything else is done.
     pub(crate) fn assert_work_went_on(&self) {
         self.assert_right();
         assert!(!self.went_on.is_empty());

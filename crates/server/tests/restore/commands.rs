@@ -48,7 +48,7 @@ impl Commands {
         self.folder().join("store/duetime.db")
     }
 
-    /// Where the restore is to find Redis.
+    /// Sets the Redis that the restore uses.
     pub(crate) fn redis(&mut self, url: &str) {
         self.restore = self.restore.replace(REDIS, url);
     }

@@ -93,7 +93,7 @@ impl Fleet {
         assert_eq!(status.code(), Some(0));
     }
 
-    /// What the servers logged, which is to be looked at by people.
+    /// Prints the servers' log for people to read.
     pub(crate) fn tells(&self) {
         println!("the servers' log:\n{}", self.logged());
     }

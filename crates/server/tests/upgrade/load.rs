@@ -29,7 +29,7 @@ const LEASE_MS: u64 = 15_000;
 const AHEAD_MAX: usize = 500;
 const BEAT_MS: u64 = 1_000;
 
-/// What was acknowledged.
+/// The acknowledged requests.
 #[derive(Clone, Debug, Default)]
 struct Journal {
     pushed: BTreeMap<JobId, Millis>,
@@ -227,7 +227,7 @@ async fn settle(job: &Job, servers: &Servers, journal: &Shared, queue: &str) {
         };
         match answer {
             Ok(()) => break,
-            // Of a failure that was carried out, and its answer lost, a repeat is told so.
+            // If a failure was recorded but its answer lost, the repeat gets `lease_lost`.
             Err(error) if fails && error.code() == "lease_lost" => return,
             Err(error) => assert!(goes_elsewhere(&error), "a settle: {error:?}, {job:?}"),
         }
@@ -257,7 +257,7 @@ async fn lock(servers: Arc<Servers>, journal: Shared, held: Arc<(AtomicBool, Ato
         let guard = match lock.acquire(Duration::from_secs(25)).await {
             Ok(guard) => guard,
             Err(error) => {
-                // Where an answer was lost, the lock may be held by nobody for its time to live.
+                // If an answer was lost, the lock may be held by nobody for its time to live.
                 assert!(goes_elsewhere(&error) || error.code() == "lock_held", "an acquire: {error:?}");
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Who serves just now: what a load balancer would know.
+//! The servers that are up, as a load balancer would know them.
 
 use super::fleet::SERVERS;
 use duetime::Client;

@@ -1,4 +1,4 @@
-//! An HTTP server that answers as it is told, and keeps what it was sent.
+//! An HTTP server that gives prepared answers, and keeps the requests.
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -21,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 /// When a request is given up that never comes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What to answer.
+/// An answer to give.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Status(u16, &'static str),
@@ -131,7 +131,7 @@ impl Receiver {
         self.shared.opened.send_replace(true);
     }
 
-    /// What has come.
+    /// The requests so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.shared.received.borrow().clone()
     }

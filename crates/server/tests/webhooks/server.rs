@@ -124,7 +124,7 @@ pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     timeout(LIMIT, what).await.expect("it never became so")
 }
 
-/// What a job's result says.
+/// A job's result as JSON.
 pub(crate) fn result(job: &Job) -> Value {
     serde_json::from_slice(job.result.as_deref().expect("a result")).unwrap()
 }

@@ -33,7 +33,7 @@ impl Certificate {
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                // Who does not trust the certificate goes away.
+                // A client that does not trust the certificate disconnects.
                 let Ok(stream) = acceptor.accept(stream).await else { continue };
                 let service = service_fn(|request: Request<Incoming>| async move {
                     let said = format!("by {:?}", request.version());

@@ -1,4 +1,4 @@
-//! What befalls Redis and the ledger.
+//! Faults that are injected into Redis and the ledger.
 
 use crate::world::World;
 use duetime_core::ports::{BROKER, Broker as _, COMPARED, Registry as _};

@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const READ_AT_ONCE: usize = 50;
 const ENGINES: u64 = 2;
 
-/// The clock of Redis, as far as a test knows it.
+/// The clock of Redis, to the extent that a test knows it.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     system: SystemClock,
@@ -43,7 +43,7 @@ impl Clock {
     }
 }
 
-/// What all of one run share.
+/// State that all tasks of a run share.
 pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) clock: Arc<Clock>,
@@ -53,7 +53,7 @@ pub(crate) struct World {
     log: Mutex<Vec<String>>,
 }
 
-/// What came of one run, or several.
+/// The result of one or more runs.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) wrong: Vec<String>,

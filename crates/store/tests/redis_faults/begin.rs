@@ -1,5 +1,5 @@
-//! A memory that begins anew beside a ledger: emptied, on another server, or in a part of a Cluster. No number is given twice,
-//! limits hold from the first job on, and nobody joins who uses the namespace otherwise.
+//! An empty broker starts beside a ledger: flushed, on another server, or in a part of a Cluster. No number is given twice,
+//! limits hold from the first job on, and a process that uses the namespace otherwise cannot join.
 
 use crate::redis_faults::subject::until;
 use duetime_core::engine::{LockRequest, Options as EngineOptions, QueueSettings, ReserveRequest, Source};
@@ -66,7 +66,7 @@ impl Node {
     }
 }
 
-/// What was given, and by which generation.
+/// The numbers that were given, and the generation that gave each.
 #[derive(Default)]
 struct Numbers {
     receipts: BTreeSet<Receipt>,
@@ -108,7 +108,7 @@ async fn numbers_are_given_once_though_redis_is_emptied_and_its_clock_falls_back
     }
 }
 
-/// What a replica lacks that takes over, nobody knows; its incarnation is the same.
+/// It is unknown what a promoted replica lacks; its incarnation is the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_are_given_once_over_a_failover() {
     let (server, ledger) = (RedisServer::start(), ModelLedger::default());

@@ -91,7 +91,7 @@ async fn a_dead_workers_jobs_come_back_in_a_full_redis() {
     let done = work_goes_on(&server, &engine).await;
     assert_eq!(push(&engine, Due::After(0)).await.unwrap_err().code(), "store_full");
 
-    // What has ended makes room.
+    // Ended jobs make room.
     let body = || server.command(&["HLEN", "{duetime:default:0}:body"]);
     assert_eq!(body(), "3");
     engine.delete(vec![done.into()]).await.remove(0).unwrap();

@@ -290,7 +290,7 @@ async fn a_payload_comes_back_byte_for_byte() {
     }
 }
 
-/// Whatever is asked for at once, Redis is held up by some MiB at most, and nothing is left out.
+/// However much is requested at once, Redis is blocked for some MiB at most, and nothing is left out.
 #[tokio::test]
 async fn large_jobs_come_in_parts() {
     let bench = Bench::new("large").await;
@@ -401,7 +401,7 @@ async fn jobs_that_have_ended_are_recorded() {
     assert_eq!(bench.one().await.id, id(4));
 }
 
-/// Where ids of a clock that is ahead were imported.
+/// Ids from a clock that is ahead were imported.
 #[tokio::test]
 async fn a_block_begins_behind_an_instant() {
     let bench = Bench::new("ahead").await;

@@ -34,7 +34,7 @@ async fn namespaces_share_nothing() {
     acquire(&other, "b").await;
 }
 
-/// Whatever their names.
+/// Names of locks and owners may be as long as the limits allow.
 #[tokio::test]
 async fn a_released_lock_wakes_the_waiter_on_the_other_node() {
     let url = place();

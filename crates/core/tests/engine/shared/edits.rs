@@ -25,7 +25,7 @@ async fn a_far_job_that_is_made_near_runs_however_its_maker_dies() {
     }
 }
 
-/// Whoever repeats the call finishes it.
+/// A repeat of the call finishes it.
 #[tokio::test(start_paused = true)]
 async fn a_reschedule_of_found_jobs_is_repeated_wherever_its_maker_dies() {
     let steps = ["edit", "apply", "edit_ledger"];

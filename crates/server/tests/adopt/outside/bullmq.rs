@@ -20,7 +20,7 @@ const LIBRARIES: [(&str, &str); 3] = [("bullmq", "6.7.0"), ("bullmq", "5.81.5"),
 struct Program {
     child: Child,
     stdin: ChildStdin,
-    /// What it has printed so far.
+    /// The lines that it has printed so far.
     said: Arc<Mutex<Vec<String>>>,
     reader: Option<JoinHandle<()>>,
 }
@@ -128,7 +128,7 @@ fn each_job_is_run_by_bullmq_or_adopted() {
         let ran = adopt.run(&drain_of(library));
         assert_eq!(ran.code, 0, "{ran:?}");
         let jobs = made(&server);
-        // What the worker has taken ends.
+        // Jobs that the worker has taken are completed.
         until("the worker has run the rest", || (program.ran("mail").len() + jobs.len() >= total).then_some(()));
         program.run("stop");
         let by_worker = program.ran("mail");

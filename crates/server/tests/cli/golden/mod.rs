@@ -10,7 +10,7 @@ use crate::golden::Golden;
 use serde_json::Value;
 use std::process::Command;
 
-/// Where commands run, and the transcript of what they print.
+/// A place in which commands run, and the transcript of their output.
 struct Shell {
     place: Option<Place>,
     server: Option<Server>,
@@ -112,7 +112,7 @@ fn run_plainly(mut command: Command, input: &str) -> Ran {
 
 /// A line without the widths of its columns, which go by what is in them, and without how long ago things happened.
 fn plain(line: &str) -> String {
-    // Usage is told with the options that were given, and the store is one only here.
+    // The usage line contains the given options, and `--store` appears only here.
     let line = line.replace(" --store <PATH>", "");
     let bare = |word: &str| word.trim_matches([',', '(', ')', ':']).to_owned();
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();

@@ -97,7 +97,7 @@ fn a_payload_of_several_lines_can_be_edited() {
     let edited = browser.act(&path, &[&edit[..], &[("payload", "{\r\n  \"order\": 18\r\n}")]].concat());
     assert_eq!(edited.status, 303, "{}", edited.body);
     assert_eq!(server.job(&path[6..])["payload"], json!({"order": 18}));
-    // What was emptied is not taken as left alone.
+    // An emptied field is not taken as unchanged.
     let version = server.job(&path[6..])["version"].to_string();
     for (field, priority, payload) in [("priority", "", "1"), ("payload", "5", "")] {
         let fields = [("do", "edit"), ("version", &*version), ("priority", priority), ("payload", payload)];

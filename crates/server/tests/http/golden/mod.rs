@@ -1,4 +1,4 @@
-//! What every endpoint answers, compared with the files in `tests/golden/http`.
+//! The answers of every endpoint, compared with the files in `tests/golden/http`.
 
 mod document;
 mod jobs;

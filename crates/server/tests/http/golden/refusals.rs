@@ -1,4 +1,4 @@
-//! What requests are told that are wrong, compared with the files in `tests/golden/http`.
+//! The answers to invalid requests, compared with the files in `tests/golden/http`.
 
 use super::Api;
 

@@ -1,4 +1,4 @@
-//! Who says where the server delivers, and who sees what it takes along.
+//! Who may set where the server delivers, and who may read the secrets sent along.
 
 use super::world::World;
 use crate::http::tokens::send;
