@@ -35,7 +35,7 @@ const ROWS: [(&str, bool, &str); 15] = [
     ("burst of 1 M", false, "burst --jobs 1000000 --seconds 20"),
 ];
 
-/// Restarts: their names, and what is pushed before.
+/// Restarts: their names, and the pushes before them.
 const RESTARTS: [(&str, &str); 2] = [
     ("restart, 1 M pending within the hour", "push --jobs 1000000 --within 1h"),
     ("restart, 10 M pending over 30 days", "push --jobs 10000000 --within 30d"),
@@ -71,7 +71,7 @@ fn measure(name: &str, load: &str, run: impl Fn() -> Option<Value>) {
     }
 }
 
-/// One run; `None` where it failed, which it has said on standard error.
+/// One run; `None` if it failed, which it has said on standard error.
 fn run(binary: &Path, load: &str, over_http: bool) -> Option<Value> {
     let folder = temporary();
     let server = over_http.then(|| Server::start(binary, &folder.path().join("bench.db")));

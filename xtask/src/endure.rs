@@ -11,7 +11,7 @@ const FILE: &str = "bench/endure.tsv";
 /// Columns that name a round; the others are numbers that add up.
 const NAMES: usize = 3;
 
-/// Minutes where none are asked for.
+/// Default minutes.
 pub(crate) const MINUTES: u64 = 30;
 
 /// Runs rounds on this store for so long.

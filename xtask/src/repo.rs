@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::process;
 
-/// The root of the repository, whatever the folder we were called from.
+/// The root of the repository, independent of the current folder.
 pub(crate) fn root() -> PathBuf {
     let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest_dir.parent().unwrap_or(manifest_dir).to_path_buf()

@@ -10,7 +10,7 @@ use crate::tidy::Masked;
 
 const TEST_ATTRIBUTE: &str = "#[cfg(test)]";
 
-/// Folders of code that is in no binary.
+/// Folders whose code is in no binary.
 const TEST_FOLDERS: [&str; 4] = ["tests", "benches", "examples", "testing"];
 
 /// Lines by language.

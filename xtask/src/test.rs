@@ -70,7 +70,7 @@ pub(crate) fn screenshots() -> Result<(), String> {
     Ok(())
 }
 
-/// Prints the steps and what CI reads; answers whether all passed.
+/// Prints the steps and the lines that CI reads; returns whether all passed.
 fn concluded(report: &Report, chore: &str) -> bool {
     let passed = report.finish(chore);
     let Tally { passed: tests, failed } = report.tally();

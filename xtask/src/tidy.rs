@@ -22,7 +22,7 @@ use crate::repo::{self, Source};
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) path: String,
-    /// Counted from 1; 0 where it is about the whole file.
+    /// Counted from 1; 0 if it is about the whole file.
     pub(crate) line: usize,
     /// The problem, and how to fix it.
     pub(crate) advice: String,

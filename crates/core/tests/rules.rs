@@ -1,4 +1,4 @@
-//! The rules: tables of what is decided, and properties that hold whatever comes.
+//! The rules: tables of decisions, and properties that hold for all inputs.
 
 mod given;
 

@@ -46,7 +46,7 @@ async fn main() -> Result<()> {
     }
 }
 
-/// The shop: starts the processes, hears who has bought what, and looks whether that is so.
+/// The shop: starts the processes, collects their sales, and checks them.
 async fn open(url: &str, ways: &[&str]) -> Result<()> {
     for way in ways {
         let url = processes::own_namespace(url, "flash-sale")?;

@@ -63,7 +63,7 @@ async fn main() {
     client.close().await.expect("closed");
 }
 
-/// Pushes in bulks, so many at once; answers the seconds that took.
+/// Pushes in this many concurrent bulks; returns the seconds that took.
 async fn push(client: &Client, queue: &'static str, count: usize, bulk: usize, in_flight: usize, due: Due) -> f64 {
     let start = Instant::now();
     let next = Arc::new(AtomicUsize::new(0));

@@ -142,7 +142,7 @@ impl Said {
     }
 }
 
-/// Starts the processes, hears what they do, and compares that with the records.
+/// Starts the processes, collects their reports, and compares those with the records.
 async fn shop(url: &str) -> Result<()> {
     let url = processes::own_namespace(url, "order-timeout")?;
     let processes = Processes::start(PROCESSES, &[&url])?;

@@ -41,7 +41,7 @@ fn full() -> NewJob {
     }
 }
 
-/// Runs until so many orders were shipped, and answers them.
+/// Runs until this many orders were shipped, and returns them.
 async fn shipped(client: &Client, count: usize) -> Vec<u64> {
     let (seen, done) = (Arc::new(Mutex::new(Vec::new())), duetime::CancellationToken::new());
     let (to_see, to_end) = (seen.clone(), done.clone());

@@ -1,4 +1,4 @@
-//! The library's cases on a server process, and what becomes of a worker whose server goes away.
+//! The library's cases on a server process, and a worker whose server stops.
 
 use crate::cases::{Remind, ended, push, queue};
 use duetime::{Client, Context, Stage, Summary, Worker};

@@ -27,7 +27,7 @@ async fn push(engine: &Engine, queue: &str, priority: u32, count: usize) -> Vec<
     ids
 }
 
-/// Works until so many jobs have been handed out.
+/// Works until this many jobs have been handed out.
 async fn run_all(engine: &Engine, queue: &str, count: usize) -> Vec<Job> {
     let mut done = Vec::new();
     let end = Instant::now() + LIMIT;

@@ -1,4 +1,4 @@
-//! Due times where the way to Redis is slow in one direction: nothing is early by Redis' own clock.
+//! Due times if the path to Redis is slow in one direction: nothing is early by Redis' own clock.
 
 use duetime_core::engine::{Engine, Options as EngineOptions, Outcome, Patch, ReserveRequest, Source};
 use duetime_core::ports::Lease;

@@ -37,7 +37,7 @@ fn commands() -> BTreeSet<&'static str> {
     rules().into_iter().filter_map(|rule| rule.strip_prefix('+')).collect()
 }
 
-/// Adds the user, and more rights where there is a need.
+/// Adds the user, and more rights if necessary.
 fn confine(server: &RedisServer, more: &[&str]) {
     server.command(&[&["ACL", "SETUSER", "duetime"], rules().as_slice(), more].concat());
 }

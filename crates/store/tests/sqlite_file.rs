@@ -27,7 +27,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(format!("{}{suffix}", path.display()))
 }
 
-/// A closed store with so many jobs.
+/// A closed store with this many jobs.
 async fn filled(path: &Path, jobs: u64) {
     let store = open(path).unwrap();
     record(&store, &(1..=jobs).map(job).collect::<Vec<_>>()).await;

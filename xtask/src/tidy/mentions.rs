@@ -1,4 +1,4 @@
-//! Folders beside the repository are nobody's business who reads it: no file refers to them.
+//! Folders beside the repository are private: no file refers to them.
 
 use super::Finding;
 use super::mask::is_word_byte;

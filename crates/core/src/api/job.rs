@@ -119,7 +119,7 @@ with_options! {
 }
 
 impl<'a> JobBody<'a> {
-    /// What is shown of a job at `now`.
+    /// The body of a job at `now`.
     pub fn new(job: &'a Job, now: Millis) -> Self {
         let (payload, payload_base64) = show_bytes(&job.payload);
         let (result, result_base64) = job.result.as_deref().map_or((None, None), show_bytes);
@@ -236,7 +236,7 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// What is shown of a page at `now`.
+    /// The body of a page at `now`.
     pub fn new(listed: &'a Listed, now: Millis) -> Self {
         Self {
             jobs: listed.jobs.iter().map(|job| JobBody::new(job, now)).collect(),

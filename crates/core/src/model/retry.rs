@@ -83,7 +83,7 @@ pub struct Exponential {
     pub jitter: f64,
 }
 
-/// What becomes of a job whose attempts are used up.
+/// The fate of a job whose attempts are used up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenExhausted {

@@ -20,12 +20,12 @@ pub const HEADERS_MAX: usize = 32;
 pub const FINAL_STATUSES_MAX: usize = 32;
 /// Longest URL, header, or name of a list.
 pub const TEXT_BYTES_MAX: usize = 2_048;
-/// What every key in Redis begins with that the broker keeps there, in whatever namespace.
+/// The prefix of every key that the broker keeps in Redis, in any namespace.
 pub const BROKER_KEYS: &str = "{duetime:";
-/// What stands in place of a secret that a reader has no right to.
+/// Replaces a secret that a reader has no right to see.
 const MASK: &str = "***";
 
-/// Where due jobs are delivered.
+/// The destination of due jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub enum Target {

@@ -8,7 +8,7 @@ use duetime_core::{Engine, Error, Job, JobId, Memory, NewJob, Retry, State, When
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An engine, and what it stands on.
+/// An engine, and its stores and clock.
 pub(crate) struct Bench {
     pub(crate) engine: Engine,
     pub(crate) broker: Arc<Memory>,

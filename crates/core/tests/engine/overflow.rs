@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Room for so many jobs of these tests.
+/// Room for this many jobs of these tests.
 const ROOM_JOBS: u64 = 100;
 const JOB_BYTES: u64 = 207;
 

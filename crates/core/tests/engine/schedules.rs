@@ -1,4 +1,4 @@
-//! Schedules: one job a tick, whoever dies when.
+//! Schedules: one job a tick, whichever process dies.
 
 use super::fixture::{Bench, job, pass};
 use duetime_core::engine::{Options, Outcome, Stores, Topology};
@@ -290,7 +290,7 @@ async fn another_carries_through_what_one_began() {
             seconds(3).await;
             assert!(first.life.is_over(), "{verb} {when:?}");
             assert_eq!(ticks(&world.ledger, "s"), [at], "{verb} {when:?}");
-            // The audit puts what nobody did.
+            // The audit puts the jobs that are missing.
             seconds(40).await;
             let held =
                 world.broker.memory().get(&[pushed(&world.ledger, "s")[&at][0].id], Detail::Whole).await.unwrap();

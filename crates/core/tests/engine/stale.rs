@@ -1,4 +1,4 @@
-//! Jobs that change between a look at them and what was decided from it.
+//! Jobs that change between a read and the decision based on it.
 
 use super::fixture::{job, pass};
 use duetime_core::engine::{BulkAction, Options, Outcome, PushOutcome, Query, Stores};

@@ -25,7 +25,7 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Starts so many copies with these arguments and the copy's number, and lets all of them go once all are ready.
+    /// Starts this many copies with these arguments and the copy's number, and lets all of them go once all are ready.
     pub(crate) fn start(count: usize, arguments: &[&str]) -> Result<Self> {
         let (sender, lines) = channel();
         let mut children = Vec::new();
@@ -35,7 +35,7 @@ impl Processes {
             let mut child = command.spawn()?;
             let said = BufReader::new(child.stdout.take().ok_or("a copy without an output")?).lines();
             let sender = sender.clone();
-            // Nobody listens any longer where the program is about to end.
+            // Nobody listens any longer if the program is about to end.
             std::thread::spawn(move || said.for_each(|line| drop(sender.send((number, line)))));
             children.push(child);
         }

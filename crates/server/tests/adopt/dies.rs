@@ -10,9 +10,9 @@ use redis::Connection;
 
 /// The point at which a command is killed.
 enum Point {
-    /// So many jobs are left of those that it takes.
+    /// This many of the jobs that it takes are left.
     Left(u64),
-    /// It has called a command of Redis so often.
+    /// It has called a command of Redis this often.
     Called(&'static str, u64),
 }
 

@@ -1,4 +1,4 @@
-//! Jobs that wait in Duetime and run where they came from.
+//! Jobs that wait in Duetime and run in the system they came from.
 
 use super::framework::{
     DELAYED, LARAVEL, LIST, NOTIFY, RESERVED, Running, add, adopt, command, digest, drain, due_ms, jobs, laravel,

@@ -262,7 +262,7 @@ pub(super) const OF_BULLMQ: Old = Old {
     ..SET
 };
 
-/// An old queue in a Redis, a server, and what is known of the jobs.
+/// An old queue in a Redis, a server, and the known jobs.
 pub(super) struct World {
     pub(super) old: &'static Old,
     pub(super) server: Server,

@@ -1,4 +1,4 @@
-//! `duetime adopt` from a private Redis, the old code's side of it, and what became of its members.
+//! `duetime adopt` from a private Redis, the old code's side of it, and the outcome of its members.
 
 use crate::cli::server::Server;
 use crate::cli::support::{Place, Ran, finish, pid};
@@ -201,14 +201,14 @@ impl Running {
         child.wait().unwrap();
     }
 
-    /// Waits for its end; answers its code, and what it printed.
+    /// Waits for its end; returns its exit code and its output.
     pub(super) fn wait(mut self) -> Ran {
         let ended = self.0.take().unwrap().wait_with_output().unwrap();
         let [out, err] = [ended.stdout, ended.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         Ran { code: ended.status.code().unwrap_or(-1), out, err }
     }
 
-    /// SIGTERM, and what it reports.
+    /// Sends SIGTERM; returns its report.
     pub(super) fn stop(self) -> Value {
         kill(pid(self.0.as_ref().unwrap()), Signal::SIGTERM).unwrap();
         let ran = self.wait();

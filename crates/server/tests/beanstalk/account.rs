@@ -37,7 +37,7 @@ impl Load {
         }
     }
 
-    /// A few jobs more; `None` where the server is gone.
+    /// A few jobs more; `None` if the server is gone.
     fn converse(&self, talk: &mut Talk, random: &mut Random) -> Option<()> {
         let (count, ttr_s) = (random.within(1..20), self.ttr_s);
         let puts: String = (0..count).map(|n| format!("put {n} 0 {ttr_s} 3\r\nabc\r\n")).collect();

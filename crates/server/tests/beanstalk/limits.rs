@@ -1,4 +1,4 @@
-//! Tokens, and what one client may cost others.
+//! Tokens, and limits on how much one client may cost others.
 
 use super::script::Talk;
 use super::server::{Alone, Both};

@@ -1,4 +1,4 @@
-//! The fenced blocks of a page, and what is done with each.
+//! The fenced blocks of a page, and how each is handled.
 
 /// A fenced block.
 #[derive(Clone, Debug)]

@@ -56,7 +56,7 @@ fn section(command: &[&str]) -> String {
     format!("\n### duetime {}\n\n{}", command.join(" "), fenced("text", &shown))
 }
 
-/// The paragraph of the options that most commands have, with its heading; empty where there is none.
+/// The paragraph of the options that most commands have, with its heading; empty if there is none.
 fn shared(help: &str) -> String {
     let Some(at) = help.find(SHARED) else { return String::new() };
     // Options stand indented, also after a blank line.

@@ -84,7 +84,7 @@ fn shows<'a>(block: &'a Block, printed: &str) -> Result<(), &'a str> {
     block.text.lines().find(|expected| !is_there(expected)).map_or(Ok(()), Err)
 }
 
-/// Whether a line is as expected, where `…` is anything.
+/// Whether a line is as expected; `…` matches anything.
 fn matches(expected: &str, line: &str) -> bool {
     let mut parts = expected.split('…').map(str::trim);
     let Some(mut rest) = line.strip_prefix(parts.next().unwrap_or_default()) else { return false };
@@ -99,7 +99,7 @@ fn matches(expected: &str, line: &str) -> bool {
 
 struct Reader {
     folder: TempDir,
-    /// Text in the page, and what replaces it.
+    /// Replacements: text in the page, and the real value.
     places: Vec<(String, String)>,
     /// The page's first server.
     address: Option<String>,
@@ -140,7 +140,7 @@ impl Reader {
         }
     }
 
-    /// Starts a server with this command, and waits until it says where it listens.
+    /// Starts a server with this command, and waits until it prints its address.
     fn serve(&mut self, command: &str) {
         let words: Vec<&str> = command.split_whitespace().collect();
         let listen = words.windows(2).find(|pair| pair[0] == "--listen").map_or(ADDRESS, |pair| pair[1]);

@@ -130,7 +130,7 @@ impl Browser {
         self.act(selector, &[("click", json!({}))]);
     }
 
-    /// Types into a field, in place of what it holds.
+    /// Types into a field, replacing its text.
     pub(crate) fn fill(&self, selector: &str, text: &str) {
         self.act(selector, &[("clear", json!({})), ("value", json!({ "text": text }))]);
     }

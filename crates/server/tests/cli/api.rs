@@ -4,7 +4,7 @@ use crate::cli::server::Server;
 use crate::cli::support::{Place, Ran, finish};
 use serde_json::{Value, json};
 
-/// Reserves a job and tells its receipt.
+/// Reserves a job and returns its receipt.
 fn reserve(server: &Server, queue: &str) -> String {
     let document = server.json(&["reserve", queue]);
     document["leases"][0]["receipt"].as_str().unwrap_or_else(|| panic!("{document}")).to_owned()

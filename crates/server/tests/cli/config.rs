@@ -85,7 +85,7 @@ fn a_check_says_all_that_is_wrong() {
     let mistakes = document["mistakes"].as_array().unwrap();
     assert!(ran.code == 78 && document["ok"] == false && mistakes.len() == 4, "{document}");
     assert_eq!((&mistakes[0]["key"], &mistakes[0]["from"]["line"]), (&"liten".into(), &1.into()));
-    // The server refuses the same, with the same code where a file is wrong.
+    // The server refuses the same, with the same code if a file is wrong.
     let ran = run(&place, &["serve"], &[]);
     assert!(ran.code == 78 && ran.err.contains("unknown key `liten`"), "{ran:?}");
     let ran = run(&Place::new(), &["serve"], &[("DUETIME_PAYLOAD_MAX", "65MiB")]);

@@ -1,4 +1,4 @@
-//! Files that the programs leave: nobody but their owner reads them.
+//! Files that the programs leave can be read by their owner only.
 
 use crate::cli::server::Server;
 use crate::cli::support::{Place, finish};

@@ -39,7 +39,7 @@ impl Sql {
         format!("{scheme}://{USER}:secret@{}", rest.split_once('@').unwrap().1)
     }
 
-    /// The part of the URL that identifies its kind.
+    /// The shortest prefix of its URL that identifies its kind.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Postgres(_) => "postgres://",

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// In every password here.
 const HUSH: &str = "hush";
 
-/// Runs a server until a client has had its turn, and tells all that it printed.
+/// Runs a server until a client has had its turn, and returns all that it printed.
 fn serve(mut command: Command, client: impl FnOnce(&str)) -> Ran {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut errors = child.stderr.take().unwrap();

@@ -76,7 +76,7 @@ impl Place {
         serde_json::from_str(&self.ok(&with_json)).unwrap()
     }
 
-    /// Pushes a job and tells its id.
+    /// Pushes a job and returns its id.
     pub(crate) fn push(&self, arguments: &[&str]) -> String {
         let pushed = self.json(&[&["push"], arguments].concat());
         pushed["id"].as_str().unwrap().to_owned()

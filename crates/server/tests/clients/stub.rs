@@ -14,7 +14,7 @@ pub(crate) struct Stub {
 }
 
 impl Stub {
-    /// Answers so many requests, each on its own connection; to further ones with 418.
+    /// Answers this many requests, each on its own connection; to further ones with 418.
     pub(crate) fn start(answers: Vec<Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

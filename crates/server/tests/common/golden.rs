@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A value that fits into so many columns stands on one line.
+/// A value up to this many columns wide is printed on one line.
 const LINE_COLUMNS: usize = 110;
 /// Numbers with fewer digits are the same in every run.
 const DIGITS_MIN: usize = 9;
@@ -112,7 +112,7 @@ impl Golden {
         out.replace(env!("CARGO_PKG_VERSION"), "<version>")
     }
 
-    /// An RFC 3339 instant at the beginning: its length, and what stands for it.
+    /// An RFC 3339 instant at the beginning: its length, and its replacement.
     fn instant(&self, text: &str) -> Option<(usize, String)> {
         let length = text.find(|c: char| !(c.is_ascii_digit() || "-:.TZ".contains(c))).unwrap_or(text.len());
         let length = text[..length].trim_end_matches(['-', ':', '.']).len();

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 /// How long before the last acknowledged write a lease must have been granted to be in.
 const LAST_INSTANT_MS: u64 = 100;
-/// When a condition is given up; never reached where all is well.
+/// The time limit for a condition; never reached if all is well.
 const CONDITION_LIMIT: Duration = Duration::from_secs(90);
 /// Ports outside the range from which the system takes those of clients: a client that calls while nobody listens
 /// could else be given the very port that it calls.
@@ -140,7 +140,7 @@ impl Site {
         self.up.send_replace(Some(Up { generation, client }));
     }
 
-    /// Waits until so many requests have been answered in all.
+    /// Waits until this many requests have been answered in all.
     pub(crate) async fn answered(&self, count: u64) {
         let mut answered = self.answered.subscribe();
         let is_there = answered.wait_for(|&answered| answered >= count);

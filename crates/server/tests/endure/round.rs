@@ -1,4 +1,4 @@
-//! One round: a store, servers on it, who uses them, and what is wrong in the end.
+//! One round: a store, servers on it, their users, and the errors found in the end.
 
 use crate::harm::harm;
 use crate::servers::{LastWrite, Server, Way, ports};

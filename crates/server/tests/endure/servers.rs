@@ -52,7 +52,7 @@ impl Server {
         *child = spawn(self.port, &self.arguments, &self.environment, &self.log);
     }
 
-    /// Starts it again where it has ended.
+    /// Starts it again if it has ended.
     pub(crate) fn keep(&self) {
         let mut child = self.child.lock().unwrap();
         if child.try_wait().unwrap().is_some() {

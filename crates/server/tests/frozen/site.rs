@@ -88,7 +88,7 @@ impl Site {
         self.clock.environment()
     }
 
-    /// The store's file, where it is one.
+    /// The store's file, if it is one.
     pub(crate) fn store(&self) -> PathBuf {
         self.folder.path().join("duetime.db")
     }

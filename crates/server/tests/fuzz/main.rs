@@ -52,7 +52,7 @@ impl Server {
         Self { child, address, log }
     }
 
-    /// Bytes of memory that it has.
+    /// Its memory in bytes.
     fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("the server ended");
         text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// Bytes of memory that the server has.
+/// The server's memory in bytes.
 fn memory(server: &Server) -> usize {
     let text = std::fs::read_to_string(format!("/proc/{}/statm", server.pid())).unwrap();
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096

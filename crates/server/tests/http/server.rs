@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// When a condition is given up; never reached where all is well.
+/// The time limit for a condition; never reached if all is well.
 const CONDITION_TIME_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
@@ -22,7 +22,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// The banner printed at the start.
     pub(crate) banner: String,
-    /// Holds the store where it is the server's own.
+    /// Holds the store if it is the server's own.
     _folder: Option<TempDir>,
 }
 
@@ -115,7 +115,7 @@ impl Server {
         pushed["id"].as_str().unwrap().to_owned()
     }
 
-    /// Leases at most so many jobs of the queue `q`.
+    /// Leases at most this many jobs of the queue `q`.
     #[track_caller]
     pub(crate) fn reserve(&self, limit: usize) -> Vec<Value> {
         let reservation = self.post("/v1/queues/q/reserve", &serde_json::json!({"limit": limit})).ok();
@@ -153,7 +153,7 @@ impl Server {
         assert_eq!(self.wait().code(), Some(0));
     }
 
-    /// Waits until nobody can connect any more.
+    /// Waits until connections are refused.
     pub(crate) fn wait_until_closed(&self) {
         eventually(|| std::net::TcpStream::connect(self.address).is_err());
     }

@@ -1,4 +1,4 @@
-//! Starting: what is said, and what is refused.
+//! Starting: messages and refusals.
 
 use super::client::Connection;
 use super::server::{Server, command, store_in};

@@ -187,7 +187,7 @@ fn what_administrators_do_is_taken_down() {
     assert!(!text.contains(&admin) && !text.contains(&shop));
 }
 
-/// The change is made to its end, and written down, whoever waits for its answer.
+/// The change is completed and logged even if nobody waits for its answer.
 #[test]
 fn a_caller_who_hangs_up_is_in_the_audit_log() {
     let tokens = Tokens::new();

@@ -39,7 +39,7 @@ fn totals_are_the_same_after_a_kill() {
     assert_eq!(totals(&Server::on(&store)), expected);
 }
 
-/// Pushes and completes until the server is gone; counts what was acknowledged.
+/// Pushes and completes until the server is gone; counts the acknowledgements.
 fn work(address: SocketAddr, pushed: &AtomicU64, done: &AtomicU64) -> Option<()> {
     let mut connection = super::client::Connection::open(address);
     let mut send = |path: &str, body: &str| {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// When a test is given up; never reached where all is well.
+/// The time limit for a test; never reached if all is well.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// A server process; killed when it is dropped.
@@ -26,7 +26,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts one beside this ledger, and waits until it says where it listens.
+    /// Starts one beside this ledger, and waits until it prints its address.
     async fn start(redis: &RedisServer, database: &Database) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_duetime"))
             .env_clear()

@@ -55,7 +55,7 @@ struct Grant {
 #[derive(Debug)]
 pub(crate) struct Settle {
     pub(crate) end: End,
-    /// The state that the job was left in; `None` where the lease is said to have ended before.
+    /// The state that the job was left in; `None` if the lease is said to have ended before.
     pub(crate) exchange: Exchange<Option<State>>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum End {
 }
 
 impl HeldLease {
-    /// A lower bound of when the lease ends by time, whatever a kill has undone: `None` where all of it may be undone.
+    /// A lower bound of when the lease ends by time, whatever a kill has undone: `None` if all of it may be undone.
     /// Leases only grow here, so that an extension which is not known to count may be left out.
     pub(crate) fn certain_until(&self, kills: &[Kill]) -> Option<Millis> {
         let is_certain = |grant: &&Grant| kills.get(grant.generation).is_none_or(|kill| grant.seen_at <= kill.instant);

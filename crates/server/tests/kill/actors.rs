@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub(crate) const QUEUE: &str = "work";
-/// Above so many jobs nothing is pushed, so that there is always some work, and never too much.
+/// Above this many jobs nothing is pushed, so that there is always some work, and never too much.
 const LIVE_MAX: i64 = 600;
 /// Jobs among which cancellers choose.
 const RECENT_MAX: usize = 300;
@@ -36,7 +36,7 @@ pub(crate) struct Field {
 struct Task {
     receipt: Receipt,
     end: End,
-    /// Looks at it so many times before it is settled.
+    /// How often it is looked at before it is settled.
     patience: u64,
 }
 

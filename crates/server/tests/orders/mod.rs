@@ -2,7 +2,7 @@
 //! others worked off by two `duetime work` processes and a worker in Rust, all over HTTP, while the server is killed
 //! with SIGKILL and started again.
 //!
-//! `DUETIME_ORDERS` says how many (3,000 where it is not set: over 6 s, with 2 kills; 100,000 are 60 s and 5 kills).
+//! `DUETIME_ORDERS` says how many (3,000 if it is not set: over 6 s, with 2 kills; 100,000 are 60 s and 5 kills).
 
 mod runs;
 mod shop;

@@ -116,7 +116,7 @@ impl Shop {
         }
     }
 
-    /// Waits until so many percent of the orders are due.
+    /// Waits until this percentage of the orders is due.
     pub(crate) async fn until_due(&self, percent: u64) {
         while self.site.now() < self.due_at(self.orders * percent / 100) {
             self.site.any_answer().await;

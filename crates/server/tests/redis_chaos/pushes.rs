@@ -40,7 +40,7 @@ struct Cancel {
     jobs: Vec<JobId>,
 }
 
-/// Pushes so many jobs over three quarters of the time, due up to a quarter of it later.
+/// Pushes this many jobs over three quarters of the time, due up to a quarter of it later.
 pub(crate) async fn push(fleet: &Fleet, urls: &[String], plan: &Plan, count: u64, mut random: Random) -> Acknowledged {
     let mut clients = Clients::connect(urls, plan.ledger.as_deref()).await;
     let mut cancels: Vec<Cancel> = Vec::new();

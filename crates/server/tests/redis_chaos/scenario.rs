@@ -62,7 +62,7 @@ impl Plan {
     }
 }
 
-/// Runs a plan on this Redis, with this trouble, and answers what it comes to, and what the trouble answers.
+/// Runs a plan on this Redis with these faults; returns the verdict, and the result of the faults.
 pub(crate) async fn run<T>(url: &str, plan: &Plan, trouble: impl AsyncFnOnce(&Fleet) -> T) -> (Verdict, T) {
     let Plan { jobs, seconds, seed, forgets, .. } = *plan;
     let ledger = plan.ledger.as_deref();

@@ -97,7 +97,7 @@ async fn pause() {
     tokio::time::sleep(PAUSE).await;
 }
 
-/// Works until it is killed, or who started it is gone.
+/// Works until it is killed, or its parent is gone.
 pub(crate) async fn work(orders: Orders) {
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);

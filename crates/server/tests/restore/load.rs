@@ -1,4 +1,4 @@
-//! Pushes and work, and what was acknowledged of them.
+//! Pushes and work, and their acknowledgements.
 
 use super::LIMIT;
 use duetime::{Client, Due, Error, Job, Lease, NewJob, Query, ReserveRequest, Source};

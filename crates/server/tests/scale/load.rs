@@ -17,7 +17,7 @@ pub(super) fn has_many() -> bool {
     super::jobs() > super::JOBS_DEFAULT
 }
 
-/// Pushes so many jobs, some of which fail; answers the id of one that waits.
+/// Pushes this many jobs, some of which fail; answers the id of one that waits.
 pub(super) fn fill(server: &Server, jobs: usize) -> String {
     let began = Instant::now();
     let waiting = jobs - FAILED - 1;

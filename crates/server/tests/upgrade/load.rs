@@ -1,4 +1,4 @@
-//! Pushes, work, a lock and a schedule over whichever servers are up, and what was acknowledged.
+//! Pushes, work, a lock and a schedule over the servers that are up, and the acknowledgements.
 //!
 //! A call that a server did not answer, since it was stopping, is sent to another one; whatever else fails is a fault. A
 //! push is not repeated: what came of it is not known, and nobody counts on it.
@@ -67,7 +67,7 @@ impl Load {
         Self { journal, pushes_end, work_ends, pushers, others }
     }
 
-    /// Waits until so many more jobs were completed.
+    /// Waits until this many more jobs were completed.
     pub(crate) async fn completes(&self, more: usize) {
         let mut journal = self.journal.subscribe();
         let wanted = self.journal.borrow().completed.len() + more;
@@ -95,7 +95,7 @@ impl Load {
         });
     }
 
-    /// Each server reads all jobs, whoever wrote them.
+    /// Each server reads all jobs, whichever version wrote them.
     pub(crate) async fn is_read_by_all(&self, servers: &Servers) {
         let pushed: BTreeSet<JobId> = self.journal.borrow().pushed.keys().copied().collect();
         for client in servers.all() {

@@ -18,7 +18,7 @@ use servers::Servers;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a condition is given up; never reached where all is well.
+/// The time limit for a condition; never reached if all is well.
 const LIMIT: Duration = Duration::from_secs(180);
 /// The number of jobs completed between two steps.
 const STEP: usize = 400;
@@ -65,7 +65,7 @@ async fn upgrade(ledger: String) {
     fleet.said_nothing_bad();
 }
 
-/// Data that only the newer version knows cannot be read by an old server. It is reported, not judged: the old one is fixed.
+/// An old server cannot read data that only the newer version knows. The test reports this without judging it.
 async fn what_is_new(ledger: String) {
     let redis = blocking(RedisServer::start).await;
     let servers = Arc::new(Servers::default());

@@ -70,7 +70,7 @@ pub(crate) struct Receiver {
     _task: AbortOnDropHandle<()>,
 }
 
-/// A port at which nobody listens yet.
+/// A port that is not in use yet.
 pub(crate) struct Closed(TcpSocket);
 
 impl Closed {
@@ -90,7 +90,7 @@ impl Closed {
 }
 
 impl Receiver {
-    /// Answers the n-th request (from 0) with what this says.
+    /// Answers the n-th request (from 0) as this function says.
     pub(crate) fn start(answer: impl Fn(usize, &Received) -> Answer + Send + Sync + 'static) -> Self {
         Closed::new().listen(answer)
     }
@@ -136,7 +136,7 @@ impl Receiver {
         self.shared.received.borrow().clone()
     }
 
-    /// Waits for so many requests.
+    /// Waits for this many requests.
     pub(crate) async fn after(&self, count: usize) -> Vec<Received> {
         let mut received = self.shared.received.subscribe();
         let came = timeout(LIMIT, received.wait_for(|received| received.len() >= count)).await;

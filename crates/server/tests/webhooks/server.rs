@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// When a condition is given up; never reached where all is well.
+/// The time limit for a condition; never reached if all is well.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Killed when it is dropped.
@@ -119,7 +119,7 @@ impl Drop for Server {
     }
 }
 
-/// Waits for what comes soon where all is well.
+/// Waits for something that comes soon if all is well.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     timeout(LIMIT, what).await.expect("it never became so")
 }

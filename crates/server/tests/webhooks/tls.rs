@@ -1,4 +1,4 @@
-//! Endpoints with TLS: by HTTP/2 and HTTP/1.1, with a root that is named; and refused where it is not trusted.
+//! Endpoints with TLS: by HTTP/2 and HTTP/1.1, with a named root; refused if the certificate is not trusted.
 
 use super::server::{Server, result};
 use crate::certificate::Certificate;

@@ -1,4 +1,4 @@
-//! One run: a Redis, two engines, who uses them, and what is wrong in the end.
+//! One run: a Redis, two engines, their users, and the errors found in the end.
 
 use crate::harm;
 use duetime_core::clock::SystemClock;

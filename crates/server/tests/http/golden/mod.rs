@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Headers that say nothing about the answer.
 const HEADERS_LEFT_OUT: [&str; 4] = ["content-length", "date", "request-id", "connection"];
 
-/// A server, and the transcript of what it is asked and answers.
+/// A server, and the transcript of its requests and answers.
 pub(crate) struct Api {
     pub(crate) server: Server,
     pub(crate) golden: Golden,

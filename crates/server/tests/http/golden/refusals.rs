@@ -2,7 +2,7 @@
 
 use super::Api;
 
-/// Fields of a push, each with what is wrong about it.
+/// Fields of a push, each with its error.
 const WRONG: [&str; 58] = [
     "",
     "5",

@@ -1,4 +1,4 @@
-//! Lists and streams tell of what is one's own, and so do their cursors.
+//! Lists, streams and cursors reveal only things that the token has a right to.
 
 use super::world::World;
 use crate::http::client::request;
