@@ -59,7 +59,7 @@ pub(crate) fn kill(rounds: u32) -> Result<(), String> {
 /// Rounds of a parser's fuzzing in a second, in a debug build.
 const PARSER_ROUNDS: u64 = 2_000;
 
-/// Feeds every parser changes of its corpus: the tests whose names begin with `whatever`, and those of `parsers`.
+/// Feeds every parser mutations of its corpus: the tests whose names begin with `whatever`, and those of `parsers`.
 fn fuzz_parsers(seconds: u64) -> Result<(), String> {
     let filter = "test(/^parsers::|whatever/)";
     let mut command =

@@ -118,7 +118,7 @@ fn test_items(code: &Masked) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// The end of the item that follows: of its braces, or where it has none, of its statement.
+/// The end of the item that follows: of its braces, or if it has none, of its statement.
 fn item_end(code: &Masked, mut at: usize) -> usize {
     let text = code.text();
     while let Some(next) = text[at..].find(['(', '[', '{', ';', ',', '}']) {

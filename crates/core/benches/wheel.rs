@@ -34,7 +34,7 @@ trait Timers {
     fn new() -> Self;
     fn insert(&mut self, dues: &[u64], handles: &mut Vec<Self::Handle>);
     fn cancel(&mut self, handles: &[Self::Handle]);
-    /// Turns to `now` and answers how many came due.
+    /// Turns to `now` and returns how many came due.
     fn expire(&mut self, now: u64) -> usize;
 }
 

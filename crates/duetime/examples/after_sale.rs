@@ -84,7 +84,7 @@ async fn work(client: &Client) -> Result<Vec<Job>> {
     ended(client).await
 }
 
-/// The records, once all have ended; whoever waits for another attempt is not kept waiting.
+/// The records, once all have ended; retries that wait are made due at once.
 async fn ended(client: &Client) -> Result<Vec<Job>> {
     let query = Query { queue: Some("after-sale".into()), ..Query::default() };
     loop {

@@ -4,10 +4,10 @@
 //!
 //! Two ways, one after the other unless one is named:
 //!
-//! - `lock`: the stock is a file in place of a row in a database: read, decremented and written by whoever holds the
+//! - `lock`: the stock is a file in place of a row in a database: read, decremented and written by the holder of the
 //!   lock `phone`. Its fence is written along, and a smaller one than that which was written last is refused: a holder
 //!   that stalled until it had lost the lock does no harm. Before a buyer stands in line it looks whether all is sold.
-//! - `key`: whoever pushes the job with the key `phone-7` has bought that phone, since a queue has one living job of a
+//! - `key`: the buyer who pushes the job with the key `phone-7` has bought that phone, since a queue has one living job of a
 //!   key. The job is the time-out of the payment: it comes due in half an hour, and would offer the phone again.
 
 mod processes;

@@ -87,7 +87,7 @@ async fn push(client: &Client, queue: &'static str, count: usize, bulk: usize, i
     start.elapsed().as_secs_f64()
 }
 
-/// Works a queue off; answers the seconds until the ledger has it all.
+/// Works a queue off; returns the seconds until the ledger has it all.
 async fn process(client: &Client, queue: &str, count: usize) -> f64 {
     let start = Instant::now();
     let worker = Worker::new(client).queue(queue).concurrency(CONCURRENCY);
@@ -123,7 +123,7 @@ async fn lateness(client: &Client) -> Vec<f64> {
     late
 }
 
-/// Empties Redis; answers the seconds until it holds all that waits again.
+/// Empties Redis; returns the seconds until it holds all that waits again.
 async fn reload(client: &Client, redis: &RedisServer, count: usize) -> f64 {
     push(client, "waiting", count, BULK, IN_FLIGHT, Due::After(HALF_AN_HOUR_MS)).await;
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! A job as it is shown.
+//! The JSON of a job.
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::lease::is_zero;
@@ -177,7 +177,7 @@ impl TryFrom<JobBody<'_>> for Job {
             id: body.id,
             queue: body.queue,
             kind: body.kind,
-            // Not shown to those who may change the job but not read it.
+            // Hidden from those who may change the job but not read it.
             payload: bytes_of("payload", body.payload, body.payload_base64)?.unwrap_or_default(),
             stage: stage_of(body.state),
             due_at: body.due_at.0,

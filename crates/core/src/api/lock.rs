@@ -1,4 +1,4 @@
-//! Locks: acquire, renew, release, look.
+//! Locks: acquire, renew, release, inspect.
 
 #[cfg(feature = "openapi")]
 use super::schema::{LockName, Owner};

@@ -1,4 +1,4 @@
-//! A job to push, and what the push did.
+//! A job to push, and the result of the push.
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]

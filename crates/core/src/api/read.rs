@@ -115,7 +115,7 @@ fn refused(path: &str, error: &serde_json::Error, text: &str) -> Unread {
     if said == "recursion limit exceeded" {
         return Unread::Malformed(DEEP.to_owned());
     }
-    // serde_json refuses a number in place of an enum as a fault of syntax.
+    // serde_json reports a number instead of an enum as a syntax error.
     let said = if error.is_data() { said } else { "" };
     Unread::Invalid(worded(path, said, text))
 }

@@ -1,4 +1,4 @@
-//! Reserve and take: what is asked, and what is handed out.
+//! Reserve and take: requests, and the jobs that are handed out.
 
 #[cfg(feature = "openapi")]
 use super::schema::{QueueName, RequestId, WorkerName};

@@ -1,4 +1,4 @@
-//! Leases: how they end or go on; and cancels.
+//! Settling, extending and cancelling leases.
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]

@@ -1,4 +1,4 @@
-//! The job: what a store keeps of it, and what a caller gives.
+//! The job: the record that a store keeps, and the input that a caller gives.
 
 use super::id::{JobId, Receipt};
 pub use super::key::{KeyUntil, OnConflict};

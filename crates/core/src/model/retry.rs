@@ -1,5 +1,4 @@
-//! Retry rules: what a job, a queue or the default says about failures. What follows from them is decided in
-//! [`crate::rules`].
+//! Retry rules of jobs and queues, and the defaults. [`crate::rules`] decides with them.
 
 use super::name;
 use crate::api::{Span, object};

@@ -1,5 +1,5 @@
-//! Targets: where due jobs are delivered, in place of being handed to workers. Here is what a target is; who delivers
-//! to it is an edge's business.
+//! Targets: due jobs are delivered to them instead of being handed to workers. This module defines targets; the edges
+//! deliver to them.
 
 use super::name;
 use crate::api::{Span, read};
@@ -222,7 +222,7 @@ impl Target {
 
 fn masked_url(url: &str) -> Arc<str> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    // A password may hold any character. What stands before the last `@` is no host.
+    // A password may hold any character. The part before the last `@` is not the host.
     let (user, place) = rest.rsplit_once('@').map_or(("", rest), |(_, place)| ("***@", place));
     match place.split_once('?') {
         Some((before, _)) => format!("{scheme}://{user}{before}?{MASK}").into(),

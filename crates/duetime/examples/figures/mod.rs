@@ -30,7 +30,7 @@ impl RedisServer {
         Self(url.trim_start_matches("redis://").split('/').next().expect("a host").to_owned())
     }
 
-    /// Sends a command; answers its first line, or the text that it announces.
+    /// Sends a command; returns its first line, or the text that it announces.
     pub(crate) fn command(&self, words: &[&str]) -> String {
         let mut stream = TcpStream::connect(&self.0).expect("connected");
         let mut request = format!("*{}\r\n", words.len());

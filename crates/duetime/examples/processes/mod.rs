@@ -11,7 +11,7 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>
 /// How long nothing may be said before all is given up.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// The address with a namespace that no other run has, so that whatever else is in this Redis stays as it is.
+/// The address with a namespace of this run only, so that other data in this Redis stays unchanged.
 pub(crate) fn own_namespace(url: &str, name: &str) -> Result<String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
     let joint = if url.contains('?') { '&' } else { '?' };
@@ -61,7 +61,7 @@ impl Processes {
         }
     }
 
-    /// Tells all to end, and answers what they still say.
+    /// Tells all to end, and returns their remaining output.
     pub(crate) fn finish(mut self) -> Result<Vec<(usize, String)>> {
         self.children.iter_mut().for_each(|child| drop(child.stdin.take()));
         let mut said = Vec::new();

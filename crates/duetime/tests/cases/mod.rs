@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Makes a test of each case, on a client that this expression makes, beside whatever must outlive it.
+/// Makes a test of each case, on the client of this expression, with values that must outlive it.
 macro_rules! client_cases {
     ($make:expr) => {
         client_cases! { $make =>

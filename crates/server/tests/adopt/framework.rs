@@ -161,7 +161,7 @@ impl Running {
         Self(Some(command.spawn().unwrap()))
     }
 
-    /// Stops it with SIGTERM; answers its report.
+    /// Stops it with SIGTERM; returns its report.
     pub(super) fn stop(mut self, code: i32) -> Value {
         let child = self.0.take().unwrap();
         kill(pid(&child), Signal::SIGTERM).unwrap();

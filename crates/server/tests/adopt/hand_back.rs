@@ -133,7 +133,7 @@ fn jobs_of_sidekiq_go_back_when_they_are_due() {
     assert_eq!(queues, ["low", "mail"]);
 }
 
-/// Lists are where jobs go back to: they are never taken beside a hand-back.
+/// Lists are the destination of handed-back jobs: they are never taken beside a hand-back.
 #[test]
 fn nothing_goes_round_in_a_circle() {
     let redis = RedisServer::start();

@@ -17,7 +17,7 @@ const ROWS: u64 = 1_000_000;
 /// Members that become due long after a test.
 const LATER_S: i64 = 50_000;
 
-/// Runs what is next, and answers the payloads.
+/// Runs what is next, and returns the payloads.
 pub(super) type Worker = Box<dyn FnMut() -> Vec<String> + Send>;
 
 /// An old queue.

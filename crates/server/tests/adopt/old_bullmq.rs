@@ -119,7 +119,7 @@ impl OldQueue {
         all
     }
 
-    /// Runs the next job as a worker, if one is ready: answers its data.
+    /// Runs the next job as a worker, if one is ready: returns its data.
     pub(super) fn run_next(&mut self) -> Option<Vec<u8>> {
         let base = self.base.clone();
         let mut next: Vec<Vec<u8>> = self.ask(redis::cmd("EVAL").arg(NEXT).arg(0).arg(&base));

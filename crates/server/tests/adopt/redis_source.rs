@@ -61,7 +61,7 @@ impl OldSet {
         self.ask(&command)
     }
 
-    /// The first members that are due, where scores are milliseconds.
+    /// The first members that are due, if scores are milliseconds.
     pub(super) fn due(&mut self, limit: usize) -> Vec<Vec<u8>> {
         let mut command = self.of("ZRANGEBYSCORE");
         command.arg("-inf").arg(now_ms()).arg("LIMIT").arg(0).arg(limit);
@@ -163,7 +163,7 @@ impl<'a> Adopt<'a> {
         serde_json::from_str(&ran.out).unwrap()
     }
 
-    /// Drains, which must succeed, and answers the report.
+    /// Drains, which must succeed, and returns the report.
     pub(super) fn drain(&self) -> Value {
         let ran = self.run(&self.step("--drain"));
         assert_eq!(ran.code, 0, "{ran:?}");

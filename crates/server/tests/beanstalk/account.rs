@@ -59,7 +59,7 @@ impl Load {
         if random.percent(50) {
             self.jobs.lock().unwrap().insert(id, false);
             talk.try_send(format!("delete {id}\r\n").as_bytes())?;
-            // A time to run that is over has lost it.
+            // If its time to run is over, the client has lost it.
             let line = talk.try_line()?;
             assert!(line == "DELETED" || line == "NOT_FOUND" && ttr_s < 60, "{line}");
         }

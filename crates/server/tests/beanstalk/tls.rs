@@ -1,4 +1,4 @@
-//! TLS on the same port: whoever begins a handshake gets it, and other machines must.
+//! TLS on the same port: a client that begins a handshake gets TLS, and other machines must use it.
 
 use super::script::Talk;
 use super::server::Alone;

@@ -190,7 +190,7 @@ impl Reader {
         assert!(found, "expected a server that listens: {script}\nwhich printed:\n{printed}");
     }
 
-    /// Runs a block that must succeed; answers what it printed.
+    /// Runs a block that must succeed; returns its output.
     fn run(&self, place: &str, block: &Block) -> String {
         let script = self.placed(&block.text);
         let mut command = match &*block.language {
@@ -270,7 +270,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The server is in the shell's group, whatever the shell made of it.
+        // The server is in the shell's process group, whether it is the shell's child or has replaced it.
         let _ = killpg(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), Signal::SIGTERM);
         let _ = self.0.wait();
     }

@@ -182,7 +182,7 @@ impl Browser {
         std::fs::write(file, STANDARD.decode(captured["data"].as_str().unwrap()).unwrap()).unwrap();
     }
 
-    /// A second tab; answers the first and the second.
+    /// A second tab; returns both.
     pub(crate) fn new_tab(&self) -> [String; 2] {
         let first = self.get("window").as_str().unwrap().to_owned();
         let second = self.post("window/new", &json!({"type": "tab"}));

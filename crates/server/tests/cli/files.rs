@@ -111,7 +111,7 @@ fn a_backup_to_the_name_of_a_weekday_works_every_week() {
         let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
         assert_eq!(listed["jobs"].as_array().unwrap().len(), week);
     }
-    // A store that is open is no backup, whatever its name.
+    // An open store is not a backup, whatever its name.
     let ran = server.place.run(&["backup", "test.db"]);
     assert!(ran.code == 1 && ran.err.contains("is in use as a store"), "{ran:?}");
 }

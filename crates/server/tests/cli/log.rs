@@ -124,7 +124,7 @@ fn what_a_worker_says_forges_no_line_of_text() {
     assert!(ran.err.lines().all(|line| line.contains(" shop-1 ")), "{}", ran.err);
 }
 
-/// Wrong addresses and right ones, whatever fails about them.
+/// Wrong addresses and right ones, for any kind of failure.
 fn no_secret_is_told(sql: &Sql, make_user: &str) {
     let redis = RedisServer::with(&["--requirepass", "hush-redis"]);
     sql.administer(make_user);

@@ -173,7 +173,7 @@ fn a_server_is_measured() {
     }
 }
 
-/// It takes down whoever runs it. After the fifth time it is left alone, with its history; others go on meanwhile.
+/// It crashes every worker that runs it. After the fifth crash it is left alone, with its history; others continue meanwhile.
 #[test]
 fn a_job_that_kills_its_worker_fails_in_the_end() {
     let server = Server::start();

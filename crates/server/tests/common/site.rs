@@ -26,13 +26,13 @@ const PORTS: std::ops::Range<u16> = 20_000..30_000;
 /// The kill of a generation: of the process after as many kills as there were before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kill {
-    /// A lease of this generation may be forgotten where its holder was told of it after this.
+    /// A lease of this generation may be forgotten if its holder was told of it after this.
     pub(crate) instant: Millis,
     /// When the process was gone.
     pub(crate) end: Millis,
 }
 
-/// A request, and its answer where that was not lost.
+/// A request, and its answer unless that was lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange<T> {
     /// The server process that the request was sent to.
@@ -156,8 +156,8 @@ impl Site {
         *self.answered.borrow()
     }
 
-    /// Calls the server until the request got there; where its reply is lost, waits until there is a server again.
-    /// `has_written` tells from an answer whether the server has written something before it answered.
+    /// Calls the server until the request got there; if its reply is lost, waits until there is a server again.
+    /// `has_written` returns whether, according to an answer, the server wrote something before it answered.
     pub(crate) async fn call<T>(
         &self,
         has_written: impl Fn(&T) -> bool,
@@ -189,7 +189,7 @@ impl Site {
 
     fn wrote(&self, generation: usize, sent: Millis) {
         let mut last_write = self.last_write.lock().unwrap();
-        // An answer of a process that is gone says nothing of the one that is there.
+        // An answer of an earlier process says nothing about the current one.
         if generation == self.generation() {
             *last_write = sent.max(*last_write);
         }

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 const SERVERS: usize = 3;
-/// Everything ends within this time from the end of the trouble.
+/// Everything ends within this time after the last fault.
 const END_WITHIN: Duration = Duration::from_secs(150);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PAGE_JOBS: usize = 1_000;

@@ -101,7 +101,7 @@ impl LastWrite {
     }
 }
 
-/// One server at first, and the others where it cannot be reached.
+/// One server first, and the others if it cannot be reached.
 pub(crate) struct Way {
     pub(crate) clients: Vec<Client>,
     pub(crate) last_write: Arc<LastWrite>,
@@ -124,7 +124,7 @@ impl Way {
     }
 }
 
-/// As the engine tells it: what may pass is not available.
+/// As the engine defines it: temporary errors mean unavailable.
 fn told(error: Error) -> CoreError {
     match error {
         Error::Core(error) => error,

@@ -140,7 +140,7 @@ impl Store {
         }
     }
 
-    /// Sets the clock by which jobs are due; answers whether there is one.
+    /// Sets the clock by which jobs are due; returns whether there is one.
     pub(crate) fn set_clock(&self, off_ms: i64) -> bool {
         match &self.broker {
             Broker::File(_, clock) => clock.set(off_ms),
@@ -222,7 +222,7 @@ impl Disk {
         self.folder.path().to_owned()
     }
 
-    /// Fills it to the last byte; answers whether it can be.
+    /// Fills it to the last byte; returns whether it can be.
     pub(crate) fn fill(&self) -> bool {
         if self.is_mounted {
             // It ends with an error: there is no room.

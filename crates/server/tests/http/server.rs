@@ -103,7 +103,7 @@ impl Server {
         self.send("POST", path, &[], "")
     }
 
-    /// Pushes to the queue `q` and answers the id.
+    /// Pushes to the queue `q` and returns the id.
     #[track_caller]
     pub(crate) fn push(&self, job: &Value) -> String {
         self.push_to("q", job)
@@ -122,7 +122,7 @@ impl Server {
         reservation["leases"].as_array().unwrap().clone()
     }
 
-    /// Leases the one due job of the queue `q` and answers the receipt.
+    /// Leases the one due job of the queue `q` and returns the receipt.
     #[track_caller]
     pub(crate) fn receipt(&self) -> String {
         let leases = self.reserve(1);

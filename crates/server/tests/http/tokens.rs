@@ -58,7 +58,7 @@ fn without_a_token_that_counts_nothing_is_done() {
         assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"duetime\""));
         assert!(!problem.to_string().contains(&token), "{problem}");
     }
-    // Also where there is nothing, so that paths cannot be tried out.
+    // Paths that do not exist get the same answer, so that paths cannot be probed.
     server.get("/v1/nothing").problem(401, "unauthorized");
     for open in ["/healthz", "/readyz"] {
         server.get(open).ok();

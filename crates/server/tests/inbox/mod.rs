@@ -56,7 +56,7 @@ impl Server {
         answer
     }
 
-    /// Payloads in the order in which they are handed out, until there are so many of them.
+    /// Payloads in the order in which they are handed out, until there are this many.
     async fn handed_out(&self, queue: &str, count: usize) -> Vec<String> {
         let mut payloads = Vec::new();
         let work = async {
@@ -78,7 +78,7 @@ impl Server {
         self.client.reserve(request).await.unwrap().leases
     }
 
-    /// How many jobs there are with each payload, in whatever state.
+    /// The number of jobs with each payload, in any state.
     async fn jobs(&self, queue: &str) -> BTreeMap<String, usize> {
         let query = Query { queue: Some(queue.into()), ..Query::default() };
         let (mut jobs, mut cursor) = (BTreeMap::new(), None::<String>);

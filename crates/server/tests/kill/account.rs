@@ -69,7 +69,7 @@ pub(crate) enum End {
 }
 
 impl HeldLease {
-    /// A lower bound of when the lease ends by time, whatever a kill has undone: `None` if all of it may be undone.
+    /// A lower bound of when the lease expires, considering what a kill may have undone: `None` if all of it may be undone.
     /// Leases only grow here, so that an extension which is not known to count may be left out.
     pub(crate) fn certain_until(&self, kills: &[Kill]) -> Option<Millis> {
         let is_certain = |grant: &&Grant| kills.get(grant.generation).is_none_or(|kill| grant.seen_at <= kill.instant);

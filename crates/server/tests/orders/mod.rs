@@ -24,7 +24,7 @@ const ORDERS_DEFAULT: u64 = 3_000;
 /// Orders due in a second.
 const ORDERS_PER_SECOND: u64 = 1_666;
 const SPAN_SECONDS_MIN: u64 = 6;
-/// From this many orders on the server is killed so often as it is in the full scenario.
+/// From this many orders on, the server is killed as often as in the full scenario.
 const MANY: u64 = 50_000;
 const KILLS_OF_MANY: u64 = 5;
 const KILLS_OF_FEW: u64 = 2;

@@ -1,4 +1,4 @@
-//! A run: jobs are pushed and worked off while there is trouble, and then all is counted.
+//! A run: jobs are pushed and completed while faults are injected, and then everything is counted.
 
 use crate::common::Random;
 use crate::fleet::Fleet;
@@ -16,7 +16,7 @@ use tokio::time::{interval, timeout};
 pub(crate) const QUEUES: [&str; 4] = ["images", "orders", "reminders", "reports"];
 const JOBS_DEFAULT: u64 = 6_000;
 const SECONDS_DEFAULT: u64 = 12;
-/// Nothing takes so long after the last trouble.
+/// Nothing takes this long after the last fault.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// Between two looks at how much is left.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -72,7 +72,7 @@ impl Load {
     }
 }
 
-/// A fault is one where nobody has ended the load.
+/// An error fails the test unless the load has been ended.
 fn is_fault<T>(answer: &Result<T, Error>, ends: &watch::Receiver<bool>) -> bool {
     let failed = answer.is_err();
     assert!(!failed || *ends.borrow(), "{:?}", answer.as_ref().err());

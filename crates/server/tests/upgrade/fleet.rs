@@ -98,7 +98,7 @@ impl Fleet {
         println!("the servers' log:\n{}", self.logged());
     }
 
-    /// Fails where a server logged an error, or that something did not read back.
+    /// Fails if a server logged an error, or that something did not read back.
     pub(crate) fn said_nothing_bad(&self) {
         let log = self.logged();
         let is_bad = |line: &&str| line.contains("ERROR") || line.contains("damaged") || line.contains("panicked");

@@ -1,6 +1,6 @@
 //! Pushes, work, a lock and a schedule over the servers that are up, and the acknowledgements.
 //!
-//! A call that a server did not answer, since it was stopping, is sent to another one; whatever else fails is a fault. A
+//! A call that a server did not answer, since it was stopping, is sent to another one; any other failure is a fault. A
 //! push is not repeated: what came of it is not known, and nobody counts on it.
 
 use super::LIMIT;
@@ -250,7 +250,7 @@ pub(crate) async fn reserve(client: &Client, queue: &str) -> Result<Vec<Lease>, 
     Ok(client.reserve(request).await?.leases)
 }
 
-/// Takes the lock, sees that nobody else has it, and lets go.
+/// Acquires the lock, checks that nobody else has it, and releases it.
 async fn lock(servers: Arc<Servers>, journal: Shared, held: Arc<(AtomicBool, AtomicU64)>, ends: watch::Receiver<bool>) {
     while !*ends.borrow() {
         let lock = servers.any().lock(LOCK).ttl(Duration::from_secs(20));

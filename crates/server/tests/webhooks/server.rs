@@ -106,7 +106,7 @@ impl Server {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// Waits for its end, and answers its exit code.
+    /// Waits for its end, and returns its exit code.
     pub(crate) async fn ended(mut self) -> Option<i32> {
         tokio::task::spawn_blocking(move || self.child.wait().unwrap().code()).await.unwrap()
     }

@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// How long there is trouble.
+/// How long faults are injected.
 const TROUBLE: std::ops::Range<u64> = 4_000..10_000;
-/// Everything ends within this time from the end of the trouble: leases, retries, calls that are tried again, and what an
+/// Everything ends within this time from the end of the faults: leases, retries, calls that are tried again, and what an
 /// edit holds back for a minute that could not be recorded.
 const END_WITHIN: Duration = Duration::from_secs(100);
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -117,7 +117,7 @@ async fn numbers_are_given_once_over_a_failover() {
     let mut given = Numbers::default();
     given.add(&node.jobs(1).await);
     let fence = node.fence("a").await;
-    // It keeps its data, connections and run id, as a replica does that is promoted; only the replication id tells.
+    // It keeps its data, connections and run id, like a promoted replica; only the replication id differs.
     server.command(&["REPLICAOF", "127.0.0.1", "1"]);
     server.command(&["REPLICAOF", "NO", "ONE"]);
     given.add(&node.jobs(1).await);

@@ -236,7 +236,7 @@ async fn jobs_are_found_by_what_is_indexed() {
     assert!(bench.redis.find(wrong).await.is_err());
 }
 
-/// Pages of any size make the whole, also where many are due at one instant.
+/// Pages of any size add up to the whole, even if many jobs are due at one instant.
 #[tokio::test]
 async fn pages_make_the_whole() {
     let bench = Bench::new("pages").await;
@@ -326,7 +326,7 @@ async fn named_jobs_of_one_take_are_all_taken() {
     }
 }
 
-/// Also where what was taken is too large to be remembered whole.
+/// Even if the taken jobs are too large to be remembered whole.
 #[tokio::test]
 async fn a_large_take_is_repeated() {
     let bench = Bench::new("takes").await;

@@ -25,7 +25,7 @@ async fn totals_only_grow() {
     bench.redis.reserve(Reserve { take: true, ..reserve(QUEUE, 1) }).await.unwrap();
     assert_eq!(totals().await, [4, 2, 0, 0]);
 
-    // Failed, retried by hand, and completed; dropped in place of becoming a dead letter; cancelled.
+    // Failed, retried by hand, and completed; dropped instead of becoming a dead letter; cancelled.
     let third = bench.one().await;
     let failed = Finish::new(Stage::Failed);
     for _ in 0..2 {

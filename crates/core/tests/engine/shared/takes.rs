@@ -1,4 +1,4 @@
-//! Takes beside a ledger: whoever dies at whichever step, a job that was answered to a take is handed out to nobody else.
+//! Takes beside a ledger: whichever process dies at any step, a job returned by a take is not handed out again.
 
 use super::super::fixture::{job, pass};
 use super::super::takes::take;

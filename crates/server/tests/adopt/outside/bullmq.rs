@@ -94,7 +94,7 @@ fn drain_of(library: &str) -> [&str; 4] {
     ["--drain", "--yes", library, "--json"]
 }
 
-/// Each job is either run by the worker or adopted, whatever is killed, and never both.
+/// Each job is either run by the worker or adopted, and never both, whichever process is killed.
 #[test]
 fn each_job_is_run_by_bullmq_or_adopted() {
     for (library, version) in LIBRARIES {

@@ -96,7 +96,7 @@ impl Shell {
         self.golden.blank();
     }
 
-    /// Pushes a job, which is not written down, and answers its id.
+    /// Pushes a job, which is not written down, and returns its id.
     fn push(&self, arguments: &[&str]) -> String {
         let ran = self.quietly(&[&["push"], arguments, &["--json"]].concat(), "");
         let pushed: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"));

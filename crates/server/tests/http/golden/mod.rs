@@ -66,7 +66,7 @@ impl Api {
         self.send("PUT", path, &[], &body.to_string())
     }
 
-    /// Pushes to the queue `q`, which is not written down, and answers the id.
+    /// Pushes to the queue `q`, which is not written down, and returns the id.
     pub(crate) fn push(&self, job: &Value) -> String {
         self.server.push(job)
     }

@@ -57,7 +57,7 @@ struct Attack<'a> {
 }
 
 impl Attack<'_> {
-    /// Names jobs that are about to be pushed, until it is over; answers how often.
+    /// Names jobs that are about to be pushed, until it is over; returns how often.
     fn guess(&self, mut random: Random) -> u64 {
         let mut connection = self.server.connect();
         let bearer = format!("Bearer {}", self.token);
