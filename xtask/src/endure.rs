@@ -1,4 +1,4 @@
-//! `cargo xtask endure`: the release binary under everything at once, and the sum of all such runs.
+//! `cargo xtask endure`: the release binary under all faults at once, and the sum of all such runs.
 //!
 //! Each round is a line in [`FILE`], with its seed and the commit that it tried, so that runs of half an hour add up.
 

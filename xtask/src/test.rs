@@ -21,7 +21,7 @@ pub(crate) const SEEDS: u64 = 150;
 /// Seconds of interleavings on a real Redis in a run of all tests.
 const INTERLEAVE_SECONDS: u64 = 120;
 
-/// Runs all but what [`outside`] runs; returns whether all passed.
+/// Runs everything except what [`outside`] runs; returns whether all passed.
 pub(crate) fn run(seeds: u64) -> bool {
     let mut report = Report::begin();
     // Packages are fetched and unpacked while the tests are compiled.

@@ -12,7 +12,7 @@ use crate::{process, repo, setup};
 /// Names the older binary to the test.
 const OLD_BINARY: &str = "DUETIME_OLD_BIN";
 
-/// Upgrades from this revision, showing how it goes.
+/// Upgrades from this revision, showing the progress.
 pub(crate) fn run(revision: &str) -> Result<(), String> {
     setup::install_missing()?;
     let mut command = Command::new("git");

@@ -173,7 +173,7 @@ async fn poll(mut connection: Connection, number: usize, late: mpsc::UnboundedSe
             let due_us = lease["payload"]["due_at_ms"].as_u64().unwrap_or(0) * 1_000;
             let receipt = lease["receipt"].as_str().unwrap_or_default();
             connection.call("POST", &format!("/v1/leases/{receipt}/complete"), &json!({})).await?;
-            // Nobody listens any more at the end.
+            // At the end nobody listens any longer.
             let _ = late.send(came.saturating_sub(due_us));
         }
     }

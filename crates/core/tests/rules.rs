@@ -208,7 +208,7 @@ fn a_final_failure_gives_up_at_once() {
     assert!(decide(Some(WhenExhausted::Move("dead".into()))).successor.is_some());
 }
 
-/// A worker that says that it is hopeless is not asked again and again.
+/// A job that its worker calls hopeless is not tried again.
 #[test]
 fn a_final_failure_does_not_restart() {
     let retry = Retry { when_exhausted: Some(WhenExhausted::Restart), ..Retry::default() };

@@ -26,7 +26,7 @@ const PHONES: u32 = 10;
 const BUYERS: u64 = 100_000;
 const PROCESSES: usize = 4;
 const TASKS: usize = 64;
-/// How long a buyer stands in line for the lock.
+/// How long a buyer waits for the lock.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time between reading the stock and writing it in a sale.
 const PACKING: Duration = Duration::from_millis(2);

@@ -23,7 +23,7 @@ const LATE_SPAN_MS: u64 = 4_000;
 const LEAD_MS: u64 = 2_000;
 const HALF_AN_HOUR_MS: u64 = 1_800_000;
 const PAYLOAD: [u8; 100] = [b'1'; 100];
-/// Between two looks at how far it is.
+/// The interval between two checks of the progress.
 const LOOK: Duration = Duration::from_millis(5);
 
 #[tokio::main(worker_threads = 2)]

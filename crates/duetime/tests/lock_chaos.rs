@@ -1,8 +1,8 @@
-//! A lock among processes that are killed and paused: what it guards is never written by a holder whose time is over.
+//! A lock among processes that are killed and paused: a holder whose time is over never writes what the lock guards.
 //!
 //! The test starts itself again as the contenders. Each has tasks that read a counter under the lock, wait a little, and
 //! write it; both name the fence of the lock, and the counter refuses a fence below one that it has seen. `CHAOS_SECONDS`
-//! says how long that goes on.
+//! says how long the test runs.
 
 use duetime::{Client, Lock};
 use duetime_store::testing::RedisServer;
@@ -31,7 +31,7 @@ const COUNTER: &str = "local last = tonumber(redis.call('HGET', KEYS[1], 'fence'
     if ARGV[2] then redis.call('HSET', KEYS[1], 'value', ARGV[2]) redis.call('HINCRBY', KEYS[1], 'writes', 1) end \
     return tonumber(redis.call('HGET', KEYS[1], 'value') or 0)";
 
-/// Only as a contender: the test below starts it. Alone it has nothing to do, and says so.
+/// Runs only as a contender, started by the test below. Alone it has nothing to do, and says so.
 #[test]
 fn contender() {
     let (Ok(url), Ok(history)) = (std::env::var(URL), std::env::var(HISTORY)) else {

@@ -20,7 +20,7 @@ const LEASE: Duration = Duration::from_secs(1);
 const URL: &str = "LIMITS_URL";
 const HISTORY: &str = "LIMITS_HISTORY";
 
-/// Only as a worker: the test below starts it. Alone it has nothing to do, and says so.
+/// Runs only as a worker, started by the test below. Alone it has nothing to do, and says so.
 #[test]
 fn worker() {
     let (Ok(url), Ok(history)) = (std::env::var(URL), std::env::var(HISTORY)) else {

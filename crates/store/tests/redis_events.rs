@@ -110,7 +110,7 @@ async fn nothing_is_published_where_nobody_listens() {
             let before = published(&server);
             live(&b).await;
             let is_gone = server.command(&["EXISTS", "{duetime:default}:listening"]).contains('0');
-            // A push into an empty queue wakes, and says no more than that.
+            // A push into an empty queue wakes waiters, and has no other event.
             if is_gone && published(&server) - before <= 1 {
                 return;
             }

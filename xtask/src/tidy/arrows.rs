@@ -14,7 +14,7 @@ const SOCKETS: &[&str] = &["std::net", "tokio::net", "std::os::unix::net"];
 
 const STORE: &str = "crates/store/src/";
 
-/// Folders of the store that others stand on, and who does. They reach into none themselves.
+/// Folders of the store that others depend on, and those others. They depend on none themselves.
 const GROUNDS: &[(&str, &[&str])] = &[("sql", &["mysql", "postgres"])];
 
 /// All arrows that should not be there.

@@ -13,7 +13,7 @@ const SITE: [&str; 2] =
     ["https://github.com/duetime/duetime/blob/main/", "https://github.com/duetime/duetime/tree/main/"];
 const BOOK: &str = "docs/";
 
-/// Every link that leads nowhere. `exists` knows files that are no text, such as pictures.
+/// Every broken link. `exists` knows files that are not text, such as pictures.
 pub(super) fn check(sources: &[Source], exists: impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for page in sources.iter().filter(|source| source.path.ends_with(".md")) {
@@ -53,7 +53,7 @@ fn judge(page: &Source, target: &str, sources: &[Source], exists: impl Fn(&str) 
     }
 }
 
-/// A path that stands in a page, from the root.
+/// A path in a page, from the root.
 fn resolved(page: &str, path: &str) -> String {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();

@@ -48,7 +48,7 @@ impl Bench {
         counts.iter().map(|(_, counts, _)| counts.scheduled + counts.ready + counts.running).sum()
     }
 
-    /// Reserves and completes until nothing is there at once, as a worker from crontab does.
+    /// Reserves and completes until no job is available at once, as a worker run by cron does.
     async fn run_all(&self, queue: &str) -> Vec<Job> {
         let mut done = Vec::new();
         loop {

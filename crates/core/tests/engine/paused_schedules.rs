@@ -1,4 +1,4 @@
-//! Schedules that are paused, and runs by hand.
+//! Paused schedules, and manual runs.
 
 use super::fixture::{Bench, job};
 use super::schedules::{World, every, pushed, seconds, ticks};
@@ -120,7 +120,7 @@ async fn a_run_by_hand_pushes_one_job() {
     assert!(matches!(conflict, Error::KeyConflict { holder: known, .. } if known == holder), "{conflict}");
 }
 
-/// A tick that must not overlap looks for the jobs of runs by hand, and for those of earlier ticks.
+/// A tick that must not overlap checks for jobs of manual runs, and of earlier ticks.
 #[tokio::test(start_paused = true)]
 async fn a_run_by_hand_overlaps_the_next_tick() {
     let bench = Bench::new().await;

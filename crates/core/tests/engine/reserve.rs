@@ -250,7 +250,7 @@ async fn limits_of_a_queue_hold_and_who_waits_goes_on() {
     pass(Duration::ZERO).await;
     let second = waiter.await.unwrap().unwrap().leases;
     assert_eq!(second.len(), 1);
-    // Its worker dies: the engine ends its lease, and there is room again, a second before the wait is over.
+    // Its worker crashes: the engine ends its lease, and there is room again, a second before the wait ends.
     pass(SECOND).await;
     let waiter = bench.waiter(60 * SECOND).await;
     bench.push(job()).await;

@@ -83,7 +83,7 @@ impl World {
         self.broker.memory().get(&[id], Detail::Whole).await.unwrap().pop().unwrap()
     }
 
-    /// Whether the registry says so of the memory that is there now.
+    /// Whether this document names the current incarnation of the broker.
     async fn is(&self, document: &str) -> bool {
         let known = self.ledger.document(BROKER, document).await.unwrap();
         known.is_some_and(|document| document.body == self.broker.incarnation_now())

@@ -34,7 +34,7 @@ impl World {
     }
 }
 
-/// The look at the ledger found it failed.
+/// The read of the ledger found it failed.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_retried_meanwhile_is_not_deleted_among_the_failed() {
     let life = Life::plain();

@@ -76,7 +76,7 @@ pub(crate) struct World {
     unseen: Vec<Unseen>,
     /// Answered by the ledger; the broker does not know that yet.
     answered: Vec<(Millis, (JobId, u64))>,
-    /// Until when a tombstone of an unseen edit may stand, by the monotonic clock.
+    /// Until when a tombstone of an unseen edit may remain, by the monotonic clock.
     tombstone_until: BTreeMap<JobId, Millis>,
     requests: BTreeMap<u8, (Millis, Vec<Receipt>)>,
     /// When a caller waiting for a queue will look next, according to the broker.

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// How long nothing may be said before all is given up.
+/// The time limit for the next output.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// The address with a namespace of this run only, so that other data in this Redis stays unchanged.

@@ -297,7 +297,7 @@ fn what_is_refused_stays_where_it_is() {
     let left: u64 = number(&mut talk, &format!("stats-job {too_late}"), "time-left");
     assert!((399_999_000..=400_000_000).contains(&left), "{left}");
 
-    // Into one queue that may not be pushed to, it ends.
+    // If the queue may not be pushed to, the command ends.
     let ran = as_shop(&["--tube", "other", "--to", "else", "--drain", "--yes", "beanstalkd"]);
     assert!(ran.code == 1 && ran.err.contains("403"), "{ran:?}");
     assert_eq!(counts(&mut talk), [301, 302, 0, 0]);

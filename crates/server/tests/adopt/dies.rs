@@ -17,7 +17,7 @@ enum Point {
 }
 
 impl Point {
-    /// Somewhere while a step goes on.
+    /// Somewhere within a step.
     fn any(world: &World, random: &mut Random, log: &mut OldSet, step: &str) -> Self {
         // A follower with nothing to do calls neither.
         if step == "--drain" && random.percent(40) {
@@ -186,7 +186,7 @@ fn two_commands_at_once_take_each_job_of_bullmq_once() {
     account(&world, &[]);
 }
 
-/// A user of Redis who may do all but remove members, or claims: nothing is claimed, however often it is tried.
+/// A user of Redis who may do everything except remove members, or claims: nothing is claimed, however often it is tried.
 #[test]
 fn nothing_is_claimed_that_cannot_be_removed() {
     for old in [&ZSET, &LOCKED_SET, &MESSAGE_QUEUE, &OF_LARAVEL, &OF_SIDEKIQ, &OF_BULLMQ] {

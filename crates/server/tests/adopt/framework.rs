@@ -152,7 +152,7 @@ pub(super) fn succeeded_or_killed(mut child: Child) {
     assert!(status.success() || status.signal() == Some(Signal::SIGKILL as i32), "{status}");
 }
 
-/// A command that goes on until it is stopped.
+/// A command that runs until it is stopped.
 pub(super) struct Running(Option<Child>);
 
 impl Running {

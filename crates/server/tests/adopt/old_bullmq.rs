@@ -96,7 +96,7 @@ impl OldQueue {
         self.ask(&command)
     }
 
-    /// All keys with what they hold, but for the marks that wake workers.
+    /// All keys with their values, except the marks that wake workers.
     pub(super) fn snapshot(&mut self) -> BTreeMap<String, String> {
         let keys: Vec<Vec<u8>> = self.ask(redis::cmd("KEYS").arg(format!("{}*", self.base)));
         let mut all = BTreeMap::new();

@@ -54,7 +54,7 @@ impl OldSet {
         }
     }
 
-    /// Answers whether the member was there.
+    /// Returns whether the member was there.
     pub(super) fn remove(&mut self, member: &[u8]) -> bool {
         let mut command = self.of("ZREM");
         command.arg(member);
@@ -170,7 +170,7 @@ impl<'a> Adopt<'a> {
         report(&ran.out)
     }
 
-    /// A drain, or a follower, that goes on beside the test.
+    /// A drain, or a follower, that runs beside the test.
     pub(super) fn spawn(&self, step: &str) -> Running {
         let mut command = self.command(&self.step(step));
         Running(Some(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
@@ -241,7 +241,7 @@ pub(super) struct Made {
     pub(super) key: Option<String>,
     pub(super) due_at: u64,
     pub(super) created_at: u64,
-    /// All of it, but for its payload.
+    /// All of it except its payload.
     pub(super) job: Value,
 }
 

@@ -125,7 +125,7 @@ fn kill_under_load_loses_no_inserted_job() {
     assert_eq!(kill_and_account(port, 600, || Alone::at(port, folder.path())), 0);
 }
 
-/// Leases outlive a server on Redis: what was reserved comes back when its time to run is over.
+/// Leases outlive a server on Redis: reserved jobs come back when their time to run is over.
 #[test]
 fn kill_under_load_on_redis_loses_no_inserted_job() {
     let (redis, port) = (RedisServer::start(), free_port());

@@ -27,7 +27,7 @@ struct Job {
     priority: u32,
     state: State,
     delay: u64,
-    /// Whether its due time is not that of its put any more.
+    /// Whether its due time differs from that of its put.
     is_moved: bool,
     reserves: u64,
     releases: u64,
@@ -336,7 +336,7 @@ impl World {
             while self.talks[who].stats(&format!("stats-job {id}")).unwrap()["state"] == "reserved" {}
             job.state = State::Ready;
         }
-        // Its place in its tubes is let go of after its jobs.
+        // Its place in its tubes is released after its jobs.
         let wanted = CONNECTIONS.to_string();
         while self.talks[who].stats("stats").unwrap()["current-connections"] != wanted {}
     }

@@ -167,14 +167,14 @@ impl Reader {
         }
     }
 
-    /// Starts a receiver of webhooks, and waits until it says that it listens.
+    /// Starts a receiver of webhooks, and waits until it listens.
     fn receive(&mut self, command: &str) {
         let free = TcpListener::bind(ANY).unwrap().local_addr().unwrap().to_string();
         self.places.push((RECEIVER.to_owned(), free));
         self.start(command, |line| line.contains(" started"));
     }
 
-    /// Starts a server, and waits for the line that says that it is ready.
+    /// Starts a server, and waits until it reports that it is ready.
     fn start(&mut self, script: &str, mut is_ready: impl FnMut(&str) -> bool) {
         let mut shell = self.shell(&format!("{BEGIN}{}", self.placed(script)));
         let mut child = shell.env("DUETIME_LISTEN", ANY).process_group(0).spawn().unwrap();

@@ -36,7 +36,7 @@ fn each_action_works_on_redis_beside_maria_db() {
     do_each_action(&beside(&redis.url(), &ledger.url()));
 }
 
-/// Fails a store under an open page, and looks at the page before, during and after that.
+/// Fails a store under an open page, and checks the page before, during and after that.
 fn fail_over(server: &Server, fail: impl FnOnce(&mut dyn FnMut())) {
     let browser = Browser::start("en");
     server.push(&json!({"payload": 1, "delay": "1h"}));

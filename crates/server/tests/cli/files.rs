@@ -64,7 +64,7 @@ fn so_are_those_beside_a_store_that_is_open() {
         assert!(!locked.status.success() && said.contains("Permission denied"), "{said}");
     }
     server.stop();
-    // A file of before that others could open is closed to them.
+    // An older file that others could open is closed to them.
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
     server.place.ok(&["list"]);
     assert_eq!(fs::metadata(&lock).unwrap().mode() & 0o7777, 0o600);

@@ -1,4 +1,4 @@
-//! A server that comes and goes, and the way to it: who calls waits while it is down, and learns what was answered.
+//! A server that is stopped and started, and its clients: a call waits while the server is down, and its answer is kept.
 //!
 //! This module also knows what a kill may undo. Leases are written soon after they are granted, without anybody waiting for
 //! that, but in one stream with all else: once a later write has been acknowledged they are in. So the *last instant*
@@ -39,7 +39,7 @@ pub(crate) struct Exchange<T> {
     pub(crate) generation: usize,
     /// Before it was sent.
     pub(crate) sent: Millis,
-    /// The answer, and when it was there.
+    /// The answer, and when it arrived.
     pub(crate) answer: Option<(Millis, T)>,
 }
 

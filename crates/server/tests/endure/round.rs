@@ -39,7 +39,7 @@ pub(crate) const COLUMNS: [&str; 14] = [
     "locks acquired",
 ];
 
-/// A round that goes on.
+/// A round in progress.
 pub(crate) struct Round {
     pub(crate) kind: Kind,
     pub(crate) servers: Vec<Arc<Server>>,

@@ -125,7 +125,7 @@ fn senders_who_dawdle_hold_up_nobody() {
     let job = json!({"payload": "p".repeat(1 << 19)});
     let answers = server.post("/v1/queues/q/jobs", &json!(vec![job; 16])).ok();
     assert_eq!(answers.as_array().map(Vec::len), Some(16));
-    // They are given up, long before the minute that a body may take.
+    // They are cut off, long before the minute that a body may take.
     for connection in &mut slow {
         connection.reply().problem(408, "timeout");
     }
@@ -184,7 +184,7 @@ fn small_packed_bodies_that_dawdle_hold_little() {
     let mut most = 0;
     for connection in &mut slow {
         connection.send(&head);
-        // All but the end.
+        // Everything except the end.
         connection.send(&body[..body.len() - 9]);
         most = most.max(memory(&server));
     }

@@ -1,4 +1,4 @@
-//! Tokens: who shows none, or one that does not count, is refused; made and revoked while the server runs.
+//! Tokens: a request without a valid one is refused; they are made and revoked while the server runs.
 
 use super::client::{Connection, Reply, request};
 use super::server::{Server, eventually};

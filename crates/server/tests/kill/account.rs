@@ -55,7 +55,7 @@ struct Grant {
 #[derive(Debug)]
 pub(crate) struct Settle {
     pub(crate) end: End,
-    /// The state that the job was left in; `None` if the lease is said to have ended before.
+    /// The state that the job was left in; `None` if the lease was reported as ended before.
     pub(crate) exchange: Exchange<Option<State>>,
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// The most that two readings of the server's clocks may differ: the wall clock and the monotonic one, cut to milliseconds.
 const CLOCKS_MS: u64 = 5;
-/// The crashes after which a job is given up.
+/// The number of crashes after which a job fails.
 const CRASHES_MAX: u32 = 5;
 
 /// How it came that a job was handed out once more.

@@ -18,7 +18,7 @@ const JOBS_DEFAULT: u64 = 6_000;
 const SECONDS_DEFAULT: u64 = 12;
 /// Nothing takes this long after the last fault.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
-/// Between two looks at how much is left.
+/// The interval between two checks of the remaining jobs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);

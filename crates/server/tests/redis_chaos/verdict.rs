@@ -9,7 +9,7 @@ use std::fmt;
 
 /// How late a killed worker's job may run again on a loaded machine.
 const AGAIN_MS_MAX: u64 = 30_000;
-/// How late work may go on after Redis is back.
+/// How late work may resume after Redis is back.
 const GOES_ON_MS_MAX: u64 = 30_000;
 
 #[derive(Debug, Default)]

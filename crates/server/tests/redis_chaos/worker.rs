@@ -70,7 +70,7 @@ impl Clients {
         Self { clients, at: 0 }
     }
 
-    /// Calls until there is an answer that a repeat would not change; says how often there was none.
+    /// Calls until there is an answer that a repeat would not change; returns how often there was none.
     pub(crate) async fn call<T>(&mut self, call: impl AsyncFn(Client) -> Result<T, Error>) -> (Result<T, Error>, u64) {
         let mut unanswered = 0;
         loop {

@@ -1,4 +1,4 @@
-//! The commands of `docs/operations/backup.md`, with the folders and addresses of a test in place of those that stand there.
+//! The commands of `docs/operations/backup.md`, with their folders and addresses replaced by those of a test.
 //!
 //! `systemctl` does nothing: the test stops and starts its servers itself. Nothing else differs.
 

@@ -84,7 +84,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// SIGTERM, as a service manager would: nobody is sent there any more.
+    /// SIGTERM, as a service manager would send it: no more requests are sent there.
     pub(crate) async fn stop(&mut self, n: usize) {
         self.servers.set(n, None);
         let Some(mut child) = self.processes[n].take() else { return };

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-/// When a request is given up that never comes.
+/// The time limit for a request that never comes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// An answer to give.

@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
 impl Certificate {
-    /// An endpoint that speaks one protocol, and says which; its URL, and its task.
+    /// An endpoint that speaks one protocol, and reports which; its URL, and its task.
     async fn serve(&self, protocol: &'static str) -> (String, AbortOnDropHandle<()>) {
         let certificate = CertificateDer::from_pem_file(self.path("server.pem")).unwrap();
         let key = PrivateKeyDer::from_pem_file(self.path("server.key")).unwrap();

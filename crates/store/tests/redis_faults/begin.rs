@@ -148,7 +148,7 @@ async fn limits_hold_from_the_first_job_after_a_flush() {
     }
 }
 
-/// The other masters go on as they were.
+/// The other masters continue unchanged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_hold_where_one_master_of_a_cluster_lost_its_memory() {
     let (cluster, ledger) = (RedisCluster::masters_only(), ModelLedger::default());

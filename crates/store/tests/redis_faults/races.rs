@@ -122,7 +122,7 @@ async fn fences_begin_anew_though_an_earlier_beginning_comes_late() {
     assert!(after > before, "{after} after {before}");
 }
 
-/// Between two looks at with which ledger it is used.
+/// The interval between two checks of which ledger it is used with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_is_emptied_while_it_is_first_used_is_no_damage() {
     let server = RedisServer::start();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The time limit for a condition; never reached if all is well.
 const CONDITION_LIMIT: Duration = Duration::from_secs(60);
-/// Between two looks at a server, which sends no signal.
+/// The interval between two checks of a server, which sends no signal.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A handle of one process.

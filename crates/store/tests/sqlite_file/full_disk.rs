@@ -80,7 +80,7 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
         assert_eq!(store.record(vec![large(3_000)], WATERMARK).await.unwrap_err().code(), "store_full");
     }
 
-    // With room it goes on by itself.
+    // Once there is room, it continues by itself.
     fs::remove_file(&ballast).unwrap();
     record(&*store, &[large(2_000)]).await;
     let mut looks = tokio::time::interval(Duration::from_millis(5));

@@ -196,7 +196,7 @@ impl Framework {
                 worker = Program::start((self.work)(&redis));
             }
         }
-        // The rest, but for what is due much later.
+        // The rest, except jobs that are due much later.
         let follower = Running::start(command(&server, &redis, &step(self.source, "--follow")));
         let soon = (now_ms() / 1_000 + 60).to_string();
         until("what is due soon is taken", || (self.waiting(&redis, &soon) == 0).then_some(()));

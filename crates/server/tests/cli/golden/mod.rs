@@ -116,7 +116,7 @@ fn plain(line: &str) -> String {
     let line = line.replace(" --store <PATH>", "");
     let bare = |word: &str| word.trim_matches([',', '(', ')', ':']).to_owned();
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    // `12 s ago` and `now` are the same but for the pace of this run.
+    // `12 s ago` and `now` differ only in the pace of this run.
     while let Some(place) = words.iter().position(|word| bare(word) == "ago").filter(|place| *place >= 2) {
         words.splice(place - 2..=place, ["<ago>".to_owned()]);
     }

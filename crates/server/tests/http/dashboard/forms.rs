@@ -149,7 +149,7 @@ fn the_first_settings_of_a_queue_are_not_overwritten_unseen() {
     assert_eq!(settings, json!({"max_running": 3}));
 }
 
-/// Also if the page has no such form any more, or cannot be shown.
+/// Also if the page no longer has such a form, or cannot be shown.
 #[test]
 fn what_was_typed_is_not_lost() {
     let server = Server::start();
