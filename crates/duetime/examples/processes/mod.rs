@@ -78,7 +78,7 @@ impl Processes {
     }
 }
 
-/// Of a copy: says that it is ready, and waits until all are.
+/// Run by a copy: reports that it is ready, and waits until all are.
 pub(crate) fn ready() -> Result<()> {
     println!("ready");
     std::io::stdin().lines().next().ok_or("the program that started this one has gone")??;

@@ -169,7 +169,7 @@ pub(crate) fn conversations() -> Vec<(&'static str, Vec<&'static str>)> {
     text.split("\n## ").map(part).collect()
 }
 
-/// Has one conversation.
+/// Runs one conversation.
 pub(crate) fn converse(address: SocketAddr, heading: &str, lines: &[&str], pieces: Pieces) {
     let mut random = Random::new(if let Pieces::Small(seed) = pieces { seed } else { 0 });
     let mut talks: HashMap<char, Talk> = HashMap::new();

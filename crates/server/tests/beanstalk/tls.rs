@@ -13,7 +13,7 @@ fn server(certificate: &Certificate, arguments: &[&str]) -> Alone {
     Alone::start(&[&tls, arguments].concat())
 }
 
-/// Has a session over TLS, as a client that trusts this root.
+/// Runs a session over TLS, as a client that trusts this root.
 fn encrypted(address: SocketAddr, root: &Certificate, said: &str) -> Output {
     let mut openssl = Command::new("openssl");
     openssl.args(["s_client", "-quiet", "-verify_return_error", "-connect", &address.to_string(), "-CAfile"]);

@@ -134,7 +134,7 @@ async fn a_key_signs_jobs_of_its_queues_only() {
     }
 }
 
-/// And takes the job's trace along.
+/// The request also carries the job's trace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_jobs_own_target_counts_in_place_of_its_queues() {
     let server = Server::start().await;

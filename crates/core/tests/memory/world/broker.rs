@@ -47,7 +47,7 @@ impl World {
         if let Some(n) = request.filter(|_| !reserved.leases.is_empty()) {
             self.requests.insert(n, (mono + REQUEST_MS, got));
         }
-        // Of what is due already, no matter since when.
+        // Among jobs that are already due, the due time does not matter.
         let has_room = |queue: &&Arc<str>| self.room(queue, asked.take) > 0;
         let first =
             open.iter().filter(has_room).flat_map(|queue| self.waiting(queue)).map(|job| job.due_at.max(now)).min();

@@ -12,7 +12,7 @@ use super::tokens::send;
 use serde_json::{Value, json};
 use world::World;
 
-/// Which right an operation of the document needs; `None`: no token at all. A new one has to be put here.
+/// The right that an operation of the document needs; `None`: no token at all. A new operation must be added here.
 fn needed(operation: &str) -> Option<&'static str> {
     let (method, path) = operation.split_once(' ').unwrap();
     Some(match (method, path) {
