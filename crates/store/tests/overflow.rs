@@ -121,7 +121,7 @@ async fn a_database_holds_what_redis_has_no_memory_for() {
     let (one, two) = (node().await, node().await);
     let dead = push(&one, "dead", 1_024, 15_000).await;
     let live = push(&two, "live", 1_024, 3_000).await;
-    // Jobs that arrived in the second before the reading are there, too.
+    // The margin covers jobs that arrived in the second before memory usage was read.
     assert!(used_memory(&server) < bound + 16 * MIB, "{} of {bound}", used_memory(&server));
     assert!(same(&run_all(&one, "live", live.len()).await, &live), "all of it, though the other queue is dead");
 

@@ -1,4 +1,4 @@
-//! Settling, extending and cancelling leases.
+//! Settling and extending leases, and cancelling jobs.
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]

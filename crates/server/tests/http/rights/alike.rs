@@ -1,4 +1,4 @@
-//! At every operation, things of others look as if they did not exist.
+//! At every operation, other users' things look as if they did not exist.
 
 use super::needed;
 use super::world::{Things, World};
