@@ -16,7 +16,7 @@ use std::time::Instant;
 /// Runs of each row.
 const RUNS: usize = 3;
 
-/// A row: its name, whether it is measured over HTTP, and what `duetime bench` is told.
+/// A row: its name, whether it is measured over HTTP, and the arguments of `duetime bench`.
 const ROWS: [(&str, bool, &str); 15] = [
     ("push, batches of 1,000", false, "push --jobs 1000000"),
     ("push, one by one, 64 tasks", false, "push --jobs 200000 --batch 1 --tasks 64"),
@@ -35,7 +35,7 @@ const ROWS: [(&str, bool, &str); 15] = [
     ("burst of 1 M", false, "burst --jobs 1000000 --seconds 20"),
 ];
 
-/// Restarts: their names, and what is pushed before.
+/// Restarts: their names, and the pushes before them.
 const RESTARTS: [(&str, &str); 2] = [
     ("restart, 1 M pending within the hour", "push --jobs 1000000 --within 1h"),
     ("restart, 10 M pending over 30 days", "push --jobs 10000000 --within 30d"),
@@ -71,7 +71,7 @@ fn measure(name: &str, load: &str, run: impl Fn() -> Option<Value>) {
     }
 }
 
-/// One run; `None` where it failed, which it has said on standard error.
+/// One run; `None` if it failed, which it has said on standard error.
 fn run(binary: &Path, load: &str, over_http: bool) -> Option<Value> {
     let folder = temporary();
     let server = over_http.then(|| Server::start(binary, &folder.path().join("bench.db")));
@@ -114,7 +114,7 @@ fn restart(binary: &Path, load: &str) -> Option<Value> {
     ]}))
 }
 
-/// What a command prints in JSON; `None` where it failed, which it has said on standard error.
+/// The JSON that a command prints; `None` if it failed, in which case it has printed the error to standard error.
 fn answer(mut command: Command) -> Option<Value> {
     let output = command.arg("--json").stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     serde_json::from_slice(&output.expect("the binary starts").stdout).ok()
@@ -180,7 +180,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // What was measured is over; nothing of the store is kept.
+        // The measurement is over; the store need not be preserved.
         drop(self.child.kill());
         drop(self.child.wait());
     }

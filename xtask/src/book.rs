@@ -1,4 +1,4 @@
-//! `cargo xtask book`: writes the generated pages of the book anew, and builds the book where mdBook is installed.
+//! `cargo xtask book`: regenerates the generated pages of the book, and builds the book if mdBook is installed.
 
 use std::process::Command;
 

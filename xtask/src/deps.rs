@@ -1,4 +1,4 @@
-//! What we depend on: `deny.toml` is the policy, and nothing is declared that is not used.
+//! Checks dependencies: `deny.toml` is the policy, and every declared dependency must be used.
 //!
 //! Reads `cargo metadata` for this platform, and needs no network. cargo-deny reads the same policy and also asks the
 //! advisory database; it is not required here, since it takes minutes to build and a network to ask.

@@ -1,4 +1,4 @@
-//! `cargo xtask endure`: the release binary under everything at once, and the sum of all such runs.
+//! `cargo xtask endure`: the release binary under all faults at once, and the sum of all such runs.
 //!
 //! Each round is a line in [`FILE`], with its seed and the commit that it tried, so that runs of half an hour add up.
 
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use crate::{process, repo, setup, sim};
 
-/// Where the rounds are written down, in the repository.
+/// The file in the repository that records the rounds.
 const FILE: &str = "bench/endure.tsv";
 /// Columns that name a round; the others are numbers that add up.
 const NAMES: usize = 3;
 
-/// Minutes where none are asked for.
+/// Default minutes.
 pub(crate) const MINUTES: u64 = 30;
 
 /// Runs rounds on this store for so long.

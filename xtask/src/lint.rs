@@ -5,7 +5,7 @@ use crate::report::{Outcome, Report};
 use crate::tidy::Finding;
 use crate::{deps, process, repo, size, tidy};
 
-/// Runs all checks, the quick ones first; answers whether all passed.
+/// Runs all checks, the quick ones first; returns whether all passed.
 pub(crate) fn run() -> bool {
     let mut report = Report::begin();
     report.step("format", || process::run(process::cargo(["fmt", "--all", "--check"])));

@@ -82,7 +82,7 @@ const TAR_FILES: [(&str, &str); 13] = [
     ("LICENSE-APACHE", "LICENSE-APACHE"),
 ];
 
-/// Makes what is asked for, and prints where it is.
+/// Makes the requested packages, and prints their paths.
 pub(crate) fn run(args: Args) -> Result<(), String> {
     let Args { what, binary, target } = args;
     let packager = Packager::new(binary, target)?;
@@ -274,7 +274,7 @@ impl Packager {
     }
 }
 
-/// Builds the binary that is handed out; answers where it is.
+/// Builds the release binary; returns its path.
 fn build(metadata: &Metadata, target: Option<&str>) -> Result<PathBuf, String> {
     let mut build = process::cargo(["build", "--locked", "--profile", "dist", "-p", PACKAGE]);
     let mut folder = metadata.target_directory.clone();

@@ -39,7 +39,7 @@ pub(crate) fn run_watched(mut command: Command, mut look: impl FnMut(&str)) -> R
     if status.success() { Ok(()) } else { Err(format!("`{}` ended with {status}", shell_line(&command))) }
 }
 
-/// Runs `command` silently and answers its standard output.
+/// Runs `command` silently and returns its standard output.
 pub(crate) fn output(mut command: Command) -> Result<String, String> {
     let output = command.stderr(Stdio::inherit()).output().map_err(|error| unstarted(&command, &error))?;
     if !output.status.success() {

@@ -1,4 +1,4 @@
-//! What the chores read of the repository: its root, its files, and what cargo says of its packages.
+//! Reads the repository: its root, its files, and cargo's metadata of its packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::process;
 
-/// The root of the repository, whatever the folder we were called from.
+/// The root of the repository, independent of the current folder.
 pub(crate) fn root() -> PathBuf {
     let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest_dir.parent().unwrap_or(manifest_dir).to_path_buf()
@@ -28,7 +28,7 @@ pub(crate) fn sources() -> Result<Vec<Source>, String> {
     let mut paths: Vec<_> = listing.split('\0').filter(|path| !path.is_empty()).collect();
     paths.sort_unstable();
     paths.dedup();
-    // What is not UTF-8 is no text, and what is listed but gone has just been deleted: neither is ours to judge.
+    // Files that are not UTF-8 are not text, and listed files that are missing have just been deleted. Both are skipped.
     let read =
         |path: &str| Some(Source { path: path.to_owned(), text: std::fs::read_to_string(root().join(path)).ok()? });
     Ok(paths.into_iter().filter_map(read).collect())
@@ -70,7 +70,7 @@ impl Dependency {
 }
 
 impl Metadata {
-    /// What is built on this machine's platform; fails when `Cargo.lock` is not up to date.
+    /// The packages that are built on this platform; fails if `Cargo.lock` is not up to date.
     pub(crate) fn read() -> Result<Self, String> {
         let host = host()?;
         let arguments = ["metadata", "--format-version", "1", "--locked", "--filter-platform", &host];

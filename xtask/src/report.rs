@@ -19,7 +19,7 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// What a step came to.
+/// The outcome of a step.
 pub(crate) struct Outcome {
     pub(crate) tally: Tally,
     pub(crate) result: Result<(), String>,
@@ -90,7 +90,7 @@ impl Report {
         self.blocked |= !matches!(self.steps.last(), Some(Step { end: End::Passed, .. }));
     }
 
-    /// Prints each step with its time, and answers whether all have passed.
+    /// Prints each step with its time, and returns whether all have passed.
     pub(crate) fn finish(&self, chore: &str) -> bool {
         println!("\n{chore}, {:.1} s in all:", self.begun.elapsed().as_secs_f64());
         for step in &self.steps {

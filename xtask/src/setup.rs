@@ -69,12 +69,12 @@ const NEEDED_FOR_PACKAGES: &[Needed] = &[
     Needed { program: "systemd-nspawn", package: "systemd-container", used_by: PACKAGES },
 ];
 
-/// Installs with apt what is not on the `PATH`; fails with the command to type where it may not.
+/// Installs programs missing from the `PATH` with apt; if it may not, fails with the command to type.
 pub(crate) fn install_missing() -> Result<(), String> {
     install(NEEDED)
 }
 
-/// The same of what makes and tries packages.
+/// The same for the tools that make and test packages.
 pub(crate) fn install_for_packages() -> Result<(), String> {
     install(NEEDED_FOR_PACKAGES)
 }

@@ -9,19 +9,19 @@ use std::process::Command;
 use crate::repo::Metadata;
 use crate::{process, setup, test};
 
-/// Seeds of `cargo xtask sim` where none are asked for.
+/// Default seeds of `cargo xtask sim`.
 pub(crate) const SEEDS: u64 = 2_000;
 
 /// How long the tests try interleavings, in seconds: names it to that test.
 pub(crate) const INTERLEAVE_SECONDS: &str = "DUETIME_INTERLEAVE_SECONDS";
 
-/// Minutes of `cargo xtask interleave` where none are asked for.
+/// Default minutes of `cargo xtask interleave`.
 pub(crate) const INTERLEAVE_MINUTES: u64 = 10;
 
-/// Rounds of `cargo xtask kill` where none are asked for; `cargo xtask test` leaves the number to the test itself.
+/// Default rounds of `cargo xtask kill`; `cargo xtask test` leaves the number to the test itself.
 pub(crate) const KILL_ROUNDS: u32 = 200;
 
-/// Jobs of `cargo xtask chaos` and the time over which they are due, where nothing else is asked for; `cargo xtask test`
+/// Default jobs of `cargo xtask chaos`, and the time over which they are due; `cargo xtask test`
 /// leaves both to the test itself.
 pub(crate) const CHAOS_JOBS: u64 = 200_000;
 pub(crate) const CHAOS_SECONDS: u64 = 60;
@@ -29,7 +29,7 @@ pub(crate) const CHAOS_SECONDS: u64 = 60;
 /// Jobs of `cargo xtask scale` if no number is asked for.
 pub(crate) const SCALE_JOBS: u64 = 10_000_000;
 
-/// Seconds of `cargo xtask fuzz` where none are asked for; `cargo xtask test` leaves them to the test itself.
+/// Default seconds of `cargo xtask fuzz`; `cargo xtask test` leaves them to the test itself.
 pub(crate) const FUZZ_SECONDS: u64 = 600;
 
 /// Runs the simulation for the seeds `from`, `from + 1`, ... `from + seeds - 1`.
@@ -59,7 +59,7 @@ pub(crate) fn kill(rounds: u32) -> Result<(), String> {
 /// Rounds of a parser's fuzzing in a second, in a debug build.
 const PARSER_ROUNDS: u64 = 2_000;
 
-/// Feeds every parser changes of its corpus: the tests whose names begin with `whatever`, and those of `parsers`.
+/// Feeds every parser mutations of its corpus: the tests whose names begin with `whatever`, and those of `parsers`.
 fn fuzz_parsers(seconds: u64) -> Result<(), String> {
     let filter = "test(/^parsers::|whatever/)";
     let mut command =
@@ -76,7 +76,7 @@ pub(crate) fn fuzz(seconds: u64) -> Result<(), String> {
     with_server(command)
 }
 
-/// Measures the dashboard of the release binary over so many jobs, and shows the tables.
+/// Measures the dashboard of the release binary over this many jobs, and shows the tables.
 pub(crate) fn scale(jobs: u64) -> Result<(), String> {
     setup::install_missing()?;
     let mut command = process::cargo(["nextest", "run", "-p", "duetime-server", "--all-features", "--profile", "long"]);
@@ -85,7 +85,7 @@ pub(crate) fn scale(jobs: u64) -> Result<(), String> {
     with_server(command)
 }
 
-/// Runs the chaos test with so many jobs over so many seconds, showing its progress. The workers are the test's own
+/// Runs the chaos test with this many jobs over this many seconds, showing its progress. The workers are the test's own
 /// program, so that is built for release, and the server with it.
 pub(crate) fn chaos(jobs: u64, seconds: u64, seed: Option<u64>) -> Result<(), String> {
     setup::install_missing()?;

@@ -10,7 +10,7 @@ use crate::tidy::Masked;
 
 const TEST_ATTRIBUTE: &str = "#[cfg(test)]";
 
-/// Folders of code that is in no binary.
+/// Folders whose code is in no binary.
 const TEST_FOLDERS: [&str; 4] = ["tests", "benches", "examples", "testing"];
 
 /// Lines by language.
@@ -109,7 +109,7 @@ fn rust_lines(text: &str) -> usize {
     count
 }
 
-/// Where items begin that only tests have, from the beginning of the attribute's line, and where they end.
+/// The begin and end of each item that is only for tests, from the beginning of the attribute's line.
 fn test_items(code: &Masked) -> Vec<(usize, usize)> {
     let text = code.text();
     let begins = text.match_indices(TEST_ATTRIBUTE).map(|(at, _)| at);
@@ -118,7 +118,7 @@ fn test_items(code: &Masked) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// The end of the item that follows: of its braces, or where it has none, of its statement.
+/// The end of the item that follows: of its braces, or if it has none, of its statement.
 fn item_end(code: &Masked, mut at: usize) -> usize {
     let text = code.text();
     while let Some(next) = text[at..].find(['(', '[', '{', ';', ',', '}']) {

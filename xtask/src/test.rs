@@ -21,7 +21,7 @@ pub(crate) const SEEDS: u64 = 150;
 /// Seconds of interleavings on a real Redis in a run of all tests.
 const INTERLEAVE_SECONDS: u64 = 120;
 
-/// Runs all but what [`outside`] runs; answers whether all passed.
+/// Runs everything except what [`outside`] runs; returns whether all passed.
 pub(crate) fn run(seeds: u64) -> bool {
     let mut report = Report::begin();
     // Packages are fetched and unpacked while the tests are compiled.
@@ -40,7 +40,7 @@ pub(crate) fn run(seeds: u64) -> bool {
     concluded(&report, "cargo xtask test")
 }
 
-/// Runs the heavy checks that seldom break, one after another; answers whether all passed.
+/// Runs the heavy checks that seldom break, one after another; returns whether all passed.
 pub(crate) fn outside() -> bool {
     let mut report = Report::begin();
     let mut metadata = None;
@@ -70,7 +70,7 @@ pub(crate) fn screenshots() -> Result<(), String> {
     Ok(())
 }
 
-/// Prints the steps and what CI reads; answers whether all passed.
+/// Prints the steps and the lines that CI reads; returns whether all passed.
 fn concluded(report: &Report, chore: &str) -> bool {
     let passed = report.finish(chore);
     let Tally { passed: tests, failed } = report.tally();
@@ -109,7 +109,7 @@ fn workspace_tests(metadata: &Metadata, profile: &str) -> Outcome {
         println!(
             "notice: cargo-nextest is not installed (https://nexte.st); `cargo test` runs all tests, slower and without time limits"
         );
-        // Tests run examples, which cargo builds along only where it is not told what to test.
+        // Tests run examples, which cargo builds along only if no target is selected.
         if let Err(error) = process::run(process::cargo(["build", "--workspace", "--all-features", "--examples"])) {
             return Err(error).into();
         }
@@ -130,7 +130,7 @@ fn nextest(command: std::process::Command, metadata: &Metadata, profile: &str) -
     }
 }
 
-/// Removes the counts of an earlier run, lest a build that fails now shows them.
+/// Removes the counts of an earlier run, so that a failing build does not show them.
 fn forget(junit: &Path) -> Result<(), String> {
     match std::fs::remove_file(junit) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -22,9 +22,9 @@ use crate::repo::{self, Source};
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) path: String,
-    /// Counted from 1; 0 where it is about the whole file.
+    /// Counted from 1; 0 if it is about the whole file.
     pub(crate) line: usize,
-    /// What is wrong, and what to do.
+    /// The problem, and how to fix it.
     pub(crate) advice: String,
 }
 

@@ -1,7 +1,7 @@
 //! A rolling upgrade from an older version to this one, on one Redis beside each kind of ledger.
 //!
-//! What is tested lives in `crates/server/tests/upgrade`; here the older binary is built, of a copy of its files below
-//! `target/upgrade`, which stays there for the next time.
+//! The tests are in `crates/server/tests/upgrade`. This command builds the older binary from a copy of its files below
+//! `target/upgrade`, which is kept for the next run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::{process, repo, setup};
 /// Names the older binary to the test.
 const OLD_BINARY: &str = "DUETIME_OLD_BIN";
 
-/// Upgrades from this revision, showing how it goes.
+/// Upgrades from this revision, showing the progress.
 pub(crate) fn run(revision: &str) -> Result<(), String> {
     setup::install_missing()?;
     let mut command = Command::new("git");

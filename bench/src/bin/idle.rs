@@ -5,9 +5,9 @@
 //! cargo build --release && cargo run --release -p duetime-bench --bin idle -- --polls 9000 --events 500
 //! ```
 //!
-//! Connections come from several addresses of the loopback network, since one address has only so many ports, and a server
-//! bounds how many it takes from one. Both processes need as many files as there are connections: the limit is raised as far as
-//! it may be.
+//! Connections come from several loopback addresses, because one address has a limited number of ports and the server
+//! limits connections per address. Both processes need one file descriptor per connection, so they raise the limit as
+//! high as it may go.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ const AHEAD_MS: u64 = 1_000;
 /// How long a poll waits at most.
 const WAIT: &str = "60s";
 
-/// What is asked for.
+/// The requested load.
 struct Plan {
     polls: usize,
     events: usize,
@@ -163,7 +163,7 @@ fn now_us() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Waits for jobs, for ever; says of each how late it came, in µs.
+/// Waits for jobs until the process ends, and reports how late each one came, in µs.
 async fn poll(mut connection: Connection, number: usize, late: mpsc::UnboundedSender<u64>) -> io::Result<()> {
     let path = format!("/v1/queues/idle-{}/reserve", number % QUEUES);
     loop {
@@ -173,13 +173,13 @@ async fn poll(mut connection: Connection, number: usize, late: mpsc::UnboundedSe
             let due_us = lease["payload"]["due_at_ms"].as_u64().unwrap_or(0) * 1_000;
             let receipt = lease["receipt"].as_str().unwrap_or_default();
             connection.call("POST", &format!("/v1/leases/{receipt}/complete"), &json!({})).await?;
-            // Nobody listens any more at the end.
+            // At the end nobody listens any longer.
             let _ = late.send(came.saturating_sub(due_us));
         }
     }
 }
 
-/// Reads events, for ever, and counts them.
+/// Reads events until the process ends, and counts them.
 async fn listen(mut connection: Connection, count: Arc<AtomicUsize>) -> io::Result<()> {
     connection.send("GET", "/v1/events", &Value::Null).await?;
     let mut part = vec![0; 16 << 10];
@@ -224,7 +224,7 @@ async fn run(plan: &Plan, server: &Server) -> io::Result<()> {
         tokio::spawn(async move { poll(connection, number, told).await.unwrap_or_else(failed) });
     }
     let mut control = open_all(plan.events + plan.polls, 1, server.address).await?.remove(0);
-    // Whoever was accepted before has been read by now.
+    // Every connection accepted earlier has been read by now.
     control.call("GET", "/readyz", &Value::Null).await?;
     println!("{} polls and {} event streams after {:.1} s", plan.polls, plan.events, begin.elapsed().as_secs_f64());
 

@@ -24,7 +24,7 @@ const SIZES: [(usize, &str); 5] =
     [(1_000, "1k"), (10_000, "10k"), (100_000, "100k"), (1_000_000, "1M"), (10_000_000, "10M")];
 /// The part of a queue that one iteration changes.
 const PART: usize = 16;
-/// What a broker would take at once.
+/// The most entries that a broker would take at once.
 const EXPIRE_LIMIT: usize = 1_000;
 
 /// A contender. Times are milliseconds from its making.
@@ -34,7 +34,7 @@ trait Timers {
     fn new() -> Self;
     fn insert(&mut self, dues: &[u64], handles: &mut Vec<Self::Handle>);
     fn cancel(&mut self, handles: &[Self::Handle]);
-    /// Turns to `now` and answers how many came due.
+    /// Turns to `now` and returns how many came due.
     fn expire(&mut self, now: u64) -> usize;
 }
 

@@ -1,4 +1,4 @@
-//! What a waiting job takes in the memory broker, and what a put, a reserve and a settle cost.
+//! The memory that a waiting job takes in the memory broker, and the cost of a put, a reserve and a settle.
 //!
 //! `cargo run --release -p duetime-core --example memory_size [count]`: without a count, with 1 M and then 2 M jobs of
 //! a 100-byte payload, half of them due within the minute and half within the hour. Bytes are resident memory, as

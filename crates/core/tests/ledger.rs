@@ -1,4 +1,4 @@
-//! The model ledger does as the ledger's conformance suite says, so it can stand for a real one.
+//! The model ledger passes the ledger's conformance suite, so it can replace a real one.
 
 use duetime_core::testing::ModelLedger;
 use duetime_core::testing::ledger_suite::{NotingSubject, SharedSubject, Subject};

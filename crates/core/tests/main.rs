@@ -1,4 +1,4 @@
-//! All tests of this crate's public side, but the simulation, in one program: each program links everything anew.
+//! All tests of this crate's public API except the simulation, in one program, because each program links everything again.
 
 mod engine;
 mod ledger;

@@ -1,4 +1,4 @@
-//! The rules: tables of what is decided, and properties that hold whatever comes.
+//! The rules: tables of decisions, and properties that hold for all inputs.
 
 mod given;
 
@@ -208,7 +208,7 @@ fn a_final_failure_gives_up_at_once() {
     assert!(decide(Some(WhenExhausted::Move("dead".into()))).successor.is_some());
 }
 
-/// A worker that says that it is hopeless is not asked again and again.
+/// A job that its worker calls hopeless is not tried again.
 #[test]
 fn a_final_failure_does_not_restart() {
     let retry = Retry { when_exhausted: Some(WhenExhausted::Restart), ..Retry::default() };
@@ -218,7 +218,7 @@ fn a_final_failure_does_not_restart() {
     }
 }
 
-/// A job that takes its workers down must not do so for ever.
+/// A job that crashes its workers must not be restarted indefinitely.
 #[test]
 fn a_poison_job_does_not_restart() {
     let retry = Retry { when_exhausted: Some(WhenExhausted::Restart), ..Retry::default() };
@@ -322,8 +322,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever the numbers, nothing overflows, no wait is longer than the longest, and nothing is due before now but
-    /// what was already.
+    /// For all numbers: nothing overflows, no wait exceeds the maximum, and only jobs that were already due before now are
+    /// due before now.
     #[test]
     fn decisions_keep_their_bounds(
         job in running(),

@@ -1,4 +1,4 @@
-//! The simulation of both worlds. `DUETIME_SIM_SEEDS` says how many seeds each runs (2 where it is not set),
+//! The simulation of both worlds. `DUETIME_SIM_SEEDS` says how many seeds each runs (2 if it is not set),
 //! `DUETIME_SIM_FROM` the first; a seed repeats its run. `cargo xtask sim` runs thousands.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use duetime_core::testing::sim::{self, Report};
 
 const SEEDS_DEFAULT: u64 = 2;
-/// A long run shows its progress after so many seeds.
+/// The seeds after which a long run shows its progress.
 const SHOW_EVERY: u64 = 100;
 
 #[test]

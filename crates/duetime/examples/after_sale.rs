@@ -2,7 +2,7 @@
 //! redis://127.0.0.1:6379 postgres://user:password@127.0.0.1/jobs`, or `mysql://…`
 //!
 //! A buyer asks for a refund. The merchant has time to decide, hours in a shop and a second here; then it is granted.
-//! What was decided before is cancelled by the order's number. The payment service fails at times: a failed call is
+//! A decision made earlier cancels it by the order's number. The payment service fails at times: a failed call is
 //! tried again after 15 s, 15 s, 30 s and so on up to 6 h, sixteen times in all; only a refusal is final. Nobody here
 //! waits 15 s: a failed job is made due at once, as an operator could.
 
@@ -84,7 +84,7 @@ async fn work(client: &Client) -> Result<Vec<Job>> {
     ended(client).await
 }
 
-/// The records, once all have ended; whoever waits for another attempt is not kept waiting.
+/// The records, once all have ended; retries that wait are made due at once.
 async fn ended(client: &Client) -> Result<Vec<Job>> {
     let query = Query { queue: Some("after-sale".into()), ..Query::default() };
     loop {

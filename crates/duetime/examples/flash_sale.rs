@@ -4,10 +4,10 @@
 //!
 //! Two ways, one after the other unless one is named:
 //!
-//! - `lock`: the stock is a file in place of a row in a database: read, decremented and written by whoever holds the
+//! - `lock`: the stock is a file in place of a row in a database: read, decremented and written by the holder of the
 //!   lock `phone`. Its fence is written along, and a smaller one than that which was written last is refused: a holder
 //!   that stalled until it had lost the lock does no harm. Before a buyer stands in line it looks whether all is sold.
-//! - `key`: whoever pushes the job with the key `phone-7` has bought that phone, since a queue has one living job of a
+//! - `key`: the buyer who pushes the job with the key `phone-7` has bought that phone, since a queue has one living job of a
 //!   key. The job is the time-out of the payment: it comes due in half an hour, and would offer the phone again.
 
 mod processes;
@@ -26,9 +26,9 @@ const PHONES: u32 = 10;
 const BUYERS: u64 = 100_000;
 const PROCESSES: usize = 4;
 const TASKS: usize = 64;
-/// How long a buyer stands in line for the lock.
+/// How long a buyer waits for the lock.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a sale takes between looking at the stock and writing it.
+/// The time between reading the stock and writing it in a sale.
 const PACKING: Duration = Duration::from_millis(2);
 /// How long a buyer has to pay.
 const PAY_WITHIN: Duration = Duration::from_secs(30 * 60);
@@ -46,7 +46,7 @@ async fn main() -> Result<()> {
     }
 }
 
-/// The shop: starts the processes, hears who has bought what, and looks whether that is so.
+/// The shop: starts the processes, collects their sales, and checks them.
 async fn open(url: &str, ways: &[&str]) -> Result<()> {
     for way in ways {
         let url = processes::own_namespace(url, "flash-sale")?;
@@ -136,7 +136,7 @@ async fn sell(url: &str, way: &str, folder: &Path, number: usize) -> Result<()> 
     Ok(shop.client.close().await?)
 }
 
-/// What the tasks of a process share.
+/// State that the tasks of a process share.
 struct Shop {
     client: Client,
     stock: Stock,
@@ -157,7 +157,7 @@ impl Shop {
             // Two who did this at once would both sell the same phone.
             tokio::time::sleep(PACKING).await;
             let is_sold = left > 0 && self.stock.write(left - 1, fence)?;
-            // Where the lock was lost meanwhile, the fence has decided.
+            // If the lock was lost meanwhile, the fence has decided.
             drop(guard.release().await);
             if is_sold {
                 return Ok(Some(Sale { phone: left, buyer, proof: fence.to_string() }));

@@ -43,7 +43,7 @@ impl Shop {
         Ok(Self::Postgres(client))
     }
 
-    /// Takes an order and has it confirmed, where it is paid; else neither.
+    /// Takes an order and has it confirmed if it is paid; otherwise does neither.
     async fn take(&mut self, order: u64, is_paid: bool) -> Result<()> {
         use mysql_async::prelude::Queryable as _;
         let job = new_job(&Confirm { order })?;

@@ -97,7 +97,7 @@ async fn wait_for(client: &Client, jobs: usize, seconds: usize) {
     }
 }
 
-/// What this process holds in memory.
+/// The resident memory of this process.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the line");

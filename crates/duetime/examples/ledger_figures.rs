@@ -1,5 +1,5 @@
-//! What is measured of Duetime on Redis beside a ledger, both empty and used by nobody else; prints one JSON object:
-//! `ledger_figures redis://127.0.0.1:PORT/0 postgres://… [JOBS]`, 20000 jobs where none are named.
+//! Measures Duetime on Redis beside a ledger, both empty and used by nobody else; prints one JSON object:
+//! `ledger_figures redis://127.0.0.1:PORT/0 postgres://… [JOBS]`, 20000 jobs by default.
 //!
 //! The keys are those that `bench/rivals/postgres.mjs` explains, and
 //!
@@ -23,7 +23,7 @@ const LATE_SPAN_MS: u64 = 4_000;
 const LEAD_MS: u64 = 2_000;
 const HALF_AN_HOUR_MS: u64 = 1_800_000;
 const PAYLOAD: [u8; 100] = [b'1'; 100];
-/// Between two looks at how far it is.
+/// The interval between two checks of the progress.
 const LOOK: Duration = Duration::from_millis(5);
 
 #[tokio::main(worker_threads = 2)]
@@ -63,7 +63,7 @@ async fn main() {
     client.close().await.expect("closed");
 }
 
-/// Pushes in bulks, so many at once; answers the seconds that took.
+/// Pushes in this many concurrent bulks; returns the seconds that took.
 async fn push(client: &Client, queue: &'static str, count: usize, bulk: usize, in_flight: usize, due: Due) -> f64 {
     let start = Instant::now();
     let next = Arc::new(AtomicUsize::new(0));
@@ -87,7 +87,7 @@ async fn push(client: &Client, queue: &'static str, count: usize, bulk: usize, i
     start.elapsed().as_secs_f64()
 }
 
-/// Works a queue off; answers the seconds until the ledger has it all.
+/// Works a queue off; returns the seconds until the ledger has it all.
 async fn process(client: &Client, queue: &str, count: usize) -> f64 {
     let start = Instant::now();
     let worker = Worker::new(client).queue(queue).concurrency(CONCURRENCY);
@@ -123,7 +123,7 @@ async fn lateness(client: &Client) -> Vec<f64> {
     late
 }
 
-/// Empties Redis; answers the seconds until it holds all that waits again.
+/// Empties Redis; returns the seconds until it holds all that waits again.
 async fn reload(client: &Client, redis: &RedisServer, count: usize) -> f64 {
     push(client, "waiting", count, BULK, IN_FLIGHT, Due::After(HALF_AN_HOUR_MS)).await;
     let start = Instant::now();

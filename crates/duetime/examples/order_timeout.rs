@@ -92,7 +92,7 @@ async fn take_orders(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// What became of the orders, as the processes say.
+/// The outcomes of the orders, as the processes report them.
 #[derive(Default)]
 struct Said {
     paid: BTreeSet<u32>,
@@ -123,7 +123,7 @@ impl Said {
         self.paid.len() + self.too_late.len() == payments && self.paid.len() + self.timed_out.len() >= ORDERS as usize
     }
 
-    /// What is wrong with a job's record, if anything is.
+    /// An error in a job's record, if there is one.
     fn complaint(&self, order: u32, job: &Job) -> Option<String> {
         let times = self.timed_out.get(&order).copied().unwrap_or(0);
         if self.paid.contains(&order) {
@@ -142,7 +142,7 @@ impl Said {
     }
 }
 
-/// Starts the processes, hears what they do, and compares that with the records.
+/// Starts the processes, collects their reports, and compares those with the records.
 async fn shop(url: &str) -> Result<()> {
     let url = processes::own_namespace(url, "order-timeout")?;
     let processes = Processes::start(PROCESSES, &[&url])?;

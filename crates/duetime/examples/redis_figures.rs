@@ -75,7 +75,7 @@ async fn main() {
     client.close().await.expect("closed");
 }
 
-/// Pushes in bulks, so many at once; answers the seconds that took.
+/// Pushes in this many concurrent bulks; returns the seconds that took.
 async fn push(
     client: &Client,
     queue: &'static str,

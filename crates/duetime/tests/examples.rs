@@ -14,7 +14,7 @@ fn example(name: &str) -> PathBuf {
     path
 }
 
-/// What an example says last, and all it says.
+/// The last line that an example prints, and its whole output.
 fn run(name: &str, ledger: Option<String>) -> (String, String) {
     let server = RedisServer::start();
     let ran = Command::new(example(name)).arg(server.url()).args(ledger).output().expect("the example starts");

@@ -41,7 +41,7 @@ fn full() -> NewJob {
     }
 }
 
-/// Runs until so many orders were shipped, and answers them.
+/// Runs until this many orders were shipped, and returns them.
 async fn shipped(client: &Client, count: usize) -> Vec<u64> {
     let (seen, done) = (Arc::new(Mutex::new(Vec::new())), duetime::CancellationToken::new());
     let (to_see, to_end) = (seen.clone(), done.clone());
@@ -64,7 +64,7 @@ async fn shipped(client: &Client, count: usize) -> Vec<u64> {
     seen
 }
 
-/// What the transactions below have made of it: 1 and 2 were committed, then 3, which waits; 9 was rolled back.
+/// Checks the result of the transactions below: 1 and 2 were committed, then 3, which waits; 9 was rolled back.
 async fn check(client: &Client) {
     assert_eq!(shipped(client, 2).await, [1, 2]);
     let query = Query { queue: Some("orders".into()), state: vec![State::Scheduled].into(), ..Query::default() };

@@ -1,8 +1,8 @@
-//! A lock among processes that are killed and paused: what it guards is never written by a holder whose time is over.
+//! A lock among processes that are killed and paused: a holder whose time is over never writes what the lock guards.
 //!
 //! The test starts itself again as the contenders. Each has tasks that read a counter under the lock, wait a little, and
 //! write it; both name the fence of the lock, and the counter refuses a fence below one that it has seen. `CHAOS_SECONDS`
-//! says how long that goes on.
+//! says how long the test runs.
 
 use duetime::{Client, Lock};
 use duetime_store::testing::RedisServer;
@@ -31,7 +31,7 @@ const COUNTER: &str = "local last = tonumber(redis.call('HGET', KEYS[1], 'fence'
     if ARGV[2] then redis.call('HSET', KEYS[1], 'value', ARGV[2]) redis.call('HINCRBY', KEYS[1], 'writes', 1) end \
     return tonumber(redis.call('HGET', KEYS[1], 'value') or 0)";
 
-/// Only as a contender: the test below starts it. Alone it has nothing to do, and says so.
+/// Runs only as a contender, started by the test below. Alone it has nothing to do, and says so.
 #[test]
 fn contender() {
     let (Ok(url), Ok(history)) = (std::env::var(URL), std::env::var(HISTORY)) else {
@@ -137,7 +137,7 @@ impl Drop for Contender {
     }
 }
 
-/// What became of each fence, in the order of time.
+/// The outcomes of each fence, in order of time.
 fn read(history: &Path) -> BTreeMap<u64, Vec<(String, u128)>> {
     let mut fences: BTreeMap<u64, Vec<(String, u128)>> = BTreeMap::new();
     for line in std::fs::read_to_string(history).unwrap().lines() {
@@ -218,7 +218,7 @@ async fn a_stale_holder_never_writes() {
                 paused = None;
             }
             Some(_) => {}
-            // Whoever holds the lock just now; every other time it is killed.
+            // The current holder of the lock is stopped; every other time it is killed.
             None => {
                 let Some(holding) = client.inspect_lock("counter").await.unwrap() else { continue };
                 let is_its = |contender: &Contender| holding.owner.starts_with(&format!("{}-", contender.0.id()));
@@ -234,7 +234,7 @@ async fn a_stale_holder_never_writes() {
         }
     }
     drop(contenders);
-    // What was granted to the last ones ends with its time to live: nobody holds it who went away.
+    // Locks granted to the last contenders expire with their time to live, since their holders are gone.
     let guard = client.lock("counter").acquire(TTL * 8).await.expect("the lock is free in the end");
     let fences = read(&history);
     assert!(fences.keys().all(|&fence| fence < guard.fence()), "fences only grow");

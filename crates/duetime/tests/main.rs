@@ -1,4 +1,4 @@
-//! All tests of this crate's public side in one program: each program links everything anew.
+//! All tests of this crate's public API in one program, because each program links everything again.
 
 #[macro_use]
 mod cases;

@@ -1,4 +1,4 @@
-//! What an engine asks of Redis while it has nothing to do.
+//! Counts the calls that an idle engine makes to Redis.
 
 use duetime::{Client, Worker};
 use duetime_store::testing::RedisServer;
@@ -18,7 +18,7 @@ fn sent(server: &RedisServer) -> (u64, u64) {
         };
         let count: u64 = rest.split(',').next().and_then(|count| count.parse().ok()).expect("a count");
         all += count;
-        // What the engine asks for beside scripts.
+        // The engine's calls besides scripts.
         if ["eval", "evalsha", "hgetall", "hget", "ping", "time", "publish", "subscribe"].contains(&name) {
             calls += count;
         }

@@ -20,7 +20,7 @@ const LEASE: Duration = Duration::from_secs(1);
 const URL: &str = "LIMITS_URL";
 const HISTORY: &str = "LIMITS_HISTORY";
 
-/// Only as a worker: the test below starts it. Alone it has nothing to do, and says so.
+/// Runs only as a worker, started by the test below. Alone it has nothing to do, and says so.
 #[test]
 fn worker() {
     let (Ok(url), Ok(history)) = (std::env::var(URL), std::env::var(HISTORY)) else {
@@ -102,7 +102,7 @@ fn most_at_once(lines: &[Line]) -> i64 {
     let ended: std::collections::HashSet<&str> =
         narrow().filter(|line| !line.begins).map(|line| line.run.as_str()).collect();
     let runs = narrow().filter(|line| ended.contains(line.run.as_str()));
-    // What ends at an instant makes room for what begins then.
+    // A run that ends at an instant makes room for one that begins then.
     let mut changes: Vec<(u64, i64)> = runs.map(|line| (line.at, if line.begins { 1 } else { -1 })).collect();
     changes.sort_unstable();
     let mut running = 0;

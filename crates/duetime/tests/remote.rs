@@ -1,4 +1,4 @@
-//! What the remote client makes of connections that are refused, lost, or lead to something else.
+//! How the remote client handles connections that are refused, lost, or lead to something else.
 
 use duetime::{Client, ConnectOptions, Error, JobId, OnConflict, ReserveRequest, Source};
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! What a handler logs belongs to its job.
+//! Log records of a handler belong to its job.
 
 use duetime::{Client, Context, Worker};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-/// What was logged.
+/// The captured log output.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

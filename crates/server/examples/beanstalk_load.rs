@@ -47,7 +47,7 @@ impl Talk {
     }
 }
 
-/// Runs this on so many connections at once; answers how many commands a second that makes.
+/// Runs this on as many connections at once; returns the commands per second.
 fn measure(name: &str, address: &str, connections: usize, each: usize, work: impl Fn(&mut Talk, usize) + Sync) {
     let talks: Vec<Talk> = (0..connections).map(|_| Talk::open(address)).collect();
     let begin = Instant::now();

@@ -1,11 +1,11 @@
-//! Takes webhooks of Duetime, or of whoever else signs in the form of the Standard Webhooks.
+//! Receives webhooks of Duetime, or of any sender that signs as Standard Webhooks specifies.
 //!
 //! ```sh
 //! WEBHOOK_KEYS='whsec_… whsec_…' cargo run -p duetime-server --example webhook_receiver -- 127.0.0.1:8080
 //! ```
 //!
-//! What any of the keys has signed is taken, so one can be replaced by another without a gap. Anything else is answered
-//! with 401, which the sender tries again: it may be the one that is late with a new key.
+//! A signature by any of the keys is accepted, so keys can be rotated without a gap. Anything else is answered
+//! with 401, which the sender retries, since the receiver may be the one that is late with a new key.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -41,7 +41,7 @@ impl Receiver {
         let signed = [format!("{id}.{timestamp}.").as_bytes(), body].concat();
         let signatures = header("webhook-signature").split(' ').filter_map(|one| one.strip_prefix("v1,"));
         let signatures: Vec<Vec<u8>> = signatures.filter_map(|one| STANDARD.decode(one).ok()).collect();
-        // In a time that tells nothing of where they differ.
+        // Compares in constant time.
         let is_signed = |key: &hmac::Key| signatures.iter().any(|one| hmac::verify(key, &signed, one).is_ok());
         if self.keys.iter().any(is_signed) { Ok(()) } else { Err("no key has signed this") }
     }

@@ -1,4 +1,4 @@
-//! The library's cases on a server process, and what becomes of a worker whose server goes away.
+//! The library's cases on a server process, and a worker whose server stops.
 
 use crate::cases::{Remind, ended, push, queue};
 use duetime::{Client, Context, Stage, Summary, Worker};
@@ -113,7 +113,7 @@ async fn a_worker_run_once_tells_that_its_server_is_away() {
     assert_eq!(worker.run_once().await.unwrap_err().code(), "unreachable");
 }
 
-/// The server is gone: the guard tells so once its time to live is over, counted from the last renewal.
+/// The server is gone: the guard reports that once its time to live is over, counted from the last renewal.
 #[tokio::test]
 async fn a_lock_whose_server_is_gone_is_lost_in_time() {
     let server = Server::memory();

@@ -1,4 +1,4 @@
-//! All tests of the real binary that take seconds, in one program: each program links everything anew.
+//! All tests of the real binary that take seconds, in one program, because each program links everything again.
 
 #[macro_use]
 #[path = "../../duetime/tests/cases/mod.rs"]

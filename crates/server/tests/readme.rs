@@ -1,4 +1,4 @@
-//! The READMEs: their commands run as they stand, and their program is an example that is run.
+//! The READMEs: their commands run unchanged, and their program is an example that is run.
 
 use crate::book::read_along;
 

@@ -94,7 +94,7 @@ async fn the_clock_of_redis_decides(off_ms: i64) {
         is_between("due", before + DELAY_MS, job.due_at, after + DELAY_MS);
         is_between("handed out", job.due_at, job.started_at.unwrap(), handed_out);
         is_between("handed out", job.due_at, handed_out, job.due_at + LATE_MS_MAX);
-        // Nobody settles it: the other one gets it when the lease is over, and not before.
+        // Nobody settles it: the other one gets it when the lease ends, and not before.
         let taker = if by_command { &remote } else { &right };
         let lease_until = job.lease_until.unwrap();
         is_between("the lease's end", job.started_at.unwrap() + LEASE_MS, lease_until, handed_out + LEASE_MS);

@@ -1,4 +1,4 @@
-//! All tests of this crate's public side, but the interleavings, in one program: each program links everything anew.
+//! All tests of this crate's public API except interleavings, in one program, because each program links everything again.
 
 mod ledger_suite;
 mod locks_suite;

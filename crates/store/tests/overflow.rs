@@ -27,7 +27,7 @@ async fn push(engine: &Engine, queue: &str, priority: u32, count: usize) -> Vec<
     ids
 }
 
-/// Works until so many jobs have been handed out.
+/// Works until this many jobs have been handed out.
 async fn run_all(engine: &Engine, queue: &str, count: usize) -> Vec<Job> {
     let mut done = Vec::new();
     let end = Instant::now() + LIMIT;
@@ -121,7 +121,7 @@ async fn a_database_holds_what_redis_has_no_memory_for() {
     let (one, two) = (node().await, node().await);
     let dead = push(&one, "dead", 1_024, 15_000).await;
     let live = push(&two, "live", 1_024, 3_000).await;
-    // What came in the second until it was read is there, too.
+    // The margin covers jobs that arrived in the second before memory usage was read.
     assert!(used_memory(&server) < bound + 16 * MIB, "{} of {bound}", used_memory(&server));
     assert!(same(&run_all(&one, "live", live.len()).await, &live), "all of it, though the other queue is dead");
 

@@ -1,4 +1,4 @@
-//! The ledger in PostgreSQL: the conformance suite, and what only such a server can do to it.
+//! The ledger in PostgreSQL: the conformance suite, and faults that only such a server has.
 
 mod faults;
 mod inbox;

@@ -20,7 +20,7 @@ async fn broker(clock: Arc<ManualClock>) -> Made {
 
 duetime_core::broker_suite!(broker);
 
-/// Who leads looks after what processes left that are gone, in whatever partition.
+/// The leader cleans up after processes that are gone, in any partition.
 #[tokio::test]
 async fn a_leader_finds_what_others_left_in_any_partition() {
     let url = format!("{}?namespace=leader&partitions=4", shared_redis().url());

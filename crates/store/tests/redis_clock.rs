@@ -1,4 +1,4 @@
-//! Due times where the way to Redis is slow in one direction: nothing is early by Redis' own clock.
+//! Due times if the path to Redis is slow in one direction: nothing is early by Redis' own clock.
 
 use duetime_core::engine::{Engine, Options as EngineOptions, Outcome, Patch, ReserveRequest, Source};
 use duetime_core::ports::Lease;
@@ -39,7 +39,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, late: Duration) {
             break;
         }
     }
-    // Where the other side has gone already there is nothing to shut.
+    // If the other side is already gone, there is nothing to shut down.
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
@@ -122,7 +122,7 @@ async fn no_delay_is_cut_short_where_one_direction_is_slow() {
             let lease = site.lease().await;
             site.settle(&lease, Outcome::Complete { result: None }).await;
         }
-        // What is due at once is there at once.
+        // A job that is due at once is available at once.
         site.push(Due::Now).await;
         site.lease().await;
     }

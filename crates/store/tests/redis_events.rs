@@ -1,4 +1,4 @@
-//! What happens to jobs is heard in other processes.
+//! Events of jobs reach other processes.
 
 use duetime_core::engine::events::{Event, Filter, Subscription, Transition};
 use duetime_core::engine::{Engine, Options as EngineOptions, Outcome, ReserveRequest, Source};
@@ -34,7 +34,7 @@ async fn live(engine: &Engine) -> JobId {
     id
 }
 
-/// All that is told until this job has succeeded.
+/// All events until this job has succeeded.
 async fn story(listener: &mut Subscription, of: JobId) -> Vec<Arc<Transition>> {
     let mut told: Vec<Arc<Transition>> = Vec::new();
     while told.last().is_none_or(|last| (last.id, last.state) != (of, State::Succeeded)) {
@@ -53,7 +53,7 @@ async fn is_heard(by: &mut Subscription, from: &Engine) {
     }
 }
 
-/// That a job's life is told there whole, in order, and once; `last` lived after it.
+/// Checks that the events of a job arrive completely, in order, and once; `last` is a job that ended after it.
 async fn hears(listener: &mut Subscription, of: JobId, last: JobId) {
     let story = story(listener, last).await;
     let told = story.iter().filter(|told| told.id == of).map(|told| (told.what.word(), told.state, told.attempt));
@@ -110,7 +110,7 @@ async fn nothing_is_published_where_nobody_listens() {
             let before = published(&server);
             live(&b).await;
             let is_gone = server.command(&["EXISTS", "{duetime:default}:listening"]).contains('0');
-            // A push into an empty queue wakes, and says no more than that.
+            // A push into an empty queue wakes waiters, and has no other event.
             if is_gone && published(&server) - before <= 1 {
                 return;
             }

@@ -1,4 +1,4 @@
-//! The store of locks in Redis: the conformance suite, and what only Redis or several processes bring about.
+//! The store of locks in Redis: the conformance suite, and cases that only Redis or several processes have.
 
 mod faults;
 mod nodes;
@@ -38,7 +38,7 @@ async fn ask(node: &Redis, name: &str, owner: &str, waiting: bool) -> Acquired {
     node.acquire(acquire).await.expect("acquire")
 }
 
-/// The grant of [`LOCK`], and whether it is new; nothing where it is held.
+/// The grant of [`LOCK`], and whether it is new; `None` if it is held.
 async fn granted(node: &Redis, owner: &str) -> Option<(Grant, bool)> {
     match ask(node, LOCK, owner, false).await {
         Acquired::Granted { grant, is_new } => Some((grant, is_new)),

@@ -22,7 +22,7 @@ const LUA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/redis/lua");
 const NO_COMMANDS: [&str; 8] = ["LIMIT", "OOM", "PLAIN", "PX", "REV", "INCARNATION", "WITHSCORES", "XX"];
 /// Asked for only after five idle seconds.
 const IDLE: &str = "ping";
-/// What is asked for without need: it may be refused.
+/// Optional commands: they may be refused.
 const OPTIONAL: [&str; 3] = ["client|setinfo", "config|get", "role"];
 
 /// The user's rules, as an administrator has them.
@@ -37,7 +37,7 @@ fn commands() -> BTreeSet<&'static str> {
     rules().into_iter().filter_map(|rule| rule.strip_prefix('+')).collect()
 }
 
-/// Adds the user, and more rights where there is a need.
+/// Adds the user, and more rights if necessary.
 fn confine(server: &RedisServer, more: &[&str]) {
     server.command(&[&["ACL", "SETUSER", "duetime"], rules().as_slice(), more].concat());
 }
@@ -136,7 +136,7 @@ async fn life_of_jobs(redis: &Redis, engine: &Engine) {
     engine.delete(vec![ids[0].into()]).await.remove(0).unwrap();
     assert_eq!(engine.queues().await.unwrap().len(), 3);
     let all = Retention { succeeded_ms: 0, failed_ms: 0 };
-    // What has just ended is spared.
+    // A job that has just ended is not pruned.
     assert_eq!(redis.prune(all, engine.now() + 1, 1_000).await.unwrap(), 0);
 }
 
@@ -171,7 +171,7 @@ async fn life(url: &str) {
     let other = connect(url).await;
     other.subscribe(Arc::new(move |event| drop(sink.send(event))));
     other.announce(true).await.unwrap();
-    // After which it knows of the other one, too.
+    // After this it knows the other process, too.
     let _subscription = engine.subscribe(Filter::default()).await.unwrap();
     life_of_jobs(&redis, &engine).await;
     received.recv().await.expect("the other one hears of it");
@@ -233,7 +233,7 @@ fn scripts_call_only_what_is_granted() {
     let mut seen = BTreeSet::new();
     for file in std::fs::read_dir(LUA).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-        // What stands in quotes is every other part.
+        // Every other part is in quotes.
         for word in
             text.lines().filter_map(|line| line.split("--").next()).flat_map(|line| line.split('\'').skip(1).step_by(2))
         {

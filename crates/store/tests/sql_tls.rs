@@ -1,4 +1,4 @@
-//! TLS to PostgreSQL and MariaDB: with a root that is named; and refused, soon and for ever, where it is not trusted.
+//! TLS to PostgreSQL and MariaDB: with a named root; refused permanently, and soon, if the certificate is not trusted.
 
 use duetime_core::ports::Ledger;
 use duetime_core::testing::ledger_suite::fixture::{WATERMARK, job};
@@ -34,7 +34,7 @@ impl Certificate {
         self.0.path().join(name)
     }
 
-    /// Who serves with it must own its key, and nobody else may read it.
+    /// The server's user must own its key, and nobody else may read it.
     fn give_to(&self, user: &str) {
         std::fs::set_permissions(self.path("server.key"), std::fs::Permissions::from_mode(0o600)).unwrap();
         if is_root() {

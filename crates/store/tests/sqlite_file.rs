@@ -27,7 +27,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(format!("{}{suffix}", path.display()))
 }
 
-/// A closed store with so many jobs.
+/// A closed store with this many jobs.
 async fn filled(path: &Path, jobs: u64) {
     let store = open(path).unwrap();
     record(&store, &(1..=jobs).map(job).collect::<Vec<_>>()).await;
@@ -268,7 +268,7 @@ async fn a_backup_is_replaced_by_the_next_one_and_nothing_else_is() {
     for week in 1..=3 {
         record(&store, &[job(week)]).await;
         store.backup(&to).await.unwrap();
-        // A copy of the copy is looked at: to open it would make it a store.
+        // A copy of the copy is checked: opening the copy itself would make it a store.
         let copy = folder.path().join(format!("copy-{week}.db"));
         fs::copy(&to, &copy).unwrap();
         assert_eq!(found(&open(&copy).unwrap(), all(Selector::All)).await, (1..=week).collect::<Vec<_>>());

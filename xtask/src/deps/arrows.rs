@@ -1,4 +1,4 @@
-//! Which crates of ours may depend on which, and that the core depends on nothing outside.
+//! Checks which crates of ours depend on which, and that the core depends on nothing outside.
 //!
 //! The compiler forbids circles and no more; these are the arrows of ARCHITECTURE.md. Dependencies of tests count as
 //! well: a test that needs another crate of ours belongs there.

@@ -35,7 +35,7 @@ pub(super) struct Bans {
     pub(super) deny: Vec<Entry>,
 }
 
-/// A crate, with `@` and a version requirement where not all versions are meant.
+/// A crate, with `@` and a version requirement unless all versions are meant.
 #[derive(Debug, Deserialize)]
 pub(super) struct Entry {
     #[serde(rename = "crate")]

@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[];
 
 const ROOT: &str = "Cargo.toml";
 
-/// What the check needs to know of a package.
+/// The parts of a package's manifest that the check needs.
 pub(super) struct Manifest {
     pub(super) package: String,
     /// Its folder relative to the root, with `/` at the end.

@@ -15,7 +15,7 @@ const BUILT: &str = "source/target/dist/duetime";
 /// Debian's small images lack them, too.
 const LEFT_OUT: [&str; 3] = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*"];
 
-/// Makes the image and tries it in a container; answers the archive.
+/// Makes the image and tries it in a container; returns the archive.
 pub(super) fn make(packager: &Packager) -> Result<PathBuf, String> {
     let stage = Stage::new(packager.folder.join("image"))?;
     let made = build(packager, &stage);

@@ -1,4 +1,4 @@
-//! Who may depend on whom: between our crates, from the core outwards, and between the folders of the store.
+//! Checks the direction of dependencies: between our crates, from the core outwards, and between the folders of the store.
 //!
 //! The compiler forbids circles and no more; these are the arrows of ARCHITECTURE.md. Dependencies of tests count as
 //! well: a test that needs another crate of ours belongs there.
@@ -14,7 +14,7 @@ const SOCKETS: &[&str] = &["std::net", "tokio::net", "std::os::unix::net"];
 
 const STORE: &str = "crates/store/src/";
 
-/// Folders of the store that others stand on, and who does. They reach into none themselves.
+/// Folders of the store that others depend on, and those others. They depend on none themselves.
 const GROUNDS: &[(&str, &[&str])] = &[("sql", &["mysql", "postgres"])];
 
 /// All arrows that should not be there.
@@ -47,7 +47,7 @@ fn store_folders(sources: &[Source]) -> BTreeSet<&str> {
 /// Paths in a folder of the store that lead into another folder.
 fn siblings(source: &Source, folders: &BTreeSet<&str>) -> Vec<Finding> {
     let own = source.path.strip_prefix(STORE).and_then(|path| path.split_once('/')).map(|(folder, _)| folder);
-    // What stands beside the folders may name them all: it is where they are offered.
+    // Files beside the folders may name all of them, because they export them.
     let Some(own) = own else { return Vec::new() };
     let masked = Masked::new(&source.text);
     let stands_on = |other: &str| GROUNDS.iter().any(|(ground, above)| *ground == other && above.contains(&own));

@@ -13,7 +13,7 @@ const SITE: [&str; 2] =
     ["https://github.com/duetime/duetime/blob/main/", "https://github.com/duetime/duetime/tree/main/"];
 const BOOK: &str = "docs/";
 
-/// Every link that leads nowhere. `exists` knows files that are no text, such as pictures.
+/// Every broken link. `exists` knows files that are not text, such as pictures.
 pub(super) fn check(sources: &[Source], exists: impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for page in sources.iter().filter(|source| source.path.ends_with(".md")) {
@@ -53,7 +53,7 @@ fn judge(page: &Source, target: &str, sources: &[Source], exists: impl Fn(&str) 
     }
 }
 
-/// A path that stands in a page, from the root.
+/// A path in a page, from the root.
 fn resolved(page: &str, path: &str) -> String {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();
@@ -70,7 +70,7 @@ fn resolved(page: &str, path: &str) -> String {
 /// The targets of all links, with their lines.
 fn links(text: &str) -> Vec<(usize, String)> {
     let of_line = |(number, line): (usize, &str)| {
-        // What stands between backticks is code.
+        // Text between backticks is code.
         let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
         let targets = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
         targets.map(|(target, _)| (number, target.to_owned())).collect::<Vec<_>>()
@@ -78,7 +78,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     prose(text).flat_map(of_line).collect()
 }
 
-/// What headings can be linked to as: lowercase words with dashes between, numbered where they repeat.
+/// The anchors of headings: lowercase words joined by dashes, numbered if they repeat.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for (_, line) in prose(text).filter(|(_, line)| line.starts_with('#')) {

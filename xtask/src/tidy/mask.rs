@@ -17,7 +17,7 @@ impl Masked {
         Self::blanked(source, |first| first == b'/')
     }
 
-    /// What begins with such a byte is blanked.
+    /// Blanks the text that begins with such a byte.
     fn blanked(source: &str, is_blanked: impl Fn(u8) -> bool) -> Self {
         let mut text = source.as_bytes().to_vec();
         let mut at = 0;
@@ -39,12 +39,12 @@ impl Masked {
         &self.text
     }
 
-    /// The number, from 1, of the line in which the byte stands.
+    /// The number, from 1, of the line that contains the byte.
     pub(crate) fn line(&self, offset: usize) -> usize {
         1 + self.text[..offset].matches('\n').count()
     }
 
-    /// Where `word` stands and is not part of a longer word.
+    /// The positions of `word` as a whole word.
     pub(crate) fn words<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
         let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| is_word_byte(*byte));
         let bytes = self.text.as_bytes();
@@ -54,7 +54,7 @@ impl Masked {
         self.text.match_indices(word).map(|(at, _)| at).filter(stands_alone)
     }
 
-    /// The end of the bracketed text whose opening bracket stands at `open`.
+    /// The end of the bracketed text whose opening bracket is at `open`.
     pub(crate) fn end_of_brackets(&self, open: usize) -> usize {
         let mut depth = 0_usize;
         for (at, byte) in self.text.bytes().enumerate().skip(open) {

@@ -1,10 +1,10 @@
-//! Folders beside the repository are nobody's business who reads it: no file refers to them.
+//! Folders beside the repository are private: no file refers to them.
 
 use super::Finding;
 use super::mask::is_word_byte;
 use crate::repo::Source;
 
-/// Written in halves, lest this file be found.
+/// Written in halves, so that this file does not match.
 const PRIVATE: &[&str] = &[concat!("../", "shared"), concat!(".lib", "rary")];
 
 /// Every mention, in files of any kind.

@@ -3,7 +3,7 @@
 use super::Problem;
 use serde::{Deserialize, Serialize};
 
-/// What was asked for, or why not.
+/// The answer to one request, or the problem that prevented it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Answer<T> {

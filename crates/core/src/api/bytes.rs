@@ -37,10 +37,10 @@ pub fn show_bytes(bytes: &[u8]) -> (Option<&RawValue>, Option<Base64<'_>>) {
     }
 }
 
-/// What the two fields say together; `None` where both are missing. `what` is the name of the first.
+/// The bytes in the two fields; `None` if both are missing. `what` is the name of the first.
 ///
 /// # Errors
-/// [`Error::Invalid`] where both are there.
+/// [`Error::Invalid`] if both are present.
 pub fn bytes_of(
     what: &'static str,
     json: Option<&RawValue>,

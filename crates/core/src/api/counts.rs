@@ -1,4 +1,4 @@
-//! What a bulk request did.
+//! Results of bulk requests.
 
 use crate::engine::BulkCounts;
 use serde::{Deserialize, Deserializer, Serialize};

@@ -1,4 +1,4 @@
-//! What comes due.
+//! Jobs that come due.
 
 use super::Instant;
 #[cfg(feature = "openapi")]

@@ -1,4 +1,4 @@
-//! What few jobs have, in all bodies: a target, a trace, and how far they have come.
+//! Rarely used fields in all bodies: target, trace and progress.
 
 use super::*;
 use crate::ports::Lease;

@@ -1,4 +1,4 @@
-//! What failed.
+//! Reports of failures.
 
 use super::Instant;
 #[cfg(feature = "openapi")]

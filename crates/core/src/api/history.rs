@@ -1,4 +1,4 @@
-//! What a server did in the last hour or day.
+//! The history of a server over the last hour or day.
 
 #[cfg(feature = "openapi")]
 use super::schema::QueueName;

@@ -33,7 +33,7 @@ impl FromStr for Instant {
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No engine answers an instant beyond the year 9999; text knows none, so the last one stands for it.
+        // No engine returns an instant beyond the year 9999; the text format has none, so the last one stands for it.
         let timestamp = i64::try_from(self.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
         let timestamp = timestamp.unwrap_or(Timestamp::MAX);
         PRINTER.print_timestamp(&timestamp, StdFmtWrite(f)).map_err(|_| fmt::Error)

@@ -1,4 +1,4 @@
-//! A job as it is shown.
+//! The JSON of a job.
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::lease::is_zero;
@@ -119,7 +119,7 @@ with_options! {
 }
 
 impl<'a> JobBody<'a> {
-    /// What is shown of a job at `now`.
+    /// The body of a job at `now`.
     pub fn new(job: &'a Job, now: Millis) -> Self {
         let (payload, payload_base64) = show_bytes(&job.payload);
         let (result, result_base64) = job.result.as_deref().map_or((None, None), show_bytes);
@@ -177,7 +177,7 @@ impl TryFrom<JobBody<'_>> for Job {
             id: body.id,
             queue: body.queue,
             kind: body.kind,
-            // Not shown to those who may change the job but not read it.
+            // Hidden from those who may change the job but not read it.
             payload: bytes_of("payload", body.payload, body.payload_base64)?.unwrap_or_default(),
             stage: stage_of(body.state),
             due_at: body.due_at.0,
@@ -236,7 +236,7 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// What is shown of a page at `now`.
+    /// The body of a page at `now`.
     pub fn new(listed: &'a Listed, now: Millis) -> Self {
         Self {
             jobs: listed.jobs.iter().map(|job| JobBody::new(job, now)).collect(),

@@ -104,7 +104,7 @@ impl<'a> From<&'a Lease> for LeaseBody<'a> {
     }
 }
 
-/// What was not sent has its default: the job's own rules, its past errors and its message.
+/// Missing fields have their defaults: the job's own rules, its past errors and its message.
 impl TryFrom<LeaseBody<'_>> for Lease {
     type Error = Error;
 

@@ -1,4 +1,4 @@
-//! Locks: acquire, renew, release, look.
+//! Locks: acquire, renew, release, inspect.
 
 #[cfg(feature = "openapi")]
 use super::schema::{LockName, Owner};
@@ -30,14 +30,14 @@ pub struct Lock {
     pub fence: Option<u64>,
 }
 
-/// What a [`Lock`] asks for.
+/// The operation that a [`Lock`] requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockAsked {
-    /// To have it.
+    /// Acquire it.
     Acquire(LockRequest),
-    /// To have it for longer.
+    /// Renew it.
     Renew {
-        /// Who holds it.
+        /// The holder.
         owner: Arc<str>,
         /// The fence.
         fence: u64,
@@ -47,10 +47,10 @@ pub enum LockAsked {
 }
 
 impl Lock {
-    /// What is asked for of the lock with this name.
+    /// The requested operation on the lock with this name.
     ///
     /// # Errors
-    /// Where it renews and would wait.
+    /// If it asks both to renew and to wait.
     pub fn into_asked(self, name: Arc<str>) -> Result<LockAsked, Error> {
         let ttl_ms = self.ttl.map_or(LOCK_TTL_MS_DEFAULT, |span| span.0);
         let owner = self.owner;

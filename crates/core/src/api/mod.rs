@@ -2,7 +2,7 @@
 //!
 //! Requests refuse unknown fields; answers do not, so that an older client can read a newer server. Reading borrows:
 //! a payload is copied once, into the job. Nothing is decided here, and nothing is checked that the engine checks;
-//! only what cannot be said in the engine's types is refused.
+//! values that the engine's types cannot express are refused.
 
 mod answer;
 mod bytes;

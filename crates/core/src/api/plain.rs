@@ -47,7 +47,7 @@ fn is_finite(number: &str) -> bool {
     is_short || number.parse().is_ok_and(f64::is_finite)
 }
 
-/// Where what follows a string begins; `None` where the string is not plain.
+/// The position behind a string; `None` if the string is not plain.
 fn behind_string(bytes: &[u8], begin: usize) -> Option<usize> {
     let mut at = begin;
     loop {

@@ -1,4 +1,4 @@
-//! A job to push, and what the push did.
+//! A job to push, and the result of the push.
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]
@@ -143,7 +143,7 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// What the column `options` of the inbox says of a job.
+    /// The value of the inbox's column `options` for a job.
     pub fn options_of(job: &NewJob) -> Push<'static> {
         let on_conflict = (job.on_conflict != OnConflict::default()).then_some(job.on_conflict);
         let key_until = (job.key_until != KeyUntil::default()).then_some(job.key_until);
@@ -184,7 +184,7 @@ fn first_given<const N: usize>(fields: [(&'static str, bool); N]) -> Option<&'st
     fields.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
 }
 
-/// What the four fields say together.
+/// The due time that the four fields give.
 pub(super) fn due(
     delay: Option<Span>,
     delay_ms: Option<u64>,
@@ -237,7 +237,7 @@ pub struct Pushed {
 }
 
 impl Pushed {
-    /// What is shown of a push at `now`.
+    /// The body of a push at `now`.
     pub fn new(pushed: &engine::Pushed, now: Millis) -> Self {
         let job = &pushed.job;
         Self {

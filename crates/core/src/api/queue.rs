@@ -1,4 +1,4 @@
-//! Queues: how they stand, and changes of their settings.
+//! Queues: their state, and changes of their settings.
 
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, QueueName};

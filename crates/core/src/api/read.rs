@@ -42,7 +42,7 @@ impl fmt::Display for Unread {
     }
 }
 
-/// What a field accepts whose JSON has several forms, or a form that is best shown.
+/// Accepted values of fields whose JSON has several forms, or a form best shown by an example.
 const FORMS: [(&str, &str); 11] = [
     ("as", r#""list", "laravel" or "sidekiq""#),
     ("exponential", r#"an object such as {"first": "1s", "factor": 2, "max": "1h", "jitter": 0.1}"#),
@@ -67,7 +67,7 @@ const SHOWN_CHARS_MAX: usize = 100;
 /// Reads a value that borrows from the text.
 ///
 /// # Errors
-/// Where the text is not JSON, or not such a value.
+/// If the text is not JSON, or not such a value.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Unread> {
     serde_json::from_str(text).or_else(|_| explain(text))
 }
@@ -115,7 +115,7 @@ fn refused(path: &str, error: &serde_json::Error, text: &str) -> Unread {
     if said == "recursion limit exceeded" {
         return Unread::Malformed(DEEP.to_owned());
     }
-    // serde_json refuses a number in place of an enum as a fault of syntax.
+    // serde_json reports a number instead of an enum as a syntax error.
     let said = if error.is_data() { said } else { "" };
     Unread::Invalid(worded(path, said, text))
 }
@@ -180,13 +180,13 @@ fn syntax(error: &serde_json::Error) -> String {
     if place.is_empty() { why.to_owned() } else { format!("{why}, at line {place}") }
 }
 
-/// What came and what was expected, where a value has the wrong type or is out of bounds.
+/// The received and the expected value, if a value has the wrong type or is out of bounds.
 fn mismatch(said: &str) -> Option<(&str, &str)> {
     let said = ["invalid type: ", "invalid value: "].iter().find_map(|prefix| said.strip_prefix(prefix))?;
     said.rsplit_once(", expected ")
 }
 
-/// What the field accepts, where it is one of those that are shown. A name without an index is a field.
+/// The accepted forms of the field, if `FORMS` has it. A name without an index is a field.
 fn form(path: &str) -> Option<&'static str> {
     let field = path.rsplit('.').next().unwrap_or(path);
     FORMS.iter().find(|(name, _)| *name == field).map(|(_, form)| *form)

@@ -1,4 +1,4 @@
-//! Reserve and take: what is asked, and what is handed out.
+//! Reserve and take: requests, and the jobs that are handed out.
 
 #[cfg(feature = "openapi")]
 use super::schema::{QueueName, RequestId, WorkerName};
@@ -36,7 +36,7 @@ pub struct Reserve {
     pub worker: Option<Arc<str>>,
 }
 
-/// Where to look, and how many of a reserve are meant by default.
+/// The source of a reserve, and its default limit.
 fn source(
     queue: Option<Arc<str>>,
     queues: Option<Vec<Arc<str>>>,
@@ -180,7 +180,7 @@ pub struct Reservation<'a> {
 }
 
 impl<'a> Reservation<'a> {
-    /// What is shown of leases; `refused` are the problems of the named jobs that were not.
+    /// The body of these leases; `refused` are the problems of the named jobs that were not leased.
     pub fn new(reservation: &'a engine::Reservation, refused: Vec<Problem>) -> Self {
         Self {
             leases: reservation.leases.iter().map(LeaseBody::from).collect(),
@@ -206,7 +206,7 @@ pub struct Taken<'a> {
 }
 
 impl<'a> Taken<'a> {
-    /// What is shown of taken jobs; see [`Reservation::new`].
+    /// The body of taken jobs; see [`Reservation::new`].
     pub fn new(reservation: &'a engine::Reservation, refused: Vec<Problem>, now: Millis) -> Self {
         Self {
             jobs: reservation.leases.iter().map(|lease| JobBody::new(&lease.job, now)).collect(),

@@ -1,4 +1,4 @@
-//! Schedules: what is set, and how it stands.
+//! Schedules: their settings and their state.
 
 #[cfg(feature = "openapi")]
 use super::schema::{Cron, Cursor, TimeZone};

@@ -1,4 +1,4 @@
-//! What bodies look like that no single type stands for, or that are read by hand, for an OpenAPI document.
+//! OpenAPI schemas of bodies that no single type stands for, or that are parsed by hand.
 
 pub use super::words::*;
 

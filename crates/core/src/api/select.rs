@@ -1,4 +1,4 @@
-//! Which jobs, in a query string; in a body [`Query`] says it.
+//! The filter for jobs in a query string; in a body it is a [`Query`].
 
 use super::Instant;
 use super::parameters::number;
@@ -86,6 +86,6 @@ impl fmt::Display for Find {
 
 /// A name as a segment of a path.
 pub fn path_segment(name: &str) -> String {
-    // Forms are encoded so, but for spaces; a plus sign comes as `%2B`.
+    // Form encoding differs only in spaces; a plus sign comes as `%2B`.
     form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20")
 }

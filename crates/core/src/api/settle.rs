@@ -1,4 +1,4 @@
-//! Leases: how they end or go on; and cancels.
+//! Settling and extending leases, and cancelling jobs.
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]
@@ -99,7 +99,7 @@ impl TryFrom<Settle<'_>> for (Receipt, Outcome) {
 }
 
 impl<'a> Settle<'a> {
-    /// What is sent to settle a lease.
+    /// The body that settles a lease.
     pub fn new(receipt: Receipt, outcome: &'a Outcome) -> Self {
         let mut body = Self { receipt, complete: None, fail: None, release: None };
         match outcome {

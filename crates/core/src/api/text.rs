@@ -1,10 +1,10 @@
-//! What is text in JSON: read by one function, whatever it stands for.
+//! Parses all textual JSON values in one function.
 
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 use std::sync::Arc;
 
-/// Reads text. What is not text is refused with what is expected.
+/// Parses text. Other JSON values are refused with a message that says what is expected.
 pub(super) fn parsed<'de, T, D: Deserializer<'de>>(
     deserializer: D,
     expected: &'static str,

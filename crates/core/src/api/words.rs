@@ -1,4 +1,4 @@
-//! What the texts and words of the API look like, for an OpenAPI document: patterns and lengths, as they are checked.
+//! Patterns and lengths of the API's texts and words in the OpenAPI document, as they are checked.
 //!
 //! Lengths are checked in bytes and stand here in characters: for text beyond ASCII the description is exact.
 
@@ -47,7 +47,7 @@ pub fn text(description: &str, chars: RangeInclusive<usize>, pattern: &str, exam
 /// A schema that is written as JSON.
 ///
 /// # Panics
-/// Where it is none.
+/// If it is not a schema.
 pub fn literal(schema: Value) -> RefOr<Schema> {
     RefOr::T(serde_json::from_value(schema).expect("what is written here is a schema"))
 }
@@ -104,7 +104,7 @@ forms! {
     Cursor: "The `next_cursor` of the previous page.", 0..=usize::MAX, ANY, "a-0-117111681613568";
 }
 
-/// What jobs are found by: a state, or `retrying`.
+/// A filter for jobs: a state, or `retrying`.
 #[derive(Clone, Copy, Debug)]
 pub struct StateWord;
 

@@ -1,4 +1,4 @@
-//! The job: what a store keeps of it, and what a caller gives.
+//! The job: the record that a store keeps, and the input that a caller gives.
 
 use super::id::{JobId, Receipt};
 pub use super::key::{KeyUntil, OnConflict};
@@ -51,7 +51,7 @@ impl State {
     }
 }
 
-/// What is stored of a state.
+/// The stored part of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Stage {
@@ -114,7 +114,7 @@ pub struct Job {
     pub queue: Arc<str>,
     /// Which handler it is for.
     pub kind: Arc<str>,
-    /// What the handler is given.
+    /// The input of the handler.
     pub payload: Payload,
     /// Pending, or how it ended.
     pub stage: Stage,
@@ -140,13 +140,13 @@ pub struct Job {
     pub origin: Option<Arc<str>>,
     /// Its labels.
     pub tags: Arc<[Arc<str>]>,
-    /// What few jobs have: read it by [`Job::options`].
+    /// Rarely used options: read them with [`Job::options`].
     pub options: Option<Arc<JobOptions>>,
-    /// What the last attempt or edit said.
+    /// The message of the last attempt or edit.
     pub message: Option<Arc<str>>,
     /// The last 20 attempts that did not succeed, oldest first.
     pub errors: Vec<AttemptError>,
-    /// What the handler answered.
+    /// The result that the handler returned.
     pub result: Option<Payload>,
     /// How far its current attempt has come, or the last one had.
     pub progress: Option<Arc<Progress>>,
@@ -204,7 +204,7 @@ impl Job {
         }
     }
 
-    /// Where it stands at `now`.
+    /// Its state at `now`.
     pub fn state(&self, now: Millis) -> State {
         match self.stage {
             Stage::Pending if self.lease_until.is_some() => State::Running,
@@ -216,7 +216,7 @@ impl Job {
         }
     }
 
-    /// What few jobs have; nothing is set where it has none of it.
+    /// Its rarely used options; all are unset if it has none.
     pub fn options(&self) -> &JobOptions {
         self.options.as_deref().unwrap_or(&options::NONE)
     }
@@ -290,7 +290,7 @@ pub struct NewJob {
     pub queue: Arc<str>,
     /// Which handler it is for; by default `default`.
     pub kind: Arc<str>,
-    /// What the handler is given.
+    /// The input of the handler.
     pub payload: Payload,
     /// When it is to run; by default now.
     pub due: Due,
@@ -298,7 +298,7 @@ pub struct NewJob {
     pub priority: u32,
     /// Its unique name in its queue.
     pub key: Option<Arc<str>>,
-    /// What to do where the key is held.
+    /// The policy if the key is already held.
     pub on_conflict: OnConflict,
     /// Until when it holds the key.
     pub key_until: KeyUntil,
@@ -311,7 +311,7 @@ pub struct NewJob {
     pub lease_ms: Option<u64>,
     /// The time after its `due_at` within which the job must start, in milliseconds; by default there is no limit.
     pub expires_ms: Option<u64>,
-    /// What few jobs have: a retry rule, a target, a trace.
+    /// Rarely used options: a retry rule, a target, a trace.
     pub options: JobOptions,
 }
 

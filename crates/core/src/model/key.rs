@@ -1,4 +1,4 @@
-//! Keys: how a job is unique in its queue.
+//! Keys, which make a job unique in its queue.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The model: jobs, their options and what names them.
+//! The model: jobs, their options and their names.
 
 pub mod beanstalk;
 pub mod id;

@@ -1,4 +1,4 @@
-//! Options that few jobs have, kept as one value: one column or slot in every store, which is empty for other jobs. Fields that
+//! Rarely used options, kept as one value: one column or slot in every store, which is empty for other jobs. Fields that
 //! scripts, indexes or views read stay separate: see [`Job`](crate::Job).
 //!
 //! A new option is a field here; [`check`](JobOptions::check) and [`moved`](JobOptions::moved) name every field, so that a
@@ -21,7 +21,7 @@ pub struct JobOptions {
     /// Its retry rule. A job inherits what is unset from its queue.
     #[serde(flatten)]
     pub retry: Retry,
-    /// Where it is delivered in place of its queue's target. Its queue must have one.
+    /// Its own target, which replaces its queue's target. The queue must have one.
     pub target: Option<Arc<Target>>,
     /// The trace that it belongs to: a W3C `traceparent`.
     pub trace: Option<Arc<str>>,
@@ -57,7 +57,7 @@ macro_rules! with_options {
         }
 
         impl<$life> $name<$life> {
-            /// What is given of a job's options.
+            /// The given options of a job.
             pub fn options(&self) -> $crate::JobOptions {
                 $crate::JobOptions {
                     retry: self.rule(),

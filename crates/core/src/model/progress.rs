@@ -1,4 +1,4 @@
-//! How far a running job has come, as its handler says.
+//! The progress of a running job, as its handler reports it.
 
 use crate::api::Instant;
 use crate::clock::Millis;

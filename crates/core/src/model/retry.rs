@@ -1,5 +1,4 @@
-//! Retry rules: what a job, a queue or the default says about failures. What follows from them is decided in
-//! [`crate::rules`].
+//! Retry rules of jobs and queues, and the defaults. [`crate::rules`] decides with them.
 
 use super::name;
 use crate::api::{Span, object};
@@ -83,7 +82,7 @@ pub struct Exponential {
     pub jitter: f64,
 }
 
-/// What becomes of a job whose attempts are used up.
+/// The action taken when a job's attempts are used up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenExhausted {
@@ -112,7 +111,7 @@ pub struct Retry {
     pub max_age: Option<Span>,
     /// The lease that ends unsettled for this many-th time fails the job; by default 5.
     pub max_crashes: Option<u32>,
-    /// What becomes of the job in the end; by default it is kept.
+    /// The action taken in the end; by default the job is kept.
     pub when_exhausted: Option<WhenExhausted>,
 }
 

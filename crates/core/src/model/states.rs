@@ -1,4 +1,4 @@
-//! States to look for.
+//! Filters for states.
 
 use super::job::State;
 use crate::error::Error;

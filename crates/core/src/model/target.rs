@@ -1,5 +1,5 @@
-//! Targets: where due jobs are delivered, in place of being handed to workers. Here is what a target is; who delivers
-//! to it is an edge's business.
+//! Targets: due jobs are delivered to them instead of being handed to workers. This module defines targets; the edges
+//! deliver to them.
 
 use super::name;
 use crate::api::{Span, read};
@@ -20,12 +20,12 @@ pub const HEADERS_MAX: usize = 32;
 pub const FINAL_STATUSES_MAX: usize = 32;
 /// Longest URL, header, or name of a list.
 pub const TEXT_BYTES_MAX: usize = 2_048;
-/// What every key in Redis begins with that the broker keeps there, in whatever namespace.
+/// The prefix of every key that the broker keeps in Redis, in any namespace.
 pub const BROKER_KEYS: &str = "{duetime:";
-/// What stands in place of a secret that a reader has no right to.
+/// Replaces a secret that a reader has no right to see.
 const MASK: &str = "***";
 
-/// Where due jobs are delivered.
+/// The destination of due jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub enum Target {
@@ -222,7 +222,7 @@ impl Target {
 
 fn masked_url(url: &str) -> Arc<str> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    // A password may hold any character. What stands before the last `@` is no host.
+    // A password may hold any character. The part before the last `@` is not the host.
     let (user, place) = rest.rsplit_once('@').map_or(("", rest), |(_, place)| ("***@", place));
     match place.split_once('?') {
         Some((before, _)) => format!("{scheme}://{user}{before}?{MASK}").into(),

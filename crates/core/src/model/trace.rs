@@ -1,5 +1,5 @@
-//! Trace contexts: which trace a job belongs to, as the `traceparent` of W3C Trace Context. Here is what one is; who opens
-//! spans is an edge's business.
+//! Trace contexts: a job belongs to a trace, given as the `traceparent` of W3C Trace Context. This module defines them; the
+//! edges open spans.
 
 use crate::error::Error;
 

@@ -185,7 +185,7 @@ async fn found_jobs_are_rescheduled_over_the_horizon_and_back() {
     pass(Duration::from_millis(59_999)).await;
     assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
 
-    // What is due keeps its place.
+    // A job that is due keeps its place.
     let ready = bench.push(tagged(Due::Now)).await;
     pass(Duration::from_millis(0)).await;
     assert_eq!(bulk(vec![], Due::Now).await.unwrap(), [("rescheduled", 1_499)].into());
@@ -237,7 +237,7 @@ async fn pages_show_every_job_once() {
     assert_eq!(bench.engine.find(&Query::default(), Some("x"), 10).await.unwrap_err().code(), "invalid");
 }
 
-/// What only the ledger knows, such as a job that is not loaded yet, must not be put once it is deleted there.
+/// A job that only the ledger holds, such as one not loaded yet, must not be put in the broker after it is deleted there.
 #[tokio::test(start_paused = true)]
 async fn a_job_deleted_before_it_was_loaded_does_not_run() {
     let bench = Bench::new().await;

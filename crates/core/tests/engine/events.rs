@@ -1,4 +1,4 @@
-//! What happens to jobs, as it is told.
+//! The events that are published about jobs.
 
 use super::fixture::{Bench, job, pass};
 use duetime_core::engine::events::{Event, Filter, RING_TRANSITIONS, Subscription, What};

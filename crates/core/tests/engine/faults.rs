@@ -7,7 +7,7 @@ use duetime_core::testing::{ModelLedger, TokioClock};
 use duetime_core::{Engine, Memory};
 use std::sync::Arc;
 
-/// An engine whose stores panic when they are told to.
+/// An engine whose stores panic on demand.
 async fn engine(life: &Arc<Life>) -> Engine {
     let (ledger, clock) = (ModelLedger::default(), Arc::new(TokioClock::new()));
     let locks = Arc::new(Locks::new(clock.clone(), Arc::new(ledger.clone())));

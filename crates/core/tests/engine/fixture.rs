@@ -8,7 +8,7 @@ use duetime_core::{Engine, Error, Job, JobId, Memory, NewJob, Retry, State, When
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An engine, and what it stands on.
+/// An engine, and its stores and clock.
 pub(crate) struct Bench {
     pub(crate) engine: Engine,
     pub(crate) broker: Arc<Memory>,
@@ -112,7 +112,7 @@ pub(crate) fn job() -> NewJob {
 /// Lets time pass.
 pub(crate) async fn pass(time: Duration) {
     tokio::time::advance(time).await;
-    // What became due runs now.
+    // Let the tasks that became due run.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

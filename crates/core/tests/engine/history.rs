@@ -1,4 +1,4 @@
-//! What a process did in the last hour and day.
+//! The history of a process over the last hour and day.
 
 use super::fixture::{Bench, job, pass};
 use duetime_core::api::{History, HistoryPoint, HistorySpan, Lateness, Span};

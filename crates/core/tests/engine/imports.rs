@@ -60,7 +60,7 @@ async fn every_state_stays_and_a_repeat_doubles_nothing() {
     assert_eq!(leases.len(), 2);
     let again = leases.iter().find(|lease| lease.job.id == running.id).unwrap();
     assert!(again.job.epoch > running.epoch && again.job.version > running.version && again.job.attempt == 2);
-    // What has gone on since is not taken back.
+    // A repeated import does not undo later progress.
     assert!(to.import(&jobs).await.into_iter().all(|answer| !answer.unwrap().is_new));
     assert_eq!(to.state(running.id).await, State::Running);
 }

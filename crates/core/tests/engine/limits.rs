@@ -1,4 +1,4 @@
-//! What is refused, and that nothing is clamped.
+//! Values beyond a limit are refused; nothing is clamped.
 
 use super::fixture::{Bench, job, request};
 use duetime_core::engine::{Outcome, Query};

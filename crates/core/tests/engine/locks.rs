@@ -1,4 +1,4 @@
-//! Locks through the engine: waits, and those who stop waiting.
+//! Locks through the engine: waiting callers, and callers that stop waiting.
 
 use super::fixture::{Bench, pass};
 use duetime_core::Error;
@@ -22,7 +22,7 @@ impl Bench {
         self.engine.acquire(request(owner, 0)).await.unwrap()
     }
 
-    /// Somebody who has begun to wait when this ends.
+    /// A caller that waits once this returns.
     async fn lock_waiter(&self, request: LockRequest) -> Waiter {
         let engine = self.engine.clone();
         let waiter = tokio::spawn(async move { engine.acquire(request).await });
@@ -40,7 +40,7 @@ impl Bench {
     }
 }
 
-/// What can go on does; no time passes.
+/// Lets all tasks that can proceed do so, without time passing.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -275,7 +275,7 @@ async fn what_is_beyond_a_limit_is_refused() {
     assert_eq!(bench.engine.list_locks(Some(&long), 10).await.unwrap_err().code(), "invalid");
 }
 
-/// One of them says who leads: whoever held it would keep jobs from being loaded.
+/// One of the locks elects the leader: a client that held it would keep jobs from being loaded.
 #[tokio::test(start_paused = true)]
 async fn nobody_holds_or_releases_the_engines_own_locks() {
     let bench = Bench::new().await;

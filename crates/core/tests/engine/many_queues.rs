@@ -107,7 +107,7 @@ async fn queues_are_listed_in_steps_by_name() {
     let one = engine.queue("j003").await.unwrap();
     assert_eq!((one.counts.ready + one.counts.scheduled, one.tally.pending), (1, 1));
 
-    // Of the many only the first are shown by name, and all others together.
+    // Only the first of the many queues are shown by name; all others are counted together.
     assert_eq!(engine.sums().await.unwrap().len(), 200);
     seconds(30).await;
     let sums = engine.sums().await.unwrap();

@@ -57,7 +57,7 @@ async fn a_batch_may_be_repeated_also_where_a_part_of_it_was_made() {
     assert_eq!(bench.reserve(9, Duration::ZERO).await.len(), 3);
 }
 
-/// The origin tells more than the key: a repeat is no conflict.
+/// The origin takes precedence over the key: a repeat is not a conflict.
 #[tokio::test(start_paused = true)]
 async fn an_origin_counts_before_a_key() {
     let bench = Bench::new().await;

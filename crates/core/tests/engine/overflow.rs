@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Room for so many jobs of these tests.
+/// Room for this many jobs of these tests.
 const ROOM_JOBS: u64 = 100;
 const JOB_BYTES: u64 = 207;
 
@@ -48,7 +48,7 @@ impl Bench {
         counts.iter().map(|(_, counts, _)| counts.scheduled + counts.ready + counts.running).sum()
     }
 
-    /// Reserves and completes until nothing is there at once, as a worker from crontab does.
+    /// Reserves and completes until no job is available at once, as a worker run by cron does.
     async fn run_all(&self, queue: &str) -> Vec<Job> {
         let mut done = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Schedules that are paused, and runs by hand.
+//! Paused schedules, and manual runs.
 
 use super::fixture::{Bench, job};
 use super::schedules::{World, every, pushed, seconds, ticks};
@@ -59,7 +59,7 @@ async fn a_pause_may_end() {
     let over = engine.schedule("s").await.unwrap();
     assert_eq!((over.schedule.paused, over.schedule.paused_until), (Some(false), None));
     assert_eq!(over.next[0], t0 + 40_000);
-    // What was shown during the pause may be set after its end.
+    // A schedule that was read during the pause can be set again after its end.
     assert_eq!(engine.set_schedule("s", paused.schedule).await.unwrap().next[0], t0 + 40_000);
     // A pause may be cut short.
     let now = bench.clock.wall();
@@ -120,7 +120,7 @@ async fn a_run_by_hand_pushes_one_job() {
     assert!(matches!(conflict, Error::KeyConflict { holder: known, .. } if known == holder), "{conflict}");
 }
 
-/// A tick that must not overlap looks for the jobs of runs by hand, and for those of earlier ticks.
+/// A tick that must not overlap checks for jobs of manual runs, and of earlier ticks.
 #[tokio::test(start_paused = true)]
 async fn a_run_by_hand_overlaps_the_next_tick() {
     let bench = Bench::new().await;

@@ -77,7 +77,7 @@ async fn a_reading_is_kept_for_a_while() {
     pass(9 * SECOND).await;
     assert_eq!(due(&bench.engine, None).await, first);
     pass(SECOND).await;
-    // Whoever asks first gets the old one, and has a new one made.
+    // The first caller gets the old reading, and triggers a new one.
     assert_eq!(due(&bench.engine, None).await, first);
     for _ in 0..3 {
         pass(SECOND).await;

@@ -250,7 +250,7 @@ async fn limits_of_a_queue_hold_and_who_waits_goes_on() {
     pass(Duration::ZERO).await;
     let second = waiter.await.unwrap().unwrap().leases;
     assert_eq!(second.len(), 1);
-    // Its worker dies: the engine ends its lease, and there is room again, a second before the wait is over.
+    // Its worker crashes: the engine ends its lease, and there is room again, a second before the wait ends.
     pass(SECOND).await;
     let waiter = bench.waiter(60 * SECOND).await;
     bench.push(job()).await;
@@ -260,7 +260,7 @@ async fn limits_of_a_queue_hold_and_who_waits_goes_on() {
     assert_eq!(waiter.await.unwrap().unwrap().leases.len(), 1);
 }
 
-/// Who waits gets them one by one, at the rate.
+/// Waiting callers get jobs one by one, at the queue's rate.
 #[tokio::test(start_paused = true)]
 async fn the_rate_of_a_queue_holds_for_who_waits() {
     let bench = Bench::new().await;

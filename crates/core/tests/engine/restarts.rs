@@ -1,4 +1,4 @@
-//! What a new process knows.
+//! The state that a new process restores.
 
 use super::fixture::{Bench, job, pass};
 use duetime_core::{Due, Error, NewJob, State};

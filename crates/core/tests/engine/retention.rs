@@ -66,7 +66,7 @@ async fn each_queue_keeps_its_jobs_for_its_own_time() {
     assert_eq!(kept().await, [false; 6]);
 }
 
-/// What was pushed early and ended late does not stand before others for ever; and what is tried again stays.
+/// A job that was pushed early and ended late does not block the removal of others, and a retried job is kept.
 #[tokio::test(start_paused = true)]
 async fn what_ended_late_does_not_hide_others() {
     let bench = Bench::new().await;

@@ -1,4 +1,4 @@
-//! Schedules: one job a tick, whoever dies when.
+//! Schedules: one job a tick, whichever process dies.
 
 use super::fixture::{Bench, job, pass};
 use duetime_core::engine::{Options, Outcome, Stores, Topology};
@@ -217,14 +217,14 @@ async fn a_damaged_schedule_holds_up_no_other() {
     assert_eq!(ticks(&bench.ledger, "right").len(), 1);
     assert_eq!(bench.engine.schedules().await.unwrap().len(), 1);
     assert_eq!(bench.engine.schedule("damaged1").await.unwrap_err().code(), "store_damaged");
-    // It can be set anew, and deleted.
+    // It can be set again, and deleted.
     bench.engine.set_schedule("damaged1", every(5_000)).await.unwrap();
     bench.engine.delete_schedule("damaged2").await.unwrap();
     seconds(6).await;
     assert_eq!(ticks(&bench.ledger, "damaged1").len(), 1);
 }
 
-/// What engines share.
+/// State that the engines share.
 pub(super) struct World {
     pub(super) clock: Arc<TokioClock>,
     broker: Shared,
@@ -290,7 +290,7 @@ async fn another_carries_through_what_one_began() {
             seconds(3).await;
             assert!(first.life.is_over(), "{verb} {when:?}");
             assert_eq!(ticks(&world.ledger, "s"), [at], "{verb} {when:?}");
-            // The audit puts what nobody did.
+            // The audit puts the jobs that are missing.
             seconds(40).await;
             let held =
                 world.broker.memory().get(&[pushed(&world.ledger, "s")[&at][0].id], Detail::Whole).await.unwrap();

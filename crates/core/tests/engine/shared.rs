@@ -21,7 +21,7 @@ use duetime_core::{Due, Engine, Error, Job, JobId, KeyUntil, NewJob, Receipt, St
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What engines share.
+/// State that the engines share.
 struct World {
     clock: Arc<TokioClock>,
     broker: Shared,
@@ -83,7 +83,7 @@ impl World {
         self.broker.memory().get(&[id], Detail::Whole).await.unwrap().pop().unwrap()
     }
 
-    /// Whether the registry says so of the memory that is there now.
+    /// Whether this document names the current incarnation of the broker.
     async fn is(&self, document: &str) -> bool {
         let known = self.ledger.document(BROKER, document).await.unwrap();
         known.is_some_and(|document| document.body == self.broker.incarnation_now())
@@ -108,7 +108,7 @@ impl Node {
         self.engine.push(vec![job]).await.unwrap().pop().unwrap().unwrap().job
     }
 
-    /// Pushes one job, and never hears of it.
+    /// Pushes one job, and never sees the answer.
     async fn push_unheard(&self, job: NewJob) {
         let engine = self.engine.clone();
         tokio::spawn(async move { engine.push(vec![job]).await });
@@ -350,7 +350,7 @@ async fn a_copy_that_has_run_is_not_put_again() {
     assert_eq!((world.broker.backlog(), world.row(copy.id).state(0)), (0, State::Succeeded));
 }
 
-/// What a failover brought back is let go of: what waits, and what runs.
+/// Jobs that a failover brought back are removed, both waiting and running ones.
 #[tokio::test(start_paused = true)]
 async fn what_is_recorded_as_ended_is_fenced_after_a_failover() {
     let (world, leader, other) = World::with_two().await;
@@ -427,7 +427,7 @@ async fn a_push_without_the_broker_is_taken_and_runs_once_it_is_back() {
     }
 }
 
-/// What the broker did not take is left to the loader once the ledger is there, too.
+/// Jobs that the broker did not take are left to the loader as soon as the ledger is available, too.
 #[tokio::test(start_paused = true)]
 async fn what_could_not_be_left_to_the_loader_is_later() {
     let (world, leader, other) = World::with_two().await;
@@ -474,7 +474,7 @@ async fn a_leader_that_comes_back_adopts_nothing_for_good() {
     leader.life.die_at("never", When::Before);
     leader.life.freeze(Duration::from_secs(10));
     seconds(9).await;
-    // What a leader of before would write last.
+    // The last write of an earlier leader.
     let adopted = world.ledger.document(BROKER, ADOPTED).await.unwrap().unwrap();
     world.ledger.put_if(BROKER, ADOPTED, "memory 1", adopted.version).await.unwrap();
     seconds(9).await;

@@ -1,4 +1,4 @@
-//! Jobs that change between a look at them and what was decided from it.
+//! Jobs that change between a read and the decision based on it.
 
 use super::fixture::{job, pass};
 use duetime_core::engine::{BulkAction, Options, Outcome, PushOutcome, Query, Stores};
@@ -34,7 +34,7 @@ impl World {
     }
 }
 
-/// The look at the ledger found it failed.
+/// The read of the ledger found it failed.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_retried_meanwhile_is_not_deleted_among_the_failed() {
     let life = Life::plain();

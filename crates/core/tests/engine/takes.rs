@@ -29,7 +29,7 @@ async fn a_take_that_cannot_be_recorded_hands_nothing_out() {
     assert_eq!(bench.lease().await.job.attempt, 1, "the attempt of the take does not count");
 }
 
-/// What was given back is no answer for ever.
+/// A take that was given back is not remembered as the answer.
 #[tokio::test(start_paused = true)]
 async fn a_take_that_was_given_back_may_be_repeated() {
     let bench = Bench::new().await;

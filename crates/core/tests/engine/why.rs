@@ -88,7 +88,7 @@ async fn settings_of_the_queue_hold_jobs_back() {
     let lease = bench.lease().await;
     let behind = bench.push(job()).await.id;
     assert_eq!(bench.why(behind).await, [(ReasonCode::Rate, Some(2_000))]);
-    // To look uses nothing up.
+    // Asking why does not use up the rate.
     pass(Duration::from_millis(2_000)).await;
     assert_eq!(bench.why(behind).await, []);
     bench.complete(&lease).await.unwrap();

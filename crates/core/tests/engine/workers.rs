@@ -1,4 +1,4 @@
-//! Named workers, and what they hold.
+//! Named workers, and their leases.
 
 use super::fixture::{Bench, job, pass, request};
 use duetime_core::NewJob;
@@ -60,7 +60,7 @@ async fn a_named_worker_waits_and_holds() {
     assert!(bench.workers().is_empty(), "it is forgotten");
 }
 
-/// A reserve that is called off waits no more, and what it would have got is not held.
+/// A cancelled reserve no longer waits, and the jobs it would have got are not held.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_goes_away_waits_no_more() {
     let bench = Bench::new().await;

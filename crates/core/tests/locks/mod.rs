@@ -1,4 +1,4 @@
-//! The locks of one process: the conformance suite, and what is theirs alone.
+//! The locks of one process: the conformance suite, and cases for them alone.
 
 mod restarts;
 

@@ -1,4 +1,4 @@
-//! What a new process knows, and clocks that are set.
+//! The state that a new process restores, and clocks that are set.
 
 use duetime_core::Error;
 use duetime_core::memory;

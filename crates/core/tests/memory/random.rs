@@ -91,7 +91,7 @@ pub(crate) enum How {
     Release(u64),
 }
 
-/// What an edit changes.
+/// The change that an edit makes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     Cancel,
@@ -179,7 +179,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever happens in whatever order, the broker answers as the model does.
+    /// For any operations in any order, the broker answers as the model does.
     #[test]
     fn it_does_as_the_model_does(ops in vec(ops(), 1..250)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -15,7 +15,7 @@ use duetime_core::{Clock, Error, Job, JobId, Memory, Millis, Numbers, Receipt, S
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// What the broker has begun with.
+/// The generation that the broker begins with.
 const GENERATION: u64 = 1;
 const NUMBERS: Numbers = Numbers::Generation(GENERATION);
 const QUEUES: [&str; 3] = ["a", "b", "c"];
@@ -41,9 +41,9 @@ struct Truth {
 /// When a lease ends by the monotonic clock, its first length, and when its end was last told.
 struct ModelLease {
     ends: Millis,
-    /// What it began with, as far as that is known after a restart.
+    /// The length it began with, if that is known after a restart.
     lease_ms: u64,
-    /// What it was given last.
+    /// The length it was last given.
     given_ms: u64,
     told: Option<Millis>,
     /// Whether the job is to be taken.
@@ -76,10 +76,10 @@ pub(crate) struct World {
     unseen: Vec<Unseen>,
     /// Answered by the ledger; the broker does not know that yet.
     answered: Vec<(Millis, (JobId, u64))>,
-    /// Until when a tombstone of an unseen edit may stand, by the monotonic clock.
+    /// Until when a tombstone of an unseen edit may remain, by the monotonic clock.
     tombstone_until: BTreeMap<JobId, Millis>,
     requests: BTreeMap<u8, (Millis, Vec<Receipt>)>,
-    /// When somebody who waits for a queue will look, as far as the broker told.
+    /// When a caller waiting for a queue will look next, according to the broker.
     looks: BTreeMap<Arc<str>, Option<Millis>>,
     last_id: u64,
 }
@@ -191,7 +191,7 @@ impl World {
             }
             Op::Step { ms } => {
                 self.clock.step(ms);
-                // Whoever waits looks again when the clocks drift apart, and reads what it is about to put again.
+                // Waiting callers look again when the clocks drift apart, and read again what they are about to put.
                 self.look_everywhere(Some(0));
                 self.reads.retain(|_| ms >= 0);
             }
@@ -227,7 +227,7 @@ impl World {
         self.check().await;
     }
 
-    /// What holds after every operation.
+    /// Checks the invariants that hold after every operation.
     pub(crate) async fn check(&self) {
         let now = self.now();
         let queues = QUEUES.map(Arc::from);

@@ -7,7 +7,7 @@ use duetime_core::testing::fixtures::{T0, job};
 use duetime_core::{Job, JobId};
 use proptest::prelude::*;
 
-/// What a rule may be, within its limits.
+/// Retry rules within the limits.
 pub(super) fn retries() -> impl Strategy<Value = Retry> {
     let wait = || prop_oneof![Just(0), Just(DELAY_MS_MAX), 0..DELAY_MS_MAX, 0..100_000_u64];
     let exponential = (wait(), 1.0..=100.0, wait(), 0.0..=1.0).prop_map(|(first, factor, max, jitter)| {

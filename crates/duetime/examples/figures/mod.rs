@@ -1,4 +1,4 @@
-//! What the programs that measure share.
+//! Code that the measuring programs share.
 
 #![allow(dead_code, reason = "each uses its own part of it")]
 
@@ -18,7 +18,7 @@ pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
 /// A Redis, asked about itself over a separate connection.
 pub(crate) struct RedisServer(String);
 
-/// What it has done so far.
+/// The resources it has used so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Cost {
     pub(crate) s: f64,
@@ -30,7 +30,7 @@ impl RedisServer {
         Self(url.trim_start_matches("redis://").split('/').next().expect("a host").to_owned())
     }
 
-    /// Sends a command; answers its first line, or the text that it announces.
+    /// Sends a command; returns its first line, or the text that it announces.
     pub(crate) fn command(&self, words: &[&str]) -> String {
         let mut stream = TcpStream::connect(&self.0).expect("connected");
         let mut request = format!("*{}\r\n", words.len());

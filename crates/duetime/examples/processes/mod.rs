@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// How long nothing may be said before all is given up.
+/// The time limit for the next output.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// The address with a namespace that no other run has, so that whatever else is in this Redis stays as it is.
+/// The address with a namespace of this run only, so that other data in this Redis stays unchanged.
 pub(crate) fn own_namespace(url: &str, name: &str) -> Result<String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
     let joint = if url.contains('?') { '&' } else { '?' };
@@ -25,7 +25,7 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Starts so many copies with these arguments and the copy's number, and lets all of them go once all are ready.
+    /// Starts this many copies with these arguments and the copy's number, and lets all of them go once all are ready.
     pub(crate) fn start(count: usize, arguments: &[&str]) -> Result<Self> {
         let (sender, lines) = channel();
         let mut children = Vec::new();
@@ -35,7 +35,7 @@ impl Processes {
             let mut child = command.spawn()?;
             let said = BufReader::new(child.stdout.take().ok_or("a copy without an output")?).lines();
             let sender = sender.clone();
-            // Nobody listens any longer where the program is about to end.
+            // Nobody listens any longer if the program is about to end.
             std::thread::spawn(move || said.for_each(|line| drop(sender.send((number, line)))));
             children.push(child);
         }
@@ -61,7 +61,7 @@ impl Processes {
         }
     }
 
-    /// Tells all to end, and answers what they still say.
+    /// Tells all to end, and returns their remaining output.
     pub(crate) fn finish(mut self) -> Result<Vec<(usize, String)>> {
         self.children.iter_mut().for_each(|child| drop(child.stdin.take()));
         let mut said = Vec::new();
@@ -78,7 +78,7 @@ impl Processes {
     }
 }
 
-/// Of a copy: says that it is ready, and waits until all are.
+/// Run by a copy: reports that it is ready, and waits until all are.
 pub(crate) fn ready() -> Result<()> {
     println!("ready");
     std::io::stdin().lines().next().ok_or("the program that started this one has gone")??;

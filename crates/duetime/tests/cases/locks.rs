@@ -6,7 +6,7 @@ use duetime::{Client, Error, Lock, core};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// When something is given up; never reached where all is well.
+/// The time limit of every wait; never reached if all is well.
 const LONG: Duration = Duration::from_secs(60);
 /// A time to live that a test can wait for.
 const SHORT: Duration = Duration::from_millis(400);
@@ -95,7 +95,7 @@ pub(crate) async fn those_who_wait_come_in_order(client: Client) {
 pub(crate) async fn one_who_goes_away_leaves_nothing(client: Client) {
     let lock = lock(&client);
     for ms in 0..20 {
-        // A server may have to notice first that somebody is gone.
+        // A server may first have to notice that a client is gone.
         let guard = lock.acquire(LONG).await.unwrap();
         let gone = tokio::time::timeout(Duration::from_millis(ms), lock.acquire(LONG)).await;
         assert!(gone.is_err());

@@ -1,5 +1,5 @@
-//! What a client and a worker do, on whatever the client is of: an embedded store or a Redis here, a server in the server's tests.
-//! Each case has its own queue, so that they can share a server.
+//! Cases for a client and a worker on any backend: here an embedded store or a Redis, in the server's tests a server.
+//! Each case has its own queue, so that cases can share a server.
 
 pub(crate) mod calls;
 pub(crate) mod leases;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Makes a test of each case, on a client that this expression makes, beside whatever must outlive it.
+/// Makes a test of each case, on the client of this expression, with values that must outlive it.
 macro_rules! client_cases {
     ($make:expr) => {
         client_cases! { $make =>

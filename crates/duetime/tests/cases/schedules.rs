@@ -30,7 +30,7 @@ pub(crate) async fn a_schedule_pushes_at_its_ticks(client: Client) {
     assert_eq!((last.outcome, status.version), (TickOutcome::Pushed, set.version));
     assert!(last.at >= set.next[1] && status.next[0] > set.next[1]);
     client.delete_schedule(&queue).await.unwrap();
-    // What was pushed stays, one for each tick.
+    // Pushed jobs remain, one for each tick.
     let query = Query { queue: Some(queue.clone()), ..Query::default() };
     let jobs: Vec<Job> = client.find(&query, None, 100).await.unwrap().jobs;
     let mut ticks: Vec<u64> = jobs.iter().map(|job| job.first_due_at).collect();

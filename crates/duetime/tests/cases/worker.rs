@@ -96,7 +96,7 @@ pub(crate) async fn wrappers_run_around_every_handler(client: Client) {
     assert_eq!(ended(&client, refused, Stage::Failed).await.message.as_deref(), Some("not here"));
 }
 
-/// It is told to end, and has failed whatever it answers.
+/// The handler is asked to stop, and the attempt has failed whatever it answers.
 pub(crate) async fn a_handler_has_a_time_limit(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 1).await;

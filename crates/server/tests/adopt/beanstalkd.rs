@@ -32,7 +32,7 @@ pub(super) fn adopt(server: &Server, source: &Alone, arguments: &[&str]) -> Ran 
 
 pub(super) const DRAIN: [&str; 4] = ["--drain", "--yes", "beanstalkd", "--json"];
 
-/// What a drain reports.
+/// Runs a drain and returns its report.
 pub(super) fn drain(server: &Server, source: &Alone) -> Value {
     let ran = adopt(server, source, &DRAIN);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -107,7 +107,7 @@ fn a_look_changes_nothing_and_says_how_to_go_on() {
     assert!(ran.code == 75 && ran.err.contains("127.0.0.1:1"), "{ran:?}");
 }
 
-/// What was put, by its body in hexadecimal digits.
+/// A job that was put, identified by its body in hexadecimal digits.
 struct Put {
     tube: &'static str,
     priority: u64,
@@ -297,7 +297,7 @@ fn what_is_refused_stays_where_it_is() {
     let left: u64 = number(&mut talk, &format!("stats-job {too_late}"), "time-left");
     assert!((399_999_000..=400_000_000).contains(&left), "{left}");
 
-    // Into one queue that may not be pushed to, it ends.
+    // If the queue may not be pushed to, the command ends.
     let ran = as_shop(&["--tube", "other", "--to", "else", "--drain", "--yes", "beanstalkd"]);
     assert!(ran.code == 1 && ran.err.contains("403"), "{ran:?}");
     assert_eq!(counts(&mut talk), [301, 302, 0, 0]);

@@ -8,16 +8,16 @@ use crate::cli::support::{Place, until};
 use crate::common::Random;
 use redis::Connection;
 
-/// Where a command is killed.
+/// The point at which a command is killed.
 enum Point {
-    /// So many jobs are left of those that it takes.
+    /// This many of the jobs that it takes are left.
     Left(u64),
-    /// It has called a command of Redis so often.
+    /// It has called a command of Redis this often.
     Called(&'static str, u64),
 }
 
 impl Point {
-    /// Somewhere while a step goes on.
+    /// Somewhere within a step.
     fn any(world: &World, random: &mut Random, log: &mut OldSet, step: &str) -> Self {
         // A follower with nothing to do calls neither.
         if step == "--drain" && random.percent(40) {
@@ -69,7 +69,7 @@ fn account(world: &World, ran: &[String]) {
     for job in jobs {
         let payload = String::from_utf8(job.member).unwrap();
         let due = put.remove(&payload).unwrap_or_else(|| panic!("twice, or never put: {}", job.job));
-        // What was due may have been moved to a list meanwhile.
+        // Jobs that were due may have been moved to a list meanwhile.
         let is_later = due > now_ms();
         assert!(if is_later { job.due_at == due } else { job.due_at >= due }, "{due}: {}", job.job);
     }
@@ -186,7 +186,7 @@ fn two_commands_at_once_take_each_job_of_bullmq_once() {
     account(&world, &[]);
 }
 
-/// A user of Redis who may do all but remove members, or claims: nothing is claimed, however often it is tried.
+/// A user of Redis who may do everything except remove members, or claims: nothing is claimed, however often it is tried.
 #[test]
 fn nothing_is_claimed_that_cannot_be_removed() {
     for old in [&ZSET, &LOCKED_SET, &MESSAGE_QUEUE, &OF_LARAVEL, &OF_SIDEKIQ, &OF_BULLMQ] {

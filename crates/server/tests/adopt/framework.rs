@@ -152,7 +152,7 @@ pub(super) fn succeeded_or_killed(mut child: Child) {
     assert!(status.success() || status.signal() == Some(Signal::SIGKILL as i32), "{status}");
 }
 
-/// A command that goes on until it is stopped.
+/// A command that runs until it is stopped.
 pub(super) struct Running(Option<Child>);
 
 impl Running {
@@ -161,7 +161,7 @@ impl Running {
         Self(Some(command.spawn().unwrap()))
     }
 
-    /// Stops it with SIGTERM; answers its report.
+    /// Stops it with SIGTERM; returns its report.
     pub(super) fn stop(mut self, code: i32) -> Value {
         let child = self.0.take().unwrap();
         kill(pid(&child), Signal::SIGTERM).unwrap();

@@ -1,4 +1,4 @@
-//! Jobs that wait in Duetime and run where they came from.
+//! Jobs that wait in Duetime and run in the system they came from.
 
 use super::framework::{
     DELAYED, LARAVEL, LIST, NOTIFY, RESERVED, Running, add, adopt, command, digest, drain, due_ms, jobs, laravel,
@@ -61,7 +61,7 @@ fn jobs_of_laravel_go_back_when_they_are_due() {
     assert_eq!(lines(&redis, &["ZRANGE", RESERVED, "0", "-1"]), [laravel(2, ""), laravel(3, "")]);
     assert_eq!(number(&redis, &["EXISTS", DELAYED]), 0);
 
-    // Whoever pops the list gets each once, as it was, and not early.
+    // A consumer that pops the list gets each job once, unchanged, and not early.
     let mut popped = Vec::new();
     until("all are handed back", || {
         let job = redis.command(&["LPOP", LIST]);
@@ -133,7 +133,7 @@ fn jobs_of_sidekiq_go_back_when_they_are_due() {
     assert_eq!(queues, ["low", "mail"]);
 }
 
-/// Lists are where jobs go back to: they are never taken beside a hand-back.
+/// Lists are the destination of handed-back jobs: they are never taken beside a hand-back.
 #[test]
 fn nothing_goes_round_in_a_circle() {
     let redis = RedisServer::start();

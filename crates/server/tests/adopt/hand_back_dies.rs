@@ -10,7 +10,7 @@ use duetime_store::testing::RedisServer;
 use serde_json::json;
 use std::collections::HashMap;
 
-/// The command is killed so often, unless `DUETIME_ADOPT_KILLS` says otherwise.
+/// How often the command is killed, unless `DUETIME_ADOPT_KILLS` says otherwise.
 const KILLS: u64 = 24;
 
 /// Pops all that is in Laravel's list, and counts it.

@@ -61,7 +61,7 @@ fn a_wrong_guess_is_refused() {
     assert_eq!(drain(&server, &redis, &LARAVEL, 0)["claimed"], 0);
     let ran = adopt(&server, &redis, &["laravel", "--key", "default", "--to", "no queue"]);
     assert!(ran.code == 2 && ran.err.contains("queue"), "{ran:?}");
-    // What would clear the terminal is not printed.
+    // Escape sequences that would clear the terminal are not printed.
     redis.command(&["SET", "queues:\x1b[2J", "text"]);
     let ran = adopt(&server, &redis, &["laravel", "--key", "\x1b[2J", "--to", "mail"]);
     assert!(ran.code == 2 && ran.err.contains("key queues:\u{fffd}[2J must be a list"), "{ran:?}");

@@ -1,4 +1,4 @@
-//! What an earlier run has claimed, and what is not answered.
+//! Claims of an earlier run, and requests without an answer.
 
 use super::framework::{LARAVEL, LARAVEL_CLAIMS, LIST, adopt as run, laravel, number, step};
 use super::redis_source::{Adopt, OldSet, QUEUE, jobs_made, made, now_ms, report};

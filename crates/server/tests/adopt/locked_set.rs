@@ -26,7 +26,7 @@ fn nothing_is_taken_while_the_lock_exists() {
     let look = adopt(&server, &redis).look();
     assert!(look["notes"].to_string().contains("It exists now."), "{look}");
 
-    // A drain says why it does not go on.
+    // A drain reports why it stops.
     let mut drain = adopt(&server, &redis).spawn("--drain");
     let mut err = BufReader::new(drain.0.as_mut().unwrap().stderr.take().unwrap()).lines().map(Result::unwrap);
     let line = err.find(|line| line.contains("trying again")).unwrap();

@@ -17,7 +17,7 @@ const ROWS: u64 = 1_000_000;
 /// Members that become due long after a test.
 const LATER_S: i64 = 50_000;
 
-/// Runs what is next, and answers the payloads.
+/// Runs what is next, and returns the payloads.
 pub(super) type Worker = Box<dyn FnMut() -> Vec<String> + Send>;
 
 /// An old queue.
@@ -262,7 +262,7 @@ pub(super) const OF_BULLMQ: Old = Old {
     ..SET
 };
 
-/// An old queue in a Redis, a server, and what is known of the jobs.
+/// An old queue in a Redis, a server, and the known jobs.
 pub(super) struct World {
     pub(super) old: &'static Old,
     pub(super) server: Server,
@@ -327,7 +327,7 @@ impl World {
                 (old.push)(&mut pipe, one_of(old.lists, random), n);
             } else {
                 let set = one_of(old.sets, random);
-                // What is no job stays, and no follower gets to it.
+                // An entry that is not a job stays, and no follower reaches it.
                 let soon = old.soon_s + random.within(0..9) as i64;
                 let due_s = now_s + if random.percent(50) && is_job { soon } else { LATER_S };
                 (old.add)(&mut pipe, set, due_s as f64 * old.per_second, n);
@@ -366,7 +366,7 @@ impl World {
         sets + self.old.lists.iter().map(|list| query::<u64>(connection, &["LLEN", list])).sum::<u64>()
     }
 
-    /// What stays, as it is no job.
+    /// The number of entries that stay because they are not jobs.
     pub(super) fn stays(&self) -> u64 {
         if self.old.has_rows { self.count / 10 } else { 0 }
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// When jobs were added.
 pub(super) const TIMESTAMP: u64 = 1_700_000_000_000;
 
-/// What a worker of BullMQ 5 or 6 does to get a job: promotes what is due, and takes the next one.
+/// How a worker of BullMQ 5 or 6 gets a job: it promotes due jobs, and takes the next one.
 const NEXT: &str = r#"
 local base = ARGV[1]
 local time = redis.call('TIME')
@@ -96,7 +96,7 @@ impl OldQueue {
         self.ask(&command)
     }
 
-    /// All keys with what they hold, but for the marks that wake workers.
+    /// All keys with their values, except the marks that wake workers.
     pub(super) fn snapshot(&mut self) -> BTreeMap<String, String> {
         let keys: Vec<Vec<u8>> = self.ask(redis::cmd("KEYS").arg(format!("{}*", self.base)));
         let mut all = BTreeMap::new();
@@ -119,7 +119,7 @@ impl OldQueue {
         all
     }
 
-    /// Runs the next job as a worker, if one is ready: answers its data.
+    /// Runs the next job as a worker, if one is ready: returns its data.
     pub(super) fn run_next(&mut self) -> Option<Vec<u8>> {
         let base = self.base.clone();
         let mut next: Vec<Vec<u8>> = self.ask(redis::cmd("EVAL").arg(NEXT).arg(0).arg(&base));

@@ -8,7 +8,7 @@ pub(super) struct OldListener {
     reserved: String,
     /// How many seconds its clock is ahead of the one of Redis.
     pub(super) ahead_s: i64,
-    /// What it has read, and not removed yet.
+    /// Messages that it has read, and not removed yet.
     read: Vec<Vec<u8>>,
     /// Up to this instant.
     read_until: i64,

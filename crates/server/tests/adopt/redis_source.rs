@@ -1,4 +1,4 @@
-//! `duetime adopt` from a private Redis, the old code's side of it, and what became of its members.
+//! `duetime adopt` from a private Redis, the old code's side of it, and the outcome of its members.
 
 use crate::cli::server::Server;
 use crate::cli::support::{Place, Ran, finish, pid};
@@ -54,14 +54,14 @@ impl OldSet {
         }
     }
 
-    /// Answers whether the member was there.
+    /// Returns whether the member was there.
     pub(super) fn remove(&mut self, member: &[u8]) -> bool {
         let mut command = self.of("ZREM");
         command.arg(member);
         self.ask(&command)
     }
 
-    /// The first members that are due, where scores are milliseconds.
+    /// The first members that are due, if scores are milliseconds.
     pub(super) fn due(&mut self, limit: usize) -> Vec<Vec<u8>> {
         let mut command = self.of("ZRANGEBYSCORE");
         command.arg("-inf").arg(now_ms()).arg("LIMIT").arg(0).arg(limit);
@@ -163,14 +163,14 @@ impl<'a> Adopt<'a> {
         serde_json::from_str(&ran.out).unwrap()
     }
 
-    /// Drains, which must succeed, and answers the report.
+    /// Drains, which must succeed, and returns the report.
     pub(super) fn drain(&self) -> Value {
         let ran = self.run(&self.step("--drain"));
         assert_eq!(ran.code, 0, "{ran:?}");
         report(&ran.out)
     }
 
-    /// A drain, or a follower, that goes on beside the test.
+    /// A drain, or a follower, that runs beside the test.
     pub(super) fn spawn(&self, step: &str) -> Running {
         let mut command = self.command(&self.step(step));
         Running(Some(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
@@ -201,14 +201,14 @@ impl Running {
         child.wait().unwrap();
     }
 
-    /// Waits for its end; answers its code, and what it printed.
+    /// Waits for its end; returns its exit code and its output.
     pub(super) fn wait(mut self) -> Ran {
         let ended = self.0.take().unwrap().wait_with_output().unwrap();
         let [out, err] = [ended.stdout, ended.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         Ran { code: ended.status.code().unwrap_or(-1), out, err }
     }
 
-    /// SIGTERM, and what it reports.
+    /// Sends SIGTERM; returns its report.
     pub(super) fn stop(self) -> Value {
         kill(pid(self.0.as_ref().unwrap()), Signal::SIGTERM).unwrap();
         let ran = self.wait();
@@ -241,7 +241,7 @@ pub(super) struct Made {
     pub(super) key: Option<String>,
     pub(super) due_at: u64,
     pub(super) created_at: u64,
-    /// All of it, but for its payload.
+    /// All of it except its payload.
     pub(super) job: Value,
 }
 

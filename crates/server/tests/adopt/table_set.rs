@@ -64,7 +64,7 @@ fn members(ids: impl IntoIterator<Item = String>, score: u64) -> Vec<(Vec<u8>, f
     ids.into_iter().map(|id| (id.into_bytes(), score as f64)).collect()
 }
 
-/// Rows with the status are taken, also where the ids are large; what has none stays.
+/// Rows with the status are taken, even if their ids are large; rows without it stay.
 fn only_rows_with_the_status_are_taken(world: &World) {
     let now_s = now_ms() / 1_000;
     let id = |n: u64| (9_007_199_254_740_000 + n).to_string();

@@ -52,7 +52,7 @@ fn produce(url: &str, producer: u64, seed: u64, operations: u64) -> Lives {
     lives
 }
 
-/// Runs what is due until it is over, if its own ZREM removed it.
+/// Runs the due jobs that its own ZREM removed, until it is over.
 fn consume(url: &str, is_over: &AtomicBool) -> Runs {
     let (mut old, mut runs) = (OldSet::open(url, KEY), Runs::new());
     while !is_over.load(Ordering::Relaxed) {

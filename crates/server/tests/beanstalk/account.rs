@@ -1,4 +1,4 @@
-//! What was inserted is there, whatever is killed.
+//! No inserted job is lost, whichever process is killed.
 
 use super::script::Talk;
 use super::server::{Alone, Both, free_port};
@@ -14,7 +14,7 @@ const KILLS: u64 = 4;
 /// Jobs that are inserted between two of them.
 const INSERTED: u64 = 300;
 
-/// What all clients do, and know.
+/// State that all clients share.
 struct Load {
     address: SocketAddr,
     /// The jobs' time to run, in seconds.
@@ -37,7 +37,7 @@ impl Load {
         }
     }
 
-    /// A few jobs more; `None` where the server is gone.
+    /// A few jobs more; `None` if the server is gone.
     fn converse(&self, talk: &mut Talk, random: &mut Random) -> Option<()> {
         let (count, ttr_s) = (random.within(1..20), self.ttr_s);
         let puts: String = (0..count).map(|n| format!("put {n} 0 {ttr_s} 3\r\nabc\r\n")).collect();
@@ -59,7 +59,7 @@ impl Load {
         if random.percent(50) {
             self.jobs.lock().unwrap().insert(id, false);
             talk.try_send(format!("delete {id}\r\n").as_bytes())?;
-            // A time to run that is over has lost it.
+            // If its time to run is over, the client has lost it.
             let line = talk.try_line()?;
             assert!(line == "DELETED" || line == "NOT_FOUND" && ttr_s < 60, "{line}");
         }
@@ -125,7 +125,7 @@ fn kill_under_load_loses_no_inserted_job() {
     assert_eq!(kill_and_account(port, 600, || Alone::at(port, folder.path())), 0);
 }
 
-/// Leases outlive a server on Redis: what was reserved comes back when its time to run is over.
+/// Leases outlive a server on Redis: reserved jobs come back when their time to run is over.
 #[test]
 fn kill_under_load_on_redis_loses_no_inserted_job() {
     let (redis, port) = (RedisServer::start(), free_port());

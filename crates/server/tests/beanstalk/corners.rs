@@ -5,7 +5,7 @@ use super::server::{Alone, Both};
 use duetime_store::testing::{PostgresServer, RedisServer};
 use std::net::SocketAddr;
 
-/// Has all conversations, several at once: most of them wait now and then.
+/// Runs all conversations, several at once: most of them wait now and then.
 pub(super) fn converse_all(address: SocketAddr, pieces: Pieces, fits: impl Fn(&str) -> bool) {
     let conversations = conversations();
     assert!(conversations.len() > 20);

@@ -25,7 +25,7 @@ fn what_was_sent_before_a_half_close_is_carried_out() {
     assert!(talk.is_at_end());
 }
 
-/// Whoever delays a job by too much must not have its body taken for commands.
+/// If a job is refused for too long a delay, its body must not be parsed as commands.
 #[test]
 fn the_body_of_a_job_that_is_refused_is_no_command() {
     let server = Both::with(&["--store", "memory"]);
@@ -40,7 +40,7 @@ fn the_body_of_a_job_that_is_refused_is_no_command() {
     assert_eq!(talk.ask(&format!("release {id} 0 0")), "RELEASED");
 }
 
-/// A buried job whose key another one has taken stands before others that can be kicked.
+/// A buried job whose key was taken by another one precedes others that can be kicked.
 #[test]
 fn a_kick_goes_past_what_cannot_be_kicked() {
     let server = Both::with(&["--store", "memory"]);

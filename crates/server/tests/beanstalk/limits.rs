@@ -1,4 +1,4 @@
-//! Tokens, and what one client may cost others.
+//! Tokens, and limits on how much one client may cost others.
 
 use super::script::Talk;
 use super::server::{Alone, Both};
@@ -122,7 +122,7 @@ fn connections_are_limited() {
     let [mut stays, leaves] = talks;
     drop(leaves);
     while stays.stats("stats").unwrap()["current-connections"] != "1" {}
-    // The place is free a moment after the connection is counted no more.
+    // The place is free a moment after the connection is no longer counted.
     let mut next = Talk::open(server.address);
     while next.try_send(b"list-tube-used\r\n").and_then(|()| next.try_line()).is_none() {
         next = Talk::open(server.address);

@@ -27,7 +27,7 @@ struct Job {
     priority: u32,
     state: State,
     delay: u64,
-    /// Whether its due time is not that of its put any more.
+    /// Whether its due time differs from that of its put.
     is_moved: bool,
     reserves: u64,
     releases: u64,
@@ -336,7 +336,7 @@ impl World {
             while self.talks[who].stats(&format!("stats-job {id}")).unwrap()["state"] == "reserved" {}
             job.state = State::Ready;
         }
-        // Its place in its tubes is let go of after its jobs.
+        // Its place in its tubes is released after its jobs.
         let wanted = CONNECTIONS.to_string();
         while self.talks[who].stats("stats").unwrap()["current-connections"] != wanted {}
     }
@@ -383,7 +383,7 @@ fn random_steps_on_redis_are_as_in_the_model() {
 #[test]
 fn random_steps_on_redis_beside_postgres_are_as_in_the_model() {
     let (redis, postgres) = (RedisServer::start(), PostgresServer::start());
-    // What has ended is counted, and can be kicked, once it is recorded.
+    // Ended jobs are counted, and can be kicked, once they are recorded.
     let stores = ["--broker", &redis.url(), "--ledger", &postgres.url(), "--ledger-may-lose"];
     let arguments = [&stores[..], &["--settle", "recorded"]].concat();
     run(Both::with(&arguments).address, STEPS / 2);

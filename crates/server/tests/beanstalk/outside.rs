@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 /// Beside other clients, beanstalkd 1.12 may end a time to run only when the next client comes.
 const LATE_THERE: &str = "a time to run ends";
 
-/// The conversations are what beanstalkd itself says, but for those that say that they are ours.
+/// The conversations match beanstalkd itself, except those marked as ours.
 #[test]
 fn beanstalkd_converses_so_too() {
     for pieces in [Pieces::Lines, Pieces::Together] {

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// When an answer is given up; never reached where all is well.
+/// The time limit for an answer; never reached if all is well.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// How requests are sent.
@@ -25,7 +25,7 @@ pub(crate) struct Talk {
     stream: TcpStream,
     came: Vec<u8>,
     to_send: Vec<u8>,
-    /// Where the conversation is.
+    /// The conversation's place in the file.
     place: String,
 }
 
@@ -34,7 +34,7 @@ impl Talk {
         Self::try_open(address).unwrap()
     }
 
-    /// Connects, where somebody listens.
+    /// Connects, if a server listens.
     pub(crate) fn try_open(address: SocketAddr) -> std::io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -57,7 +57,7 @@ impl Talk {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// Sends; `None` where the server is gone.
+    /// Sends; `None` if the server is gone.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> Option<()> {
         self.stream.write_all(bytes).ok()
     }
@@ -67,7 +67,7 @@ impl Talk {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
-    /// Reads until there are so many bytes; `None` where the connection ends before.
+    /// Reads until there are this many bytes; `None` if the connection ends before.
     fn read_to(&mut self, count: usize) -> Option<()> {
         while self.came.len() < count {
             let mut piece = [0; 16 << 10];
@@ -169,7 +169,7 @@ pub(crate) fn conversations() -> Vec<(&'static str, Vec<&'static str>)> {
     text.split("\n## ").map(part).collect()
 }
 
-/// Has one conversation.
+/// Runs one conversation.
 pub(crate) fn converse(address: SocketAddr, heading: &str, lines: &[&str], pieces: Pieces) {
     let mut random = Random::new(if let Pieces::Small(seed) = pieces { seed } else { 0 });
     let mut talks: HashMap<char, Talk> = HashMap::new();

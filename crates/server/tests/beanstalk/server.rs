@@ -104,7 +104,7 @@ impl Drop for Alone {
     }
 }
 
-/// A port on which nobody listens.
+/// An unused port.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Outside of the range from which the system takes those of clients, and far from those of other tests.

@@ -1,4 +1,4 @@
-//! TLS on the same port: whoever begins a handshake gets it, and other machines must.
+//! TLS on the same port: a client that begins a handshake gets TLS, and other machines must use it.
 
 use super::script::Talk;
 use super::server::Alone;
@@ -13,13 +13,13 @@ fn server(certificate: &Certificate, arguments: &[&str]) -> Alone {
     Alone::start(&[&tls, arguments].concat())
 }
 
-/// Has a session over TLS, as one who trusts this root.
+/// Runs a session over TLS, as a client that trusts this root.
 fn encrypted(address: SocketAddr, root: &Certificate, said: &str) -> Output {
     let mut openssl = Command::new("openssl");
     openssl.args(["s_client", "-quiet", "-verify_return_error", "-connect", &address.to_string(), "-CAfile"]);
     openssl.arg(root.path("root.pem")).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut openssl = openssl.spawn().unwrap();
-    // Where the handshake fails nobody reads it.
+    // If the handshake fails, nobody reads it.
     let _ = openssl.stdin.take().unwrap().write_all(said.as_bytes());
     openssl.wait_with_output().unwrap()
 }
@@ -54,7 +54,7 @@ fn a_session_is_encrypted_where_the_client_begins_so() {
     assert_eq!(plain.ask("list-tube-used"), "USING mail");
 }
 
-/// Where this machine has another address than those of the loopback.
+/// Applies if this machine has an address other than loopback.
 #[test]
 fn other_machines_must_begin_with_a_handshake() {
     let certificate = Certificate::new();

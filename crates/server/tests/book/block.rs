@@ -1,4 +1,4 @@
-//! The fenced blocks of a page, and what is done with each.
+//! The fenced blocks of a page, and how each is handled.
 
 /// A fenced block.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ impl Block {
         self.language == "sh" && self.text.starts_with("duetime list") && !self.text.contains('\n')
     }
 
-    /// Whether it starts a server that goes on while the next blocks are run.
+    /// Whether it starts a server that keeps running during the next blocks.
     pub(super) fn is_server(&self) -> bool {
         let starts = ["duetime serve", "duetime beanstalk", "cargo run --release -- serve"];
         let is_ours = starts.iter().any(|start| self.text.starts_with(start));

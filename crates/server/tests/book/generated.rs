@@ -1,6 +1,6 @@
-//! Pages that say what the program says of itself. What stands above the marker is written by hand.
+//! Pages generated from the program. The text above the marker is written by hand.
 //!
-//! `cargo xtask book` writes what is below it anew, as does `GOLDEN=write`.
+//! `cargo xtask book` regenerates the text below it, as does `GOLDEN=write`.
 
 use super::{root, text};
 use std::process::Command;
@@ -48,7 +48,7 @@ fn compare(page: &str, generated: &str) {
     assert!(old_generated == generated, "{page} is out of date: run `cargo xtask book` and read the diff");
 }
 
-/// A command with its help, but for the options that most have.
+/// A command with its help, except for the options that most have.
 fn section(command: &[&str]) -> String {
     let help = help(command);
     let shown = help.replace(&shared(&help), "");
@@ -56,10 +56,10 @@ fn section(command: &[&str]) -> String {
     format!("\n### duetime {}\n\n{}", command.join(" "), fenced("text", &shown))
 }
 
-/// The paragraph of the options that most commands have, with its heading; empty where there is none.
+/// The paragraph of the options that most commands have, with its heading; empty if there is none.
 fn shared(help: &str) -> String {
     let Some(at) = help.find(SHARED) else { return String::new() };
-    // Options stand indented, also after a blank line.
+    // Options are indented, also after a blank line.
     let lines = help[at..].split_inclusive('\n').enumerate();
     lines.take_while(|(index, line)| *index == 0 || line.starts_with([' ', '\n'])).map(|(_, line)| line).collect()
 }
@@ -87,7 +87,7 @@ fn help(command: &[&str]) -> String {
     duetime(&[command, &["--help"]].concat())
 }
 
-/// What the program prints, without spaces at ends of lines.
+/// The program's output, without spaces at ends of lines.
 fn duetime(arguments: &[&str]) -> String {
     let ran = Command::new(env!("CARGO_BIN_EXE_duetime")).args(arguments).env_clear().output().unwrap();
     assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));

@@ -1,4 +1,4 @@
-//! The book in `docs` and the README: their commands run as they stand, and their generated pages are up to date.
+//! The book in `docs` and the README: their commands run unchanged, and their generated pages are up to date.
 
 mod block;
 mod generated;
@@ -58,7 +58,7 @@ pages! {
     http: "docs/reference/http.md",
 }
 
-/// Their commands are run by tests that know what must come of them.
+/// Tests that know the expected outcome run the commands of these pages.
 const RUN_ELSEWHERE: [&str; 2] = ["docs/operations/backup.md", "docs/operations/install.md"];
 
 /// The paths of all pages, from the root.

@@ -19,15 +19,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Where pages have their server.
+/// The server's address in the pages.
 const ADDRESS: &str = "127.0.0.1:7300";
 const BEANSTALK: &str = "127.0.0.1:11300";
 const BEANSTALK_PORT: (&str, &str) = ("-p 11300", "-p 0");
 /// Otherwise it is quiet.
 const BEANSTALK_LOGS: (&str, &str) = ("duetime beanstalk", "duetime beanstalk -V");
-/// Where they receive webhooks.
+/// The address in the pages that receives webhooks.
 const RECEIVER: &str = "127.0.0.1:8080";
-/// Where pages have Debian's beanstalkd.
+/// The address of Debian's beanstalkd in the pages.
 const OLD_BEANSTALK: &str = "old-host:11300";
 const REDIS: &str = "redis://127.0.0.1:6379";
 const POSTGRES: &str = "postgres://duetime:secret@127.0.0.1/jobs";
@@ -39,7 +39,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const ANY: &str = "127.0.0.1:0";
 /// They have tests, or are tests themselves.
 const TESTED_ELSEWHERE: [&str; 2] = ["cargo xtask", "cargo run -p"];
-/// What goes on from one block to the next.
+/// Carries the environment from one block to the next.
 const BEGIN: &str = "if [ -e .exported ]; then . ./.exported; fi\n";
 const END: &str = "\nexport -p > .exported\n";
 
@@ -84,7 +84,7 @@ fn shows<'a>(block: &'a Block, printed: &str) -> Result<(), &'a str> {
     block.text.lines().find(|expected| !is_there(expected)).map_or(Ok(()), Err)
 }
 
-/// Whether a line is as expected, where `…` is anything.
+/// Whether a line is as expected; `…` matches anything.
 fn matches(expected: &str, line: &str) -> bool {
     let mut parts = expected.split('…').map(str::trim);
     let Some(mut rest) = line.strip_prefix(parts.next().unwrap_or_default()) else { return false };
@@ -99,7 +99,7 @@ fn matches(expected: &str, line: &str) -> bool {
 
 struct Reader {
     folder: TempDir,
-    /// What stands in the page, and what is there.
+    /// Replacements: text in the page, and the real value.
     places: Vec<(String, String)>,
     /// The page's first server.
     address: Option<String>,
@@ -140,7 +140,7 @@ impl Reader {
         }
     }
 
-    /// Starts a server with this command, and waits until it says where it listens.
+    /// Starts a server with this command, and waits until it prints its address.
     fn serve(&mut self, command: &str) {
         let words: Vec<&str> = command.split_whitespace().collect();
         let listen = words.windows(2).find(|pair| pair[0] == "--listen").map_or(ADDRESS, |pair| pair[1]);
@@ -167,14 +167,14 @@ impl Reader {
         }
     }
 
-    /// Starts a receiver of webhooks, and waits until it says that it listens.
+    /// Starts a receiver of webhooks, and waits until it listens.
     fn receive(&mut self, command: &str) {
         let free = TcpListener::bind(ANY).unwrap().local_addr().unwrap().to_string();
         self.places.push((RECEIVER.to_owned(), free));
         self.start(command, |line| line.contains(" started"));
     }
 
-    /// Starts a server, and waits for the line that says that it is ready.
+    /// Starts a server, and waits until it reports that it is ready.
     fn start(&mut self, script: &str, mut is_ready: impl FnMut(&str) -> bool) {
         let mut shell = self.shell(&format!("{BEGIN}{}", self.placed(script)));
         let mut child = shell.env("DUETIME_LISTEN", ANY).process_group(0).spawn().unwrap();
@@ -190,7 +190,7 @@ impl Reader {
         assert!(found, "expected a server that listens: {script}\nwhich printed:\n{printed}");
     }
 
-    /// Runs a block that must succeed; answers what it printed.
+    /// Runs a block that must succeed; returns its output.
     fn run(&self, place: &str, block: &Block) -> String {
         let script = self.placed(&block.text);
         let mut command = match &*block.language {
@@ -270,7 +270,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The server is in the shell's group, whatever the shell made of it.
+        // The server is in the shell's process group, whether it is the shell's child or has replaced it.
         let _ = killpg(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), Signal::SIGTERM);
         let _ = self.0.wait();
     }

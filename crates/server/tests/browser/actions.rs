@@ -38,7 +38,7 @@ impl Reader<'_> {
         assert!(page.contains(text), "expected {text:?} on {}, got {page}", self.browser.url());
     }
 
-    /// Fills the form of an action, sends it, and waits until the page tells the outcome.
+    /// Fills the form of an action, sends it, and waits until the page shows the outcome.
     #[track_caller]
     fn act(&self, action: &str, fields: &[(&str, &str)], outcome: &str) {
         let details = format!("details.action:has([name=do][value={action}])");
@@ -73,7 +73,7 @@ impl Reader<'_> {
         (0..3).map(|n| self.server.push_to(queue, &json!({"payload": n, "delay": "1h"}))).collect()
     }
 
-    /// Opens the list of a queue's jobs in a state, until it has so many. A ledger learns of outcomes a moment later.
+    /// Opens the list of a queue's jobs in a state, until it has this many. Outcomes reach a ledger a moment later.
     #[track_caller]
     fn list(&self, queue: &str, state: &str, jobs: u64) {
         eventually(|| {

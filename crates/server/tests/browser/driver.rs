@@ -104,7 +104,7 @@ impl Browser {
         self.get("url").as_str().unwrap().to_owned()
     }
 
-    /// What a script answers.
+    /// Runs a script and returns its result.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
@@ -130,7 +130,7 @@ impl Browser {
         self.act(selector, &[("click", json!({}))]);
     }
 
-    /// Types into a field, in place of what it holds.
+    /// Types into a field, replacing its text.
     pub(crate) fn fill(&self, selector: &str, text: &str) {
         self.act(selector, &[("clear", json!({})), ("value", json!({ "text": text }))]);
     }
@@ -170,7 +170,7 @@ impl Browser {
         self.tell("Emulation.setScriptExecutionDisabled", &json!({"value": !are_on}));
     }
 
-    /// What stands on the console since this was asked last: messages, errors, and reports of the policy.
+    /// Console entries since the last call: messages, errors, and reports of the policy.
     pub(crate) fn console(&self) -> Vec<String> {
         let log = self.post("se/log", &json!({"type": "browser"}));
         log.as_array().unwrap().iter().map(Value::to_string).collect()
@@ -182,7 +182,7 @@ impl Browser {
         std::fs::write(file, STANDARD.decode(captured["data"].as_str().unwrap()).unwrap()).unwrap();
     }
 
-    /// A second tab; answers the first and the second.
+    /// A second tab; returns both.
     pub(crate) fn new_tab(&self) -> [String; 2] {
         let first = self.get("window").as_str().unwrap().to_owned();
         let second = self.post("window/new", &json!({"type": "tab"}));

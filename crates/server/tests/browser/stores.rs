@@ -6,7 +6,7 @@ use crate::http::server::{Server, eventually};
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisSentinel, RedisServer};
 use serde_json::json;
 
-/// What a page says while its server gets no answer from the store.
+/// The text that a page shows while its server gets no answer from the store.
 const STALE: &str = "does not answer.";
 
 fn beside(redis: &str, ledger: &str) -> Server {
@@ -36,7 +36,7 @@ fn each_action_works_on_redis_beside_maria_db() {
     do_each_action(&beside(&redis.url(), &ledger.url()));
 }
 
-/// Fails a store under an open page, and looks at the page before, during and after that.
+/// Fails a store under an open page, and checks the page before, during and after that.
 fn fail_over(server: &Server, fail: impl FnOnce(&mut dyn FnMut())) {
     let browser = Browser::start("en");
     server.push(&json!({"payload": 1, "delay": "1h"}));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Text that does something where it is not escaped.
+/// Text that does something unless it is escaped.
 const EVIL: &str = "</script><img src=x onerror=alert(1)>\u{202e}\u{7}";
 
 /// A server with something on every page, and the paths of the pages.

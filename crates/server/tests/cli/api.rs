@@ -1,10 +1,10 @@
-//! What the HTTP API does, done by commands: jobs, leases, locks, health, as text and as JSON.
+//! The operations of the HTTP API as commands: jobs, leases, locks, health, as text and as JSON.
 
 use crate::cli::server::Server;
 use crate::cli::support::{Place, Ran, finish};
 use serde_json::{Value, json};
 
-/// Reserves a job and tells its receipt.
+/// Reserves a job and returns its receipt.
 fn reserve(server: &Server, queue: &str) -> String {
     let document = server.json(&["reserve", queue]);
     document["leases"][0]["receipt"].as_str().unwrap_or_else(|| panic!("{document}")).to_owned()

@@ -34,7 +34,7 @@ fn a_server_takes_its_options_from_the_file_in_its_folder() {
         ran.code == 78 && ran.err.contains("`instance` in duetime.toml, line 3: expected a name of 1 to 64"),
         "{ran:?}"
     );
-    // What the banner says is what counts; a listener that is taken ends the process before the store is made.
+    // The address in the error proves which setting counts. If the port is taken, the process ends before the store is made.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let place = configured(&format!("listen = \"{address}\"\n"));
@@ -85,7 +85,7 @@ fn a_check_says_all_that_is_wrong() {
     let mistakes = document["mistakes"].as_array().unwrap();
     assert!(ran.code == 78 && document["ok"] == false && mistakes.len() == 4, "{document}");
     assert_eq!((&mistakes[0]["key"], &mistakes[0]["from"]["line"]), (&"liten".into(), &1.into()));
-    // The server refuses the same, with the same code where a file is wrong.
+    // The server refuses the same, with the same code if a file is wrong.
     let ran = run(&place, &["serve"], &[]);
     assert!(ran.code == 78 && ran.err.contains("unknown key `liten`"), "{ran:?}");
     let ran = run(&Place::new(), &["serve"], &[("DUETIME_PAYLOAD_MAX", "65MiB")]);
@@ -115,7 +115,7 @@ fn a_flag_puts_the_store_of_the_file_aside() {
     assert!(!format!("{ran:?}").contains("hush"), "{ran:?}");
 }
 
-/// `duetime config example > packaging/duetime.toml` makes it anew.
+/// To regenerate the file, run `duetime config example > packaging/duetime.toml`.
 #[test]
 fn the_example_that_is_shipped_is_the_one_that_is_printed() {
     let ran = run(&Place::new(), &["config", "example"], &[]);

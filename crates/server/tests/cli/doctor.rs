@@ -1,4 +1,4 @@
-//! `duetime doctor`, on what is well and what is not.
+//! `duetime doctor`, on healthy and on broken setups.
 
 use crate::cli::ledger::{Sql, USER};
 use crate::cli::server::Server;
@@ -13,7 +13,7 @@ fn run(place: &Place, more: &[&str], variables: &[(&str, &str)]) -> Ran {
     finish(command, b"")
 }
 
-/// What was found, and whether that is no problem.
+/// The findings, and whether all is well.
 fn doctor(place: &Place, more: &[&str], variables: &[(&str, &str)]) -> (Vec<Value>, bool) {
     // With the port 0 no server of this machine is asked.
     let ran = run(place, more, &[&[("DUETIME_LISTEN", "127.0.0.1:0")], variables].concat());
@@ -111,7 +111,7 @@ fn a_store_that_is_held_is_asked_over_its_server() {
     let (findings, is_well) = doctor(&server.place, &["--server", "http://127.0.0.1:1"], &[]);
     assert!(!is_well);
     has(&findings, "server", "problem", "duetime serve");
-    // It has held nobody up.
+    // It has blocked nobody.
     server.push(&["x"]);
 }
 

@@ -1,4 +1,4 @@
-//! Files that the programs leave: nobody but their owner reads them.
+//! Files that the programs leave can be read by their owner only.
 
 use crate::cli::server::Server;
 use crate::cli::support::{Place, finish};
@@ -64,7 +64,7 @@ fn so_are_those_beside_a_store_that_is_open() {
         assert!(!locked.status.success() && said.contains("Permission denied"), "{said}");
     }
     server.stop();
-    // A file of before that others could open is closed to them.
+    // An older file that others could open is closed to them.
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
     server.place.ok(&["list"]);
     assert_eq!(fs::metadata(&lock).unwrap().mode() & 0o7777, 0o600);
@@ -111,7 +111,7 @@ fn a_backup_to_the_name_of_a_weekday_works_every_week() {
         let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
         assert_eq!(listed["jobs"].as_array().unwrap().len(), week);
     }
-    // A store that is open is no backup, whatever its name.
+    // An open store is not a backup, whatever its name.
     let ran = server.place.run(&["backup", "test.db"]);
     assert!(ran.code == 1 && ran.err.contains("is in use as a store"), "{ran:?}");
 }

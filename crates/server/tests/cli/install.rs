@@ -1,4 +1,4 @@
-//! What a packager and a shell are given.
+//! Files for packagers and shells: completions and manual pages.
 
 use crate::cli::support::{Place, finish};
 use std::process::Command;

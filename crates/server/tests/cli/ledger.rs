@@ -6,7 +6,7 @@ use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Who serves, with the rights that `packaging/` has.
+/// The user of the server, with the rights that `packaging/` grants.
 pub(crate) const USER: &str = "duetime_server";
 
 /// A private SQL server, which loses nothing.
@@ -39,7 +39,7 @@ impl Sql {
         format!("{scheme}://{USER}:secret@{}", rest.split_once('@').unwrap().1)
     }
 
-    /// What is enough to name its kind.
+    /// The shortest prefix of its URL that identifies its kind.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Postgres(_) => "postgres://",

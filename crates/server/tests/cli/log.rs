@@ -1,4 +1,4 @@
-//! What a server logs: flat lines that name their instance, and no secrets.
+//! A server's log: flat lines that name their instance, without secrets.
 
 use crate::cli::ledger::Sql;
 use crate::cli::support::{Place, Ran, finish, pid, wait};
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// In every password here.
 const HUSH: &str = "hush";
 
-/// Runs a server until a client has had its turn, and tells all that it printed.
+/// Runs a server until a client has had its turn, and returns all that it printed.
 fn serve(mut command: Command, client: impl FnOnce(&str)) -> Ran {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut errors = child.stderr.take().unwrap();
@@ -124,7 +124,7 @@ fn what_a_worker_says_forges_no_line_of_text() {
     assert!(ran.err.lines().all(|line| line.contains(" shop-1 ")), "{}", ran.err);
 }
 
-/// Wrong addresses and right ones, whatever fails about them.
+/// Wrong addresses and right ones, for any kind of failure.
 fn no_secret_is_told(sql: &Sql, make_user: &str) {
     let redis = RedisServer::with(&["--requirepass", "hush-redis"]);
     sql.administer(make_user);
@@ -158,7 +158,7 @@ fn no_secret_is_told(sql: &Sql, make_user: &str) {
             command.env("DUETIME_LEDGER_MAY_LOSE", "true");
             let ran = serve(command, |url| push(&place, url));
             let told = format!("{}{}", ran.out, ran.err);
-            // What is no address cannot be told apart from a secret, and is shown nowhere.
+            // Text that is not an address may be a secret, so it is never shown.
             let line = told.lines().find(|line| line.contains(HUSH));
             assert!(line.is_none(), "with the broker {broker} and the ledger {ledger}: {line:?}");
             ran

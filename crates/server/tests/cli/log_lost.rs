@@ -1,4 +1,4 @@
-//! A log that cannot be written hurts nobody: the server does its work, and stops when it is told to.
+//! A log that cannot be written has no other effect: the server does its work, and stops on request.
 
 use crate::cli::server::Server;
 use crate::cli::support::{Place, until};
@@ -58,7 +58,7 @@ fn a_log_that_nobody_reads_stops_nothing() {
 
 #[test]
 fn a_log_on_a_full_disk_stops_nothing() {
-    // Whatever is written there, there is no space left.
+    // There is never space left on this device.
     let server = server(OpenOptions::new().write(true).open("/dev/full").unwrap());
     until("lines are lost", || (lost(&server) > 0.0).then_some(()));
     works_and_stops(server);

@@ -1,4 +1,4 @@
-//! Names compare byte by byte, whatever a database would make of them.
+//! Names compare byte by byte, independent of a database's collation.
 
 use crate::cli::ledger::{Node, Sql};
 use crate::cli::support::Place;

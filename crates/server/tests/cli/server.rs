@@ -127,7 +127,7 @@ fn a_live_store_is_copied_and_not_touched_otherwise() {
     assert!(copied.code == 0 && copied.out.contains("scheduled"), "{copied:?}");
 }
 
-/// The first line of what a command prints that watches; meanwhile this goes on happening.
+/// The first line of a watching command; meanwhile this closure runs repeatedly.
 fn watched(server: &Server, arguments: &[&str], happens: impl Fn()) -> String {
     let mut command = server.place.bare(&[&["events", "-n", "1"], arguments].concat());
     let mut watching = command.env("DUETIME_SERVER", &server.url).stdout(Stdio::piped()).spawn().unwrap();
@@ -173,7 +173,7 @@ fn a_server_is_measured() {
     }
 }
 
-/// It takes down whoever runs it. After the fifth time it is left alone, with its history; others go on meanwhile.
+/// It crashes every worker that runs it. After the fifth crash it is left alone, with its history; others go on.
 #[test]
 fn a_job_that_kills_its_worker_fails_in_the_end() {
     let server = Server::start();

@@ -19,7 +19,7 @@ pub(crate) struct Place {
     folder: TempDir,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -76,7 +76,7 @@ impl Place {
         serde_json::from_str(&self.ok(&with_json)).unwrap()
     }
 
-    /// Pushes a job and tells its id.
+    /// Pushes a job and returns its id.
     pub(crate) fn push(&self, arguments: &[&str]) -> String {
         let pushed = self.json(&[&["push"], arguments].concat());
         pushed["id"].as_str().unwrap().to_owned()

@@ -1,4 +1,4 @@
-//! `work`: what a command is given, and what its end means.
+//! `work`: the input of a command, and the meaning of its exit.
 
 use crate::cli::support::{Place, finish};
 use std::process::Stdio;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use stub::{Answer, Stub};
 use tokio::time::timeout;
 
-/// When a condition is given up; never reached where all is well.
+/// The time limit for a condition; never reached if all is well.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// The jobs of a queue, by kind.
@@ -56,7 +56,7 @@ async fn works(language: Language) {
     let locked = language.run("lock", &server).await;
     assert_eq!(locked.out, "renewed true\nrefused lock_held 423\nfence grows true\n");
 
-    // A worker finds nobody, says so, and finds the server when it is back.
+    // A worker cannot reach the server, reports that, and reconnects when the server is back.
     site.kill();
     let mut worker = Worker::start(language, &server);
     worker.says("unreachable").await;

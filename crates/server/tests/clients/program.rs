@@ -19,7 +19,7 @@ pub(crate) enum Language {
     Shell,
 }
 
-/// What a program came to.
+/// The result of a program.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -39,7 +39,7 @@ impl Language {
     }
 
     fn command(self, part: &str, server: &str) -> Command {
-        // Debian's own where there are several: what users have.
+        // Debian's own program if there are several, since users have that one.
         let (program, script) = match self {
             Self::Php => ("php", "demo.php"),
             Self::Python => ("/usr/bin/python3", "demo.py"),

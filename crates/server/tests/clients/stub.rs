@@ -1,4 +1,4 @@
-//! A server that answers what it is told to, and keeps what it is asked.
+//! A server that gives prepared answers, and keeps the requests.
 
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ pub(crate) struct Stub {
 }
 
 impl Stub {
-    /// Answers so many requests, each on its own connection; to further ones with 418.
+    /// Answers this many requests, each on its own connection; to further ones with 418.
     pub(crate) fn start(answers: Vec<Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -28,7 +28,7 @@ impl Stub {
                 let Answer(status, body) = answers.next().unwrap_or(Answer(418, Value::Null));
                 let (body, length) = (body.to_string(), body.to_string().len());
                 let head = format!("HTTP/1.1 {status} Said\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-                // Who does not wait for the answer has gone.
+                // A client that does not wait for the answer has gone.
                 let _ = stream.write_all((head + &body).as_bytes());
             }
         });

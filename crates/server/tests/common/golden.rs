@@ -1,10 +1,10 @@
 //! Golden files: what was answered, compared with a file of expected text in `tests/golden`.
 //!
-//! What differs from run to run is replaced: long numbers (ids, versions, fences) by `#1`, `#2`, … in order of first
+//! Values that differ between runs are replaced: long numbers (ids, versions, fences) by `#1`, `#2`, … in order of first
 //! appearance, so that equal numbers stay equal; instants by `<now>` or how far they are from it, such as `<+2h>`; and
 //! addresses, request ids and the version of the program.
 //!
-//! `GOLDEN=write` writes the files anew. Read the diff before you commit it.
+//! `GOLDEN=write` regenerates the files. Read the diff before you commit it.
 
 use serde_json::Value;
 use std::collections::HashMap;
@@ -13,16 +13,16 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A value that fits into so many columns stands on one line.
+/// A value up to this many columns wide is printed on one line.
 const LINE_COLUMNS: usize = 110;
 /// Numbers with fewer digits are the same in every run.
 const DIGITS_MIN: usize = 9;
 /// So many milliseconds are hours, of which some have passed.
 const LEFT_DIGITS_MIN: usize = 6;
-/// How exactly the distance of an instant from now is told: a run takes less.
+/// The precision with which an instant's distance from now is printed: a run takes less.
 const STEP_SECONDS: i64 = 600;
 
-/// What was answered so far.
+/// The answers so far.
 pub(crate) struct Golden {
     name: &'static str,
     text: String,
@@ -112,7 +112,7 @@ impl Golden {
         out.replace(env!("CARGO_PKG_VERSION"), "<version>")
     }
 
-    /// An RFC 3339 instant at the beginning: its length, and what stands for it.
+    /// An RFC 3339 instant at the beginning: its length, and its replacement.
     fn instant(&self, text: &str) -> Option<(usize, String)> {
         let length = text.find(|c: char| !(c.is_ascii_digit() || "-:.TZ".contains(c))).unwrap_or(text.len());
         let length = text[..length].trim_end_matches(['-', ':', '.']).len();

@@ -24,7 +24,7 @@ impl Random {
         range.start + self.any() % (range.end - range.start)
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this percentage.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.within(0..100) < percent
     }

@@ -36,7 +36,7 @@ impl Server {
         Self { child, stdout }
     }
 
-    /// Waits until it says where it listens.
+    /// Waits until it prints its address.
     pub(crate) fn address(&mut self) -> SocketAddr {
         let mut banner = String::new();
         while !banner.contains("\n  stop ") {

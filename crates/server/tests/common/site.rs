@@ -1,6 +1,6 @@
-//! A server that comes and goes, and the way to it: who calls waits while it is down, and learns what was answered.
+//! A server that is stopped and started, and its clients: a call waits while the server is down, and its answer is kept.
 //!
-//! What a kill may undo is known here too. Leases are written soon after they are granted, without anybody waiting for
+//! This module also knows what a kill may undo. Leases are written soon after they are granted, without anybody waiting for
 //! that, but in one stream with all else: once a later write has been acknowledged they are in. So the *last instant*
 //! of a kill begins a little before the last acknowledged write was sent, however slow the machine is.
 
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 /// How long before the last acknowledged write a lease must have been granted to be in.
 const LAST_INSTANT_MS: u64 = 100;
-/// When a condition is given up; never reached where all is well.
+/// The time limit for a condition; never reached if all is well.
 const CONDITION_LIMIT: Duration = Duration::from_secs(90);
 /// Ports outside the range from which the system takes those of clients: a client that calls while nobody listens
 /// could else be given the very port that it calls.
@@ -26,20 +26,20 @@ const PORTS: std::ops::Range<u16> = 20_000..30_000;
 /// The kill of a generation: of the process after as many kills as there were before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kill {
-    /// A lease of this generation may be forgotten where its holder was told of it after this.
+    /// A lease of this generation may be forgotten if its holder was told of it after this.
     pub(crate) instant: Millis,
     /// When the process was gone.
     pub(crate) end: Millis,
 }
 
-/// A request, and its answer where that was not lost.
+/// A request, and its answer unless that was lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange<T> {
-    /// Who answered, or did not.
+    /// The server process that the request was sent to.
     pub(crate) generation: usize,
     /// Before it was sent.
     pub(crate) sent: Millis,
-    /// The answer, and when it was there.
+    /// The answer, and when it arrived.
     pub(crate) answer: Option<(Millis, T)>,
 }
 
@@ -53,7 +53,7 @@ struct Up {
 pub(crate) struct Site {
     clock: SystemClock,
     store: PathBuf,
-    /// Where to listen: port 0 for another one each time.
+    /// The address to listen on; port 0 for another port each time.
     listen: SocketAddr,
     server: Mutex<Option<Server>>,
     up: watch::Sender<Option<Up>>,
@@ -110,7 +110,7 @@ impl Site {
         self.up.borrow().as_ref().expect("it was started").client.clone()
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.listen
     }
@@ -140,7 +140,7 @@ impl Site {
         self.up.send_replace(Some(Up { generation, client }));
     }
 
-    /// Waits until so many requests have been answered in all.
+    /// Waits until this many requests have been answered in all.
     pub(crate) async fn answered(&self, count: u64) {
         let mut answered = self.answered.subscribe();
         let is_there = answered.wait_for(|&answered| answered >= count);
@@ -156,8 +156,8 @@ impl Site {
         *self.answered.borrow()
     }
 
-    /// Calls the server until the request got there; where its reply is lost, waits until there is a server again.
-    /// `has_written` tells from an answer whether the server has written something before it answered.
+    /// Calls the server until the request got there; if its reply is lost, waits until there is a server again.
+    /// `has_written` returns whether, according to an answer, the server wrote something before it answered.
     pub(crate) async fn call<T>(
         &self,
         has_written: impl Fn(&T) -> bool,
@@ -189,7 +189,7 @@ impl Site {
 
     fn wrote(&self, generation: usize, sent: Millis) {
         let mut last_write = self.last_write.lock().unwrap();
-        // An answer of a process that is gone says nothing of the one that is there.
+        // An answer of an earlier process says nothing about the current one.
         if generation == self.generation() {
             *last_write = sent.max(*last_write);
         }

@@ -1,4 +1,4 @@
-//! What is done to servers and stores.
+//! Faults that are injected into servers and stores.
 
 use crate::round::Round;
 use crate::store::{Broker, BrokerKind};
@@ -18,7 +18,7 @@ const COMPARED_MS: u64 = 25_000;
 /// How long before the last acknowledged write a lease must have been granted to be on disk, in milliseconds.
 const LAST_INSTANT_MS: u64 = 100;
 
-/// What could not be written is written so soon after there is room, in milliseconds.
+/// Pending writes are done within this time after there is room again, in milliseconds.
 const WRITTEN_MS: u64 = 3_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +142,7 @@ async fn do_harm(round: &Round, harm: Harm, random: &mut Random) {
             if is_full {
                 round.count("full disks");
                 let mut full = round.full.lock().unwrap();
-                // What could not be written the last time may still wait.
+                // Writes that failed the last time may still be pending.
                 let since = full.filter(|(_, end)| begin < end + WRITTEN_MS).map_or(begin, |(since, _)| since);
                 *full = Some((since, round.mono()));
             }

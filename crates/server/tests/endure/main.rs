@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use store::Kind;
 
 const SECONDS_DEFAULT: u64 = 10;
-/// How long there is trouble in a round.
+/// How long faults are injected in a round.
 const ROUND: Duration = Duration::from_secs(45);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! One round: a store, servers on it, who uses them, and what is wrong in the end.
+//! One round: a store, servers on it, their users, and the errors found in the end.
 
 use crate::harm::harm;
 use crate::servers::{LastWrite, Server, Way, ports};
@@ -17,11 +17,11 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 const SERVERS: usize = 3;
-/// Everything ends within this time from the end of the trouble.
+/// Everything ends within this time after the last fault.
 const END_WITHIN: Duration = Duration::from_secs(150);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PAGE_JOBS: usize = 1_000;
-/// What a line says beside where and when it was.
+/// The columns of a line besides its place and time.
 pub(crate) const COLUMNS: [&str; 14] = [
     "servers killed",
     "stores killed",
@@ -39,7 +39,7 @@ pub(crate) const COLUMNS: [&str; 14] = [
     "locks acquired",
 ];
 
-/// A round that goes on.
+/// A round in progress.
 pub(crate) struct Round {
     pub(crate) kind: Kind,
     pub(crate) servers: Vec<Arc<Server>>,
@@ -52,7 +52,7 @@ pub(crate) struct Round {
     off_ms: Arc<AtomicI64>,
 }
 
-/// What came of a round.
+/// The result of a round.
 pub(crate) struct Ended {
     kind: Kind,
     seed: u64,

@@ -52,7 +52,7 @@ impl Server {
         *child = spawn(self.port, &self.arguments, &self.environment, &self.log);
     }
 
-    /// Starts it again where it has ended.
+    /// Starts it again if it has ended.
     pub(crate) fn keep(&self) {
         let mut child = self.child.lock().unwrap();
         if child.try_wait().unwrap().is_some() {
@@ -61,7 +61,7 @@ impl Server {
         }
     }
 
-    /// What it has said that it must not say.
+    /// Lines in its log that must not be there.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         log.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect()
@@ -101,7 +101,7 @@ impl LastWrite {
     }
 }
 
-/// One server at first, and the others where it cannot be reached.
+/// One server first, and the others if it cannot be reached.
 pub(crate) struct Way {
     pub(crate) clients: Vec<Client>,
     pub(crate) last_write: Arc<LastWrite>,
@@ -124,7 +124,7 @@ impl Way {
     }
 }
 
-/// As the engine tells it: what may pass is not available.
+/// As the engine defines it: temporary errors mean unavailable.
 fn told(error: Error) -> CoreError {
     match error {
         Error::Core(error) => error,

@@ -1,4 +1,4 @@
-//! What servers keep jobs in, and what can be done to it.
+//! The stores that servers keep jobs in, and the faults that can be injected into them.
 
 use duetime_store::testing::{
     FakeClock, Fates, MariaDbServer, PostgresServer, Proxy, RedisCluster, RedisSentinel, RedisServer,
@@ -73,7 +73,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// What holds live jobs.
+/// The store of live jobs.
 pub(crate) enum Broker {
     File(Disk, FakeClock),
     Redis(RedisServer),
@@ -81,7 +81,7 @@ pub(crate) enum Broker {
     Cluster(RedisCluster),
 }
 
-/// What remembers all jobs beside Redis.
+/// The store that keeps all jobs beside Redis.
 pub(crate) enum Ledger {
     Postgres(PostgresServer),
     MySql(MariaDbServer),
@@ -132,7 +132,7 @@ impl Store {
         words
     }
 
-    /// The clock of a server's process, where it has one of its own.
+    /// The clock of a server's process, if the process has its own.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
         match &self.broker {
             Broker::File(_, clock) => clock.environment().to_vec(),
@@ -140,7 +140,7 @@ impl Store {
         }
     }
 
-    /// Sets the clock by which jobs are due; answers whether there is one.
+    /// Sets the clock by which jobs are due; returns whether there is one.
     pub(crate) fn set_clock(&self, off_ms: i64) -> bool {
         match &self.broker {
             Broker::File(_, clock) => clock.set(off_ms),
@@ -203,7 +203,7 @@ impl Store {
     }
 }
 
-/// A small disk of its own, where that may be mounted; else a folder, which cannot be filled.
+/// A small separate disk if it can be mounted; otherwise a folder, which cannot be filled.
 pub(crate) struct Disk {
     folder: TempDir,
     is_mounted: bool,
@@ -222,7 +222,7 @@ impl Disk {
         self.folder.path().to_owned()
     }
 
-    /// Fills it to the last byte; answers whether it can be.
+    /// Fills it to the last byte; returns whether it can be.
     pub(crate) fn fill(&self) -> bool {
         if self.is_mounted {
             // It ends with an error: there is no room.

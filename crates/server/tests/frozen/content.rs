@@ -14,7 +14,7 @@ impl Content {
         let all = |what: &str| all(server, what);
         let (jobs, queues) = (all("jobs"), all("queues"));
         add_up(&jobs, &queues);
-        // What becomes of these two depends on what is opened: they are looked at apart.
+        // The outcome of these two depends on the store that is opened, so they are checked separately.
         let is_plain = |value: &Value| value["queue"] != INBOX && value["queue"] != OUTBOX;
         let plain = |values: Vec<Value>| values.into_iter().filter(is_plain).collect::<Vec<_>>();
         let is_of_users = |lock: &Value| !lock["name"].as_str().unwrap().starts_with("duetime:");
@@ -35,7 +35,7 @@ impl Content {
         fixture.write("content.json", format!("{:#}\n", self.0).as_bytes());
     }
 
-    /// What a file remembers: not how far a job has come that runs, and of a lock how long it is held, not until when.
+    /// The content that a file keeps: no progress of running jobs, and for a lock its time to live but not its expiry.
     pub(crate) fn of_a_file(mut self) -> Self {
         for job in self.0["jobs"].as_array_mut().unwrap() {
             if job["state"] == "running" {
@@ -48,7 +48,7 @@ impl Content {
         self
     }
 
-    /// What a database alone remembers: who runs a job, and who holds a lock, is in Redis.
+    /// The content that a database alone keeps: workers of running jobs and holders of locks are in Redis.
     pub(crate) fn without_redis(mut self) -> Self {
         for job in self.0["jobs"].as_array_mut().unwrap() {
             if job["state"] == "running" {
@@ -86,7 +86,7 @@ impl Content {
         for what in ["jobs", "queues", "schedules"] {
             contains(&self.0[what], &now.0[what]);
         }
-        // Who holds a lock is known to Redis alone.
+        // Only Redis knows the holders of locks.
         let locks = if with_redis { self.0["locks"].clone() } else { json!([]) };
         contains(&locks, &now.0["locks"]);
     }

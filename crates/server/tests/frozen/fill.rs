@@ -125,7 +125,7 @@ fn push(server: &Server) {
     server.send("PATCH", &format!("/v1/jobs/{edited}"), &[], &change.to_string()).ok();
 }
 
-/// Pushes a job to a queue in which nothing else is due, and leases it; answers the path of its lease.
+/// Pushes a job to a queue in which nothing else is due, and leases it; returns the path of its lease.
 fn lease(server: &Server, queue: &str, job: &Value) -> String {
     server.push_to(queue, job);
     lease_again(server, queue, "12h")

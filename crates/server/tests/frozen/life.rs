@@ -1,4 +1,4 @@
-//! A store that was opened goes on: nothing is missing, and everything that is due runs.
+//! An opened store keeps working: nothing is missing, and everything that is due runs.
 
 use super::content::{Content, contains};
 use super::fill::{INBOX, LOCK, OUTBOX, PAUSED_QUEUES};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Longer than any lease, and than the pause that ends.
 const LATER_MS: u64 = 13 * HOUR_MS;
 
-/// Without its Redis a store does not know who runs a job, and who holds a lock.
+/// Without its Redis, a store does not know the workers of jobs and the holders of locks.
 pub(crate) fn goes_on(site: &Site, expected: &Content, with_redis: bool) {
     let server = site.serve(&[]);
     if site.sql().is_some() {
@@ -43,7 +43,7 @@ pub(crate) fn goes_on(site: &Site, expected: &Content, with_redis: bool) {
 }
 
 fn state(job: &Value) -> &str {
-    // A database that does not know who runs a job has it waiting.
+    // A database that does not know a job's worker has it waiting.
     job["state"].as_str().unwrap_or("ready")
 }
 
@@ -105,7 +105,7 @@ fn due(expected: &Content) -> BTreeMap<String, Value> {
         let due_at: jiff::Timestamp = job["due_at"].as_str().unwrap().parse().unwrap();
         let is_over = match state(job) {
             "scheduled" | "ready" => false,
-            // Whoever ran it is gone; it was to be cancelled, or has just been completed.
+            // The worker is gone; the job was asked to stop, or has just been completed.
             "running" => ["running", "asked to stop"].contains(&job["kind"].as_str().unwrap()),
             _ => true,
         };

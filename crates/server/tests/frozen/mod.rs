@@ -1,8 +1,8 @@
-//! What the first release wrote, opened by this version: stores of each kind, dumps and an export, kept in `tests/fixtures`.
+//! Data of the first release, opened by this version: stores of each kind, dumps and an export, kept in `tests/fixtures`.
 //!
 //! Each store is opened on clocks that show the moment at which it was made. Its jobs, queues, schedules and locks must be
-//! what they were then. Then 13 hours pass, and everything that is due must run. `FIXTURES=write` makes the files anew before
-//! they are opened. Their README says when that is allowed.
+//! what they were then. Then 13 hours pass, and everything that is due must run. `FIXTURES=write` regenerates the files
+//! before they are opened. Their README says when that is allowed.
 
 mod content;
 mod fill;
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 const VERSION: &str = "0.1.0";
 
-/// The folder of what was made of one kind of store.
+/// The fixtures of one kind of store.
 pub(crate) struct Fixture(PathBuf);
 
 impl Fixture {
@@ -61,7 +61,7 @@ impl Fixture {
     }
 }
 
-/// Makes the fixture of this kind of store, where that is asked for.
+/// Makes the fixture of this kind of store, if requested.
 fn make(kind: Kind, fixture: &Fixture) {
     if !Fixture::is_to_be_made() {
         return;

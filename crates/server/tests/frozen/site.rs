@@ -43,7 +43,7 @@ impl Site {
         Self::begin(kind, off(made_at + OPENED_AFTER_MS), None)
     }
 
-    /// What was kept, on clocks that show when it was made.
+    /// Restores the fixture, on clocks that show when it was made.
     pub(crate) fn restored(kind: Kind, fixture: &Fixture, made_at: u64, with_redis: bool) -> Self {
         let dump = (kind != Kind::File && with_redis).then(|| fixture.read("redis.rdb.gz"));
         let site = Self::begin(kind, off(made_at + OPENED_AFTER_MS), dump.as_deref());
@@ -88,7 +88,7 @@ impl Site {
         self.clock.environment()
     }
 
-    /// The store's file, where it is one.
+    /// The store's file, if it is one.
     pub(crate) fn store(&self) -> PathBuf {
         self.folder.path().join("duetime.db")
     }

@@ -2,7 +2,7 @@
 //! panic, and its memory does not grow.
 //!
 //! For some seconds, or so many as `DUETIME_FUZZ_SECONDS` says (`cargo xtask fuzz`). A seed is printed, and
-//! `DUETIME_FUZZ_SEED` repeats it, as far as threads do.
+//! `DUETIME_FUZZ_SEED` repeats it, except for the scheduling of threads.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -52,7 +52,7 @@ impl Server {
         Self { child, address, log }
     }
 
-    /// Bytes of memory that it has.
+    /// Its memory in bytes.
     fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("the server ended");
         text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096

@@ -1,4 +1,4 @@
-//! Requests of the API, and what can be wrong with them.
+//! Requests of the API, and possible errors in them.
 
 use super::common::Random;
 

@@ -16,7 +16,7 @@ fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-/// The paths of all fields of a body, as far as objects are nested.
+/// The paths of all fields of a body, including those of nested objects.
 fn fields(document: &Value, schema: &Value, prefix: &[String], found: &mut BTreeSet<Vec<String>>) {
     let schema = resolved(document, schema);
     for (name, inner) in schema["properties"].as_object().into_iter().flatten() {

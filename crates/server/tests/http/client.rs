@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// When a reply is given up; never reached where all is well.
+/// The time limit for a reply; never reached if all is well.
 const REPLY_TIME_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) struct Connection(BufReader<TcpStream>);
@@ -57,7 +57,7 @@ impl Connection {
         self.reply_without_end().unwrap_or_else(|| panic!("the server closed the connection"))
     }
 
-    /// A reply, or `None` where the connection ends first.
+    /// A reply, or `None` if the connection ends first.
     pub(crate) fn reply_without_end(&mut self) -> Option<Reply> {
         let status = self.line()?;
         let status = status.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_else(|| panic!("{status}"));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Each code, and the test that provokes it: in a file of these, or of the server's own where stores must fail.
+/// Each code, and the test that provokes it: in a file of these, or of the server's own if stores must fail.
 const TESTS: [(&str, &str, &str); 35] = [
     ("already_finished", "tests/http/jobs.rs", "what_runs_or_has_ended_is_not_patched"),
     ("backlog", "src/http/tests.rs", "who_can_record_no_more_hands_nothing_out"),

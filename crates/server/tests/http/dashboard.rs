@@ -43,7 +43,7 @@ impl<'a> Browser<'a> {
         self.server.send("GET", path, &[("cookie", &self.cookie)], "")
     }
 
-    /// What makes a form of this page one of the session's.
+    /// The token that ties a form of this page to the session.
     fn form(&self, path: &str) -> String {
         let page = self.get(path).body;
         let (_, rest) = page.split_once("name=\"form\" value=\"").unwrap_or_else(|| panic!("no form: {page}"));

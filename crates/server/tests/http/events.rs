@@ -163,7 +163,7 @@ fn a_stop_ends_streams_at_once_and_says_so() {
     assert_eq!(server.wait().code(), Some(0));
 }
 
-/// Pushes and completes until the stream tells of it, whole and in order.
+/// Pushes and completes until the stream has all events, in order.
 fn is_heard(stream: &mut Stream, mut live: impl FnMut() -> String) {
     let id = live();
     let mut told = Vec::new();

@@ -1,4 +1,4 @@
-//! What comes from those who mean no good, or do not know better: the server stays up and answers others.
+//! Malicious and broken requests: the server stays up and answers others.
 
 use super::client::{Connection, request};
 use super::server::{Server, eventually};
@@ -6,7 +6,7 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// Bytes of memory that the server has.
+/// The server's memory in bytes.
 fn memory(server: &Server) -> usize {
     let text = std::fs::read_to_string(format!("/proc/{}/statm", server.pid())).unwrap();
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
@@ -125,7 +125,7 @@ fn senders_who_dawdle_hold_up_nobody() {
     let job = json!({"payload": "p".repeat(1 << 19)});
     let answers = server.post("/v1/queues/q/jobs", &json!(vec![job; 16])).ok();
     assert_eq!(answers.as_array().map(Vec::len), Some(16));
-    // They are given up, long before the minute that a body may take.
+    // They are cut off, long before the minute that a body may take.
     for connection in &mut slow {
         connection.reply().problem(408, "timeout");
     }
@@ -184,7 +184,7 @@ fn small_packed_bodies_that_dawdle_hold_little() {
     let mut most = 0;
     for connection in &mut slow {
         connection.send(&head);
-        // All but the end.
+        // Everything except the end.
         connection.send(&body[..body.len() - 9]);
         most = most.max(memory(&server));
     }

@@ -1,4 +1,4 @@
-//! How leases end and go on.
+//! How leases end and are extended.
 
 use super::client::check_problem;
 use super::server::Server;

@@ -1,4 +1,4 @@
-//! What is beyond a limit, or of another form, is refused and says why.
+//! Values beyond a limit, or of another form, are refused with the reason.
 
 use super::server::Server;
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ fn poisons() -> [String; 4] {
     [deep, just_too_deep, r#""\ud800""#.to_owned(), r#"{"amount": 1e400}"#.to_owned()]
 }
 
-/// What bytes are in base64.
+/// Encodes the bytes in base64.
 fn base64(text: &str) -> Value {
     use std::io::Write;
     use std::process::{Command, Stdio};

@@ -149,7 +149,7 @@ fn a_chunked_body_is_read() {
     connection.send(raw("transfer-encoding: chunked\r\n", b"6\r\n{\"payl\r\n"));
     connection.send("7\r\noad\":1}\r\n0\r\n\r\n");
     connection.reply().expect(201);
-    // What is no chunk ends the request, and the connection.
+    // An invalid chunk ends the request, and the connection.
     connection.send(raw("transfer-encoding: chunked\r\n", b"zz\r\n"));
     let reply = connection.reply_without_end();
     assert!(reply.is_none_or(|reply| reply.status == 400));

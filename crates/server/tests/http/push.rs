@@ -49,7 +49,7 @@ fn a_push_with_an_idempotency_key_may_be_repeated() {
     for (n, origin) in [(0, "b-0"), (2, "b-2"), (3, "fourth")] {
         assert_eq!(server.job(made[n]["id"].as_str().unwrap())["origin"], origin);
     }
-    // What was refused may be right the next time, and moves nothing.
+    // A refused entry may be corrected in the next request, and does not shift the others.
     let mended = json!([{"payload": 1}, {"payload": 2}, {"payload": 3}, {"payload": 4, "origin": "fourth"}]);
     let again = push("b", &mended).ok();
     let outcomes: Vec<_> = again.as_array().unwrap().iter().map(|answer| answer["outcome"].as_str().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Reports: what was done, what comes due, and what failed.
+//! Reports: history, jobs that come due, and failures.
 
 use super::server::Server;
 use serde_json::{Value, json};

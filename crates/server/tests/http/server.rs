@@ -13,16 +13,16 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// When a condition is given up; never reached where all is well.
+/// The time limit for a condition; never reached if all is well.
 const CONDITION_TIME_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
     child: Child,
     _stdout: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
-    /// What it said at the start.
+    /// The banner printed at the start.
     pub(crate) banner: String,
-    /// Holds the store where it is the server's own.
+    /// Holds the store if it is the server's own.
     _folder: Option<TempDir>,
 }
 
@@ -103,7 +103,7 @@ impl Server {
         self.send("POST", path, &[], "")
     }
 
-    /// Pushes to the queue `q` and answers the id.
+    /// Pushes to the queue `q` and returns the id.
     #[track_caller]
     pub(crate) fn push(&self, job: &Value) -> String {
         self.push_to("q", job)
@@ -115,14 +115,14 @@ impl Server {
         pushed["id"].as_str().unwrap().to_owned()
     }
 
-    /// Leases at most so many jobs of the queue `q`.
+    /// Leases at most this many jobs of the queue `q`.
     #[track_caller]
     pub(crate) fn reserve(&self, limit: usize) -> Vec<Value> {
         let reservation = self.post("/v1/queues/q/reserve", &serde_json::json!({"limit": limit})).ok();
         reservation["leases"].as_array().unwrap().clone()
     }
 
-    /// Leases the one due job of the queue `q` and answers the receipt.
+    /// Leases the one due job of the queue `q` and returns the receipt.
     #[track_caller]
     pub(crate) fn receipt(&self) -> String {
         let leases = self.reserve(1);
@@ -153,7 +153,7 @@ impl Server {
         assert_eq!(self.wait().code(), Some(0));
     }
 
-    /// Waits until nobody can connect any more.
+    /// Waits until connections are refused.
     pub(crate) fn wait_until_closed(&self) {
         eventually(|| std::net::TcpStream::connect(self.address).is_err());
     }

@@ -1,4 +1,4 @@
-//! Starting: what is said, and what is refused.
+//! Starting: messages and refusals.
 
 use super::client::Connection;
 use super::server::{Server, command, store_in};
@@ -43,7 +43,7 @@ fn other_machines_are_kept_out_unless_told() {
     fails(&["--listen", "[::]:0", "--store", "memory"], &["no tokens are required", "--allow-remote"]);
 }
 
-/// A page that makes its own name mean the server's address is refused, also where other machines may reach the server.
+/// DNS rebinding: a page whose name resolves to the server is refused, even if other machines may reach the server.
 #[test]
 fn foreign_names_are_refused_also_where_other_machines_may_ask() {
     let arguments =

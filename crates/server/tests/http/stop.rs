@@ -1,4 +1,4 @@
-//! Stopping, and what is there after a restart.
+//! Stopping, and the state after a restart.
 
 use super::client::request;
 use super::server::{Server, store_in};

@@ -1,5 +1,5 @@
-//! TLS: strangers to the certificate are told, it is changed while the server runs, and nobody is held up by who does not
-//! speak it.
+//! TLS: untrusted clients get an error, the certificate is replaced while the server runs, and clients that do not
+//! speak TLS hold nobody up.
 
 use super::client::{Connection, request};
 use super::server::{Server, command, eventually};

@@ -1,4 +1,4 @@
-//! Tokens: who shows none, or one that does not count, is refused; made and revoked while the server runs.
+//! Tokens: a request without a valid one is refused; they are made and revoked while the server runs.
 
 use super::client::{Connection, Reply, request};
 use super::server::{Server, eventually};
@@ -58,7 +58,7 @@ fn without_a_token_that_counts_nothing_is_done() {
         assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"duetime\""));
         assert!(!problem.to_string().contains(&token), "{problem}");
     }
-    // Also where there is nothing, so that paths cannot be tried out.
+    // Paths that do not exist get the same answer, so that paths cannot be probed.
     server.get("/v1/nothing").problem(401, "unauthorized");
     for open in ["/healthz", "/readyz"] {
         server.get(open).ok();
@@ -97,7 +97,7 @@ fn tokens_come_and_go_while_the_server_runs() {
     assert_eq!(status(&second), 200);
 }
 
-/// Whoever waits as their token is revoked gets nothing, and keeps nothing from others.
+/// A waiting client whose token is revoked gets nothing, and keeps nothing from others.
 #[test]
 fn who_waits_with_a_revoked_token_is_refused() {
     let tokens = Tokens::new();
@@ -187,7 +187,7 @@ fn what_administrators_do_is_taken_down() {
     assert!(!text.contains(&admin) && !text.contains(&shop));
 }
 
-/// The change is made to its end, and written down, whoever waits for its answer.
+/// The change is completed and logged even if nobody waits for its answer.
 #[test]
 fn a_caller_who_hangs_up_is_in_the_audit_log() {
     let tokens = Tokens::new();

@@ -29,7 +29,7 @@ fn totals_are_the_same_after_a_kill() {
     }
     server.post("/v1/queues/q/take", &json!({"limit": 1})).ok();
     server.call("/v1/queues/q/purge").ok();
-    // What is deleted takes nothing back.
+    // Deleting jobs does not lower the totals.
     assert_eq!(server.post("/v1/jobs/delete", &json!({"queue": "q", "state": "succeeded"})).ok()["deleted"], 4);
     let expected = json!({"pushed": 10, "succeeded": 4, "failed": 5, "cancelled": 3});
     assert_eq!(totals(&server), expected);
@@ -39,7 +39,7 @@ fn totals_are_the_same_after_a_kill() {
     assert_eq!(totals(&Server::on(&store)), expected);
 }
 
-/// Pushes and completes until the server is gone; counts what was acknowledged.
+/// Pushes and completes until the server is gone; counts the acknowledgements.
 fn work(address: SocketAddr, pushed: &AtomicU64, done: &AtomicU64) -> Option<()> {
     let mut connection = super::client::Connection::open(address);
     let mut send = |path: &str, body: &str| {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use tokio::time::{interval, timeout};
 
-/// What the payment service answers, one after the other, for each order.
+/// The successive answers of the payment service for each order.
 fn answers(order: &str) -> &'static [u16] {
     match order {
         "1003" => &[503, 500, 200],
@@ -19,7 +19,7 @@ fn answers(order: &str) -> &'static [u16] {
     }
 }
 
-/// A payment service; answers its address.
+/// A payment service; returns its address.
 fn payments() -> String {
     let mut calls: Vec<String> = Vec::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -43,7 +43,7 @@ fn answer(mut stream: TcpStream, calls: &mut Vec<String>) {
     write!(stream, "HTTP/1.1 {status} Said\r\nContent-Length: 4\r\nConnection: close\r\n\r\nsaid").unwrap();
 }
 
-/// Runs one of the programs; answers what it says.
+/// Runs one of the programs; returns its output.
 fn php(server: &Server, payments: &str, arguments: &[&str]) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/after-sale");
     let mut command = Command::new("php");

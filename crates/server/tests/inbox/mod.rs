@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// When a test is given up; never reached where all is well.
+/// The time limit for a test; never reached if all is well.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// A server process; killed when it is dropped.
@@ -26,7 +26,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts one beside this ledger, and waits until it says where it listens.
+    /// Starts one beside this ledger, and waits until it prints its address.
     async fn start(redis: &RedisServer, database: &Database) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_duetime"))
             .env_clear()
@@ -56,7 +56,7 @@ impl Server {
         answer
     }
 
-    /// Payloads in the order in which they are handed out, until there are so many of them.
+    /// Payloads in the order in which they are handed out, until there are this many.
     async fn handed_out(&self, queue: &str, count: usize) -> Vec<String> {
         let mut payloads = Vec::new();
         let work = async {
@@ -78,7 +78,7 @@ impl Server {
         self.client.reserve(request).await.unwrap().leases
     }
 
-    /// How many jobs there are with each payload, in whatever state.
+    /// The number of jobs with each payload, in any state.
     async fn jobs(&self, queue: &str) -> BTreeMap<String, usize> {
         let query = Query { queue: Some(queue.into()), ..Query::default() };
         let (mut jobs, mut cursor) = (BTreeMap::new(), None::<String>);
@@ -110,7 +110,7 @@ fn insert(payload: &str) -> String {
     format!("INSERT INTO duetime_inbox (payload) VALUES ('{payload}')")
 }
 
-/// What is committed runs, what is rolled back does not, and what is no job is marked and holds nobody up.
+/// Committed jobs run, rolled-back jobs do not, and rows that are not jobs are marked and hold nobody up.
 async fn transactions(database: Database) {
     let redis = blocking(RedisServer::start).await;
     let server = Server::start(&redis, &database).await;

@@ -1,4 +1,4 @@
-//! What every client was told: by the server's answers, which of them were lost, and when.
+//! The answers that every client got, which of them were lost, and when.
 
 use crate::common::{Exchange, Kill};
 use duetime::{CancelOutcome, Error, Lease, Outcome, PushOutcome, Pushed, Receipt, Reservation, Settlement};
@@ -23,7 +23,7 @@ pub(crate) struct Push {
     pub(crate) exchange: Exchange<Pushed>,
 }
 
-/// What was heard of a job.
+/// The recorded answers about a job.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     /// By epoch.
@@ -55,7 +55,7 @@ struct Grant {
 #[derive(Debug)]
 pub(crate) struct Settle {
     pub(crate) end: End,
-    /// The state that the job was left in; `None` where the lease is said to have ended before.
+    /// The state that the job was left in; `None` if the lease was reported as ended before.
     pub(crate) exchange: Exchange<Option<State>>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum End {
 }
 
 impl HeldLease {
-    /// A lower bound of when the lease ends by time, whatever a kill has undone: `None` where all of it may be undone.
+    /// A lower bound of when the lease expires, considering what a kill may have undone: `None` if all of it may be undone.
     /// Leases only grow here, so that an extension which is not known to count may be left out.
     pub(crate) fn certain_until(&self, kills: &[Kill]) -> Option<Millis> {
         let is_certain = |grant: &&Grant| kills.get(grant.generation).is_none_or(|kill| grant.seen_at <= kill.instant);
@@ -161,7 +161,7 @@ impl Account {
     }
 }
 
-/// What is pushed, as far as it is accounted for.
+/// The parts of a push that are accounted for.
 pub(crate) struct NewPush {
     pub(crate) key: Option<Arc<str>>,
     pub(crate) tags: Vec<Arc<str>>,

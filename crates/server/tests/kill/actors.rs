@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub(crate) const QUEUE: &str = "work";
-/// Above so many jobs nothing is pushed, so that there is always some work, and never too much.
+/// Above this many jobs nothing is pushed, so that there is always some work, and never too much.
 const LIVE_MAX: i64 = 600;
 /// Jobs among which cancellers choose.
 const RECENT_MAX: usize = 300;
@@ -18,7 +18,7 @@ const KEYS: u64 = 40;
 /// The longest delay of a push.
 const DELAY_MS_MAX: u64 = 2_000;
 
-/// What all of them share. One thread runs them.
+/// State that all actors share. One thread runs them.
 pub(crate) struct Field {
     pub(crate) site: Arc<Site>,
     pub(crate) account: RefCell<Account>,
@@ -36,7 +36,7 @@ pub(crate) struct Field {
 struct Task {
     receipt: Receipt,
     end: End,
-    /// Looks at it so many times before it is settled.
+    /// How often it is looked at before it is settled.
     patience: u64,
 }
 

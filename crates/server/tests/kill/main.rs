@@ -1,7 +1,7 @@
 //! The real server, killed with SIGKILL under load and started again on the same file, over and over: every job that
 //! was acknowledged is accounted for.
 //!
-//! `DUETIME_KILL_ROUNDS` says how often (24 where it is not set), `DUETIME_KILL_SEED` repeats the choices of a run; when
+//! `DUETIME_KILL_ROUNDS` says how often (24 if it is not set), `DUETIME_KILL_SEED` repeats the choices of a run; when
 //! which request is answered is up to the machine.
 
 mod account;

@@ -7,9 +7,9 @@ use duetime_core::{Job, JobId, Millis, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What two readings of the server's clocks may differ by: the wall clock and the monotonic one, cut to milliseconds.
+/// The most that two readings of the server's clocks may differ: the wall clock and the monotonic one, cut to milliseconds.
 const CLOCKS_MS: u64 = 5;
-/// The crashes after which a job is given up.
+/// The number of crashes after which a job fails.
 const CRASHES_MAX: u32 = 5;
 
 /// How it came that a job was handed out once more.
@@ -120,7 +120,7 @@ impl Verdict {
         }
     }
 
-    /// What carried a tag before it was cancelled is handed out no more.
+    /// Jobs that had a tag before it was cancelled are no longer handed out.
     fn judge_tags(&mut self, account: &Account, records: &BTreeMap<JobId, Job>) {
         for (tag, exchange) in &account.tag_cancels {
             let Some((cancelled_at, ())) = exchange.answer else { continue };
@@ -202,7 +202,7 @@ impl Verdict {
         }
     }
 
-    /// What a holder was told of its lease.
+    /// Checks the answers that a holder got about its lease.
     fn judge_settles(&mut self, epoch: u64, held: &HeldLease, record: &Job, kills: &[Kill]) {
         let receipt = format!("{}.{epoch}", record.id);
         let (mut may_have_ended, mut was_given_back) = (false, false);

@@ -2,7 +2,7 @@
 //! others worked off by two `duetime work` processes and a worker in Rust, all over HTTP, while the server is killed
 //! with SIGKILL and started again.
 //!
-//! `DUETIME_ORDERS` says how many (3,000 where it is not set: over 6 s, with 2 kills; 100,000 are 60 s and 5 kills).
+//! `DUETIME_ORDERS` says how many (3,000 if it is not set: over 6 s, with 2 kills; 100,000 are 60 s and 5 kills).
 
 mod runs;
 mod shop;
@@ -24,7 +24,7 @@ const ORDERS_DEFAULT: u64 = 3_000;
 /// Orders due in a second.
 const ORDERS_PER_SECOND: u64 = 1_666;
 const SPAN_SECONDS_MIN: u64 = 6;
-/// From this many orders on the server is killed so often as it is in the full scenario.
+/// From this many orders on, the server is killed as often as in the full scenario.
 const MANY: u64 = 50_000;
 const KILLS_OF_MANY: u64 = 5;
 const KILLS_OF_FEW: u64 = 2;

@@ -1,4 +1,4 @@
-//! Who ran what, as the handlers and commands themselves wrote it down.
+//! The runs that handlers and commands themselves wrote down.
 
 use duetime_core::{Millis, Receipt};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) receipt: Receipt,
-    /// When the worker had it, where that is known: the epoch says when it was handed out.
+    /// When the worker had it, if that is known: the epoch says when it was handed out.
     pub(crate) seen_at: Option<Millis>,
     /// When the lease ended at the earliest.
     pub(crate) until: Millis,

@@ -17,7 +17,7 @@ const PULSE: &str = "pulse";
 const PULSE_WAIT_MS: u64 = 30;
 /// Orders in a push.
 const BATCH: u64 = 500;
-/// Who pushes and cancels.
+/// The number of tasks that push and cancel.
 pub(crate) const COUNTERS: u64 = 3;
 /// Cancels on their way at a time, for each of them.
 const CANCELS: usize = 12;
@@ -116,7 +116,7 @@ impl Shop {
         }
     }
 
-    /// Waits until so many percent of the orders are due.
+    /// Waits until this percentage of the orders is due.
     pub(crate) async fn until_due(&self, percent: u64) {
         while self.site.now() < self.due_at(self.orders * percent / 100) {
             self.site.any_answer().await;

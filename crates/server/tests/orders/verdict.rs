@@ -73,7 +73,7 @@ impl Verdict {
         }
     }
 
-    /// What became of the cancel, where there was one; answers whether the order was cancelled.
+    /// Checks the outcome of the cancel, if there was one; returns whether the order was cancelled.
     fn is_cancelled(&mut self, shop: &Shop, order: u64, record: &Job, runs: &[Run]) -> bool {
         let cancels = shop.cancels.borrow();
         let Some(cancel) = cancels.get(&order) else {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Longer than the server is away.
+/// Longer than the server is unavailable.
 const LEASE: Duration = Duration::from_secs(10);
 /// Handlers of the Rust worker at a time.
 const CONCURRENCY: usize = 32;
@@ -48,7 +48,7 @@ impl CommandWorker {
         Self { child, log, name: ["", "work 1", "work 2"][number] }
     }
 
-    /// Stops it in good order, and tells what its commands ran.
+    /// Stops it gracefully, and returns the runs of its commands.
     pub(crate) fn stop(mut self) -> Vec<Run> {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
         assert!(self.child.wait().unwrap().success());

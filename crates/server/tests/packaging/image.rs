@@ -1,4 +1,4 @@
-//! The Dockerfile and the compose file, as far as they can be judged without a container engine.
+//! The Dockerfile and the compose file, checked without a container engine.
 
 use super::server::Server;
 use super::service::named;
@@ -28,7 +28,7 @@ fn the_image_is_of_an_ordinary_user_and_of_files_that_are_there() {
         assert!(path("..").join(words[1]).is_file(), "{line}");
         assert!(ignored.contains(&format!("\n!{}\n", words[1])), "{} is left out of the context", words[1]);
     }
-    // What cargo asks for is in the context, though it builds only one package.
+    // All files that cargo needs are in the context, though it builds only one package.
     let workspace = std::fs::read_to_string(path("../Cargo.toml")).unwrap();
     let members = workspace.lines().find_map(|line| line.strip_prefix("members = ")).unwrap();
     for member in serde_json::from_str::<Vec<String>>(members).unwrap() {
@@ -43,7 +43,7 @@ fn the_image_is_of_an_ordinary_user_and_of_files_that_are_there() {
     assert!(first.starts_with(&format!("FROM rust:{least}-")), "{first} and {least}");
 }
 
-/// What the very health check of the image exits with, in a container with these variables.
+/// The exit code of the image's health check, in a container with these variables.
 fn check(variables: &[(&str, &str)]) -> Option<i32> {
     let all = instructions();
     let line = all.iter().find(|line| line.starts_with("HEALTHCHECK ")).expect("a health check");
@@ -86,7 +86,7 @@ fn the_health_check_speaks_tls_where_the_server_does() {
     let (listen, cert, key) = (&server.address, cert.display(), key.display());
     std::fs::write(&file, format!("listen = \"{listen}\"\n[tls]\ncert = \"{cert}\"\nkey = \"{key}\"\n")).unwrap();
     assert_eq!(check(&[("DUETIME_CONFIG", file.to_str().unwrap())]), Some(0));
-    // Whoever else listens there is not taken for it.
+    // Another program that listens there is not mistaken for the server.
     assert_eq!(of(&other.path("server.pem")), Some(75));
     assert_eq!(check(&[("DUETIME_LISTEN", &server.address)]), Some(75));
 }
@@ -119,7 +119,7 @@ fn the_compose_file_names_what_there_is_and_keeps_no_secret() {
         let service = &services[name];
         assert_eq!(service["read_only"], true);
         assert_eq!(service["build"]["dockerfile"], "packaging/Dockerfile");
-        // What the variables say is understood: all that is missing then are the stores.
+        // The variables are understood, so that only the stores are missing.
         let mut command = Command::new(env!("CARGO_BIN_EXE_duetime"));
         command.arg("serve").env_clear();
         for (variable, value) in service["environment"].as_object().unwrap() {

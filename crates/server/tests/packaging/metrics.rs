@@ -42,7 +42,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |c: char| !is_part(c)).filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
 }
 
-/// Labels: what stands in `by (…)`, before `=` in braces, and in what is shown of a series.
+/// Labels: those in `by (…)`, before `=` in braces, and in the legend of a series.
 fn labels(expression: &str, text: &str) -> BTreeSet<String> {
     let mut labels = BTreeSet::new();
     for part in expression.split("by (").skip(1) {

@@ -1,4 +1,4 @@
-//! What is in `packaging/` is what this server is: names of metrics, variables and programs, and rules that their own
+//! The files in `packaging/` match this server: names of metrics, variables and programs, and rules that their own
 //! programs accept.
 //!
 //! `cargo xtask package test` installs the package and starts the image. No compose file is started.
@@ -22,7 +22,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Runs a program that must succeed; answers what it says.
+/// Runs a program that must succeed; returns its output.
 fn run(command: &mut Command) -> String {
     let ran = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}: cargo xtask setup installs it"));
     let said = [ran.stdout, ran.stderr].concat();

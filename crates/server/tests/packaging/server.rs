@@ -10,7 +10,7 @@ pub(crate) struct Server {
     _stdout: BufReader<ChildStdout>,
     /// Host and port.
     pub(crate) address: String,
-    /// What it said at the start.
+    /// The banner printed at the start.
     pub(crate) banner: String,
 }
 
@@ -29,7 +29,7 @@ impl Server {
         Self::spawn(&mut command)
     }
 
-    /// What this command starts.
+    /// Spawns this command.
     pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());

@@ -81,7 +81,7 @@ fn install(root: &Path) {
         script = script.replace(&format!("{option} duetime"), &format!("{option} {number}"));
     }
     let script = script.replace("systemd-sysusers", &format!("systemd-sysusers --root={shown}"));
-    // What it starts is started by the test.
+    // The test itself starts the services that the script would start.
     fs::write(root.join("bin/systemctl"), "#!/bin/sh\n").unwrap();
     fs::set_permissions(root.join("bin/systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
     let certificate = Certificate::new();

@@ -1,4 +1,4 @@
-//! The processes: servers on fixed ports, workers that write histories, and what is done to them.
+//! The processes: servers on fixed ports, workers that write histories, and the faults injected into them.
 
 use crate::common::binary;
 use crate::worker::Orders;

@@ -1,4 +1,4 @@
-//! What a worker writes down: each lease when it has it, each end before it is asked for and when it is answered.
+//! A worker's history: each lease when it gets it, each end before it is requested and when it is answered.
 //!
 //! A line is written in one call before the worker goes on, so that a kill loses at most the last one.
 

@@ -41,7 +41,7 @@ async fn nothing_is_lost_when_workers_and_servers_are_killed() {
     let plan = Plan::of_environment(1);
     let mut random = Random::new(plan.seed);
     let trouble = async |fleet: &Fleet| {
-        // Connections are cut at any tenth of a second, also where the leases of killed workers end.
+        // Connections are cut at any tenth of a second, including when leases of killed workers expire.
         let mut tenths = interval(Duration::from_millis(100));
         tenths.tick().await;
         let mut cut = 0;

@@ -1,4 +1,4 @@
-//! Who pushes, and what was acknowledged.
+//! The pushers, and the answers that they got.
 
 use crate::common::Random;
 use crate::fleet::Fleet;
@@ -14,7 +14,7 @@ use tokio::time::interval;
 /// Between two pushes.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// What was acknowledged.
+/// The acknowledged requests.
 #[derive(Debug, Default)]
 pub(crate) struct Acknowledged {
     /// When.
@@ -40,7 +40,7 @@ struct Cancel {
     jobs: Vec<JobId>,
 }
 
-/// Pushes so many jobs over three quarters of the time, due up to a quarter of it later.
+/// Pushes this many jobs over three quarters of the time, due up to a quarter of it later.
 pub(crate) async fn push(fleet: &Fleet, urls: &[String], plan: &Plan, count: u64, mut random: Random) -> Acknowledged {
     let mut clients = Clients::connect(urls, plan.ledger.as_deref()).await;
     let mut cancels: Vec<Cancel> = Vec::new();
@@ -97,7 +97,7 @@ async fn cancel_batch(fleet: &Fleet, clients: &mut Clients, cancel: Cancel, ackn
     loop {
         let (answer, _) = clients.call(async |client| client.bulk(&query, BulkAction::Cancel).await).await;
         let counts = answer.expect("a tag can be cancelled");
-        // Where some could not be cancelled for now, the answer says so.
+        // If some could not be cancelled for now, the answer says so.
         if counts.keys().all(|word| matches!(*word, "cancelled" | "cancel_requested" | "already_finished")) {
             break;
         }

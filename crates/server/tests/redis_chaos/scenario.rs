@@ -1,4 +1,4 @@
-//! A run: jobs are pushed and worked off while there is trouble, and then all is counted.
+//! A run: jobs are pushed and completed while faults are injected, and then everything is counted.
 
 use crate::common::Random;
 use crate::fleet::Fleet;
@@ -16,9 +16,9 @@ use tokio::time::{interval, timeout};
 pub(crate) const QUEUES: [&str; 4] = ["images", "orders", "reminders", "reports"];
 const JOBS_DEFAULT: u64 = 6_000;
 const SECONDS_DEFAULT: u64 = 12;
-/// Nothing takes so long after the last trouble.
+/// Nothing takes this long after the last fault.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
-/// Between two looks at how much is left.
+/// The interval between two checks of the remaining jobs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ impl Plan {
     }
 }
 
-/// Runs a plan on this Redis, with this trouble, and answers what it comes to, and what the trouble answers.
+/// Runs a plan on this Redis with these faults; returns the verdict, and the result of the faults.
 pub(crate) async fn run<T>(url: &str, plan: &Plan, trouble: impl AsyncFnOnce(&Fleet) -> T) -> (Verdict, T) {
     let Plan { jobs, seconds, seed, forgets, .. } = *plan;
     let ledger = plan.ledger.as_deref();
@@ -138,7 +138,7 @@ async fn records(client: &Client) -> BTreeMap<JobId, Job> {
     records
 }
 
-/// What the workers wrote down, and what is wrong with it.
+/// The leases that the workers wrote down, and the errors in them.
 fn leases(fleet: &Fleet) -> (Leases, Vec<String>) {
     let (mut leases, mut wrong) = (Leases::new(), Vec::new());
     for (worker, path) in fleet.stop_workers() {

@@ -1,4 +1,4 @@
-//! What the histories and the records come to.
+//! The verdict on the histories and the records.
 
 use crate::fleet::Outage;
 use crate::history::{HeldLease, Leases};
@@ -9,7 +9,7 @@ use std::fmt;
 
 /// How late a killed worker's job may run again on a loaded machine.
 const AGAIN_MS_MAX: u64 = 30_000;
-/// How late work may go on after Redis is back.
+/// How late work may resume after Redis is back.
 const GOES_ON_MS_MAX: u64 = 30_000;
 
 #[derive(Debug, Default)]
@@ -141,7 +141,7 @@ impl Verdict {
         assert!(self.cancelled > 0, "nothing was cancelled in time");
     }
 
-    /// What a master has not passed on goes with it; all else is done.
+    /// Writes that a master has not replicated are lost with it; everything else is done.
     pub(crate) fn assert_work_went_on(&self) {
         self.assert_right();
         assert!(!self.went_on.is_empty());

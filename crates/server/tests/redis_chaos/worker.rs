@@ -70,7 +70,7 @@ impl Clients {
         Self { clients, at: 0 }
     }
 
-    /// Calls until there is an answer that a repeat would not change; says how often there was none.
+    /// Calls until there is an answer that a repeat would not change; returns how often there was none.
     pub(crate) async fn call<T>(&mut self, call: impl AsyncFn(Client) -> Result<T, Error>) -> (Result<T, Error>, u64) {
         let mut unanswered = 0;
         loop {
@@ -97,7 +97,7 @@ async fn pause() {
     tokio::time::sleep(PAUSE).await;
 }
 
-/// Works until it is killed, or who started it is gone.
+/// Works until it is killed, or its parent is gone.
 pub(crate) async fn work(orders: Orders) {
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);

@@ -1,4 +1,4 @@
-//! The commands of `docs/operations/backup.md`, with the folders and addresses of a test in place of those that stand there.
+//! The commands of `docs/operations/backup.md`, with their folders and addresses replaced by those of a test.
 //!
 //! `systemctl` does nothing: the test stops and starts its servers itself. Nothing else differs.
 
@@ -48,7 +48,7 @@ impl Commands {
         self.folder().join("store/duetime.db")
     }
 
-    /// Where the restore is to find Redis.
+    /// Sets the Redis that the restore uses.
     pub(crate) fn redis(&mut self, url: &str) {
         self.restore = self.restore.replace(REDIS, url);
     }

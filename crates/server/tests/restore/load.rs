@@ -1,4 +1,4 @@
-//! Pushes and work, and what was acknowledged of them.
+//! Pushes and work, and their acknowledgements.
 
 use super::LIMIT;
 use duetime::{Client, Due, Error, Job, Lease, NewJob, Query, ReserveRequest, Source};
@@ -11,17 +11,17 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 const QUEUE: &str = "load";
-/// What is pushed together.
+/// The delays of jobs that are pushed together.
 const DELAYS_MS: [u64; 5] = [0, 50, 400, 3_000, HOUR_MS];
 /// Pushes of them that wait for their answer together.
 const PUSHERS: usize = 2;
 const WORKERS: usize = 2;
-/// What runs at the time of a backup comes back after this.
+/// A job that runs at the time of a backup comes back after this.
 const LEASE_MS: u64 = 5_000;
 /// Jobs at most: what has to be worked off in the end.
 const JOBS_MAX: usize = 5_000;
 
-/// What was acknowledged.
+/// The acknowledged requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
     pub(crate) pushed: Vec<(JobId, Millis)>,
@@ -72,7 +72,7 @@ impl Load {
     }
 }
 
-/// A fault is one where nobody has ended the load.
+/// An error fails the test unless the load has been ended.
 fn is_fault<T>(answer: &Result<T, Error>, ends: &watch::Receiver<bool>) -> bool {
     let failed = answer.is_err();
     assert!(!failed || *ends.borrow(), "{:?}", answer.as_ref().err());

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// When a condition is given up; never reached where all is well.
+/// The time limit for a condition; never reached if all is well.
 const LIMIT: Duration = Duration::from_secs(120);
 /// How much is acknowledged before a backup begins.
 const PUSHED: usize = 200;

@@ -74,7 +74,7 @@ impl Site {
                     break address.trim().to_owned();
                 }
             };
-            // What it says must not stop it.
+            // Its output is drained, so that a full pipe does not stop it.
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
             self.servers.push(child);
         }

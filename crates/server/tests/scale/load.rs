@@ -17,7 +17,7 @@ pub(super) fn has_many() -> bool {
     super::jobs() > super::JOBS_DEFAULT
 }
 
-/// Pushes so many jobs, some of which fail; answers the id of one that waits.
+/// Pushes this many jobs, some of which fail; returns the id of one that waits.
 pub(super) fn fill(server: &Server, jobs: usize) -> String {
     let began = Instant::now();
     let waiting = jobs - FAILED - 1;
@@ -73,7 +73,7 @@ impl Load {
         self.0.as_mut().unwrap().try_wait().unwrap().is_none()
     }
 
-    /// Waits for the end; answers how late jobs began.
+    /// Waits for the end; returns how late jobs began.
     pub(super) fn lateness(mut self) -> Value {
         let output = self.0.take().unwrap().wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}");

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 pub(super) struct Tabs(Vec<(TcpStream, JoinHandle<usize>)>);
 
 impl Tabs {
-    /// Opens so many tabs, which read these pages in turns.
+    /// Opens this many tabs, which read these pages in turns.
     pub(super) fn open(server: &Server, count: usize, stream: &str, pages: &[String]) -> Self {
         Self((0..count).map(|n| tab(server, stream, n, pages.to_vec())).collect())
     }

@@ -84,7 +84,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// SIGTERM, as a service manager would: nobody is sent there any more.
+    /// SIGTERM, as a service manager would send it: no more requests are sent there.
     pub(crate) async fn stop(&mut self, n: usize) {
         self.servers.set(n, None);
         let Some(mut child) = self.processes[n].take() else { return };
@@ -93,12 +93,12 @@ impl Fleet {
         assert_eq!(status.code(), Some(0));
     }
 
-    /// What the servers logged, which is to be looked at by people.
+    /// Prints the servers' log for people to read.
     pub(crate) fn tells(&self) {
         println!("the servers' log:\n{}", self.logged());
     }
 
-    /// Fails where a server logged an error, or that something did not read back.
+    /// Fails if a server logged an error, or that something did not read back.
     pub(crate) fn said_nothing_bad(&self) {
         let log = self.logged();
         let is_bad = |line: &&str| line.contains("ERROR") || line.contains("damaged") || line.contains("panicked");

@@ -1,6 +1,6 @@
-//! Pushes, work, a lock and a schedule over whichever servers are up, and what was acknowledged.
+//! Pushes, work, a lock and a schedule over the servers that are up, and the acknowledgements.
 //!
-//! A call that a server did not answer, since it was stopping, is sent to another one; whatever else fails is a fault. A
+//! A call that a server did not answer, since it was stopping, is sent to another one; any other failure is a fault. A
 //! push is not repeated: what came of it is not known, and nobody counts on it.
 
 use super::LIMIT;
@@ -29,7 +29,7 @@ const LEASE_MS: u64 = 15_000;
 const AHEAD_MAX: usize = 500;
 const BEAT_MS: u64 = 1_000;
 
-/// What was acknowledged.
+/// The acknowledged requests.
 #[derive(Clone, Debug, Default)]
 struct Journal {
     pushed: BTreeMap<JobId, Millis>,
@@ -67,7 +67,7 @@ impl Load {
         Self { journal, pushes_end, work_ends, pushers, others }
     }
 
-    /// Waits until so many more jobs were completed.
+    /// Waits until this many more jobs were completed.
     pub(crate) async fn completes(&self, more: usize) {
         let mut journal = self.journal.subscribe();
         let wanted = self.journal.borrow().completed.len() + more;
@@ -95,7 +95,7 @@ impl Load {
         });
     }
 
-    /// Each server reads all jobs, whoever wrote them.
+    /// Each server reads all jobs, whichever version wrote them.
     pub(crate) async fn is_read_by_all(&self, servers: &Servers) {
         let pushed: BTreeSet<JobId> = self.journal.borrow().pushed.keys().copied().collect();
         for client in servers.all() {
@@ -227,7 +227,7 @@ async fn settle(job: &Job, servers: &Servers, journal: &Shared, queue: &str) {
         };
         match answer {
             Ok(()) => break,
-            // Of a failure that was carried out, and its answer lost, a repeat is told so.
+            // If a failure was recorded but its answer lost, the repeat gets `lease_lost`.
             Err(error) if fails && error.code() == "lease_lost" => return,
             Err(error) => assert!(goes_elsewhere(&error), "a settle: {error:?}, {job:?}"),
         }
@@ -250,14 +250,14 @@ pub(crate) async fn reserve(client: &Client, queue: &str) -> Result<Vec<Lease>, 
     Ok(client.reserve(request).await?.leases)
 }
 
-/// Takes the lock, sees that nobody else has it, and lets go.
+/// Acquires the lock, checks that nobody else has it, and releases it.
 async fn lock(servers: Arc<Servers>, journal: Shared, held: Arc<(AtomicBool, AtomicU64)>, ends: watch::Receiver<bool>) {
     while !*ends.borrow() {
         let lock = servers.any().lock(LOCK).ttl(Duration::from_secs(20));
         let guard = match lock.acquire(Duration::from_secs(25)).await {
             Ok(guard) => guard,
             Err(error) => {
-                // Where an answer was lost, the lock may be held by nobody for its time to live.
+                // If an answer was lost, the lock may be held by nobody for its time to live.
                 assert!(goes_elsewhere(&error) || error.code() == "lock_held", "an acquire: {error:?}");
                 continue;
             }

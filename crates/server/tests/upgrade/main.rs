@@ -18,9 +18,9 @@ use servers::Servers;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a condition is given up; never reached where all is well.
+/// The time limit for a condition; never reached if all is well.
 const LIMIT: Duration = Duration::from_secs(180);
-/// What is completed between two steps.
+/// The number of jobs completed between two steps.
 const STEP: usize = 400;
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -45,7 +45,7 @@ async fn upgrade(ledger: String) {
         load.completes(STEP).await;
         println!("server {n} is new");
         load.is_read_by_all(&servers).await;
-        // The way back, as far as there is one.
+        // The way back, if there is one.
         if n == 0 {
             fleet.stop(n).await;
             match fleet.start(n, Version::Old).await {
@@ -65,7 +65,7 @@ async fn upgrade(ledger: String) {
     fleet.said_nothing_bad();
 }
 
-/// What only the newer version knows is read by no old server: said, not judged, since the old one is as it is.
+/// An old server cannot read data that only the newer version knows. The test reports this without judging it.
 async fn what_is_new(ledger: String) {
     let redis = blocking(RedisServer::start).await;
     let servers = Arc::new(Servers::default());

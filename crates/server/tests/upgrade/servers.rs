@@ -1,4 +1,4 @@
-//! Who serves just now: what a load balancer would know.
+//! The servers that are up, as a load balancer would know them.
 
 use super::fleet::SERVERS;
 use duetime::Client;
@@ -26,7 +26,7 @@ impl Servers {
         self.clients.read().unwrap().iter().flatten().cloned().collect()
     }
 
-    /// One after the other, so that what one began another goes on with.
+    /// In turns, so that one server continues what another began.
     pub(crate) fn any(&self) -> Client {
         let all = self.all();
         let turn = self.next.fetch_add(1, Ordering::Relaxed);

@@ -28,7 +28,7 @@ async fn payloads_are_appended_to_a_redis_list() {
     redis.command(&["DEL", "mail"]);
     server.completed(wrong).await;
 
-    // A new server at the same place, as far as anybody can tell.
+    // To others it looks like a new server at the same place.
     redis = tokio::task::spawn_blocking(move || {
         redis.restart();
         redis
@@ -53,7 +53,7 @@ async fn a_job_is_handed_on_to_another_queue() {
     assert_eq!((&*copy.kind, &*copy.payload, copy.priority, &*copy.tags[0]), ("order.paid", &b"{}"[..], 7, "t"));
     let due_at = server.client.get(id).await.unwrap().first_due_at;
     assert_eq!(copy.origin.as_deref(), Some(&*format!("duetime:forward-{id}-{due_at}")));
-    // Who retries it by hand wants another copy.
+    // A retry by hand makes another copy.
     server.client.retry(id).await.unwrap();
     assert_ne!(result(&server.completed(id).await), handed_on);
     assert_eq!(server.jobs("out").await.len(), 2);

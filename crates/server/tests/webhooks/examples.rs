@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// When a condition is given up; never reached where all is well.
+/// The time limit for a condition; never reached if all is well.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Ports outside the range from which the system takes those of clients.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;

@@ -1,4 +1,4 @@
-//! Endpoints that fail, and what becomes of their jobs.
+//! Endpoints that fail, and the outcomes of their jobs.
 
 use super::receiver::{Answer, Closed, Receiver};
 use super::server::{Server, result, soon};

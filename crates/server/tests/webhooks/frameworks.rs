@@ -17,7 +17,7 @@ async fn a_job_of_laravel_wakes_a_worker() {
     assert_eq!(redis.command(&["LPOP", "queues:default"]), payload);
     assert_eq!(redis.command(&["LPOP", "queues:default:notify"]), "1");
 
-    // Whatever is wrong, nothing is appended before it is all well.
+    // Whichever key is wrong, nothing is appended until both are right.
     for (wrong, other) in [("queues:default", "queues:default:notify"), ("queues:default:notify", "queues:default")] {
         redis.command(&["SET", wrong, "no list"]);
         let id = server.push("mail", payload).await;

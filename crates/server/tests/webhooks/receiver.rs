@@ -1,4 +1,4 @@
-//! An HTTP server that answers as it is told, and keeps what it was sent.
+//! An HTTP server that gives prepared answers, and keeps the requests.
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -18,10 +18,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-/// When a request is given up that never comes.
+/// The time limit for a request that never comes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What to answer.
+/// An answer to give.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Status(u16, &'static str),
@@ -70,7 +70,7 @@ pub(crate) struct Receiver {
     _task: AbortOnDropHandle<()>,
 }
 
-/// A port at which nobody listens yet.
+/// A port that is not in use yet.
 pub(crate) struct Closed(TcpSocket);
 
 impl Closed {
@@ -90,7 +90,7 @@ impl Closed {
 }
 
 impl Receiver {
-    /// Answers the n-th request (from 0) with what this says.
+    /// Answers the n-th request (from 0) as this function says.
     pub(crate) fn start(answer: impl Fn(usize, &Received) -> Answer + Send + Sync + 'static) -> Self {
         Closed::new().listen(answer)
     }
@@ -131,12 +131,12 @@ impl Receiver {
         self.shared.opened.send_replace(true);
     }
 
-    /// What has come.
+    /// The requests so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.shared.received.borrow().clone()
     }
 
-    /// Waits for so many requests.
+    /// Waits for this many requests.
     pub(crate) async fn after(&self, count: usize) -> Vec<Received> {
         let mut received = self.shared.received.subscribe();
         let came = timeout(LIMIT, received.wait_for(|received| received.len() >= count)).await;

@@ -1,4 +1,4 @@
-//! What is not delivered to.
+//! Targets that are refused.
 
 use super::receiver::{Answer, Receiver};
 use super::server::Server;
@@ -19,7 +19,7 @@ async fn an_address_within_is_refused_when_it_is_set() {
     let list = json!({"target": {"redis_list": {"url": "redis://127.0.0.1:6379", "key": "k"}}});
     let said = server.try_set("hooks", list).await.unwrap_err();
     assert!(said.contains("--deliver-redis"), "{said}");
-    // Where the broker itself might be.
+    // Targets that could be the broker itself.
     let list = json!({"target": {"redis_list": {"url": "redis://127.0.0.1:6379", "key": "{duetime:shop:0}:body"}}});
     let said = server.try_set("hooks", list).await.unwrap_err();
     assert!(said.contains("does not begin with {duetime:"), "{said}");

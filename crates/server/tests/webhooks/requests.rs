@@ -1,4 +1,4 @@
-//! What is sent: headers, signatures, and by which keys.
+//! The requests that are sent: headers, signatures, and their keys.
 
 use super::receiver::{Answer, Receiver};
 use super::server::{Server, result, soon};
@@ -17,7 +17,7 @@ pub(crate) fn key(byte: u8) -> String {
     format!("whsec_{}", STANDARD.encode([byte; 32]))
 }
 
-/// What a key makes of a request.
+/// The signature of a request by a key.
 pub(crate) fn signature(byte: u8, id: &str, seconds: &str, body: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &[byte; 32]);
     format!("v1,{}", STANDARD.encode(hmac::sign(&key, format!("{id}.{seconds}.{body}").as_bytes())))
@@ -101,7 +101,7 @@ async fn all_keys_of_a_name_sign_and_are_read_again() {
     assert!(said.contains("has no key \"none\"") && !said.contains("whsec_"), "{said}");
 }
 
-/// Whoever sets a target, of a queue or of a job, gets no signature that a receiver takes for another queue's.
+/// Setting a target, of a queue or of a job, never yields a signature that a receiver takes for another queue's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_signs_jobs_of_its_queues_only() {
     let folder = tempfile::tempdir().unwrap();
@@ -134,7 +134,7 @@ async fn a_key_signs_jobs_of_its_queues_only() {
     }
 }
 
-/// And takes the job's trace along.
+/// The request also carries the job's trace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_jobs_own_target_counts_in_place_of_its_queues() {
     let server = Server::start().await;

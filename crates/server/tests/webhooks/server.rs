@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// When a condition is given up; never reached where all is well.
+/// The time limit for a condition; never reached if all is well.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Killed when it is dropped.
@@ -106,7 +106,7 @@ impl Server {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// Waits for its end, and answers its exit code.
+    /// Waits for its end, and returns its exit code.
     pub(crate) async fn ended(mut self) -> Option<i32> {
         tokio::task::spawn_blocking(move || self.child.wait().unwrap().code()).await.unwrap()
     }
@@ -119,12 +119,12 @@ impl Drop for Server {
     }
 }
 
-/// Waits for what comes soon where all is well.
+/// Waits for something that comes soon if all is well.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     timeout(LIMIT, what).await.expect("it never became so")
 }
 
-/// What a job's result says.
+/// A job's result as JSON.
 pub(crate) fn result(job: &Job) -> Value {
     serde_json::from_slice(job.result.as_deref().expect("a result")).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Endpoints with TLS: by HTTP/2 and HTTP/1.1, with a root that is named; and refused where it is not trusted.
+//! Endpoints with TLS: by HTTP/2 and HTTP/1.1, with a named root; refused if the certificate is not trusted.
 
 use super::server::{Server, result};
 use crate::certificate::Certificate;
@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
 impl Certificate {
-    /// An endpoint that speaks one protocol, and says which; its URL, and its task.
+    /// An endpoint that speaks one protocol, and reports which; its URL, and its task.
     async fn serve(&self, protocol: &'static str) -> (String, AbortOnDropHandle<()>) {
         let certificate = CertificateDer::from_pem_file(self.path("server.pem")).unwrap();
         let key = PrivateKeyDer::from_pem_file(self.path("server.key")).unwrap();
@@ -33,7 +33,7 @@ impl Certificate {
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                // Who does not trust the certificate goes away.
+                // A client that does not trust the certificate disconnects.
                 let Ok(stream) = acceptor.accept(stream).await else { continue };
                 let service = service_fn(|request: Request<Incoming>| async move {
                     let said = format!("by {:?}", request.version());

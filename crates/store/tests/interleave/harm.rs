@@ -1,4 +1,4 @@
-//! What befalls Redis and the ledger.
+//! Faults that are injected into Redis and the ledger.
 
 use crate::world::World;
 use duetime_core::ports::{BROKER, Broker as _, COMPARED, Registry as _};
@@ -55,7 +55,7 @@ pub(crate) async fn harm(world: &World, broker: &Redis, time: Duration, mut rand
     }
 }
 
-/// All is gone, and at times the clock of what is there then is another one.
+/// All data is gone, and sometimes the new server has another clock.
 async fn flush(world: &World, random: &mut Random) {
     world.log("flush");
     world.account().count("flushes");

@@ -1,7 +1,7 @@
 //! Two engines on a real Redis, on a way to it that holds calls back, reorders, repeats and cuts them by a seed, while
 //! Redis is emptied, falls back, stands still and has its clock set: what clients were told is held against the promises.
 //!
-//! `DUETIME_INTERLEAVE_SECONDS` says how long it goes on (10 where it is not set), `DUETIME_INTERLEAVE_SEED` which world is
+//! `DUETIME_INTERLEAVE_SECONDS` says how long it goes on (10 if it is not set), `DUETIME_INTERLEAVE_SEED` which world is
 //! the first. A world's seed repeats the decisions; when which call is made is up to the machine.
 
 mod harm;

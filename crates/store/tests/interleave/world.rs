@@ -1,4 +1,4 @@
-//! One run: a Redis, two engines, who uses them, and what is wrong in the end.
+//! One run: a Redis, two engines, their users, and the errors found in the end.
 
 use crate::harm;
 use duetime_core::clock::SystemClock;
@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// How long there is trouble.
+/// How long faults are injected.
 const TROUBLE: std::ops::Range<u64> = 4_000..10_000;
-/// Everything ends within this time from the end of the trouble: leases, retries, calls that are tried again, and what an
+/// Everything ends within this time from the end of the faults: leases, retries, calls that are tried again, and what an
 /// edit holds back for a minute that could not be recorded.
 const END_WITHIN: Duration = Duration::from_secs(100);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const READ_AT_ONCE: usize = 50;
 const ENGINES: u64 = 2;
 
-/// The clock of Redis, as far as a test knows it.
+/// The clock of Redis, to the extent that a test knows it.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     system: SystemClock,
@@ -43,7 +43,7 @@ impl Clock {
     }
 }
 
-/// What all of one run share.
+/// State that all tasks of a run share.
 pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) clock: Arc<Clock>,
@@ -53,7 +53,7 @@ pub(crate) struct World {
     log: Mutex<Vec<String>>,
 }
 
-/// What came of one run, or several.
+/// The result of one or more runs.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) wrong: Vec<String>,

@@ -65,7 +65,7 @@ async fn to_insert_is_all_that_an_application_needs() {
     assert_eq!((&*rows[0].payload, &*rows[0].queue, &*rows[0].kind), (b"hello".as_slice(), "default", "default"));
 }
 
-/// And never below 0, however the clock was set; whatever the time zone of who inserts.
+/// The age is never below 0, whatever the clock or the time zone of the inserting client.
 #[tokio::test]
 async fn age_is_by_the_clock_of_the_database() {
     let url = database().await;

@@ -1,4 +1,4 @@
-//! Tables, and who makes them.
+//! Tables, and the rights to create them.
 
 use super::server::{OPTIONS, client, database};
 use duetime_core::ports::Ledger;
@@ -35,7 +35,7 @@ async fn who_may_not_migrate_is_told_to() {
     sql::connect(&url, careful).await.unwrap();
 }
 
-/// Where it was cut off before it was recorded.
+/// The migration was interrupted before it was recorded.
 #[tokio::test]
 async fn a_migration_can_be_run_again() {
     let url = database().await;

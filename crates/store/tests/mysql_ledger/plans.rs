@@ -46,7 +46,7 @@ async fn every_question_has_its_index() {
         for step in steps {
             let text = |name: &str| step.get::<Option<String>, _>(name).flatten().unwrap_or_default();
             let (table, how, key) = (text("table"), text("type"), text("key"));
-            // What was sent along is read whole.
+            // Tables sent with the statement are read whole.
             let is_sent = table.starts_with('<') || table.is_empty() || table == "u";
             assert!(is_sent || how != "ALL" && !key.is_empty(), "{sql}: {table} {how} {key}");
             assert!(is_sent || !text("Extra").contains("filesort"), "{sql}: {table} {}", text("Extra"));

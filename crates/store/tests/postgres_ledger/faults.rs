@@ -60,7 +60,7 @@ async fn a_killed_server_is_away_for_a_while_and_loses_nothing() {
     drop(server);
 }
 
-/// Whatever happens to the connections of many callers, each job is there once, and was told to be created.
+/// Connections of many callers are lost; each job is stored once, and was reported as created.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_connections_are_replaced() {
     let url = database().await;

@@ -75,7 +75,7 @@ async fn there_is_one_payload() {
     }
 }
 
-/// And never below 0, however the clock was set.
+/// The age is never below 0, however the clock was set.
 #[tokio::test]
 async fn age_is_by_the_clock_of_the_database() {
     let url = database().await;

@@ -1,4 +1,4 @@
-//! Tables, and who makes them.
+//! Tables, and the rights to create them.
 
 use super::server::{OPTIONS, client, database};
 use duetime_core::ports::Ledger;

@@ -1,5 +1,5 @@
-//! A memory that begins anew beside a ledger: emptied, on another server, or in a part of a Cluster. No number is given twice,
-//! limits hold from the first job on, and nobody joins who uses the namespace otherwise.
+//! An empty broker starts beside a ledger: flushed, on another server, or in a part of a Cluster. No number is given twice,
+//! limits hold from the first job on, and a process that uses the namespace otherwise cannot join.
 
 use crate::redis_faults::subject::until;
 use duetime_core::engine::{LockRequest, Options as EngineOptions, QueueSettings, ReserveRequest, Source};
@@ -66,7 +66,7 @@ impl Node {
     }
 }
 
-/// What was given, and by which generation.
+/// The numbers that were given, and the generation that gave each.
 #[derive(Default)]
 struct Numbers {
     receipts: BTreeSet<Receipt>,
@@ -108,7 +108,7 @@ async fn numbers_are_given_once_though_redis_is_emptied_and_its_clock_falls_back
     }
 }
 
-/// What a replica lacks that takes over, nobody knows; its incarnation is the same.
+/// It is unknown what a promoted replica lacks; its incarnation is the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_are_given_once_over_a_failover() {
     let (server, ledger) = (RedisServer::start(), ModelLedger::default());
@@ -117,7 +117,7 @@ async fn numbers_are_given_once_over_a_failover() {
     let mut given = Numbers::default();
     given.add(&node.jobs(1).await);
     let fence = node.fence("a").await;
-    // It keeps its data, connections and run id, as a replica does that is promoted; only the replication id tells.
+    // It keeps its data, connections and run id, like a promoted replica; only the replication id differs.
     server.command(&["REPLICAOF", "127.0.0.1", "1"]);
     server.command(&["REPLICAOF", "NO", "ONE"]);
     given.add(&node.jobs(1).await);
@@ -148,7 +148,7 @@ async fn limits_hold_from_the_first_job_after_a_flush() {
     }
 }
 
-/// The other masters go on as they were.
+/// The other masters continue unchanged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_hold_where_one_master_of_a_cluster_lost_its_memory() {
     let (cluster, ledger) = (RedisCluster::masters_only(), ModelLedger::default());

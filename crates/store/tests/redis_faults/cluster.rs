@@ -23,7 +23,7 @@ async fn calls_outlast_a_failover_in_a_cluster() {
     s.push(1..=10).await.unwrap();
     let held = s.reserve(5).await.unwrap();
     let master = master(&cluster);
-    // What was acknowledged has been passed on.
+    // Acknowledged writes have been replicated.
     cluster.nodes()[master].wait_for_replicas(1);
     cluster.kill_master(master);
     s.push(11..=20).await.unwrap();

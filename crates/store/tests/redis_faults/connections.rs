@@ -25,7 +25,7 @@ struct Seen {
     ended: AtomicU64,
 }
 
-/// Pushes its share, and works off whatever there is.
+/// Pushes its share, and completes all available jobs.
 async fn work(s: Subject, numbers: std::ops::Range<u64>, seen: Arc<Seen>) -> Result<(), Error> {
     let mut numbers = numbers.step_by(BATCH as usize);
     while seen.ended.load(Ordering::Relaxed) < JOBS {

@@ -1,4 +1,4 @@
-//! What is said of a server at the start, and what is refused.
+//! Warnings and refusals when connecting to an unsuitable server.
 
 use crate::redis_faults::subject::Subject;
 use duetime_core::Error;

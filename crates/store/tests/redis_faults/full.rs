@@ -14,7 +14,7 @@ use duetime_store::redis::{Options, Redis, all_scripts};
 use duetime_store::testing::RedisServer;
 use std::sync::Arc;
 
-/// What a script does there.
+/// How a script behaves when memory is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Full {
     Runs,

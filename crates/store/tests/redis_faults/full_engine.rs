@@ -1,4 +1,4 @@
-//! An engine on a Redis that reaches its `maxmemory` under it: work goes on, it is said, and it ends by itself.
+//! An engine on a Redis that reaches its `maxmemory`: work continues, the condition is reported, and it ends by itself.
 
 use crate::redis_faults::memory::{fill, make_room};
 use crate::redis_faults::subject::until;
@@ -64,7 +64,7 @@ async fn work_goes_on(server: &RedisServer, engine: &Engine) -> JobId {
     other.id
 }
 
-/// Whether it is gone or only silent.
+/// Whether it is gone or only unresponsive.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_whose_redis_does_not_answer_is_not_ready() {
     let mut server = RedisServer::start();
@@ -91,7 +91,7 @@ async fn a_dead_workers_jobs_come_back_in_a_full_redis() {
     let done = work_goes_on(&server, &engine).await;
     assert_eq!(push(&engine, Due::After(0)).await.unwrap_err().code(), "store_full");
 
-    // What has ended makes room.
+    // Ended jobs make room.
     let body = || server.command(&["HLEN", "{duetime:default:0}:body"]);
     assert_eq!(body(), "3");
     engine.delete(vec![done.into()]).await.remove(0).unwrap();

@@ -1,5 +1,5 @@
-//! What can go wrong between us and a Redis, each on a private server: what a caller is told, what waits, and that
-//! nothing is lost or done twice.
+//! Faults between us and a Redis, each on a private server: the caller's answer, what waits, and that nothing is lost
+//! or done twice.
 
 mod access;
 mod begin;

@@ -1,4 +1,4 @@
-//! What comes between two steps of one call.
+//! Operations that come between two steps of one call.
 
 use crate::redis_faults::subject::until;
 use duetime_core::ports::{
@@ -66,7 +66,7 @@ async fn a_job_that_is_put_while_it_is_edited_is_edited() {
     let (edited, entries) = edit.await.unwrap().unwrap();
     match (&put[..], &edited[..]) {
         ([Put::Held], [Edited::Changed(job)]) => assert_eq!((job.is_pending(), entries.len()), (false, 1)),
-        // Where this was held up, the tombstone came first.
+        // If this was held up, the tombstone came first.
         ([Put::Tombstone], [Edited::Unknown]) => {}
         came => panic!("{came:?}"),
     }
@@ -122,7 +122,7 @@ async fn fences_begin_anew_though_an_earlier_beginning_comes_late() {
     assert!(after > before, "{after} after {before}");
 }
 
-/// Between two looks at with which ledger it is used.
+/// The interval between two checks of which ledger it is used with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_is_emptied_while_it_is_first_used_is_no_damage() {
     let server = RedisServer::start();

@@ -1,4 +1,4 @@
-//! Servers that do not answer for a while, or not with what was asked for.
+//! Servers that do not answer for a while, or give a wrong answer.
 
 use crate::redis_faults::subject::{Subject, errors, until};
 use duetime_core::State;

@@ -9,9 +9,9 @@ use duetime_store::testing::RedisServer;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a condition is given up; never reached where all is well.
+/// The time limit for a condition; never reached if all is well.
 const CONDITION_LIMIT: Duration = Duration::from_secs(60);
-/// Between two looks at a server, which sends no signal.
+/// The interval between two checks of a server, which sends no signal.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A handle of one process.

@@ -52,7 +52,7 @@ async fn a_receipt_from_before_a_flush_is_refused() {
     assert_eq!(s.settle(new.receipt(), success()).await.unwrap(), Some(State::Succeeded));
 }
 
-/// What marks the memory is another one, though all keys are as a new server has them.
+/// The mark of the memory has changed, though the server has all the keys of a new one.
 #[tokio::test]
 async fn a_server_that_comes_back_empty_is_used_anew() {
     let mut server = RedisServer::start();

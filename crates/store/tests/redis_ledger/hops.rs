@@ -1,4 +1,4 @@
-//! What a failed attempt costs: its job is read once, without the payload, and written once.
+//! The cost of a failed attempt: its job is read once, without the payload, and written once.
 
 use super::many_queues::calls;
 use duetime_core::engine::{Engine, Options as EngineOptions, Outcome, ReserveRequest, Source};

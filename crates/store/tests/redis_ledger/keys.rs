@@ -37,7 +37,7 @@ async fn an_origin_is_known_as_long_as_the_record_of_its_job() {
     assert_eq!(bench.complete_one().await.origin.as_deref(), Some("o"));
     assert_eq!(bench.record(&[from_push(5, "o")]).await, [Recorded::Known(id(1))]);
 
-    // What is kept of ended jobs has its bounds, and makes room.
+    // Retention of ended jobs is bounded, and pruning makes room.
     bench.clock.advance(DAY_MS);
     assert_eq!(bench.complete_one().await.id, id(3));
     assert_eq!(bench.row(1).await, None);

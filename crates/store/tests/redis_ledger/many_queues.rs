@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 const MANY: u64 = 3_000;
 
-/// Commands that Redis has carried out so far, also those within scripts, but for those that ask.
+/// Commands that Redis has executed so far, including those within scripts, except INFO and PING.
 fn commands(server: &RedisServer) -> u64 {
     let info = server.command(&["INFO", "commandstats"]);
     let counts = info.lines().filter(|line| !line.starts_with("cmdstat_info") && !line.starts_with("cmdstat_ping"));

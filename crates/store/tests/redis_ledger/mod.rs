@@ -236,7 +236,7 @@ async fn jobs_are_found_by_what_is_indexed() {
     assert!(bench.redis.find(wrong).await.is_err());
 }
 
-/// Pages of any size make the whole, also where many are due at one instant.
+/// Pages of any size add up to the whole, even if many jobs are due at one instant.
 #[tokio::test]
 async fn pages_make_the_whole() {
     let bench = Bench::new("pages").await;
@@ -290,7 +290,7 @@ async fn a_payload_comes_back_byte_for_byte() {
     }
 }
 
-/// Whatever is asked for at once, Redis is held up by some MiB at most, and nothing is left out.
+/// However much is requested at once, Redis is blocked for some MiB at most, and nothing is left out.
 #[tokio::test]
 async fn large_jobs_come_in_parts() {
     let bench = Bench::new("large").await;
@@ -326,7 +326,7 @@ async fn named_jobs_of_one_take_are_all_taken() {
     }
 }
 
-/// Also where what was taken is too large to be remembered whole.
+/// Even if the taken jobs are too large to be remembered whole.
 #[tokio::test]
 async fn a_large_take_is_repeated() {
     let bench = Bench::new("takes").await;
@@ -401,7 +401,7 @@ async fn jobs_that_have_ended_are_recorded() {
     assert_eq!(bench.one().await.id, id(4));
 }
 
-/// Where ids of a clock that is ahead were imported.
+/// Ids from a clock that is ahead were imported.
 #[tokio::test]
 async fn a_block_begins_behind_an_instant() {
     let bench = Bench::new("ahead").await;

@@ -7,7 +7,7 @@ use duetime_core::ports::{Broker, Change, Edit, Ledger, Queues, Reserve, Retenti
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::fixtures::{QUEUE, cancel, id, job, reserve, success};
 
-/// Whatever is repeated, pruned or retried.
+/// Totals survive repeats, pruning and retries.
 #[tokio::test]
 async fn totals_only_grow() {
     let bench = Bench::new("totals").await;
@@ -25,7 +25,7 @@ async fn totals_only_grow() {
     bench.redis.reserve(Reserve { take: true, ..reserve(QUEUE, 1) }).await.unwrap();
     assert_eq!(totals().await, [4, 2, 0, 0]);
 
-    // Failed, retried by hand, and completed; dropped in place of becoming a dead letter; cancelled.
+    // Failed, retried by hand, and completed; dropped instead of becoming a dead letter; cancelled.
     let third = bench.one().await;
     let failed = Finish::new(Stage::Failed);
     for _ in 0..2 {
@@ -53,7 +53,7 @@ async fn totals_only_grow() {
     }
     assert_eq!(totals().await, [6, 3, 2, 2]);
     let all = Retention { succeeded_ms: 0, failed_ms: 0 };
-    // What has just ended stays until nobody repeats the call that ended it.
+    // Jobs that have just ended are kept until the call that ended them can no longer be repeated.
     bench.clock.advance(20_001);
     assert!(bench.redis.prune(all, now + 1, 1_000).await.unwrap() > 0);
     assert_eq!(totals().await, [6, 3, 2, 2]);

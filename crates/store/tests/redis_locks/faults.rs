@@ -67,7 +67,7 @@ async fn releasing_all_counts_once_where_a_reply_is_lost() {
     assert_eq!((all, proxy.lost()), (Released { released: 250, lost: 0 }, 1));
 }
 
-/// What lay in a buffer somewhere while it was sent again elsewhere, and reaches the server when all is over.
+/// A request that was buffered while it was sent again elsewhere reaches the server after everything is over.
 #[tokio::test]
 async fn a_question_that_comes_late_grants_nothing() {
     let (_server, proxy, node) = shaky().await;
@@ -132,7 +132,7 @@ async fn a_flush_ends_all_grants_and_fences_grow_on() {
     assert!(acquire(&one, "a").await.fence > new);
 }
 
-/// Where more were given than milliseconds have passed: by what the process knows.
+/// More fences were given than milliseconds have passed, so the process's own knowledge decides.
 #[tokio::test]
 async fn fences_grow_over_a_flush_faster_than_the_clock() {
     let server = RedisServer::start();

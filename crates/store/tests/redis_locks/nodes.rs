@@ -34,7 +34,7 @@ async fn namespaces_share_nothing() {
     acquire(&other, "b").await;
 }
 
-/// Whatever their names.
+/// Names of locks and owners may be as long as the limits allow.
 #[tokio::test]
 async fn a_released_lock_wakes_the_waiter_on_the_other_node() {
     let url = place();
@@ -53,7 +53,7 @@ async fn a_released_lock_wakes_the_waiter_on_the_other_node() {
     }
 }
 
-/// All keys lie in one slot, and what is published on one server is heard on the others.
+/// All keys are in one slot, and messages published on one server reach the others.
 #[tokio::test]
 async fn locks_lie_in_one_slot_of_a_cluster() {
     let cluster = RedisCluster::masters_only();

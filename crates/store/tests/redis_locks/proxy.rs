@@ -14,7 +14,7 @@ pub(crate) struct Lossy {
 struct Fault {
     is_armed: AtomicBool,
     lost: AtomicU32,
-    /// What was sent for the reply that was lost.
+    /// The request whose reply was lost.
     request: Mutex<Vec<u8>>,
 }
 

@@ -92,7 +92,7 @@ async fn a_lock_has_one_holder_at_a_time() {
             assert!(pair[0].to < pair[1].from, "{name} had two holders: {} and {}", pair[0].fence, pair[1].fence);
         }
         let waits = history.iter().map(|held| held.from.1 - held.asked.1);
-        // From a release to the next grant, where somebody had been waiting for it.
+        // From a release to the next grant, if somebody had been waiting for it.
         let gaps =
             history.windows(2).filter(|pair| pair[1].asked < pair[0].to).map(|pair| pair[1].from.1 - pair[0].to.1);
         println!(

@@ -1,4 +1,4 @@
-//! What is kept, and how long.
+//! The data that is kept about locks, and for how long.
 
 use super::{LOCK, TTL_MS, acquire, ask, connect, granted, release};
 use duetime_core::limits::{DAY_MS, LOCK_TICKET_MS};

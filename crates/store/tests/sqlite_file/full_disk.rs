@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A file system of its own, which is full soon.
+/// A separate small file system, which fills up quickly.
 pub(crate) struct SmallDisk(pub(crate) tempfile::TempDir);
 
 impl SmallDisk {
@@ -54,7 +54,7 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
     assert!(error.is_retryable() && error.to_string().contains("the disk of"), "{error}");
     assert!(!kept.is_empty());
 
-    // Together with others, each hears of its own.
+    // In a batch with others, each caller gets its own answer.
     let many: Vec<_> = (1_000..1_020)
         .map(|n| {
             let store = store.clone();
@@ -80,7 +80,7 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
         assert_eq!(store.record(vec![large(3_000)], WATERMARK).await.unwrap_err().code(), "store_full");
     }
 
-    // With room it goes on by itself.
+    // Once there is room, it continues by itself.
     fs::remove_file(&ballast).unwrap();
     record(&*store, &[large(2_000)]).await;
     let mut looks = tokio::time::interval(Duration::from_millis(5));

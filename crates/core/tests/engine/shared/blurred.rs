@@ -1,4 +1,4 @@
-//! The broker's clock is only known to lie within bounds: delays are not cut short, and nothing goes on before its time.
+//! The broker's clock is only known within bounds: delays are not cut short, and nothing proceeds before its time.
 
 use super::super::fixture::job;
 use super::{World, seconds};

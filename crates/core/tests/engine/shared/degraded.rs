@@ -1,4 +1,4 @@
-//! What is degraded is so no longer than its cause, also where nobody asks for anything.
+//! A degraded state ends with its cause, even without requests.
 
 use super::super::fixture::{job, pass};
 use super::{World, seconds};
@@ -24,7 +24,7 @@ async fn a_broker_that_takes_jobs_again_is_found_out_without_a_push() {
     }
 }
 
-/// What this process could not record the leader does.
+/// The leader records outcomes that this process could not record.
 #[tokio::test(start_paused = true)]
 async fn outcomes_that_another_recorded_are_not_missed() {
     let (world, leader, other) = World::with_two().await;

@@ -1,4 +1,4 @@
-//! Changes of jobs, by one who dies on the way.
+//! Changes of jobs by an engine that dies on the way.
 
 use super::super::fixture::job;
 use super::{World, far, seconds};
@@ -17,7 +17,7 @@ async fn a_far_job_that_is_made_near_runs_however_its_maker_dies() {
         }
         let patch = Patch { due: Some(Due::After(1_000)), ..Patch::default() };
         tokio::spawn(async move { engine.update(pushed.id.into(), patch).await });
-        // The tombstone of an edit whose maker has died stands for a minute.
+        // The tombstone of an edit whose engine has died remains for a minute.
         seconds(70).await;
         assert_eq!(other.life.is_over(), dies_at.is_some());
         assert_eq!(leader.lease().await.id, pushed.id, "{dies_at:?}");
@@ -25,7 +25,7 @@ async fn a_far_job_that_is_made_near_runs_however_its_maker_dies() {
     }
 }
 
-/// Whoever repeats the call finishes it.
+/// A repeat of the call finishes it.
 #[tokio::test(start_paused = true)]
 async fn a_reschedule_of_found_jobs_is_repeated_wherever_its_maker_dies() {
     let steps = ["edit", "apply", "edit_ledger"];

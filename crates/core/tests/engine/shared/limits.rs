@@ -1,4 +1,4 @@
-//! What limits queues, told by one and kept by all.
+//! Limits of queues: one engine sets them, and all engines apply them.
 
 use super::super::fixture::job;
 use super::{Node, World, seconds};

@@ -1,4 +1,4 @@
-//! Takes beside a ledger: whoever dies at whichever step, a job that was answered to a take is handed out to nobody else.
+//! Takes beside a ledger: whichever process dies at any step, a job returned by a take is not handed out again.
 
 use super::super::fixture::{job, pass};
 use super::super::takes::take;
@@ -7,7 +7,7 @@ use duetime_core::testing::mortal::When;
 use duetime_core::{Error, Job, JobId, State};
 use std::time::Duration;
 
-/// Longer than a job is leased to be taken, and than who dies is missed.
+/// Longer than the lease of a job being taken, and than the time until a dead engine is noticed.
 const LATER: u64 = 40;
 
 impl Node {
@@ -56,7 +56,7 @@ async fn a_take_of_which_nobody_knows_whether_it_was_recorded_is_answered_later(
     assert_eq!(leader.take("b").await.unwrap(), []);
 }
 
-/// Also where nobody asks, or the broker forgot that somebody did.
+/// Also if nobody asks, or if the broker forgot the request.
 #[tokio::test(start_paused = true)]
 async fn what_is_recorded_as_taken_never_runs() {
     for flushes in [false, true] {
@@ -108,7 +108,7 @@ async fn who_dies_after_a_take_is_recorded_has_taken_the_jobs() {
     }
 }
 
-/// A failover brings back what was taken; whoever takes next looks at the row.
+/// A failover brings back taken jobs; the next take checks the ledger's row.
 #[tokio::test(start_paused = true)]
 async fn what_a_failover_brings_back_is_not_taken_twice() {
     let (world, leader, _other) = World::with_two().await;

@@ -1,4 +1,4 @@
-//! What a worker, or a user, does with the broker.
+//! Operations of workers and users on the broker.
 
 use super::{ModelLease, NUMBERS, REQUEST_MS, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
 use crate::memory::random::{How, What};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl World {
-    /// What waits in the broker and may start, of a queue.
+    /// Jobs of a queue that wait in the broker and may start.
     pub(super) fn waiting(&self, queue: &str) -> impl Iterator<Item = &Job> {
         let now = self.now();
         let held = self.truths.values().filter(|t| t.held && t.lease.is_none()).map(|t| &t.job);
@@ -47,13 +47,13 @@ impl World {
         if let Some(n) = request.filter(|_| !reserved.leases.is_empty()) {
             self.requests.insert(n, (mono + REQUEST_MS, got));
         }
-        // Of what is due already, no matter since when.
+        // Among jobs that are already due, the due time does not matter.
         let has_room = |queue: &&Arc<str>| self.room(queue, asked.take) > 0;
         let first =
             open.iter().filter(has_room).flat_map(|queue| self.waiting(queue)).map(|job| job.due_at.max(now)).min();
         match first {
             Some(first) => assert!(reserved.next_at.is_some_and(|at| at <= first), "{:?} {first}", reserved.next_at),
-            // What may not start any more is passed over at the first look.
+            // Jobs that may no longer start are skipped at the first look.
             None if asked.window == Window::ALL && reserved.leases.len() < asked.limit => {
                 assert_eq!(reserved.next_at, None);
             }

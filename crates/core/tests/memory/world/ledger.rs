@@ -1,4 +1,4 @@
-//! What the engine and the ledger do with the broker.
+//! Operations of the engine and the ledger on the broker.
 
 use super::{HORIZON_MS, QUEUES, Truth, World, at, fresh};
 use crate::memory::random::Op;
@@ -123,7 +123,7 @@ impl World {
             return;
         }
         let (recorded_at, (id, version)) = self.recorded.swap_remove(batch % self.recorded.len());
-        // Whoever was that slow sees to it again: a tombstone that tells a repeat from an answer has lapsed.
+        // A caller that is this slow checks again: the tombstone that tells a repeat from an answer has expired.
         if self.clock.mono() - recorded_at >= <dyn Broker>::TOMBSTONE_MS {
             return;
         }

@@ -20,7 +20,7 @@ const LIBRARIES: [(&str, &str); 3] = [("bullmq", "6.7.0"), ("bullmq", "5.81.5"),
 struct Program {
     child: Child,
     stdin: ChildStdin,
-    /// What it has printed so far.
+    /// The lines that it has printed so far.
     said: Arc<Mutex<Vec<String>>>,
     reader: Option<JoinHandle<()>>,
 }
@@ -94,7 +94,7 @@ fn drain_of(library: &str) -> [&str; 4] {
     ["--drain", "--yes", library, "--json"]
 }
 
-/// Each job is either run by the worker or adopted, whatever is killed, and never both.
+/// Each job is either run by the worker or adopted, and never both, whichever process is killed.
 #[test]
 fn each_job_is_run_by_bullmq_or_adopted() {
     for (library, version) in LIBRARIES {
@@ -128,7 +128,7 @@ fn each_job_is_run_by_bullmq_or_adopted() {
         let ran = adopt.run(&drain_of(library));
         assert_eq!(ran.code, 0, "{ran:?}");
         let jobs = made(&server);
-        // What the worker has taken ends.
+        // Jobs that the worker has taken are completed.
         until("the worker has run the rest", || (program.ran("mail").len() + jobs.len() >= total).then_some(()));
         program.run("stop");
         let by_worker = program.ran("mail");

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::process::{Child, Command, Stdio};
 
-/// The command is killed so often in each test, unless `DUETIME_ADOPT_KILLS` says otherwise.
+/// How often the command is killed in each test, unless `DUETIME_ADOPT_KILLS` says otherwise.
 const KILLS: u64 = 12;
 /// The same of Redis.
 const KILLS_OF_REDIS: u64 = 6;
@@ -22,7 +22,7 @@ const JOBS: u64 = 150;
 /// Of a worker of Sidekiq.
 const THREADS: usize = 3;
 
-/// A framework's programs, and what is taken from it.
+/// A framework's programs, and its places to take jobs from.
 struct Framework {
     source: &'static [&'static str],
     hand_back: &'static [&'static str],
@@ -196,7 +196,7 @@ impl Framework {
                 worker = Program::start((self.work)(&redis));
             }
         }
-        // The rest, but for what is due much later.
+        // The rest, except jobs that are due much later.
         let follower = Running::start(command(&server, &redis, &step(self.source, "--follow")));
         let soon = (now_ms() / 1_000 + 60).to_string();
         until("what is due soon is taken", || (self.waiting(&redis, &soon) == 0).then_some(()));
@@ -243,7 +243,7 @@ impl Framework {
         assert!(places.is_empty(), "in several places: {places:?}");
     }
 
-    /// Kills a follower once it has taken some of what is due.
+    /// Kills a follower once it has taken some of the due jobs.
     fn kill(&self, mut follower: Child, redis: &RedisServer, random: &mut Random) {
         let now = (now_ms() / 1_000).to_string();
         let until_left = random.within(0..self.waiting(redis, &now) + 1);

@@ -28,7 +28,7 @@ struct Old {
     main: &'static str,
     /// The lock.
     lock: Option<&'static str>,
-    /// So many consumers run beside the command, where that is safe.
+    /// The consumers that run beside the command, if that is safe.
     consumers: usize,
     /// A consumer that dies may lose the job that it has popped.
     is_lossy: bool,
@@ -215,7 +215,7 @@ impl World {
         }
     }
 
-    /// Compares what became of each job with what may have become of it.
+    /// Compares the outcome of each job with the allowed outcomes.
     fn account(mut self) {
         let ran = self.adopt().with(self.old.stopped).run(&self.adopt().step("--drain"));
         assert_eq!(ran.code, 0, "{ran:?}");

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Where programs are.
+/// The folder of the programs.
 pub(super) const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/adopt/programs");
 
 /// A program that says what it does: on each line a word, and numbers.

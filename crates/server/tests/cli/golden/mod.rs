@@ -10,7 +10,7 @@ use crate::golden::Golden;
 use serde_json::Value;
 use std::process::Command;
 
-/// Where commands run, and the transcript of what they print.
+/// A place in which commands run, and the transcript of their output.
 struct Shell {
     place: Option<Place>,
     server: Option<Server>,
@@ -96,7 +96,7 @@ impl Shell {
         self.golden.blank();
     }
 
-    /// Pushes a job, which is not written down, and answers its id.
+    /// Pushes a job, which is not written down, and returns its id.
     fn push(&self, arguments: &[&str]) -> String {
         let ran = self.quietly(&[&["push"], arguments, &["--json"]].concat(), "");
         let pushed: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
@@ -112,11 +112,11 @@ fn run_plainly(mut command: Command, input: &str) -> Ran {
 
 /// A line without the widths of its columns, which go by what is in them, and without how long ago things happened.
 fn plain(line: &str) -> String {
-    // Usage is told with the options that were given, and the store is one only here.
+    // The usage line contains the given options, and `--store` appears only here.
     let line = line.replace(" --store <PATH>", "");
     let bare = |word: &str| word.trim_matches([',', '(', ')', ':']).to_owned();
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    // `12 s ago` and `now` are the same but for the pace of this run.
+    // `12 s ago` and `now` differ only in the pace of this run.
     while let Some(place) = words.iter().position(|word| bare(word) == "ago").filter(|place| *place >= 2) {
         words.splice(place - 2..=place, ["<ago>".to_owned()]);
     }

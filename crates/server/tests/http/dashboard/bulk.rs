@@ -1,4 +1,4 @@
-//! What the dashboard does with all jobs that a search finds.
+//! Bulk actions of the dashboard on all jobs that a search finds.
 
 use super::Browser;
 use crate::http::server::Server;

@@ -36,7 +36,7 @@ fn errors_are_pages_for_browsers() {
     let headers = [accept, ("content-type", "application/x-www-form-urlencoded"), ("sec-fetch-site", "same-origin")];
     let headers = [&headers[..], &[("cookie", &browser.cookie)]].concat();
     is_page(&server.send("POST", "/queues", &headers, &"a".repeat(5 << 20)), 413, "at most 4194304 bytes");
-    // What is refused before a route is looked for.
+    // Requests that are refused before routing.
     is_page(&server.send("GET", "/queues", &[accept, ("origin", "http://evil.example")], ""), 403, "evil.example");
     // The API and programs.
     server.send("GET", "/v1/nothing", &[accept], "").problem(404, "no_route");

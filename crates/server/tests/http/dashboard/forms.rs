@@ -97,7 +97,7 @@ fn a_payload_of_several_lines_can_be_edited() {
     let edited = browser.act(&path, &[&edit[..], &[("payload", "{\r\n  \"order\": 18\r\n}")]].concat());
     assert_eq!(edited.status, 303, "{}", edited.body);
     assert_eq!(server.job(&path[6..])["payload"], json!({"order": 18}));
-    // What was emptied is not taken as left alone.
+    // An emptied field is not taken as unchanged.
     let version = server.job(&path[6..])["version"].to_string();
     for (field, priority, payload) in [("priority", "", "1"), ("payload", "5", "")] {
         let fields = [("do", "edit"), ("version", &*version), ("priority", priority), ("payload", payload)];
@@ -149,7 +149,7 @@ fn the_first_settings_of_a_queue_are_not_overwritten_unseen() {
     assert_eq!(settings, json!({"max_running": 3}));
 }
 
-/// Also if the page has no such form any more, or cannot be shown.
+/// Also if the page no longer has such a form, or cannot be shown.
 #[test]
 fn what_was_typed_is_not_lost() {
     let server = Server::start();

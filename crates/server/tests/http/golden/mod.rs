@@ -1,4 +1,4 @@
-//! What every endpoint answers, compared with the files in `tests/golden/http`.
+//! The answers of every endpoint, compared with the files in `tests/golden/http`.
 
 mod document;
 mod jobs;
@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Headers that say nothing about the answer.
 const HEADERS_LEFT_OUT: [&str; 4] = ["content-length", "date", "request-id", "connection"];
 
-/// A server, and the transcript of what it is asked and answers.
+/// A server, and the transcript of its requests and answers.
 pub(crate) struct Api {
     pub(crate) server: Server,
     pub(crate) golden: Golden,
@@ -66,7 +66,7 @@ impl Api {
         self.send("PUT", path, &[], &body.to_string())
     }
 
-    /// Pushes to the queue `q`, which is not written down, and answers the id.
+    /// Pushes to the queue `q`, which is not written down, and returns the id.
     pub(crate) fn push(&self, job: &Value) -> String {
         self.server.push(job)
     }

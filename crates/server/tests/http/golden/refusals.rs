@@ -1,8 +1,8 @@
-//! What requests are told that are wrong, compared with the files in `tests/golden/http`.
+//! The answers to invalid requests, compared with the files in `tests/golden/http`.
 
 use super::Api;
 
-/// Fields of a push, each with what is wrong about it.
+/// Fields of a push, each with its error.
 const WRONG: [&str; 58] = [
     "",
     "5",

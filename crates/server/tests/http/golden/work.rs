@@ -155,7 +155,7 @@ fn events() {
     api.golden.finish();
 }
 
-/// Reads until so many events have come.
+/// Reads until this many events have come.
 fn read_until(stream: &mut Connection, text: &mut String, count: usize) {
     while text.matches("\n\n").count() < count {
         *text += &stream.chunk().expect("the stream goes on");

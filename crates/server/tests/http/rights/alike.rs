@@ -1,11 +1,11 @@
-//! What is not yours looks like what does not exist, at every operation.
+//! At every operation, other users' things look as if they did not exist.
 
 use super::needed;
 use super::world::{Things, World};
 use crate::http::client::Reply;
 use serde_json::json;
 
-/// The answer, as far as it could tell one thing from another.
+/// The parts of an answer that could tell one thing from another.
 fn shown(reply: &Reply, things: &Things) -> (u16, Option<String>, String) {
     let media_type = reply.header("content-type").map(str::to_owned);
     (reply.status, media_type, things.hidden_in(&reply.body))

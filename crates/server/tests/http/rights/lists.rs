@@ -1,11 +1,11 @@
-//! Lists and streams tell of what is one's own, and so do their cursors.
+//! Lists, streams and cursors reveal only things that the token has a right to.
 
 use super::world::World;
 use crate::http::client::request;
 use crate::http::tokens::send;
 use serde_json::{Value, json};
 
-/// What is in the pages of a list, one thing a page.
+/// The entries in the pages of a list, one entry a page.
 fn pages(world: &World, token: &str, path: &str, list: &str) -> Vec<Value> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
     loop {

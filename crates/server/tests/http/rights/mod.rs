@@ -12,7 +12,7 @@ use super::tokens::send;
 use serde_json::{Value, json};
 use world::World;
 
-/// Which right an operation of the document needs; `None`: no token at all. A new one has to be put here.
+/// The right that an operation of the document needs; `None`: no token at all. A new operation must be added here.
 fn needed(operation: &str) -> Option<&'static str> {
     let (method, path) = operation.split_once(' ').unwrap();
     Some(match (method, path) {
@@ -55,7 +55,7 @@ fn a_token_can_do_what_it_is_for_and_nothing_else() {
     for right in RIGHTS {
         let world = World::new();
         let token = world.token("tried", &format!("{right}:orders.*"));
-        // What it may not do comes first, since what it may do changes things.
+        // Forbidden operations come first, since allowed ones change things.
         let (may, may_not): (Vec<_>, Vec<_>) = world
             .operations
             .iter()
@@ -69,7 +69,7 @@ fn a_token_can_do_what_it_is_for_and_nothing_else() {
         }
         assert_eq!(world.state(), before);
         for operation in may {
-            // What is not said of one name is for those with all names.
+            // Operations that concern no single name require the right to all names.
             let wants_all = matches!(&**operation, "DELETE /v1/locks" | "GET /metrics");
             if operation.as_str() == "GET /v1/events" {
                 continue;

@@ -12,7 +12,7 @@ const PUSHES: u64 = 2_000;
 /// How many ids after that of the last push are guessed.
 const AHEAD: u64 = 4;
 
-/// What names jobs by their ids, and leases by what they will be.
+/// A random request that names jobs by their ids, and leases by their future receipts.
 fn attempt(ids: &[u64], random: &mut Random) -> (&'static str, String, String) {
     let one = ids[random.within(0..ids.len() as u64) as usize];
     let named: Vec<Value> = ids.iter().map(|id| json!({"id": id.to_string()})).collect();
@@ -46,7 +46,7 @@ fn knows_nothing(status: u16, answer: &Value) -> bool {
     }
 }
 
-/// What those who guess know.
+/// The attackers' knowledge.
 struct Attack<'a> {
     server: &'a Server,
     token: &'a str,
@@ -57,7 +57,7 @@ struct Attack<'a> {
 }
 
 impl Attack<'_> {
-    /// Names jobs that are about to be pushed, until it is over; answers how often.
+    /// Names jobs that are about to be pushed, until it is over; returns how often.
     fn guess(&self, mut random: Random) -> u64 {
         let mut connection = self.server.connect();
         let bearer = format!("Bearer {}", self.token);

@@ -1,4 +1,4 @@
-//! Who says where the server delivers, and who sees what it takes along.
+//! Who may set where the server delivers, and who may read the secrets sent along.
 
 use super::world::World;
 use crate::http::tokens::send;
@@ -104,7 +104,7 @@ fn who_may_change_a_job_but_not_read_it_is_not_shown_what_is_in_it() {
     let leases = send(&world.server, &token, "POST", &format!("{QUEUE}/reserve"), "").ok()["leases"].clone();
     let fail = format!("/v1/leases/{}/fail", leases[0]["receipt"].as_str().unwrap());
     send(&world.server, &token, "POST", &fail, &json!({"message": SECRET, "final": true}).to_string()).ok();
-    // Not even where another job holds its key.
+    // Not even if another job holds its key.
     world.as_root("POST", &format!("{QUEUE}/jobs"), &job).expect(201);
     let refused = send(&world.server, &token, "POST", &format!("{path}/retry"), "").problem(409, "key_conflict");
     assert!(!refused.to_string().contains(SECRET) && refused.get("holder").is_none(), "{refused}");

@@ -14,11 +14,11 @@ pub(crate) struct World {
     root: String,
     /// As the OpenAPI document has them.
     pub(crate) operations: BTreeSet<String>,
-    /// What there is, in a queue, a schedule and a lock of one name.
+    /// The existing things: a queue, a schedule and a lock of one name.
     pub(crate) there: Things,
 }
 
-/// What requests name.
+/// Things that requests name.
 pub(crate) struct Things {
     /// Of a queue, a schedule and a lock.
     pub(crate) name: String,
@@ -121,7 +121,7 @@ impl World {
         send(&self.server, token, method, &format!("{path}{query}"), &body)
     }
 
-    /// What of `orders.a` there is, to see that nothing has changed.
+    /// The state of `orders.a`, to check that nothing has changed.
     pub(crate) fn state(&self) -> Value {
         let get = |path: &str| self.as_root("GET", path, &Value::Null).body;
         json!([
