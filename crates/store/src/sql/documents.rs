@@ -2,12 +2,75 @@
 
 use super::call::Verb;
 use super::fault::Fault;
+use super::row;
 use super::session::Session;
 use async_trait::async_trait;
 use duetime_core::model::id::{SEQUENCE_END, block_start};
 use duetime_core::ports::{Document, PutIf};
 use duetime_core::{Error, Millis};
 use std::ops::Range;
+
+impl Session {
+    /// The end of the last block of ids; locks it.
+    pub(super) async fn sequence_end(&mut self) -> Result<u64, Fault> {
+        let ends = self
+            .ask("SELECT value FROM duetime_meta WHERE name = 'sequence_end' FOR UPDATE", Vec::new(), |row| {
+                row.number(0)
+            })
+            .await?;
+        ends.first().copied().ok_or_else(|| Fault::damaged("sequence_end", "nothing"))
+    }
+
+    /// Sets the end of the last block of ids.
+    pub(super) async fn set_sequence_end(&mut self, end: u64) -> Result<(), Fault> {
+        self.connection
+            .run("UPDATE duetime_meta SET value = ? WHERE name = 'sequence_end'", vec![end.into()])
+            .await
+            .map(drop)
+    }
+
+    /// A document; locked if it will be changed.
+    pub(super) async fn document(&mut self, kind: &str, name: &str, locks: bool) -> Result<Option<Document>, Fault> {
+        let statement = if locks {
+            "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ? FOR UPDATE"
+        } else {
+            "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ?"
+        };
+        Ok(self.ask(statement, vec![kind.into(), name.into()], row::document).await?.pop())
+    }
+
+    /// All documents of a kind, by name.
+    pub(super) async fn documents(&mut self, kind: &str) -> Result<Vec<Document>, Fault> {
+        self.ask(
+            "SELECT name, body, version FROM duetime_registry WHERE kind = ? ORDER BY name",
+            vec![kind.into()],
+            row::document,
+        )
+        .await
+    }
+
+    /// Stores a document: inserts it if its version is 1, otherwise replaces a locked one.
+    pub(super) async fn put_document(&mut self, kind: &str, document: &Document) -> Result<(), Fault> {
+        let Document { name, body, version } = document;
+        let statement = if *version == 1 {
+            "INSERT INTO duetime_registry (body, version, kind, name) VALUES (?, ?, ?, ?)"
+        } else {
+            "UPDATE duetime_registry SET body = ?, version = ? WHERE kind = ? AND name = ?"
+        };
+        let values = vec![body.as_str().into(), (*version).into(), kind.into(), name.as_str().into()];
+        self.connection.run(statement, values).await.map(drop)
+    }
+
+    /// Removes a document and returns whether it existed.
+    pub(super) async fn remove_document(&mut self, kind: &str, name: &str) -> Result<bool, Fault> {
+        Ok(self
+            .connection
+            .run("DELETE FROM duetime_registry WHERE kind = ? AND name = ?", vec![kind.into(), name.into()])
+            .await?
+            .changed
+            > 0)
+    }
+}
 
 /// Allots a unique block of sequences.
 pub(super) struct Allot {

@@ -7,7 +7,7 @@ use super::statements::{self, Bulk, Statements};
 use super::value::{Row, Rows, Value};
 use crate::sums::Sums;
 use duetime_core::limits::STEP_QUEUES_MAX;
-use duetime_core::ports::{Cursor, Document, InboxRow, OverflowDue, Queues, Window};
+use duetime_core::ports::{Cursor, InboxRow, OverflowDue, Queues, Window};
 use duetime_core::{Job, JobId, Millis, Stage};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -361,65 +361,5 @@ impl Session {
     pub(super) async fn refuse_inbox(&mut self, rows: &[(i64, &str)]) -> Result<(), Fault> {
         let rows = Rows::of(rows.iter().map(|&(number, reason)| [reason.into(), number.into()]));
         self.change_for(&self.sql.refuse_inbox, rows).await.map(drop)
-    }
-
-    /// The end of the last block of ids; locks it.
-    pub(super) async fn sequence_end(&mut self) -> Result<u64, Fault> {
-        let ends = self
-            .ask("SELECT value FROM duetime_meta WHERE name = 'sequence_end' FOR UPDATE", Vec::new(), |row| {
-                row.number(0)
-            })
-            .await?;
-        ends.first().copied().ok_or_else(|| Fault::damaged("sequence_end", "nothing"))
-    }
-
-    /// Sets the end of the last block of ids.
-    pub(super) async fn set_sequence_end(&mut self, end: u64) -> Result<(), Fault> {
-        self.connection
-            .run("UPDATE duetime_meta SET value = ? WHERE name = 'sequence_end'", vec![end.into()])
-            .await
-            .map(drop)
-    }
-
-    /// A document; locked if it will be changed.
-    pub(super) async fn document(&mut self, kind: &str, name: &str, locks: bool) -> Result<Option<Document>, Fault> {
-        let statement = if locks {
-            "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ? FOR UPDATE"
-        } else {
-            "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ?"
-        };
-        Ok(self.ask(statement, vec![kind.into(), name.into()], row::document).await?.pop())
-    }
-
-    /// All documents of a kind, by name.
-    pub(super) async fn documents(&mut self, kind: &str) -> Result<Vec<Document>, Fault> {
-        self.ask(
-            "SELECT name, body, version FROM duetime_registry WHERE kind = ? ORDER BY name",
-            vec![kind.into()],
-            row::document,
-        )
-        .await
-    }
-
-    /// Stores a document: inserts it if its version is 1, otherwise replaces a locked one.
-    pub(super) async fn put_document(&mut self, kind: &str, document: &Document) -> Result<(), Fault> {
-        let Document { name, body, version } = document;
-        let statement = if *version == 1 {
-            "INSERT INTO duetime_registry (body, version, kind, name) VALUES (?, ?, ?, ?)"
-        } else {
-            "UPDATE duetime_registry SET body = ?, version = ? WHERE kind = ? AND name = ?"
-        };
-        let values = vec![body.as_str().into(), (*version).into(), kind.into(), name.as_str().into()];
-        self.connection.run(statement, values).await.map(drop)
-    }
-
-    /// Removes a document and returns whether it existed.
-    pub(super) async fn remove_document(&mut self, kind: &str, name: &str) -> Result<bool, Fault> {
-        Ok(self
-            .connection
-            .run("DELETE FROM duetime_registry WHERE kind = ? AND name = ?", vec![kind.into(), name.into()])
-            .await?
-            .changed
-            > 0)
     }
 }

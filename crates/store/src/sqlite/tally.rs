@@ -58,7 +58,7 @@ pub(super) fn of(connection: &Connection, queues: &Queues) -> Result<Vec<(Arc<st
         Queues::Named(queues) => {
             let mut found = Vec::new();
             for queue in queues {
-                found.extend(read(connection, ONE, [&*queue])?);
+                found.extend(read(connection, ONE, [queue])?);
             }
             found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
             Ok(found)
