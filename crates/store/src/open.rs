@@ -64,7 +64,7 @@ pub struct Opened {
     pub stores: Stores,
     /// A description with its location, without users and passwords.
     pub name: String,
-    /// What this store could lose, and when.
+    /// The jobs that this store could lose, and when.
     pub loss: String,
 }
 

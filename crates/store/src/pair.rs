@@ -35,7 +35,7 @@ impl Pair {
         self.redis.warnings()
     }
 
-    /// What this setup can lose, and when.
+    /// The jobs that this setup can lose, and when.
     pub fn loss(&self) -> String {
         let redis = self.redis.loss();
         format!("no acknowledged job; if Redis loses data ({redis}), jobs that were running may run again")

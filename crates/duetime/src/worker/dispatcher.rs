@@ -1,4 +1,4 @@
-//! The dispatcher: one loop that never blocks and never awaits a call. Calls are tasks of its own runtime, handlers are
+//! The dispatcher: one loop that never blocks and never awaits a call. Calls are tasks on a separate runtime, handlers are
 //! tasks of the caller's runtime; both report back as events. Workers and deliveries to targets share it.
 
 use super::calls::Calls;

@@ -78,7 +78,7 @@ async fn an_administrator_makes_what_a_server_uses(sql: Sql) {
     if let Sql::MariaDb(_) = sql {
         sql.administer(&format!("GRANT SELECT ON duetime.* TO '{USER}'"));
     }
-    // A user without the right to create tables is told how an administrator can help.
+    // The error for a user without the right to create tables says how an administrator can help.
     let ran = migrate(&place, &sql.url_of_user(), &[]);
     assert!(ran.code == 1 && ran.err.contains("`duetime migrate --print-sql`"), "{ran:?}");
     if let Sql::MariaDb(_) = sql {

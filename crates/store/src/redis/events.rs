@@ -33,7 +33,7 @@ pub(super) struct Bus {
     sink: OnceLock<EventSink>,
     /// Whether this process has subscribers.
     is_wanted_here: watch::Sender<bool>,
-    /// Until when other processes have subscribers, as far as is known here.
+    /// The latest known instant until which other processes have subscribers.
     others_until: Mutex<Option<Instant>>,
     /// Whether any process has subscribers.
     is_wanted: AtomicBool,

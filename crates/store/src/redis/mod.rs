@@ -236,7 +236,7 @@ impl Parts {
         &self.fitness.warnings
     }
 
-    /// What this setup can lose, and when.
+    /// The jobs that this setup can lose, and when.
     pub fn loss(&self) -> &str {
         &self.fitness.loss
     }

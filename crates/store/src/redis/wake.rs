@@ -25,7 +25,7 @@ pub(super) const PAUSE: Duration = Duration::from_millis(100);
 const LOSS: Duration = Duration::from_micros(300);
 const LOSSES_MAX: u32 = 10;
 
-/// Who to notify, and how the last races ended.
+/// The host to notify, and how the last races ended.
 #[derive(Default)]
 pub(super) struct Waker {
     host: OnceLock<Arc<dyn Host>>,

@@ -40,7 +40,7 @@ pub(super) trait Database: Send + Sync {
     /// Its address, without user and password.
     fn shown(&self) -> &str;
 
-    /// Returns a connection that works as far as is known.
+    /// Returns a connection that is not known to be broken.
     async fn connection(&self) -> Result<Box<dyn Connection>, Fault>;
 
     /// Closes all connections that are not borrowed.

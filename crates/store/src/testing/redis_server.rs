@@ -146,7 +146,7 @@ impl RedisServer {
         resp::call(self.port(), words).map_err(|error| error.to_string())?
     }
 
-    /// Waits until this many replicas have all writes so far. `WAIT` only covers writes of its own connection.
+    /// Waits until this many replicas have all writes so far. `WAIT` only covers writes of the same connection.
     pub fn wait_for_replicas(&self, count: usize) {
         let number = |text: &str, name: &str| {
             let (_, rest) = text.split_once(name)?;

@@ -1,4 +1,4 @@
-//! Who may set where the server delivers, and who may read the secrets sent along.
+//! The rights to set a delivery target, and to read the secrets in it.
 
 use super::world::World;
 use crate::http::tokens::send;
