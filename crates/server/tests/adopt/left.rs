@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 const KEY: &str = "delayed";
 
 /// Writes a claim as a run does that is killed before it removes it.
-fn claim(redis: &RedisServer, log: &str, texts: &[&str]) {
+fn claim(redis: &RedisServer, log: &str, id: &str, texts: &[&str]) {
     let packed: String = texts.iter().map(|text| format!("{}:{text}", text.len())).collect();
-    redis.command(&["HSET", log, "adopt-0000-1", &packed]);
+    redis.command(&["HSET", log, id, &packed]);
 }
 
-fn claim_of_set(redis: &RedisServer, member: &str, score: u64) {
-    claim(redis, "duetime:adopt:{delayed}:delayed:claims", &[member, &score.to_string(), "milliseconds"]);
+fn claim_of_set(redis: &RedisServer, id: &str, member: &str, score: u64) {
+    claim(redis, "duetime:adopt:{delayed}:delayed:claims", id, &[member, &score.to_string(), "milliseconds"]);
 }
 
 /// The key is of another type since, or all that is left there cannot be read.
@@ -29,42 +29,65 @@ fn claims_are_finished_although_the_source_is_not_recognised_any_more() {
     let adopt = Adopt::new(&server, "zset", &redis.url(), KEY);
     let ran = adopt.run(&adopt.step("--drain"));
     assert!(ran.code == 1 && ran.out.is_empty() && ran.err.contains("it is a hash"), "nothing is left: {ran:?}");
-    claim_of_set(&redis, "left", now_ms());
+    claim_of_set(&redis, "adopt-0000-1", "left", now_ms());
     let ran = adopt.run(&adopt.step("--drain"));
     assert!(ran.code == 1 && ran.err.contains("must be a sorted set; it is a hash"), "{ran:?}");
     assert_eq!((&report(&ran.out)["adopted"], old.claims(), jobs_made(&server)), (&1.into(), 0, 1), "{ran:?}");
 
     redis.command(&["RPUSH", LIST, "no job"]);
-    claim(&redis, LARAVEL_CLAIMS, &[LIST, &laravel(7, ""), "1700000000"]);
+    claim(&redis, LARAVEL_CLAIMS, "adopt-0000-1", &[LIST, &laravel(7, ""), "1700000000"]);
     let ran = run(&server, &redis, &step(&LARAVEL, "--follow"));
     assert!(ran.code == 2 && ran.err.contains("these are not jobs of laravel"), "{ran:?}");
     assert_eq!((number(&redis, &["HLEN", LARAVEL_CLAIMS]), number(&redis, &["LLEN", LIST])), (0, 1));
     assert_eq!(made(&server).iter().filter(|made| made.member == laravel(7, "").as_bytes()).count(), 1);
 }
 
-/// The answer to the push of a repeat is lost, and the job has run before the push is repeated.
+/// The answer to the push of a repeat is lost. Before it is pushed again, the member was added once more, and the job has run.
 #[test]
-fn a_repeat_whose_answer_is_lost_changes_the_job_once() {
+fn a_repeat_whose_answer_is_lost_makes_one_job() {
     let (server, redis) = (Server::start(), RedisServer::start());
     let mut old = OldSet::open(&redis.url(), KEY);
     let adopt = Adopt::new(&server, "zset", &redis.url(), KEY);
     old.add(b"order", now_ms() + 3_600_000);
     adopt.drain();
     let now = now_ms();
-    for (has_run, repeated) in [(false, 0), (true, 1)] {
-        claim_of_set(&redis, "order", now);
-        assert_eq!(adopt.drain()["repeated"], repeated);
-        let jobs = made(&server);
-        assert_eq!((jobs.len(), jobs[0].due_at, old.claims()), (1, now, 0), "{jobs:?}");
-        assert_eq!(jobs[0].job["tags"], serde_json::json!(["adopted:delayed", "claim:adopt-0000-1"]));
-        if !has_run {
-            assert_eq!(server.run(&["take", QUEUE]).code, 0);
-        }
+    let states = || {
+        let jobs = made(&server).into_iter().map(|made| made.job["state"].as_str().unwrap().to_owned());
+        jobs.collect::<std::collections::BTreeSet<_>>()
+    };
+    for (count, id, is_repeat) in [(2, "adopt-1", false), (2, "adopt-1", true), (3, "adopt-2", false)] {
+        claim_of_set(&redis, id, "order", now);
+        assert_eq!(adopt.drain()["repeated"], u64::from(is_repeat));
+        assert_eq!((jobs_made(&server), old.claims()), (count, 0));
+        assert_eq!(states(), ["cancelled".to_owned(), "ready".to_owned()].into());
     }
+    assert_eq!(server.run(&["take", QUEUE]).code, 0);
+    for id in ["adopt-1", "adopt-2"] {
+        claim_of_set(&redis, id, "order", now);
+        assert_eq!(adopt.drain()["repeated"], 1);
+    }
+    assert_eq!(states(), ["cancelled".to_owned(), "succeeded".to_owned()].into());
     // Another repeat is another job, once that one has started.
     old.add(b"order", now);
     adopt.drain();
-    assert_eq!(jobs_made(&server), 2);
+    assert_eq!(jobs_made(&server), 4);
+}
+
+/// A member was claimed, added again and claimed again.
+#[test]
+fn the_last_of_the_claims_of_a_member_counts() {
+    let (server, redis) = (Server::start(), RedisServer::start());
+    let adopt = Adopt::new(&server, "zset", &redis.url(), KEY);
+    let due_at = now_ms() + 3_600_000;
+    // Later claims are due earlier and later by turns. The log does not have them in their order.
+    let due_of = |n: u64| due_at + u64::from(n.is_multiple_of(2)) * 10_000 - n * 10;
+    for n in (1..100).map(|n| n * 37 % 100) {
+        claim_of_set(&redis, &format!("adopt-{n:03}"), "order", due_of(n));
+    }
+    assert_eq!(adopt.drain()["adopted"], 99);
+    let jobs = made(&server);
+    let live: Vec<_> = jobs.iter().filter(|made| made.job["state"] == "scheduled").map(|made| made.due_at).collect();
+    assert_eq!((jobs.len(), live), (99, vec![due_of(99)]));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::report::Report;
 use super::source::{Claim, Done, Part, Source, Step, Trouble};
 use crate::cli::exit::{Failure, Result, TRY_LATER};
 use crate::cli::output::note;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -96,7 +96,7 @@ impl Adopter {
             }
             let claims = self.source.claim(self.step).await?;
             if !claims.is_empty() {
-                self.begin(claims);
+                self.begin(claims).await?;
             } else if !self.pushes.is_empty() {
                 self.settle().await?;
             } else if self.step == Step::Drain {
@@ -125,10 +125,7 @@ impl Adopter {
             if claims.is_empty() || self.is_ending() {
                 return self.settle_all().await;
             }
-            self.begin(claims);
-            if self.pushes.len() == PUSHES_MAX {
-                self.settle().await?;
-            }
+            self.begin(claims).await?;
             self.report.show()?;
         }
     }
@@ -137,10 +134,32 @@ impl Adopter {
         self.pusher.stop.is_cancelled() || self.failure.is_some()
     }
 
-    fn begin(&mut self, claims: Vec<Claim>) {
+    /// Begins to push claims. A claim waits for those before it that have its key, so that the last one counts.
+    async fn begin(&mut self, mut claims: Vec<Claim>) -> Done {
         self.report.claimed += claims.len() as u64;
-        self.report.in_flight += claims.len() as u64;
         self.report.lag_ms = claims.iter().rev().find_map(|claim| claim.late_ms).or(self.report.lag_ms);
+        while !claims.is_empty() {
+            let mut keys: HashSet<_> = self.pushes.iter().flat_map(|push| push.claims.iter()).filter_map(key).collect();
+            let is_held = |claim| key(claim).is_some_and(|key| !keys.insert(key));
+            let free = claims.iter().position(is_held).unwrap_or(claims.len());
+            if free > 0 && self.pushes.len() < PUSHES_MAX {
+                let later = claims.split_off(free);
+                self.push(std::mem::replace(&mut claims, later));
+                continue;
+            }
+            self.settle().await?;
+            if self.failure.is_some() {
+                let (left, back): (Vec<_>, Vec<_>) = claims.into_iter().partition(|claim| claim.is_replay);
+                self.report.left_claimed += left.len() as u64;
+                let back: Vec<_> = back.into_iter().map(|claim| claim.id).collect();
+                return self.source.put_back(&back).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, claims: Vec<Claim>) {
+        self.report.in_flight += claims.len() as u64;
         let claims: Arc<[Claim]> = claims.into();
         let fates = tokio::spawn(self.pusher.clone().push(claims.clone()));
         self.pushes.push_back(Push { claims, fates });
@@ -206,4 +225,10 @@ impl Adopter {
             let _ = fates.await;
         }
     }
+}
+
+/// The key of its job in its queue.
+fn key(claim: &Claim) -> Option<(Arc<str>, Arc<str>)> {
+    let job = claim.job.as_ref().ok()?;
+    Some((job.queue.clone(), job.key.clone()?))
 }

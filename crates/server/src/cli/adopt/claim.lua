@@ -16,6 +16,7 @@
 local BYTES_MAX, PAGE = 524288, 8
 if redis.replicate_commands then redis.replicate_commands() end
 local time = redis.call('TIME')
+local id_start = 'adopt-' .. time[1] .. string.format('%06d', time[2]) .. '-' .. ARGV[1] .. '-'
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local wait_ms = 1000
 local claimed, gone, bytes = {}, 0, 0
@@ -24,7 +25,7 @@ local function claim(...)
   if #claimed == 0 then redis.call('HDEL', KEYS[1], '') end
   local packed = {...}
   for place, text in ipairs(packed) do packed[place] = #text .. ':' .. text end
-  local id = ARGV[1] .. '-' .. string.format('%d', #claimed / 2 + 1)
+  local id = id_start .. string.format('%03d', #claimed / 2 + 1)
   claimed[#claimed + 1] = id
   claimed[#claimed + 1] = table.concat(packed)
   bytes = bytes + #claimed[#claimed]

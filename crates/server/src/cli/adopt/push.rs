@@ -4,8 +4,9 @@ use super::source::Claim;
 use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::time::now;
 use duetime::{Client, Error};
-use duetime_core::engine::{PushOutcome, Query};
-use duetime_core::{Due, Error as CoreError, NewJob, OnConflict};
+use duetime_core::engine::PushOutcome;
+use duetime_core::{Due, Error as CoreError, JobId, JobRef, NewJob, OnConflict, State};
+use futures_util::{StreamExt, stream};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -15,7 +16,11 @@ use tokio_util::sync::CancellationToken;
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a push may still take once it is stopped.
 const STOP_MAX: Duration = Duration::from_secs(5);
-/// The error for a caller without the right to push into this queue, or to look at it.
+/// How often a key that is held is tried again.
+const CONFLICTS_MAX: usize = 3;
+/// Jobs that are cancelled at a time.
+const CANCELS_MAX: usize = 16;
+/// The error for a caller without the right to push into this queue, or to cancel in it.
 const FORBIDDEN: u16 = 403;
 
 /// The result of pushing a claim.
@@ -73,8 +78,8 @@ impl Pusher {
             let mut places = (0..claims.len()).filter(|&place| fates[place].is_none()).collect::<Vec<_>>();
             while !places.is_empty() {
                 let batch: Vec<usize> = places.drain(..batch_size(claims, &places)).collect();
-                let jobs = batch.iter().filter_map(|&place| Some((job(&claims[place])?, may_be_there[place])));
-                let answers = self.push_batch(jobs.collect()).await;
+                let jobs = batch.iter().filter_map(|&place| job(&claims[place])).collect();
+                let answers = self.push_batch(jobs).await;
                 for (place, answer) in batch.into_iter().zip(answers) {
                     fates[place] = match answer {
                         Ok(outcome) => Some(Fate::Taken(outcome == PushOutcome::Repeated)),
@@ -96,55 +101,56 @@ impl Pusher {
         }
     }
 
-    /// Pushes jobs, each with whether it may be there.
+    /// Pushes jobs, and answers for each.
     ///
-    /// A push that replaces another job leaves no origin: once that job has run, a repeat would make a second one. So such a job gets a tag, and a
-    /// repeat looks for it.
-    async fn push_batch(&self, jobs: Vec<(NewJob, bool)>) -> Vec<Result<PushOutcome, Error>> {
-        let mut answers = Vec::with_capacity(jobs.len());
-        for (job, may_be_there) in &jobs {
-            let is_known = *may_be_there && job.on_conflict == OnConflict::Replace && job.key.is_some();
-            answers.push(if is_known { self.has_replaced(job).await } else { Ok(None) });
+    /// A push that replaced the job which holds its key would leave no origin, and its repeat could make a second job. So that job is
+    /// cancelled, if it waits, and a new one is pushed.
+    async fn push_batch(&self, mut jobs: Vec<NewJob>) -> Vec<Result<PushOutcome, Error>> {
+        let replaces: Vec<bool> = jobs.iter().map(|job| job.on_conflict == OnConflict::Replace).collect();
+        for (job, _) in jobs.iter_mut().zip(&replaces).filter(|(_, replaces)| **replaces) {
+            job.on_conflict = OnConflict::Reject;
         }
-        for on_conflict in [OnConflict::Reject, OnConflict::Replace] {
-            let is_next = |place: &usize| {
-                let (job, _) = &jobs[*place];
-                match &answers[*place] {
-                    Ok(None) => true,
-                    Err(Error::Core(CoreError::KeyConflict { .. })) => {
-                        (job.on_conflict, on_conflict) == (OnConflict::Replace, OnConflict::Replace)
-                    }
-                    _ => false,
+        let mut answers = push_batch::push(self.client, jobs.clone()).await;
+        for _ in 0..CONFLICTS_MAX {
+            let held = answers.iter().enumerate().filter_map(|(place, answer)| match answer {
+                Err(Error::Core(CoreError::KeyConflict { holder, .. })) if replaces[place] => Some((place, *holder)),
+                _ => None,
+            });
+            let freed: Vec<(usize, Result<(), Error>)> = stream::iter(held.collect::<Vec<_>>())
+                .map(async |(place, holder)| (place, self.cancel_waiting(holder).await))
+                .buffer_unordered(CANCELS_MAX)
+                .collect()
+                .await;
+            let mut again = Vec::with_capacity(freed.len());
+            for (place, freed) in freed {
+                match freed {
+                    Ok(()) => again.push(place),
+                    Err(error) => answers[place] = Err(error),
                 }
-            };
-            let next: Vec<usize> = (0..jobs.len()).filter(is_next).collect();
-            if next.is_empty() {
+            }
+            if again.is_empty() {
                 break;
             }
-            let pushed = next.iter().map(|&place| {
-                let mut job = jobs[place].0.clone();
-                if job.on_conflict == OnConflict::Replace {
-                    job.on_conflict = on_conflict;
-                    job.tags.extend(claim_tag(&job).filter(|_| on_conflict == OnConflict::Replace));
-                }
-                job
-            });
-            let pushed = push_batch::push(self.client, pushed.collect()).await;
-            for (place, answer) in next.into_iter().zip(pushed) {
-                answers[place] = answer.map(|pushed| Some(pushed.outcome));
+            let pushed = push_batch::push(self.client, again.iter().map(|&place| jobs[place].clone()).collect()).await;
+            for (place, answer) in again.into_iter().zip(pushed) {
+                answers[place] = answer;
             }
         }
-        answers.into_iter().map(|answer| answer.map(|outcome| outcome.unwrap_or(PushOutcome::Created))).collect()
+        answers.into_iter().map(|answer| answer.map(|pushed| pushed.outcome)).collect()
     }
 
-    /// Whether an earlier push of a job has replaced another one.
-    async fn has_replaced(&self, job: &NewJob) -> Result<Option<PushOutcome>, Error> {
-        let query = Query { queue: Some(job.queue.clone()), tag: claim_tag(job), ..Query::default() };
-        match self.client.find(&query, None, 1).await {
-            Ok(found) => Ok((!found.jobs.is_empty()).then_some(PushOutcome::Repeated)),
-            // Only callers with the right to look can tell.
-            Err(Error::Refused { status: FORBIDDEN, .. }) => Ok(None),
-            Err(error) => Err(error),
+    /// Cancels a job, unless it has started.
+    async fn cancel_waiting(&self, id: JobId) -> Result<(), Error> {
+        let job = match self.client.get(id).await {
+            Err(Error::Core(CoreError::NotFound(_))) => return Ok(()),
+            job => job?,
+        };
+        if !matches!(job.state(now()), State::Scheduled | State::Ready) {
+            return Ok(());
+        }
+        match self.client.cancel(JobRef { id, version: Some(job.version) }).await {
+            Err(Error::Core(CoreError::NotFound(_) | CoreError::VersionMismatch { .. })) => Ok(()),
+            cancelled => cancelled.map(drop),
         }
     }
 
@@ -182,11 +188,6 @@ fn job(claim: &Claim) -> Option<NewJob> {
         };
     }
     Some(job)
-}
-
-/// The tag of a job that a claim has replaced.
-fn claim_tag(job: &NewJob) -> Option<Arc<str>> {
-    Some(format!("claim:{}", job.origin.as_ref()?).into())
 }
 
 fn fate(claim: &Claim, error: Error, may_be_there: bool) -> Fate {

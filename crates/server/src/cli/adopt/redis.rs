@@ -1,7 +1,7 @@
 //! Sources in Redis: the connection, and the claim log.
 //!
 //! The log is a hash beside the source's key. A script removes members and writes them there in one step, under claim ids
-//! that were never used before. So after any crash a member is in its place or in the log.
+//! that were never used before. They begin with the time, so that a replay keeps the order. So after any crash a member is in its place or in the log.
 
 use super::source::{Done, Trouble, fresh_id};
 use crate::cli::exit::Failure;
@@ -59,8 +59,8 @@ pub(super) struct Redis {
     claims: Vec<u8>,
     /// Claims that this run works on.
     in_hand: HashSet<Arc<str>>,
-    /// The position of the replay; `None` at its end.
-    cursor: Option<Vec<u8>>,
+    /// Claims that are still to be replayed, the last one first; `None` before the replay.
+    to_replay: Option<Vec<Vec<u8>>>,
 }
 
 impl Redis {
@@ -71,7 +71,7 @@ impl Redis {
             Error::Invalid { expected, got, .. } => Error::invalid("from", expected, got),
             error => error,
         })?;
-        Ok(Self { foreign, claims, in_hand: HashSet::new(), cursor: Some(b"0".to_vec()) })
+        Ok(Self { foreign, claims, in_hand: HashSet::new(), to_replay: None })
     }
 
     /// The address, without user and password.
@@ -82,7 +82,7 @@ impl Redis {
     /// Forgets the claims in hand and restarts the replay. For [`Source::connect`](super::source::Source::connect).
     pub(super) fn forget(&mut self) {
         self.in_hand.clear();
-        self.cursor = Some(b"0".to_vec());
+        self.to_replay = None;
     }
 
     /// Carries a command out, at most once.
@@ -112,23 +112,31 @@ impl Redis {
         arguments: impl ToRedisArgs,
     ) -> Done<Claimed> {
         let mut command = self.eval(&[CLAIM, script, CLAIMED].concat(), keys);
-        command.arg(format!("adopt-{}", fresh_id())).arg(arguments);
+        command.arg(fresh_id()).arg(arguments);
         let (now, wait_ms, flat): (Millis, u64, Vec<Vec<u8>>) = self.ask(&command).await?;
         Ok(Claimed { logged: self.read(flat)?, now, wait_ms })
     }
 
-    /// The next claims in the log that this run does not work on; none when all were given.
+    /// The next claims in the log that this run does not work on, in the order of their ids, which is that of the claims; none when all
+    /// were given.
     pub(super) async fn replay(&mut self) -> Done<Vec<Logged>> {
-        while let Some(cursor) = &self.cursor {
-            let (next, flat): (Vec<u8>, Vec<Vec<u8>>) =
-                self.call("HSCAN", (&self.claims, cursor, "COUNT", PAGE)).await?;
-            self.cursor = (next != b"0").then_some(next);
-            let logged = self.read(flat)?;
-            if !logged.is_empty() {
-                return Ok(logged);
+        let mut ids: Vec<Vec<u8>> = match self.to_replay.take() {
+            Some(ids) => ids,
+            None => {
+                let mut ids: Vec<_> = self.call("HKEYS", &self.claims).await?;
+                ids.sort_unstable_by(|a: &Vec<u8>, b| b.cmp(a));
+                ids
             }
+        };
+        let mut logged = Vec::new();
+        while logged.is_empty() && !ids.is_empty() {
+            let page: Vec<Vec<u8>> = (0..PAGE).map_while(|_| ids.pop()).collect();
+            let texts: Vec<Option<Vec<u8>>> = self.call("HMGET", (&self.claims, &page)).await?;
+            let found = page.into_iter().zip(texts).filter_map(|(id, texts)| Some([id, texts?]));
+            logged = self.read(found.flatten().collect())?;
         }
-        Ok(Vec::new())
+        self.to_replay = Some(ids);
+        Ok(logged)
     }
 
     /// How many claims the log has.
