@@ -4,6 +4,8 @@ use super::receiver::{Answer, Closed, Receiver};
 use super::server::{Server, result, soon};
 use duetime::{JobRef, ReasonCode, Stage, State};
 use serde_json::json;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::time::Duration;
 
 const TIMEOUT_MS: u64 = 300;
@@ -18,7 +20,10 @@ async fn five_different_failures_and_then_one_completion() {
     let id = server.push("hooks", "{}").await;
 
     let refused = server.until(id, |job| job.errors.len() == 1).await;
-    assert!(refused.errors[0].message.starts_with("not connected: "), "{}", refused.errors[0].message);
+    assert_eq!(
+        &*refused.errors[0].message,
+        "not connected: Connection refused; check that the receiver runs and that this server can reach it"
+    );
     assert_eq!(refused.due_at, refused.errors[0].at + STEPS_MS[0]);
     let receiver = closed.listen(|number, _| match number {
         0 => Answer::Silence,
@@ -51,6 +56,35 @@ async fn five_different_failures_and_then_one_completion() {
         let passed = at[index + 1] - at[index];
         // The receiver sees a request a little after it was begun.
         assert!(passed + Duration::from_millis(5) >= Duration::from_millis(least_ms), "{index}: {passed:?}");
+    }
+}
+
+/// Each says what to check.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn receivers_that_do_not_speak_http() {
+    let server = Server::start().await;
+    let (silent, other) = (TcpListener::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
+    let url = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
+    let (silent, other) = (silent.unwrap(), other.unwrap());
+    let targets = [
+        ("silent", url(&silent), "no answer: the receiver closed the connection"),
+        ("other", url(&other), "no answer: it does not speak HTTP; check the URL of the target"),
+        ("name", "http://name.invalid".to_owned(), "not connected: its host name is not resolved ("),
+    ];
+    std::thread::spawn(move || {
+        let mut request = [0; 4096];
+        let (mut stream, _) = silent.accept().unwrap();
+        let _ = stream.read(&mut request);
+        drop(stream);
+        let (mut stream, _) = other.accept().unwrap();
+        let _ = stream.read(&mut request);
+        let _ = stream.write_all(b"+OK smtp ready\r\n");
+    });
+    for (queue, url, said) in targets {
+        server.set(queue, json!({"target": {"url": url}, "max_attempts": 1})).await;
+        let id = server.push(queue, "{}").await;
+        let failed = server.failed(id).await;
+        assert!(failed.starts_with(said), "{failed}");
     }
 }
 

@@ -206,19 +206,25 @@ fn not_sent(error: &legacy::Error) -> Delivered {
     if let Some(refused) = resolver::refusal(error) {
         return Delivered::refused(refused.to_string(), Sign::None);
     }
-    let mut said = if error.is_connect() { "not connected".to_owned() } else { "no answer".to_owned() };
-    let mut cause = error.source();
-    while let Some(source) = cause.and_then(StdError::source) {
-        cause = Some(source);
-    }
-    match cause.map(|cause| system_words(&cause.to_string())) {
-        Some(cause) if cause.contains("invalid peer certificate") => {
-            said.push_str(": its certificate is expired, for another host name, or not signed by a trusted root");
-        }
-        Some(cause) if cause.contains("InvalidContentType") => said.push_str(": it does not speak TLS; use http://"),
-        Some(cause) => said = format!("{said}: {cause}"),
-        None => {}
-    }
+    let causes = std::iter::successors(error.source(), |&cause: &&dyn StdError| cause.source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    let cause = causes.last().map(|cause| system_words(cause)).unwrap_or_default();
+    let why = if cause.contains("invalid peer certificate") {
+        "its certificate is expired, for another host name, or not signed by a trusted root".to_owned()
+    } else if cause.contains("InvalidContentType") {
+        "it does not speak TLS; use http://".to_owned()
+    } else if causes.iter().any(|cause| cause == "dns error") {
+        format!("its host name is not resolved ({cause}); check the URL of the target")
+    } else if cause.contains("closed before message completed") {
+        "the receiver closed the connection".to_owned()
+    } else if cause.contains("HTTP version parsed") {
+        "it does not speak HTTP; check the URL of the target".to_owned()
+    } else if error.is_connect() {
+        format!("{cause}; check that the receiver runs and that this server can reach it")
+    } else {
+        cause
+    };
+    let said = format!("{}: {why}", if error.is_connect() { "not connected" } else { "no answer" });
     Delivered::failed(said, Sign::Away)
 }
 
