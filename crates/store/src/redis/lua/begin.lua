@@ -1,6 +1,6 @@
--- A memory begins, where it has not: from now on it hands out. ARGV[5]: its incarnation from now on; then for each queue
--- with settings its name, whether it is paused, how many may run at once (0: any number), the microseconds from one job to
--- the next ('' none), how many may come at once, and the version of the settings. Of a rate the burst counts as used up.
+-- Begins a memory that has not begun, so that it hands out jobs. ARGV[5]: its new incarnation; then for each queue with
+-- settings its name, whether it is paused, how many jobs may run at once (0: no limit), the microseconds between two jobs
+-- ('' none), the burst, and the version of the settings. The burst of a rate limit counts as used up.
 if GENERATION ~= 0 then return { micros } end
 runs_when_full()
 many('SREM', PAUSED, redis.call('SMEMBERS', PAUSED))

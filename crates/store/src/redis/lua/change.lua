@@ -1,12 +1,12 @@
--- Changes jobs under the version that was read. ARGV[5]: how many finished jobs are kept; [6]: how many dead ones; then for
--- each job 13 values:
---   id, number of its queue, version, new meta, new body ('' as it was), what becomes of it (waits, runs, ended, gone), the new
---   due time, until when it must start (0: for ever), whether it is to be noted, result ('' none), the copy that it leaves in
---   another queue ('' none), the priority that it had and has.
--- Answers for each 1, or 0 where it has another version, or the holder of its key; and which first jobs are sooner.
+-- Changes jobs if they still have the version that was read. ARGV[5]: how many finished jobs are kept; [6]: how many failed
+-- ones; then for each job 13 values:
+-- id, number of its queue, version, new meta, new body ('' unchanged), its new state (waits, runs, ended, gone), the new due
+-- time, the deadline to start (0: none), whether to note it in the outbox, result ('' none), the copy that it leaves in
+-- another queue ('' none), the old and the new priority.
+-- Returns for each 1, 0 if it has another version, or the holder of its key.
 local rewrites = false
 for i = 7, #ARGV, 13 do rewrites = rewrites or ARGV[i + 4] ~= '' end
--- What jobs hold may grow; whatever else becomes of them does not wait for room.
+-- A changed body may be larger than before; all other changes are allowed when Redis is full.
 if rewrites then needs_room() else runs_when_full() end
 
 local kept, kept_dead = tonumber(ARGV[5]), tonumber(ARGV[6])

@@ -1,4 +1,4 @@
--- What is in queues. ARGV from [5]: their names.
+-- Counts the jobs of queues. ARGV from [5]: their names.
 local fields = {}
 for n = 1, #ARGV - 4 do
   for _, what in ipairs({ 'r', 'l', 's', 'f', 'c', 'P', 'S', 'F', 'C' }) do
@@ -8,7 +8,7 @@ end
 local counters = redis.call('HMGET', COUNTERS, unpack(fields))
 local any_paused = redis.call('EXISTS', PAUSED) == 1
 
--- All jobs of a sorted set, those that are due, and when its first is due.
+-- The size of a sorted set, how many of its jobs are due, and when the first is due.
 local function count(set)
   local all = redis.call('ZCARD', set)
   local first = all > 0 and low(set) or math.huge

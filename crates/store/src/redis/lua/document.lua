@@ -1,6 +1,6 @@
--- Stores a document where the stored one has this version. KEYS[1]: those of its kind; ARGV[1]: its name; [2]: the version; [3]: the
--- body. Answers the version that is stored now, and whether it was stored here: a repeat finds its own.
--- A removing write comes first: settings are changed when Redis has reached its maxmemory, too.
+-- Stores a document if the stored one has this version. KEYS[1]: documents of its kind; ARGV[1]: its name; [2]: the version;
+-- [3]: the body. Returns the version stored now, and whether this call stored it; a repeat recognizes its own. The first
+-- write is a removal, because settings must be changeable when Redis has reached its maxmemory.
 redis.call('HDEL', KEYS[1], '')
 local stored = redis.call('HGET', KEYS[1], ARGV[1])
 local version, body = 0, nil

@@ -1,5 +1,6 @@
--- Jobs of queues by due time. ARGV[5]: how many bounds; then the bounds, which ascend; then the names of the queues. Answers of
--- each queue how many run, how many are due beyond the bounds, and how many up to each bound, without zeros at the end.
+-- Counts the jobs of queues by due time. ARGV[5]: the number of bounds; then the bounds, ascending; then the names of the
+-- queues. Returns for each queue how many jobs run, how many are due beyond the bounds, and how many up to each bound,
+-- without trailing zeros.
 local bounds = tonumber(ARGV[5])
 local answers = {}
 for n = 1, #ARGV - 5 - bounds do

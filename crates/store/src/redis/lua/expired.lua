@@ -1,5 +1,6 @@
--- What has run out, without payloads. ARGV[5]: how many at most. Who is told of a lease that is over has half a second to settle it. Answers
--- last whether Redis has no room for new jobs.
+-- Returns expired leases and jobs past their deadline to start, without payloads. ARGV[5]: how many at most. An expired
+-- lease is not returned again for half a second, so that the caller can settle it. The last value is whether Redis has no
+-- room for new jobs.
 local AGAIN_MS = 500
 local probed = redis.pcall('ZADD', RUNNING, 'XX', 0, '')
 local is_full = type(probed) == 'table' and string.find(probed.err, 'OOM', 1, true)
@@ -9,7 +10,7 @@ local crashed = redis.call('ZRANGEBYSCORE', RUNNING, '-inf', now, 'LIMIT', 0, li
 local unstarted = redis.call('ZRANGEBYSCORE', EXPIRING, '-inf', now, 'LIMIT', 0, limit)
 local is_all = #crashed < limit and #unstarted < limit
 
--- The jobs of these ids, which stand in this index. One that is not kept is taken out of it.
+-- The jobs with these ids from this index. Missing jobs are removed from the index.
 local function jobs(index, ids)
   local found, bodies, metas = {}, fetch(BODY, ids), fetch(META, ids)
   for i, id in ipairs(ids) do

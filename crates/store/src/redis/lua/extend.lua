@@ -1,6 +1,5 @@
--- Moves the end of leases. ARGV from [5]: id, epoch, the length in ms, 0 for the one that it began with, and how far the job
--- has come, '' for as was said before.
--- Answers for each when it ends, its new version and whether its worker is asked to stop, or 0 where the lease is over.
+-- Extends leases. ARGV from [5]: id, epoch, the length in ms (0 for the original one), and the progress ('' unchanged).
+-- Returns for each its end, the new version and whether its worker should stop, or 0 if the lease is over.
 runs_when_full()
 local ids, answers = {}, {}
 for i = 5, #ARGV, 4 do table.insert(ids, ARGV[i]) end

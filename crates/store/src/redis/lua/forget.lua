@@ -1,8 +1,8 @@
--- The ledger has jobs in these versions. ARGV[5]: the watermark; [6]: how many queues; then for each job its id, version,
--- and the number of its queue, 0 where it was not asked for. Answers the ids of jobs that are here in an older version,
--- which are let go of where their queue's number is given.
+-- The ledger has recorded jobs in these versions. ARGV[5]: the watermark; [6]: the number of queues; then for each job its
+-- id, version, and the number of its queue (0 if not requested). Returns the ids of jobs that are here in an older version;
+-- they are dropped if the number of their queue is given.
 runs_when_full()
--- Until it was told one, nothing is too far.
+-- Without a watermark, no job is too far ahead.
 local own_watermark = redis.call('HGET', COUNTERS, WATERMARK)
 local watermark = own_watermark and math.max(tonumber(ARGV[5]), tonumber(own_watermark)) or math.huge
 
@@ -14,7 +14,7 @@ local function add_tombstone(id, version, epoch, stage)
   set_tombstone(id, version, epoch, stage, unseen or 0, math.max(now + TOMBSTONE_MS, ends or 0))
 end
 
--- An edit that did not find the job is answered.
+-- The ledger has answered an edit that did not find the job.
 local function answer(id, version)
   local old, epoch, stage, unseen, ends = tombstone_of(id)
   if not old or unseen == 0 or not (version > old or version == 0 or old == 0) then return end
@@ -23,7 +23,7 @@ local function answer(id, version)
   set_tombstone(id, math.max(old, version), epoch, stage, unseen, ends)
 end
 
--- No lower version of a job that is not known here is put.
+-- From now on no lower version of an unknown job is put.
 local function raise(id, version)
   local old, _, _, unseen = tombstone_of(id)
   if not old or (unseen == 0 and old < version) then add_tombstone(id, version, 0, 0) end
@@ -43,7 +43,7 @@ local function let_go(n, id, h, body, version)
   add_tombstone(id, version, 0, 0)
 end
 
--- Most have just ended, with nothing else to be looked after: these go in a few calls for all.
+-- Most jobs have just ended and need nothing else; they are removed together in a few calls.
 local gone = {}
 if not OWN then
   local ids = {}

@@ -1,4 +1,5 @@
--- Jobs. ARGV[5]: whether with payloads and results; from [6]: ids. Where they are large it answers only the first of them.
+-- Returns jobs. ARGV[5]: whether with payloads and results; from [6]: ids. If they are large, only the first ones are
+-- returned.
 local SLICE, BYTES_MAX = 50, 8388608
 local found, count, bytes = {}, 0, 0
 local is_whole = ARGV[5] == '1'

@@ -1,6 +1,5 @@
--- Records jobs that have ended already. ARGV[5]: how many finished jobs are kept; [6]: how many dead ones; then for each its
--- id, when it ended, body, meta, result ('' none). Answers for each 1, 0 where the id is there, or the
--- job with its origin.
+-- Records finished jobs. ARGV[5]: how many finished jobs are kept; [6]: how many failed ones; then for each its id, when it
+-- ended, body, meta, result ('' none). Returns for each 1, 0 if the id exists, or the job with its origin.
 needs_room()
 local kept, kept_dead = tonumber(ARGV[5]), tonumber(ARGV[6])
 local answers, ids, seen, ended, dead = {}, {}, {}, 0, 0

@@ -1,6 +1,6 @@
--- Limits the handing out of a queue. ARGV[5]: the queue; [6]: whether nothing is handed out; [7]: how many may run at once, 0
--- for any number; [8]: the microseconds from one job to the next, '' for none; [9]: how many may come at once; [10]: the version
--- of the settings that say so. Those of a lower version than the last come too late.
+-- Sets the limits of a queue. ARGV[5]: the queue; [6]: whether it is paused; [7]: how many jobs may run at once, 0 for no
+-- limit; [8]: the microseconds between two jobs, '' for none; [9]: the burst; [10]: the version of the settings. Settings
+-- with a lower version than the last are ignored.
 runs_when_full()
 local queue, max_running = ARGV[5], tonumber(ARGV[7])
 if tonumber(redis.call('HGET', COUNTERS, queue .. ':v') or 0) > tonumber(ARGV[10]) then return { micros } end

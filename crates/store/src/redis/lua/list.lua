@@ -1,11 +1,11 @@
--- Ids of a sorted set's page, in its order, with scores. ARGV[5]: which (due, running, ended, dead, latest, tags); [6]: the least score,
--- or tag; [7]: the greatest; [8]: after this id, '' for none, which has the least score; [9]: how many.
--- A mark is entered for the time of the question.
+-- Returns a page of ids of a sorted set, in order, with scores. ARGV[5]: which (due, running, ended, dead, latest, tags);
+-- [6]: the lowest score, or tag; [7]: the highest; [8]: the id to start after, which has the lowest score, '' for none; [9]:
+-- how many. A marker is inserted temporarily.
 runs_when_full()
 local which, least, greatest, after_id, limit = ARGV[5], ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9])
 
--- A page of one sorted set. Members of equal score are in the order of their bytes, and ids come first in them; where the page
--- begins among these is found by the rank of a member that is there for the time of the question.
+-- A page of one sorted set. Members of equal score are ordered by their bytes, which begin with the id. The start of the
+-- page among them is the rank of a marker that is inserted temporarily.
 local function page(key, filler)
   if after_id == '' then
     return redis.call('ZRANGEBYSCORE', key, least, greatest, 'WITHSCORES', 'LIMIT', 0, limit)

@@ -1,10 +1,10 @@
--- What the scripts of locks share, after the bounds. KEYS: those of the locks of a namespace, always in this order, and
--- what is remembered of a request. ARGV: the clock ('' for that of Redis), the channel on which waiters are told.
+-- The shared part of all lock scripts, after the limits. KEYS: the keys of the locks of a namespace, always in this order,
+-- and of a remembered request. ARGV: the clock ('' for that of Redis), the channel that notifies waiters.
 --
--- HOLDERS: by name who holds a lock, or held it until its time was over. NAMES: the same names, sorted.
--- GRANTS: by claim (owner and name) fence, end and time to live of what was granted and not released. OWNED: the claims,
--- sorted. ENDS: the claims by when there is something to let go of.
--- LINE: places, sorted by name and order. TICKETS: by name and owner the order. LAPSES: when the ticket lapses.
+-- HOLDERS: the holder of each lock by name, also if its time to live is over. NAMES: the same names, sorted. GRANTS: by
+-- claim (owner and name) the fence, end and time to live of unreleased grants. OWNED: the claims, sorted. ENDS: the claims
+-- by the time of their cleanup. LINE: places, sorted by name and order. TICKETS: the order by name and owner. LAPSES: when
+-- each ticket lapses.
 local FENCE, HOLDERS, NAMES, GRANTS, OWNED, ENDS, LINE, TICKETS, LAPSES, REQUEST = unpack(KEYS)
 local CHANNEL = ARGV[2]
 local GRANT, ORDER, ORDER_BYTES = '>I8I8I4', '>I8', 8
@@ -18,15 +18,15 @@ else
 end
 local now = math.floor(micros / 1000)
 
--- Redis at its maxmemory judges a script by the first command that writes: after one that only removes, all others run.
+-- At its maxmemory Redis judges a script by its first write. If that only removes, all later writes are allowed.
 local function runs_when_full() redis.call('ZREM', LINE, '') end
--- After this one, which changes nothing, a script has room for whatever it writes; without room it is refused here.
+-- This write changes nothing. Without room it is refused, and the script fails here; otherwise all later writes are allowed.
 local function needs_room() redis.call('ZADD', LINE, 'XX', 0, '') end
 
--- A replica that took over has what its master had, but for the last of it.
+-- A promoted replica has what its master had, except for the last writes.
 local function server() return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or '-' end
 
--- Names and owners have at most 255 bytes, and none begins with the last byte of all.
+-- Names and owners have at most 255 bytes, and none begins with byte 255.
 local function sized(text) return string.char(#text) .. text end
 local function split(pair)
   local length = string.byte(pair)
@@ -34,8 +34,8 @@ local function split(pair)
 end
 local function starting(prefix) return '[' .. prefix, '(' .. prefix .. '\255' end
 
--- A request that is sent again is not carried out twice; nor is one that comes so late that its place has been used
--- for another since. Answers what is remembered of it.
+-- A repeated request is not carried out twice, nor is one so late that its slot has been reused for another request. Returns
+-- what is remembered of the request.
 local function remembered(request)
   local got = redis.call('GET', REQUEST)
   got = got and cmsgpack.unpack(got)
@@ -50,8 +50,7 @@ local function grant_of(claim)
   if grant then return struct.unpack(GRANT, grant) end
 end
 
--- Owner, fence, end and time to live of a lock that is held. Where the clock was set back, the end is not later than it
--- was to be.
+-- Owner, fence, end and time to live of a held lock. If the clock was set back, the end is at most one time to live ahead.
 local function held(name)
   local owner = redis.call('HGET', HOLDERS, name)
   if not owner then return end
@@ -75,7 +74,7 @@ local function vacate(name)
   redis.call('ZREM', NAMES, name)
 end
 
--- The first place in the line of a name, and whose it is. Its ticket may have lapsed.
+-- The first place in the line of a name, and its owner. Its ticket may have lapsed.
 local function front(name)
   local prefix = sized(name)
   local least, most = starting(prefix)
@@ -89,7 +88,7 @@ local function drop(place, ticket)
   redis.call('ZREM', LAPSES, ticket)
 end
 
--- Who is the first in line, once those whose tickets have lapsed are gone.
+-- The owner first in line, after lapsed tickets are removed.
 local function first(name)
   while true do
     local place, owner = front(name)
@@ -118,7 +117,7 @@ local function leave(name, owner)
   if order then drop(sized(name) .. order .. owner, sized(name) .. owner) end
 end
 
--- Tells who is the first in line now, where that was another one before, and is not the one who asks.
+-- Notifies the owner first in line, unless it was first before or is the caller.
 local function tell(name, before, asks)
   local owner = first(name)
   if owner and owner ~= before and owner ~= asks then redis.call('PUBLISH', CHANNEL, sized(name) .. owner) end

@@ -1,7 +1,8 @@
--- Grants a lock, or has its owner wait. ARGV[3]: the lock; [4]: its owner; [5]: the time to live; [6]: whether it waits;
--- [7]: the request's number; [8]: a fence that was given; [9]: whose the fences are; [10]: whether they go by the clock. Answers
--- fence, end and whether that is new; or 0, when the lock may be had, and when to ask again, both in ms from now. Where fences
--- have not begun on this server, that is at no time, and what was found in their place is answered last.
+-- Grants a lock, or puts its owner in line. ARGV[3]: the lock; [4]: its owner; [5]: the time to live; [6]: whether it waits;
+-- [7]: the request's number; [8]: the largest fence that the caller was given; [9]: the side of the fences; [10]: whether
+-- fences follow the clock. Returns fence, end and whether the grant is new; or 0, when the lock may become free, and when to
+-- ask again, both in ms from now. If fences have not begun on this server, both are 0 and the last value is what was found
+-- instead of a fence.
 local name, owner, ttl, waits, request = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1', tonumber(ARGV[7])
 local claim = sized(owner) .. name
 local found = redis.call('GET', FENCE)
@@ -14,7 +15,7 @@ end
 local last, begun = string.match(found, '^(%d+) (.*)$')
 if begun ~= ARGV[9] .. ' ' .. server() then return { micros, 0, 0, 0, found .. ' ' .. server() } end
 local holder, fence, ends, given = held(name)
--- Who holds a lock keeps it when Redis is full, and engines get their own, or nobody could make room.
+-- A holder keeps its lock when Redis is full, and engines get theirs; otherwise nobody could make room.
 if holder == owner or string.sub(name, 1, #OF_ENGINE) == OF_ENGINE then runs_when_full() else needs_room() end
 
 local before = remembered(request)
@@ -43,7 +44,7 @@ if not holder and (not is_first or is_first == owner) then
   return { micros, fence, now + ttl, 1 }
 end
 
--- Where the clock was set back, the end that was read is the end from now on.
+-- If the clock was set back, the shortened end becomes the stored one.
 if holder and ends == now + given then grant(sized(holder) .. name, fence, ends, given) end
 
 local prefix = sized(name)
@@ -68,7 +69,7 @@ end
 tell(name, was_first, owner)
 remember(request, 0, 0)
 
--- How long the last of those ahead keeps its ticket: that counts only where the lock is soon to be had.
+-- How long the last owner ahead keeps its ticket. This matters only if the lock is soon free.
 local held_ms, ahead_ms = holder and ends - now or 0, 0
 if held_ms < REFRESH_MS then
   local tickets = redis.call('ZRANGEBYLEX', LINE, least, ahead)

@@ -1,5 +1,5 @@
--- Locks that are held. ARGV[3], [4]: from which name to which; [5]: how many at most. Answers the name after which to go
--- on, '' for none; then for each its name, owner, fence, end, and how many wait for it.
+-- Lists held locks. ARGV[3], [4]: the first and the last name; [5]: how many at most. Returns the name to continue after, ''
+-- for none; then for each its name, owner, fence, end, and the number of waiters.
 local limit = tonumber(ARGV[5])
 local names = redis.call('ZRANGEBYLEX', NAMES, ARGV[3], ARGV[4], 'LIMIT', 0, limit)
 local answer = { micros, #names == limit and names[limit] or '' }

@@ -1,5 +1,5 @@
--- Frees a lock. ARGV[3]: the lock; [4]: its owner; [5]: the fence; [6]: the request's number. Answers whether it was
--- held so.
+-- Releases a lock. ARGV[3]: the lock; [4]: its owner; [5]: the fence; [6]: the request's number. Returns whether it was held
+-- by this owner with this fence.
 local name, owner, request = ARGV[3], ARGV[4], tonumber(ARGV[6])
 
 runs_when_full()

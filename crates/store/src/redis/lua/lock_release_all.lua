@@ -1,4 +1,4 @@
--- Frees the first locks of an owner. ARGV[3]: the owner; [4]: how many at most; [5]: the request's number. Answers how
+-- Releases the first locks of an owner. ARGV[3]: the owner; [4]: how many at most; [5]: the request's number. Returns how
 -- many it held, how many it had lost, and whether there are more.
 local owner, limit, request = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 

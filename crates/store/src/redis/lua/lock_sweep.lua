@@ -1,5 +1,5 @@
--- Lets go of the first grants and tickets that have ended. ARGV[3]: how many of each at most. Answers whether there may
--- be more.
+-- Removes the first grants and tickets that have ended. ARGV[3]: how many of each at most. Returns whether there may be
+-- more.
 local limit = tonumber(ARGV[3])
 
 runs_when_full()

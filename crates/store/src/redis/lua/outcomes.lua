@@ -1,4 +1,5 @@
--- Entries that are not forgotten. ARGV[5]: how many at most; [6]: of what age in ms; [7]: of which job, '' for the oldest.
+-- Returns outbox entries that were not forgotten. ARGV[5]: how many at most; [6]: their age in ms; [7]: the job, '' for the
+-- oldest.
 local ids
 if ARGV[7] ~= '' then
   ids = redis.call('ZSCORE', OUTBOX, ARGV[7]) and { ARGV[7] } or {}

@@ -1,11 +1,12 @@
--- What all scripts share, after the numbers that Rust knows, too (scripts.rs). KEYS: those of the partition, always in this order; from KEYS[19] on four for each queue.
--- ARGV: the incarnation, the clock ('' for that of Redis), whether the broker is its own ledger, the channel for wakes.
+-- The shared part of all job scripts, after the constants shared with Rust (scripts.rs). KEYS: the keys of the partition,
+-- always in this order; from KEYS[19] on four for each queue. ARGV: the incarnation, the clock ('' for that of Redis),
+-- whether the broker is its own ledger, the channel for wakes.
 local INCARNATION, BODY, META, RESULT, HOLDERS, TAGS, RUNNING, EXPIRING, ENDED, DEAD, OUTBOX, MOVED, TOMBSTONES, TOMBSTONE_TIMES, COUNTERS,
   QUEUES, PAUSED, REQUEST = unpack(KEYS, 1, 18)
 local OWN, CHANNEL = ARGV[3] == '1', ARGV[4]
 
 if redis.call('GET', INCARNATION) ~= ARGV[1] then return redis.error_reply('INCARNATION the partition was emptied or replaced') end
--- The server on which this memory began, and its generation, 0 while it is not ready.
+-- The server on which this memory began, and its generation, 0 while it has not begun.
 local SERVER, GENERATION = string.match(ARGV[1], '(%S+) (%d+)$')
 GENERATION = tonumber(GENERATION)
 
@@ -18,42 +19,41 @@ else
 end
 local now = math.floor(micros / 1000)
 
--- Redis at its maxmemory judges a script by the first command that writes: after one that only removes, all others run.
+-- At its maxmemory Redis judges a script by its first write. If that only removes, all later writes are allowed.
 local function runs_when_full() redis.call('ZREM', RUNNING, '') end
--- After this one, which changes nothing, a script has room for whatever it writes; without room it is refused here.
+-- This write changes nothing. Without room it is refused, and the script fails here; otherwise all later writes are allowed.
 local function needs_room() redis.call('ZADD', RUNNING, 'XX', 0, '') end
 
 -- The beginning of a meta: version, epoch, lease_until, started_at, updated_at, finished_at, due_at, attempt, lease_ms,
--- flags, stage; then queue and key. What follows is opaque here, but for its end: where the flags say so, how far the job has
--- come, and the length of that.
+-- flags, stage; then queue and key. The rest is opaque here, except for its end: if the flags say so, the progress and its
+-- length.
 local HEAD, HEAD_FLAGS, HEAD_NEXT = '>I6I6I6I6I6I6I6I4I4I2B', 51, 54
--- The beginning of a body: when it was created, first due_at, flags, queue; then, where the flags say so, the first version
--- (else 1), the job's own lease_ms, its priority, its key, its origin, its tags.
+-- The beginning of a body: creation time, first due_at, flags, queue; then, if the flags say so, the first version (else 1),
+-- the job's own lease_ms, its priority, its key, its origin, its tags.
 local BODY_HEAD, BODY_FLAGS = '>I6I6I2Bc0', 13
 local CANCEL_ASKED, HOLDS_KEY, HAS_PROGRESS, REWRITTEN, REMOVED, TAGGED, HAS_RESULT, EXPIRES, TAKEN, UNTIL_STARTED =
   1, 2, 4, 8, 16, 32, 64, 128, 256, 512
--- Of bodies only, and which flags of a body a meta has, too.
+-- Flags of bodies only, and the flags of a body that its meta has, too.
 local HAS_ORIGIN, HAS_LEASE, HAS_PRIORITY, HAS_KEY, HAS_VERSION, FIRST_DUE_DIFFERS, HAS_OPTIONS =
   1, 1024, 2048, 4096, 8192, 16384, 32768
 local META_FLAGS = HOLDS_KEY + TAGGED + EXPIRES + UNTIL_STARTED
--- Among the counters, whose other fields have a queue's name before the colon.
+-- One of the counters; all other fields have a queue's name before the colon.
 local WATERMARK = ':watermark'
--- An instant as it is packed, and as a score: Lua's own way of writing numbers is slow.
+-- An instant as packed bytes, and as a score: Lua's own number formatting is slow.
 local function six(number) return struct.pack('>I6', number) end
 local function text(number) return string.format('%.0f', number) end
 local NOW6, ZERO6, NOW_TEXT = six(now), six(0), text(now)
--- What has ended at no time is kept until somebody removes it: it ended later than any instant.
+-- Finished jobs without an end time are kept until they are deleted: this score is later than any instant.
 local KEPT = 281474976710656
 
 local has = function(flags, flag) return bit.band(flags, flag) ~= 0 end
 local without = function(flags, flag) return bit.band(flags, bit.bnot(flag)) end
--- The next version. The epoch of a lease is the version at its start. Beside a ledger, versions begin at the floor of the generation,
--- and are even: a ledger assigns odd ones.
--- Alone there is only the clock.
+-- The next version. The epoch of a lease is the version at its start. Beside a ledger, versions begin at the floor of the
+-- generation and are even: a ledger assigns odd ones. Without a ledger, the clock is the floor.
 local FLOOR = OWN and now or GENERATION * GENERATION_SIZE
 local after = function(last) return math.max(OWN and last + 1 or last + 2 - last % 2, FLOOR) end
 
--- Variadic calls in slices: Lua unpacks no more than some thousand values at once.
+-- Splits variadic calls: Lua unpacks at most a few thousand values at once.
 local function many(command, key, values)
   for i = 1, #values, 4000 do
     redis.call(command, key, unpack(values, i, math.min(i + 3999, #values)))
@@ -65,7 +65,7 @@ local function fetch(key, ids)
   return redis.call('HMGET', key, unpack(ids))
 end
 
--- The rest of a body's beginning: own lease_ms (0: none), priority, key, where the tags begin, the first version, and origin.
+-- The rest of a body's beginning: own lease_ms (0: none), priority, key, position of the tags, first version, and origin.
 local function body_rest(body)
   local _, _, flags, _, at = struct.unpack(BODY_HEAD, body)
   local lease_ms, priority, key, version, origin = 0, DEFAULT_PRIORITY, '', 1, ''
@@ -105,7 +105,7 @@ local function packed(h)
     h.flags, h.stage) .. h.tail
 end
 
--- Says how far a job has come; '' takes that away.
+-- Sets the progress of a job; '' removes it.
 local function set_progress(h, progress)
   if has(h.flags, HAS_PROGRESS) then
     local length = struct.unpack('>I2', h.tail, #h.tail - 1)
@@ -116,7 +116,7 @@ local function set_progress(h, progress)
   end
 end
 
--- Among the paused queues, before the names of those that have other limits: no name begins with it.
+-- The prefix, within the set of paused queues, of queues with other limits: no queue name begins with it.
 local LIMITED = ':'
 
 local function count(queue, what, by)
@@ -130,7 +130,7 @@ local function count(queue, what, by)
 end
 
 local STAGE_COUNTER = { [SUCCEEDED] = 's', [FAILED] = 'f', [CANCELLED] = 'c' }
--- How many there ever were: 'P' of those that were pushed. They only grow.
+-- Counters of all-time totals; 'P' counts pushed jobs. They only grow.
 local TOTAL_COUNTER = { [SUCCEEDED] = 'S', [FAILED] = 'F', [CANCELLED] = 'C' }
 
 local function free_key(id, queue, key)
@@ -138,7 +138,7 @@ local function free_key(id, queue, key)
   if redis.call('HGET', HOLDERS, field) == id then redis.call('HDEL', HOLDERS, field) end
 end
 
--- Where the kind begins, with its length before it: behind the tags.
+-- The position of the kind, with its length before it: after the tags.
 local function kind_at(body)
   local _, _, _, at = body_rest(body)
   if has(struct.unpack('>I2', body, BODY_FLAGS), TAGGED) then
@@ -154,7 +154,7 @@ local function kind_of(body)
   return string.sub(body, at, at + string.byte(body, at))
 end
 
--- All of a body that stands before the payload.
+-- The part of a body before the payload.
 local function without_payload(body)
   local flags, at = struct.unpack('>I2', body, BODY_FLAGS), kind_at(body)
   at = at + 1 + string.byte(body, at)
@@ -177,7 +177,8 @@ end
 
 local function tag_member(tag, id) return string.char(#tag) .. tag .. id end
 
--- What an origin is found by, among the tags: no tag is empty. Only where this is its own ledger, which keeps origins apart.
+-- The member for an origin, stored among the tags, since no tag is empty. Only if this is its own ledger; otherwise the
+-- ledger indexes origins.
 local function origin_prefix(body)
   local _, _, _, _, _, origin = body_rest(body)
   if not OWN or origin == '' then return nil end
@@ -204,7 +205,7 @@ local function untag(id, body)
   if prefix then redis.call('ZREM', TAGS, prefix .. id) end
 end
 
--- Removes all that is kept of jobs that are in no queue: their tags and results, as their metas say.
+-- Removes all data of jobs that are in no queue, including tags and results if their metas have them.
 local function erase(ids, metas)
   local tagged, with_result = {}, {}
   for i, id in ipairs(ids) do
@@ -222,7 +223,7 @@ local function erase(ids, metas)
   if #with_result > 0 then many('HDEL', RESULT, with_result) end
 end
 
--- Erases finished jobs of one kind: the oldest, as said.
+-- Erases these finished jobs of an index.
 local function prune(index, ids)
   if #ids == 0 then return end
   local metas = fetch(META, ids)
@@ -239,12 +240,13 @@ local function prune(index, ids)
   erase(ids, metas)
 end
 
--- The youngest of what has ended stay so long: longer than a call is repeated, which must find what its first attempt did.
+-- Minimum time that finished jobs are kept: longer than a call is repeated, because a repeat must find what its first
+-- attempt did.
 local SPARED_MS = 20000
 
--- A tombstone: version, epoch and stage of the job's end, how many edits did not find the job, until when it stands.
+-- A tombstone: version, epoch and stage of the job's end, how many edits did not find the job, and when it lapses.
 local TOMBSTONE = '>I6I6BI4I6'
--- Nothing where none stands.
+-- Returns nothing if there is no valid tombstone.
 local function tombstone_of(id)
   local tombstone = redis.call('HGET', TOMBSTONES, id)
   if not tombstone then return end
@@ -263,7 +265,7 @@ local function has_tombstone(id, version)
   return known and (unseen > 0 or known > version)
 end
 
--- Drops tombstones that stand no longer, at most so many.
+-- Drops at most this many lapsed tombstones.
 local function drop_lapsed(most)
   local lapsed = redis.call('ZRANGEBYSCORE', TOMBSTONE_TIMES, '-inf', now, 'LIMIT', 0, most)
   if #lapsed > 0 then
@@ -272,7 +274,7 @@ local function drop_lapsed(most)
   end
 end
 
--- Keeps a finished index within its bound, but for the youngest.
+-- Keeps a finished index within its limit, but spares the newest entries.
 local function trim(index, bound, least)
   local excess = redis.call('ZCOUNT', index, '-inf', text(KEPT)) - bound
   if excess <= 0 then return end
@@ -280,7 +282,8 @@ local function trim(index, bound, least)
   prune(index, redis.call('ZRANGEBYSCORE', index, '-inf', now - SPARED_MS, 'LIMIT', 0, most))
 end
 
--- The four sorted sets of the n-th queue: by due time; of other priorities all, those not yet ready, and the ready ones.
+-- The four sorted sets of the n-th queue: default priority by due time; other priorities by due time; those of them not yet
+-- ready; and the ready ones.
 local function queue_keys(n)
   local first = 19 + (n - 1) * 4
   return KEYS[first], KEYS[first + 1], KEYS[first + 2], KEYS[first + 3]
@@ -301,7 +304,7 @@ end
 
 local function pack_priority(priority) return struct.pack('>I4', priority) end
 
--- Enters a waiting job into its queue.
+-- Adds a waiting job to its queue.
 local function enter(n, id, due_at, priority)
   local due, pdue, pwait, pready = queue_keys(n)
   if priority == DEFAULT_PRIORITY then
@@ -317,7 +320,7 @@ local function enter(n, id, due_at, priority)
   end
 end
 
--- Takes a waiting job out of its queue; answers whether it was there.
+-- Removes a waiting job from its queue; returns whether it was there.
 local function leave(n, id, due_at, priority)
   local due, pdue, pwait, pready = queue_keys(n)
   if priority == DEFAULT_PRIORITY then return redis.call('ZREM', due, id) == 1 end
@@ -327,7 +330,7 @@ local function leave(n, id, due_at, priority)
   return redis.call('ZREM', pdue, member) == 1
 end
 
--- Tells all nodes where the first job of a queue is due sooner than it was.
+-- Notifies all nodes if the first job of a queue is due sooner than before.
 local function wake_if_sooner(queue, before, first)
   if first and (not before or first < before) then redis.call('PUBLISH', CHANNEL, queue) end
 end

@@ -1,4 +1,5 @@
--- Drops finished jobs past their retention. ARGV[5]: when those that succeeded must have ended; [6]: failed ones; [7]: at most.
+-- Drops finished jobs past their retention. ARGV[5]: when succeeded ones must have ended; [6]: failed ones; [7]: how many at
+-- most.
 runs_when_full()
 drop_lapsed(tonumber(ARGV[7]))
 local limit, pruned = tonumber(ARGV[7]), 0

@@ -1,11 +1,11 @@
--- Holds jobs. ARGV[5]: when they were read; [6]: how many bytes are free for what is due now, soon, and later, and what all
--- queues may hold in any case ('' no bound); [7]: how many queues, then their names, then how many bytes a job of each
--- takes; then for each job nine values.
+-- Puts jobs. ARGV[5]: when they were read; [6]: how many bytes are free for jobs due now, soon, and later, and how many all
+-- queues may hold in any case ('' no limit); [7]: the number of queues, then their names, then the bytes of an average job
+-- of each; then for each job nine values.
 needs_room()
 local read_at, queues = tonumber(ARGV[5]), tonumber(ARGV[7])
 local at = 8 + 2 * queues
 local answers = {}
--- A client's notion of our clock runs ahead by up to a round trip.
+-- A client's estimate of our clock may be ahead by up to a round trip.
 local is_stale = not OWN and (now - read_at > READ_AGE_MS_MAX or read_at - now > 1000)
 local before, first = {}, {}
 for n = 1, queues do before[n] = head_due(n) end
@@ -28,7 +28,7 @@ local new_bodies, due_adds, held = {}, {}, {}
 local body_count, due_counts, new_counts = 0, {}, {}
 for n = 1, queues do due_adds[n], due_counts[n], new_counts[n] = {}, 0, 0 end
 
--- Whether a queue that holds jobs has no room for one more that is due then.
+-- Whether a queue with jobs has no room for another one due at this time.
 local is_full = function() return false end
 if ARGV[6] ~= '' then
   local now_free, soon_free, later_free, least = string.match(ARGV[6], '^(%d+),(%d+),(%d+),(%d+)$')

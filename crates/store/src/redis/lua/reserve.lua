@@ -1,17 +1,17 @@
--- Leases due jobs. ARGV[5]: how many at most; [6], [7]: due from and to; [8]: the name of this call where the jobs are taken, ''
--- where they are to run; [9]: the lease in ms, 0 for each job's own; [10]: the request, '' for none; [11]: how many finished jobs are kept;
--- [12]: the default lease; [13]: whether the most urgent of all queues comes first; [14]: whether named jobs are leased also before
--- they are due; [15]: how many queues, then for each its name and lease in ms; then named jobs, if it is for those: id and version,
--- the queue's number.
+-- Leases due jobs. ARGV[5]: how many at most; [6], [7]: the earliest and latest due time; [8]: the name of this call if jobs
+-- are taken, '' if they are to run; [9]: the lease in ms, 0 for each job's own; [10]: the request, '' for none; [11]: how
+-- many finished jobs are kept; [12]: the default lease; [13]: whether the most urgent job of all queues comes first; [14]:
+-- whether named jobs are leased before they are due, too; [15]: the number of queues, then for each its name and lease in
+-- ms; then the named jobs, if any: id, version, and the queue's number.
 local limit, from, to, takes, lease_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] ~= '',
   tonumber(ARGV[9])
--- Beside a ledger what is taken is leased until it is recorded there.
+-- Beside a ledger, taken jobs are leased until they are recorded there.
 local finishes = takes and OWN
 local request, default_ms, merges, early, queues = ARGV[10], tonumber(ARGV[12]), ARGV[13] == '1', ARGV[14] == '1',
   tonumber(ARGV[15])
 local named_at = 16 + 2 * queues
 local ROUNDS = 10
--- Bodies are read so many at a time, and no more of them where they are large.
+-- The number of bodies read at a time; if they are large, no more are read.
 local SLICE, BYTES_MAX, WHOLE_BYTES_MAX = 50, 16777216, 1048576
 local bytes = 0
 if not early then to = math.min(to, now) end
@@ -20,7 +20,7 @@ runs_when_full()
 
 local leases, noted = {}, {}
 
--- The number of a request within its process, nil for a request that the caller named. Requests of a process share slots.
+-- The number of a request within its process; nil for a request named by the caller. Requests of a process share slots.
 local function number_of(name) return tonumber(string.match(name, '^%x+%.(%d+)$')) end
 
 if request ~= '' then
@@ -55,7 +55,7 @@ if request ~= '' then
 end
 
 local new_metas, running, receipts, ended, started = {}, {}, {}, {}, {}
--- Those to be taken out of the sorted set of the queue at hand.
+-- Jobs to be removed from the sorted set of the current queue.
 local gone = {}
 
 local function leave_all(n)
@@ -65,7 +65,7 @@ end
 
 local lease_count, meta_count = 0, 0
 
--- Of all that is begun now only a few things differ; they are put together from parts that are packed once.
+-- The new metas differ in a few fields only, so they are assembled from parts that are packed once.
 local templates = {}
 local function template(n)
   if not templates[n] then
@@ -92,7 +92,7 @@ local function hand_out(id, body, new_meta, epoch)
   bytes = bytes + #body
 end
 
--- One that has never been touched and says nothing in particular.
+-- A job that was never touched and has no special options.
 local function lease_plain(n, id, body)
   if without(struct.unpack('>I2', body, BODY_FLAGS), HAS_ORIGIN) ~= 0 then return false end
   local new = template(n)
@@ -136,7 +136,7 @@ local function lease(n, id, body, meta)
   hand_out(id, body, packed(h), six(h.epoch))
 end
 
--- One that may not start any more waits only for its end.
+-- A job past its deadline to start only waits for its end.
 local function put_off_late(n, id, body)
   local flags = struct.unpack('>I2', body, BODY_FLAGS)
   if flags == 0 or not has(flags, EXPIRES) then return false end
@@ -148,7 +148,7 @@ local function put_off_late(n, id, body)
   return true
 end
 
--- Within the queue at hand no more than this are handed out.
+-- How many jobs may still be handed out from the current queue.
 local room = limit
 local function is_full() return lease_count >= room * 3 or bytes > BYTES_MAX end
 
@@ -169,7 +169,7 @@ local function lease_some(n, ids)
   end
 end
 
--- The ready ones of other priorities within a range of them.
+-- Leases ready jobs of other priorities within a range of priorities.
 local function lease_ranked(n, least, most)
   local _, _, _, pready = queue_keys(n)
   local offset = 0
@@ -201,7 +201,7 @@ local function lease_default(n)
   end
 end
 
--- Sorts what has become ready by priority; answers whether that is all.
+-- Sorts jobs that have become ready by priority; returns whether these were all.
 local function sort_ready(n)
   local _, _, pwait, pready = queue_keys(n)
   local members = redis.call('ZRANGEBYSCORE', pwait, '-inf', now, 'WITHSCORES', 'LIMIT', 0, STEP)
@@ -213,9 +213,9 @@ local function sort_ready(n)
   return #members < 2 * STEP
 end
 
--- What limits a queue: how many may be handed out now (room) and, where that is none for its rate, from when on there is one
--- more (free_at). A rate is kept by the generic cell rate algorithm: ':t' is when all that was let through would have been,
--- had it come evenly, and what that is ahead of the clock is never more than a whole burst.
+-- The limits of a queue: how many jobs may be handed out now (room) and, if its rate allows none, when the next one is
+-- allowed (free_at). Rates use the generic cell rate algorithm: ':t' is the time at which all jobs handed out so far would
+-- have been handed out at an even rate. It is at most a whole burst ahead of the clock.
 local any_limits = redis.call('EXISTS', PAUSED) == 1
 
 local function measure(limits)
@@ -268,7 +268,7 @@ local function reserve_queue(n)
   return true
 end
 
--- The rank of a queue's most urgent job that is due; whether all that is due was sorted.
+-- The rank of a queue's most urgent due job, and whether all due jobs were sorted.
 local function first_of(n)
   local due, pdue, _, pready = queue_keys(n)
   local rank
@@ -285,7 +285,7 @@ local function first_of(n)
   return rank, true
 end
 
--- The most urgent of all queues, one after the other; answers whether it is known which is.
+-- Leases the most urgent jobs of all queues, one after the other. Returns whether their order is known.
 local function reserve_merged()
   for _ = 1, limit do
     local best, best_rank
@@ -377,7 +377,7 @@ if lease_count > 0 then
     end
   end
 end
--- Of a take also that it got nothing: one that is sent again, and carried out late, would take jobs for nobody.
+-- An empty take is remembered, too: a repeat that is carried out late would take jobs for nobody.
 if request ~= '' and (lease_count > 0 or finishes and queues > 0 and is_to_repeat == 0) then
   -- Small taken jobs are remembered in full: their records may be removed before the request is forgotten.
   local whole = finishes and bytes <= WHOLE_BYTES_MAX and leases

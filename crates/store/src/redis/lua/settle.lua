@@ -1,7 +1,7 @@
--- Completes jobs. ARGV[5]: how many finished jobs are kept; [6]: whether kinds are asked for; then for each its id, the epoch
--- of the lease and the result, '' for none. Answers for each the stage that it has ended in, 0 where the lease is over; for each
--- that ended now when its run began, its due time and attempts, its queue and, where that is asked for, its kind, '' for
--- others; and those that are to be noted.
+-- Completes jobs. ARGV[5]: how many finished jobs are kept; [6]: whether kinds are requested; then for each job its id, the
+-- epoch of the lease and the result, '' for none. Returns for each the stage in which it ended, 0 if the lease is over; for
+-- each that ended now when its run began, its due time and attempts, its queue and, if requested, its kind, '' for others;
+-- and the jobs to note in the outbox.
 runs_when_full()
 
 local kept, ids = tonumber(ARGV[5]), {}
@@ -26,7 +26,7 @@ local function finish(id, epoch, queue, new_meta)
   if not OWN then table.insert(noted, id) end
 end
 
--- One that says nothing in particular: no flags but that it is tagged, pending and leased under this epoch.
+-- A job with default state: no flags except possibly TAGGED, pending and leased under this epoch.
 local PLAIN, PLAIN_TAGGED = struct.pack('>I2B', 0, PENDING), struct.pack('>I2B', TAGGED, PENDING)
 local function finish_plain(id, epoch, meta)
   local state = string.sub(meta, HEAD_FLAGS, HEAD_FLAGS + 2)

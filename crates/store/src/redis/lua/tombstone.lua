@@ -1,5 +1,5 @@
--- Jobs that were edited and are not known here: no reading of them is put until the ledger has answered. ARGV from [5]: ids.
--- Returns the jobs that are here by now. They get no tombstone, and the caller edits them.
+-- Leaves tombstones for edited jobs that are unknown here: no reading of them is put until the ledger has answered. ARGV
+-- from [5]: ids. Returns the jobs that are here by now. They get no tombstone, and the caller edits them.
 runs_when_full()
 local known = {}
 for i = 5, #ARGV do

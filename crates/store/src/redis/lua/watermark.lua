@@ -1,4 +1,4 @@
--- From now on what is due before this instant is not let go of. ARGV[5]: the instant.
+-- Sets the watermark: from now on, jobs due before this instant are not dropped. ARGV[5]: the instant.
 runs_when_full()
 local known = redis.call('HGET', COUNTERS, WATERMARK)
 if not known or tonumber(known) < tonumber(ARGV[5]) then redis.call('HSET', COUNTERS, WATERMARK, ARGV[5]) end
