@@ -1,5 +1,5 @@
--- The rights of a server on MySQL or MariaDB that makes no tables (`duetime serve --no-migrate`), for the database `duetime`.
--- Choose a password. As an administrator, once the tables are there: mariadb < grants-mysql.sql
+-- The privileges that `duetime serve --no-migrate` needs on MySQL or MariaDB, for the database `duetime`.
+-- Choose a password. Once the tables exist, run as an administrator: mariadb < grants-mysql.sql
 CREATE USER 'duetime_server' IDENTIFIED BY 'secret';
 GRANT SELECT, INSERT, UPDATE, DELETE ON duetime.duetime_jobs TO 'duetime_server';
 GRANT SELECT, INSERT, UPDATE, DELETE ON duetime.duetime_tallies TO 'duetime_server';

@@ -1,5 +1,5 @@
--- Jobs. Instants are milliseconds since 1970 UTC. Small columns come first: one behind a long payload would have to be
--- looked for along its overflow pages.
+-- Jobs. Instants are milliseconds since 1970 UTC. Small columns come first: to read a column behind a long payload,
+-- SQLite follows the payload's overflow pages.
 CREATE TABLE duetime_jobs (
     id           INTEGER PRIMARY KEY,
     queue        TEXT    NOT NULL,
@@ -24,14 +24,14 @@ CREATE TABLE duetime_jobs (
     key_until    INTEGER NOT NULL DEFAULT 0,  -- 0 finished, 1 started
     job_key      TEXT,
     live_key     TEXT,                        -- equals job_key while the key is held
-    origin       TEXT,                        -- the push that made it
-    options      TEXT,                        -- JSON: what few jobs have, such as a retry rule or a target
-    tags         TEXT,                        -- JSON; duetime_tags is its index
+    origin       TEXT,                        -- identifies the push that made the job
+    options      TEXT,                        -- JSON: rare options, such as a retry rule or a target
+    tags         TEXT,                        -- JSON; indexed by duetime_tags
     message      TEXT,
     errors       TEXT,                        -- JSON
     result       BLOB,
     payload      BLOB    NOT NULL,
-    -- Where it is NULL a row says so in its head: nothing is looked for behind the payload.
+    -- Last, since a NULL is recorded in the row's header: no overflow pages are read for it.
     progress     TEXT                         -- JSON: {"percent": …, "note": …, "at": …}
 );
 
@@ -50,7 +50,7 @@ CREATE TABLE duetime_tags (
     PRIMARY KEY (tag, job_id)
 ) WITHOUT ROWID;
 
--- Rows of duetime_jobs by queue and state, and how many there ever were, kept in the same transactions.
+-- Rows of duetime_jobs by queue and state, and all-time totals, updated in the same transactions.
 CREATE TABLE duetime_tallies (
     queue           TEXT    NOT NULL PRIMARY KEY,
     pending         INTEGER NOT NULL,

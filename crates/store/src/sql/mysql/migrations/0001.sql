@@ -1,11 +1,11 @@
--- Jobs. Instants are milliseconds since 1970 UTC. What users name is kept as bytes, so that it compares byte by byte.
--- Each statement does no harm when it is run again: these servers know no transactions for tables.
+-- Jobs. Instants are milliseconds since 1970 UTC. Names given by users are stored as bytes, so that they compare byte by byte.
+-- Each statement can be run again: these servers have no transactional DDL.
 CREATE TABLE IF NOT EXISTS duetime_jobs (
     id           BIGINT         NOT NULL PRIMARY KEY,
     due_at       BIGINT         NOT NULL,
     first_due_at BIGINT         NOT NULL,
     bucket       BIGINT,                        -- of a pending row: -1 overflow, 0 loaded, else due_at / 10 min
-    urgency      VARBINARY(213),                -- of a row in the overflow, what it is ordered by: queue, 0, priority, due_at
+    urgency      VARBINARY(213),                -- sort key of a row in the overflow: queue, 0, priority, due_at
     priority     BIGINT         NOT NULL,
     attempt      BIGINT         NOT NULL,
     crashes      BIGINT         NOT NULL,
@@ -25,14 +25,14 @@ CREATE TABLE IF NOT EXISTS duetime_jobs (
     kind         VARBINARY(128) NOT NULL,
     job_key      VARBINARY(255),
     live_key     VARBINARY(255),                -- equals job_key while the key is held
-    origin       VARBINARY(255),                -- the push that made it
-    options      MEDIUMTEXT,                    -- JSON: what few jobs have, such as a retry rule or a target
-    tags         MEDIUMTEXT,                    -- JSON, of which duetime_tags is the index
+    origin       VARBINARY(255),                -- identifies the push that made the job
+    options      MEDIUMTEXT,                    -- JSON: rare options, such as a retry rule or a target
+    tags         MEDIUMTEXT,                    -- JSON, indexed by duetime_tags
     errors       MEDIUMTEXT,                    -- JSON
     message      MEDIUMBLOB,
     result       LONGBLOB,
     payload      LONGBLOB       NOT NULL,
-    progress     TEXT,                          -- JSON: how far it has come, with percent, note and at
+    progress     TEXT,                          -- JSON with percent, note and at
     KEY duetime_jobs_pending (bucket, urgency),
     KEY duetime_jobs_queue (queue, state),
     KEY duetime_jobs_finished (state, finished_at),
@@ -47,27 +47,27 @@ CREATE TABLE IF NOT EXISTS duetime_tags (
     PRIMARY KEY (tag, job_id)
 ) ENGINE = InnoDB;
 
--- Jobs that applications insert within transactions of their own. They become rows of duetime_jobs once those are
--- committed. To insert is all that an application needs to be granted.
+-- Jobs that applications insert in their own transactions. After the commit they become rows of duetime_jobs. An
+-- application needs only the INSERT privilege.
 CREATE TABLE IF NOT EXISTS duetime_inbox (
     id         BIGINT        NOT NULL AUTO_INCREMENT PRIMARY KEY,
     queue      VARCHAR(1000) NOT NULL DEFAULT 'default',
     kind       VARCHAR(1000) NOT NULL DEFAULT 'default',
     payload    LONGBLOB      NOT NULL,          -- text or bytes
-    due_at     BIGINT,                          -- one of the two, or none: at once
+    due_at     BIGINT,                          -- or delay_ms, neither means now
     delay_ms   BIGINT,                          -- from created_at
     job_key    VARCHAR(1000),
     tags       MEDIUMTEXT,                      -- JSON: ["a", "b"]
-    priority   BIGINT,                          -- 0 is the most urgent, by default 1024
-    options    MEDIUMTEXT,                      -- JSON: what else a push over HTTP may say
+    priority   BIGINT,                          -- 0 is the most urgent, 1024 the default
+    options    MEDIUMTEXT,                      -- JSON: the other options of a push over HTTP
     created_at BIGINT        NOT NULL
         DEFAULT ((TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 999) DIV 1000),
-    error      VARCHAR(700),                    -- why it was refused: set it to NULL to have it tried again
+    error      VARCHAR(700),                    -- why the job was refused, set it to NULL to retry
     KEY duetime_inbox_waiting (error)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin ROW_FORMAT = DYNAMIC;
 
--- Rows of duetime_jobs by queue and state, and how many there ever were, kept in the same transactions: the sum over all
--- slots. There are several so that transactions on one queue need not wait for each other.
+-- Rows of duetime_jobs by queue and state, and all-time totals, updated in the same transactions. The counts of a queue
+-- are the sums over all its slots. Several slots keep transactions on one queue from waiting for each other.
 CREATE TABLE IF NOT EXISTS duetime_tallies (
     queue           VARBINARY(200) NOT NULL,
     slot            SMALLINT       NOT NULL,
@@ -90,7 +90,7 @@ CREATE TABLE IF NOT EXISTS duetime_registry (
     PRIMARY KEY (kind, name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- Single numbers by name: schema is that of these tables, sequence_end the end of the last block of ids.
+-- Single numbers by name: schema is the version of these tables, sequence_end the end of the last block of ids.
 CREATE TABLE IF NOT EXISTS duetime_meta (
     name  VARBINARY(64) NOT NULL PRIMARY KEY,
     value BIGINT        NOT NULL

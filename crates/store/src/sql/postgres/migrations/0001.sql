@@ -1,5 +1,5 @@
--- Jobs. Instants are milliseconds since 1970 UTC. What users name is kept as bytes: it compares byte by byte, and may
--- hold what PostgreSQL's text may not.
+-- Jobs. Instants are milliseconds since 1970 UTC. Names given by users are stored as bytes: they compare byte by byte,
+-- and may contain bytes that are invalid in PostgreSQL's text.
 CREATE TABLE duetime_jobs (
     id           bigint   PRIMARY KEY,
     due_at       bigint   NOT NULL,
@@ -24,9 +24,9 @@ CREATE TABLE duetime_jobs (
     kind         bytea    NOT NULL,
     job_key      bytea,
     live_key     bytea,                         -- equals job_key while the key is held
-    origin       bytea,                         -- the push that made it
-    options      text,                          -- JSON: what few jobs have, such as a retry rule or a target
-    tags         text,                          -- JSON; duetime_tags is its index
+    origin       bytea,                         -- identifies the push that made the job
+    options      text,                          -- JSON: rare options, such as a retry rule or a target
+    tags         text,                          -- JSON; indexed by duetime_tags
     errors       text,                          -- JSON
     message      bytea,
     result       bytea,
@@ -48,29 +48,29 @@ CREATE TABLE duetime_tags (
     PRIMARY KEY (tag, job_id)
 );
 
--- Jobs that applications insert within transactions of their own. They become rows of duetime_jobs once those are
--- committed. To insert is all that an application needs to be granted.
+-- Jobs that applications insert in their own transactions. After the commit they become rows of duetime_jobs. An
+-- application needs only the INSERT privilege.
 CREATE TABLE duetime_inbox (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue         text   NOT NULL DEFAULT 'default',
     kind          text   NOT NULL DEFAULT 'default',
-    payload       text,                         -- one of the two
+    payload       text,                         -- either this or payload_bytes
     payload_bytes bytea,
-    due_at        bigint,                       -- one of the two, or none: at once
+    due_at        bigint,                       -- or delay_ms; neither means now
     delay_ms      bigint,                       -- from created_at
     job_key       text,
     tags          text,                         -- JSON: ["a", "b"]
-    priority      bigint,                       -- 0 is the most urgent; by default 1024
-    options       text,                         -- JSON: what else a push over HTTP may say
+    priority      bigint,                       -- 0 is the most urgent, 1024 the default
+    options       text,                         -- JSON: the other options of a push over HTTP
     created_at    bigint NOT NULL DEFAULT ceil(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-    error         text,                         -- why it was refused; set it to NULL to have it tried again
+    error         text,                         -- why the job was refused; set it to NULL to retry
     CONSTRAINT duetime_inbox_payload CHECK (num_nonnulls(payload, payload_bytes) = 1)
 );
 
 CREATE INDEX duetime_inbox_waiting ON duetime_inbox (id) WHERE error IS NULL;
 
--- Rows of duetime_jobs by queue and state, and how many there ever were, kept in the same transactions: the sum over all
--- slots. There are several so that transactions on one queue need not wait for each other.
+-- Rows of duetime_jobs by queue and state, and all-time totals, updated in the same transactions. The counts of a queue
+-- are the sums over all its slots. Several slots keep transactions on one queue from waiting for each other.
 CREATE TABLE duetime_tallies (
     queue           text     COLLATE "C" NOT NULL,
     slot            smallint NOT NULL,
@@ -93,7 +93,7 @@ CREATE TABLE duetime_registry (
     PRIMARY KEY (kind, name)
 );
 
--- Single numbers by name: schema is that of these tables, sequence_end the end of the last block of ids.
+-- Single numbers by name: schema is the version of these tables, sequence_end the end of the last block of ids.
 CREATE TABLE duetime_meta (
     name  text   COLLATE "C" PRIMARY KEY,
     value bigint NOT NULL
@@ -101,7 +101,7 @@ CREATE TABLE duetime_meta (
 
 INSERT INTO duetime_meta (name, value) VALUES ('schema', 0), ('sequence_end', 0);
 
--- Bytes for people: as text where they are, else escaped.
+-- Readable bytes: as text if they are valid UTF-8, else escaped.
 CREATE FUNCTION duetime_text(bytes bytea) RETURNS text LANGUAGE plpgsql STABLE STRICT AS $$
 BEGIN
     RETURN convert_from(bytes, 'UTF8');
