@@ -17,3 +17,4 @@ mod redis_rights;
 mod servers;
 mod sql_tls;
 mod sqlite_file;
+mod wrong_servers;
