@@ -49,7 +49,7 @@ fn number(talk: &mut Talk, ask: &str, key: &str) -> u64 {
 }
 
 /// Counts of the whole source, in the order of states.
-fn counts(talk: &mut Talk) -> [u64; 4] {
+pub(super) fn counts(talk: &mut Talk) -> [u64; 4] {
     ["ready", "delayed", "reserved", "buried"].map(|state| number(talk, "stats", &format!("current-jobs-{state}")))
 }
 

@@ -1,17 +1,22 @@
 //! The command and beanstalkd are killed, and each job is adopted exactly once.
 
-use super::beanstalkd::{DRAIN, adopt, command, drain, jobs, put};
+use super::beanstalkd::{DRAIN, adopt, command, counts, drain, jobs, put};
 use crate::beanstalk::script::Talk;
 use crate::beanstalk::server::{Alone, free_port};
 use crate::cli::server::Server;
-use crate::cli::support::{Place, until};
+use crate::cli::support::{Place, pid, until};
 use crate::common::Random;
+use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 /// Counters that grow while the command works.
 const COUNTERS: [&str; 6] =
@@ -164,4 +169,71 @@ fn claims_wait_while_there_is_no_server() {
     drain(&server, &source);
     let adopted = jobs(&server);
     assert_eq!((adopted.len(), payloads(&adopted).len()), (700, 700));
+}
+
+/// The address of a proxy before a server that forwards requests until it meets a push, of which it tells.
+fn without_pushes(server: &Server) -> (String, Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let ((tell, told), address) = (channel(), server.url.strip_prefix("http://").unwrap().to_owned());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut client, tell) = (stream.unwrap(), tell.clone());
+            let mut server = TcpStream::connect(&address).unwrap();
+            let (mut answers, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut answers, &mut to_client));
+            std::thread::spawn(move || {
+                let mut request = [0; 65_536];
+                while let Ok(count @ 1..) = client.read(&mut request) {
+                    if request.starts_with(b"POST") {
+                        let _ = tell.send(());
+                    } else if server.write_all(&request[..count]).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    (url, told)
+}
+
+/// The command is killed after it wrote its claim and before it buried the job, and once more while it pushes the job.
+#[test]
+fn a_claim_is_finished_though_the_command_was_killed_twice() {
+    let (server, source) = (Server::start(), Alone::original(free_port(), &[]));
+    let mut talk = Talk::open(source.address);
+    let job = put(&mut talk, "mail", "1 0 60", b"1");
+    talk.ask("watch mail");
+    assert_eq!(talk.ask("reserve-with-timeout 0"), format!("RESERVED {job} 1"));
+    assert_eq!(talk.line(), "1");
+    assert_eq!(talk.ask(&format!("release {job} 1 0")), "RELEASED");
+    let claim = format!(r#"{{"claim":"first","to":null,"jobs":[[{job},null,1]]}}"#);
+    put(&mut talk, "duetime-adopt", "0 0 60", claim.as_bytes());
+
+    let (url, pushed) = without_pushes(&server);
+    let mut child = command(&server, &source, &DRAIN).env("DUETIME_SERVER", url).stdin(Stdio::null()).spawn().unwrap();
+    pushed.recv_timeout(Duration::from_secs(30)).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(jobs(&server).is_empty());
+    drain(&server, &source);
+    assert_eq!(jobs(&server).len(), 1);
+    assert_eq!(counts(&mut talk), [0; 4]);
+}
+
+#[test]
+fn the_command_ends_soon_after_its_signal_though_beanstalkd_never_answers() {
+    let (server, source) = (Server::start(), Alone::original(free_port(), &[]));
+    let mut follow = command(&server, &source, &["--follow", "--yes", "beanstalkd"]);
+    let mut child = follow.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    put(&mut Talk::open(source.address), "mail", "1 0 60", b"1");
+    until("it follows", || (jobs(&server).len() == 1).then_some(()));
+    source.signal(Signal::SIGSTOP);
+    let begin = Instant::now();
+    kill(pid(&child), Signal::SIGTERM).unwrap();
+    let code = child.wait().unwrap().code();
+    let took = begin.elapsed();
+    source.signal(Signal::SIGCONT);
+    assert_eq!(code, Some(75));
+    assert!(took < Duration::from_secs(30), "an answer has 60 s: {took:?}");
 }

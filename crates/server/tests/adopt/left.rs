@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 const KEY: &str = "delayed";
 
-/// Writes a claim as a run does that is killed before it removes it.
+/// Writes a claim as a run does that is killed before it removes it: the queue, and what the layout notes.
 fn claim(redis: &RedisServer, log: &str, id: &str, texts: &[&str]) {
     let packed: String = texts.iter().map(|text| format!("{}:{text}", text.len())).collect();
     redis.command(&["HSET", log, id, &packed]);
 }
 
 fn claim_of_set(redis: &RedisServer, id: &str, member: &str, score: u64) {
-    claim(redis, "duetime:adopt:{delayed}:delayed:claims", id, &[member, &score.to_string(), "milliseconds"]);
+    claim(redis, "duetime:adopt:{delayed}:delayed:claims", id, &[QUEUE, member, &score.to_string(), "milliseconds"]);
 }
 
 /// The key is of another type since, or all that is left there cannot be read.
@@ -35,7 +35,7 @@ fn claims_are_finished_although_the_source_is_not_recognised_any_more() {
     assert_eq!((&report(&ran.out)["adopted"], old.claims(), jobs_made(&server)), (&1.into(), 0, 1), "{ran:?}");
 
     redis.command(&["RPUSH", LIST, "no job"]);
-    claim(&redis, LARAVEL_CLAIMS, "adopt-0000-1", &[LIST, &laravel(7, ""), "1700000000"]);
+    claim(&redis, LARAVEL_CLAIMS, "adopt-0000-1", &["mail", LIST, &laravel(7, ""), "1700000000"]);
     let ran = run(&server, &redis, &step(&LARAVEL, "--follow"));
     assert!(ran.code == 2 && ran.err.contains("these are not jobs of laravel"), "{ran:?}");
     assert_eq!((number(&redis, &["HLEN", LARAVEL_CLAIMS]), number(&redis, &["LLEN", LIST])), (0, 1));
@@ -112,4 +112,40 @@ fn a_command_ends_soon_after_its_signal_though_the_server_never_answers() {
     assert_eq!(old.claims(), 1);
     adopt.drain();
     assert_eq!((old.claims(), jobs_made(&server)), (0, 2));
+}
+
+/// Origins are known by queue: in another one, the same claim would be a second job.
+#[test]
+fn claims_are_finished_in_the_queue_for_which_they_were_made() {
+    let (server, redis) = (Server::start(), RedisServer::start());
+    let mut old = OldSet::open(&redis.url(), KEY);
+    claim_of_set(&redis, "adopt-1", "order", now_ms());
+    let other = Adopt::from_words(&server, &redis.url(), &["zset", "--key", KEY, "--to", "elsewhere"]);
+    let ran = other.run(&other.step("--drain"));
+    assert!(ran.code == 2 && ran.err.contains(&format!("run the command with --to {QUEUE} first")), "{ran:?}");
+    assert_eq!((jobs_made(&server), old.claims()), (0, 1));
+    Adopt::new(&server, "zset", &redis.url(), KEY).drain();
+    assert_eq!((jobs_made(&server), old.claims()), (1, 0));
+    other.drain();
+}
+
+/// A member, and the key of its job, is a name in its own set.
+#[test]
+fn the_same_member_of_another_set_is_refused_while_the_first_waits() {
+    let (server, redis) = (Server::start(), RedisServer::start());
+    for layout in ["zset", "locked-set"] {
+        let keys = [format!("one of {layout}"), format!("other of {layout}")];
+        let [mut one, mut other] = keys.each_ref().map(|key| OldSet::open(&redis.url(), key));
+        let [adopt_one, adopt_other] = keys.each_ref().map(|key| Adopt::new(&server, layout, &redis.url(), key));
+        let member = format!("user of {layout}");
+        one.add(member.as_bytes(), now_ms());
+        other.add(member.as_bytes(), now_ms());
+        adopt_one.drain();
+        let ran = adopt_other.run(&adopt_other.step("--drain"));
+        assert!(ran.code == 1 && ran.err.contains("belongs to the live job"), "{ran:?}");
+        assert_eq!((other.count(), other.claims()), (1, 0), "it is back");
+        assert_eq!(server.run(&["take", QUEUE]).code, 0);
+        adopt_other.drain();
+        assert_eq!(server.run(&["take", QUEUE]).code, 0);
+    }
 }

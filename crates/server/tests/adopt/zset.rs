@@ -87,7 +87,7 @@ fn units_are_told_by_their_size() {
         (&[&seconds], "1 members whose scores are seconds", [1, 0, 0]),
         (&[&ms, "0"], "2 members whose scores are milliseconds", [2, 0, 0]),
         (&[&micros, &micros], "2 members whose scores are microseconds", [2, 0, 0]),
-        (&["0", "1", "-7", "-inf", "3600"], "5 members whose scores are not times: all are due now", [5, 0, 0]),
+        (&["0", "1", "-7", "-inf", "3600"], "5 members whose scores are not times", [5, 0, 0]),
         (&[&ms, &far, "+inf"], "3 members whose scores are milliseconds", [1, 0, 2]),
         (&[&seconds, &ms, "5"], "3 members whose unit is unclear", [1, 0, 2]),
         (&[&packed], "1 members whose unit is unclear", [0, 0, 1]),
@@ -106,12 +106,14 @@ fn units_are_told_by_their_size() {
             "{look}"
         );
         assert_eq!(look["samples"].as_array().unwrap().len(), scores.len());
-        let is_unclear = why.contains("unclear");
+        let is_unclear = why.contains("unclear") || why.contains("not times");
         assert_eq!(look["notes"].to_string().contains("--score"), is_unclear, "{look}");
         for step in ["--follow", "--drain"] {
             if is_unclear {
                 let ran = adopt(&server, &redis).run(&[step, "--yes", "zset"]);
-                assert!(ran.code == 2 && ran.err.contains("the scores are in different units"), "{ran:?}");
+                let is_said =
+                    ["the scores are in different units", "no score is a time"].map(|why| ran.err.contains(why));
+                assert!(ran.code == 2 && is_said.contains(&true), "{ran:?}");
                 assert!(ran.err.contains("--score seconds or --score milliseconds"), "{ran:?}");
                 assert_eq!(old.count(), scores.len());
             }
@@ -269,4 +271,33 @@ fn what_is_refused_goes_back_unless_the_old_code_has_put_it_there_again() {
     assert_eq!((&report(&ran.out)["refused"], &report(&ran.out)["adopted"]), (&2.into(), &1.into()), "{ran:?}");
     assert_eq!((old.score(&large), old.score(&other)), (Some(score), Some(newer)));
     assert_eq!(old.claims(), 0);
+}
+
+/// Such a set may be something else, a ranking say.
+#[test]
+fn scores_that_are_no_times_need_a_named_unit() {
+    let (server, redis) = (Server::start(), RedisServer::start());
+    let mut old = OldSet::open(&redis.url(), KEY);
+    old.add(b"player", 990);
+    let ran = adopt(&server, &redis).run(&["--drain", "--yes", "zset"]);
+    assert!(ran.code == 2 && ran.err.contains("no score is a time") && ran.err.contains("--score"), "{ran:?}");
+    assert_eq!((old.count(), jobs_made(&server)), (1, 0));
+    adopt(&server, &redis).with(&["--score", "seconds"]).drain();
+    assert_eq!((old.count(), jobs_made(&server)), (0, 1));
+}
+
+#[test]
+fn a_follower_of_an_empty_set_asks_once_a_second() {
+    let (server, redis) = (Server::start(), RedisServer::start());
+    let mut old = OldSet::open(&redis.url(), KEY);
+    let follower = adopt(&server, &redis).follow();
+    let mut wait_for = |calls: u64| until("calls", || (old.calls("eval") >= calls).then_some(()));
+    // A look, and the first claim.
+    wait_for(2);
+    let begin = Instant::now();
+    wait_for(6);
+    assert!(begin.elapsed() > Duration::from_secs(3), "four calls in {:?}", begin.elapsed());
+    old.add(b"0", 0);
+    until("it is taken", || (jobs_made(&server) == 1).then_some(()));
+    follower.stop();
 }

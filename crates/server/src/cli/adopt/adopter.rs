@@ -20,6 +20,8 @@ const PUSHES_MAX: usize = 4;
 const REFUSED_MAX: usize = 1_000;
 /// Between tries to connect to the source.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long a session may still take once it is stopped: longer than its pushes.
+const END_MAX: Duration = Duration::from_secs(8);
 /// How long a drain waits for the source, or for the target, to come back.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -55,7 +57,16 @@ impl Adopter {
         let mut away_since = None;
         let result = loop {
             let before = self.report.claimed;
-            let trouble = match self.session().await {
+            let stop = self.pusher.stop.clone();
+            let overdue = async {
+                stop.cancelled().await;
+                tokio::time::sleep(END_MAX).await;
+            };
+            let session = tokio::select! {
+                session = self.session() => session,
+                () = overdue => Err(Trouble::Away(format!("it did not answer within {END_MAX:?} of the signal"))),
+            };
+            let trouble = match session {
                 Ok(()) => break self.failure.take().map_or(Ok(()), Err),
                 Err(trouble) => trouble,
             };

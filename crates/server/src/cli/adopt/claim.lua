@@ -2,7 +2,7 @@
 --
 -- - now_ms: the clock of Redis, in milliseconds.
 -- - wait_ms: when it is worth asking again; a script may lower it.
--- - claim(…) notes texts under the next id.
+-- - claim(…) notes texts under the next id, after the `to` of the command.
 -- - is_full(): what was claimed is so large that it must be enough for one script.
 -- - remove(…) is a command that removes what was claimed since the last one. If it is refused, for want of a right, or removes nothing, that is not
 --   claimed. It answers whether it is.
@@ -16,14 +16,15 @@
 local BYTES_MAX, PAGE = 524288, 8
 if redis.replicate_commands then redis.replicate_commands() end
 local time = redis.call('TIME')
-local id_start = 'adopt-' .. time[1] .. string.format('%06d', time[2]) .. '-' .. ARGV[1] .. '-'
+local id_start = 'adopt-' .. time[1] .. string.format('%06d', time[2]) .. '-' .. string.sub(ARGV[1], 1, 32) .. '-'
+local to = string.sub(ARGV[1], 33)
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local wait_ms = 1000
 local claimed, gone, bytes = {}, 0, 0
 local function claim(...)
   -- Without the right to remove a claim again, nothing is claimed.
   if #claimed == 0 then redis.call('HDEL', KEYS[1], '') end
-  local packed = {...}
+  local packed = {to, ...}
   for place, text in ipairs(packed) do packed[place] = #text .. ':' .. text end
   local id = id_start .. string.format('%03d', #claimed / 2 + 1)
   claimed[#claimed + 1] = id

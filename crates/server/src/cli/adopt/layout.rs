@@ -38,8 +38,13 @@ pub(super) struct RedisSource {
 
 impl RedisSource {
     /// Jobs at an address, of which this is the main key.
-    pub(super) fn new(address: &str, key: &str, layout: Box<dyn Layout>) -> std::result::Result<Self, Failure> {
-        Ok(Self { redis: Redis::new(address, key)?, layout, wait: Duration::ZERO })
+    pub(super) fn new(
+        address: &str,
+        key: &str,
+        to: Option<&Arc<str>>,
+        layout: Box<dyn Layout>,
+    ) -> std::result::Result<Self, Failure> {
+        Ok(Self { redis: Redis::new(address, key, to)?, layout, wait: Duration::ZERO })
     }
 
     fn claims(&self, logged: Vec<Logged>, now: Option<Millis>) -> Vec<Claim> {

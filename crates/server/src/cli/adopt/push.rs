@@ -1,11 +1,11 @@
 //! Claims become jobs: pushed until each is answered.
 
-use super::source::Claim;
+use super::source::{ADOPTED, Claim};
 use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::time::now;
 use duetime::{Client, Error};
 use duetime_core::engine::PushOutcome;
-use duetime_core::{Due, Error as CoreError, JobId, JobRef, NewJob, OnConflict, State};
+use duetime_core::{Due, Error as CoreError, Job, JobId, JobRef, NewJob, OnConflict, State};
 use futures_util::{StreamExt, stream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// How often a key that is held is tried again.
 const CONFLICTS_MAX: usize = 3;
-/// Jobs that are cancelled at a time.
-const CANCELS_MAX: usize = 16;
+/// Jobs that hold keys and are looked at, or cancelled, at a time.
+const HOLDERS_MAX: usize = 16;
 /// The error for a caller without the right to push into this queue, or to cancel in it.
 const FORBIDDEN: u16 = 403;
 
@@ -103,54 +103,71 @@ impl Pusher {
 
     /// Pushes jobs, and answers for each.
     ///
-    /// A push that replaced the job which holds its key would leave no origin, and its repeat could make a second job. So that job is
-    /// cancelled, if it waits, and a new one is pushed.
+    /// A push that replaced or kept the job which holds its key would leave no origin, and its repeat could make a second job. So each is
+    /// pushed with [`OnConflict::Reject`], and the holder is looked at.
     async fn push_batch(&self, mut jobs: Vec<NewJob>) -> Vec<Result<PushOutcome, Error>> {
-        let replaces: Vec<bool> = jobs.iter().map(|job| job.on_conflict == OnConflict::Replace).collect();
-        for (job, _) in jobs.iter_mut().zip(&replaces).filter(|(_, replaces)| **replaces) {
-            job.on_conflict = OnConflict::Reject;
-        }
-        let mut answers = push_batch::push(self.client, jobs.clone()).await;
+        let rules = jobs.iter_mut().map(|job| std::mem::replace(&mut job.on_conflict, OnConflict::Reject));
+        let rules: Vec<OnConflict> = rules.collect();
+        let pushed = async |jobs: Vec<NewJob>| {
+            let answers = push_batch::push(self.client, jobs).await.into_iter();
+            answers.map(|answer| answer.map(|pushed| pushed.outcome)).collect::<Vec<_>>()
+        };
+        let mut answers = pushed(jobs.clone()).await;
         for _ in 0..CONFLICTS_MAX {
             let held = answers.iter().enumerate().filter_map(|(place, answer)| match answer {
-                Err(Error::Core(CoreError::KeyConflict { holder, .. })) if replaces[place] => Some((place, *holder)),
+                Err(Error::Core(CoreError::KeyConflict { holder, .. })) => Some((place, *holder)),
                 _ => None,
             });
-            let freed: Vec<(usize, Result<(), Error>)> = stream::iter(held.collect::<Vec<_>>())
-                .map(async |(place, holder)| (place, self.cancel_waiting(holder).await))
-                .buffer_unordered(CANCELS_MAX)
+            let judged: Vec<_> = stream::iter(held.collect::<Vec<_>>())
+                .map(async |(place, holder)| (place, self.judge_holder(holder, &jobs[place], rules[place]).await))
+                .buffer_unordered(HOLDERS_MAX)
                 .collect()
                 .await;
-            let mut again = Vec::with_capacity(freed.len());
-            for (place, freed) in freed {
-                match freed {
-                    Ok(()) => again.push(place),
+            let mut again = Vec::with_capacity(judged.len());
+            for (place, judged) in judged {
+                match judged {
+                    Ok(None) => again.push(place),
+                    Ok(Some(outcome)) => answers[place] = Ok(outcome),
                     Err(error) => answers[place] = Err(error),
                 }
             }
             if again.is_empty() {
                 break;
             }
-            let pushed = push_batch::push(self.client, again.iter().map(|&place| jobs[place].clone()).collect()).await;
-            for (place, answer) in again.into_iter().zip(pushed) {
+            let repeats = again.iter().map(|&place| jobs[place].clone()).collect();
+            for (place, answer) in again.into_iter().zip(pushed(repeats).await) {
                 answers[place] = answer;
             }
         }
-        answers.into_iter().map(|answer| answer.map(|pushed| pushed.outcome)).collect()
+        answers
     }
 
-    /// Cancels a job, unless it has started.
-    async fn cancel_waiting(&self, id: JobId) -> Result<(), Error> {
+    /// The outcome of a push by the job that holds its key; `None` if the key is free now.
+    async fn judge_holder(
+        &self,
+        id: JobId,
+        new: &NewJob,
+        on_conflict: OnConflict,
+    ) -> Result<Option<PushOutcome>, Error> {
         let job = match self.client.get(id).await {
-            Err(Error::Core(CoreError::NotFound(_))) => return Ok(()),
+            Err(Error::Core(CoreError::NotFound(_))) => return Ok(None),
             job => job?,
         };
-        if !matches!(job.state(now()), State::Scheduled | State::Ready) {
-            return Ok(());
+        if job.live_key().is_none() {
+            return Ok(None);
+        }
+        let is_waiting = matches!(job.state(now()), State::Scheduled | State::Ready);
+        match on_conflict {
+            OnConflict::Keep if !is_of_another_source(new, &job) => return Ok(Some(PushOutcome::Kept)),
+            OnConflict::Replace if is_waiting && !is_of_another_source(new, &job) => {}
+            _ => {
+                let key = new.key.clone().unwrap_or_default();
+                return Err(CoreError::KeyConflict { queue: new.queue.clone(), key, holder: id }.into());
+            }
         }
         match self.client.cancel(JobRef { id, version: Some(job.version) }).await {
-            Err(Error::Core(CoreError::NotFound(_) | CoreError::VersionMismatch { .. })) => Ok(()),
-            cancelled => cancelled.map(drop),
+            Err(Error::Core(CoreError::NotFound(_) | CoreError::VersionMismatch { .. })) => Ok(None),
+            cancelled => cancelled.map(|_| None),
         }
     }
 
@@ -188,6 +205,12 @@ fn job(claim: &Claim) -> Option<NewJob> {
         };
     }
     Some(job)
+}
+
+/// Whether the job that holds a key was adopted from elsewhere, so that it is not an earlier state of this one.
+fn is_of_another_source(job: &NewJob, holder: &Job) -> bool {
+    let is_adopted = |tag: &&Arc<str>| tag.starts_with(ADOPTED);
+    !job.tags.iter().any(|tag| holder.tags.contains(tag)) && holder.tags.iter().any(|tag| is_adopted(&tag))
 }
 
 fn fate(claim: &Claim, error: Error, may_be_there: bool) -> Fate {

@@ -35,6 +35,7 @@ for place = 1, tonumber(ARGV[1]) do
       parts[#parts + 1] = string.sub(packed, colon + 1, colon + bytes)
       at = colon + bytes + 1
     end
+    table.remove(parts, 1)
     if put_back(parts) == false then left = left + 1 else redis.call('HDEL', KEYS[1], id) end
   end
 end
@@ -44,7 +45,7 @@ return left
 /// A claim, as the log has it: its id, and the texts that the script gave.
 pub(super) type Logged = (Arc<str>, Vec<Vec<u8>>);
 
-/// The result of a claiming script.
+/// The result of a claiming script; by default that there is nothing to claim.
 pub(super) struct Claimed {
     pub(super) logged: Vec<Logged>,
     /// The clock of Redis.
@@ -53,10 +54,18 @@ pub(super) struct Claimed {
     pub(super) wait_ms: u64,
 }
 
+impl Default for Claimed {
+    fn default() -> Self {
+        Self { logged: Vec::new(), now: 0, wait_ms: 1_000 }
+    }
+}
+
 /// A Redis with a source.
 pub(super) struct Redis {
     foreign: Foreign,
     claims: Vec<u8>,
+    /// The queue that the command names for all jobs; else empty.
+    to: Arc<str>,
     /// Claims that this run works on.
     in_hand: HashSet<Arc<str>>,
     /// Claims that are still to be replayed, the last one first; `None` before the replay.
@@ -65,13 +74,14 @@ pub(super) struct Redis {
 
 impl Redis {
     /// For a source whose main key is this.
-    pub(super) fn new(address: &str, key: &str) -> std::result::Result<Self, Failure> {
+    pub(super) fn new(address: &str, key: &str, to: Option<&Arc<str>>) -> std::result::Result<Self, Failure> {
+        let to = to.cloned().unwrap_or_default();
         let claims = claims_key(key).into_bytes();
         let foreign = Foreign::new(address).map_err(|error| match error {
             Error::Invalid { expected, got, .. } => Error::invalid("from", expected, got),
             error => error,
         })?;
-        Ok(Self { foreign, claims, in_hand: HashSet::new(), to_replay: None })
+        Ok(Self { foreign, claims, to, in_hand: HashSet::new(), to_replay: None })
     }
 
     /// The address, without user and password.
@@ -112,7 +122,7 @@ impl Redis {
         arguments: impl ToRedisArgs,
     ) -> Done<Claimed> {
         let mut command = self.eval(&[CLAIM, script, CLAIMED].concat(), keys);
-        command.arg(fresh_id()).arg(arguments);
+        command.arg(format!("{}{}", fresh_id(), self.to)).arg(arguments);
         let (now, wait_ms, flat): (Millis, u64, Vec<Vec<u8>>) = self.ask(&command).await?;
         Ok(Claimed { logged: self.read(flat)?, now, wait_ms })
     }
@@ -200,7 +210,12 @@ impl Redis {
         let mut flat = flat.into_iter();
         while let (Some(id), Some(packed)) = (flat.next(), flat.next()) {
             let id: Arc<str> = String::from_utf8(id).map_err(|_| wrong())?.into();
-            let parts = unpack(&packed).ok_or_else(wrong)?;
+            let mut parts = unpack(&packed).ok_or_else(wrong)?.into_iter();
+            let to = parts.next().ok_or_else(wrong)?;
+            if to != self.to.as_bytes() {
+                return Err(Trouble::Failed(other_queue(&to)));
+            }
+            let parts = parts.collect();
             if self.in_hand.insert(id.clone()) {
                 logged.push((id, parts));
             }
@@ -249,8 +264,32 @@ fn unpack(mut packed: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(parts)
 }
 
+/// The error for claims that may be jobs of another queue already: origins are known by queue.
+fn other_queue(to: &[u8]) -> Failure {
+    let to = String::from_utf8_lossy(to);
+    let option = if to.is_empty() { "without --to".to_owned() } else { format!("with --to {to}") };
+    Failure::usage(format!("an earlier run {option} was killed, and has left claims"))
+        .hint(format!("run the command {option} first: it finishes them"))
+}
+
 fn trouble(error: Error) -> Trouble {
-    if error.is_retryable() { Trouble::Away(error.to_string()) } else { Trouble::Failed(error.into()) }
+    let is_retryable = error.is_retryable();
+    let failure = match error {
+        // These speak of a store of Duetime.
+        Error::Unavailable(why) | Error::Full(why) | Error::Damaged(why) | Error::Unusable(why) => {
+            Failure::error(format!("the source: {why}"))
+        }
+        error => error.into(),
+    };
+    if is_retryable {
+        Trouble::Away(failure.to_string())
+    } else if failure.to_string().contains("can't run this command") {
+        Trouble::Failed(
+            failure.hint("its user may not run all commands that are needed; the guide for this source lists them"),
+        )
+    } else {
+        Trouble::Failed(failure)
+    }
 }
 
 #[cfg(test)]
@@ -273,7 +312,7 @@ mod tests {
         let server = RedisServer::start();
         let key = &b"jobs"[..];
         let odd = b"1:\r\n\0\xff:".to_vec();
-        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let mut redis = Redis::new(&server.url(), "jobs", None).unwrap();
         let mut add = redis::cmd("ZADD");
         add.arg(key).arg("1.5").arg(&odd).arg(2).arg("b").arg(3).arg("c");
         let _: Value = redis.ask(&add).await.unwrap();
@@ -286,7 +325,7 @@ mod tests {
         assert!(redis.replay().await.unwrap().is_empty(), "they are in hand");
 
         // Another run finds them, with their ids.
-        let mut next = Redis::new(&server.url(), "jobs").unwrap();
+        let mut next = Redis::new(&server.url(), "jobs", None).unwrap();
         let mut replayed = next.replay().await.unwrap();
         replayed.sort();
         assert_eq!(replayed, claimed);
@@ -307,7 +346,7 @@ mod tests {
     #[tokio::test]
     async fn a_claim_waits_until_the_head_is_due_and_a_second_at_most() {
         let server = RedisServer::start();
-        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let mut redis = Redis::new(&server.url(), "jobs", None).unwrap();
         let head = redis.now().await.unwrap() + 700;
         for (unit_ms, score) in [(1_000.0, head as f64 / 1e3), (1.0, head as f64)] {
             let key = format!("of {unit_ms}");
@@ -326,7 +365,7 @@ mod tests {
     #[tokio::test]
     async fn a_claim_is_bounded_by_bytes_too() {
         let server = RedisServer::start();
-        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let mut redis = Redis::new(&server.url(), "jobs", None).unwrap();
         let key = &b"jobs"[..];
         let member = |n: usize| [format!("{n:03}").as_bytes(), &[b'x'; 100_000]].concat();
         for script in [
@@ -365,7 +404,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_reply_is_trouble_that_passes() {
-        let redis = Redis::new("redis://127.0.0.1:1", "jobs").unwrap();
+        let redis = Redis::new("redis://127.0.0.1:1", "jobs", None).unwrap();
         assert_eq!(redis.place(), "redis://127.0.0.1:1");
         assert!(matches!(redis.now().await, Err(Trouble::Away(_))));
     }

@@ -128,11 +128,14 @@ pub(super) fn fresh_id() -> String {
     format!("{:016x}{:016x}", random(), random())
 }
 
+/// The start of the tag that names where a job was adopted from.
+pub(super) const ADOPTED: &str = "adopted:";
+
 /// The tag of all jobs that were adopted from there.
 pub(super) fn tag(key: &str) -> Result<Arc<str>> {
-    let tag = format!("adopted:{key}");
+    let tag = format!("{ADOPTED}{key}");
     if tag.len() > TAG_BYTES_MAX {
-        let max = TAG_BYTES_MAX - "adopted:".len();
+        let max = TAG_BYTES_MAX - ADOPTED.len();
         return Err(Failure::usage(format!(
             "the key must have at most {max} bytes, because jobs are tagged with it; it has {}",
             key.len()

@@ -143,12 +143,30 @@ impl Beanstalkd {
                 };
                 is_open.then(|| Found { due_here: due.max(due_here(&stats)), stats, body: None })
             });
-            let found = found.collect();
+            let found: Vec<Found> = found.collect();
+            let (claim, record) = self.renewed(claim, record, &found).await?;
             let claims = self.hold(claim, &record, found, true).await?;
             if !claims.is_empty() {
                 return Ok(claims);
             }
         }
+    }
+
+    /// The claim with the numbers of reserves that jobs will have once they are buried again: its job is replaced before that.
+    async fn renewed(&mut self, claim: u64, mut record: Record, found: &[Found]) -> Done<(u64, Record)> {
+        if found.iter().all(|found| found.stats.state == "buried") {
+            return Ok((claim, record));
+        }
+        let listed = |Found { stats, due_here, .. }: &Found| {
+            Listed(stats.id, *due_here, stats.reserves + u64::from(stats.state != "buried"))
+        };
+        record.jobs = found.iter().map(listed).collect();
+        let mut put = Commands::from_iter([format!("use {CLAIMS}")]);
+        put.add_put(TTR_S, &serde_json::to_vec(&record).map_err(Failure::from)?);
+        let reply = self.ask(&put).await?.remove(1);
+        let renewed = reply.id().filter(|_| reply.is("INSERTED")).ok_or_else(|| unexpected(&reply))?;
+        self.ask_one(format!("delete {claim}")).await?;
+        Ok((renewed, record))
     }
 
     /// One job of a claim is done with; true if it was the last.

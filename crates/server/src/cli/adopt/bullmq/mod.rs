@@ -97,7 +97,7 @@ impl Args {
             offset: 0,
             has_claimed: false,
         };
-        RedisSource::new(from, &key_start, Box::new(layout))
+        RedisSource::new(from, &key_start, Some(to), Box::new(layout))
     }
 }
 

@@ -14,7 +14,7 @@ struct Old {
 impl Old {
     fn start() -> Self {
         let server = RedisServer::start();
-        let redis = Redis::new(&server.url(), "bull:mail").unwrap();
+        let redis = Redis::new(&server.url(), "bull:mail", None).unwrap();
         let layout = Bullmq {
             base: "bull:mail:".to_owned(),
             to: "mail".into(),

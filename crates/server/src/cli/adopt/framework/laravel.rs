@@ -100,7 +100,7 @@ impl Args {
         }
         let hand_back = hand_back.then(|| HandBack::new(from, to, Append::Laravel)).transpose()?;
         let layout = Laravel { list: list.clone(), to: to.clone(), tag: tag(key)?, hand_back, has_looked: false };
-        RedisSource::new(from, &list, Box::new(layout))
+        RedisSource::new(from, &list, Some(to), Box::new(layout))
     }
 }
 

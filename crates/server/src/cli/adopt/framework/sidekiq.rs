@@ -102,7 +102,7 @@ impl Args {
         let main = format!("{namespace}queues");
         let (names, nameless) = (BTreeSet::new(), BTreeSet::new());
         let layout = Sidekiq { namespace, to: to.clone(), hand_back, names, nameless, has_looked: false };
-        RedisSource::new(from, &main, Box::new(layout))
+        RedisSource::new(from, &main, to.as_ref(), Box::new(layout))
     }
 }
 

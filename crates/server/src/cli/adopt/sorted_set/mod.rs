@@ -22,7 +22,7 @@ use survey::{Survey, Verdict};
 const PUT_BACK: &str = "if KEYS[3] and redis.call('EXISTS', KEYS[3]) == 1 then return false end
 redis.call('ZADD', KEYS[2], 'NX', parts[2], parts[1])";
 /// The advice for an unclear unit.
-const NAME_UNIT: &str = "Choose the unit to take with --score seconds or --score milliseconds; the other members stay.";
+const NAME_UNIT: &str = "Choose the unit with --score seconds or --score milliseconds. Scores that are no times are due now; those in another unit stay.";
 /// A note of all of them.
 const TAKEN: &str = "Once a member is taken, the old code no longer finds it: ZREM removes nothing, and ZADD adds it anew. If that is taken \
      while the job waits, there is still one job.";
@@ -49,6 +49,9 @@ pub(super) struct SetArgs {
     pub(super) options: Options,
 }
 
+/// The scores that a script takes: the arguments 2 to 5 of `take.lua`.
+type Range = (&'static str, u64, u64, u64);
+
 /// A sorted set of jobs.
 struct SortedSet {
     key: String,
@@ -58,6 +61,8 @@ struct SortedSet {
     unit: Option<Unit>,
     /// It was named.
     is_named: bool,
+    /// It must be named: at the first look no score was a time.
+    is_needed: bool,
 }
 
 impl SortedSet {
@@ -71,28 +76,31 @@ impl SortedSet {
         }
         // A repeat changes the job that waits; once that has started, it is another one, as it was in the set.
         (template.on_conflict, template.key_until) = (on_conflict, KeyUntil::Started);
-        Ok(Self { key: key.clone(), template, unit: *score, is_named: score.is_some() })
+        Ok(Self { key: key.clone(), template, unit: *score, is_named: score.is_some(), is_needed: false })
     }
 
-    /// The unit. `None`: there is no member yet by which it can be judged.
-    async fn unit(&mut self, redis: &Redis) -> Done<Option<Unit>> {
+    /// The scores that a script takes now; `None` if there are no members.
+    async fn range(&mut self, redis: &Redis, step: Step) -> Done<Option<Range>> {
         if self.unit.is_none() {
-            self.unit = match Survey::read(redis, &self.key).await?.judge() {
-                Verdict::Unit(unit) => Some(unit),
-                Verdict::None => None,
-                Verdict::Unclear(why) => {
-                    let failure = Failure::usage(format!("the scores are in different units: {why}"));
-                    return Err(Trouble::Failed(failure.hint(NAME_UNIT)));
+            let survey = Survey::read(redis, &self.key).await?;
+            let unclear = match survey.judge() {
+                _ if survey.total() == 0 => return Ok(None),
+                Verdict::Unit(unit) => {
+                    self.unit = Some(unit);
+                    None
                 }
+                Verdict::None => self.is_needed.then(|| "no score is a time".to_owned()),
+                Verdict::Unclear(why) => Some(format!("the scores are in different units: {why}")),
             };
+            if let Some(why) = unclear {
+                return Err(Trouble::Failed(Failure::usage(why).hint(NAME_UNIT)));
+            }
         }
-        Ok(self.unit)
+        // Without a unit there are only scores that are no instants in any.
+        Ok(Some(Self::range_of(self.unit.unwrap_or(Unit::Seconds), step)))
     }
 
-    /// The scores that a script takes: the arguments 2 to 5 of `take.lua`.
-    fn range(unit: Option<Unit>, step: Step) -> (&'static str, u64, u64, u64) {
-        // Without a unit there are only scores that are no instants in any.
-        let unit = unit.unwrap_or(Unit::Seconds);
+    fn range_of(unit: Unit, step: Step) -> Range {
         (unit.name(), unit.per_second(), INSTANT_S_MIN, if step == Step::Drain { DELAY_MS_MAX } else { 0 })
     }
 
@@ -130,7 +138,11 @@ impl SortedSet {
                 notes.push(format!("The scores are in different units: {why}. {NAME_UNIT}"));
                 format!("a sorted set of {total} members whose unit is unclear")
             }
-            (_, None) => format!("a sorted set of {total} members whose scores are not times: all are due now"),
+            (_, None) => {
+                self.is_needed = true;
+                notes.push(format!("No score is a time: is this a queue? {NAME_UNIT}"));
+                format!("a sorted set of {total} members whose scores are not times")
+            }
         };
         let (due, later) = survey.taken(self.unit);
         let left = total - due - later;

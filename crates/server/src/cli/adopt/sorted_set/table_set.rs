@@ -63,7 +63,7 @@ impl Args {
         let why_left = format!("without a row in {table} with {status_column} = {status}");
         let set = SortedSet::new(&self.set, OnConflict::Replace)?;
         let table_set = TableSet { set, rows, why_left, passed: 0, lap: 0, has_taken: false };
-        RedisSource::new(from, key, Box::new(table_set))
+        RedisSource::new(from, key, Some(&self.set.to), Box::new(table_set))
     }
 }
 
@@ -112,7 +112,7 @@ impl TableSet {
 
     /// Claims the jobs among the next members.
     async fn claim_page(&mut self, redis: &mut Redis, step: Step) -> Done<(usize, Claimed)> {
-        let range = SortedSet::range(self.set.unit(redis).await?, step);
+        let Some(range) = self.set.range(redis, step).await? else { return Ok((0, Claimed::default())) };
         let (_, per_second, _, ahead_ms) = range;
         let arguments = (PEEK, 1, &self.set.key, per_second, ahead_ms, self.passed, self.lap, BATCH);
         let (now, wait_ms, passed, next, again): (Millis, u64, usize, Vec<Vec<u8>>, Vec<Vec<u8>>) =
@@ -232,7 +232,7 @@ mod tests {
     #[tokio::test]
     async fn what_the_old_code_changed_since_it_was_read_is_not_taken() {
         let server = RedisServer::start();
-        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let mut redis = Redis::new(&server.url(), "jobs", None).unwrap();
         let now_s = redis.now().await.unwrap() / 1_000;
         for (member, score) in
             [("due", now_s - 1), ("small", 0), ("later", now_s + 60), ("milliseconds", now_s * 1_000)]
@@ -240,7 +240,7 @@ mod tests {
             let _: u64 = redis.ask(redis::cmd("ZADD").arg("jobs").arg(score).arg(member)).await.unwrap();
         }
         for (step, expected) in [(Step::Follow, &["due", "small"][..]), (Step::Drain, &["later"])] {
-            let range = SortedSet::range(Some(Unit::Seconds), step);
+            let range = SortedSet::range_of(Unit::Seconds, step);
             let members = ["due", "small", "later", "milliseconds", "removed"];
             let claimed = redis.claim(PICK, &["jobs"], (range, members.as_slice())).await.unwrap().logged;
             let taken: Vec<&[u8]> = claimed.iter().map(|(_, texts)| texts[0].as_slice()).collect();
@@ -261,16 +261,16 @@ mod tests {
             .unwrap();
         server.command(&["ZADD", "jobs", "1", "1", "2", "2", "3", "3", "4", "4"]);
         let mut drain = drain_of(&database.url());
-        let range = SortedSet::range(Some(Unit::Seconds), Step::Drain);
+        let range = SortedSet::range_of(Unit::Seconds, Step::Drain);
         let texts = |all: &[&'static str]| all.iter().map(|text| text.as_bytes()).collect::<Vec<_>>();
         for (members, cancelled, left) in [(["1", "2"], 2, &["1"][..]), (["3", "4"], 3, &["1", "4"])] {
-            let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+            let mut redis = Redis::new(&server.url(), "jobs", None).unwrap();
             client.execute("UPDATE jobs SET status = 0 WHERE id = $1", &[&cancelled]).await.unwrap();
             let logged = redis.claim(PICK, &["jobs"], (range, members.as_slice())).await.unwrap().logged;
             assert_eq!(logged.len(), 2);
             // At once; or by the next run, if this one is killed.
             let settled = if cancelled == 2 {
-                let mut other = Redis::new(&server.url(), "jobs").unwrap();
+                let mut other = Redis::new(&server.url(), "jobs", None).unwrap();
                 let seen = other.replay().await.unwrap();
                 let settled = drain.settle(&mut redis, logged).await.unwrap();
                 // A settled job may have been pushed, so another command does not put it back. Nor does it push one that
@@ -283,7 +283,7 @@ mod tests {
                 client.batch_execute("UPDATE jobs SET status = 0 WHERE id = 2").await.unwrap();
                 settled
             } else {
-                let mut next = Redis::new(&server.url(), "jobs").unwrap();
+                let mut next = Redis::new(&server.url(), "jobs", None).unwrap();
                 let replayed = next.replay().await.unwrap();
                 drain.replayed(&mut next, replayed).await.unwrap()
             };
@@ -295,14 +295,15 @@ mod tests {
         assert_eq!(server.command(&["ZRANGE", "jobs", "0", "-1", "WITHSCORES"]), "2\n2\n3\n3");
         // Settled ones are not asked for again.
         client.batch_execute("UPDATE jobs SET status = 0").await.unwrap();
-        let mut next = Redis::new(&server.url(), "jobs").unwrap();
+        let mut next = Redis::new(&server.url(), "jobs", None).unwrap();
         let replayed = next.replay().await.unwrap();
         assert_eq!(drain.replayed(&mut next, replayed).await.unwrap().len(), 2);
     }
 
     fn drain_of(database: &str) -> TableSet {
         let template = NewJob::new(&b""[..]);
-        let set = SortedSet { key: "jobs".to_owned(), template, unit: Some(Unit::Seconds), is_named: true };
+        let set =
+            SortedSet { key: "jobs".to_owned(), template, unit: Some(Unit::Seconds), is_named: true, is_needed: false };
         let rows = Foreign::new(database, "jobs", "id", "status", "1").unwrap();
         TableSet { set, rows, why_left: String::new(), passed: 0, lap: 0, has_taken: false }
     }
@@ -317,7 +318,7 @@ mod tests {
         let ids = format!("generate_series(0, {}) id", stuck + 1);
         let table = format!("CREATE TABLE jobs AS SELECT id, (id >= {stuck})::int AS status FROM {ids}");
         client.batch_execute(&table).await.unwrap();
-        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let mut redis = Redis::new(&server.url(), "jobs", None).unwrap();
         let mut add = redis::cmd("ZADD");
         add.arg("jobs");
         (0..=stuck).for_each(|id| _ = add.arg(id).arg(id));

@@ -93,7 +93,7 @@ impl Zset {
         lock: Option<String>,
     ) -> Result<RedisSource> {
         let zset = Self { set: SortedSet::new(args, on_conflict)?, name, lock, locked: None };
-        RedisSource::new(&args.from, &args.key, Box::new(zset))
+        RedisSource::new(&args.from, &args.key, Some(&args.to), Box::new(zset))
     }
 
     fn held(&self) -> String {
@@ -133,7 +133,7 @@ impl Layout for Zset {
     async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed> {
         let begin = Instant::now();
         loop {
-            let range = SortedSet::range(self.set.unit(redis).await?, step);
+            let Some(range) = self.set.range(redis, step).await? else { return Ok(Claimed::default()) };
             let claimed = redis.claim(TAKE, &self.keys(), (range, BATCH, LOCKED_MS)).await?;
             let is_locked = self.lock.is_some() && claimed.logged.is_empty() && claimed.wait_ms == LOCKED_MS;
             self.note(is_locked);

@@ -96,7 +96,7 @@ impl Args {
             is_stopped: *listener_stopped,
             has_looked: false,
         };
-        RedisSource::new(from, &main, Box::new(layout))
+        RedisSource::new(from, &main, Some(to), Box::new(layout))
     }
 }
 
@@ -260,7 +260,7 @@ mod tests {
 
     /// Claims everything as a listener does not run, and puts it back in one way or the other.
     async fn put_back(server: &RedisServer, is_stopped: bool) {
-        let mut redis = Redis::new(&server.url(), "queue:mail").unwrap();
+        let mut redis = Redis::new(&server.url(), "queue:mail", None).unwrap();
         let claimed = layout(true).claim(&mut redis, Step::Drain).await.unwrap().logged;
         let ids: Vec<Arc<str>> = claimed.into_iter().map(|(id, _)| id).collect();
         let layout = layout(is_stopped);
@@ -288,7 +288,7 @@ mod tests {
         assert!((now + 61..now + 90).contains(&safe) && words[3] == words[1], "{words:?}");
         assert_eq!(server.command(&["LRANGE", "queue:mail:job", "0", "-1"]), "first\nsecond\nthird");
         // One that is there again stays as it is.
-        let mut redis = Redis::new(&server.url(), "queue:mail").unwrap();
+        let mut redis = Redis::new(&server.url(), "queue:mail", None).unwrap();
         let claimed = layout(true).claim(&mut redis, Step::Drain).await.unwrap().logged;
         server.command(&["ZADD", "queue:mail:delay", "7", "later"]);
         let ids: Vec<Arc<str>> = claimed.into_iter().map(|(id, _)| id).collect();
