@@ -83,7 +83,7 @@ fn run(binary: &Path, load: &str, over_http: bool) -> Option<Value> {
     answer(command)
 }
 
-/// Fills a store, and measures how soon a server serves it, and has loaded what is due within the horizon.
+/// Fills a store; measures how soon a server serves it, and how soon it has loaded the jobs due within the horizon.
 fn restart(binary: &Path, load: &str) -> Option<Value> {
     let folder = temporary();
     let store = folder.path().join("bench.db");

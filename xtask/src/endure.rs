@@ -14,7 +14,7 @@ const NAMES: usize = 3;
 /// Default minutes.
 pub(crate) const MINUTES: u64 = 30;
 
-/// Runs rounds on this store for so long.
+/// Runs rounds on this store for this long.
 pub(crate) fn run(minutes: u64, store: &str, seed: Option<u64>) -> Result<(), String> {
     setup::install_missing()?;
     let mut git = std::process::Command::new("git");

@@ -44,8 +44,8 @@ fn clippy() -> Result<(), String> {
     process::run(process::cargo(["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]))
 }
 
-/// Libraries as their users see them, then binaries with what is private: they have nothing else. Two calls, since
-/// the library and the server's binary are both called `duetime` and would write to the same place.
+/// Libraries with their public items, then binaries with private items: they have no others. Two calls, since the library
+/// and the server's binary are both called `duetime` and would write to the same place.
 fn docs() -> Result<(), String> {
     let common = ["doc", "--workspace", "--no-deps", "--all-features"];
     doc(&[common.as_slice(), &["--bins", "--document-private-items"]].concat())?;

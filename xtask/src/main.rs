@@ -1,7 +1,7 @@
 //! The project's chores, run as `cargo xtask <chore>`; the CI machine runs `test` and `lint` and nothing else.
 //!
-//! Each chore is a list of steps that are announced, timed and summed up (`report.rs`). A chore calls cargo and
-//! judges what comes back; it decides nothing about the product itself.
+//! Each chore is a list of steps that are announced, timed and summed up (`report.rs`). A chore calls cargo and judges the
+//! results; it decides nothing about the product itself.
 
 mod book;
 mod deps;

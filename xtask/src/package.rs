@@ -96,7 +96,7 @@ pub(crate) fn run(args: Args) -> Result<(), String> {
     Ok(())
 }
 
-/// Packages this binary in each way, and tries what came of it.
+/// Packages this binary in each way, and tests the results.
 pub(crate) fn test(binary: PathBuf) -> Result<(), String> {
     Packager::new(Some(binary), None)?.test()
 }
@@ -267,7 +267,7 @@ impl Packager {
         Ok(())
     }
 
-    /// With the time of the last commit for all that it makes.
+    /// With the time of the last commit for all files.
     fn timed(&self, mut command: Command) -> Command {
         command.env("SOURCE_DATE_EPOCH", &self.epoch);
         command

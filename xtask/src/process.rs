@@ -25,7 +25,7 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("`{}` ended with {status}", shell_line(&command))) }
 }
 
-/// As [`run`], and hands each line of standard output to `look` once it has been shown.
+/// Like [`run`], and passes each line of standard output to `look` once it has been shown.
 pub(crate) fn run_watched(mut command: Command, mut look: impl FnMut(&str)) -> Result<(), String> {
     announce(&command);
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| unstarted(&command, &error))?;

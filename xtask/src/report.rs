@@ -1,11 +1,11 @@
 //! The course of a chore: announces each step, times it, and sums up at the end.
 //!
-//! A failed step does not stop the next one, so that one run shows all that is wrong; only where nothing after it
-//! could work ([`Report::needed_step`]) are the rest skipped, and listed as such.
+//! A failed step does not stop the next one, so that one run shows everything that is wrong. Only if nothing after it could
+//! work ([`Report::needed_step`]), the rest are skipped, and listed as such.
 
 use std::time::{Duration, Instant};
 
-/// How many tests a step ran.
+/// The number of tests that a step ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,

@@ -1,7 +1,7 @@
 //! Programs that the tests call and a fresh Debian lacks.
 //!
-//! Looks first and installs only what is missing: with all there, it costs a few lookups and touches no network. What
-//! cargo itself needs (a C compiler and linker) is not listed, since without it nobody gets here.
+//! Installs only missing programs: if all are installed, it costs a few lookups and uses no network. The requirements of
+//! cargo itself (a C compiler and linker) are not listed, since without them this program does not run.
 //!
 //! On a machine with systemd Debian's packages also start a Redis on port 6379, a sentinel on 26379, a MariaDB on 3306 and a
 //! PostgreSQL on 5432. The tests do not use them: theirs are private and on other ports (`duetime_store::testing`).
@@ -12,7 +12,7 @@ use std::process::Command;
 use crate::process;
 
 struct Needed {
-    /// On the `PATH`; of what is no program, the file that Debian has of its package.
+    /// On the `PATH`; for a package without a program, the file that Debian has of it.
     program: &'static str,
     package: &'static str,
     used_by: &'static str,

@@ -1,7 +1,7 @@
 //! The chores that look for lost jobs and other harm: the seeded simulation of the engine, interleavings on a real Redis,
-//! the real server under SIGKILL and under requests that are wrong, and many processes on one Redis in trouble.
+//! the real server under SIGKILL and under malformed requests, and many processes on one failing Redis.
 //!
-//! They live with what they test (`crates/core/src/testing/sim/`, `crates/store/tests/interleave/`,
+//! They live beside the code that they test (`crates/core/src/testing/sim/`, `crates/store/tests/interleave/`,
 //! `crates/server/tests/kill/`, `crates/server/tests/redis_chaos/`); here they are only called.
 
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::{process, setup, test};
 /// Default seeds of `cargo xtask sim`.
 pub(crate) const SEEDS: u64 = 2_000;
 
-/// How long the tests try interleavings, in seconds: names it to that test.
+/// The variable that sets how long the tests try interleavings, in seconds.
 pub(crate) const INTERLEAVE_SECONDS: &str = "DUETIME_INTERLEAVE_SECONDS";
 
 /// Default minutes of `cargo xtask interleave`.
@@ -40,7 +40,7 @@ pub(crate) fn simulate(seeds: u64, from: u64) -> Result<(), String> {
     process::run(command)
 }
 
-/// Runs two engines on a real Redis for so long, with calls held back, reordered, repeated and cut by a seed.
+/// Runs two engines on a real Redis for this long, with calls held back, reordered, repeated and cut by a seed.
 pub(crate) fn interleave(seconds: u64, seed: Option<u64>) -> Result<(), String> {
     let mut command = long_test("interleave", &[]);
     command.env(INTERLEAVE_SECONDS, seconds.to_string());
@@ -68,7 +68,7 @@ fn fuzz_parsers(seconds: u64) -> Result<(), String> {
     process::run(command)
 }
 
-/// Runs the fuzz test for so long against the release binary, showing its progress.
+/// Runs the fuzz test for this long against the release binary, showing its progress.
 pub(crate) fn fuzz(seconds: u64) -> Result<(), String> {
     fuzz_parsers(seconds)?;
     let mut command = long_test("fuzz", &[]);

@@ -91,7 +91,7 @@ fn try_release(metadata: &Metadata) -> Result<(), String> {
     process::run(demo)
 }
 
-/// Where [`build_server`] puts it.
+/// The path where [`build_server`] puts it.
 pub(crate) fn server_binary(metadata: &Metadata) -> PathBuf {
     metadata.target_directory.join("release/duetime")
 }

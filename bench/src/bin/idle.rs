@@ -23,13 +23,13 @@ use tokio::sync::mpsc;
 
 /// Connections from one address.
 const BY_ADDRESS: usize = 200;
-/// Those that are being made at once.
+/// Connections that are being opened at once.
 const AT_ONCE: usize = 64;
 /// Queues over which polls and jobs are spread.
 const QUEUES: usize = 100;
-/// A job is pushed so long before it is due.
+/// How long before its due time a job is pushed.
 const AHEAD_MS: u64 = 1_000;
-/// How long a poll waits at most.
+/// Time limit of a long poll.
 const WAIT: &str = "60s";
 
 /// The requested load.
@@ -173,7 +173,7 @@ async fn poll(mut connection: Connection, number: usize, late: mpsc::UnboundedSe
             let due_us = lease["payload"]["due_at_ms"].as_u64().unwrap_or(0) * 1_000;
             let receipt = lease["receipt"].as_str().unwrap_or_default();
             connection.call("POST", &format!("/v1/leases/{receipt}/complete"), &json!({})).await?;
-            // At the end nobody listens any longer.
+            // At the end nobody subscribes any more.
             let _ = late.send(came.saturating_sub(due_us));
         }
     }
@@ -252,7 +252,7 @@ async fn run(plan: &Plan, server: &Server) -> io::Result<()> {
     Ok(())
 }
 
-/// As many files as we may have open.
+/// Raises the limit of open files to the allowed maximum.
 fn raise_limit() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);

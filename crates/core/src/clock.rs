@@ -14,8 +14,8 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn wall(&self) -> Millis;
     /// The monotonic clock. Its zero is arbitrary.
     fn mono(&self) -> Millis;
-    /// How long until the wall clock reads this, as finely as it can tell: [`wall`](Self::wall) has lost up to a
-    /// millisecond.
+    /// How long until the wall clock reads this, at the clock's full resolution: [`wall`](Self::wall) is truncated to
+    /// milliseconds.
     fn until(&self, at: Millis) -> Duration {
         Duration::from_millis(at.saturating_sub(self.wall()))
     }

@@ -21,14 +21,14 @@ pub enum Error {
     /// The request is outside a limit or malformed. Nothing was changed.
     #[error("{}", invalid(what, expected, got))]
     Invalid {
-        /// Which part of the request.
+        /// The part of the request.
         what: Cow<'static, str>,
         /// The accepted values.
         expected: String,
         /// The actual value.
         got: String,
     },
-    /// There is no such job: it never was, or its record was pruned.
+    /// There is no such job: it never existed, or its record was pruned.
     #[error("there is no job with the id {0}: it never existed, was deleted, or its record has expired")]
     NotFound(JobId),
     /// Another live job of the queue holds the key.
@@ -75,7 +75,7 @@ pub enum Error {
     Finished {
         /// The job.
         id: JobId,
-        /// How it ended.
+        /// The state in which it ended.
         state: State,
     },
     /// The job is not due yet, so it is not handed out.

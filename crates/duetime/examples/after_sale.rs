@@ -1,10 +1,10 @@
 //! Refunds that nobody handles are granted: `cargo run -p duetime --features mysql,postgres --example after_sale --
 //! redis://127.0.0.1:6379 postgres://user:password@127.0.0.1/jobs`, or `mysql://…`
 //!
-//! A buyer asks for a refund. The merchant has time to decide, hours in a shop and a second here; then it is granted.
-//! A decision made earlier cancels it by the order's number. The payment service fails at times: a failed call is
-//! tried again after 15 s, 15 s, 30 s and so on up to 6 h, sixteen times in all; only a refusal is final. Nobody here
-//! waits 15 s: a failed job is made due at once, as an operator could.
+//! A buyer asks for a refund. The merchant has time to decide, hours in a shop and a second here; then it is granted. A
+//! decision made earlier cancels it by the order's number. The payment service fails at times: a failed call is retried
+//! after 15 s, 15 s, 30 s and so on up to 6 h, sixteen times in all; only a refusal is final. Nobody here waits 15 s: a
+//! failed job is made due at once, as an operator could.
 
 use duetime::{BulkAction, Client, ConnectOptions, Context, HandlerError, Job, JobRef, Kind, Query, State, Worker};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -75,7 +75,7 @@ async fn main() -> Result<()> {
     Ok(client.close().await?)
 }
 
-/// Runs what is due until every request has come to an end; answers their records.
+/// Runs due jobs until every request has ended; returns their records.
 async fn work(client: &Client) -> Result<Vec<Job>> {
     let calls: &'static [AtomicU32; ORDERS as usize + 1] = Box::leak(Box::default());
     let grant = move |Grant { order }: Grant, _: Context| async move { refund(order, &calls[order as usize]).await };

@@ -1,5 +1,6 @@
-//! How many jobs a second an embedded store takes and works off, in this process: `cargo run --release -p duetime
-//! --example client_throughput [FOLDER]`. Each figure is beside that of the bare engine, called on the caller's runtime.
+//! How many jobs per second an embedded store accepts and completes, in this process:
+//! `cargo run --release -p duetime --example client_throughput [FOLDER]`. Each figure is beside that of the bare engine,
+//! called on the caller's runtime.
 
 use duetime::core::engine::{Options, Stores};
 use duetime::core::{Engine, SystemClock};

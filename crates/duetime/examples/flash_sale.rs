@@ -2,13 +2,13 @@
 //!
 //! `cargo run -p duetime --features redis --example flash_sale -- [redis://127.0.0.1:6379] [lock|key]`
 //!
-//! Two ways, one after the other unless one is named:
+//! Two ways, one after the other unless one is given:
 //!
-//! - `lock`: the stock is a file in place of a row in a database: read, decremented and written by the holder of the
-//!   lock `phone`. Its fence is written along, and a smaller one than that which was written last is refused: a holder
-//!   that stalled until it had lost the lock does no harm. Before a buyer stands in line it looks whether all is sold.
-//! - `key`: the buyer who pushes the job with the key `phone-7` has bought that phone, since a queue has one living job of a
-//!   key. The job is the time-out of the payment: it comes due in half an hour, and would offer the phone again.
+//! - `lock`: the stock is a file in place of a row in a database: read, decremented and written by the holder of the lock
+//!   `phone`. Its fence is written along, and one smaller than the last is refused: a holder that stalled until it had lost
+//!   the lock does no harm. Before a buyer joins the line it checks whether everything is sold.
+//! - `key`: the buyer who pushes the job with the key `phone-7` has bought that phone, since a queue has at most one live
+//!   job with a key. The job is the time-out of the payment: it comes due in half an hour, and would offer the phone again.
 
 mod processes;
 
@@ -80,7 +80,7 @@ async fn open(url: &str, ways: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The last phone was sold under the fence that stands in the file, and each under a greater one than that before.
+/// The last phone was sold under the fence in the file, and each under a greater one than the one before.
 fn check_stock(stock: &Stock, sold: &BTreeMap<u32, Sale>) -> Result<()> {
     let fences: Vec<u64> = sold.values().rev().map(|sale| sale.proof.parse()).collect::<std::result::Result<_, _>>()?;
     let is_rising = fences.windows(2).all(|pair| pair[0] < pair[1]);
@@ -91,7 +91,7 @@ fn check_stock(stock: &Stock, sold: &BTreeMap<u32, Sale>) -> Result<()> {
     Err(format!("{left} phones are left under the fence {fence}, after {fences:?}").into())
 }
 
-/// The queue holds a job of each phone, pushed by its buyer. They are removed, since nobody is to pay.
+/// The queue holds a job for each phone, pushed by its buyer. They are removed, since nobody is going to pay.
 async fn check_jobs(url: &str, sold: &BTreeMap<u32, Sale>) -> Result<()> {
     let client = Client::connect(url).await?;
     let jobs = client.peek(QUEUE, Window::ALL, 100).await?;
@@ -140,14 +140,14 @@ async fn sell(url: &str, way: &str, folder: &Path, number: usize) -> Result<()> 
 struct Shop {
     client: Client,
     stock: Stock,
-    /// So many phones, from the first on, are known to be sold.
+    /// This many phones, from the first on, are known to be sold.
     sold: AtomicU32,
 }
 
 impl Shop {
     async fn sell_by_lock(&self, buyer: u64) -> Result<Option<Sale>> {
         loop {
-            // Most buyers go away here: none of them waits for a lock.
+            // Most buyers leave here: none of them waits for a lock.
             if self.stock.read()?.0 == 0 {
                 return Ok(None);
             }
@@ -157,7 +157,7 @@ impl Shop {
             // Two who did this at once would both sell the same phone.
             tokio::time::sleep(PACKING).await;
             let is_sold = left > 0 && self.stock.write(left - 1, fence)?;
-            // If the lock was lost meanwhile, the fence has decided.
+            // If the lock was lost meanwhile, the fence decided.
             drop(guard.release().await);
             if is_sold {
                 return Ok(Some(Sale { phone: left, buyer, proof: fence.to_string() }));
@@ -202,8 +202,8 @@ impl std::str::FromStr for Sale {
     }
 }
 
-/// How many phones are left, and the fence under which that was written. Each call is one step, as a statement of SQL
-/// would be, and no more: what keeps others out between a read and a write is the lock.
+/// The number of phones left, and the fence under which it was written. Each call is one step, like a statement of SQL. Only
+/// the lock keeps others out between a read and a write.
 struct Stock(PathBuf);
 
 impl Stock {

@@ -33,7 +33,7 @@ async fn main() {
     let worker = Worker::new(&client).queue("far").concurrency(CONCURRENCY);
     let worker = worker.raw_handler("default", move |_, context: Context| {
         let job = context.job();
-        // Those that were due before their push was answered say nothing of the loading.
+        // Jobs that were due before their push was answered say nothing about the loading.
         if job.due_at > job.created_at + 1_000 {
             measured.lock().expect("no panic").push(unix_ms() - job.due_at as f64);
         }
@@ -42,7 +42,7 @@ async fn main() {
     let begin = Instant::now();
     let (push_s, worked) = tokio::join!(push(&client, jobs), async {
         let pushing = client.clone();
-        // While it is pushed, and so long after.
+        // During the pushes, and for this long after them.
         worker.run_until(async move { wait_for(&pushing, jobs, seconds).await }).await
     });
     worked.expect("worked off");
@@ -86,7 +86,7 @@ async fn push(client: &Client, count: usize) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// Until all are there, and some seconds more.
+/// Until all have arrived, and a few seconds longer.
 async fn wait_for(client: &Client, jobs: usize, seconds: usize) {
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;

@@ -100,7 +100,7 @@ async fn process(client: &Client, queue: &str, count: usize) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// How late jobs are handed out that are due one after the other, sorted.
+/// The lateness of jobs that are due one after the other, sorted.
 async fn lateness(client: &Client) -> Vec<f64> {
     let first = unix_ms() as u64 + LEAD_MS;
     let job = |n: usize| NewJob {

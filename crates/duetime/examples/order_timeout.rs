@@ -53,7 +53,7 @@ async fn process(url: &str, number: usize) -> Result<()> {
     let client = Client::connect(url).await?;
     processes::ready()?;
     let (told, stop) = tokio::sync::oneshot::channel();
-    // Nothing more is said; that the input ends is the sign.
+    // No more input follows; its end is the signal.
     std::thread::spawn(move || told.send(std::io::stdin().lines().count()));
     let cancel_order = |TimeOut { order }: TimeOut, _: Context| async move {
         println!("timed-out {order}");
@@ -97,7 +97,7 @@ async fn take_orders(client: &Client) -> Result<()> {
 struct Said {
     paid: BTreeSet<u32>,
     too_late: BTreeSet<u32>,
-    /// How often each was timed out.
+    /// The number of time-outs of each.
     timed_out: BTreeMap<u32, u32>,
     by_process: [u32; PROCESSES],
 }
@@ -117,7 +117,7 @@ impl Said {
         Ok(())
     }
 
-    /// Whether all payments were answered, and what was not paid in time has been timed out.
+    /// Whether all payments were answered, and all unpaid orders have been timed out.
     fn is_all(&self) -> bool {
         let payments = (0..ORDERS).filter(|&order| is_to_be_paid(order)).count();
         self.paid.len() + self.too_late.len() == payments && self.paid.len() + self.timed_out.len() >= ORDERS as usize

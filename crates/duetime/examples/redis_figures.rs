@@ -1,5 +1,5 @@
-//! What `bench/rivals` compares, of Duetime on a Redis that is empty and used by nobody else; prints one JSON object:
-//! `redis_figures redis://127.0.0.1:PORT/0 [--jobs 200000] [--waiting 0] [--in-flight 4]`.
+//! The measurements for `bench/rivals`, of Duetime on a Redis that is empty and used by nothing else; prints one JSON
+//! object: `redis_figures redis://127.0.0.1:PORT/0 [--jobs 200000] [--waiting 0] [--in-flight 4]`.
 //!
 //! The keys are those of `bench/rivals/bullmq.mjs`; its head says what they mean.
 
@@ -16,7 +16,7 @@ const CONCURRENCY: usize = 100;
 const DELAYED: usize = 100_000;
 const LATE_JOBS: usize = 2_000;
 const LATE_PER_S: u64 = 400;
-/// From the push to the first due time: all are pushed before.
+/// From the push to the first due time: all jobs are pushed before that.
 const LEAD_MS: u64 = 3_000;
 const DAY_MS: u64 = 86_400_000;
 const PAYLOAD: [u8; 100] = [b'1'; 100];

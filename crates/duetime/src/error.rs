@@ -15,7 +15,7 @@ pub enum Error {
     Unreachable {
         /// Its address.
         server: Arc<str>,
-        /// What went wrong.
+        /// The problem.
         message: String,
     },
     /// The server's certificate is not trusted: nothing was sent.
@@ -32,7 +32,7 @@ pub enum Error {
     OutcomeUnknown {
         /// Its address.
         server: Arc<str>,
-        /// What went wrong.
+        /// The problem.
         message: String,
     },
     /// The server refused the call for a reason outside the engine, such as a missing right. Nothing was changed.
@@ -42,7 +42,7 @@ pub enum Error {
         status: u16,
         /// The stable code.
         code: String,
-        /// What the server said.
+        /// The message of the server.
         message: String,
     },
     /// The server's answer cannot be read: it is not a Duetime server, or a newer one.

@@ -1,4 +1,4 @@
-//! A lock among processes that are killed and paused: a holder whose time is over never writes what the lock guards.
+//! A lock between processes that are killed and paused: a holder whose time to live is over never writes the guarded data.
 //!
 //! The test starts itself again as the contenders. Each has tasks that read a counter under the lock, wait a little, and
 //! write it; both name the fence of the lock, and the counter refuses a fence below one that it has seen. `CHAOS_SECONDS`
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const PROCESSES: usize = 8;
 const TASKS: usize = 8;
 const TTL: Duration = Duration::from_secs(1);
-/// How long those of a process that is gone keep their places before others.
+/// How long tickets of a process that is gone keep their places before others.
 const TICKET: Duration = Duration::from_millis(duetime::core::limits::LOCK_TICKET_MS);
 /// The time limit for a test to see enough grants.
 const SEEN_WITHIN: Duration = Duration::from_secs(90);
@@ -31,7 +31,7 @@ const COUNTER: &str = "local last = tonumber(redis.call('HGET', KEYS[1], 'fence'
     if ARGV[2] then redis.call('HSET', KEYS[1], 'value', ARGV[2]) redis.call('HINCRBY', KEYS[1], 'writes', 1) end \
     return tonumber(redis.call('HGET', KEYS[1], 'value') or 0)";
 
-/// Runs only as a contender, started by the test below. Alone it has nothing to do, and says so.
+/// Runs only as a contender, started by the test below. Alone it does nothing, and says so.
 #[test]
 fn contender() {
     let (Ok(url), Ok(history)) = (std::env::var(URL), std::env::var(HISTORY)) else {
@@ -61,7 +61,7 @@ async fn contend(lock: Lock, url: String, history: PathBuf, task: u64) {
     };
     let mut redis = Resp::new(&url);
     loop {
-        // Some give up soon: they must not be granted what nobody waits for.
+        // Some give up soon: they must not be granted a lock that they no longer wait for.
         let wait = if below(4) == 0 { Duration::from_millis(below(30)) } else { Duration::from_secs(5) };
         let Ok(guard) = lock.acquire(wait).await else { continue };
         let fence = guard.fence();
@@ -148,7 +148,7 @@ fn read(history: &Path) -> BTreeMap<u64, Vec<(String, u128)>> {
     fences
 }
 
-/// How many fences have this event.
+/// The number of fences with this event.
 fn count(fences: &BTreeMap<u64, Vec<(String, u128)>>, done: &str) -> usize {
     fences.values().filter(|events| events.iter().any(|(what, _)| what == done)).count()
 }
@@ -163,7 +163,7 @@ fn seconds(otherwise: u64) -> Duration {
     Duration::from_secs(named.unwrap_or(otherwise))
 }
 
-/// From a release to the next grant: median and longest, in milliseconds.
+/// From a release to the next grant: median and maximum, in milliseconds.
 fn gaps(fences: &BTreeMap<u64, Vec<(String, u128)>>) -> (f64, f64) {
     let at = |events: &[(String, u128)], what: &str| events.iter().find(|(word, _)| word == what).map(|&(_, at)| at);
     let pairs = fences.values().zip(fences.values().skip(1));

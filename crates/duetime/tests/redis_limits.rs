@@ -1,8 +1,8 @@
 //! `max_running` and `rate` of queues over four worker processes that are killed and started again.
 //!
-//! The test starts itself again as the workers. Each writes down when its runs begin and end; from what they wrote no more
-//! may have run at once than may, and no more have begun within any span than the rate lets through. `LIMITS_JOBS` says
-//! how many jobs of each queue it takes.
+//! The test starts itself again as the workers. Each writes down when its runs begin and end. By these records no more jobs
+//! may have run at once than allowed, and no more have begun within any span than the rate allows. `LIMITS_JOBS` sets the
+//! number of jobs of each queue.
 
 use duetime::{Client, Context, Handled, QueueSettings, Rate, Worker};
 use duetime_store::testing::RedisServer;
@@ -20,7 +20,7 @@ const LEASE: Duration = Duration::from_secs(1);
 const URL: &str = "LIMITS_URL";
 const HISTORY: &str = "LIMITS_HISTORY";
 
-/// Runs only as a worker, started by the test below. Alone it has nothing to do, and says so.
+/// Runs only as a worker, started by the test below. Alone it does nothing, and says so.
 #[test]
 fn worker() {
     let (Ok(url), Ok(history)) = (std::env::var(URL), std::env::var(HISTORY)) else {
@@ -96,7 +96,7 @@ fn read(history: &Path) -> Vec<Line> {
     text.lines().map(line).collect()
 }
 
-/// How many ran at once at most. A run that has no end was killed: it counts for nothing.
+/// The maximum number that ran at once. A run without an end was killed, and is not counted.
 fn most_at_once(lines: &[Line]) -> i64 {
     let narrow = || lines.iter().filter(|line| line.queue == "narrow");
     let ended: std::collections::HashSet<&str> =

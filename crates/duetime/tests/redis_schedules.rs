@@ -1,5 +1,5 @@
-//! Five processes' worth of engines on one Redis Cluster, where none leads: each tick is one job, in the partition of its
-//! queue.
+//! Five processes' worth of engines on one Redis Cluster, where there is no leader: each tick is one job, in the partition
+//! of its queue.
 
 use duetime::{Client, NewJob, Outcome, Query, ReserveRequest, Schedule, Source, Timing};
 use duetime_store::testing::RedisCluster;

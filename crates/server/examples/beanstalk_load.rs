@@ -47,7 +47,7 @@ impl Talk {
     }
 }
 
-/// Runs this on as many connections at once; returns the commands per second.
+/// Runs this on this many connections at once; returns the commands per second.
 fn measure(name: &str, address: &str, connections: usize, each: usize, work: impl Fn(&mut Talk, usize) + Sync) {
     let talks: Vec<Talk> = (0..connections).map(|_| Talk::open(address)).collect();
     let begin = Instant::now();
@@ -98,7 +98,7 @@ fn take_single(talk: &mut Talk, jobs: usize) {
     }
 }
 
-/// How late jobs come that are due three seconds after their put, as the client sees it.
+/// The lateness of jobs that are due three seconds after their put, as the client sees it.
 fn lateness(address: &str, jobs: usize) {
     let (mut put, mut take) = (Talk::open(address), Talk::open(address));
     put.send("use late\r\n");

@@ -51,7 +51,7 @@ async fn receive(State(receiver): State<Arc<Receiver>>, headers: HeaderMap, body
     if let Err(why) = receiver.check(&headers, &body) {
         return (StatusCode::UNAUTHORIZED, why.to_owned());
     }
-    // A webhook may come twice: do what it asks for once by its id. It is the same in every attempt.
+    // A webhook may arrive twice: act once for each id. The id is the same in every attempt.
     let id = headers["webhook-id"].to_str().unwrap_or_default();
     println!("job {id}: {}", String::from_utf8_lossy(&body));
     (StatusCode::OK, format!("taken: {id}"))

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Which file, and why it cannot be used.
+/// The file, and why it cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} {}: {why}", file.display())]
 pub(crate) struct FileError {

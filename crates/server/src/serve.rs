@@ -23,14 +23,14 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-/// How long the engine may take to stop after a fault.
+/// Time limit for the engine to stop after a fault.
 const STOP_AFTER_FAULT_MAX: Duration = Duration::from_secs(10);
 
 /// Why the server cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
-    /// The server cannot be reached as it is asked.
+    /// The server cannot listen as requested.
     #[error(transparent)]
     Http(#[from] http::Error),
     /// The address cannot be listened on.
@@ -78,8 +78,8 @@ fn listen_failure(error: &std::io::Error) -> String {
     }
 }
 
-/// All that is wrong with the options, each right by itself. Nothing is made, and nothing opened but files that they name.
-/// Must be called in a tokio runtime.
+/// Everything that is wrong with the options, even if each is valid by itself. Nothing is created, and only files that they
+/// name are opened. Must be called in a tokio runtime.
 pub(crate) fn refusals(args: &Args) -> Vec<Error> {
     let level = filter(args).err();
     let deliver = deliver::Setup::new(&args.deliver).err().map(Error::from);
@@ -96,7 +96,7 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     log::of_server(filter(&args)?, args.log_format, instance.name());
     put_aside.iter().for_each(|what| tracing::warn!("{what}"));
     let listener_config = ListenerConfig::new(&args.http, args.listen)?;
-    // Before the store is opened, so that an address in use leaves it alone.
+    // Before the store is opened, so that an address in use does not touch it.
     let address = args.listen;
     let listener = TcpListener::bind(address).await.map_err(|error| Error::Listen { address, error })?;
     let beanstalk = beanstalk::Setup::new(&args).await?;

@@ -1,4 +1,4 @@
-//! Signals that a process hears instead of being ended by them.
+//! Signals that a process handles instead of being ended by them.
 
 use nix::sys::signal::Signal;
 use std::future::poll_fn;
@@ -6,11 +6,11 @@ use std::io;
 use std::task::Poll;
 use tokio::signal::unix::{self, SignalKind, signal};
 
-/// From when it is made, none of them ends this process.
+/// Once this exists, none of them ends the process.
 pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
-    /// Those that ask a process to stop.
+    /// The signals that ask a process to stop.
     pub(crate) fn to_stop() -> io::Result<Self> {
         Self::listen(&[Signal::SIGTERM, Signal::SIGINT])
     }

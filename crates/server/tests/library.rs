@@ -37,7 +37,7 @@ impl Server {
         Self::start("127.0.0.1:0", Path::new("memory"))
     }
 
-    /// In good order: the leases of the last instant are recorded too.
+    /// Gracefully: the last leases are recorded too.
     fn stop(mut self) {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
         assert!(self.child.wait().unwrap().success());

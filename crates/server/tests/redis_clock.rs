@@ -1,4 +1,4 @@
-//! Machines whose clocks are wrong, beside one Redis: its clock alone says when a job is due, and when a lease ends.
+//! Machines with wrong clocks beside one Redis: only its clock decides when a job is due, and when a lease ends.
 
 use duetime::{Client, Job, ReserveRequest, Source};
 use duetime_store::testing::{FakeClock, RedisServer};
@@ -9,7 +9,7 @@ use std::time::Duration;
 const DELAY_MS: u64 = 2_000;
 const DELAY: &str = "2s";
 const LEASE_MS: u64 = 1_500;
-/// How late something may be on a loaded machine; far less than the clocks are wrong.
+/// The allowed lateness on a loaded machine; far less than the error of the clocks.
 const LATE_MS_MAX: u64 = 20_000;
 const QUEUE: &str = "q";
 
@@ -78,7 +78,7 @@ async fn the_clock_of_redis_decides(off_ms: i64) {
     let server = Server::start(&clock, &redis);
     let (remote, right) = (Client::connect(&server.url).await.unwrap(), Client::connect(&redis.url()).await.unwrap());
 
-    // Pushed through the server, and by a command that goes to Redis by itself; handed out by the server and here.
+    // Pushed through the server, and by a command directly to Redis; handed out by the server and here.
     for by_command in [false, true] {
         let before = now(&redis);
         if by_command {

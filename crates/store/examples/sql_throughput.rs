@@ -1,4 +1,4 @@
-//! How fast the ledgers in SQL servers are, each on a private server on this machine:
+//! Measures the ledgers in SQL servers, each on a private server on this machine:
 //! `cargo run --release --example sql_throughput --features postgres,mysql,testing`.
 
 use duetime_core::model::id::sequence_at;

@@ -3,7 +3,7 @@
 use duetime_core::Error;
 use duetime_core::engine::Stores;
 
-/// Which store to open, and how.
+/// The store to open, and its options.
 #[derive(Clone, Debug)]
 pub enum Spec {
     /// In this process's memory.

@@ -11,10 +11,10 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-/// How late the slow direction is.
+/// The delay of the slow direction.
 const LATE: Duration = Duration::from_millis(60);
 
-/// A way to a server on which what is sent comes late.
+/// A connection to a server on which sent data arrives late.
 fn slow_way(to: u16, there: Duration, back: Duration) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let port = listener.local_addr().expect("bound").port();
@@ -33,7 +33,7 @@ fn slow_way(to: u16, there: Duration, back: Duration) -> u16 {
 fn pump(mut from: TcpStream, mut to: TcpStream, late: Duration) {
     let mut bytes = vec![0; 64 * 1024];
     while let Ok(length @ 1..) = from.read(&mut bytes) {
-        // That it is late is what is tested.
+        // Lateness is what is tested.
         thread::park_timeout(late);
         if to.write_all(&bytes[..length]).is_err() {
             break;
@@ -57,7 +57,7 @@ impl Site {
         Self { server, engine }
     }
 
-    /// What Redis reads, in microseconds.
+    /// The reading of Redis in microseconds.
     fn clock(&self) -> u64 {
         let reply = self.server.command(&["TIME"]);
         let numbers: Vec<u64> = reply.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -85,7 +85,7 @@ impl Site {
     }
 }
 
-/// Whether a job is due no earlier than so long after this reading of the clock.
+/// Whether a job is due no earlier than this long after this reading of the clock.
 fn assert_not_early(job: &Job, since: u64, delay_ms: u64, what: &str) {
     let due_at = job.due_at * 1_000;
     let wanted = since + delay_ms * 1_000;

@@ -8,7 +8,7 @@ use duetime_store::testing::{RedisCluster, RedisServer};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long is waited for what must come.
+/// Time limit for expected events.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 async fn engine(url: &str) -> Engine {
@@ -91,7 +91,7 @@ async fn processes_hear_each_other_on_a_cluster() {
     hear_each_other(&cluster.url()).await;
 }
 
-/// How often something was published on the channel, by what the server counts.
+/// How often something was published on the channel, by the server's count.
 fn published(server: &RedisServer) -> u64 {
     let info = server.command(&["INFO", "commandstats"]);
     let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_publish:calls="));

@@ -111,7 +111,7 @@ async fn life_of_jobs(redis: &Redis, engine: &Engine) {
     engine.retry(vec![id.into()]).await.remove(0).unwrap();
     let from = Source::Queues(vec!["elsewhere".into()]);
     let take = TakeRequest { from, limit: 1, due_from: None, due_to: None, request_id: None };
-    // The copy is due once the clock of Redis has surely come to its instant.
+    // The copy is due once the clock of Redis has certainly reached its instant.
     while engine.take(take.clone()).await.unwrap().leases.is_empty() {}
 
     let later = NewJob { due: Due::After(3_600_000), tags: vec!["tag".into()], ..job() };
@@ -149,7 +149,7 @@ async fn life_of_a_lock(redis: &Redis, engine: &Engine) {
         wait_ms,
         keep_place: true,
     };
-    // Which ends soon: then those ahead in line count.
+    // It ends soon, so the owners ahead in line matter.
     let grant = engine.acquire(ask("a", 0, 900)).await.unwrap();
     for owner in ["b", "c"] {
         assert!(matches!(engine.acquire(ask(owner, 1, 60_000)).await, Err(Error::LockHeld { .. })));

@@ -1,4 +1,4 @@
-//! The SQLite store as a file: opening, holding, damage, a full disk, backups. What a ledger does is in the
+//! The SQLite store as a file: opening, holding, damage, a full disk, backups. The behaviour of a ledger is tested in the
 //! conformance suite.
 
 mod full_disk;
@@ -87,7 +87,7 @@ async fn the_log_stays_bounded_under_load() {
         record(&store, &jobs).await;
         longest = longest.max(fs::metadata(beside(&path, "-wal")).unwrap().len());
     }
-    // Without a checkpoint it would be longer than what was written; the hard bound is 256 MiB and one transaction.
+    // Without a checkpoint it would be longer than the written data; the hard bound is 256 MiB and one transaction.
     assert!(written > 500_000_000);
     assert!(longest < 300 << 20, "{longest}");
 }

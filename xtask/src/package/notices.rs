@@ -37,7 +37,7 @@ pub(super) fn all(metadata: &Metadata, target: &str) -> Result<String, String> {
     Ok(list)
 }
 
-/// Names and versions in what `cargo tree` prints: `serde v1.0.228`, also with `(*)` or more behind.
+/// Names and versions in the output of `cargo tree`: `serde v1.0.228`, also with `(*)` or more after it.
 fn names(tree: &str) -> BTreeSet<(&str, &str)> {
     let lines = tree.lines().filter_map(|line| line.split_once(" v"));
     lines.map(|(name, rest)| (name, rest.split(' ').next().unwrap_or_default())).collect()

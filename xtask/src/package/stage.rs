@@ -9,7 +9,7 @@ use crate::{process, repo};
 pub(super) struct Stage(PathBuf);
 
 impl Stage {
-    /// An empty folder; what was there before is removed.
+    /// An empty folder; its former content is removed.
     pub(super) fn new(folder: PathBuf) -> Result<Self, String> {
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(&folder, &error)),

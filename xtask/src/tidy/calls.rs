@@ -41,7 +41,7 @@ pub(super) fn check(sources: &[Source], allowed: &str) -> Vec<Finding> {
             }
         }
     }
-    // A folder states what it is for; only a row for one file must earn its place.
+    // A folder states its purpose; only a row for one file must earn its place.
     let needless = rows.iter().zip(is_needed).filter(|(row, is_needed)| !is_needed && !row.path.ends_with('/'));
     findings.extend(needless.map(|(row, _)| Finding {
         path: ALLOWED.into(),

@@ -1,5 +1,5 @@
-//! Payloads and results: JSON as it is, byte for byte, or base64 for what is not JSON, and for JSON that a decoder in wide
-//! use may refuse (see [`plain`]): it would refuse everything else in the same body as well.
+//! Payloads and results: JSON as it is, byte for byte, or base64 for other bytes, and for JSON that a common decoder may
+//! refuse (see [`plain`]), because such a decoder would refuse the whole body.
 
 use super::plain::is_plain;
 use super::text;
@@ -28,7 +28,7 @@ impl<'de> Deserialize<'de> for Base64<'_> {
     }
 }
 
-/// How bytes are shown: as JSON where they are exactly that and every decoder reads it, else in base64.
+/// How bytes are shown: as JSON if they are exactly that and every decoder reads it, else in base64.
 pub fn show_bytes(bytes: &[u8]) -> (Option<&RawValue>, Option<Base64<'_>>) {
     // A raw value leaves out white space around it, which would not come back.
     match serde_json::from_slice::<&RawValue>(bytes) {
@@ -56,7 +56,7 @@ pub fn bytes_of(
     }
 }
 
-/// Reads a field that may be missing, where `null` is JSON like any other.
+/// Reads an optional field for which `null` is a JSON value like any other.
 pub(super) fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }

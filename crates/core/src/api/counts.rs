@@ -30,7 +30,7 @@ pub(super) const WORDS: [&str; 21] = [
     "other",
 ];
 
-/// How many jobs came to which outcome. Words of a newer server are counted as `other`.
+/// The number of jobs by outcome. Words of a newer server are counted as `other`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Counts(pub BulkCounts);

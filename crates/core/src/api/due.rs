@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DueCounts {
-    /// The queue; left out for all queues together.
+    /// The queue; omitted for all queues together.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Arc<str>>,
@@ -24,16 +24,16 @@ pub struct DueCounts {
     pub buckets: Option<Vec<DueBucket>>,
 }
 
-/// Jobs that are due from one instant to another. Both are inclusive, as `due_from` and `due_to` of `GET /v1/jobs`.
+/// Jobs that are due from one instant to another. Both are inclusive, like `due_from` and `due_to` of `GET /v1/jobs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DueBucket {
-    /// The first instant; `null` for what is already due.
+    /// The first instant; `null` for jobs that are already due.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub from: Option<Instant>,
     /// The last instant; `null` for the rest.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub to: Option<Instant>,
-    /// How many jobs. Running jobs count as due.
+    /// The number of jobs. Running jobs count as due.
     pub jobs: u64,
 }

@@ -23,12 +23,12 @@ pub const STOPPING: &str = "stopping";
 /// The shortest and the longest `every`, in milliseconds.
 const EVERY_MS: RangeInclusive<u64> = 100..=10_000;
 
-/// Which events are asked for.
+/// The requested events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventQuery {
     /// About which queues and transitions.
     pub filter: Filter,
-    /// Only that something happened, at most once in this time: 100 ms to 10 s.
+    /// Only that something happened, at most once in this interval: 100 ms to 10 s.
     pub every: Option<Duration>,
 }
 

@@ -14,7 +14,7 @@ pub struct Failures {
     /// When the jobs were read; `null` while they are read for the first time.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub as_of: Option<Instant>,
-    /// How many failed jobs were looked at, of all queues: those that failed last, at most 1,000.
+    /// The number of failed jobs that were examined, over all queues: the latest ones, at most 1,000.
     pub looked_at: u64,
     /// The groups, those with most jobs first. `null` while the jobs are read for the first time.
     #[cfg_attr(feature = "openapi", schema(required))]
@@ -34,7 +34,7 @@ pub struct FailureGroup {
     /// The first line of their messages, at most 200 characters. `#` stands for a number, an id or a time with at least four
     /// digits.
     pub message: String,
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: u64,
     /// When the first of them failed.
     pub first: Instant,

@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Alive {
     /// `ok`.
     pub status: String,
-    /// Its version, where it tells.
+    /// The version, if the server reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }

@@ -8,7 +8,7 @@ use crate::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// How far back a history goes.
+/// The time span of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case", parse_err_ty = Error, parse_err_fn = unknown)]
 pub enum HistorySpan {
@@ -28,7 +28,7 @@ impl HistorySpan {
         self.into()
     }
 
-    /// How long a step is, in milliseconds.
+    /// The length of a step in milliseconds.
     pub fn step_ms(self) -> u64 {
         match self {
             Self::Hour => MINUTE_MS,
@@ -36,7 +36,7 @@ impl HistorySpan {
         }
     }
 
-    /// How many steps there are.
+    /// The number of steps.
     pub fn steps(self) -> u64 {
         let span_ms = match self {
             Self::Hour => HOUR_MS,
@@ -50,11 +50,11 @@ fn unknown(text: &str) -> Error {
     Error::invalid("span", "`hour` or `day`", format!("{text:?}"))
 }
 
-/// What one process did in the last hour or day.
+/// The counts of one process for the last hour or day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct History {
-    /// The queue; left out for all queues together.
+    /// The queue; omitted for all queues together.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Arc<str>>,
@@ -62,7 +62,7 @@ pub struct History {
     pub since: Instant,
     /// The process's clock.
     pub as_of: Instant,
-    /// How long a point is.
+    /// The length of a point.
     pub step: Span,
     /// One for each step, oldest first; the last one is not over yet. `null` if the process counts this queue only together
     /// with others: it counts the first 200 separately.
@@ -70,7 +70,7 @@ pub struct History {
     pub points: Option<Vec<HistoryPoint>>,
 }
 
-/// What a process did in one step.
+/// The counts of a process in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HistoryPoint {
@@ -90,12 +90,12 @@ pub struct HistoryPoint {
     pub attempts_failed: u64,
     /// Attempts whose lease expired.
     pub attempts_crashed: u64,
-    /// How late first attempts started; `null` if none did.
+    /// The lateness of first attempts; `null` if none started.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub lateness: Option<Lateness>,
 }
 
-/// How late jobs started: upper bounds of histogram buckets. `1h` also stands for more.
+/// The lateness of jobs: upper bounds of histogram buckets. `1h` also stands for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Lateness {

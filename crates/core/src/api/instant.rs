@@ -16,7 +16,7 @@ static PARSER: DateTimeParser = DateTimeParser::new();
 const EXPECTED: &str = "an instant such as \"2026-11-20T10:00:00Z\" or \"2026-11-20T11:00:00.250+01:00\"";
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
-/// An instant in milliseconds since 1970. What is finer is rounded up when read, so that nothing is early.
+/// An instant in milliseconds since 1970. Finer values are rounded up when read, so that nothing is early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, SerializeDisplay)]
 pub struct Instant(pub Millis);
 

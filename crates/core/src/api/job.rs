@@ -25,7 +25,7 @@ with_options! {
         /// Its queue.
         #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
         pub queue: Arc<str>,
-        /// Which handler it is for.
+        /// The kind, which selects the handler.
         #[cfg_attr(feature = "openapi", schema(value_type = Kind))]
         pub kind: Arc<str>,
         /// JSON.
@@ -48,7 +48,7 @@ with_options! {
         /// The number of leases that expired.
         pub crashes: u32,
     } {
-        /// Its own.
+        /// Its own lease.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub lease: Option<Span>,
         /// The time after `due_at` within which the job must start; then it fails.

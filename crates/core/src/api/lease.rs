@@ -25,7 +25,7 @@ pub struct LeaseBody<'a> {
     /// Its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
     pub queue: Arc<str>,
-    /// Which handler it is for.
+    /// The kind, which selects the handler.
     #[cfg_attr(feature = "openapi", schema(value_type = Kind))]
     pub kind: Arc<str>,
     /// JSON.

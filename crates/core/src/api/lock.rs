@@ -41,7 +41,7 @@ pub enum LockAsked {
         owner: Arc<str>,
         /// The fence.
         fence: u64,
-        /// For how long from now.
+        /// The time to live from now.
         ttl_ms: u64,
     },
 }
@@ -84,7 +84,7 @@ impl From<&LockRequest> for Lock {
     }
 }
 
-/// A lock as it is shown.
+/// A lock.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Lock))]
@@ -108,7 +108,7 @@ pub struct LockBody {
 }
 
 impl LockBody {
-    /// One that nobody holds.
+    /// A lock that nobody holds.
     pub fn free(name: Arc<str>) -> Self {
         Self { name, held: false, owner: None, fence: None, expires_at: None, waiting: None }
     }

@@ -26,7 +26,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// For a field that is read from an object only.
+/// For a field that accepts only an object.
 ///
 /// # Errors
 /// Those of the deserializer.

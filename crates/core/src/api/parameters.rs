@@ -11,17 +11,17 @@ use std::sync::Arc;
 /// The parameters of a query string. Each call allows some of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
-    /// Of whom.
+    /// The owner.
     pub owner: Option<Arc<str>>,
     /// The fence.
     pub fence: Option<u64>,
     /// The cursor of the page.
     pub cursor: Option<String>,
-    /// At most so many.
+    /// The maximum number of results.
     pub limit: Option<usize>,
     /// About this queue; by default about all.
     pub queue: Option<Arc<str>>,
-    /// How far back.
+    /// The time span.
     pub span: Option<HistorySpan>,
 }
 

@@ -1,14 +1,14 @@
-//! Whether every decoder in wide use reads a JSON document. RFC 8259 leaves them room (section 9): one that meets what it does
-//! not read refuses the whole body that the document is part of, with all other jobs in it.
+//! Whether every common decoder reads a JSON document. RFC 8259 (section 9) lets decoders set limits. A decoder that meets
+//! something it does not read refuses the whole body, with all other jobs in it.
 
-/// How deep arrays and objects may be nested. Ruby refuses 100 levels, serde_json 128, PHP 512, Python about 1,000, and
-/// there are some around a payload.
+/// The maximum depth of nested arrays and objects. Ruby refuses 100 levels, serde_json 128, PHP 512, Python about 1,000, and
+/// a payload is nested in some itself.
 const DEPTH_MAX: usize = 64;
 /// A number with more characters may be beyond what a double holds, also without an exponent.
 const NUMBER_CHARS_PLAIN: usize = 300;
 
-/// Whether this document is nested within [`DEPTH_MAX`], its strings are Unicode (no surrogate stands alone) and do not begin
-/// with NUL, which PHP refuses in names, and its numbers are within what a double holds.
+/// Whether this document is nested within [`DEPTH_MAX`], its strings are Unicode (no lone surrogate) and do not begin with
+/// NUL, which PHP refuses in names, and its numbers are within the range of a double.
 pub(super) fn is_plain(json: &str) -> bool {
     let bytes = json.as_bytes();
     let (mut at, mut depth) = (0, 0_usize);
@@ -47,7 +47,7 @@ fn is_finite(number: &str) -> bool {
     is_short || number.parse().is_ok_and(f64::is_finite)
 }
 
-/// The position behind a string; `None` if the string is not plain.
+/// The position after a string; `None` if the string is not plain.
 fn behind_string(bytes: &[u8], begin: usize) -> Option<usize> {
     let mut at = begin;
     loop {

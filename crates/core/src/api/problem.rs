@@ -29,7 +29,7 @@ pub struct Problem {
     pub field: Option<String>,
     /// The values that are accepted.
     pub expected: Option<String>,
-    /// The value that came.
+    /// The received value.
     pub got: Option<String>,
     /// The job.
     pub id: Option<JobId>,
@@ -64,7 +64,7 @@ pub struct Problem {
     pub expires_in: Option<Span>,
     /// The time until the request may be repeated.
     pub retry_after: Option<Span>,
-    /// What the store said.
+    /// The message of the store.
     pub reason: Option<String>,
 }
 
@@ -131,7 +131,7 @@ impl Problem {
         problem
     }
 
-    /// The engine's error, where it is one.
+    /// The engine's error, if it is one.
     pub fn error(&self) -> Option<Error> {
         let reason = || self.reason.clone().unwrap_or_else(|| self.detail.clone());
         Some(match self.code.as_str() {
@@ -172,6 +172,6 @@ impl Problem {
     }
 }
 
-/// What [`Error::Changed`] speaks of.
+/// The subject of an [`Error::Changed`].
 const SCHEDULE: &str = "schedule";
 const QUEUE: &str = "queue";

@@ -73,10 +73,9 @@ with_options! {
 }
 
 impl Push<'_> {
-    /// The job; for this queue where it names none.
+    /// The job; for this queue if it names none.
     ///
-    /// # Errors
-    /// [`Error::Invalid`] where the payload is missing or given twice, and where several fields say when it is due.
+    /// # Errors [`Error::Invalid`] if the payload is missing or given twice, or if several fields set the due time.
     pub fn into_job(self, queue: &Arc<str>) -> Result<NewJob, Error> {
         let options = self.options();
         let Push { queue: own, kind, payload, payload_base64, delay, delay_ms, due_at, due_at_ms, .. } = self;
@@ -126,10 +125,9 @@ impl Push<'_> {
         of_column.or_else(|| self.due_field())
     }
 
-    /// Says of the job of a row of the inbox what its column `options` says.
+    /// Applies the column `options` of an inbox row to its job.
     ///
-    /// # Errors
-    /// [`Error::Invalid`] for what has a column.
+    /// # Errors [`Error::Invalid`] for a field that has its own column.
     pub fn apply_options(self, job: &mut NewJob) -> Result<(), Error> {
         if let Some(field) = self.of_column() {
             return Err(Error::invalid(field, "left out: the row has a column for it", format!("`{field}`")));
@@ -216,7 +214,7 @@ pub(super) fn show_due(due: Due) -> (Option<u64>, Option<Millis>) {
     }
 }
 
-/// What a push did for one job.
+/// The outcome of a push for one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -228,7 +226,7 @@ pub struct Pushed {
     pub queue: Arc<str>,
     /// Its state.
     pub state: State,
-    /// From when it may run, in milliseconds since 1970.
+    /// The due time in milliseconds since 1970.
     #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
     #[serde(with = "serde_with::As::<Instant>")]
     pub due_at: Millis,

@@ -28,8 +28,8 @@ pub const SETTINGS: [&str; 10] = [
     "target",
 ];
 
-/// New settings of a queue, as a JSON merge patch (RFC 7396): what is left out keeps its value, and `null` goes back to the
-/// default. Each value has been read.
+/// New settings of a queue, as a JSON merge patch (RFC 7396): omitted settings keep their values, and `null` restores the
+/// default. Each value has been parsed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct QueueChanges(Map<String, Value>);
 
@@ -57,7 +57,7 @@ impl<'de> Deserialize<'de> for QueueChanges {
     }
 }
 
-/// The value of a setting, where the setting accepts it.
+/// The value of a setting, if the setting accepts it.
 fn checked(name: &str, text: &str) -> Result<Value, Error> {
     if !SETTINGS.contains(&name) {
         let known = format!("one of `{}`", SETTINGS.join("`, `"));
@@ -101,24 +101,23 @@ fn fields(settings: &QueueSettings) -> Map<String, Value> {
     }
 }
 
-/// For how long a queue is paused; by default until it is resumed.
+/// How long a queue is paused; by default until it is resumed.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Pause))]
 #[serde(default, deny_unknown_fields)]
 pub struct PauseBody {
-    /// Until then.
+    /// The end of the pause.
     pub until: Option<Instant>,
-    /// For so long, in place of `until`.
+    /// The length of the pause, instead of `until`.
     #[serde(rename = "for")]
     pub span: Option<Span>,
 }
 
 impl PauseBody {
-    /// The instant it means, where it means one.
+    /// The end of the pause, if it has one.
     ///
-    /// # Errors
-    /// [`Error::Invalid`] where both are given.
+    /// # Errors [`Error::Invalid`] if both are given.
     pub fn until(self, now: Millis) -> Result<Option<Millis>, Error> {
         match (self.until, self.span) {
             (Some(_), Some(_)) => Err(Error::invalid("pause", "limited by `until` or by `for`", "both")),
@@ -134,9 +133,9 @@ pub struct Queue {
     /// Its name.
     #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
     pub queue: Arc<str>,
-    /// Whether nothing is handed out.
+    /// Whether it is paused.
     pub paused: bool,
-    /// Until when, where it is paused for a while.
+    /// The end of the pause, if it has one.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
     #[serde(default, with = "serde_with::As::<Option<Instant>>", skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Millis>,
@@ -154,16 +153,16 @@ pub struct Queue {
     pub failed: u64,
     /// Records of cancelled jobs.
     pub cancelled: u64,
-    /// How many there ever were.
+    /// All-time totals.
     #[serde(default)]
     pub totals: Totals,
-    /// Since when the oldest ready job has been due; `null` where none is.
+    /// The due time of the oldest ready job; `null` if there is none.
     #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Instant>))]
     #[serde(default, with = "serde_with::As::<Option<Instant>>")]
     pub oldest_due_at: Option<Millis>,
-    /// What is set.
+    /// The settings.
     pub settings: QueueSettings,
-    /// This server delivers no job of the queue until then: its target is overloaded or unavailable. Not told in a list.
+    /// This server delivers no job of the queue until then: its target is overloaded or unavailable. Omitted in a list.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
     #[serde(default, with = "serde_with::As::<Option<Instant>>", skip_serializing_if = "Option::is_none")]
     pub target_held_until: Option<Millis>,
@@ -222,10 +221,10 @@ pub struct Queues {
     pub next_cursor: Option<String>,
 }
 
-/// How many jobs a purge cancelled.
+/// The number of jobs that a purge cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Purged {
-    /// That many.
+    /// The number.
     pub purged: u64,
 }

@@ -1,5 +1,5 @@
-//! Reads JSON. An error names the field and says what it accepts, in the words of the documentation: no type of ours and
-//! no library's wording reaches a user.
+//! Reads JSON. An error names the field and says what it accepts, in the words of the documentation: users never see a Rust
+//! type or the wording of a library.
 
 use crate::error::{Error, GIVEN, NOTHING, UNKNOWN, invalid_parts};
 use serde::Deserialize;
@@ -16,7 +16,7 @@ pub enum Unread {
 }
 
 impl Unread {
-    /// As an error, also where it is not JSON.
+    /// As an error, also if it is not JSON.
     pub fn into_error(self) -> Error {
         match self {
             Self::Malformed(why) => Error::invalid(WHOLE, "valid JSON", format_args!("invalid JSON: {why}")),
@@ -61,7 +61,7 @@ const FORMS: [(&str, &str); 11] = [
 const WHOLE: &str = "body";
 /// The words for text that is nested too deeply for the parser.
 const DEEP: &str = "it is nested more than 127 levels deep";
-/// The longest part of what came that an error repeats.
+/// The maximum length of the received text that an error repeats.
 const SHOWN_CHARS_MAX: usize = 100;
 
 /// Reads a value that borrows from the text.
@@ -74,14 +74,13 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Unread> {
 
 /// The same for bytes.
 ///
-/// # Errors
-/// Also where they are not UTF-8.
+/// # Errors Also if they are not UTF-8.
 pub fn read_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Unread> {
     let text = std::str::from_utf8(bytes);
     read(text.map_err(|error| Unread::Malformed(format!("it is not UTF-8 at byte {}", error.valid_up_to())))?)
 }
 
-/// Reads once more and keeps the path: that costs, so it is done for errors alone.
+/// Reads once more and keeps the path. That is expensive, so it is done only for errors.
 fn explain<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Unread> {
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
         return Err(Unread::Malformed(syntax(&error)));
@@ -93,7 +92,7 @@ fn explain<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Unread> {
     })
 }
 
-/// Why a text was not read, where the path is not known.
+/// Why a text was not read, if the path is not known.
 pub fn unread(error: &serde_json::Error, text: &str) -> Unread {
     match serde_json::from_str::<IgnoredAny>(text) {
         Ok(_) => refused("", error, text),
@@ -192,7 +191,7 @@ fn form(path: &str) -> Option<&'static str> {
     FORMS.iter().find(|(name, _)| *name == field).map(|(_, form)| *form)
 }
 
-/// "unknown field `x`, expected one of `a`, `b`", as what is accepted.
+/// The accepted values from "unknown field `x`, expected one of `a`, `b`".
 fn known(rest: &str) -> String {
     let fields: Vec<&str> = rest.split('`').skip(1).step_by(2).skip(1).collect();
     match fields.as_slice() {

@@ -15,17 +15,17 @@ use std::sync::Arc;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reserve {
-    /// At most so many; by default 1, or as many as are named.
+    /// The maximum number of jobs; 1 by default, or the number of `jobs`.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000))]
     pub limit: Option<usize>,
-    /// For how long: 1 s to 12 h; by default each job's own length, its queue's, or 60 s.
+    /// The lease: 1 s to 12 h; by default each job's own, its queue's, or 60 s.
     pub lease: Option<Span>,
-    /// How long to wait where nothing is due, at most 60 s; by default not at all.
+    /// The time to wait if nothing is due, at most 60 s; by default the request does not wait.
     pub wait: Option<Span>,
     /// A repeat of the same request by the same caller, with the same id, gets what the first got.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
     pub request_id: Option<Arc<str>>,
-    /// From these queues, in strict order; only where the path names none.
+    /// The queues, in strict order; only if the path names none.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<QueueName>>, min_items = 1, max_items = 64))]
     pub queues: Option<Vec<Arc<str>>>,
     /// These jobs.
@@ -111,17 +111,17 @@ impl From<&ReserveRequest> for Reserve {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Take {
-    /// At most so many; by default 10, or as many as are named.
+    /// The maximum number of jobs; 10 by default, or the number of `jobs`.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000))]
     pub limit: Option<usize>,
-    /// Only jobs due from this instant on.
+    /// Only jobs due at or after this instant.
     pub due_from: Option<Instant>,
-    /// Only jobs due up to this instant.
+    /// Only jobs due at or before this instant.
     pub due_to: Option<Instant>,
     /// A repeat of the same request by the same caller, with the same id, gets what the first got.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
     pub request_id: Option<Arc<str>>,
-    /// From these queues, in strict order; only where the path names none.
+    /// The queues, in strict order; only if the path names none.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<QueueName>>, min_items = 1, max_items = 64))]
     pub queues: Option<Vec<Arc<str>>>,
     /// These jobs, in place of a window.
@@ -174,7 +174,7 @@ pub struct Reservation<'a> {
     /// Named jobs that were not leased, and why; each names its job in `id`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Problem>,
-    /// Before this instant nothing more is due here; `null` where nothing waits.
+    /// Nothing more is due here before this instant; `null` if nothing waits.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub next_due_at: Option<Instant>,
 }
@@ -200,7 +200,7 @@ pub struct Taken<'a> {
     /// Named jobs that were not taken, and why; each names its job in `id`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Problem>,
-    /// Before this instant nothing more is due here; `null` where nothing waits.
+    /// Nothing more is due here before this instant; `null` if nothing waits.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub next_due_at: Option<Instant>,
 }

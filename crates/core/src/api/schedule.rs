@@ -10,7 +10,7 @@ use crate::{Error, Missed, Overlap, Schedule, Timing};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::sync::Arc;
 
-/// A schedule to set; its name stands in the path.
+/// A schedule to set; its name is in the path.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Schedule))]
@@ -19,18 +19,18 @@ pub struct ScheduleBody<'a> {
     /// A cron expression, or `@every SPAN`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Cron>))]
     pub cron: Option<Arc<str>>,
-    /// In place of `cron`.
+    /// Alternative to `cron`.
     pub every: Option<Span>,
-    /// Of `cron`; by default UTC.
+    /// The time zone of `cron`; UTC by default.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<TimeZone>))]
     pub time_zone: Option<Arc<str>>,
     /// The job to push, without `delay` or `due_at`.
     #[cfg_attr(feature = "openapi", schema(value_type = super::schema::ScheduleJob))]
     #[serde(borrow)]
     pub job: Push<'a>,
-    /// What becomes of ticks that nobody pushed.
+    /// What happens to missed ticks.
     pub missed: Option<Missed>,
-    /// What a tick does while the job before is live.
+    /// What happens at a tick while the previous job is live.
     pub overlap: Option<Overlap>,
     /// No tick before this.
     pub start: Option<Instant>,
@@ -43,10 +43,9 @@ pub struct ScheduleBody<'a> {
 }
 
 impl ScheduleBody<'_> {
-    /// The schedule that is meant.
+    /// The schedule.
     ///
-    /// # Errors
-    /// [`Error::Invalid`] where it does not say once when it ticks, and as of a [`Push`].
+    /// # Errors [`Error::Invalid`] unless it says exactly once when it ticks; the errors of a [`Push`].
     pub fn into_schedule(self) -> Result<Schedule, Error> {
         let zone = self.time_zone.as_deref();
         let timing = match (&self.cron, self.every) {
@@ -128,7 +127,7 @@ pub struct Schedules {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Runs))]
 pub struct Runs {
-    /// In order; fewer than `limit` only where the schedule ends or is paused.
+    /// In order; fewer than `limit` only if the schedule ends or is paused.
     #[cfg_attr(feature = "openapi", schema(max_items = 100))]
     pub runs: Vec<Run>,
 }

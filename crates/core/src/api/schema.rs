@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// The codes of problems. Which there are, the server knows: it says so in its document.
+/// The codes of problems. The server lists them in its document.
 #[derive(Clone, Copy, Debug)]
 pub struct ProblemCode;
 

@@ -12,11 +12,11 @@ use std::sync::Arc;
 /// A question for a page of jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Find {
-    /// Which jobs.
+    /// The jobs.
     pub query: Query,
     /// The cursor of the page.
     pub cursor: Option<String>,
-    /// At most so many.
+    /// The maximum number of jobs.
     pub limit: Option<usize>,
 }
 

@@ -32,7 +32,7 @@ pub struct Complete<'a> {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Release {
-    /// From now, at most 10 years; without one the job keeps its place.
+    /// The delay from now, at most 10 years; without one the job keeps its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
 }
@@ -42,7 +42,7 @@ pub struct Release {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Extend {
-    /// From now, 1 s to 12 h; by default the length that it began with.
+    /// The lease from now, 1 s to 12 h; by default its original length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
 }
@@ -67,7 +67,7 @@ impl From<Release> for Outcome {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Settle<'a> {
-    /// Which lease.
+    /// The receipt of the lease.
     pub receipt: Receipt,
     /// It is done.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Complete<'a>>))]
@@ -119,9 +119,9 @@ impl<'a> Settle<'a> {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExtendOne {
-    /// Which lease.
+    /// The receipt of the lease.
     pub receipt: Receipt,
-    /// From now, 1 s to 12 h; by default the length that it began with.
+    /// The lease from now, 1 s to 12 h; by default its original length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
 }
@@ -135,30 +135,30 @@ impl TryFrom<ExtendOne> for (Receipt, Option<u64>) {
     }
 }
 
-/// How far a job has come.
+/// The progress of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// How much of it is done: 0 to 100.
+    /// The progress in percent: 0 to 100.
     #[cfg_attr(feature = "openapi", schema(maximum = 100))]
     pub percent: u8,
-    /// What it is at.
+    /// A note about the current step.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Note>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Arc<str>>,
 }
 
-/// What a cancel, a retry or a run of one job says besides its path: nothing.
+/// The body of a cancel, a retry or a run of one job: empty.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
-/// What a cancel did.
+/// The result of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Cancelled {
-    /// In a word.
+    /// The outcome.
     pub outcome: CancelOutcome,
 }

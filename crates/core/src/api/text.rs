@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 use std::sync::Arc;
 
-/// Parses text. Other JSON values are refused with a message that says what is expected.
+/// Parses text. Other JSON values are refused with a message that says the accepted values.
 pub(super) fn parsed<'de, T, D: Deserializer<'de>>(
     deserializer: D,
     expected: &'static str,
@@ -26,8 +26,7 @@ pub(super) fn parsed<'de, T, D: Deserializer<'de>>(
     deserializer.deserialize_str(Visitor { expected, parse })
 }
 
-/// Shared text that is read with one allocation (serde's own `Arc<str>` makes three): for what comes with every job that is
-/// pushed.
+/// Shared text that is read with one allocation (serde's own `Arc<str>` makes three): for texts that every pushed job has.
 struct Text(Arc<str>);
 
 impl<'de> Deserialize<'de> for Text {

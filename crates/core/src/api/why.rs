@@ -76,7 +76,7 @@ pub enum ReasonCode {
     NotDue,
     /// Its queue is paused.
     Paused,
-    /// As many jobs of its queue run as `max_running` allows.
+    /// The queue has reached `max_running`.
     MaxRunning,
     /// The `rate` of its queue is used up.
     Rate,

@@ -19,9 +19,9 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Of names of queues and schedules.
+/// Names of queues and schedules.
 const PLAIN: &str = r"^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]*$";
-/// Numbers without so many digits that they are beyond every limit.
+/// Durations whose numbers have few enough digits to be within the limits.
 const SPAN: &str = "^([0-9]{1,4}d)?([0-9]{1,7}h)?([0-9]{1,8}m)?([0-9]{1,9}s)?([0-9]{1,12}ms)?$";
 /// Up to 2^53, and a little more.
 const ID: &str = "^[1-9][0-9]{0,15}$";

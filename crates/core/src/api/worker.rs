@@ -21,7 +21,7 @@ pub struct Workers {
     pub next_cursor: Option<String>,
 }
 
-/// A worker, as one server knows it. Only queues and leases that the caller may read are shown and counted.
+/// A worker, as seen by one server. Only queues and leases that the caller may read are shown and counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Worker))]
 pub struct WorkerStatus {
@@ -35,7 +35,7 @@ pub struct WorkerStatus {
     pub waiting: u32,
     /// Leases that this server handed to it and that have not ended.
     pub held: usize,
-    /// Those of them that end first.
+    /// Those that end first.
     #[cfg_attr(feature = "openapi", schema(max_items = 10))]
     pub leases: Vec<HeldLease>,
     /// When it first asked.

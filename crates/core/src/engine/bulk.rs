@@ -9,7 +9,7 @@ use crate::model::job::{Due, Job, State};
 use crate::ports::Update;
 use std::sync::Arc;
 
-/// How often a job that others keep changing is read again.
+/// How often a job that is changed concurrently is read again.
 const CHANGED_TRIES: usize = 5;
 
 /// An action on each job.

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 /// The kind and the name of the document that names the last changes.
 const CHANGES: &str = "queues";
-/// How many changes it names.
+/// The maximum number of changes that it names.
 const NAMED_MAX: usize = 100;
 /// How often it is read.
 pub(super) const REFRESH_EVERY: Duration = Duration::from_millis(900);
@@ -98,7 +98,7 @@ impl Engine {
     }
 }
 
-/// How often settings were changed, and of which queues last.
+/// The number of changes of settings, and the queues that changed last.
 async fn changes(registry: &dyn Registry) -> Result<(u64, Vec<Arc<str>>), Error> {
     let Some(document) = registry.document(CHANGES, CHANGES).await? else { return Ok((0, Vec::new())) };
     let names = serde_json::from_str(&document.body);

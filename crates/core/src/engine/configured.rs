@@ -21,7 +21,7 @@ with_rule! {
         /// Whether nothing is handed out.
         #[serde(skip)]
         pub paused: bool,
-        /// Until when, where it is paused for a while.
+        /// The end of the pause, if it has one.
         #[serde(skip)]
         pub paused_until: Option<Millis>,
     } {
@@ -29,12 +29,12 @@ with_rule! {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
         #[serde(rename = "lease", with = "serde_with::As::<Option<Span>>")]
         pub lease_ms: Option<u64>,
-        /// How many of its jobs run at once at most, over all workers; by default no limit.
+        /// The maximum number of its jobs that run at once, over all workers; by default no limit.
         #[cfg_attr(feature = "openapi", schema(minimum = 1))]
         pub max_running: Option<u32>,
-        /// How often its jobs are handed out at most, over all workers; by default no limit.
+        /// The maximum rate at which its jobs are handed out, over all workers; by default no limit.
         pub rate: Option<Rate>,
-        /// How long its jobs are kept when they have ended.
+        /// How long finished jobs are kept.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueRetention>))]
         #[serde(skip_serializing_if = "QueueRetention::is_usual")]
         pub retention: QueueRetention,
@@ -77,11 +77,11 @@ pub struct Configured {
     pub queue: Arc<str>,
     /// Whether nothing is handed out.
     pub paused: bool,
-    /// Until when, where it is paused for a while.
+    /// The end of the pause, if it has one.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
     #[serde(default, with = "serde_with::As::<Option<Instant>>", skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Millis>,
-    /// What is set.
+    /// The settings.
     pub settings: QueueSettings,
 }
 
@@ -98,7 +98,7 @@ impl Configured {
     }
 }
 
-/// How long jobs of a queue are kept when they have ended; `None` for as long as those of others.
+/// How long finished jobs of a queue are kept; `None` for the default.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Retention))]
@@ -120,7 +120,7 @@ impl QueueRetention {
         *self == Self::default()
     }
 
-    /// Fills in the defaults for what is not set.
+    /// Fills in the defaults of unset settings.
     pub(super) fn or(self, usual: Retention) -> Retention {
         Retention {
             succeeded_ms: self.succeeded_ms.unwrap_or(usual.succeeded_ms),

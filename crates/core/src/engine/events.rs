@@ -36,10 +36,10 @@ pub(super) enum Observed {
     Imported,
     /// With its lateness in milliseconds, if that is meaningful.
     Started(Option<u64>),
-    /// A worker completed it after so many milliseconds.
+    /// A worker completed it after this many milliseconds.
     Succeeded(u64),
     Taken,
-    /// A worker failed it after so many milliseconds.
+    /// A worker failed it after this many milliseconds.
     Failed(u64),
     Crashed,
     Released,
@@ -82,7 +82,7 @@ impl Observed {
     }
 }
 
-/// A job to which something happened, as it is published; as it is now.
+/// A job to which something happened, as it is published, in its current state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
     pub(super) queue: &'a Arc<str>,

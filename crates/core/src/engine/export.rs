@@ -106,7 +106,7 @@ impl Export {
         Ok(Some(jobs))
     }
 
-    /// How many of those that came were running.
+    /// How many of the received jobs were running.
     pub fn running(&self) -> u64 {
         self.running
     }

@@ -1,9 +1,9 @@
 //! Reading jobs: the broker is the authority for the jobs that it holds, the ledger for the rest.
 //!
 //! Live jobs of one queue are listed in due order if the broker holds them, and then, beyond the horizon, in the order of
-//! ids. Ended jobs are listed in the order of ids, those that are not recorded yet first. A search by state alone goes
-//! from queue to queue, and skips those without such jobs. All else is listed in the order of ids, and also a queue of
-//! which jobs wait in the ledger for room.
+//! ids. Ended jobs are listed in the order of ids, those that are not recorded yet first. A search by state alone goes from
+//! queue to queue, and skips those without such jobs. Everything else is listed in the order of ids, and so is a queue with
+//! an overflow.
 
 use super::cursor::{Cursor, wrong_cursor};
 use super::query::check;
@@ -249,7 +249,7 @@ impl Engine {
             left -= fitting;
             let now = self.now();
             found.extend(jobs.into_iter().filter(|job| query.fits(job, now)));
-            // As many as fit if they are as large as those before, on average.
+            // As many as fit if their average size is that of the previous ones.
             let seen = limit - left;
             step = (PAGE_BYTES_MAX.saturating_sub(bytes) * seen / bytes.max(1)).clamp(1, left.max(1));
         }
@@ -279,7 +279,7 @@ impl Engine {
             let page = self.ledger.find(find).await?;
             let jobs = self.refreshed(page.jobs).await?;
             let now = self.now();
-            // One that was recorded meanwhile may have been found before.
+            // A job that was recorded meanwhile may have been found before.
             let is_new = |job: &Job, found: &[Job]| found[..begin].iter().all(|known| known.id != job.id);
             for job in jobs {
                 if query.fits(&job, now) && is_new(&job, found) {

@@ -1,4 +1,4 @@
-//! Copies of jobs in other queues, for queues that have another one as their target.
+//! Copies of jobs in other queues, for queues whose target is another queue.
 //!
 //! The origin of a copy names the job and its `first_due_at`. So a job that is forwarded twice, because the process died
 //! before the job was completed, has one copy; and a job that is retried by hand has another. No caller may choose such an

@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(MINUTE_MS);
 /// The counters of a queue, or the difference of two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reading {
-    /// As [`QueueMetrics::counts`] has them.
+    /// In the format of [`QueueMetrics::counts`].
     counts: [u64; 7],
     lateness: [u64; BOUNDS_US.len() + 1],
 }
@@ -40,7 +40,7 @@ impl Reading {
 
     fn point(&self, at: Millis) -> HistoryPoint {
         let total: u64 = self.lateness.iter().sum();
-        // The least bound within which so many started.
+        // The smallest bound within which this many started.
         let within = |count: u64| {
             let mut left = count;
             let bucket = self.lateness.iter().position(|&some| {

@@ -1,4 +1,4 @@
-//! The engine as the host of its broker: it says what a memory begins with, and is woken.
+//! The engine as the host of its broker: it provides what a memory begins with, and is woken.
 //!
 //! A memory begins with its own generation and the limits of queues, both from the registry.
 //!

@@ -18,7 +18,7 @@ pub(super) struct Ids(Mutex<Blocks>);
 #[derive(Debug, Default)]
 struct Blocks {
     left: Range<u64>,
-    /// How many sequences the last one had.
+    /// The number of sequences in the last block.
     size: u64,
 }
 

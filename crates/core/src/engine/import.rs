@@ -79,7 +79,7 @@ impl Engine {
         Ok(answers)
     }
 
-    /// The job as it is recorded here.
+    /// The job as recorded here.
     fn place(&self, mut job: Job, now: Millis) -> Result<Job, Error> {
         check_whole(&job, now)?;
         rules::unlease(&mut job, now);
@@ -99,7 +99,7 @@ impl Engine {
         }
     }
 
-    /// Records a job whose key was held by another a moment ago.
+    /// Records a job whose key was held by another job a moment ago.
     async fn import_held(&self, job: &Job, mut holder: JobId) -> Result<Recorded, Error> {
         for _ in 0..TRIES {
             if self.key_holder(holder).await?.is_some() {

@@ -1,4 +1,4 @@
-//! Locks: acquire with a wait, renew, release, look.
+//! Locks: acquire with a wait, renew, release, inspect.
 //!
 //! A waiting caller sleeps until the store wakes it, or until it is the first in line. A caller that stops waiting gives up
 //! its place, also if its future is dropped. A grant whose caller has gone is released.
@@ -27,14 +27,14 @@ pub struct LockList {
     /// By name.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::api::LockBody>))]
     pub locks: Vec<Holding>,
-    /// Where the next page begins; `None` at the end.
+    /// The start of the next page; `None` at the end.
     #[cfg_attr(feature = "openapi", schema(required, value_type = Option<crate::api::schema::Cursor>))]
     pub next_cursor: Option<String>,
 }
 
 impl Engine {
     /// Acquires a lock, waiting for it if it is held: first come, first served. The owner who holds it already gets the same
-    /// fence again, and its time to live restarts. Dropped while it waits, it has acquired nothing.
+    /// fence again, and its time to live restarts. A call that is dropped while it waits has acquired nothing.
     ///
     /// # Errors
     /// [`Error::LockHeld`] if it could not be acquired within the wait; [`Error::Invalid`] beyond a limit;
@@ -147,7 +147,7 @@ impl Engine {
         self.list_locks_in("", cursor, limit).await
     }
 
-    /// The same for locks whose names begin so. The cursor names no other lock either.
+    /// The same for locks with this prefix. The cursor names no other lock either.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -201,7 +201,7 @@ struct PlaceInLine<'a> {
 }
 
 impl PlaceInLine<'_> {
-    /// There is nothing to give up.
+    /// There is nothing to release.
     fn leave(&mut self) {
         self.registration = None;
     }

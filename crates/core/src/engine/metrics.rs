@@ -41,7 +41,7 @@ pub const BOUNDS_US: [u64; 18] = [
     3_600_000_000,
 ];
 
-/// How long things took.
+/// A histogram of durations.
 #[derive(Debug, Default)]
 pub struct Histogram {
     counts: [AtomicU64; BOUNDS_US.len() + 1],
@@ -104,7 +104,7 @@ pub struct QueueMetrics {
     pub duration: Histogram,
 }
 
-/// How long calls of the stores take.
+/// The duration of store calls.
 #[derive(Debug, Default)]
 pub struct StoreMetrics {
     /// Jobs put into the broker.
@@ -216,7 +216,7 @@ impl QueueMetrics {
     }
 }
 
-/// How long a run took until now, in milliseconds.
+/// The duration of a run until now, in milliseconds.
 pub(super) fn run_ms(run: &Run, now: Millis) -> u64 {
     now.saturating_sub(run.started_at)
 }

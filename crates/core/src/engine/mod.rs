@@ -1,8 +1,9 @@
 //! The engine: all rules, between the edges above and the stores below.
 //!
 //! A request that has begun runs to completion even if its caller goes away: a job that is recorded but not put would sleep
-//! until the next start. It has a task for that, unless an edge says that the caller's task is [one](uninterrupted). Only a
-//! reserve and the wait for a lock are not: dropped while they wait, they have leased or acquired nothing.
+//! until the next start. It has a task for that, unless an edge says that the caller's task is [one](uninterrupted).
+//! Exceptions are a reserve and the wait for a lock: if they are dropped while they wait, they have leased or acquired
+//! nothing.
 //!
 //! In the background it loads jobs that enter the horizon (`load`), takes back jobs whose lease has expired (`settle`),
 //! records outcomes that were left over (`record`), wakes reserves (`wait`), pushes the jobs of due schedules (`schedules`)

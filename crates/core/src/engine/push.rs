@@ -11,7 +11,7 @@ use crate::ports::{Change, Detail, Edit, Edited, OVERFLOW, OutboxEntry, Outcomes
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How often a push is tried again because the holder of its key, or the job with its origin, has just been removed.
+/// How often a push is retried because the holder of its key, or the job with its origin, has just been removed.
 pub(super) const TRIES: usize = 5;
 
 impl Engine {
@@ -128,7 +128,7 @@ impl Engine {
         Ok(is_over.into_iter().map(next).collect())
     }
 
-    /// The job as it is recorded, if it keeps all limits.
+    /// The job to record, if it is within all limits.
     pub(super) fn accept(&self, new: &NewJob, id: JobId, created_at: Millis) -> Result<Job, Error> {
         let job = new.accept(id, created_at, self.options.payload_bytes_max)?;
         if job.options().target.is_some() && self.settings.of(&job.queue).target.is_none() {
@@ -208,7 +208,7 @@ impl Engine {
         })
     }
 
-    /// The outcome of a push whose key is held; `None` if it is free by now.
+    /// The outcome of a push whose key is held; `None` if the key is free by now.
     async fn push_held(&self, job: &Job, holder: JobId, on_conflict: OnConflict) -> Result<Option<Pushed>, Error> {
         let Some(held) = self.key_holder(holder).await? else { return Ok(None) };
         match on_conflict {

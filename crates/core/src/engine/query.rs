@@ -67,7 +67,7 @@ impl Query {
         states
     }
 
-    /// Whether it finds this job as it is.
+    /// Whether it finds this job in its current state.
     pub(super) fn fits(&self, job: &Job, now: Millis) -> bool {
         let state = job.state(now);
         let is_retrying = job.attempt > 0 && matches!(state, State::Scheduled | State::Ready);

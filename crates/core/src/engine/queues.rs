@@ -172,7 +172,7 @@ impl Engine {
         }
     }
 
-    /// At most so many (and at most 1,000) queues that have jobs or settings, by name, from this name on. Fewer only at the
+    /// At most `limit` (and at most 1,000) queues that have jobs or settings, by name, from this name on. Fewer only at the
     /// end of the list.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant as Moment;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Queues whose jobs are counted separately by due time: those with most.
+/// The number of queues, those with most jobs, that are counted separately by due time.
 const QUEUES_MAX: usize = 1_000;
 /// Failed jobs that a report reads.
 const FAILED_MAX: usize = 1_000;
@@ -39,7 +39,7 @@ pub(super) struct Report<T> {
 
 struct State<T> {
     last: Option<Result<Arc<T>, Error>>,
-    /// From when on a new one is made.
+    /// The instant from which a new reading is due.
     again_at: Option<Moment>,
     running_since: Option<Moment>,
 }
@@ -60,8 +60,8 @@ pub(super) struct Due {
 }
 
 impl Engine {
-    /// Jobs that have not ended, by due time: of a queue, or of all. As of the last reading, which is made in the
-    /// background; waits so long for the first one.
+    /// Unfinished jobs by due time, of a queue or of all, as of the last reading, which is made in the background. Waits
+    /// this long for the first one.
     ///
     /// # Errors
     /// [`Error::Invalid`]; of the stores, while there is no reading.
@@ -117,7 +117,7 @@ impl Engine {
         Ok((largest.into_iter().map(|Reverse((_, queue))| queue).collect(), has_all))
     }
 
-    /// The last reading of a report, and a new one soon if that is old. Waits so long for the first one.
+    /// The last reading of a report; starts a new one if that is old. Waits this long for the first one.
     async fn report<T, F>(
         &self,
         report: fn(&Parts) -> &Report<T>,
@@ -145,7 +145,7 @@ impl Engine {
                 Some(Err(error)) if state.running_since.is_none() => return Err(error.clone()),
                 _ => {}
             }
-            // Nobody waits for a long one.
+            // A long reading is not awaited.
             state.running_since.unwrap_or_else(Moment::now) + wait
         };
         // Without an answer in time there is none yet.
@@ -210,8 +210,8 @@ pub(super) struct Failed {
 }
 
 impl Engine {
-    /// The jobs that failed last, grouped by queue, kind and message: in a queue, or in all. As of the last reading, which
-    /// is made in the background; waits so long for the first one.
+    /// The jobs that failed last, grouped by queue, kind and message, in a queue or in all, as of the last reading, which is
+    /// made in the background. Waits this long for the first one.
     ///
     /// # Errors
     /// [`Error::Invalid`]; of the stores, while there is no reading.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub struct Pushed {
     /// The job: the new one, the one that holds the key, or the one with this origin.
     pub job: Job,
-    /// Which of them.
+    /// The jobs.
     pub outcome: PushOutcome,
 }
 
@@ -55,9 +55,9 @@ pub struct LockRequest {
     pub name: Arc<str>,
     /// The owner: 1 to 255 bytes, unique to one holder.
     pub owner: Arc<str>,
-    /// How long it is held unless it is renewed: 100 ms to 24 h.
+    /// The time to live unless it is renewed: 100 ms to 24 h.
     pub ttl_ms: u64,
-    /// How long to wait for it: at most 60 s.
+    /// How long to wait for the lock: at most 60 s.
     pub wait_ms: u64,
     /// Whether the place in line outlives the wait for a moment, for another request that goes on waiting.
     pub keep_place: bool,
@@ -66,11 +66,11 @@ pub struct LockRequest {
 /// A reserve.
 #[derive(Clone, Debug)]
 pub struct ReserveRequest {
-    /// Which jobs.
+    /// The jobs.
     pub from: Source,
-    /// At most so many: 1 to 1000.
+    /// The maximum number of jobs: 1 to 1000.
     pub limit: usize,
-    /// For how long, 1 s to 12 h in milliseconds; else each job's own length, its queue's, or 60 s.
+    /// The lease in milliseconds, 1 s to 12 h; else each job's own, its queue's, or 60 s.
     pub lease_ms: Option<u64>,
     /// How long to wait if nothing is due, up to 60 s, in milliseconds.
     pub wait_ms: u64,
@@ -83,9 +83,9 @@ pub struct ReserveRequest {
 /// A take.
 #[derive(Clone, Debug)]
 pub struct TakeRequest {
-    /// From where.
+    /// The source.
     pub from: Source,
-    /// At most so many: 1 to 1000.
+    /// The maximum number of jobs: 1 to 1000.
     pub limit: usize,
     /// Only jobs due in this range; a `to` in the future is refused.
     pub due_from: Option<Millis>,
@@ -100,13 +100,13 @@ pub struct TakeRequest {
 pub struct Reservation {
     /// Leases, or taken jobs.
     pub leases: Vec<Lease>,
-    /// Before this instant nothing more is due in these queues; `None` if nothing waits.
+    /// Nothing more is due in these queues before this instant; `None` if nothing waits.
     pub next_due_at: Option<Millis>,
     /// Named jobs that were not handed out, and why.
     pub refused: Vec<(JobId, Error)>,
 }
 
-/// How a worker ends a lease.
+/// The outcome with which a worker ends a lease.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The job is done.
@@ -118,15 +118,15 @@ pub enum Outcome {
     Fail(Failure),
     /// The job is given back; the attempt does not count.
     Release {
-        /// From now, in milliseconds; with 0 the job keeps its place.
+        /// The delay from now in milliseconds; with 0 the job keeps its place.
         delay_ms: u64,
     },
 }
 
-/// How a client of the beanstalk protocol ends a lease.
+/// The outcome with which a client of the beanstalkd protocol ends a lease.
 #[derive(Clone, Debug)]
 pub enum Ending {
-    /// As a worker does.
+    /// Like a worker.
     Outcome(Outcome),
     /// It gives the job back, or has gone: the attempt counts.
     Return {
@@ -146,7 +146,7 @@ impl From<Outcome> for Ending {
     }
 }
 
-/// What became of a settled job.
+/// The result of a settle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Settled))]
 pub struct Settlement {
@@ -154,7 +154,7 @@ pub struct Settlement {
     pub receipt: Receipt,
     /// The job's state now.
     pub state: State,
-    /// False where the outcome could not be recorded yet and is kept in memory until it can.
+    /// False if the outcome could not be recorded yet. It is kept in memory until it can.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub recorded: bool,
 }
@@ -179,7 +179,7 @@ pub struct Extension {
     pub cancel_asked: bool,
 }
 
-/// What a cancel did.
+/// The result of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -203,7 +203,7 @@ pub struct Patch {
     pub payload: Option<Payload>,
 }
 
-/// Which jobs to find.
+/// The jobs to find.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Selection))]
@@ -268,8 +268,8 @@ pub enum BulkAction {
     Delete,
 }
 
-/// How many jobs came to which outcome, by word: `cancelled`, `cancel_requested`, `retried`, `rescheduled`, `deleted`, or
-/// the code of the error.
+/// The number of jobs by outcome: `cancelled`, `cancel_requested`, `retried`, `rescheduled`, `deleted`, or the code of the
+/// error.
 pub type BulkCounts = BTreeMap<&'static str, u64>;
 
 /// A queue.
@@ -288,7 +288,7 @@ pub struct QueueStatus {
     pub target_held_until: Option<Millis>,
 }
 
-/// How the engine is.
+/// The health of the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Health {
@@ -298,7 +298,7 @@ pub struct Health {
     pub degraded: Vec<Degraded>,
     /// Jobs loaded since the start.
     pub loaded: u64,
-    /// Whether loading what is due within the horizon is done.
+    /// Whether all jobs due within the horizon are loaded.
     pub is_loaded: bool,
     /// Outcomes that wait to be recorded.
     pub backlog: usize,
@@ -317,10 +317,11 @@ pub struct Options {
     pub payload_bytes_max: usize,
     /// How long finished jobs are kept.
     pub retention: Retention,
-    /// With so many unrecorded outcomes nothing more is handed out; by default 100,000.
+    /// The number of unrecorded outcomes at which no more jobs are handed out; by default 100,000.
     pub backlog_max: usize,
-    /// Whether a settle is answered only once its outcome is in a ledger that several processes share. By default the
-    /// outcome is in the broker then, and recorded a moment later. A ledger of this process alone always has it.
+    /// Whether a settle is answered only once its outcome is in a ledger that several processes share. By default it is
+    /// answered once the outcome is in the broker, and recorded a moment later. A ledger of a single process always records
+    /// first.
     pub settles_recorded: bool,
 }
 

@@ -25,7 +25,7 @@ impl Engine {
         Ok(self.reserve_unclaimed(request).await?.claim())
     }
 
-    /// The same for a caller that may go away before it has the answer.
+    /// The same for a caller that may disconnect before it has the answer.
     ///
     /// # Errors
     /// As [`reserve`](Self::reserve).

@@ -84,7 +84,7 @@ impl Settings {
         self.known().queues.get(queue).cloned().unwrap_or_default()
     }
 
-    /// At most so many queues that have settings, by name, from this one on.
+    /// At most `limit` queues that have settings, by name, from this one on.
     pub(super) fn from(&self, from: &str, limit: usize) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
         let known = self.known();
         let range = known.queues.range::<str, _>((Bound::Included(from), Bound::Unbounded)).take(limit);
@@ -103,7 +103,7 @@ impl Settings {
         known.targets.iter().filter_map(settings).collect()
     }
 
-    /// At most so many queues that have their own retention, by name, from this one on.
+    /// At most `limit` queues that have their own retention, by name, from this one on.
     pub(super) fn keeping(&self, from: &str, limit: usize) -> Vec<Arc<str>> {
         let known = self.known();
         known.keeping.range::<str, _>((Bound::Included(from), Bound::Unbounded)).take(limit).cloned().collect()
@@ -119,7 +119,7 @@ impl Settings {
         }
     }
 
-    /// Queues whose pause is over, at most so many, and when the next pause ends; now, if there are some.
+    /// Queues whose pause is over, at most `limit`, and when the next pause ends; now, if there are more.
     pub(super) fn pauses(&self, now: Millis, limit: usize) -> (Vec<Arc<str>>, Option<Millis>) {
         let known = self.known();
         let over = known.pauses.iter().take_while(|(until, _)| *until <= now).take(limit);

@@ -195,7 +195,7 @@ impl Engine {
         }
     }
 
-    /// Moves the end of leases to so many milliseconds from now (`None`: the length that they began with).
+    /// Extends leases to this many milliseconds from now (`None`: their original length).
     pub async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Answers<Extension> {
         let extend = |(receipt, lease_ms)| Extend::new(receipt, lease_ms);
         self.extend_leases(leases.into_iter().map(extend).collect()).await
@@ -241,7 +241,7 @@ impl Engine {
         answers
     }
 
-    /// Takes jobs back whose lease is over, and ends those that were not started in time, until the process stops.
+    /// Takes back jobs whose leases have expired, and ends jobs that were not started in time, until the process stops.
     pub(super) async fn reap(&self) {
         // Another process that shares the broker may begin a lease at any time: none ends sooner than the shortest.
         let idle = if self.topology.is_shared() { Duration::from_millis(LEASE_MS_MIN) } else { LOOK_AGAIN };

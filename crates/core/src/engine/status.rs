@@ -113,7 +113,7 @@ impl Status {
         self.is_loaded.store(is_loaded, Ordering::Relaxed);
     }
 
-    /// How many jobs were loaded, and whether that is all for now.
+    /// The number of loaded jobs, and whether all are loaded for now.
     pub(super) fn progress(&self) -> (u64, bool) {
         (self.loaded.load(Ordering::Relaxed), self.is_loaded.load(Ordering::Relaxed))
     }

@@ -5,7 +5,7 @@ use crate::memory::{Locks as MemoryLocks, Memory};
 use crate::ports::{Broker, EventBus, Inbox, Leases, Ledger, Locks, Registry, Reports};
 use std::sync::Arc;
 
-/// Which stores there are, and who shares them.
+/// The stores, and who shares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// A broker in the memory of one process, and a ledger that nobody else uses. The broker's state ends with the process,

@@ -16,7 +16,7 @@ const ANY: char = '*';
 /// The events that a subscriber wants. By default all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Events of these queues, at most 64; `mail.*` means all whose names begin with `mail.`. Empty: of all.
+    /// Events of these queues, at most 64; `mail.*` means all whose names begin with `mail.`. Empty: of all queues.
     pub queues: Vec<Arc<str>>,
     /// Events of these types. Empty: all.
     pub what: Vec<What>,

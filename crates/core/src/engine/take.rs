@@ -20,9 +20,9 @@ use crate::rules::{self, Decision, Finish, TAKEN};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How long jobs are leased to be taken; then their rows are looked at.
+/// How long jobs are leased to be taken; after that their rows are checked.
 const TAKE_LEASE_MS: u64 = 30 * SECOND_MS;
-/// How often the leases of one request may have been given back before it gets nothing more.
+/// How often the leases of one request may be given back before it gets nothing more.
 const ROUNDS_MAX: u32 = 100;
 
 impl Engine {
@@ -149,8 +149,8 @@ impl Engine {
         Ok(jobs.into_iter().filter(|job| !newer.contains_key(&job.id)).collect())
     }
 
-    /// Ends the leases of jobs that are recorded as taken; returns which ended so, and in which versions. The lease of
-    /// another job may have ended before: then it is unknown who has it.
+    /// Ends the leases of jobs that are recorded as taken; returns those that were still held, and their versions. If a
+    /// lease had ended before, it is unknown who has the job.
     async fn finish_taken(&self, jobs: &[Job]) -> Result<BTreeMap<JobId, u64>, Error> {
         let finish = |job: &Job| Settle::new(job.receipt(), Decision::Finish(Finish::taken()));
         let settled = self.broker.settle(jobs.iter().map(finish).collect()).await?;

@@ -31,7 +31,7 @@ impl<K: Ord> Waiters<K> {
         self.0.lock().expect("no panic under this lock")
     }
 
-    /// How many wait with this key.
+    /// The number of waiters with this key.
     pub(super) fn count<Q: Ord + ?Sized>(&self, key: &Q) -> usize
     where
         K: Borrow<Q>,

@@ -10,7 +10,7 @@ use crate::model::job::{Job, State};
 use crate::ports::{Detail, Queues, Reserve, Source, Window};
 use std::sync::Arc;
 
-/// A queue has no worker if nobody asked for so long: the longest wait of a reserve.
+/// A queue without a request for this long has no worker: it is the longest wait of a reserve.
 const NO_WORKER_MS: u64 = MINUTE_MS;
 
 impl Engine {

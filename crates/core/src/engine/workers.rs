@@ -31,7 +31,7 @@ const SWEEP_EVERY_MS: u64 = 10 * SECOND_MS;
 #[derive(Debug, Default)]
 pub(super) struct Workers {
     known: Mutex<Known>,
-    /// How many leases are noted.
+    /// The number of leases that are noted.
     held: AtomicUsize,
 }
 
@@ -307,8 +307,8 @@ impl Engine {
         Asking { engine: self.clone(), worker, queues }
     }
 
-    /// At most so many named workers that asked this process for jobs, by name, after this name. Only those of queues that
-    /// the caller may read, and only that part of them.
+    /// At most `limit` named workers of this process, by name, after this name. Only workers of queues that the caller may
+    /// read, and only that part of them.
     pub fn workers(&self, after: Option<&str>, limit: usize, may_read: impl Fn(&str) -> bool) -> Page {
         let now = self.now();
         let mut known = self.workers.known();

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 const SHARD_BITS: u32 = 8;
-/// An empty shard keeps room for so many entries.
+/// An empty shard keeps room for this many entries.
 const KEPT_MAX: usize = 32;
 
 /// Mixes one integer. Ids are allotted here and not chosen by others, so nobody can make them collide.

@@ -40,7 +40,7 @@ impl Held {
         edited
     }
 
-    /// Changes a running job, whose lease goes on as it is.
+    /// Changes a running job without changing its lease.
     fn repack(&mut self, job: Job) {
         let id = job.id;
         let live = self.live.get_mut(id).expect("the caller found it");

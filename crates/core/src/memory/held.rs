@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// For each new queue so many others are checked, and dropped if they are idle.
+/// For each new queue this many others are checked, and dropped if they are idle.
 const QUEUES_LOOKED_AT: usize = 2;
 /// Default bound of the memory of live jobs: some two million small ones.
 const BYTES_MAX_DEFAULT: u64 = 512 << 20;
@@ -109,7 +109,7 @@ impl Held {
         job.lease_until.is_none() && queue.bytes >= free.max(Room::least(bytes_max, self.queues.len() as u64))
     }
 
-    /// Updates the memory of a live job that took so many bytes before it was changed.
+    /// Updates the memory of a live job that took this many bytes before it was changed.
     pub(super) fn reweigh(&mut self, id: JobId, before: u64) {
         let live = self.live.get(id).expect("the caller changed it");
         let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");

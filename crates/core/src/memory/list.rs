@@ -123,7 +123,7 @@ impl Held {
     }
 
     /// Counts of a queue whose due jobs have all been moved to ready, looking for the oldest from the rank `from` on;
-    /// returns where to go on.
+    /// returns where to continue.
     pub(super) fn count(&self, name: &Arc<str>, from: Rank, counts: &mut Counts) -> Option<Rank> {
         let queue = self.queues.get(name)?;
         counts.scheduled = (queue.wheel.len() + queue.held_back.len()) as u64;
@@ -136,7 +136,7 @@ impl Held {
         })
     }
 
-    /// At most so many names of queues from this one on, in order.
+    /// At most `limit` names of queues from this one on, in order.
     pub(super) fn queue_names(&self, from: &str, limit: usize) -> Vec<Arc<str>> {
         let names =
             self.queues.range::<str, _>((Bound::Included(from), Bound::Unbounded)).map(|(name, _)| name.clone());

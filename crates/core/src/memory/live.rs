@@ -44,7 +44,7 @@ pub(super) enum Whereabouts {
     HeldBack,
     /// In its queue's `ready`.
     Ready,
-    /// In its queue's `overdue`: it may not start from this instant on, and waits for its end.
+    /// In its queue's `overdue`: its deadline to start has passed, and it waits for its end.
     Overdue(Millis),
     /// In the wheel of leases.
     Running(Box<LiveLease>),

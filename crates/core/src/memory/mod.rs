@@ -61,7 +61,7 @@ impl Memory {
         self.with(|held, now| held.begin(beginning, now));
     }
 
-    /// How many jobs of a queue run.
+    /// The number of running jobs of a queue.
     #[cfg(any(test, feature = "testing"))]
     pub fn running(&self, queue: &str) -> usize {
         self.with(|held, _| held.queues.get(queue).map_or(0, |queue| queue.running.len()))

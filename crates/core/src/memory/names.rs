@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Beyond so many pairs the cache is cleared: their number is unbounded, since they come from outside.
+/// Beyond this many pairs the cache is cleared: their number is unbounded, since they come from outside.
 const LABELS_MAX: usize = 4_096;
 
 /// A job's queue and kind in one allocation, so a job needs one pointer for both.

@@ -22,8 +22,8 @@ struct Numbered {
 }
 
 impl Outbox {
-    /// Adds an entry in place of an earlier one of the job, and returns it as it is to be recorded: an entry without the
-    /// job's full content is merged into an earlier one that has it.
+    /// Adds an entry in place of an earlier one of the job, and returns it in the form to record: an entry without the job's
+    /// full content is merged into an earlier one that has it.
     pub(super) fn add(&mut self, entry: OutboxEntry, mono: Millis) -> OutboxEntry {
         let id = entry.job().id;
         self.last += 1;

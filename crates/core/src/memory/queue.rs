@@ -34,7 +34,7 @@ pub(super) struct Queue {
     /// The version of the settings that they come from; 0 if there are none.
     pub(super) limits_version: u64,
     limiter: GcraLimiter,
-    /// Until this instant no wake is needed for a job: a caller looks by then anyway.
+    /// Until this instant no wake is needed for a job: a caller looks before that anyway.
     pub(super) look_at: Option<Millis>,
     /// No ready job is due later than this.
     ready_to: Millis,
@@ -51,7 +51,7 @@ pub(super) enum Entered {
     Ready,
 }
 
-/// How a walk over ready jobs goes on.
+/// The state of a walk over ready jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Walk {
     On,
@@ -144,7 +144,7 @@ impl Queue {
         false
     }
 
-    /// Before this instant nothing is due; `None` if nothing waits, or nothing is handed out.
+    /// Nothing is due before this instant; `None` if nothing waits, or nothing is handed out.
     pub(super) fn next_at(&self, now: Millis) -> Option<Millis> {
         if self.limits.paused {
             return None;
@@ -154,7 +154,7 @@ impl Queue {
         [ready, held_back, self.wheel.next_expiry()].into_iter().flatten().min()
     }
 
-    /// How many may be handed out now within its limits. If none, when one may be, or `None` if that does not depend on
+    /// The number of jobs that its limits allow now. If none, the time of the next one, or `None` if that does not depend on
     /// time.
     pub(super) fn room(&self, takes: bool, now: Millis) -> Result<usize, Option<Millis>> {
         let unlimited = (usize::MAX, now);
@@ -181,7 +181,7 @@ impl Queue {
         self.limits.max_running.is_some_and(|max| self.running.len() >= max as usize)
     }
 
-    /// Before this instant nothing can be handed out; `None` if that does not depend on time.
+    /// Nothing can be handed out before this instant; `None` if that does not depend on time.
     pub(super) fn free_at(&self, takes: bool, now: Millis) -> Option<Millis> {
         let next_at = self.next_at(now)?;
         match self.room(takes, now) {
@@ -190,7 +190,7 @@ impl Queue {
         }
     }
 
-    /// How many of its jobs are not leased.
+    /// The number of its jobs that are not leased.
     pub(super) fn waiting(&self) -> usize {
         self.wheel.len() + self.held_back.len() + self.ready.len() + self.overdue.len()
     }

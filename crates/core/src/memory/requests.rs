@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// How long a request is remembered.
 const REQUEST_MS: u64 = 60 * SECOND_MS;
-/// Above so many bytes the oldest requests are dropped before their time, but never the newest one.
+/// Above this many bytes the oldest requests are dropped early, but never the newest one.
 const BYTES_MAX: usize = 64 << 20;
 /// Approximate memory of a remembered request.
 const REQUEST_BYTES: usize = 200;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// crashes are not limited: see [`UNLIMITED`].
 pub const KIND: &str = "beanstalk";
 
-/// The retry rule of jobs of that kind, where neither they nor their queue say otherwise.
+/// The retry rule of jobs of that kind, if neither they nor their queue set one.
 pub const UNLIMITED: Retry = Retry { max_attempts: Some(0), max_crashes: Some(u32::MAX), ..Retry::INHERITED };
 
 /// The message of a buried job.
@@ -30,7 +30,7 @@ pub struct Beanstalk {
     pub kicks: u32,
     /// The delay of its last release, in milliseconds; `None`: that of its put.
     pub delay_ms: Option<u64>,
-    /// Its time to run in seconds, where that is longer than the longest lease.
+    /// Its time to run in seconds, if that is longer than the longest lease.
     pub ttr_s: Option<u32>,
 }
 

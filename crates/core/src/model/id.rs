@@ -114,7 +114,7 @@ impl From<JobId> for JobRef {
 pub struct Receipt {
     /// The leased job.
     pub id: JobId,
-    /// Which of the job's leases; grows with each, and never repeats.
+    /// The number of the job's lease; grows with each lease, and never repeats.
     pub epoch: u64,
 }
 
@@ -143,7 +143,7 @@ fn decimal(text: &str) -> Option<u64> {
     (canonical && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
-/// The first sequence of a block that is allotted now, where earlier blocks end before `last_end`.
+/// The first sequence of a block that is allotted now, if earlier blocks end before `last_end`.
 pub fn block_start(last_end: u64, now: Millis) -> u64 {
     last_end.max(sequence_at(now)).max(1)
 }
@@ -153,7 +153,7 @@ pub fn sequence_at(now: Millis) -> u64 {
     (now.saturating_sub(FIRST_MS) << SECOND_BITS).div_ceil(1_000)
 }
 
-/// The next fence after `last`, where a clock keeps fences growing over a loss of memory.
+/// The next fence after `last`, if a clock keeps fences growing over a loss of memory.
 pub fn next_fence(last: u64, now: Millis) -> u64 {
     now.max(last + 1)
 }
@@ -162,7 +162,7 @@ pub fn next_fence(last: u64, now: Millis) -> u64 {
 const GENERATION_BITS: u32 = 24;
 /// Imported versions and epochs stay below this: brokers keep 48 bits, and later generations need the rest.
 pub const NUMBER_END: u64 = 3 << 46;
-/// At most one generation is begun in such a time, on average: then they are in step with the clock.
+/// At most one generation is begun in this time, on average: so they stay in step with the clock.
 const GENERATION_MS: u64 = 256_000;
 
 /// The least version, epoch or fence of a generation.

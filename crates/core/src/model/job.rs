@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Opaque bytes, shared: of a payload or a result.
 pub type Payload = Arc<[u8]>;
 
-/// Where a job stands, derived from what is stored and the time.
+/// The state of a job, derived from its stored state and the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::Display, strum::IntoStaticStr)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -91,13 +91,13 @@ impl Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Attempt))]
 pub struct AttemptError {
-    /// Which attempt.
+    /// The number of the attempt.
     pub attempt: u32,
     /// When it ended.
     #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
     #[serde(with = "serde_with::As::<Instant>")]
     pub at: Millis,
-    /// What the worker said, or what the engine found.
+    /// The message of the worker, or the engine's finding.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::api::schema::Message))]
     pub message: Arc<str>,
     /// Whether the lease ended unsettled: the worker crashed or lost touch.
@@ -112,21 +112,21 @@ pub struct Job {
     pub id: JobId,
     /// Its queue.
     pub queue: Arc<str>,
-    /// Which handler it is for.
+    /// The kind, which selects the handler.
     pub kind: Arc<str>,
     /// The input of the handler.
     pub payload: Payload,
     /// Pending, or how it ended.
     pub stage: Stage,
-    /// From when it may run.
+    /// The due time, from which it may run.
     pub due_at: Millis,
     /// When it was first due; `max_age` counts from here.
     pub first_due_at: Millis,
     /// 0 is the most urgent.
     pub priority: u32,
-    /// How many times it has been leased, less releases.
+    /// The number of leases, minus releases.
     pub attempt: u32,
-    /// How many leases ended unsettled.
+    /// The number of leases that expired.
     pub crashes: u32,
     /// Its own lease, in milliseconds.
     pub lease_ms: Option<u64>,
@@ -134,7 +134,7 @@ pub struct Job {
     pub expires_ms: Option<u64>,
     /// Its unique name in its queue.
     pub key: Option<Arc<str>>,
-    /// Until when it holds the key.
+    /// The state in which the job gives up its key.
     pub key_until: KeyUntil,
     /// The push that made it: no other job of its queue has the same, as long as its record is kept.
     pub origin: Option<Arc<str>>,
@@ -148,7 +148,7 @@ pub struct Job {
     pub errors: Vec<AttemptError>,
     /// The result that the handler returned.
     pub result: Option<Payload>,
-    /// How far its current attempt has come, or the last one had.
+    /// The progress of its current attempt, or of the last one.
     pub progress: Option<Arc<Progress>>,
     /// Grows with every change.
     pub version: u64,
@@ -237,7 +237,7 @@ impl Job {
         self.key.as_ref().filter(|_| holds)
     }
 
-    /// The instant from which it may no longer start, where it waits for its first start and has one.
+    /// The instant from which it may no longer start, if it waits for its first start and has one.
     pub fn start_by(&self) -> Option<Millis> {
         let waits = self.is_pending() && self.lease_until.is_none() && self.attempt == 0;
         self.expires_ms.filter(|_| waits).map(|expires_ms| self.due_at.saturating_add(expires_ms).saturating_add(1))
@@ -252,12 +252,12 @@ impl Job {
 /// When a job is to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Due {
-    /// As soon as it is pushed.
+    /// At once.
     #[default]
     Now,
     /// This many milliseconds after the broker's now.
     After(u64),
-    /// At this instant, in milliseconds since 1970; in the past means now, but keeps its place in the order.
+    /// At this instant, in milliseconds since 1970. An instant in the past means now, but keeps its place in the order.
     At(Millis),
 }
 
@@ -288,7 +288,7 @@ impl Due {
 pub struct NewJob {
     /// Its queue; by default `default`.
     pub queue: Arc<str>,
-    /// Which handler it is for; by default `default`.
+    /// The kind, which selects the handler; `default` by default.
     pub kind: Arc<str>,
     /// The input of the handler.
     pub payload: Payload,
@@ -300,10 +300,10 @@ pub struct NewJob {
     pub key: Option<Arc<str>>,
     /// The policy if the key is already held.
     pub on_conflict: OnConflict,
-    /// Until when it holds the key.
+    /// The state in which the job gives up its key.
     pub key_until: KeyUntil,
-    /// Identifies this push, 1 to 255 bytes: a push to the same queue with an origin that is known makes no job, and answers the
-    /// first one, whatever became of it, as long as its record is kept. So a push may be repeated.
+    /// Identifies this push, 1 to 255 bytes: a push to the same queue with a known origin makes no job, and returns the
+    /// first one in whatever state, while its record is kept. So a push may be repeated.
     pub origin: Option<Arc<str>>,
     /// Its labels.
     pub tags: Vec<Arc<str>>,
@@ -335,7 +335,7 @@ impl NewJob {
         }
     }
 
-    /// The job as stored, where everything keeps its limits.
+    /// The job as stored, if everything is within its limits.
     ///
     /// # Errors
     /// [`Error::Invalid`], naming what is wrong.

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a push does where its key is held.
+/// What a push does if its key is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {
-    /// Leaves the holder as it is, and answers it.
+    /// Leaves the holder as it is, and returns it.
     #[default]
     Keep,
     /// Gives the holder the new payload, `due_at`, priority and tags, unless it is running: that is a conflict.
@@ -16,7 +16,7 @@ pub enum OnConflict {
     Reject,
 }
 
-/// Until when a key is held.
+/// How long a key is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::FromRepr)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

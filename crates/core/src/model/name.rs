@@ -7,9 +7,9 @@ use crate::limits::{
 };
 use std::sync::Arc;
 
-/// The queue where none is named.
+/// The default queue.
 pub const QUEUE_DEFAULT: &str = "default";
-/// The kind where none is named.
+/// The default kind.
 pub const KIND_DEFAULT: &str = "default";
 /// The engine's own keys, origins, locks and owners begin with this: no caller may hold or release one.
 pub const OF_ENGINE: &str = "duetime:";
@@ -120,7 +120,7 @@ fn length(what: &'static str, text: &str, max: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The start of what came, for an error message.
+/// The start of the received text, for an error message.
 pub(crate) fn shown(text: &str) -> String {
     const SHOWN_CHARS: usize = 80;
     let start: String = text.chars().take(SHOWN_CHARS).collect();

@@ -25,7 +25,7 @@ pub struct JobOptions {
     pub target: Option<Arc<Target>>,
     /// The trace that it belongs to: a W3C `traceparent`.
     pub trace: Option<Arc<str>>,
-    /// How often it was moved from queue to queue, at most [`MOVES_MAX`] times.
+    /// How often it was moved between queues, at most [`MOVES_MAX`] times.
     #[serde(skip_serializing_if = "is_zero")]
     pub moves: u32,
     /// Counters of the beanstalk protocol, and a time to run beyond 12 h. `None` until a job needs one of them.
@@ -45,7 +45,7 @@ macro_rules! with_options {
         $crate::model::retry::with_rule! {
             $(#[$meta])*
             pub struct $name<$life> { $($before)* } {
-                /// Where it is delivered in place of its queue's target.
+                /// The target of this job, instead of its queue's.
                 #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::Target>))]
                 pub target: Option<std::sync::Arc<$crate::Target>>,
                 /// The trace that it belongs to: a W3C `traceparent`.
@@ -95,7 +95,7 @@ impl JobOptions {
         *self == NONE
     }
 
-    /// As a job keeps them.
+    /// In the form that a job stores.
     pub fn shared(self) -> Option<Arc<Self>> {
         (!self.is_empty()).then(|| Arc::new(self))
     }
@@ -114,7 +114,7 @@ impl JobOptions {
         trace.as_ref().map_or(Ok(()), |trace| trace::check(trace))
     }
 
-    /// Those of a copy in another queue: that queue's retry rule and target apply there.
+    /// The options of a copy in another queue: that queue's retry rule and target apply there.
     #[must_use]
     pub fn moved(&self) -> Self {
         let Self { retry: _, target: _, trace, moves, beanstalk: _ } = self;

@@ -11,14 +11,14 @@ pub const NOTE_BYTES_MAX: usize = 1_024;
 /// All of it.
 pub const PERCENT_MAX: u8 = 100;
 
-/// How far a job has come.
+/// The progress of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobProgress))]
 pub struct Progress {
-    /// How much of it is done: 0 to 100.
+    /// The progress in percent: 0 to 100.
     #[cfg_attr(feature = "openapi", schema(maximum = 100))]
     pub percent: u8,
-    /// What it is at.
+    /// A note about the current step.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Note>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Arc<str>>,

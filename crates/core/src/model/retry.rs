@@ -28,7 +28,7 @@ pub const DEFAULT_STEPS_MS: [u64; 15] = [
     6 * HOUR_MS,
 ];
 
-/// How long to wait before each new attempt.
+/// The waits before new attempts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backoff {
@@ -72,7 +72,7 @@ pub struct Fixed {
 pub struct Exponential {
     /// The first wait.
     pub first: Span,
-    /// From one wait to the next.
+    /// The factor between two waits.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100))]
     pub factor: f64,
     /// The longest wait.
@@ -96,7 +96,7 @@ pub enum WhenExhausted {
     Move(Arc<str>),
 }
 
-/// A retry rule. What is `None` is taken from the queue's rule, then from the default.
+/// A retry rule. Unset parts come from the queue's rule, then from the default.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -104,8 +104,8 @@ pub struct Retry {
     /// The waits between attempts; by default [`Backoff::Default`].
     #[serde(rename = "retry")]
     pub backoff: Option<Backoff>,
-    /// Attempts in all, 0 for no limit; by default one more than there are steps (16 by default steps), and 16 where
-    /// there are none.
+    /// The maximum number of attempts, 0 for no limit; by default one more than there are steps (16 with the default steps),
+    /// and 16 without steps.
     pub max_attempts: Option<u32>,
     /// No attempt begins later than this after the first `due_at`; by default no limit.
     pub max_age: Option<Span>,
@@ -124,7 +124,7 @@ macro_rules! with_rule {
         $(#[$meta])*
         pub struct $name $(<$life>)? {
             $($before)*
-            /// How long to wait before each new attempt.
+            /// The waits before new attempts.
             pub retry: Option<$crate::model::retry::Backoff>,
             /// Attempts in all; 0 for no limit.
             pub max_attempts: Option<u32>,
@@ -167,8 +167,8 @@ impl Retry {
     pub const INHERITED: Self =
         Self { backoff: None, max_attempts: None, max_age: None, max_crashes: None, when_exhausted: None };
 
-    /// This rule, with what it leaves open filled from `other`. A rule with its own backoff takes no
-    /// `max_attempts` from another, which was meant for another backoff.
+    /// This rule, with unset parts filled from `other`. A rule with its own backoff does not take `max_attempts` from
+    /// another rule, because it was meant for another backoff.
     pub fn or(&self, other: &Self) -> Self {
         Self {
             backoff: self.backoff.clone().or_else(|| other.backoff.clone()),

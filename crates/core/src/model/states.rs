@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The filter beside the states: scheduled or ready, with an attempt behind it.
+/// The filter beside the states: scheduled or ready jobs that have had an attempt.
 const RETRYING: &str = "retrying";
 
 const EXPECTED_STATE: &str = "scheduled, ready, running, succeeded, failed, cancelled or retrying";
@@ -16,7 +16,7 @@ const EXPECTED_STATE: &str = "scheduled, ready, running, succeeded, failed, canc
 pub struct States {
     /// Any of these; empty for all.
     pub states: Vec<State>,
-    /// Only those that have been tried.
+    /// Only those that have had an attempt.
     pub retrying: bool,
 }
 

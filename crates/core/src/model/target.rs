@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// How long one delivery may take where nobody says: 30 s.
+/// The default time limit of one delivery: 30 s.
 pub const TIMEOUT_MS_DEFAULT: u64 = 30 * SECOND_MS;
-/// How long one delivery may take at most: 30 min.
+/// The maximum time limit of one delivery: 30 min.
 pub const TIMEOUT_MS_MAX: u64 = 30 * MINUTE_MS;
 /// Most headers of one target.
 pub const HEADERS_MAX: usize = 32;
@@ -46,7 +46,7 @@ pub struct Endpoint {
     pub method: Arc<str>,
     /// Headers that go along.
     pub headers: BTreeMap<String, String>,
-    /// How long one delivery may take, in milliseconds; by default [`TIMEOUT_MS_DEFAULT`].
+    /// The time limit of one delivery in milliseconds; by default [`TIMEOUT_MS_DEFAULT`].
     pub timeout_ms: u64,
     /// Statuses after which the job is not delivered again; by default 410 and 422.
     pub final_statuses: Vec<u16>,
@@ -74,9 +74,9 @@ pub enum Append {
     /// By a plain `RPUSH`.
     #[default]
     List,
-    /// As Laravel pushes a job: its workers are woken, too.
+    /// In the way that Laravel pushes a job: its workers are woken, too.
     Laravel,
-    /// As Sidekiq pushes a scheduled job that is due: with the time, onto `queue:NAME`.
+    /// In the way that Sidekiq pushes a scheduled job that is due: with the time, onto `queue:NAME`.
     Sidekiq,
 }
 
@@ -87,7 +87,7 @@ impl Append {
 }
 
 impl RedisList {
-    /// The namespace of Sidekiq's keys, such as `shop:`, and its name of the queue, where the list is one of Sidekiq.
+    /// The namespace of Sidekiq's keys, such as `shop:`, and its name of the queue, if the list is Sidekiq's.
     pub fn of_sidekiq(&self) -> Option<(&str, &str)> {
         const LIST: &str = "queue:";
         let namespace = match self.key.find(":queue:") {
@@ -99,7 +99,7 @@ impl RedisList {
     }
 }
 
-/// A target as it is written: one of `url`, `redis_list` and `queue`, and what belongs to a `url`.
+/// A target in its JSON form: one of `url`, `redis_list` and `queue`, and the options of a `url`.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -32,7 +32,7 @@ pub fn check(trace: &str) -> Result<(), Error> {
     }
 }
 
-/// The trace id and the parent id of a `traceparent` that was [checked](check); empty where it was not.
+/// The trace id and the parent id of a `traceparent` that was [checked](check); empty if it was not.
 pub fn ids(trace: &str) -> (&str, &str) {
     (trace.get(3..35).unwrap_or_default(), trace.get(36..52).unwrap_or_default())
 }

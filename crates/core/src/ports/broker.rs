@@ -34,8 +34,8 @@ use std::sync::Arc;
 /// - A job that ended here is not put again in a version below its end, up to twice `READ_AGE_MS_MAX` after its entry was
 ///   forgotten. Nor is one that [`forget`](Outbox::forget) dropped, in a version below that. An edit of an unknown job
 ///   leaves a tombstone: no version is put until `forget` answers it, or it lapses (no sooner than after twice that time).
-/// - If it may lose its memory while its users go on, its [`incarnation`](Self::incarnation) tells, and nothing is put that
-///   was read before its present memory was known, by whatever clock.
+/// - If it may lose its memory while its users continue, its [`incarnation`](Self::incarnation) shows that, and nothing is
+///   put that was read before its present memory was known, by whatever clock.
 /// - No verb touches an unbounded number of jobs in one atomic step.
 #[async_trait]
 pub trait Broker: BrokerClock + Outbox {
@@ -63,9 +63,8 @@ pub trait Broker: BrokerClock + Outbox {
     /// due. A queue that holds no waiting job always gets one in.
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error>;
 
-    /// Leases due jobs, most urgent first: by priority, then `due_at`, then id; queues in the order that they are
-    /// named, each within its limits. Attempt and epoch are counted. With a limit of 0 it only answers
-    /// [`next_at`](Reserved::next_at).
+    /// Leases due jobs, most urgent first: by priority, then `due_at`, then id; queues in the given order, each within its
+    /// limits. Attempt and epoch are counted. With a limit of 0 it only answers [`next_at`](Reserved::next_at).
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error>;
 
     /// Extends leases, and records the progress of their jobs, which stays with a job until its next lease.
@@ -74,7 +73,7 @@ pub trait Broker: BrokerClock + Outbox {
     /// Ends leases. Repeated with the receipt that finished a job it returns the same again, while it remembers.
     async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error>;
 
-    /// At most `limit` running jobs whose lease is over, and waiting ones that were not started in time, each a
+    /// At most `limit` running jobs whose leases have expired, and waiting ones that were not started in time, each a
     /// [head](Detail::Head).
     async fn expired(&self, limit: usize) -> Result<Expired, Error>;
 
@@ -104,7 +103,7 @@ pub trait Broker: BrokerClock + Outbox {
 impl dyn Broker {
     /// A reading of the ledger older than this is not put: it must be read again.
     pub const READ_AGE_MS_MAX: u64 = 5_000;
-    /// How long a tombstone stands, in milliseconds: longer than any earlier reading may still be put.
+    /// How long a tombstone lasts, in milliseconds: longer than any earlier reading may still be put.
     pub const TOMBSTONE_MS: u64 = 2 * Self::READ_AGE_MS_MAX;
     /// The same for the tombstone of an edit that was not answered.
     pub const UNSEEN_MS: u64 = MINUTE_MS;
@@ -125,7 +124,7 @@ pub enum Put {
     Full,
 }
 
-/// How much of a job is read.
+/// The parts of a job that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// All of it.
@@ -146,18 +145,18 @@ pub enum Source {
 /// A request for jobs.
 #[derive(Clone, Debug)]
 pub struct Reserve {
-    /// Which jobs.
+    /// The jobs.
     pub source: Source,
     /// Whether the most urgent job of all queues comes first, instead of the queues in their order. With several partitions,
     /// only within each of them.
     pub merges: bool,
     /// Whether named jobs are also leased before they are due. They keep their due times.
     pub early: bool,
-    /// At most so many; if many are to be skipped, it may be fewer than are due.
+    /// The maximum number of jobs; if many are skipped, it may return fewer than are due.
     pub limit: usize,
     /// The range of due times.
     pub window: Window,
-    /// How long to lease them, in milliseconds; else each job's own length, its queue's, or the default.
+    /// The lease in milliseconds; else each job's own length, its queue's, or the default.
     pub lease_ms: Option<u64>,
     /// The queues' own lease lengths, for those that have one.
     pub queue_leases: Arc<QueueLeases>,
@@ -217,7 +216,7 @@ pub struct Reserved {
 pub struct Extend {
     /// The lease.
     pub receipt: Receipt,
-    /// Its new end is so many milliseconds from now; `None`: the length that it began with.
+    /// The new end in milliseconds from now; `None`: the original length.
     pub lease_ms: Option<u64>,
     /// The job's progress; `None` leaves it unchanged.
     pub progress: Option<Arc<Progress>>,
@@ -318,7 +317,7 @@ impl Run {
 /// Expired leases and jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Expired {
-    /// Running jobs whose lease is over.
+    /// Running jobs whose leases have expired.
     pub crashed: Vec<Job>,
     /// The same for jobs that were leased by a take: the ledger knows whether they were taken.
     pub untaken: Vec<Job>,
@@ -330,7 +329,7 @@ pub struct Expired {
     pub is_full: bool,
 }
 
-/// Which live jobs to list.
+/// The live jobs to list.
 #[derive(Clone, Debug)]
 pub struct Listing {
     /// Their queue.
@@ -341,7 +340,7 @@ pub struct Listing {
     pub window: Window,
     /// Those after this one in the order.
     pub after: Option<(Millis, JobId)>,
-    /// At most so many.
+    /// The maximum number of jobs.
     pub limit: usize,
 }
 

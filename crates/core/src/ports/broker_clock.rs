@@ -15,12 +15,12 @@ pub trait BrokerClock: Send + Sync {
         self.now()
     }
 
-    /// How long until this instant has surely come, as finely as the clock can tell.
+    /// How long until this instant has certainly passed, at the clock's full resolution.
     fn until(&self, at: Millis) -> Duration {
         Duration::from_millis(at.saturating_sub(self.now()))
     }
 
-    /// To be called before jobs are read from the ledger in order to be put.
+    /// Call it before jobs are read from the ledger in order to be put.
     fn reading(&self) -> Reading {
         Reading { at: self.now(), memory: 0 }
     }

@@ -31,7 +31,7 @@ pub enum Change {
     /// A finished job becomes ready with attempt 0, holding its key again. Brokers hold no finished jobs, so it is for
     /// ledgers alone.
     Retry,
-    /// A scheduled job becomes due now; a failed one becomes ready, holding its key again. Of the beanstalk protocol.
+    /// A scheduled job becomes due now; a failed one becomes ready, and holds its key again. For the beanstalkd protocol.
     Kick {
         /// Whether the job counts it.
         counts: bool,
@@ -56,7 +56,7 @@ pub struct Update {
 /// The outcome of an edit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edited {
-    /// It was made; the job as it is now (or was, when deleted).
+    /// The edit was made; the job in its new state (or its last one, if it was deleted).
     Changed(Job),
     /// The job is running, and its worker will be told to stop.
     CancelAsked(Job),

@@ -39,7 +39,7 @@ pub struct InboxRow {
     pub payload: Payload,
     /// When it is due, in milliseconds since 1970.
     pub due_at: Option<i64>,
-    /// In place of `due_at`, how long after the insertion.
+    /// Alternative to `due_at`: the delay from the insertion.
     pub delay_ms: Option<i64>,
     /// The key.
     pub key: Option<String>,

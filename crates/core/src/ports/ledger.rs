@@ -104,7 +104,7 @@ pub trait Ledger: Send + Sync {
         Ok(None)
     }
 
-    /// How many rows in the overflow of a queue are due by now, and when the first of them was.
+    /// The number of rows in the overflow of a queue that are due by now, and when the first of them was due.
     async fn overflow_due(&self, _queue: &str, _now: Millis) -> Result<OverflowDue, Error> {
         Ok(OverflowDue::default())
     }
@@ -183,7 +183,7 @@ impl OutboxEntry {
 /// The due jobs in the overflow of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OverflowDue {
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: u64,
     /// The earliest `due_at` of them.
     pub oldest_due: Option<Millis>,
@@ -235,7 +235,7 @@ pub struct Find {
     pub due: Window,
     /// The cursor of the previous page; opaque except to the ledger.
     pub after: Option<String>,
-    /// At most so many.
+    /// The maximum number of jobs.
     pub limit: usize,
 }
 
@@ -283,11 +283,11 @@ impl Default for Retention {
     }
 }
 
-/// How many jobs of a queue there ever were; they only grow. A job that is retried by hand may fail and succeed. One that is
-/// imported counts as pushed, and as what it has come to.
+/// All-time totals of a queue; they only grow. A job that is retried by hand may fail and succeed. An imported job counts as
+/// pushed, and in its state.
 ///
-/// Counted in the step that makes a transition durable, so exact whoever dies. Of a queue of which no job is kept any more
-/// they may be forgotten.
+/// Counted in the step that makes a transition durable, so they are exact even if processes die. They may be forgotten once
+/// no job of the queue is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Totals {
@@ -295,7 +295,7 @@ pub struct Totals {
     pub pushed: u64,
     /// Completed, or taken.
     pub succeeded: u64,
-    /// Dead letters, with those that a rule has dropped or moved away.
+    /// Dead letters, including jobs that a rule has dropped or moved away.
     pub failed: u64,
     /// Cancelled.
     pub cancelled: u64,
@@ -312,6 +312,6 @@ pub struct Tally {
     pub failed: u64,
     /// Cancelled.
     pub cancelled: u64,
-    /// How many there ever were.
+    /// All-time totals.
     pub totals: Totals,
 }

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 pub struct Limits {
     /// Whether nothing is handed out.
     pub paused: bool,
-    /// How many run at once at most.
+    /// The maximum number of jobs that run at once.
     pub max_running: Option<u32>,
-    /// How often one is handed out at most.
+    /// The maximum rate.
     pub rate: Option<Rate>,
 }
 
-/// So many a second in the long run, and no more than `burst` at once after a rest.
+/// This many per second in the long run, and at most `burst` at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -51,7 +51,7 @@ impl Rate {
         1_000_000.0 / self.per_second
     }
 
-    /// How many may come at once.
+    /// The burst.
     pub fn burst(&self) -> u32 {
         self.burst.unwrap_or((self.per_second / 10.0) as u32).max(1)
     }
@@ -73,7 +73,7 @@ impl GcraLimiter {
         (room as usize, (next / 1_000.0).ceil() as Millis)
     }
 
-    /// Counts so many that pass.
+    /// Counts this many that pass.
     pub fn pass(&mut self, count: usize, rate: &Rate, now: Millis) {
         let now = now as f64 * 1_000.0;
         self.0 = now + self.ahead(rate, now) + rate.period() * count as f64;

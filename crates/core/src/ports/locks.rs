@@ -19,8 +19,8 @@ pub type TurnWake = Arc<dyn Fn(&Arc<str>, &Arc<str>) + Send + Sync>;
 /// - Fences only grow and never repeat, over all locks of a store. If the store may lose its memory, they begin at the
 ///   [floor](crate::model::id::floor) of a new generation; one that is its own ledger has only its clock for that.
 /// - The line is first come, first served. A waiter holds a *ticket*, of which an owner has at most one for each lock. It
-///   lives for [`LOCK_TICKET_MS`](crate::limits::LOCK_TICKET_MS) and is refreshed by asking again. A lock is only granted to
-///   a caller that is asking just then: a waiter that went away is never granted it, and one that died blocks nobody once
+///   lives for [`LOCK_TICKET_MS`](crate::limits::LOCK_TICKET_MS) and is refreshed by asking again. A lock is only granted to a
+///   caller that is asking just then: a waiter that has disconnected is never granted it, and one that died blocks nobody once
 ///   its ticket has lapsed.
 /// - A grant is answered once it is as durable as the store makes anything.
 /// - No verb touches an unbounded number of locks in one atomic step. Names and owners are compared byte by byte; they
@@ -32,7 +32,7 @@ pub type TurnWake = Arc<dyn Fn(&Arc<str>, &Arc<str>) + Send + Sync>;
 pub trait Locks: Send + Sync {
     /// Begins: restores the locks of an earlier process. From now on it wakes an owner that becomes the first in a line, and
     /// the first in line if the lock is released or ends sooner than announced. (The expiry of a lock is not reported:
-    /// [`Acquired::Held`] says when to look.) A wake may be lost, come late or in vain. Called once, before any other verb.
+    /// [`Acquired::Held`] says when to look.) A wake may be lost, late or unnecessary. Called once, before any other verb.
     async fn start(&self, wake: TurnWake) -> Result<(), Error>;
 
     /// Grants the lock if it is free and nobody else is first in line, or says when to look again.
@@ -92,8 +92,8 @@ pub enum Acquired {
     },
     /// It does not.
     Held {
-        /// How long until the holder's time is over, in milliseconds. If nobody holds it, until the last of the tickets
-        /// ahead in line lapses. At least 1.
+        /// How long until the holder's time to live is over, in milliseconds. If nobody holds it, until the last of the
+        /// tickets ahead in line lapses. At least 1.
         expires_in_ms: u64,
         /// When to ask again at the latest, in milliseconds from now: when the holder's time is over and all tickets
         /// ahead have lapsed, because that is not reported; but within
@@ -123,7 +123,7 @@ pub struct Holding {
     pub owner: Arc<str>,
     /// Its end and its fence.
     pub grant: Grant,
-    /// Owners that wait for it. One that went away counts until its ticket lapses.
+    /// Owners that wait for it. A waiter that has disconnected counts until its ticket lapses.
     pub waiting: u32,
 }
 
@@ -136,12 +136,12 @@ pub struct LockPage {
     pub next: Option<Arc<str>>,
 }
 
-/// What came of releasing all locks of an owner.
+/// The result of releasing all locks of an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LocksReleased))]
 pub struct Released {
-    /// It held so many, and they are free now.
+    /// The number of locks that it held, which are free now.
     pub released: u64,
-    /// It had held so many others, whose time was over.
+    /// The number of other locks that it had held, whose time to live was over.
     pub lost: u64,
 }

@@ -21,7 +21,7 @@ pub trait Outbox: Send + Sync {
     /// them, so that they are read from the ledger again.
     async fn forget(&self, noted: &[(JobId, u64)], watermark: Millis) -> Result<Vec<JobId>, Error>;
 
-    /// How many entries have not been forgotten.
+    /// The number of entries that have not been forgotten.
     fn backlog(&self) -> usize;
 }
 
@@ -30,9 +30,9 @@ pub trait Outbox: Send + Sync {
 pub enum Outcomes {
     /// The oldest ones.
     Oldest {
-        /// At most so many.
+        /// The maximum number of entries.
         limit: usize,
-        /// Written at least so long ago, in milliseconds.
+        /// The minimum age of entries in milliseconds.
         age_ms: u64,
     },
     /// The entry of one job.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub enum Queues {
     /// These queues.
     Named(Vec<Arc<str>>),
-    /// From this name on at most so many (and at most [`STEP_QUEUES_MAX`]), in the order of their names. Fewer are returned
+    /// From this name on at most `limit` (and at most [`STEP_QUEUES_MAX`]), in the order of their names. Fewer are returned
     /// only at the end.
     From(Arc<str>, usize),
 }

@@ -19,7 +19,7 @@ pub trait Reports: Send + Sync {
     /// the end.
     async fn due(&self, tally: DueTally, after: Option<String>) -> Result<(DueTally, Option<String>), Error>;
 
-    /// The failed jobs that ended last, at most so many, the last one first.
+    /// The failed jobs that ended last, at most `limit`, the last one first.
     async fn failed(&self, limit: usize) -> Result<Vec<FailedJob>, Error>;
 }
 
@@ -47,7 +47,7 @@ impl DueTally {
         &self.bounds
     }
 
-    /// Counts so many jobs of a queue that are due at this instant.
+    /// Counts this many jobs of a queue that are due at this instant.
     pub fn add(&mut self, queue: &str, due_at: Millis, jobs: u64) {
         let bucket = self.bounds.partition_point(|&bound| bound < due_at);
         let width = self.bounds.len() + 1;
@@ -96,10 +96,9 @@ impl From<&Job> for FailedJob {
     }
 }
 
-/// The row after which to go on, for a store whose steps end with an id.
+/// The row to continue after, for a store whose steps end with an id.
 ///
-/// # Errors
-/// [`Error::Invalid`] if it is no id.
+/// # Errors [`Error::Invalid`] if it is not an id.
 pub fn row_after(after: Option<&str>) -> Result<u64, Error> {
     let parse = |text: &str| text.parse().map_err(|_| Error::invalid("after", "where a step ended", text));
     after.map_or(Ok(0), parse)

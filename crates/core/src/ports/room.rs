@@ -7,7 +7,7 @@ use crate::limits::MINUTE_MS;
 pub enum Room {
     /// No bound: for jobs that are handed out at once.
     Any,
-    /// Live jobs take about so many bytes at most; `None` for the broker's default.
+    /// The bytes that live jobs may take; `None` for the broker's default.
     Within(Option<u64>),
 }
 
@@ -15,7 +15,7 @@ pub enum Room {
 pub const SOON_MS: u64 = MINUTE_MS;
 
 impl Room {
-    /// The part of the bound that counts for a job that is due in so many milliseconds.
+    /// The part of the bound that counts for a job that is due in this many milliseconds.
     pub fn share(bytes_max: u64, due_in_ms: u64) -> u64 {
         match due_in_ms {
             0 => bytes_max,
@@ -24,7 +24,7 @@ impl Room {
         }
     }
 
-    /// The memory that each of so many queues may use in any case.
+    /// The memory that each of this many queues may use in any case.
     pub fn least(bytes_max: u64, queues: u64) -> u64 {
         bytes_max / 4 / queues.max(1)
     }

@@ -22,7 +22,7 @@ pub struct Failure {
     /// Whether to give up at once.
     #[serde(rename = "final", skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
-    /// How long to wait, at most 10 years, in place of what the rule says. In Rust in milliseconds.
+    /// How long to wait, at most 10 years, instead of the rule's wait. In Rust in milliseconds.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
     #[serde(rename = "retry_after", with = "serde_with::As::<Option<Span>>", skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
@@ -77,8 +77,8 @@ pub fn after_return(job: &Job, release: Option<(u32, u64)>, now: Millis) -> Deci
     Decision::Return(Return { due_at, release })
 }
 
-/// When the next attempts would begin, at most so many, if each failed as soon as it began; a job that is running is taken
-/// to fail now. `retry` is the rule in force.
+/// When the next attempts would begin, at most `limit`, if each failed as soon as it began. A running job is assumed to fail
+/// now. `retry` is the rule in force.
 pub fn retry_plan(job: &Job, retry: &Retry, now: Millis, limit: usize) -> Vec<Millis> {
     let (mut job, mut planned) = (job.clone(), Vec::new());
     let mut at = now;

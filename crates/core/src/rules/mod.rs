@@ -23,7 +23,7 @@ pub enum Decision {
     Bury(u32),
 }
 
-/// How a job is given back.
+/// The way in which a job is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Return {
     /// The earliest time at which it may run again.
@@ -48,7 +48,7 @@ impl Decision {
     }
 }
 
-/// How a job ends.
+/// The way in which a job ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finish {
     /// Succeeded, failed or cancelled.

@@ -64,7 +64,8 @@ pub enum Timing {
     Every(u64),
 }
 
-/// What becomes of ticks that are more than [`TICK_LATE_MS_MAX`](crate::limits::TICK_LATE_MS_MAX) late: nobody was up.
+/// What happens to ticks that are more than [`TICK_LATE_MS_MAX`](crate::limits::TICK_LATE_MS_MAX) late because no engine
+/// ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -76,7 +77,7 @@ pub enum Missed {
     Once,
 }
 
-/// What a tick does while the last job of the schedule is live.
+/// What happens at a tick while the last job of the schedule is live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -14,7 +14,7 @@ pub struct ScheduleStatus {
     /// Its name.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::api::schema::ScheduleName))]
     pub name: Arc<str>,
-    /// What was set.
+    /// The settings.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::api::ScheduleBody<'_>))]
     pub schedule: Schedule,
     /// Of what was set; grows when that changes, and stays when it ticks.
@@ -36,14 +36,14 @@ pub struct LastTick {
     #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
     #[serde(with = "serde_with::As::<Instant>")]
     pub at: Millis,
-    /// What came of it.
+    /// The outcome.
     pub outcome: TickOutcome,
     /// The job: the new one, or the one that holds the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
 }
 
-/// What came of a tick.
+/// The outcome of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

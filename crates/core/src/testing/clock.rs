@@ -4,7 +4,7 @@ use super::fixtures::T0;
 use crate::clock::{Clock, Millis};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The start of the monotonic clock of a test: not 0, where subtractions would hide their mistakes.
+/// The start of the monotonic clock of a test: not 0, which would hide errors in subtractions.
 const MONO_START: Millis = 1_000_000;
 
 /// A wall clock and a monotonic one that stand still until they are moved.
@@ -20,13 +20,13 @@ impl ManualClock {
         Self { wall: AtomicU64::new(T0), mono: AtomicU64::new(MONO_START) }
     }
 
-    /// Time passes: both clocks go forward by so many milliseconds.
+    /// Lets time pass: both clocks go forward by this many milliseconds.
     pub fn advance(&self, ms: u64) {
         self.mono.fetch_add(ms, Ordering::Relaxed);
         self.wall.fetch_add(ms, Ordering::Relaxed);
     }
 
-    /// Sets the wall clock, forward or back by so many milliseconds; the monotonic one goes on.
+    /// Sets the wall clock forward or back by this many milliseconds; the monotonic one continues.
     pub fn step(&self, ms: i64) {
         self.set_wall(self.wall().saturating_add_signed(ms));
     }

@@ -43,12 +43,12 @@ pub fn due(n: u64, due_at: Millis) -> Job {
     new.accept(id(n), T0, PAYLOAD_BYTES_DEFAULT).expect("a fixture keeps the limits")
 }
 
-/// A request for at most so many due jobs of one queue.
+/// A request for at most this many due jobs of one queue.
 pub fn reserve(queue: &str, limit: usize) -> Reserve {
     reserve_from(&[queue], limit)
 }
 
-/// A request for at most so many due jobs of these queues, in this order.
+/// A request for at most this many due jobs of these queues, in this order.
 pub fn reserve_from(queues: &[&str], limit: usize) -> Reserve {
     Reserve {
         source: Source::Queues(queues.iter().map(|&queue| queue.into()).collect()),

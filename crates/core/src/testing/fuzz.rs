@@ -1,4 +1,4 @@
-//! Fuzzing of parsers: whatever the input, a parser neither panics nor accepts values that it cannot print and read again.
+//! Fuzzing of parsers: for any input, a parser neither panics nor accepts values that it cannot print and read again.
 //!
 //! Each target has a corpus in `tests/corpus/TARGET`: files whose names begin with `good` are accepted, those that begin
 //! with `bad` are refused. Random mutations of them follow, by a seed that is printed. `DUETIME_FUZZ_ROUNDS` sets how many,
@@ -55,10 +55,9 @@ pub fn fuzz(target: &str, parse: impl Fn(&str) -> Option<String>) {
     fuzz_part(target, 1, parse);
 }
 
-/// The same for a parser that is slow: one round in place of so many.
+/// The same for a slow parser: one round instead of this many.
 ///
-/// # Panics
-/// As [`fuzz`].
+/// # Panics Like [`fuzz`].
 pub fn fuzz_part(target: &str, part: u64, parse: impl Fn(&str) -> Option<String>) {
     let corpus = corpus(target);
     for (name, text) in &corpus {

@@ -1,4 +1,4 @@
-//! One life of a process, which ends between any two steps, or stands still for a while.
+//! One life of a process, which ends between any two steps, or is frozen for a while.
 
 use crate::error::Error;
 use crate::testing::Random;
@@ -39,7 +39,7 @@ pub enum When {
 }
 
 impl Life {
-    /// A life of so many steps, of random lengths; `None` for one without end.
+    /// A life of this many steps, of random lengths; `None` for one without end.
     pub fn random(seed: u64, steps: Option<u64>) -> Arc<Self> {
         Self::new(Some(Random::new(seed)), steps)
     }
@@ -84,17 +84,17 @@ impl Life {
         self.died.notify_one();
     }
 
-    /// None of its requests begins or is answered for so long.
+    /// No request begins or is answered during this time.
     pub fn freeze(&self, time: Duration) {
         self.state().frozen_until = Some(Instant::now() + time);
     }
 
-    /// Freezes for so long at the next call of this verb.
+    /// Freezes for this long at the next call of this verb.
     pub fn freeze_at(&self, verb: &'static str, when: When, time: Duration) {
         self.state().freezes_at = Some((verb, when, time));
     }
 
-    /// From now on it neither dies nor stands still.
+    /// From now on it neither dies nor freezes.
     pub fn calm(&self) {
         let mut state = self.state();
         (state.steps_left, state.dies_at, state.frozen_until, state.mute) = (None, None, None, None);
@@ -105,7 +105,7 @@ impl Life {
         self.state().mute = verb;
     }
 
-    /// How often it called this verb.
+    /// The number of its calls of this verb.
     pub fn calls(&self, verb: &str) -> u64 {
         self.state().calls.get(verb).copied().unwrap_or(0)
     }

@@ -204,7 +204,7 @@ impl Ledger for MortalLedger {
 pub struct MortalLeases {
     /// The store that notes them.
     pub leases: Arc<dyn Leases>,
-    /// The process whose leases they are.
+    /// The process that holds these leases.
     pub life: Arc<Life>,
 }
 

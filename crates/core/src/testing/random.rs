@@ -7,7 +7,7 @@ use std::ops::Range;
 pub struct Random(u64);
 
 impl Random {
-    /// Those of this seed.
+    /// The random numbers of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -26,7 +26,7 @@ impl Random {
         range.start + self.any() % (range.end - range.start)
     }
 
-    /// True in so many of a hundred cases.
+    /// True in this many of a hundred cases.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.within(0..100) < percent
     }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-/// How long a call takes if its answer is lost.
+/// The duration of a call whose answer is lost.
 const MUTE_FOR: Duration = Duration::from_millis(1_200);
 /// When to look again in a memory that has not begun.
 const NOT_YET_MS: u64 = 500;
@@ -140,7 +140,7 @@ impl Shared {
         self.flush_by(0);
     }
 
-    /// The same, and its clock is by so much ahead of that of the first memory.
+    /// The same, and its clock is ahead of that of the first memory by this much.
     pub fn flush_by(&self, by_ms: i64) {
         let clock = Skewed::new(&self.clock, by_ms);
         self.replace(Memory::new(clock.clone()), clock);
@@ -158,7 +158,7 @@ impl Shared {
         self.fall_back_by(0)
     }
 
-    /// The same, and its clock is by so much ahead of that of the first memory.
+    /// The same, and its clock is ahead of that of the first memory by this much.
     pub fn fall_back_by(&self, by_ms: i64) -> bool {
         let copy = self.parts().copy.take();
         let Some((memory, clock)) = copy else { return false };
@@ -193,7 +193,7 @@ impl Shared {
         format!("memory {}", self.parts().number)
     }
 
-    /// How many jobs were put that it did not hold.
+    /// The number of puts of jobs that it did not hold.
     pub fn new_puts(&self) -> u64 {
         self.parts().new_puts
     }

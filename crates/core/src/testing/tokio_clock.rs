@@ -38,13 +38,13 @@ impl TokioClock {
         Past { mono: self.mono(), wall_offset, wall_steps: self.wall_steps() }
     }
 
-    /// Sets the wall clock by so many milliseconds, forward or back.
+    /// Sets the wall clock forward or back by this many milliseconds.
     pub fn step_wall(&self, ms: i64) {
         self.wall_offset.fetch_add(ms, Ordering::SeqCst);
         self.wall_steps.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How often the wall clock was set.
+    /// The number of times that the wall clock was set.
     pub fn wall_steps(&self) -> u64 {
         self.wall_steps.load(Ordering::SeqCst)
     }
@@ -71,7 +71,7 @@ impl Clock for TokioClock {
 pub struct Past {
     /// The monotonic clock.
     mono: Millis,
-    /// From the monotonic to the wall clock.
+    /// The offset from the monotonic to the wall clock.
     wall_offset: i64,
     wall_steps: u64,
 }

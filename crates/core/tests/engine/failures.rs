@@ -99,7 +99,7 @@ async fn exhausted_jobs_are_dropped_moved_or_start_over() {
     assert_eq!((job.state(bench.engine.now()), job.attempt), (State::Scheduled, 0));
 }
 
-/// The error says so, also if some of the moves were made by targets.
+/// The error says so, even if some of the moves were made by targets.
 #[tokio::test(start_paused = true)]
 async fn a_circle_of_queues_ends() {
     let bench = Bench::new().await;

@@ -1,4 +1,4 @@
-//! More jobs than there is memory for: what is due waits in the ledger, and is handed out all the same.
+//! More jobs than memory has room for: due jobs wait in the ledger, and are handed out anyway.
 
 use super::fixture::{Bench, job, pass, request};
 use duetime_core::engine::{CancelOutcome, JobRef, Options, Patch, Query, ReserveRequest, Source, TakeRequest};
@@ -42,7 +42,7 @@ impl Bench {
         self.push_all(vec![NewJob { queue: queue.into(), ..job() }; count]).await
     }
 
-    /// How many jobs the broker holds.
+    /// The number of jobs that the broker holds.
     async fn held(&self) -> u64 {
         let counts = self.broker.counts(Queues::first()).await.unwrap();
         counts.iter().map(|(_, counts, _)| counts.scheduled + counts.ready + counts.running).sum()
@@ -58,7 +58,7 @@ impl Bench {
             if leases.is_empty() {
                 return done;
             }
-            // One more of each queue, and what is least for each.
+            // One more of each queue, and the minimum for each.
             assert!(self.held().await <= ROOM_JOBS * 5 / 4 + 25, "{}", self.held().await);
             for lease in leases {
                 self.complete(&lease).await.unwrap();
@@ -198,7 +198,7 @@ async fn a_reserve_that_found_nothing_is_not_sent_away_for_longer_than_jobs_wait
     assert!(reservation.next_due_at.unwrap() <= bench.engine.now() + 60_000);
 }
 
-/// The last job, which waits in the ledger behind thousands.
+/// The last job, which waits in the ledger after thousands of others.
 async fn last_of_many(bench: &Bench) -> Job {
     let jobs = bench.push_to("default", 1_000).await;
     let last = jobs.last().unwrap().clone();

@@ -51,7 +51,7 @@ async fn a_reserve_that_is_woken_as_its_wait_ends_asks_once_more() {
     let bench = Bench::new().await;
     let waiter = bench.waiter(5 * SECOND).await;
     let new = job().accept(JobId::new(1).unwrap(), bench.engine.now(), 1_000).unwrap();
-    // By the time that the waiter runs, it is both woken and over.
+    // When the waiter runs, it has been woken and its wait is over.
     let put = async { bench.broker.put(vec![new], bench.broker.reading(), Room::Any).await };
     let (put, ()) = tokio::join!(put, tokio::time::advance(5 * SECOND));
     assert_eq!(put.unwrap(), [Put::Held]);

@@ -1,4 +1,4 @@
-//! How long what has ended is kept.
+//! How long finished jobs are kept.
 
 use super::fixture::{Bench, job, pass};
 use duetime_core::engine::{Outcome, QueueRetention, QueueSettings, ReserveRequest, Source};

@@ -248,7 +248,7 @@ impl World {
         (world, node)
     }
 
-    /// This process dies; another takes its place after so long, and the role.
+    /// This process dies; another one replaces it after this time, with its role.
     async fn another(&self, node: &Node, ms: u64) -> Node {
         node.life.die();
         self.clock.step_wall(ms as i64);
@@ -283,7 +283,7 @@ async fn another_carries_through_what_one_began() {
             let (first, second) = (world.node(Life::plain()).await, world.node(Life::plain()).await);
             first.engine.set_schedule("s", every(30_000)).await.unwrap();
             let at = world.clock.wall() + 30_000;
-            // Until the leader has begun, which is ahead of the tick.
+            // Until the leader, which ticks first, has begun.
             seconds(27).await;
             pass(Duration::from_millis(950)).await;
             first.life.die_at(verb, when);
@@ -302,11 +302,11 @@ async fn another_carries_through_what_one_began() {
 
 /// The verbs between which a tick goes on, each about as often as the others.
 const VERBS: [&str; 6] = ["document", "put_if", "put_if", "record", "put", "allot"];
-/// How many ticks the fleet makes.
+/// The number of ticks that the fleet makes.
 const TICKS: u64 = 1_000;
 const TICK_MS: u64 = 2_000;
-/// A job that was recorded as near when all died at once, and whose schedule was deleted then, is put by the audit alone: a page
-/// in four seconds, and pages have seven rows here. That makes ten minutes for all ticks.
+/// A job that was recorded as loaded when all died at once, and whose schedule was then deleted, is put only by the audit: a
+/// page in four seconds, and pages have seven rows here. That makes ten minutes for all ticks.
 const AUDIT_MINUTES: u64 = 12;
 
 #[tokio::test(start_paused = true)]

@@ -187,7 +187,7 @@ async fn what_was_recorded_and_not_put_is_put_by_the_audit() {
     }
 }
 
-/// The repeat is acknowledged, so the job must be where it is handed out.
+/// The repeat is acknowledged, so the job must be in the broker.
 #[tokio::test(start_paused = true)]
 async fn a_push_that_is_repeated_is_put_once_whenever_its_first_server_died() {
     for (verb, when) in [("record", When::Before), ("record", When::After), ("put", When::Before), ("put", When::After)]

@@ -17,7 +17,7 @@ struct World {
     ledger: ModelLedger,
 }
 
-/// An engine whose calls of its broker take as long as this life says.
+/// An engine whose broker calls take as long as this life says.
 async fn world(life: &Arc<Life>) -> World {
     let (ledger, clock) = (ModelLedger::default(), Arc::new(TokioClock::new()));
     let memory = Arc::new(Memory::new(clock.clone()));
@@ -105,7 +105,7 @@ async fn found_jobs_are_rescheduled_by_two_at_once_while_they_start() {
     assert!((1..150).contains(&handed_out), "{handed_out}");
 }
 
-/// It let go of its key when it started: what it was handed out with stays, and the new job is another one.
+/// It released its key when it started. The content that was handed out stays, and the new job is another one.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_starts_meanwhile_is_not_replaced_by_its_key() {
     let keyed = |payload: &[u8]| NewJob {

@@ -80,7 +80,7 @@ pub(crate) enum Op {
     Restart,
 }
 
-/// How a lease ends.
+/// The end of a lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum How {
     Success,

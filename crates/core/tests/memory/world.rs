@@ -27,7 +27,7 @@ const UNSEEN_MS_MAX: u64 = 60_000;
 const REQUEST_MS: u64 = 60_000;
 const TOLD_AGAIN_MS: u64 = 1_000;
 
-/// A job as it is, wherever it is.
+/// A job in its current state, in broker or ledger.
 struct Truth {
     job: Job,
     /// Whether the broker holds it.
@@ -191,7 +191,7 @@ impl World {
             }
             Op::Step { ms } => {
                 self.clock.step(ms);
-                // Waiting callers look again when the clocks drift apart, and read again what they are about to put.
+                // Waiting callers look again when the clocks drift apart, and read again before they put.
                 self.look_everywhere(Some(0));
                 self.reads.retain(|_| ms >= 0);
             }
@@ -202,7 +202,7 @@ impl World {
         }
     }
 
-    /// Once the ledger has recorded everything, it knows every job as it is.
+    /// Once the ledger has recorded everything, it knows the current state of every job.
     pub(crate) async fn finish(&mut self) {
         for unseen in std::mem::take(&mut self.unseen) {
             self.ledger_edit(&unseen.edit);
@@ -262,7 +262,7 @@ impl World {
         self.limits.get(queue).copied().unwrap_or_default()
     }
 
-    /// How many more of a queue may be handed out.
+    /// The number of jobs of a queue that may still be handed out.
     fn room(&self, queue: &str, takes: bool) -> usize {
         let Limits { paused, max_running, .. } = self.limits_of(queue);
         let running = self.truths.values().filter(|t| t.lease.is_some() && &*t.job.queue == queue).count();

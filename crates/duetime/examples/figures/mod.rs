@@ -10,7 +10,7 @@ pub(crate) fn unix_ms() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64() * 1_000.0
 }
 
-/// The figure below which this share of the sorted ones lies.
+/// The value below which this share of the sorted values lies.
 pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * share) as usize]
 }

@@ -1,4 +1,4 @@
-//! Copies of the program that is running, which begin at the same time, and what they say.
+//! Copies of the running program, which start at the same time, and their output.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -35,7 +35,7 @@ impl Processes {
             let mut child = command.spawn()?;
             let said = BufReader::new(child.stdout.take().ok_or("a copy without an output")?).lines();
             let sender = sender.clone();
-            // Nobody listens any longer if the program is about to end.
+            // Nobody reads any longer if the program is about to end.
             std::thread::spawn(move || said.for_each(|line| drop(sender.send((number, line)))));
             children.push(child);
         }
@@ -52,7 +52,7 @@ impl Processes {
         Ok(processes)
     }
 
-    /// The next line and whose it is; `None` once all have ended.
+    /// The next line and its process; `None` once all have ended.
     pub(crate) fn hear(&self) -> Result<Option<(usize, String)>> {
         match self.lines.recv_timeout(SILENCE_MAX) {
             Ok((number, line)) => Ok(Some((number, line?))),

@@ -17,8 +17,8 @@ fn request(queue: &Arc<str>, lease_ms: u64, wait_ms: u64) -> ReserveRequest {
     ReserveRequest { from, limit: LEASES, lease_ms: Some(lease_ms), wait_ms, request_id: None, worker: None }
 }
 
-/// Many leases end together, and are extended from before their end until after it. Whoever is answered that its lease
-/// goes on is the only holder; all other jobs come back.
+/// Many leases end together, and are extended from before their end until after it. A holder whose extension succeeds is the
+/// only holder; all other jobs come back.
 pub(crate) async fn an_extended_lease_has_no_second_holder(client: Client) {
     let queue = queue();
     let job = |user| client.push(Remind { user }).queue(queue.clone()).build().unwrap();

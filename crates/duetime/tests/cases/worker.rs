@@ -156,8 +156,8 @@ pub(crate) async fn a_payload_that_does_not_decode_is_a_failure(client: Client) 
     assert!(job.errors[0].message.starts_with("the payload cannot be read: "), "{}", job.errors[0].message);
 }
 
-/// How long a job was put off, in seconds: the decision is made a moment before it is carried out, and a wait begins at the
-/// latest that the clock can read.
+/// How long a job was postponed, in seconds: the decision is made a moment before it is carried out, and a wait begins at
+/// the clock's latest possible reading.
 fn wait_s(job: &duetime::core::Job) -> u64 {
     (job.due_at - job.updated_at + 500) / 1_000
 }

@@ -14,7 +14,7 @@ pub(crate) enum Caller {
     Anyone,
     /// The holder of this token.
     Token(Arc<Known>),
-    /// Somebody of whom no token was asked, and who may do nothing that one is asked for.
+    /// A caller who needed no token, and who may do nothing that requires one.
     Nobody,
 }
 

@@ -18,7 +18,7 @@ const HEAD: &str = "# Tokens of Duetime, made by `duetime token create`. Only ha
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TokenFile {
-    /// In the order in which they were made.
+    /// In order of creation.
     #[serde(default, rename = "token")]
     pub(crate) tokens: Vec<Token>,
 }
@@ -113,7 +113,7 @@ mod tests {
         }
         assert_eq!(TokenFile::read(&file).unwrap().tokens, [a, b]);
         assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
-        // As the operator lets a group read it.
+        // So that the operator can let a group read it.
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
         TokenFile::change(&file, |_| Ok(())).unwrap();
         assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o640);

@@ -29,7 +29,7 @@ impl Scope {
     pub(crate) const ALL: [Self; 7] =
         [Self::Push, Self::Target, Self::Work, Self::Read, Self::Change, Self::Lock, Self::Admin];
 
-    /// As it is written.
+    /// In its text form.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Push => "push",

@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub(crate) enum Names {
     /// This one.
     One(Box<str>),
-    /// Those that begin so.
+    /// Names with this prefix.
     Beginning(Box<str>),
 }
 

@@ -12,21 +12,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table [[token]]")]
 pub(crate) struct Token {
-    /// Whose it is; no two have the same.
+    /// The name; no two tokens share one.
     pub(crate) name: String,
     /// The hash of its secret.
     #[serde(serialize_with = "show_hash", deserialize_with = "read_hash")]
     pub(crate) sha256: Hash,
     /// The granted rights.
     pub(crate) allow: Vec<Grant>,
-    /// Requests a second at most; `None`: as many as there are.
+    /// The maximum number of requests per second; `None`: no limit.
     #[serde(default, serialize_with = "show_limit", deserialize_with = "read_limit")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rate: Option<Rate>,
     /// When it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) created: Option<Instant>,
-    /// From when on it is refused.
+    /// The instant from which it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires: Option<Instant>,
 }

@@ -46,7 +46,7 @@ impl Default for Used {
 }
 
 impl Known {
-    /// Room for one more stream of events; `None` if the token has as many open as it may.
+    /// Room for one more stream of events; `None` if the token has reached its limit.
     pub(crate) fn stream(&self) -> Option<OwnedSemaphorePermit> {
         self.used.streams.clone().try_acquire_owned().ok()
     }

@@ -42,7 +42,7 @@ pub(crate) enum Command {
     ListTubes,
     ListTubeUsed,
     ListTubesWatched,
-    /// For so many seconds.
+    /// For this many seconds.
     PauseTube(Tube, u32),
     Auth(Token),
     Quit,
@@ -96,7 +96,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<(&'static str, Command), Refusal> {
     if line.len() + 2 > LINE_BYTES_MAX || line.contains(&0) {
         return Err(BadFormat);
     }
-    // In beanstalkd's order: a command is known by how the line begins.
+    // In beanstalkd's order: a command is recognised by the beginning of the line.
     for (word, read) in WORDS {
         if let Some(rest) = line.strip_prefix(word.as_bytes()) {
             let mut rest = Rest(rest);

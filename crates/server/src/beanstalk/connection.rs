@@ -1,4 +1,4 @@
-//! One connection: its input, its replies, and what it holds until it closes.
+//! One connection: its input, its replies, and the leases that it holds until it closes.
 
 use super::command::{Command, Tube};
 use super::counters::{add, take_one};
@@ -44,7 +44,7 @@ pub(super) struct Connection<S> {
     pub(super) state: State,
     /// True if the client sends nothing more.
     is_half_closed: bool,
-    /// It is closed if its client has shown no valid token by then.
+    /// The connection is closed if its client has shown no valid token by then.
     auth_by: Instant,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Counts commands by their word. Those that beanstalkd does not count are left out.
+    /// Counts commands by their word. Those that beanstalkd does not count are omitted.
     pub(super) fn count(&self, word: &str, times: usize) {
         if let Some(place) = COMMANDS.iter().position(|other| *other == word) {
             add(&self.commands[place], times as u64);

@@ -81,7 +81,7 @@ impl Held {
         self.renewals.first().map(|&(at, _)| at)
     }
 
-    /// The leases that are to be renewed now, each for so many milliseconds.
+    /// The leases to renew now, each for this many milliseconds.
     pub(super) fn renew(&mut self, now: Instant) -> Vec<(Receipt, Option<u64>)> {
         let mut due = Vec::new();
         while let Some(&(at, id)) = self.renewals.first()

@@ -1,4 +1,4 @@
-//! The input of a connection: bytes in pieces of any size become requests. Pure, but for the memory that it holds.
+//! The input of a connection: bytes in pieces of any size become requests. Pure, except for the memory that it holds.
 
 use super::command::{Command, LINE_BYTES_MAX, Put, Refusal, parse};
 use bytes::{Buf, BytesMut};
@@ -22,7 +22,7 @@ enum State {
     /// The rest of a line that is too long.
     LongLine,
     Body(Put),
-    /// So many bytes of a body that is too large.
+    /// This many bytes of a body that is too large.
     Skip(u64),
 }
 

@@ -38,7 +38,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Kicks jobs of a tube that are in this state, at most so many.
+    /// Kicks jobs of a tube that are in this state, at most this many.
     async fn kick_all(&mut self, tube: &Tube, state: State, bound: u64) -> Result<u64, Error> {
         let (mut kicked, mut vain_pages, mut cursor) = (0, 0, None);
         while kicked < bound && vain_pages < VAIN_PAGES_MAX {
@@ -105,7 +105,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.note(&format!("pause-tube {tube} {seconds}"), &tube, replied);
     }
 
-    /// Writes an administrator's command into the audit log, with the reply that stands from this byte on.
+    /// Writes an administrator's command into the audit log, with the reply that begins at this byte.
     fn note(&self, command: &str, queue: &str, replied: usize) {
         let reply = String::from_utf8_lossy(&self.reply.0[replied..]);
         self.door.audit.note_command(&AuditedCommand {
@@ -152,7 +152,7 @@ impl super::Door {
         Ok(jobs)
     }
 
-    /// The same behind a cursor, which is `None` again behind the last.
+    /// The same from a cursor on, which is `None` again after the last.
     async fn find_after(
         &self,
         cursor: &mut Option<String>,

@@ -32,10 +32,9 @@ enum Stream {
 }
 
 impl Listener {
-    /// Listens there. A socket that a process left behind is replaced; one that is listened on is not.
+    /// Listens there. A socket left behind by a process is replaced, unless a process listens on it.
     ///
-    /// # Errors
-    /// Of the system.
+    /// # Errors The system's errors.
     pub(crate) async fn bind(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address).await?)),

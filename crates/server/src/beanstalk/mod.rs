@@ -78,7 +78,7 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// To this engine, for those whom the listener lets in.
+    /// To this engine, for clients that the listener accepts.
     pub(crate) fn new(
         engine: Engine,
         config: &ListenerConfig,
@@ -86,7 +86,7 @@ impl Door {
         stopping: CancellationToken,
     ) -> Arc<Self> {
         let mut id = [0; 8];
-        // Without it the statistics lack an id, and nothing else.
+        // Without it only an id is missing from the statistics.
         let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut id);
         Arc::new(Self {
             engine,

@@ -1,4 +1,4 @@
-//! Connections through a pipe, to an engine on stores that can be looked into and taken away.
+//! Connections through a pipe, to an engine on stores that can be inspected and made unavailable.
 
 use super::{Door, connection::converse};
 use crate::access::{Secret, hex};
@@ -75,7 +75,7 @@ impl Talk {
         self.line().await
     }
 
-    /// Puts a job with a body of so many bytes, and answers its id.
+    /// Puts a job with a body of this many bytes, and returns its id.
     async fn put(&mut self, bytes: usize) -> String {
         let answer = self.ask(&format!("put 0 0 600 {bytes}\r\n{}", "x".repeat(bytes))).await;
         answer.strip_prefix("INSERTED ").unwrap().to_owned()

@@ -28,7 +28,7 @@ enum Found {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Reserves so many jobs, one after the other, each within so long.
+    /// Reserves this many jobs, one after the other, each within this time.
     pub(super) async fn reserve(&mut self, wait: Option<Duration>, count: usize) -> io::Result<Flow> {
         self.is_a_worker();
         let mut left = count;

@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Tubes whose urgent jobs are counted for the statistics of all.
+/// The number of tubes whose urgent jobs are counted for the statistics of all tubes.
 const URGENT_TUBES_MAX: usize = 16;
 
 /// A list of tubes.

@@ -19,7 +19,7 @@ pub(super) struct Known {
     pub(super) total_jobs: u64,
     pub(super) deletes: u64,
     pub(super) pauses: u64,
-    /// For how many seconds it was paused last.
+    /// The number of seconds for which it was last paused.
     pub(super) pause_s: u64,
 }
 
@@ -84,7 +84,7 @@ impl Tubes {
         self.inner().by_name.get(tube).copied()
     }
 
-    /// Those of these tubes and of those in use, in the order in which they came. Others are forgotten.
+    /// Those of these tubes and of those in use, in order of arrival. Others are forgotten.
     pub(super) fn ordered(&self, with_jobs: Vec<Tube>) -> Vec<Tube> {
         let mut inner = self.inner();
         // Tubes with jobs are all kept, however many there are.

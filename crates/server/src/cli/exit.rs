@@ -37,7 +37,7 @@ pub(crate) const HELP: &str = "Exit codes: 0 success, 1 failure, 2 invalid usage
 lock is held, 70 the lock was lost or a background task of the server ended, 75 try again later, 78 the configuration \
 file is wrong or a migration is missing, 126 and 127 the command cannot be run or was not found.";
 
-/// Why a command did not do what it was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,

@@ -1,4 +1,4 @@
-//! The commands as the help shows them, by what they are for.
+//! The commands as the help groups them by purpose.
 
 use clap::Command;
 use std::fmt::Write;

@@ -148,7 +148,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::Failure::error(format!("cannot start threads: {error}")).report(),
     };
-    // Behind a pointer it is compiled once, and not for each kind of runtime.
+    // Behind a pointer it is compiled once, not for each kind of runtime.
     let work: Pin<Box<dyn Future<Output = exit::Result>>> = Box::pin(async {
         let result = run(command, settings).await;
         let closed = target::close().await;

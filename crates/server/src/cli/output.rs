@@ -20,7 +20,7 @@ pub(crate) fn say(line: impl std::fmt::Display) -> Result {
     say_styled(safe(&line.to_string()))
 }
 
-/// Prints a line that has colours, and whose parts are safe.
+/// Prints a line that has colours and only safe parts.
 pub(crate) fn say_styled(line: impl std::fmt::Display) -> Result {
     Ok(writeln!(std::io::stdout().lock(), "{line}")?)
 }
@@ -31,7 +31,7 @@ macro_rules! note {
 }
 pub(crate) use note;
 
-/// What [`note!`] does.
+/// The function of [`note!`].
 pub(crate) fn write_note(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "{}", safe(&text.to_string()));
 }

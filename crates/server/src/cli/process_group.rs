@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 use tokio::process::Child;
 
-/// How often it is looked whether they are gone.
+/// How often it is checked whether they are gone.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The processes of a run. If it is dropped before the run is over, it kills them.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// A program and its arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    /// As it was called.
+    /// The name it was called by.
     pub(super) name: OsString,
     /// Its file.
     pub(super) path: PathBuf,

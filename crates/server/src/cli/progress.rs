@@ -6,7 +6,7 @@ use std::time::Duration;
 /// How often it is drawn.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How far something has come. Cheap to clone.
+/// The progress of something. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Progress(ProgressBar);
 
@@ -16,7 +16,7 @@ impl Progress {
         Self::show(what, ProgressBar::new(jobs as u64), template)
     }
 
-    /// Of something whose end is not known.
+    /// Of something with an unknown end.
     pub(crate) fn counting(what: &'static str) -> Self {
         Self::show(what, ProgressBar::no_length(), "{msg:<16} {human_pos} {per_sec:>12}")
     }

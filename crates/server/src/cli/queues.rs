@@ -155,7 +155,7 @@ async fn resume(one: &One) -> Result {
     said(client, one, format_args!("{} is resumed", one.queue)).await
 }
 
-/// Prints the text, or with `--json` the queue as it is now.
+/// Prints the text, or with `--json` the current queue.
 async fn said(client: &Client, one: &One, text: std::fmt::Arguments<'_>) -> Result {
     if one.target.json {
         return output::json(&client.queue(&one.queue).await?);

@@ -1,4 +1,4 @@
-//! Which jobs a command is about: those of a server, in Redis, or of a store file.
+//! The store of a command's jobs: a server, Redis, or a store file.
 
 use super::exit::{Failure, Result};
 use duetime::{Client, ConnectOptions, Token};
@@ -18,7 +18,7 @@ const TOKEN_ENV: &str = "DUETIME_TOKEN";
 const TOKEN_FILE_ENV: &str = "DUETIME_TOKEN_FILE";
 /// Names the root certificate if no option does.
 const CA_ENV: &str = "DUETIME_CA";
-/// How often it is looked whether a store is loaded.
+/// How often it is checked whether a store is loaded.
 const LOOK: Duration = Duration::from_millis(1);
 /// The store that is no file.
 pub(crate) const MEMORY: &str = "memory";
@@ -26,7 +26,7 @@ pub(crate) const MEMORY: &str = "memory";
 /// The client of the one command that a process runs.
 static CLIENT: OnceLock<Client> = OnceLock::new();
 
-/// Which server, or which Redis.
+/// The server or Redis.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Server {

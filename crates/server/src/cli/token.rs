@@ -82,7 +82,7 @@ struct Revoke {
     file: Where,
 }
 
-/// A token as it is shown.
+/// A token in output.
 fn shown(Token { name, allow, rate, created, expires, .. }: &Token) -> Value {
     json!({ "name": name, "allow": allow, "rate": rate.as_ref().map(show_rate), "created": created, "expires": expires })
 }

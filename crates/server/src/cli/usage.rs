@@ -1,5 +1,5 @@
-//! Mistakes on the command line, in plain words: clap leaves those about values to the parsers of the standard library, and
-//! cannot know what was meant without a `--`.
+//! Plain messages for mistakes on the command line: clap leaves those about values to the parsers of the standard library,
+//! and cannot detect a missing `--`.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -1,15 +1,15 @@
 //! Checks how the given options fit together: which exclude each other, and which need another.
 //!
-//! Of two that exclude each other the one of higher precedence counts: `--broker` puts aside the file's `store`, and any
-//! options that need `store`. If both have the same precedence, that is a mistake. clap is given neither rule, since it
-//! does not know where a value comes from.
+//! If two exclude each other, the one of higher precedence counts: `--broker` overrides the file's `store`, and any options
+//! that need `store`. If both have the same precedence, that is a mistake. clap does not check these rules, since it does
+//! not know where a value comes from.
 
 use super::keys::{key, options};
 use super::settings::{Given, Mistake};
 use clap::{Arg, Command, Id};
 use std::collections::BTreeMap;
 
-/// Which options exclude each other, each pair in the order of the help.
+/// The options that exclude each other, each pair in the order of the help.
 const EXCLUDING: [(&str, &str); 2] = [("store", "broker"), ("broker", "durability")];
 /// The options that an option needs, all of them.
 const NEEDS: [(&str, &[&str]); 5] = [

@@ -1,4 +1,4 @@
-//! Which file is read, its text, and its entries: each key with its value and its line.
+//! The file that is read, its text, and its entries: each key with its value and its line.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};

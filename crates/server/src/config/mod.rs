@@ -23,12 +23,12 @@ use clap::{Arg, ArgMatches, Command};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The subcommand whose options are meant.
+/// The subcommand whose options are used.
 const SERVE: &str = "serve";
 /// The option that names the file; the commands that have it are configured.
 const FILE: &str = "config";
 
-/// Which file the options come from.
+/// The file that the options come from.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -38,9 +38,9 @@ pub(crate) struct Args {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// A command line with all that counts for it.
+/// A command line with all values from the file and the environment.
 pub(crate) struct Parsed {
-    /// As clap matched it, with values of the file and the environment as defaults.
+    /// As matched by clap, with values of the file and the environment as defaults.
     pub(crate) matches: ArgMatches,
     /// The sources of the options of `serve`; `None` for commands that have none.
     pub(crate) settings: Option<Settings>,
@@ -50,7 +50,7 @@ pub(crate) struct Parsed {
 pub(crate) struct Surroundings<'a> {
     /// The value of a variable.
     pub(crate) variable: &'a dyn Fn(&std::ffi::OsStr) -> Option<OsString>,
-    /// The paths where a file is looked for, in order.
+    /// The paths that are searched for a file, in order.
     pub(crate) files: &'a [&'a str],
 }
 

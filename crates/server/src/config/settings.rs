@@ -18,11 +18,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Origin {
-    /// Nobody said anything.
+    /// The default.
     Default,
     /// A file, and the line in it, from 1.
     File {
-        /// As it was named.
+        /// The given path.
         #[serde(rename = "file")]
         path: Arc<PathBuf>,
         /// The line.
@@ -92,7 +92,7 @@ pub(crate) struct Mistake {
     pub(crate) text: String,
 }
 
-/// An option as it is used.
+/// An option with the value in use.
 pub(crate) struct Setting {
     pub(crate) key: String,
     pub(crate) flag: String,
@@ -216,7 +216,7 @@ impl Settings {
         flags.collect()
     }
 
-    /// Notes what is used in the end.
+    /// Notes the value that is used in the end.
     pub(super) fn finish(&mut self, serve: &Command, matches: &ArgMatches) {
         let shown = |arg: &Arg, value: &OsString| {
             let text = value.to_string_lossy();

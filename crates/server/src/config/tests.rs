@@ -201,7 +201,7 @@ fn what_excludes_what_is_judged_by_precedence() {
     let settings = Case::new(file).set("DUETIME_STORE", "a.db").settings(&[]);
     assert!(settings.mistakes.is_empty() && settings.aside.len() == 3, "{:?} {:?}", settings.aside, settings.mistakes);
     assert_eq!(used(&settings, "ledger").0, "");
-    // But nothing that was said later.
+    // But nothing from a later source.
     let wrong = Case::new(file).set("DUETIME_STORE", "a.db").wrong(&["--ledger", "postgres://h/d"]);
     assert_eq!(wrong, ["the flag --ledger needs `broker`, which is overridden by the variable DUETIME_STORE"]);
 }
@@ -243,7 +243,7 @@ fn every_line_of_the_example_is_a_key() {
     let has_default = |line: &&str| {
         let name = line.strip_prefix('#').and_then(|line| line.split_once(" = ")).map_or("", |(name, _)| name);
         let arg = options(&serve).find(|arg| key(arg) == name);
-        // Those that need a ledger are no file by themselves, nor is a store beside what excludes it.
+        // Options that need a ledger do not work with a file alone, nor does a store with an option that excludes it.
         arg.is_some_and(|arg| {
             (is_switch(arg) || !arg.get_default_values().is_empty()) && needs(arg.get_id().as_str()).is_empty()
         })

@@ -43,7 +43,7 @@ fn is_text(arg: &Arg) -> bool {
     [TypeId::of::<String>(), TypeId::of::<OsString>(), TypeId::of::<PathBuf>()].iter().any(|id| of == *id)
 }
 
-/// The value of a file, as it would be written behind the flag.
+/// The value of a file, as it would be written after the flag.
 ///
 /// # Errors
 /// The expected and the given value.
@@ -103,7 +103,7 @@ pub(super) fn check(arg: &Arg, value: &OsStr) -> Result<(), String> {
     Err(match error.source() {
         Some(source) => {
             let said = value_words(source);
-            // Our own parsers say what they got.
+            // Our own parsers name the received value.
             if said.contains(", got ") { said } else { format!("{said}, got {}", shown()) }
         }
         None if error.kind() == ErrorKind::InvalidValue && !words.is_empty() => {

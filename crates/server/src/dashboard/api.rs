@@ -156,7 +156,7 @@ impl Call {
         self.with_text(body.to_string())
     }
 
-    /// With this JSON, each digit as it is.
+    /// With this JSON, each digit unchanged.
     pub(super) fn with_text(self, body: String) -> Self {
         Self { body: Some(body), ..self }
     }

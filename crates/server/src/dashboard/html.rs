@@ -341,7 +341,7 @@ pub(super) fn field(visit: &Visit, name: &str, label: Text, value: &str, hint: &
     }
 }
 
-/// Whether the reader may do this with this name, and what they then see.
+/// Whether the reader may do this with this name, and what is then shown.
 pub(super) fn allowed(visit: &Visit, scope: Scope, name: &str, markup: impl FnOnce() -> Markup) -> Markup {
     if visit.may(scope, name) {
         markup()

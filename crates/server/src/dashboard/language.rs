@@ -18,7 +18,7 @@ pub(super) enum Language {
 impl Language {
     pub(super) const ALL: [Self; 2] = [Self::English, Self::Chinese];
 
-    /// As HTML names it.
+    /// Its HTML code.
     pub(super) fn tag(self) -> &'static str {
         match self {
             Self::English => "en",
@@ -26,7 +26,7 @@ impl Language {
         }
     }
 
-    /// As its readers call it.
+    /// Its own name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::English => "English",

@@ -215,7 +215,7 @@ texts! {
     Lateness: "Lateness", "延迟";
     NotCountedApart: "This server counts this queue only together with others.", "此服务器未单独统计此队列。";
     OfThisServer: "By this server alone, since", "仅此服务器的数据，起始时间";
-    // How the server is.
+    // The health of the server.
     NotReady: "The server hands out no jobs.", "服务器目前不分发任务。";
     StillLoading: "The server is still loading jobs after its start: {} so far.", "服务器启动后仍在加载任务：已加载 {} 个。";
     TaskEnded: "A background task ended unexpectedly. The log says why. Restart the server.", "后台任务意外结束，原因见日志。请重启服务器。";

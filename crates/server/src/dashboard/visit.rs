@@ -1,4 +1,4 @@
-//! A request for a page: who makes it, in which language, and what it is answered with.
+//! A request for a page: its reader, its language, and the answer.
 
 use super::api::{Answer, Api, Call, Problem};
 use super::form::Form;
@@ -26,7 +26,7 @@ pub(super) struct Visit {
     pub(super) now: Millis,
     /// The hash that forms of this session contain.
     pub(super) form: String,
-    /// Path and query of the page, without what was said once.
+    /// Path and query of the page, without one-time notices.
     pub(super) here: String,
     /// Parameters of the query.
     query: Vec<(String, String)>,

@@ -1,6 +1,6 @@
-//! Writes log lines in a thread of their own, since their reader may be slow, blocked or gone, and the disk may be full.
-//! The queue is bounded. Lines beyond the bound, and lines that could not be written, are lost and counted; the loss is
-//! logged once lines can be written again.
+//! Writes log lines in a separate thread, since their reader may be slow, blocked or gone, and the disk may be full. The
+//! queue is bounded. Lines beyond the bound, and lines that could not be written, are lost and counted; the loss is logged
+//! once lines can be written again.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -52,12 +52,12 @@ impl Lines {
         self.0.changed.notify_all();
     }
 
-    /// How many lines were lost.
+    /// The number of lost lines.
     pub(super) fn lost(&self) -> u64 {
         self.state().lost
     }
 
-    /// Waits until nothing waits, at most for so long.
+    /// Waits until nothing waits, at most for this long.
     pub(super) fn flush(&self, time_max: Duration) {
         let busy = |state: &mut LogState| state.is_writing || !state.waiting.is_empty();
         drop(self.0.changed.wait_timeout_while(self.state(), time_max, busy));

@@ -17,13 +17,13 @@ use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::JsonFields;
 
-/// How long the end of the process waits for lines to be written.
+/// How long the process waits for lines to be written when it ends.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
 
 /// Lines that wait to be written to standard error.
 static LINES: OnceLock<Lines> = OnceLock::new();
 
-/// How the log is written.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people.
@@ -56,7 +56,7 @@ pub(crate) fn of_command() {
     let _ = log.try_init();
 }
 
-/// How many lines were lost because standard error did not take them.
+/// The number of lines that standard error did not accept.
 pub(crate) fn lines_lost() -> u64 {
     LINES.get().map_or(0, Lines::lost)
 }
@@ -86,7 +86,7 @@ fn panicked(panic: &PanicHookInfo<'_>) {
     let payload = panic.payload();
     let message = payload.downcast_ref().copied().or_else(|| payload.downcast_ref().map(String::as_str));
     let message = message.unwrap_or("a panic without a message");
-    // Where RUST_BACKTRACE asks for one.
+    // If RUST_BACKTRACE asks for one.
     let backtrace = Backtrace::capture();
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
     tracing::error!(thread, place, backtrace, "panicked: {message}");

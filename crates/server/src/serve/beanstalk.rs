@@ -20,8 +20,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-/// How long deleted jobs are kept: nobody can look at them over HTTP here. Some 100,000 a second may come, with their
-/// bodies.
+/// How long deleted jobs are kept: they cannot be seen over HTTP here, and there may be 100,000 a second, with their bodies.
 const SUCCEEDED_KEPT_MS: u64 = SECOND_MS;
 /// The file in the folder of `-b`.
 const FILE: &str = "duetime.db";

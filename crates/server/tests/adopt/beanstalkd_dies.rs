@@ -42,7 +42,7 @@ fn payloads(jobs: &[Value]) -> HashMap<String, u64> {
     counts
 }
 
-/// An old worker: reserves and deletes until it is stopped. Answers what it ran.
+/// An old worker: reserves and deletes until it is stopped. Returns the jobs that it ran.
 fn work(source: &Alone, is_over: &AtomicBool, ran: &Mutex<Vec<String>>) {
     let mut talk = Talk::open(source.address);
     talk.ask("watch both");

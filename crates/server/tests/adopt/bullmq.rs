@@ -193,7 +193,7 @@ fn what_depends_on_other_jobs_stays() {
     add_those_that_stay(&mut queue);
     add_those_that_are_not_waiting(&mut queue);
     let before = queue.snapshot();
-    // More of them than one page, before and behind those that are taken.
+    // More of them than one page, before and after those that are taken.
     for n in 0..1_200_u64 {
         let id = (1_000 + n).to_string();
         queue.hash(&id, n.to_string().as_bytes(), if n % 3 == 0 { &[("deid", "x")] } else { &[] });

@@ -30,7 +30,7 @@ impl Point {
     }
 }
 
-/// Goes on with the old code until a command has come to that point, or to its end.
+/// Continues the old code until a command has reached that point, or its end.
 fn go_on(
     world: &mut World,
     random: &mut Random,
@@ -129,7 +129,7 @@ pub(super) fn kill_redis(old: &'static Old, count: u64) {
     account(&world, &ran);
 }
 
-/// Tests of all of them, with so many kills of the command, and of Redis.
+/// Tests of all layouts, with this many kills of the command, and of Redis.
 macro_rules! each_dies {
     ($kills:expr, $redis_kills:expr) => {
         $crate::adopt::dies::each_dies! { $kills, $redis_kills;

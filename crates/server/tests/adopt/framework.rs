@@ -114,7 +114,7 @@ pub(super) fn drain(server: &Server, redis: &RedisServer, source: &[&str], code:
     serde_json::from_str(ran.out.lines().last().unwrap()).unwrap()
 }
 
-/// All jobs of a server, each with its payload as it is written.
+/// All jobs of a server, each with its exact payload.
 pub(super) fn jobs(server: &Server) -> Vec<(String, Value)> {
     #[derive(Deserialize)]
     struct Page {

@@ -111,7 +111,7 @@ fn jobs_of_sidekiq_go_back_when_they_are_due() {
     let mut popped = Vec::new();
     until("all are handed back", || {
         for queue in ["mail", "low"] {
-            // From the other end than the one that was there before.
+            // From the other end than the one before.
             let job = redis.command(&["LPOP", &format!("shop:queue:{queue}")]);
             let Ok(job) = serde_json::from_str::<Value>(&job) else { continue };
             let n = job["args"][0].as_u64().unwrap();

@@ -1,4 +1,4 @@
-//! From keys as Laravel has them.
+//! From keys in Laravel's format.
 
 use super::framework::{
     DELAYED, LARAVEL, LARAVEL_CLAIMS, LIST, NOTIFY, RESERVED, Running, add, adopt, command, digest, drain, due_ms,
@@ -185,7 +185,7 @@ fn what_cannot_be_read_goes_back_and_blocks_nothing() {
     assert_eq!(number(&redis, &["ZCARD", DELAYED]), 5);
     assert_eq!(redis.command(&["ZSCORE", DELAYED, "no JSON"]), (now - 9).to_string());
     assert_eq!(redis.command(&["ZSCORE", RESERVED, "expired"]), (now - 9).to_string());
-    // A follower holds them until it ends; what the old code adds again meanwhile is newer.
+    // A follower holds them until it ends; members that the old code adds again meanwhile are newer.
     push_ready(&redis, &[laravel(5, "")]);
     let follower = Running::start(command(&server, &redis, &step(&LARAVEL, "--follow")));
     until("all are claimed, and the job is there", || {

@@ -22,7 +22,7 @@ fn members(ids: &[&str]) -> Vec<Vec<u8>> {
     ids.iter().map(|id| member(id)).collect()
 }
 
-/// Which makes it unsafe to take what is due, as from any other sorted set.
+/// So it is unsafe to take due members, as from any other sorted set.
 #[test]
 fn the_listener_loses_a_job_where_a_due_one_is_removed_between_its_commands() {
     let redis = RedisServer::start();
@@ -74,7 +74,7 @@ fn a_clock_that_is_further_ahead_than_the_safety_distance_doubles_a_job() {
     assert_eq!((old.listed(), taken(&server)), (members(&["a"]), members(&["a"])));
 }
 
-/// A producer and a listener, whose steps mix with those of a follower in any order.
+/// A producer and a listener, whose steps are interleaved with those of a follower in any order.
 #[test]
 fn a_follower_beside_the_listener_loses_and_doubles_nothing() {
     let seed = now_ms();

@@ -1,4 +1,4 @@
-//! Old queues in Redis, of each layout, and how their code feeds them and runs what is in them, imitated.
+//! Imitations of old queues in Redis, of each layout, and of the code that feeds and empties them.
 
 use super::framework::{DELAYED, LARAVEL, LIST, NOTIFY, laravel, now_ms, sidekiq};
 use super::old_bullmq::OldQueue;
@@ -17,7 +17,7 @@ const ROWS: u64 = 1_000_000;
 /// Members that become due long after a test.
 const LATER_S: i64 = 50_000;
 
-/// Runs what is next, and returns the payloads.
+/// Runs the next jobs, and returns the payloads.
 pub(super) type Worker = Box<dyn FnMut() -> Vec<String> + Send>;
 
 /// An old queue.
@@ -32,7 +32,7 @@ pub(super) struct Old {
     lists: &'static [&'static str],
     /// Of its scores.
     per_second: f64,
-    /// From when, after now, members become due that do so during a test.
+    /// The time from which members become due that do so during a test.
     soon_s: i64,
     /// Beside its workers, only members are taken that are due later than these seconds from now.
     beyond_s: Option<i64>,
@@ -47,7 +47,7 @@ pub(super) struct Old {
     has_rows: bool,
 }
 
-/// Of a set that is no list.
+/// Of a set that is not a list.
 fn no_list(_: &mut Pipeline, list: &str, _: u64) {
     unreachable!("{list}")
 }
@@ -110,7 +110,7 @@ pub(super) const ZSET: Old = Old {
     ..SET
 };
 
-/// A consumer reads what is due and removes it, under the lock.
+/// A consumer reads due members and removes them, under the lock.
 pub(super) const LOCKED_SET: Old = Old {
     source: &["locked-set", "--key", "Queue:mail", "--to", "jobs", "--score", "seconds"],
     main: "Queue:mail",
@@ -147,7 +147,7 @@ pub(super) const TABLE_SET: Old = Old {
     ..SET
 };
 
-/// Old code may add what is due only after what its listener has read, and remove nothing.
+/// Old code may add due members only after those that its listener has read, and remove none.
 pub(super) const MESSAGE_QUEUE: Old = Old {
     source: &["message-queue", "--key", "mail", "--to", "jobs"],
     stopped: &["--listener-stopped"],

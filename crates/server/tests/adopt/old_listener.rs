@@ -6,7 +6,7 @@ pub(super) struct OldListener {
     pub(super) delayed: OldSet,
     list: String,
     reserved: String,
-    /// How many seconds its clock is ahead of the one of Redis.
+    /// The number of seconds that its clock is ahead of that of Redis.
     pub(super) ahead_s: i64,
     /// Messages that it has read, and not removed yet.
     read: Vec<Vec<u8>>,
@@ -32,12 +32,13 @@ impl OldListener {
         self.delayed.add(&member(id), at);
     }
 
-    /// The shortest delay that its producer may use: what is added before the members that it has read makes it lose one of these.
+    /// The shortest delay that its producer may use: a member added before those that it has read makes it lose one of
+    /// these.
     pub(super) fn delay_min(&self) -> i64 {
         if self.read.is_empty() { -5 } else { self.read_until + 1 - now_s() }
     }
 
-    /// Its first command: reads what is due by its clock, which has whole seconds.
+    /// Its first command: reads members that are due by its clock, in whole seconds.
     pub(super) fn read(&mut self) -> usize {
         self.read_until = now_s() + self.ahead_s;
         let mut command = redis::cmd("ZRANGEBYSCORE");
@@ -46,7 +47,7 @@ impl OldListener {
         self.read.len()
     }
 
-    /// Its second one: removes as many by rank. Then it pushes what it has read to the list.
+    /// Its second one: removes the same number by rank. Then it pushes the members that it has read to the list.
     pub(super) fn remove(&mut self) {
         let read = std::mem::take(&mut self.read);
         if read.is_empty() {

@@ -1,4 +1,4 @@
-//! From keys as Sidekiq has them.
+//! From keys in Sidekiq's format.
 
 use super::framework::{
     Running, SIDEKIQ_CLAIMS, add, adopt, command, connect, digest, drain, due_ms, give, jobs, lines, now_ms, number,

@@ -107,7 +107,8 @@ fn only_rows_with_the_status_are_taken_in_postgres() {
     only_rows_with_the_status_are_taken(&World::postgres());
 }
 
-/// More of them than several pages have. What is due after them is taken at once, and one whose row changes is found.
+/// More of them than several pages have. A member that is due after them is taken at once, and one whose row changes is
+/// found.
 #[test]
 fn due_members_without_a_row_hide_no_others() {
     let world = World::postgres();

@@ -1,5 +1,5 @@
-//! The old code goes on at full speed beside the command: what it changed before the claim counts, and each member is one job or one
-//! run of an old consumer.
+//! The old code continues at full speed beside the command: its changes before the claim count, and each member is one job
+//! or one run of an old consumer.
 
 use super::redis_source::{Adopt, Ends, Made, OldSet, made, now_ms};
 use crate::cli::server::Server;

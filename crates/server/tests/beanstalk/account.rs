@@ -66,8 +66,8 @@ impl Load {
         Some(())
     }
 
-    /// Every job that is to be there is ready: what was reserved came back with the start, or comes with the end of its time to
-    /// run. Answers how many came so.
+    /// Every expected job is ready: reserved jobs came back with the start, or come back when their time to run ends.
+    /// Returns the number of these.
     fn check(&self) -> u64 {
         let mut talk = Talk::open(self.address);
         let mut timeouts = 0;

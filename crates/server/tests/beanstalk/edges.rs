@@ -11,7 +11,7 @@ fn put(talk: &mut Talk) -> String {
     talk.line().strip_prefix("INSERTED ").unwrap().to_owned()
 }
 
-/// As `printf … | nc -N`: what follows a reserve that finds nothing is carried out.
+/// As with `printf … | nc -N`: a command after a reserve that finds nothing is carried out.
 #[test]
 fn what_was_sent_before_a_half_close_is_carried_out() {
     let server = Both::with(&["--store", "memory"]);
@@ -40,7 +40,7 @@ fn the_body_of_a_job_that_is_refused_is_no_command() {
     assert_eq!(talk.ask(&format!("release {id} 0 0")), "RELEASED");
 }
 
-/// A buried job whose key was taken by another one precedes others that can be kicked.
+/// A buried job whose key was taken by another one comes before others that can be kicked.
 #[test]
 fn a_kick_goes_past_what_cannot_be_kicked() {
     let server = Both::with(&["--store", "memory"]);
@@ -67,7 +67,7 @@ fn a_kick_goes_past_what_cannot_be_kicked() {
     assert_eq!(talk.stats(&format!("stats-job {first}")).unwrap()["state"], "ready");
 }
 
-/// Those that come together count one by one.
+/// Pipelined ones count one by one.
 #[test]
 fn the_rate_of_a_token_counts_commands() {
     let folder = tempfile::tempdir().unwrap();

@@ -148,7 +148,7 @@ fn connections_from_many_addresses_are_limited() {
     assert_eq!(talks[0].stats("stats").unwrap()["current-connections"], "4");
 }
 
-/// As those over HTTP, with what came of them; what workers do is not.
+/// Like those over HTTP, with their outcomes; calls of workers are not.
 #[test]
 fn what_administrators_do_is_in_the_audit_log() {
     let folder = tempfile::tempdir().unwrap();

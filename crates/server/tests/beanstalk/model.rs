@@ -1,5 +1,5 @@
-//! A plain model of tubes, jobs and connections, as oracle over thousands of random steps. Nothing in it depends on time: delays
-//! and times to run are so long that they end only by a command. `DUETIME_BEANSTALK_SEED` repeats a run.
+//! A plain model of tubes, jobs and connections, as the oracle for thousands of random steps. Nothing in it depends on time:
+//! delays and times to run are so long that they end only by a command. `DUETIME_BEANSTALK_SEED` repeats a run.
 
 use super::script::Talk;
 use super::server::Both;
@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    /// The next job must be among the most urgent of all watched tubes, and of those whose due time is known the first.
+    /// The next job must be among the most urgent of all watched tubes, and among those with known due times the first.
     fn reserve(&mut self, who: usize) {
         let answer = self.talks[who].ask("reserve-with-timeout 0");
         let place = self.place();
@@ -187,7 +187,7 @@ impl World {
         (job.state, job.is_moved, job.kicks) = (State::Ready, true, job.kicks + u64::from(counts));
     }
 
-    /// Which ones are kicked is seen from the jobs: delayed ones have all but the same due time.
+    /// The jobs show which ones are kicked: delayed ones have almost the same due time.
     fn kick(&mut self, who: usize) {
         let (tube, bound) = (self.used[who], self.random.within(1..6) as usize);
         let of = |state| {
@@ -326,7 +326,7 @@ impl World {
         }
     }
 
-    /// Closes a connection and opens another; waits until what it held is ready.
+    /// Closes a connection and opens another; waits until the jobs that it held are ready.
     fn close(&mut self, who: usize) {
         self.talks[who] = Talk::open(self.address);
         self.used[who] = "default";
@@ -355,7 +355,7 @@ fn run(address: SocketAddr, steps: usize) {
         }
     }
     (0..steps).for_each(|_| world.step());
-    // In the end all that is known is as it should be.
+    // In the end the whole known state is as it should be.
     let ids: Vec<u64> = world.jobs.keys().copied().collect();
     for id in ids {
         assert!(world.talks[0].stats(&format!("stats-job {id}")).is_some(), "{}: {id} is lost", world.place());

@@ -30,7 +30,7 @@ fn run(mut command: Command, script: &str) {
     assert!(ran.status.success() && out.ends_with("all is well\n"), "{out}\n{err}");
 }
 
-/// A folder for what registries give, kept beside what was built.
+/// A folder for downloads from registries, kept beside the build output.
 fn installed(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).unwrap();

@@ -9,14 +9,14 @@ use std::time::Duration;
 /// The time limit for an answer; never reached if all is well.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// How requests are sent.
+/// The way in which requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pieces {
-    /// As they stand.
+    /// Unchanged.
     Lines,
     /// Byte by byte, or in other small pieces.
     Small(u64),
-    /// Those that follow each other in one write.
+    /// Consecutive requests in one write.
     Together,
 }
 
@@ -113,7 +113,7 @@ impl Talk {
         self.line()
     }
 
-    /// Statistics, or `None` for what is not there.
+    /// Statistics, or `None` if it does not exist.
     #[track_caller]
     pub(crate) fn stats(&mut self, line: &str) -> Option<HashMap<String, String>> {
         let answer = self.ask(line);
@@ -242,7 +242,7 @@ pub(crate) fn converse(address: SocketAddr, heading: &str, lines: &[&str], piece
     }
 }
 
-/// The bytes that a text stands for.
+/// The bytes of an escaped text.
 fn filled(text: &str, ids: &[String]) -> Vec<u8> {
     let mut text = text.replace("\\r", "\r").replace("\\n", "\n").replace("\\0", "\0");
     for (number, id) in ids.iter().enumerate() {

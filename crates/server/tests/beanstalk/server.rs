@@ -45,7 +45,7 @@ impl Alone {
             let line = line.unwrap();
             line.split_once("listening on ")?.1.split(';').next()?.parse().ok()
         });
-        // Nobody reads what it says, and it must not wait for that.
+        // Nobody reads its output, and it must not block on that.
         std::thread::spawn(move || log.for_each(drop));
         Self { child, address: address.expect("it listens") }
     }

@@ -46,7 +46,7 @@ fn a_session_is_encrypted_where_the_client_begins_so() {
 
     let stranger = encrypted(server.address, &Certificate::new(), "stats\r\nquit\r\n");
     assert!(!stranger.status.success() && stranger.stdout.is_empty(), "{stranger:?}");
-    // One that only seems to begin a handshake is closed, and one that says nothing holds up nobody.
+    // A connection that only begins a handshake is closed, and a silent one delays nobody.
     let _silent = Talk::open(server.address);
     let mut wrong = Talk::open(server.address);
     wrong.send(b"\x16garbage that is no handshake\r\n");

@@ -16,7 +16,7 @@ impl Block {
         matches!(&*self.language, "sh" | "sql" | "mysql" | "php" | "python" | "js")
     }
 
-    /// Whether it only looks, and may see later what it does not see yet.
+    /// Whether it only looks, and may be repeated until it sees the expected output.
     pub(super) fn is_look(&self) -> bool {
         self.language == "sh" && self.text.starts_with("duetime list") && !self.text.contains('\n')
     }

@@ -37,7 +37,7 @@ fn the_configuration_is_up_to_date() {
     compare("docs/reference/configuration.md", &page);
 }
 
-/// Compares what is generated with the page, or writes it.
+/// Compares the generated text with the page, or writes it.
 #[track_caller]
 fn compare(page: &str, generated: &str) {
     let old = text(page);

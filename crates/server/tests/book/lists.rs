@@ -3,7 +3,7 @@
 use super::block::blocks;
 use super::{all_pages, text};
 
-/// What HTTP answers; the one table that maps codes to statuses.
+/// The table of HTTP that maps codes to statuses.
 const PROBLEMS: &str = include_str!("../../src/http/problem.rs");
 
 #[test]

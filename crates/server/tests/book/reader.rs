@@ -1,7 +1,8 @@
 //! Reads a page as a user does: starts its servers and runs its blocks, one after another, in one folder.
 //!
-//! A block `output` shows lines that the block before it prints, in this order; `…` stands for anything, and spaces for any number of them. Ports, databases
-//! and folders are a test's; nothing else differs from what the page says. What a block exports holds for the next ones.
+//! A block `output` shows lines that the block before it prints, in this order; `…` stands for anything, and spaces for any
+//! number of them. Ports, databases and folders are the test's; nothing else differs from the page. Variables that a block
+//! exports stay set for the next ones.
 
 use super::block::{Block, blocks};
 use super::{root, text};
@@ -33,7 +34,7 @@ const REDIS: &str = "redis://127.0.0.1:6379";
 const POSTGRES: &str = "postgres://duetime:secret@127.0.0.1/jobs";
 const MARIA_DB: &str = "mysql://duetime:secret@127.0.0.1/jobs";
 const READMES: [&str; 2] = ["README.md", "README.zh-CN.md"];
-/// How long a server has to do what a page shows.
+/// How long a server may take to do what a page shows.
 const LIMIT: Duration = Duration::from_secs(30);
 /// The system chooses a port.
 const ANY: &str = "127.0.0.1:0";
@@ -112,7 +113,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// With the stores that the page speaks of.
+    /// With the stores that the page mentions.
     fn new(page: &str) -> Self {
         let page_text = text(page);
         let folder = tempfile::Builder::new().prefix("duetime-book-").tempdir().unwrap();
@@ -224,7 +225,7 @@ impl Reader {
         self.places.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
     }
 
-    /// `set -e`, so that every command of a block counts. What goes to standard error counts as printed.
+    /// `set -e`, so that every command of a block counts. Standard error counts as printed.
     fn shell(&self, script: &str) -> Command {
         self.program("sh", &["-e", "-c", &format!("exec 2>&1\n{script}")])
     }

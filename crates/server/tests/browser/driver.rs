@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
-/// How WebDriver names an element.
+/// WebDriver's key for an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A browser with its own profile; it ends with this.
@@ -23,7 +23,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts one whose reader prefers this language.
+    /// Starts one with this preferred language.
     pub(crate) fn start(language: &str) -> Self {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
@@ -135,7 +135,7 @@ impl Browser {
         self.act(selector, &[("clear", json!({})), ("value", json!({ "text": text }))]);
     }
 
-    /// Acts on an element, from the first step again if the page replaced it meanwhile.
+    /// Acts on an element; starts over if the page replaced it meanwhile.
     fn act(&self, selector: &str, steps: &[(&str, Value)]) {
         'again: loop {
             let element = self.find(selector);

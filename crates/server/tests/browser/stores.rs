@@ -47,7 +47,7 @@ fn fail_over(server: &Server, fail: impl FnOnce(&mut dyn FnMut())) {
         eventually(|| browser.text().contains(STALE));
         let text = browser.text();
         assert!(text.contains("\nq 1 0 0 0"), "the last state stays: {text}");
-        // A page that is opened now says what is wrong.
+        // A page that is opened now shows the problem.
         let overview = server.get("/");
         assert!(overview.status == 503 && overview.body.contains("no jobs are handed out"), "{}", overview.body);
         let chinese = server.send("GET", "/", &[("accept-language", "zh")], "");

@@ -1,4 +1,4 @@
-//! `bench`: that each load measures something. How fast is not a matter for tests.
+//! `bench`: each load measures something. Tests do not check how fast.
 
 use crate::cli::support::{Place, finish};
 use serde_json::Value;

@@ -15,7 +15,7 @@ fn run(place: &Place, more: &[&str], variables: &[(&str, &str)]) -> Ran {
 
 /// The findings, and whether all is well.
 fn doctor(place: &Place, more: &[&str], variables: &[(&str, &str)]) -> (Vec<Value>, bool) {
-    // With the port 0 no server of this machine is asked.
+    // With port 0 no server of this machine is asked.
     let ran = run(place, more, &[&[("DUETIME_LISTEN", "127.0.0.1:0")], variables].concat());
     let document: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
     let is_well = document["ok"].as_bool().unwrap();

@@ -53,7 +53,7 @@ fn so_are_those_beside_a_store_that_is_open() {
     let names: Vec<&str> = modes.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["audit.jsonl", "test.db", "test.db-shm", "test.db-wal", "test.db.lock"]);
     assert!(modes.iter().all(|(_, mode)| *mode == 0o600), "{modes:?}");
-    // Another user cannot lock what would keep the next server from starting. Only root can try.
+    // Another user cannot take a lock that would keep the next server from starting. Only root can test this.
     let lock = server.place.path("test.db.lock");
     if nix::unistd::geteuid().is_root() {
         fs::set_permissions(server.place.path(""), fs::Permissions::from_mode(0o755)).unwrap();

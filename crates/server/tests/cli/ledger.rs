@@ -63,7 +63,7 @@ impl Sql {
         self.ask(sql);
     }
 
-    /// Runs SQL as its administrator, by the server's own client program. The answer is what it prints: values alone.
+    /// Runs SQL as the administrator, with the server's own client program. Returns its output, values only.
     pub(crate) fn ask(&self, sql: &str) -> String {
         let mut command = match self {
             Self::Postgres(server) => {

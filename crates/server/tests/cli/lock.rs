@@ -78,7 +78,7 @@ fn one_who_waits_is_ended_by_a_signal() {
     let waiting = pid(&waiter);
     let ended = std::thread::spawn(move || wait(waiter));
     until("the waiter has ended", || {
-        // Before it listens the signal ends it by itself.
+        // Before it listens, the signal ends it by default.
         let _ = kill(waiting, Signal::SIGTERM);
         ended.is_finished().then_some(())
     });

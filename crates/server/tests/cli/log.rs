@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-/// In every password here.
+/// Part of every password here.
 const HUSH: &str = "hush";
 
 /// Runs a server until a client has had its turn, and returns all that it printed.

@@ -27,7 +27,7 @@ fn works_and_stops(mut server: Server) {
     server.stop();
 }
 
-/// How many lines the server has lost.
+/// The number of lines that the server has lost.
 fn lost(server: &Server) -> f64 {
     let metrics = server.json(&["metrics"]);
     let name = |metric: &&serde_json::Value| metric["name"] == "duetime_log_lines_lost_total";

@@ -44,7 +44,7 @@ fn jobs_go_from_process_to_process() {
     assert!(!elsewhere.out.contains("o-7"), "another namespace: {}", elsewhere.out);
 }
 
-/// With a certificate by an authority that the machine trusts, and not without.
+/// With a certificate from an authority that the machine trusts, and not without.
 #[test]
 fn tls_is_spoken_and_checked() {
     let place = Place::new();

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Nothing here takes so long; what does has hung.
+/// Nothing here takes this long, unless it hangs.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// A folder with a store.
@@ -142,7 +142,7 @@ pub(crate) fn pid_in(file: &Path) -> Pid {
     })
 }
 
-/// Whether a process runs; one that nobody has waited for yet does not.
+/// Whether a process runs; a zombie does not.
 pub(crate) fn is_running(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))

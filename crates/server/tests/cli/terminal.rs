@@ -8,7 +8,7 @@ fn on_terminal(place: &Place, arguments: &[&str], variables: &[(&str, &str)]) ->
     let quoted: Vec<_> = arguments.iter().map(|argument| format!("'{argument}'")).collect();
     let line = format!("{} {}", env!("CARGO_BIN_EXE_duetime"), quoted.join(" "));
     let mut command = Command::new("script");
-    // Of util-linux: -e answers with the command's exit code.
+    // Of util-linux: -e returns the command's exit code.
     command.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(place.path(""));
     command.env_remove("NO_COLOR").env("TERM", "xterm-256color").envs(variables.iter().copied());
     finish(command, b"")

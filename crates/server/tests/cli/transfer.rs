@@ -105,7 +105,7 @@ impl Filler {
     }
 }
 
-/// The lines behind the head, in one order, whether a job is due already left out.
+/// The lines after the head, in one order, without whether a job is already due.
 fn lines(ran: &Ran) -> Vec<String> {
     assert_eq!(ran.code, 0, "{ran:?}");
     let mut lines: Vec<String> =
@@ -190,7 +190,7 @@ async fn from_a_file_to_redis_alone_and_back() {
     assert_eq!(lines(&export(&place, "b.db")), expected);
 }
 
-/// On a Cluster a queue's partition is another one than the ids of a file name.
+/// On a Cluster a queue's partition differs from the one in the ids of a file.
 #[tokio::test(flavor = "multi_thread")]
 async fn from_a_file_to_a_cluster_ids_change_and_nothing_else() {
     let (place, cluster) = (Place::new(), RedisCluster::masters_only());
@@ -220,7 +220,7 @@ async fn from_a_file_to_a_cluster_ids_change_and_nothing_else() {
         lines
     };
     assert_eq!(sequences(&second), sequences(&first));
-    // And back, where the ids of a file are those that it had.
+    // And back, to a file with the original ids.
     report(&import(&place, "b.db", &second), jobs, 0);
     assert_eq!(lines(&export(&place, "b.db")), lines(&first));
 }

@@ -88,7 +88,7 @@ async fn works(language: Language) {
     let unread = |(_, state, job): &&(String, State, Job)| *state == State::Failed && job.payload.starts_with(b"\xff");
     assert_eq!(read.iter().filter(unread).count(), 1, "{read:?}");
 
-    // Asked to stop, a worker finishes what it has begun.
+    // Asked to stop, a worker finishes its current job.
     let more = br#"{"seconds": 1}"#.to_vec();
     let id = site.client().push_raw("report", more).queue(queue.as_str()).await.unwrap().id;
     let begins = async { while site.client().get(id).await.unwrap().state(site.now()) != State::Running {} };

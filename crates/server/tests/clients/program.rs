@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/clients");
 
-/// In which there is a client.
+/// The languages of the clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Language {
     Php,

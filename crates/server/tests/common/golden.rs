@@ -1,4 +1,4 @@
-//! Golden files: what was answered, compared with a file of expected text in `tests/golden`.
+//! Golden files: answers, compared with files of expected text in `tests/golden`.
 //!
 //! Values that differ between runs are replaced: long numbers (ids, versions, fences) by `#1`, `#2`, … in order of first
 //! appearance, so that equal numbers stay equal; instants by `<now>` or how far they are from it, such as `<+2h>`; and
@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 const LINE_COLUMNS: usize = 110;
 /// Numbers with fewer digits are the same in every run.
 const DIGITS_MIN: usize = 9;
-/// So many milliseconds are hours, of which some have passed.
+/// Within this many milliseconds, a value is some hours with a part already passed.
 const LEFT_DIGITS_MIN: usize = 6;
 /// The precision with which an instant's distance from now is printed: a run takes less.
 const STEP_SECONDS: i64 = 600;
@@ -72,7 +72,7 @@ impl Golden {
         );
     }
 
-    /// Masks before it lays out: what fits on a line must not depend on what is masked.
+    /// Masks before it lays out: the layout must not depend on masked values.
     fn masked_value(&mut self, value: &Value) -> Value {
         match value {
             Value::Object(object) => object
@@ -200,7 +200,7 @@ fn on_one_line(value: &Value) -> String {
     }
 }
 
-/// How the text differs from the file.
+/// The difference between the text and the file.
 fn diff(path: &Path, text: &str) -> String {
     let mut command = Command::new("diff");
     command.args(["-U3", "--label", "expected", "--label", "answered"]).arg(path).arg("-");

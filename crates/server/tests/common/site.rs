@@ -15,15 +15,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How long before the last acknowledged write a lease must have been granted to be in.
+/// How long before the last acknowledged write a lease must have been granted to be recorded.
 const LAST_INSTANT_MS: u64 = 100;
 /// The time limit for a condition; never reached if all is well.
 const CONDITION_LIMIT: Duration = Duration::from_secs(90);
-/// Ports outside the range from which the system takes those of clients: a client that calls while nobody listens
-/// could else be given the very port that it calls.
+/// Ports outside the system's ephemeral range: otherwise a client that calls while nobody listens could be given the very
+/// port that it calls.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 
-/// The kill of a generation: of the process after as many kills as there were before.
+/// The kill of a generation: of the process after this many earlier kills.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kill {
     /// A lease of this generation may be forgotten if its holder was told of it after this.
@@ -100,7 +100,7 @@ impl Site {
         self.kills.lock().unwrap().clone()
     }
 
-    /// How often the server has been started, less 1.
+    /// How often the server has been started, minus 1.
     fn generation(&self) -> usize {
         self.up.borrow().as_ref().expect("it was started").generation
     }

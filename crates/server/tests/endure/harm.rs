@@ -11,9 +11,9 @@ use tokio::time::{Instant, sleep};
 const RESTS_MS: [u64; 3] = [300, 1_000, 3_000];
 /// How far a clock is set, in milliseconds.
 const STEP_MS: u64 = 20_000;
-/// How much of what a master has acknowledged its replica may lack, in milliseconds.
+/// How much of its master's acknowledged writes a replica may lack, in milliseconds.
 const BEHIND_MS: u64 = 2_000;
-/// How long what a failover brought back may go on, until it was compared with the ledger.
+/// How long jobs that a failover brought back may run, until they were compared with the ledger.
 const COMPARED_MS: u64 = 25_000;
 /// How long before the last acknowledged write a lease must have been granted to be on disk, in milliseconds.
 const LAST_INSTANT_MS: u64 = 100;
@@ -35,7 +35,7 @@ enum Harm {
     Cut,
 }
 
-/// Does harm for so long.
+/// Injects faults for this long.
 pub(crate) async fn harm(round: &Round, time: Duration, mut random: Random) {
     let end = Instant::now() + time;
     let rest_ms = *random.of(&RESTS_MS);
@@ -47,7 +47,7 @@ pub(crate) async fn harm(round: &Round, time: Duration, mut random: Random) {
     }
 }
 
-/// Several times what is to come often.
+/// Frequent faults are listed several times.
 fn possible(round: &Round) -> Vec<Harm> {
     use Harm::*;
     let has_ledger = round.kind.ledger.is_some();

@@ -1,10 +1,10 @@
-//! The release binary under everything at once, mixed at random by a seed: servers, brokers and databases are killed,
-//! Redis is emptied, masters fail over, disks fill, clocks are set, connections are slow and cut. One account of every
-//! acknowledged job, lease, lock and fence says in the end of each round what is wrong.
+//! The release binary under everything at once, mixed at random by a seed: servers, brokers and databases are killed, Redis
+//! is emptied, masters fail over, disks fill, clocks are set, connections are slow and cut. At the end of each round, one
+//! account of every acknowledged job, lease, lock and fence lists everything that is wrong.
 //!
 //! `DUETIME_ENDURE_STORE` names the store: `file`, `redis`, `sentinel`, `cluster`, each of the last three with `+postgres`
-//! or `+mysql` for a ledger beside it. `DUETIME_ENDURE_SECONDS` says how long rounds go on, `DUETIME_ENDURE_SEED` which round
-//! is the first. Each round is one line in the file `DUETIME_ENDURE_FILE`, where that is set.
+//! or `+mysql` for a ledger beside it. `DUETIME_ENDURE_SECONDS` sets how long rounds continue, `DUETIME_ENDURE_SEED` the
+//! first round. Each round is one line in the file `DUETIME_ENDURE_FILE`, if that is set.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -44,7 +44,7 @@ pub(crate) struct Round {
     pub(crate) kind: Kind,
     pub(crate) servers: Vec<Arc<Server>>,
     pub(crate) last_write: Arc<LastWrite>,
-    /// When the disk was full last: what was leased then, and what was not said to be recorded, is written soon after.
+    /// When the disk was last full: leases of that time, and outcomes not yet reported as recorded, are written soon after.
     pub(crate) full: Mutex<Option<(Millis, Millis)>>,
     store: Mutex<Store>,
     field: Arc<Field>,

@@ -25,7 +25,7 @@ pub(crate) struct Server {
     environment: Vec<(&'static str, String)>,
     log: PathBuf,
     child: Mutex<Child>,
-    /// How often it ended without being killed: since its store was away as it began, say.
+    /// How often it ended without being killed, for example because its store was unavailable at its start.
     pub(crate) ended: AtomicU64,
 }
 

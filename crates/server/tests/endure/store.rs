@@ -13,7 +13,7 @@ use tempfile::TempDir;
 const KEPT: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 const DISK_SIZE: &str = "size=48m";
 
-/// Which store.
+/// The kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) broker: BrokerKind,

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 
-/// The queue of a job whose outcome the database has not heard of.
+/// The queue of a job whose outcome the database does not know yet.
 pub(crate) const OUTBOX: &str = "outbox";
 /// The queue of a row that no server has seen.
 pub(crate) const INBOX: &str = "inbox";
-/// Queues that stay paused. That of another one, `later`, ends while a test looks.
+/// Queues that stay paused. The pause of another one, `later`, ends during a test.
 pub(crate) const PAUSED_QUEUES: [&str; 4] = ["stopped", "hooks", "lists", "forward"];
 /// The lock that is held.
 pub(crate) const LOCK: &str = "stock/42";
@@ -80,7 +80,7 @@ fn set_queues(server: &Server) {
     server.post("/v1/queues/stopped/pause", &json!({"for": "3000d"})).ok();
 }
 
-/// Jobs that nobody works on.
+/// Jobs without workers.
 fn push(server: &Server) {
     let retry = json!({"exponential": {"first": "250ms", "factor": 3.0, "max": "10m", "jitter": 0.5}});
     let jobs = [

@@ -59,7 +59,7 @@ fn old_names_count(server: &Server, expected: &Content) {
     contains(&json!({"outcome": "kept", "id": expected.of_kind("next")["id"]}), &next);
 }
 
-/// Nobody else gets a lock that is held, and fences go on growing.
+/// Nobody else gets a held lock, and fences keep growing.
 fn locks_are_held(server: &Server, expected: &Content, with_redis: bool) {
     let lock = |name: &str| {
         let path = format!("/v1/locks/{}", name.replace('/', "%2F"));
@@ -81,7 +81,7 @@ fn inbox_is_read(site: &Site, server: &Server) {
     });
     let jobs = server.get(&path).ok()["jobs"].clone();
     contains(&json!([admitted]), &jobs);
-    // A row is as old as the database says, whose clock is the true one: the state depends on when the test runs.
+    // A row's age is computed by the database, whose clock is real: the state depends on when the test runs.
     let instant = |field: &str| jobs[0][field].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     assert_eq!(instant("due_at").duration_since(instant("created_at")).as_secs(), 3_600);
     let sql = site.sql().unwrap();

@@ -97,7 +97,7 @@ impl Site {
         self.sql.as_ref()
     }
 
-    /// A server that answers a settle once it is recorded: what it counts then is what it lists.
+    /// A server that answers a settle once it is recorded, so that its counts match its lists.
     pub(crate) fn serve(&self, more: &[&str]) -> Server {
         let settle = if self.sql.is_some() { &["--settle", "recorded"][..] } else { &[] };
         self.serve_with(&[settle, more].concat())
@@ -146,7 +146,7 @@ impl Site {
         }
     }
 
-    /// Keeps it, now that nobody serves it.
+    /// Keeps it, now that no server uses it.
     pub(crate) fn save(&self, fixture: &Fixture) {
         if let Some(redis) = &self.redis {
             redis.command(&["SAVE"]);
@@ -164,12 +164,12 @@ impl Site {
     }
 }
 
-/// How far a clock is off that shows this now.
+/// The offset of a clock that shows this now.
 fn off(shown: u64) -> i64 {
     shown.cast_signed() - SystemClock::new().wall().cast_signed()
 }
 
-/// By the program that comes with the database.
+/// With the program that comes with the database.
 fn dump(sql: &Sql) -> String {
     let mut command;
     match sql {

@@ -1,7 +1,7 @@
-//! Requests that are wrong in every way, against the real server: it answers none of them with its own error, does not
-//! panic, and its memory does not grow.
+//! Malformed requests of every kind against the real server: it never answers with an internal error, does not panic, and
+//! its memory does not grow.
 //!
-//! For some seconds, or so many as `DUETIME_FUZZ_SECONDS` says (`cargo xtask fuzz`). A seed is printed, and
+//! For some seconds, or as many as `DUETIME_FUZZ_SECONDS` says (`cargo xtask fuzz`). A seed is printed, and
 //! `DUETIME_FUZZ_SEED` repeats it, except for the scheduling of threads.
 
 #[path = "../common/mod.rs"]
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const THREADS: u64 = 4;
-/// After so long a reply is not waited for: the request may ask for a wait, or announce more than it has.
+/// A reply is not awaited for longer: the request may ask for a wait, or announce more than it has.
 const REPLY_TIME_MAX: Duration = Duration::from_millis(300);
 /// Requests of a thread between two sweeps of all jobs.
 const SWEEP_EVERY: u64 = 500;
@@ -68,7 +68,7 @@ impl Drop for Server {
 
 /// The status of the reply to a request, if there is one in time.
 fn exchange(stream: &mut TcpStream, request: &[u8]) -> Option<(u16, String)> {
-    // The server need not read to the end what it has refused.
+    // The server need not read a refused request to its end.
     let _ = stream.write_all(request);
     let mut reply = Vec::new();
     let mut buffer = [0; 4096];

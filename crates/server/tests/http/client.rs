@@ -78,7 +78,7 @@ impl Connection {
         Some(reply)
     }
 
-    /// The status of the next reply, of which nothing else is read.
+    /// The status of the next reply, without reading the rest.
     pub(crate) fn status(&mut self) -> String {
         self.line().unwrap().split(' ').nth(1).unwrap().to_owned()
     }

@@ -143,7 +143,7 @@ fn text_from_strangers_does_nothing_but_show() {
     for path in shown {
         let page = server.get(path);
         assert_eq!(page.status, 200, "{path}: {}", page.body);
-        // Hidden fields hold names as they are, and nobody sees them.
+        // Hidden fields hold exact names, and nobody sees them.
         let parts = page.body.split("<input type=\"hidden\"").enumerate();
         let page: String = parts.map(|(n, part)| if n == 0 { part } else { part.split_once('>').unwrap().1 }).collect();
         for hostile in ["<script>alert", "<img", "<svg onload", "<b>", "<i>", "<s>", "\u{202e}", "\u{1b}"] {
@@ -214,7 +214,7 @@ fn a_form_of_another_site_or_session_does_nothing() {
     let json = [("cookie", browser.cookie.as_str()), ("content-type", "text/plain"), ("sec-fetch-site", "same-origin")];
     assert_eq!(server.send("POST", &path, &json, body).status, 403);
     assert_eq!(server.job(&id)["state"], "scheduled");
-    // Behind a proxy that names another host, the browser's own word counts.
+    // Behind a proxy that sends another host, the browser's headers count.
     let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields(&form)).finish();
     let behind = [&plain[..], &[("origin", "https://queue.example"), ("sec-fetch-site", "same-origin")]].concat();
     assert_eq!(server.send("POST", &path, &behind, &body).status, 303);

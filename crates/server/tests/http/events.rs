@@ -184,7 +184,7 @@ fn servers_and_workers_on_one_redis_are_heard() {
     let start = || Server::with(&["--broker", &url]);
     let (a, b) = (start(), start());
     let mut at_a = Stream::open(&a, "");
-    // Only now do all know that somebody listens.
+    // Only now do all processes know that somebody listens.
     let mut at_b = Stream::open(&b, "?queue=q");
     let by_server = |server: &Server| {
         let id = server.push(&json!({"payload": 1}));
@@ -213,7 +213,7 @@ fn servers_and_workers_on_one_redis_are_heard() {
             id.to_string()
         })
     };
-    // It has looked whether somebody listens once it hears itself what happens elsewhere.
+    // It has checked whether somebody listens once it receives events of other processes itself.
     let mut events = runtime.block_on(client.events(duetime::Filter::default())).unwrap();
     let id = by_server(&a);
     let told = runtime.block_on(events.next()).unwrap();

@@ -52,7 +52,7 @@ fn a_body_without_end_is_refused_and_not_held() {
         let mut stream = TcpStream::connect(server.address).unwrap();
         write!(stream, "POST /v1/leases/1.1/complete HTTP/1.1\r\nhost: localhost\r\n{head}\r\n\r\n").unwrap();
         let chunk = format!("10000\r\n{}\r\n", "7".repeat(0x10000));
-        // Until the server has had enough.
+        // Until the server closes the connection.
         while stream.write_all(chunk.as_bytes()).is_ok() {}
         let mut reply = Vec::new();
         // The reply may be lost with the connection.
@@ -87,10 +87,10 @@ fn an_aborted_push_is_there_or_not() {
         connection.send(&whole[..part]);
         drop(connection);
     }
-    // A later request on its own connection comes after what was begun: none of the others was whole.
+    // A later request on its own connection comes after those that were begun: none of the others was complete.
     server.push_to("other", &json!({"payload": 1}));
     assert_eq!(server.get("/v1/jobs?queue=q").ok()["jobs"], json!([]));
-    // A whole one whose sender does not wait for the answer.
+    // A complete one whose sender does not wait for the answer.
     for _ in 0..20 {
         let mut connection = server.connect();
         connection.send(&whole);

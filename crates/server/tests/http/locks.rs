@@ -98,7 +98,7 @@ fn one_who_went_away_is_not_granted() {
         drop(gone);
         eventually(|| server.sockets() == sockets);
         release(&server, "a", fence);
-        // Those who went away were in line, if only for a moment; then they give their places up.
+        // Callers that disconnected were in line, if only for a moment; then they give up their places.
         let mut next = waiter(&server, "b");
         let fence: Value = next.reply().ok()["fence"].clone();
         drop(next);

@@ -1,4 +1,4 @@
-//! What Prometheus reads.
+//! The metrics that Prometheus scrapes.
 
 use super::server::Server;
 use serde_json::{Value, json};

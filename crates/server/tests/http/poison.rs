@@ -1,4 +1,4 @@
-//! Payloads that some decoders of JSON refuse: nobody else's job is lost with them.
+//! Payloads that some JSON decoders refuse: no other job is lost with them.
 
 use super::client::request;
 use super::server::Server;

@@ -76,7 +76,7 @@ fn a_poller_that_went_away_is_handed_nothing() {
     let server = Server::start();
     let sockets = server.sockets();
     for _ in 0..20 {
-        // They go away while they wait, or before they are read: the server must notice either way.
+        // They disconnect while they wait, or before they are read: the server must notice either way.
         let gone: Vec<_> = (0..5).map(|_| poller(&server, &json!({"queues": ["q"], "wait": "60s"}))).collect();
         let mut half_gone = poller(&server, &json!({"queues": ["q"], "wait": "60s"}));
         half_gone.shut_down_sending();
@@ -104,7 +104,7 @@ fn one_who_leaves_passes_the_turn_on() {
         let mut second = poller(&server, &wait);
         drop(first);
         let id = server.push(&json!({"payload": 1}));
-        // The first may have been handed the job before it went away: then the second gets the next one.
+        // The first may have been handed the job before it disconnected: then the second gets the next one.
         let other = server.push(&json!({"payload": 2}));
         let reservation = second.reply().ok();
         assert!([&*id, &*other].contains(&ids(&reservation)[0]));

@@ -1,4 +1,4 @@
-//! HTTP itself: what is refused before an endpoint is reached, framing, and connections.
+//! HTTP itself: requests that are refused before they reach an endpoint, framing, and connections.
 
 use super::client::request;
 use super::server::Server;

@@ -24,7 +24,7 @@ fn a_schedule_is_set_shown_and_deleted() {
     assert_eq!(set["schedule"]["job"]["queue"], "reports");
     assert_eq!(server.get("/v1/schedules/reports%2Fnightly").ok(), set);
     assert_eq!(server.get("/v1/schedules").ok(), json!({"schedules": [set], "next_cursor": null}));
-    // A schedule as it is shown can be set.
+    // A schedule can be set from its own JSON.
     assert_eq!(server.put("/v1/schedules/reports%2Fnightly", &set["schedule"]).ok(), set);
     let changed = server.put("/v1/schedules/reports%2Fnightly", &json!({"every": "1h", "job": {"payload": 1}})).ok();
     assert!(changed["version"].as_u64() > set["version"].as_u64());

@@ -129,7 +129,7 @@ impl Server {
         leases.first().expect("a due job")["receipt"].as_str().unwrap().to_owned()
     }
 
-    /// The job as it is shown.
+    /// The job as the API shows it.
     #[track_caller]
     pub(crate) fn job(&self, id: &str) -> Value {
         self.get(&format!("/v1/jobs/{id}")).ok()
@@ -158,7 +158,7 @@ impl Server {
         eventually(|| std::net::TcpStream::connect(self.address).is_err());
     }
 
-    /// How many sockets the process has open.
+    /// The number of sockets that the process has open.
     pub(crate) fn sockets(&self) -> usize {
         let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
         let links = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());

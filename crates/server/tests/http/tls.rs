@@ -1,5 +1,5 @@
-//! TLS: untrusted clients get an error, the certificate is replaced while the server runs, and clients that do not
-//! speak TLS hold nobody up.
+//! TLS: untrusted clients get an error, the certificate is replaced while the server runs, and clients that do not speak TLS
+//! delay nobody.
 
 use super::client::{Connection, request};
 use super::server::{Server, command, eventually};

@@ -20,7 +20,7 @@ impl Tokens {
         self.0.path().join("tokens.toml")
     }
 
-    /// `duetime token …`, which must succeed; what it prints.
+    /// `duetime token …`, which must succeed; returns its output.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_duetime"));
         let output =
@@ -97,7 +97,7 @@ fn tokens_come_and_go_while_the_server_runs() {
     assert_eq!(status(&second), 200);
 }
 
-/// A waiting client whose token is revoked gets nothing, and keeps nothing from others.
+/// A waiting client whose token is revoked gets nothing, and takes nothing from others.
 #[test]
 fn who_waits_with_a_revoked_token_is_refused() {
     let tokens = Tokens::new();
@@ -148,7 +148,7 @@ fn with_tokens_other_machines_may_come() {
     assert!(server.banner.contains("holders of a token, sent unencrypted"), "{}", server.banner);
     let mut connection = Connection::open((Ipv4Addr::LOCALHOST, server.address.port()).into());
     let bearer = format!("Bearer {token}");
-    // By whatever name it is reached.
+    // Under any name.
     let text = String::from_utf8(request("GET", "/v1/queues", &[("authorization", &bearer)], "")).unwrap();
     connection.send(text.replace("localhost", "queue.example"));
     connection.reply().ok();

@@ -1,4 +1,4 @@
-//! How many jobs of a queue there ever were.
+//! All-time totals of a queue.
 
 use super::client::request;
 use super::server::{Server, store_in};

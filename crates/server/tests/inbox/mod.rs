@@ -1,5 +1,5 @@
-//! Jobs that applications insert in their own transactions, by plain SQL, and real servers that find them; and a shop
-//! that reads by plain SQL what became of its refunds.
+//! Jobs that applications insert in their own transactions, by plain SQL, and real servers that find them; and a shop that
+//! reads the outcome of its refunds by plain SQL.
 
 mod after_sale;
 pub(crate) mod database;
@@ -110,7 +110,7 @@ fn insert(payload: &str) -> String {
     format!("INSERT INTO duetime_inbox (payload) VALUES ('{payload}')")
 }
 
-/// Committed jobs run, rolled-back jobs do not, and rows that are not jobs are marked and hold nobody up.
+/// Committed jobs run, rolled-back jobs do not, and invalid rows are marked and do not block others.
 async fn transactions(database: Database) {
     let redis = blocking(RedisServer::start).await;
     let server = Server::start(&redis, &database).await;
@@ -199,9 +199,9 @@ async fn conflicts(database: Database) {
     assert!(refused[0].1.starts_with("key_conflict: the key \"k\" in the queue \"reject\" belongs to"), "{refused:?}");
 }
 
-/// Each row becomes one job, though the server that moves them is killed meanwhile. The first to start leads. The kill
-/// comes with the first reservation, while rows are being inserted, and the last of them wait for it: so there always are
-/// rows for the other server to move.
+/// Each row becomes one job, even though the server that moves them is killed meanwhile. The first to start leads. It is
+/// killed at the first reservation, while rows are being inserted, and the last rows are inserted after that, so there are
+/// always rows for the other server to move.
 async fn killed(database: Database) {
     const CONNECTIONS: usize = 4;
     const ROWS: usize = 250;

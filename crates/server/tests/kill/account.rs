@@ -59,7 +59,7 @@ pub(crate) struct Settle {
     pub(crate) exchange: Exchange<Option<State>>,
 }
 
-/// How a lease is to end.
+/// The intended end of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Complete,

@@ -1,4 +1,4 @@
-//! Those who push, work and cancel, all at once; each one's choices come from the seed.
+//! Actors that push, work and cancel, all at once; each one's choices come from the seed.
 
 use crate::account::{Account, End, NewPush};
 use crate::common::{Exchange, Random, Site};
@@ -36,7 +36,7 @@ pub(crate) struct Field {
 struct Task {
     receipt: Receipt,
     end: End,
-    /// How often it is looked at before it is settled.
+    /// How often it is checked before it is settled.
     patience: u64,
 }
 

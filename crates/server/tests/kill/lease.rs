@@ -6,7 +6,7 @@ use duetime_core::{Error as CoreError, JobId, Millis, Receipt, State};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long a lease takes to be recorded at most, unless the writer is busy; see `Site`.
+/// The maximum time until a lease is recorded, unless the writer is busy; see `Site`.
 const RECORDED_MS: u64 = 100;
 
 fn one() -> ReserveRequest {
@@ -34,7 +34,8 @@ async fn a_lease_outlives_a_kill_where_the_job_was_given_back_just_before() {
     let client = site.client();
     client.push_raw("job", *b"1").await.unwrap();
     let mut receipt = lease(&client).await;
-    // Given back by one and leased by another, who waits, so that the one is not recorded yet when the other begins.
+    // Given back by one worker and leased by another, which waits, so that the first end is not recorded yet when the second
+    // lease begins.
     for _ in 0..20 {
         let release = client.settle(vec![(receipt, Outcome::Release { delay_ms: 0 })]);
         let (released, next) = tokio::join!(release, lease(&client));

@@ -26,7 +26,7 @@ use verdict::Verdict;
 const ROUNDS_DEFAULT: u64 = 24;
 /// Answers between a start and the next kill.
 const ANSWERS: std::ops::Range<u64> = 10..1_200;
-/// How often of a hundred a server is killed while it starts, too.
+/// The percentage of kills after which a server is also killed while it starts.
 const STUMBLES_PERCENT: u64 = 12;
 const PUSHERS: u64 = 3;
 const WORKERS: u64 = 4;

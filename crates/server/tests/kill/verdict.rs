@@ -12,7 +12,7 @@ const CLOCKS_MS: u64 = 5;
 /// The number of crashes after which a job fails.
 const CRASHES_MAX: u32 = 5;
 
-/// How it came that a job was handed out once more.
+/// Why a job was handed out once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Because {
     /// Its holder gave it back, or failed it.
@@ -63,8 +63,7 @@ impl Verdict {
         }
     }
 
-    /// Each acknowledged push made the job that it answered; one whose reply was lost made one at most; nobody else
-    /// made any.
+    /// Each acknowledged push made the job in its answer; one whose reply was lost made at most one; nothing else made any.
     fn judge_pushes(&mut self, account: &Account, records: &BTreeMap<JobId, Job>) {
         let mut made: BTreeMap<u64, Vec<JobId>> = BTreeMap::new();
         for (&id, job) in records {

@@ -28,7 +28,7 @@ const SPAN_SECONDS_MIN: u64 = 6;
 const MANY: u64 = 50_000;
 const KILLS_OF_MANY: u64 = 5;
 const KILLS_OF_FEW: u64 = 2;
-/// Nothing here takes so long beyond the time over which orders are due.
+/// Nothing here takes this much longer than the time over which orders are due.
 const TIME_LIMIT: Duration = Duration::from_secs(240);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,7 +69,7 @@ async fn orders_are_worked_off_through_kills() {
     assert_eq!(site.kills().len() as u64, kills);
 }
 
-/// Kills the server at as many places of the way, and starts it again.
+/// Kills the server at this many points of the run, and starts it again.
 async fn kill_while(site: &Arc<Site>, shop: &Shop, kills: u64) {
     for n in 0..kills {
         if n == 0 {

@@ -21,7 +21,7 @@ const BATCH: u64 = 500;
 pub(crate) const COUNTERS: u64 = 3;
 /// Cancels on their way at a time, for each of them.
 const CANCELS: usize = 12;
-/// How fast orders are pushed and cancelled at least, so that all are before they are due.
+/// The minimum rate at which orders are pushed and cancelled, so that all are before they are due.
 const ORDERS_PER_SECOND: u64 = 2_000;
 /// Every third order.
 const CANCELLED_OF: u64 = 3;
@@ -34,7 +34,7 @@ pub(crate) struct Shop {
     span: Duration,
     /// By order.
     pub(crate) pushed: RefCell<BTreeMap<u64, Pushed>>,
-    /// By order: what was answered in the end, and whether a reply was lost before.
+    /// By order: the final answer, and whether a reply was lost before.
     pub(crate) cancels: RefCell<BTreeMap<u64, Cancel>>,
     cancelled: Cell<u64>,
 }

@@ -129,7 +129,7 @@ fn the_compose_file_names_what_there_is_and_keeps_no_secret() {
             command.env(variable, format!("{head}{tail}"));
         }
         let ran = command.output().unwrap();
-        // Nobody is there; 2 would be a wrong command line.
+        // Nobody answers; 2 would be a wrong command line.
         assert_eq!(ran.status.code(), Some(75), "{ran:?}");
     }
     let redis = services["redis"]["command"].to_string();

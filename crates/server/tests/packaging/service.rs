@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const DOCS: &str = include_str!("../../../../docs/operations/install.md");
-/// Tenths of the exposure level, of which 100 is the worst.
+/// Tenths of the exposure level; 100 is the worst.
 const EXPOSURE_MAX: &str = "20";
 const PROGRAM: &str = "/usr/bin/duetime";
 
@@ -56,7 +56,7 @@ fn its_user_is_made() {
     }
 }
 
-/// The last block of commands under each of these headings of the page: what is installed without a package.
+/// The last block of commands under each of these headings of the page: the installation without a package.
 fn documented() -> Vec<String> {
     let last = |heading: &str| {
         let section = DOCS.split_once(&format!("\n## {heading}\n")).expect("the heading is there").1;
@@ -66,7 +66,7 @@ fn documented() -> Vec<String> {
     ["Any Linux", "The service"].map(last).into()
 }
 
-/// The documented commands, carried out below a folder. The user is not this system's: its number stands for its name.
+/// The documented commands, run below a folder. This system does not have the user: its number stands for its name.
 fn install(root: &Path) {
     for folder in ["etc/systemd/system", "usr/bin", "usr/lib/sysusers.d", "var/backups", "bin"] {
         fs::create_dir_all(root.join(folder)).unwrap();
@@ -117,7 +117,7 @@ fn what_the_page_installs_starts_as_its_user() {
     let users = fs::read_to_string(root.join("etc/passwd")).unwrap();
     let user = users.lines().find_map(|line| line.strip_prefix("duetime:")).expect("the user");
     let user: u32 = user.split(':').nth(1).unwrap().parse().unwrap();
-    // As systemd makes it.
+    // As systemd creates it.
     let state = root.join("var/lib/duetime");
     fs::create_dir_all(&state).unwrap();
     std::os::unix::fs::chown(&state, Some(user), Some(user)).unwrap();

@@ -136,7 +136,7 @@ impl Fleet {
         self.kills.lock().unwrap().1 += 1;
     }
 
-    /// How many workers and servers were killed.
+    /// The number of killed workers and servers.
     pub(crate) fn kills(&self) -> (usize, usize) {
         *self.kills.lock().unwrap()
     }
@@ -162,7 +162,7 @@ impl Fleet {
         all.map(|(n, generation)| (n, self.history(n, generation))).collect()
     }
 
-    /// Ends all processes and keeps what they wrote.
+    /// Ends all processes and keeps their records.
     pub(crate) fn keep(self) -> PathBuf {
         self.folder.keep()
     }

@@ -1,9 +1,9 @@
 //! Three servers and four workers on one Redis, in trouble: workers and servers are killed with SIGKILL, connections are
-//! cut, Redis is killed and started again, masters die. Every acknowledged job is accounted for, by what the workers
-//! wrote down before and after each call and by what Redis holds in the end.
+//! cut, Redis is killed and started again, masters die. Every acknowledged job is accounted for, by the workers' records
+//! before and after each call and by the final content of Redis.
 //!
-//! `DUETIME_CHAOS_JOBS` and `DUETIME_CHAOS_SECONDS` say how many jobs are due over how long (6,000 over 12 s where they
-//! are not set), `DUETIME_CHAOS_SEED` repeats the choices of a run; when what is answered is up to the machine.
+//! `DUETIME_CHAOS_JOBS` and `DUETIME_CHAOS_SECONDS` set how many jobs are due over how long (by default 6,000 over 12 s).
+//! `DUETIME_CHAOS_SEED` repeats the choices of a run; the timing depends on the machine.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -135,7 +135,8 @@ async fn work_goes_on_when_a_master_of_a_cluster_is_killed() {
     run(&url, &plan, trouble).await.0.assert_work_went_on();
 }
 
-/// Redis forgets everything, twice; the database dies in the middle; a server, too. What was acknowledged is in the ledger.
+/// Redis forgets everything, twice; the database dies in the middle; a server, too. Everything acknowledged is in the
+/// ledger.
 async fn nothing_is_lost_beside<D: Database>() {
     let (redis, database) = spawn_blocking(|| (RedisServer::start(), D::durable())).await.unwrap();
     let url = format!("{}{PARTITIONS}", redis.url());
@@ -175,7 +176,7 @@ async fn nothing_is_lost_beside_postgres() {
     Box::pin(nothing_is_lost_beside::<PostgresServer>()).await;
 }
 
-/// A private database that keeps what it has committed.
+/// A private database that keeps committed data.
 trait Database: Sized + Send + 'static {
     fn durable() -> Self;
     fn address(&self) -> String;

@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 const PAGE_JOBS: usize = 1_000;
 
-/// How much, how long, and which choices.
+/// The size, the duration, and the choices.
 pub(crate) struct Plan {
     pub(crate) jobs: u64,
     pub(crate) seconds: u64,
@@ -56,7 +56,7 @@ impl Plan {
         Duration::from_secs(self.seconds)
     }
 
-    /// How many jobs a worker reserves at once: as many as come in a tenth of a second, and a few more.
+    /// The number of jobs that a worker reserves at once: as many as arrive in a tenth of a second, and a few more.
     fn limit(&self) -> usize {
         (self.jobs / self.seconds / 20 + 10) as usize
     }
@@ -66,7 +66,7 @@ impl Plan {
 pub(crate) async fn run<T>(url: &str, plan: &Plan, trouble: impl AsyncFnOnce(&Fleet) -> T) -> (Verdict, T) {
     let Plan { jobs, seconds, seed, forgets, .. } = *plan;
     let ledger = plan.ledger.as_deref();
-    // Those of one process would choose the same ports, and share the machine.
+    // Tests in one process would choose the same ports, and share the machine.
     static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
     let _turn = ONE_AT_A_TIME.lock().await;
     println!("{jobs} jobs over {seconds} s with DUETIME_CHAOS_SEED={seed}");
@@ -103,7 +103,7 @@ pub(crate) async fn run<T>(url: &str, plan: &Plan, trouble: impl AsyncFnOnce(&Fl
     (verdict, servers)
 }
 
-/// How many jobs are live, and how many are done.
+/// The number of live jobs, and of completed ones.
 async fn counts(client: &Client) -> Result<(u64, u64), duetime::Error> {
     let queues = client.queues().await?;
     let live = queues.iter().map(|queue| queue.counts.scheduled + queue.counts.ready + queue.counts.running).sum();

@@ -7,9 +7,9 @@ use duetime::{Job, JobId, State};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How late a killed worker's job may run again on a loaded machine.
+/// The maximum delay until a killed worker's job runs again on a loaded machine.
 const AGAIN_MS_MAX: u64 = 30_000;
-/// How late work may resume after Redis is back.
+/// The maximum delay until work resumes after Redis is back.
 const GOES_ON_MS_MAX: u64 = 30_000;
 
 #[derive(Debug, Default)]
@@ -28,12 +28,12 @@ pub(crate) struct Verdict {
     cancelled: usize,
     /// Leases and completions that were forgotten by a failover.
     undone: usize,
-    /// How late jobs were handed out for the first time, in milliseconds, in order.
+    /// The lateness of first leases in milliseconds, in order.
     late_ms: Vec<u64>,
     /// How long after the end of a lease its job ran again.
     again_ms: Vec<u64>,
     kills: (usize, usize),
-    /// By outage: how long it was, and how long after its end the first worker had a job, and the last one.
+    /// By outage: its length, and the time after its end at which the first worker had a job, and the last one.
     went_on: Vec<(&'static str, u64, Option<u64>, Option<u64>)>,
 }
 
@@ -148,11 +148,11 @@ impl Verdict {
     }
 }
 
-/// How long an outage was, and how long after its end the first worker had a job again, and the last one.
+/// The length of an outage, and the time after its end at which the first worker had a job again, and the last one.
 fn went_on(outage: &Outage, leases: &Leases) -> (&'static str, u64, Option<u64>, Option<u64>) {
     let mut firsts: BTreeMap<usize, u64> = BTreeMap::new();
     for held in leases.values().flat_map(BTreeMap::values).filter(|held| held.started_at > outage.begin) {
-        // By what the worker has seen; a lease that began before Redis was seen to be back counts as at once.
+        // By the worker's records; a lease that began before Redis was seen to be back counts as immediate.
         let after = held.seen_at.saturating_sub(outage.back);
         let first = firsts.entry(held.worker).or_insert(after);
         *first = after.min(*first);

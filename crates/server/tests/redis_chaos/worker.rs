@@ -1,4 +1,4 @@
-//! The process of a worker: it reserves, holds what it got until it has asked for more, and completes it.
+//! The process of a worker: it reserves, holds its jobs until it has asked for more, and completes them.
 
 use crate::history::History;
 use crate::scenario::QUEUES;
@@ -10,12 +10,12 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The environment that makes a process a worker: its number, how many jobs it reserves at once, its history, and where
-/// the jobs are.
+/// The environment that makes a process a worker: its number, how many jobs it reserves at once, its history file, and the
+/// address of the store.
 const ORDERS: &str = "DUETIME_CHAOS_WORKER";
 
 const NO_LEDGER: &str = "-";
-/// How long a job is leased: longer than a worker needs, and short enough that a killed one's jobs are seen again.
+/// The lease: longer than a worker needs, and short enough that a killed worker's jobs are handed out again.
 pub(crate) const LEASE_MS: u64 = 3_000;
 /// How long a worker waits for jobs while it holds some.
 const WAIT_MS: u64 = 100;

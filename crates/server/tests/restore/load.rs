@@ -18,7 +18,7 @@ const PUSHERS: usize = 2;
 const WORKERS: usize = 2;
 /// A job that runs at the time of a backup comes back after this.
 const LEASE_MS: u64 = 5_000;
-/// Jobs at most: what has to be worked off in the end.
+/// The maximum number of jobs that have to be worked off in the end.
 const JOBS_MAX: usize = 5_000;
 
 /// The acknowledged requests.
@@ -53,14 +53,14 @@ impl Load {
         self.journal.borrow().clone()
     }
 
-    /// Waits until so much was acknowledged.
+    /// Waits until this much was acknowledged.
     pub(crate) async fn reaches(&self, pushed: usize, completed: usize) {
         let mut journal = self.journal.subscribe();
         let is_there = journal.wait_for(|now| now.pushed.len() >= pushed && now.completed.len() >= completed);
         timeout(LIMIT, is_there).await.expect("jobs are pushed and worked").unwrap();
     }
 
-    /// From now on the server may be away.
+    /// From now on the server may be unavailable.
     pub(crate) fn ends(&self) {
         self.ends.send_replace(true);
     }

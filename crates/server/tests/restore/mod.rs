@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 /// The time limit for a condition; never reached if all is well.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How much is acknowledged before a backup begins.
+/// The number of acknowledgements before a backup begins.
 const PUSHED: usize = 200;
 const COMPLETED: usize = 50;
 
@@ -26,7 +26,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(work).await.unwrap()
 }
 
-/// Pushes a few jobs and leases them for so long.
+/// Pushes a few jobs and leases them for this long.
 async fn leased(client: &Client, queue: &str, lease_ms: u64) -> Vec<(JobId, Receipt)> {
     for n in 0..3 {
         client.push_raw("held", vec![b'0' + n]).queue(queue).await.unwrap();

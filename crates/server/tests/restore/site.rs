@@ -28,7 +28,7 @@ impl Site {
         Self { arguments, ledger: None, servers: Vec::new() }
     }
 
-    /// On a database `duetime`, to which the commands are shown the way.
+    /// On a database `duetime`, which the commands find through the environment.
     pub(crate) async fn of_a_ledger(database: Database, commands: &mut Commands) -> Self {
         let redis = blocking(RedisServer::start).await;
         commands.redis(&redis.url());
@@ -46,7 +46,7 @@ impl Site {
                 server.url_of("duetime")
             }
         };
-        // Recorded: else what was completed last may run again, also without a restore.
+        // Recorded: otherwise the last completed jobs may run again even without a restore.
         let words = ["--settle", "recorded", "--ledger-may-lose", "--broker", &redis.url(), "--ledger", &url];
         let arguments = words.map(ToOwned::to_owned).to_vec();
         Self { arguments, ledger: Some((database, redis)), servers: Vec::new() }

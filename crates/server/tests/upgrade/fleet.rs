@@ -61,7 +61,7 @@ impl Fleet {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Starts a server and waits until it is ready; an error is what it said before it ended.
+    /// Starts a server and waits until it is ready; an error contains its output before it ended.
     pub(crate) async fn start(&mut self, n: usize, version: Version) -> Result<(), String> {
         let before = self.logged().len();
         let mut command = Command::new(version.binary());

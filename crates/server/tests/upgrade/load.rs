@@ -1,7 +1,7 @@
 //! Pushes, work, a lock and a schedule over the servers that are up, and the acknowledgements.
 //!
-//! A call that a server did not answer, since it was stopping, is sent to another one; any other failure is a fault. A
-//! push is not repeated: what came of it is not known, and nobody counts on it.
+//! A call that a server did not answer, since it was stopping, is sent to another one; any other failure is a fault. A push
+//! is not repeated: its outcome is unknown, and not checked.
 
 use super::LIMIT;
 use super::servers::Servers;
@@ -145,7 +145,7 @@ impl Load {
     }
 }
 
-/// Whether a server only went away.
+/// Whether a server was only stopping.
 fn goes_elsewhere(error: &Error) -> bool {
     matches!(error.code(), "unreachable" | "outcome_unknown" | "stopping")
 }
@@ -217,7 +217,7 @@ async fn settle(job: &Job, servers: &Servers, journal: &Shared, queue: &str) {
     // Some fail the first time.
     let fails = job.attempt == 1 && (job.id.get() / 1_024).is_multiple_of(16);
     loop {
-        // By another server than the one that handed it out, more often than not.
+        // Usually by another server than the one that handed it out.
         let client = servers.any();
         let answer = if fails {
             let failure = Failure { message: "the first time".into(), retry_after_ms: Some(100), ..Failure::default() };

@@ -28,7 +28,7 @@ async fn payloads_are_appended_to_a_redis_list() {
     redis.command(&["DEL", "mail"]);
     server.completed(wrong).await;
 
-    // To others it looks like a new server at the same place.
+    // To others it looks like a new server at the same address.
     redis = tokio::task::spawn_blocking(move || {
         redis.restart();
         redis

@@ -1,4 +1,4 @@
-//! The example receivers, as users run them: what is signed is taken, and nothing else.
+//! The example receivers, as users run them: they accept signed requests, and nothing else.
 
 use super::requests::{key, signature};
 use super::server::{Server, result};
@@ -44,7 +44,7 @@ impl Receiver {
         Self { child, port }
     }
 
-    /// Sends a request signed with a key, as of some seconds ago; then this body. Answers the status and what was said.
+    /// Sends a request signed with a key, as of this many seconds ago, with another body. Returns the status and the text.
     async fn send(&self, byte: u8, age_seconds: u64, signed: &str, body: &str) -> (u16, String) {
         let seconds = (SystemClock::new().wall() / 1_000 - age_seconds).to_string();
         let request = Request::post(format!("http://127.0.0.1:{}/", self.port))

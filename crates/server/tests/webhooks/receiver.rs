@@ -52,7 +52,7 @@ impl Received {
     }
 }
 
-/// By which number a request is, from 0.
+/// The requests by number, from 0.
 type Answers = dyn Fn(usize, &Received) -> Answer + Send + Sync;
 
 struct Shared {
@@ -143,7 +143,7 @@ impl Receiver {
         came.unwrap_or_else(|_| panic!("{count} requests never came")).unwrap().clone()
     }
 
-    /// How many requests waited for an answer at the same time, at most.
+    /// The maximum number of requests that waited for an answer at the same time.
     pub(crate) fn at_once(&self) -> usize {
         self.shared.waiting.lock().unwrap().1
     }

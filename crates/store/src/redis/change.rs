@@ -11,7 +11,7 @@ use std::collections::HashSet;
 /// How often a change is retried after concurrent changes.
 const ROUNDS: usize = 20;
 
-/// What to do with a job that was read.
+/// The decision about a job that was read.
 pub(super) enum Step<T> {
     /// Nothing; return this.
     Answer(T),

@@ -20,7 +20,7 @@ pub(super) struct Fitness {
     pub(super) version: String,
 }
 
-/// What a server reports about itself.
+/// A server's report about itself.
 struct Info(HashMap<String, String>);
 
 impl Info {
@@ -98,7 +98,7 @@ fn check_version(version: &str) -> Result<(), Error> {
     Err(Error::Unusable(format!("Redis {major}.{minor} or later, or Valkey, is needed; this is Redis {version}")))
 }
 
-/// What servers report about their memory.
+/// Servers' reports about their memory.
 pub(super) async fn memory(link: &Link) -> Result<Vec<String>, Error> {
     let mut command = redis::cmd("INFO");
     command.arg("memory");

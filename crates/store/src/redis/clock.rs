@@ -165,7 +165,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000;
 
-    /// What is known of a clock whose difference is `difference(mark)`, after readings whose requests and replies take so
+    /// The bounds of a clock whose difference is `difference(mark)`, after readings whose requests and replies take this
     /// long, one every 100 ms.
     fn after(readings: i64, difference: impl Fn(i64) -> i64, (request, reply): (i64, i64)) -> (i64, i64) {
         let clock = RedisClock::new(None);
@@ -191,7 +191,7 @@ mod tests {
         assert!((-150..=-70).contains(&least) && (30..=150).contains(&most), "{least} to {most}");
     }
 
-    /// A delay is not cut short, and what is due is late by the slow way at most.
+    /// A delay is not cut short, and due jobs are late by at most the delay of the slow direction.
     #[test]
     fn a_way_that_is_slow_in_one_direction_makes_nothing_early() {
         let (least, most) = after(20, |_| 5 * SECOND, (50, 200_000));
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// Either way, and however far: at once where a reading shows it.
+    /// In both directions and by any distance: immediately if a reading shows it.
     #[test]
     fn a_clock_that_was_set_is_followed() {
         for step in [-3_600 * SECOND, -SECOND, -2_000, 2_000, SECOND, 3_600 * SECOND] {

@@ -6,7 +6,7 @@ use duetime_core::error::system_words;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
 
-/// What may help after an error.
+/// The possible remedy after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
     /// Send the source: the server does not have the script.

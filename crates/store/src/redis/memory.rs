@@ -31,7 +31,7 @@ const OTHERS_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Memories {
     incarnations: Mutex<BTreeMap<u16, KnownMemory>>,
-    /// How many new memories were found.
+    /// The number of new memories found.
     found: AtomicU64,
     host: OnceLock<Arc<dyn Host>>,
     /// Locked by the task that begins memories; contains the time and error of the host's last failure.
@@ -65,7 +65,7 @@ fn generation(incarnation: &[u8]) -> u64 {
     last.and_then(|last| last.parse().ok()).unwrap_or(0)
 }
 
-/// How to repeat a call.
+/// The way to repeat a call.
 enum Again {
     InNewIncarnation,
     OnceItHasBegun,
@@ -248,12 +248,12 @@ impl Parts {
         self.incarnations().get(&partition).is_some_and(|known| known.number <= reading.memory)
     }
 
-    /// How many memories were found so far.
+    /// The number of memories found so far.
     pub(super) fn memories_found(&self) -> u64 {
         self.memories.found.load(Ordering::SeqCst)
     }
 
-    /// How the next version of a job is numbered, as known here; a script with newer knowledge refuses it.
+    /// The numbering of the next version of a job, as known here; a script with newer knowledge refuses it.
     pub(super) fn numbers(&self, id: JobId) -> Numbers {
         if self.options.is_ledger() {
             return Numbers::Clock(self.clock.now());

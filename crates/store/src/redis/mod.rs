@@ -68,7 +68,7 @@ use wake::{Channels, Waker};
 /// The storage format; another one is refused.
 const FORMAT: u64 = 1;
 
-/// How Redis is used.
+/// The use of Redis.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The name of the ledger beside it. `None` if Redis is its own ledger: it keeps finished jobs, checks keys and allots
@@ -77,9 +77,9 @@ pub struct Options {
     /// If Redis is its own ledger, new jobs are refused once it uses this many bytes. The default is nine tenths of its
     /// `maxmemory`, or no limit if it has none.
     pub memory_max: Option<u64>,
-    /// How many succeeded or cancelled jobs each partition keeps; 100,000 by default.
+    /// The number of succeeded or cancelled jobs that each partition keeps; 100,000 by default.
     pub ended_max: usize,
-    /// How many failed jobs each partition keeps; 100,000 by default.
+    /// The number of failed jobs that each partition keeps; 100,000 by default.
     pub dead_max: usize,
     /// Replaces the clock of Redis in tests.
     pub clock: Option<Arc<dyn Clock>>,

@@ -14,7 +14,7 @@ pub struct ProbeReport {
     pub version: String,
     /// Settings that should be changed.
     pub warnings: Vec<String>,
-    /// What it can lose, and when.
+    /// The data that it can lose, and when.
     pub loss: String,
     /// Its clock.
     pub clock: Millis,

@@ -25,7 +25,7 @@ pub(super) struct Address {
     pub(super) shown: String,
     pub(super) shape: Shape,
     pub(super) namespace: String,
-    /// How many partitions a new namespace gets, if the URL says so.
+    /// The number of partitions of a new namespace, if the URL sets it.
     pub(super) partitions: Option<u16>,
 }
 

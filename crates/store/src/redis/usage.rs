@@ -31,12 +31,12 @@ pub(super) struct Usage {
     server: Mutex<Server>,
 }
 
-/// How many bytes may be put.
+/// The number of bytes that may be put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Free {
-    /// By when a job is due: now, soon, later.
+    /// By due time: now, soon, later.
     pub(super) bytes: [u64; 3],
-    /// How many bytes all queues together may hold in any case.
+    /// The number of bytes that all queues together may hold in any case.
     pub(super) least: u64,
 }
 
@@ -59,7 +59,7 @@ impl Usage {
         self.server().used += bytes;
     }
 
-    /// How many bytes may be put beside a ledger; `None` if there is enough room for anything.
+    /// The number of bytes that may be put beside a ledger; `None` if there is enough room for anything.
     pub(super) fn free(&self, room: Room) -> Option<Free> {
         let Room::Within(asked) = room else { return None };
         let Server { used, maxmemory, of_machine } = *self.server();
@@ -96,7 +96,7 @@ impl Server {
         Self { used: number("used_memory"), maxmemory: number("maxmemory"), of_machine: number("total_system_memory") }
     }
 
-    /// How full it is, in thousandths.
+    /// Its fill level in thousandths.
     fn fill(&self) -> u64 {
         let max = if self.maxmemory > 0 { self.maxmemory } else { self.of_machine };
         self.used.saturating_mul(1_000).checked_div(max).unwrap_or(0)

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A row and its new state.
 #[derive(Default)]
 struct Slot {
-    /// As it was read.
+    /// In the state that was read.
     stored: Option<Head>,
     /// Its current version; `None` if there is no row.
     version: Option<u64>,

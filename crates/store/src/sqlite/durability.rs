@@ -16,7 +16,7 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// What it could lose, and when.
+    /// The data that it could lose, and when.
     pub(crate) fn loss(self) -> &'static str {
         match self {
             Self::Commit => "nothing that was acknowledged, if the disk keeps what was synced",

@@ -13,11 +13,11 @@ use tokio::time::{Instant, sleep, timeout};
 const RESTS_MS: [u64; 3] = [300, 800, 2_500];
 /// How far a clock is set, in milliseconds.
 const STEP_MS: u64 = 20_000;
-/// How long a server that fell back is given to be compared with the ledger.
+/// How long a comparison with the ledger may take after a server fell back.
 const COMPARED_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Does harm for so long.
+/// Injects faults for this long.
 pub(crate) async fn harm(world: &World, broker: &Redis, time: Duration, mut random: Random) {
     let end = Instant::now() + time;
     let rest_ms = *random.of(&RESTS_MS);

@@ -1,8 +1,8 @@
-//! Two engines on a real Redis, on a way to it that holds calls back, reorders, repeats and cuts them by a seed, while
-//! Redis is emptied, falls back, stands still and has its clock set: what clients were told is held against the promises.
+//! Two engines on a real Redis, through a proxy that holds back, reorders, repeats and cuts calls by a seed, while Redis is
+//! emptied, falls back, is frozen and has its clock set. The answers to clients are checked against the promises.
 //!
-//! `DUETIME_INTERLEAVE_SECONDS` says how long it goes on (10 if it is not set), `DUETIME_INTERLEAVE_SEED` which world is
-//! the first. A world's seed repeats the decisions; when which call is made is up to the machine.
+//! `DUETIME_INTERLEAVE_SECONDS` sets the duration (10 by default), `DUETIME_INTERLEAVE_SEED` the first world. A world's seed
+//! repeats the decisions; the timing of calls depends on the machine.
 
 mod harm;
 mod world;

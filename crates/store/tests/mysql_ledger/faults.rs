@@ -1,4 +1,4 @@
-//! A server that goes away and comes back.
+//! A server that fails and recovers.
 
 use super::server::{OPTIONS, client, database};
 use duetime_core::Error;
@@ -132,7 +132,7 @@ async fn a_frozen_server_is_given_up_and_works_again() {
     let store = sql::connect(&server.url(), Options::default()).await.unwrap();
     record(&store, &[job(1)]).await;
     server.freeze();
-    // From here time passes as soon as nothing else is to be done.
+    // From here time passes whenever nothing else is to be done.
     tokio::time::pause();
     for error in [
         store.record(vec![job(2)], WATERMARK).await.unwrap_err(),

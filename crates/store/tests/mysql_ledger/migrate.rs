@@ -64,7 +64,7 @@ async fn a_database_that_is_not_there_or_not_fit_is_told() {
     let url = database().await;
     let error = sql::connect(&format!("{url}missing"), OPTIONS).await.unwrap_err();
     assert!(error.code() == "store_unusable" && error.to_string().contains("create it"), "{error}");
-    // Without the leave to, a server that waits for no disk is refused.
+    // Without permission, a server that does not wait for its disk is refused.
     let error = sql::connect(&url, Options::default()).await.unwrap_err();
     assert!(error.code() == "store_unusable" && error.to_string().contains("flush_log"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! A server that goes away and comes back.
+//! A server that fails and recovers.
 
 use super::server::{OPTIONS, client, database};
 use duetime_core::Error;

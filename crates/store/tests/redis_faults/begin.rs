@@ -44,7 +44,7 @@ impl Node {
         Ok(self.engine.reserve(request).await?.leases.into_iter().map(|lease| lease.job).collect())
     }
 
-    /// So many jobs, as they come.
+    /// This many jobs, in order of arrival.
     async fn jobs(&self, count: usize) -> Vec<Job> {
         let mut jobs = Vec::new();
         while jobs.len() < count {

@@ -17,7 +17,7 @@ const JOBS: u64 = 5_000;
 const BATCH: u64 = 5;
 const KILL_EVERY: Duration = Duration::from_millis(20);
 
-/// How often each job was handed out, and each was completed.
+/// How often each job was handed out, and how often completed.
 #[derive(Default)]
 struct Seen {
     leases: Mutex<BTreeMap<JobId, u32>>,
@@ -83,7 +83,7 @@ async fn nothing_is_lost_or_done_twice_over_lost_connections() {
     assert_eq!(server.command(&["ZCARD", "{duetime:default:0}:running"]), "0");
 }
 
-/// How often the queue was told of, and all.
+/// How often this queue was announced, and all queues.
 #[derive(Default)]
 struct Woken {
     told: AtomicU64,
@@ -119,7 +119,7 @@ async fn a_lost_subscription_is_made_anew() {
     }
 }
 
-/// It lay in a buffer somewhere while it was sent again, and was answered: by then there was nothing to take.
+/// It was in a buffer while it was sent again, and was answered: by then there was nothing to take.
 #[tokio::test]
 async fn a_take_that_comes_late_takes_nothing() {
     let server = RedisServer::start();

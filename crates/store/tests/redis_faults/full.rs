@@ -14,7 +14,7 @@ use duetime_store::redis::{Options, Redis, all_scripts};
 use duetime_store::testing::RedisServer;
 use std::sync::Arc;
 
-/// How a script behaves when memory is full.
+/// The behaviour of a script when memory is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Full {
     Runs,
@@ -54,11 +54,11 @@ const SCRIPTS: [(&str, Full); 30] = [
     ("tombstone", Full::Runs),
     ("watermark", Full::Runs),
 ];
-/// Those that only serve beside a ledger.
+/// Scripts that only serve beside a ledger.
 const BESIDE_ONLY: [&str; 2] = ["tombstone", "watermark"];
 
 const LEASE_MS: u64 = 60_000;
-/// How long what has ended is spared.
+/// How long finished jobs are spared.
 const SPARED_MS: u64 = 20_000;
 const TTL_MS: u64 = 600_000;
 const FAR: u64 = T0 + 3_600_000;
@@ -92,7 +92,7 @@ impl World {
         Self { url, options, redis, clock, leased, grant }
     }
 
-    /// Has this script do what it is for.
+    /// Makes this script do its work.
     async fn call(&self, server: &RedisServer, script: &str) -> Result<(), Error> {
         let redis = &self.redis;
         let (lock, a, b): (Arc<str>, Arc<str>, Arc<str>) = ("lock".into(), "a".into(), "b".into());

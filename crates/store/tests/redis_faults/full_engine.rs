@@ -110,7 +110,7 @@ async fn a_dead_workers_jobs_come_back_in_a_full_redis_beside_a_ledger() {
     let ledger = ModelLedger::default();
     let engine = beside(&server, &ledger).await;
     work_goes_on(&server, &engine).await;
-    // The ledger has room: what is pushed now waits there.
+    // The ledger has room: new jobs wait there.
     let id = push(&engine, Due::After(0)).await.unwrap();
     until("outcomes to be recorded", || engine.health().backlog == 0).await;
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Longer than what comes in between takes.
+/// Longer than the events in between take.
 const HELD: Duration = Duration::from_millis(500);
 
 fn beside() -> Options {
@@ -42,8 +42,8 @@ fn flush(port: u16) {
     way.read_exact(&mut [0; 5]).unwrap();
 }
 
-/// A job that is put after an edit has not found it, and before its tombstone stands, is edited all the same: else the
-/// ledger would end what the broker hands out.
+/// A job that is put after an edit has not found it, and before its tombstone exists, is edited anyway: otherwise the ledger
+/// would end a job that the broker hands out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_put_while_it_is_edited_is_edited() {
     let server = RedisServer::start();
@@ -122,7 +122,7 @@ async fn fences_begin_anew_though_an_earlier_beginning_comes_late() {
     assert!(after > before, "{after} after {before}");
 }
 
-/// The interval between two checks of which ledger it is used with.
+/// The interval between two checks of the ledger that it is used with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_is_emptied_while_it_is_first_used_is_no_damage() {
     let server = RedisServer::start();

@@ -30,7 +30,7 @@ async fn calls_outlast_a_frozen_server() {
         let (s, receipt) = (s.clone(), held[0].receipt());
         async move { s.settle(receipt, success()).await }
     });
-    // Frozen for so long: that is what is tested.
+    // Frozen for this long: that is what is tested.
     tokio::time::timeout(FROZEN, std::future::pending::<()>()).await.unwrap_err();
     assert!(!push.is_finished() && !reserve.is_finished() && !complete.is_finished());
     server.thaw();
@@ -115,7 +115,7 @@ async fn calls_wait_for_enough_replicas() {
     assert_eq!(s.reserve(10).await.unwrap().len(), 2);
 }
 
-/// How many connections a server has refused, asked on one that it has.
+/// The number of connections that a server has refused, asked over an open one.
 fn refused(stream: &mut std::net::TcpStream) -> u64 {
     stream.write_all(b"INFO stats\r\n").unwrap();
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
@@ -140,7 +140,7 @@ async fn a_server_with_too_many_clients_is_asked_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_outlast_a_server_that_loads() {
-    // A millisecond for each key; what is asked meanwhile is answered.
+    // A millisecond for each key; calls in between are answered.
     let slowly = ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
     let mut server = RedisServer::with(&slowly);
     let s = Subject::connect(&server.url()).await;
@@ -159,7 +159,7 @@ async fn calls_outlast_a_server_that_loads() {
     assert_eq!(s.settle(jobs[0].receipt(), success()).await.unwrap(), Some(State::Succeeded));
 }
 
-/// By a paused clock, which runs on wherever nothing else is to be done.
+/// By a paused clock, which advances whenever nothing else is to be done.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_stays_away_is_not_available() {
     let mut server = RedisServer::start();

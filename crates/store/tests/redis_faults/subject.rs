@@ -66,7 +66,7 @@ impl Subject {
         Ok(self.redis.extend(vec![Extend::new(receipt, None)]).await?[0])
     }
 
-    /// How many jobs wait, run and have succeeded, by the counters.
+    /// The number of waiting, running and succeeded jobs, by the counters.
     pub(crate) async fn counts(&self) -> (u64, u64, u64) {
         let counts = self.redis.counts(Queues::Named(vec![QUEUE.into()])).await.expect("counts");
         let tallies = self.redis.tallies(Queues::first()).await.expect("tallies");

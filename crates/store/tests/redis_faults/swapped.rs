@@ -12,7 +12,7 @@ async fn calls_wait_until_a_demoted_master_is_one_again() {
     let s = Subject::connect(&server.url()).await;
     s.push(1..=10).await.unwrap();
     let held = s.reserve(5).await.unwrap();
-    // Nobody is there to be followed, so that it keeps what it has.
+    // It has no master to follow, so it keeps its data.
     server.command(&["REPLICAOF", "127.0.0.1", "1"]);
     let push = tokio::spawn({
         let s = s.clone();

@@ -10,7 +10,7 @@ use duetime_store::testing::RedisServer;
 
 const PAYLOAD_BYTES: usize = 1 << 20;
 
-/// How many bytes Redis has answered so far.
+/// The number of bytes that Redis has sent so far.
 fn answered(server: &RedisServer) -> usize {
     let info = server.command(&["INFO", "stats"]);
     let line = info.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
@@ -56,7 +56,7 @@ async fn a_failed_attempt_does_not_read_the_payload() {
     engine.stop().await.unwrap();
 }
 
-/// Both what is live and what there is come from one look.
+/// Live jobs and totals come from one reading.
 #[tokio::test]
 async fn what_is_in_a_queue_is_asked_once() {
     let server = RedisServer::start();

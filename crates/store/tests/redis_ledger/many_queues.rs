@@ -1,4 +1,4 @@
-//! One queue costs the same beside many others: Redis counts what it is asked.
+//! A call about one queue costs the same beside many others: Redis counts only the requested queues.
 
 use duetime_core::Job;
 use duetime_core::ports::{Broker, BrokerClock, Find, Ledger, Queues, Registry, Selector, Window};
@@ -26,14 +26,14 @@ async fn connect(server: &RedisServer, namespace: &str, queues: u64) -> Redis {
     redis
 }
 
-/// How many of one kind.
+/// The number of one kind.
 pub(super) fn calls(server: &RedisServer, command: &str) -> u64 {
     let info = server.command(&["INFO", "commandstats"]);
     let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
     line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
 }
 
-/// How many commands this takes.
+/// The number of commands that this takes.
 async fn cost<T>(server: &RedisServer, asked: impl Future<Output = T>) -> (u64, T) {
     let before = commands(server);
     let answer = asked.await;

@@ -190,7 +190,7 @@ async fn a_copy_goes_to_another_queue_though_its_sender_dies() {
     let decision = rules::after_failure(&running, &retry, &failure, T0, Some(id(9)));
     let settled = bench.redis.settle(vec![Settle::new(running.receipt(), decision)]).await.unwrap();
     assert!(matches!(&settled.entries[..], [OutboxEntry::Moved(..)]));
-    // The sender dies here; another node finds what it left.
+    // The sender dies here; another node finds the jobs that it left.
     let left = duetime_core::ports::Outcomes::Oldest { limit: 10, age_ms: 0 };
     let entries = bench.redis.outcomes(left).await.unwrap();
     assert_eq!(entries.len(), 1);
@@ -365,7 +365,7 @@ async fn a_put_that_is_sent_again_brings_no_removed_job_back() {
     assert_eq!(bench.record(&jobs[..1]).await, [Recorded::Created], "nothing is remembered for ever");
 }
 
-/// Of an import: they stay where they would be had they ended here, for as long.
+/// Of an import: they stay where they would be if they had ended here, for as long.
 #[tokio::test]
 async fn jobs_that_have_ended_are_recorded() {
     let bench = Bench::new("ended-elsewhere").await;

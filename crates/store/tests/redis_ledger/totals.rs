@@ -1,4 +1,4 @@
-//! How many jobs of a queue there ever were.
+//! All-time totals of a queue.
 
 use super::Bench;
 use duetime_core::Clock;

@@ -34,12 +34,12 @@ impl Lossy {
         self.fault.is_armed.store(true, Ordering::SeqCst);
     }
 
-    /// How many were lost.
+    /// The number of lost replies.
     pub(crate) fn lost(&self) -> u32 {
         self.fault.lost.load(Ordering::SeqCst)
     }
 
-    /// The request whose reply was lost reaches the server once more; what that answers.
+    /// The request whose reply was lost reaches the server once more; returns that answer.
     pub(crate) async fn repeat(&self) -> String {
         let request = self.fault.request.lock().unwrap().clone();
         String::from_utf8_lossy(&self.proxy.send(&request).await.expect("a reply")).into_owned()

@@ -31,7 +31,7 @@ async fn nothing_is_kept_of_locks_that_nobody_uses() {
     }
     let keys = server.command(&["KEYS", "*:lock:*"]);
     let kept: Vec<&str> = keys.lines().filter(|key| !key.ends_with(":lock:fence")).collect();
-    // And these go by themselves.
+    // These go by themselves.
     assert!(kept.iter().all(|key| key.contains(":lock:request:")), "{kept:?}");
     assert_eq!(kept.len(), 1, "one at a time");
     assert_ne!(server.command(&["PTTL", kept[0]]), "-1");

@@ -70,7 +70,7 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
     assert_eq!(found(&*store, all(Selector::All)).await, kept, "reads go on, and nothing is half there");
     assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.pending, kept.len() as u64);
 
-    // A lease begins meanwhile. It is tried to be noted before a hundred milliseconds are over.
+    // A lease begins meanwhile. It is to be noted within a hundred milliseconds.
     let row = store.get(&[id(1)]).await.unwrap().remove(0).unwrap();
     let (version, lease_until) = (row.version + 1, Some(T0 + 60_000));
     let held = Job { version, epoch: 1, attempt: 1, lease_until, started_at: Some(T0), ..row };

@@ -22,7 +22,7 @@ pub struct Sum {
     pub counts: Counts,
     /// Jobs by stored state.
     pub tally: Tally,
-    /// How many of the queues are paused.
+    /// The number of paused queues.
     pub paused: u64,
 }
 

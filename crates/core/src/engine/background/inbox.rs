@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Between two looks at an empty inbox.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How much is kept of a reason, in characters.
+/// The maximum length of a stored reason, in characters.
 const REASON_MAX: usize = 500;
 
 /// A row that is a job, if it gets its key.

@@ -6,7 +6,7 @@
 //! incarnation of the broker. When the incarnation has changed, the leader *adopts* the new one, so that a former leader
 //! marks nothing more. Then it compares what is left with the ledger, and puts all loaded jobs again. Once no earlier
 //! reading can be put any more, it compares again: from then on the broker has nothing that is older than the ledger. A slow
-//! audit keeps putting loaded jobs again, so a job that slipped through comes late, but comes.
+//! audit keeps putting loaded jobs again, so a job that slipped through is late, but not lost.
 
 use super::load::LoadProgress;
 use super::overflow::OVERFLOWING;
@@ -36,7 +36,7 @@ const RECORDERS: usize = 2;
 const RENEW_EVERY: Duration = Duration::from_millis(500);
 /// How often the broker is checked for a loss of its memory.
 const LOOK_AT_BROKER_EVERY: Duration = Duration::from_millis(500);
-/// How often the ledger is asked for what enters the horizon, or was left to the loader.
+/// How often the ledger is asked for jobs that enter the horizon or were left to the loader.
 const LOAD_EVERY: Duration = Duration::from_millis(200);
 /// Between two pages of the audit.
 const AUDIT_EVERY: Duration = Duration::from_secs(4);
@@ -44,7 +44,7 @@ const AUDIT_EVERY: Duration = Duration::from_secs(4);
 const AUDIT_REST: Duration = Duration::from_secs(15);
 /// From the end of loading to the second comparison: until then earlier readings may be put.
 const COMPARE_AFTER: Duration = Duration::from_millis(<dyn Broker>::READ_AGE_MS_MAX + 1_000);
-/// How often jobs are compared that change meanwhile.
+/// How often jobs that change meanwhile are compared.
 const COMPARE_TRIES: usize = 5;
 /// The end of the rows that are marked as loaded.
 const END_OF_NEAR: Cursor = Cursor { bucket: 0, id: u64::MAX };

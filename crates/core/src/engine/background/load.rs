@@ -25,7 +25,7 @@ use tokio::time::Instant;
 pub(crate) const PAGE_JOBS: usize = 4_000;
 /// Between two lines of progress while loading.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
-/// How long a push waits for a broker of several processes: then its jobs are left to the loader.
+/// How long a push waits for a shared broker; after that its jobs are left to the loader.
 const HOLD_MAX: Duration = Duration::from_secs(1);
 /// Puts of this process at the same time, each of what several callers have.
 const HOLDS_AT_ONCE: usize = 2;
@@ -387,7 +387,7 @@ impl Engine {
     }
 }
 
-/// Behind every page.
+/// After every page.
 const END: Cursor = Cursor { bucket: i64::MAX, id: u64::MAX };
 
 /// The end of the buckets that lie before the watermark.

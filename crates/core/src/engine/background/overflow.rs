@@ -165,7 +165,7 @@ impl Overflow {
 }
 
 impl Engine {
-    /// How much a put may fill.
+    /// The maximum that a put may fill.
     pub(crate) fn room(&self) -> Room {
         Room::Within(self.options.memory_max)
     }

@@ -58,7 +58,7 @@ impl Engine {
         for (queue, tally) in tallies {
             let kept = self.settings.of(&queue).retention.or(usual);
             let states = walked(&tally, kept, longest);
-            // First from the start, where most are found, then on from where the last walk stopped.
+            // First from the start, where most are found, then from where the last walk stopped.
             let stopped = walks.stopped.remove(&queue);
             if states.is_empty() {
                 continue;
@@ -108,7 +108,7 @@ impl Engine {
         Ok((tallies, next))
     }
 
-    /// Removes jobs past retention, page by page, until so many pages had none. Returns the position where it stopped.
+    /// Removes jobs past retention, page by page, until this many pages had none. Returns the position where it stopped.
     async fn walk(
         &self,
         queue: &Arc<str>,
@@ -124,7 +124,7 @@ impl Engine {
             let found = self.ledger.find(find).await?;
             let now = self.now();
             let past = found.jobs.iter().filter(|job| is_past(job, kept, now));
-            // One that was tried again by hand meanwhile stays.
+            // A job that was retried by hand meanwhile stays.
             let past: Vec<JobRef> = past.map(|job| JobRef { id: job.id, version: Some(job.version) }).collect();
             if past.is_empty() {
                 idle_pages += 1;

@@ -42,7 +42,7 @@ impl Engine {
         self.try_record(entries).await.is_ok()
     }
 
-    /// As [`record`](Self::record), with the reason.
+    /// Like [`record`](Self::record), with the reason.
     pub(crate) async fn try_record(&self, mut entries: Vec<OutboxEntry>) -> Result<(), Error> {
         if entries.is_empty() {
             return Ok(());
@@ -70,9 +70,9 @@ impl Engine {
             return Err(error);
         }
         self.status.mend(DegradedCode::Recording);
-        // While the entry stands, a crash before the copies are put has them put again.
+        // While the entry exists, a crash before the copies are put makes the next process put them again.
         if !successors.is_empty() {
-            // As they are now: an entry that stood for long has been recorded before, and they may have run.
+            // In their current state: an entry that existed for long has been recorded before, and they may have run.
             let reading = self.broker.reading();
             let successors = self.ledger.get(&successors).await?;
             self.hold(successors.into_iter().flatten().collect(), reading).await?;

@@ -37,7 +37,7 @@ pub(super) struct Pending {
 /// A document as it was read, and its content.
 pub(super) struct Known {
     pub(super) name: Arc<str>,
-    /// That of the document, which grows with each step of a tick.
+    /// The version of the document, which grows with each step of a tick.
     pub(super) document_version: u64,
     pub(super) entry: Entry,
     pub(super) ticks: Ticks,

@@ -28,7 +28,7 @@ const KIND: &str = "schedule";
 const CHANGES: &str = "schedules";
 
 impl Engine {
-    /// All schedules, by name. Those that do not read back are left out, and logged.
+    /// All schedules, by name. Unreadable ones are omitted and logged.
     ///
     /// # Errors
     /// Of the registry.

@@ -34,7 +34,7 @@ const TICKS_AT_ONCE: usize = 100;
 pub(super) enum Look {
     /// Then.
     At(Millis),
-    /// Then; and this claim of another engine is completed if it still stands.
+    /// At this time; a claim of another engine that still exists is then completed.
     Claimed(Millis, JobId),
     /// Not before it is changed.
     Never,
@@ -227,7 +227,8 @@ impl Engine {
     }
 }
 
-/// How far ahead of its time a tick is pushed. A schedule that may skip it, or whose job has a key, is not pushed ahead.
+/// How far ahead of its time a tick is pushed. A schedule that may skip the tick, or whose job has a key, is not pushed
+/// ahead.
 fn ahead_ms(schedule: &Schedule) -> u64 {
     let waits = schedule.overlap == Overlap::Skip || schedule.job.key.is_some();
     if waits { 0 } else { TICK_AHEAD_MS_MAX }

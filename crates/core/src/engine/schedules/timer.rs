@@ -52,7 +52,7 @@ impl Timer {
 struct Agenda {
     by_time: BTreeSet<(Millis, Arc<str>)>,
     waiting: HashMap<Arc<str>, (Millis, Option<JobId>)>,
-    /// Those that are looked at now, and whether they have changed since.
+    /// Those that are being examined, and whether they have changed since.
     busy: HashMap<Arc<str>, bool>,
 }
 
@@ -138,7 +138,7 @@ impl Engine {
                 Some(looked) = looks.join_next() => {
                     let (name, looked) = match looked {
                         Ok(looked) => looked,
-                        // Else the schedule would never tick again, and nobody would notice.
+                        // Otherwise the schedule would silently never tick again.
                         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                         Err(_) => continue,
                     };

@@ -15,7 +15,7 @@ const FENCE_NAME: &str = "bound";
 /// The bound is set so far ahead that it is written about once a minute: fences grow as milliseconds do.
 const FENCES_AHEAD: u64 = 60_000;
 
-/// A grant as it is written.
+/// A stored grant.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Written {
     pub(super) owner: Arc<str>,
@@ -68,7 +68,7 @@ impl Record {
         self.registry.remove(KIND, name).await.map(drop)
     }
 
-    /// Overwrites what is stored: nobody else writes these documents.
+    /// Overwrites the stored document: nobody else writes it.
     async fn put(&self, kind: &str, name: &str, body: &impl Serialize) -> Result<(), Error> {
         let body = serde_json::to_string(body).expect("it has only string keys");
         let mut version = 0;

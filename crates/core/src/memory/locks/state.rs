@@ -22,7 +22,7 @@ pub(super) struct State {
     pub(super) grants: BTreeMap<Claim, Given>,
     /// No fence above this has been given.
     pub(super) last_fence: u64,
-    /// The lock, and who is first in its line.
+    /// The lock, and the first owner in its line.
     pub(super) to_wake: Vec<(Arc<str>, Arc<str>)>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Lock {
 #[derive(Debug)]
 struct Ticket {
     owner: Arc<str>,
-    /// By the monotonic clock, as all ends in this module.
+    /// By the monotonic clock, like all ends in this module.
     ends: Millis,
 }
 
@@ -88,7 +88,7 @@ impl State {
         self.grants.insert((owner, name), Given::new(fence, ttl_ms, now));
     }
 
-    /// The holder whose time is not over, and its grant.
+    /// The holder whose time to live is not over, and its grant.
     fn live(&self, name: &Arc<str>, now: Now) -> Option<(&Arc<str>, Given)> {
         let owner = self.locks.get(name)?.holder.as_ref()?;
         let given = *self.grants.get(&(owner.clone(), name.clone()))?;
@@ -176,7 +176,7 @@ impl State {
         self.moved(name, first.as_ref(), None);
     }
 
-    /// Wakes the first in line if that is a new one, unless it is the caller. Removes a lock that nobody holds or waits for.
+    /// Wakes the first in line if it has changed, unless it is the caller. Removes a lock that nobody holds or waits for.
     fn moved(&mut self, name: &Arc<str>, before: Option<&Arc<str>>, asks: Option<&Arc<str>>) {
         let Some(lock) = self.locks.get(name) else { return };
         match lock.first() {

@@ -29,7 +29,7 @@ impl Locks {
         }
     }
 
-    /// Removes a lock whose holder's time is over from the registry, or a restart would restore it.
+    /// Removes a lock whose holder's time to live is over from the registry. Otherwise a restart would restore it.
     async fn free(&self, owner: &Arc<str>, name: &Arc<str>) -> Result<(), Error> {
         let _guard = self.one_at_a_time.lock(name.clone()).await;
         if self.with(|state, now| state.is_over(owner, name, now)) {
@@ -42,7 +42,7 @@ impl Locks {
 
 /// The result of a step over the grants.
 struct SweepStep {
-    /// Holders whose time is over.
+    /// Holders whose time to live is over.
     ended: Vec<Claim>,
     /// The position to go on from.
     last: Option<Claim>,
@@ -58,7 +58,7 @@ impl State {
         if names.len() == STEP_JOBS_MAX { names.last().cloned() } else { None }
     }
 
-    /// Finds holders whose time is over, and removes grants that need not be known any longer.
+    /// Finds holders whose time to live is over, and removes grants that need not be remembered any longer.
     fn sweep_grants(&mut self, after: Option<&Claim>, now: Now) -> SweepStep {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let step = self.grants.range::<Claim, _>((from, Bound::Unbounded)).take(STEP_JOBS_MAX);

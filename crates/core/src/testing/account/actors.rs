@@ -21,7 +21,7 @@ pub const QUEUES: [&str; 4] = ["plain", "few", "rated", "paused"];
 const FEW: u32 = 3;
 const RATE: Rate = Rate { per_second: 25.0, burst: Some(4) };
 const LOCKS: [&str; 2] = ["hot", "warm"];
-/// Above so many live jobs nothing is pushed.
+/// Above this many live jobs nothing is pushed.
 const LIVE_MAX: i64 = 150;
 /// How many recent jobs meddlers choose from.
 const RECENT: usize = 60;
@@ -33,7 +33,7 @@ pub(super) struct Actor {
     pub(super) field: Arc<Field>,
     pub(super) system: Arc<dyn System>,
     pub(super) random: Random,
-    /// Of the system.
+    /// The system's errors.
     pub(super) number: u64,
 }
 

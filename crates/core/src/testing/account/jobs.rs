@@ -6,7 +6,7 @@ use crate::model::job::{Job, State};
 
 /// The crashes after which a job is given up.
 const CRASHES_MAX: u32 = 5;
-/// How old a process's reading of the store's clock may be, by which it turns delays into instants.
+/// The maximum age of a process's reading of the store's clock, by which it turns delays into instants.
 const READING_MS: u64 = 5_000;
 /// The message of a taken job.
 const TAKEN: &str = "taken";

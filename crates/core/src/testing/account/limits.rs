@@ -38,7 +38,7 @@ impl Account {
                     let to = end.unwrap_or(call.answered);
                     let is_before_end = end.is_none_or(|end| run.began + CUT_MS < end.wall);
                     let is_after = run.began > from.wall + CUT_MS;
-                    // Without a ledger a loss of the broker's memory takes the setting with it.
+                    // Without a ledger, a loss of the broker's memory also loses the setting.
                     let lost = [Loss::ClockSet, Loss::Emptied, Loss::FellBack];
                     let lost = if self.has_ledger { &lost[..1] } else { &lost };
                     let (first, last) = (earlier(setting.call.asked, call.asked), later(to, call.answered));
@@ -130,7 +130,7 @@ impl HeldLease {
         self.started_at
     }
 
-    /// How long it ran at least: until its holder first asked for its end, or until its certain end.
+    /// The minimum length of the run: until its holder first asked for its end, or until its certain end.
     fn runs_until(&self) -> Millis {
         let first_end = self.ends.iter().map(|end| end.call.asked.wall).min();
         self.span.certain_until().min(first_end.unwrap_or(Millis::MAX))

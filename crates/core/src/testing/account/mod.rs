@@ -64,14 +64,14 @@ pub enum Loss {
     Killed,
 }
 
-/// How a holder wishes to end its lease.
+/// The way in which a holder wants to end its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// The job is done.
     Complete,
     /// It has failed for good.
     FailFinally,
-    /// It comes back after so many milliseconds at the earliest.
+    /// It comes back after this many milliseconds at the earliest.
     Again(u64),
 }
 
@@ -219,7 +219,7 @@ impl Account {
         }
     }
 
-    /// A holder asked for so many milliseconds more, with the answer; `None` if there was no answer.
+    /// A holder asked for this many milliseconds more, with the answer; `None` if there was no answer.
     pub fn extended(&mut self, receipt: Receipt, lease_ms: u64, call: Call, answer: Option<Result<Millis, ()>>) {
         self.count(match answer {
             Some(Ok(_)) => "leases extended",

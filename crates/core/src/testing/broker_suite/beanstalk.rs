@@ -55,7 +55,7 @@ pub async fn a_buried_job_has_failed(s: Subject) {
     assert_eq!(s.settle(running.receipt(), Decision::Bury(9)).await, Some(State::Failed), "a repeat");
 }
 
-/// Whatever its client does, except complete it.
+/// For every action of its client except a completion.
 pub async fn a_returned_job_that_is_to_stop_is_cancelled(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
     for decision in [release(T0, 1, 0), Decision::Bury(1)] {
@@ -98,7 +98,7 @@ pub async fn a_scheduled_job_is_reserved_early(s: Subject) {
     assert_eq!(s.handed_out(3).await, [id(3)]);
 }
 
-/// By priority, due time and id, whatever the order of the queues; limits hold.
+/// By priority, due time and id, in any order of the queues; limits hold.
 pub async fn the_most_urgent_of_all_queues_comes_first(s: Subject) {
     let of = |n, queue: &str, priority, due_at| Job { queue: queue.into(), priority, ..due(n, due_at) };
     s.hold(&[

@@ -151,7 +151,7 @@ fn told(percent: u8, note: Option<&str>) -> Arc<Progress> {
     Arc::new(Progress { percent, note: note.map(Arc::from), at: T0 })
 }
 
-/// Whatever other changes are made, and whatever its earlier attempts reported; it is recorded with the job's outcome.
+/// Regardless of other changes and of what its earlier attempts reported; it is recorded with the job's outcome.
 pub async fn what_is_said_of_a_job_stays_until_its_next_lease(s: Subject) {
     let error = AttemptError { attempt: 1, at: T0 - 5, message: "no".into(), crashed: false };
     let failed = Job { attempt: 1, epoch: T0 - 9, message: Some("no".into()), errors: vec![error], ..job(1) };
@@ -181,7 +181,7 @@ pub async fn what_is_said_of_a_job_stays_until_its_next_lease(s: Subject) {
     assert_eq!((&ended.progress, &ended.errors), (&Some(told(50, Some("half"))), &failed.errors));
 }
 
-/// By the length that it began with; also for a job without any other options.
+/// By its original length; also for a job without any other options.
 pub async fn what_is_said_of_a_job_extends_its_lease(s: Subject) {
     s.hold(&[job(1)]).await;
     let receipt = s.leases(Reserve { lease_ms: Some(7_000), ..reserve(QUEUE, 1) }).await[0].job.receipt();

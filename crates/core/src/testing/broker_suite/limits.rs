@@ -1,4 +1,4 @@
-//! How many jobs of a queue run at once, and how often one is handed out.
+//! Limits on running jobs of a queue, and on the rate at which they are handed out.
 
 use super::{Subject, ids};
 use crate::limits::LEASE_MS_DEFAULT;
@@ -164,7 +164,7 @@ pub async fn a_rate_holds(s: Subject) {
     assert_eq!(handed_out.len(), 3, "a rest is no reason for more than a burst");
 }
 
-/// In the long run, whatever the requests are.
+/// In the long run, for any requests.
 pub async fn a_rate_holds_in_the_long_run(s: Subject) {
     s.limit(often(700.0, 5)).await;
     s.hold(&(1..=1_000).map(job).collect::<Vec<_>>()).await;

@@ -193,7 +193,7 @@ impl Subject {
         self.broker.forget(&[(id, version)], Millis::MAX).await.expect("forget");
     }
 
-    /// Ends expired leases, as an engine would, and returns whose they were.
+    /// Ends expired leases, as an engine would, and returns the jobs.
     async fn crashed(&self) -> Vec<JobId> {
         self.broker.expired(1_000).await.expect("expired").crashed.iter().map(|job| job.id).collect()
     }

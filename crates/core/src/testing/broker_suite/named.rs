@@ -71,7 +71,7 @@ pub async fn an_ended_job_is_refused(s: Subject) {
     assert_eq!(refused, [(id(1), Edited::Unfit { id: id(1), state: State::Succeeded })]);
 }
 
-/// Those beyond it stay as they are.
+/// Jobs beyond it stay unchanged.
 pub async fn the_limit_holds(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
     let reserved = s.reserve(Reserve { limit: 1, ..reserve_named(&[id(2), id(1)]) }).await;

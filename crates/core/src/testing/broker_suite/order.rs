@@ -1,4 +1,4 @@
-//! Which jobs are handed out, and in which order.
+//! The selection and order of jobs that are handed out.
 
 use super::{Subject, ids};
 use crate::model::job::Job;

@@ -43,7 +43,7 @@ pub async fn a_clock_set_back_holds_jobs_back(s: Subject) {
     assert_eq!(rest, 2_998);
 }
 
-/// New jobs are due by the clock as it is.
+/// New jobs are due by the present reading of the clock.
 pub async fn a_clock_set_back_strands_nothing_new(s: Subject) {
     s.hold(&[due(9, T0 + 1)]).await;
     s.pass(3_600_000);
@@ -101,7 +101,7 @@ pub async fn a_stepped_clock_spares_a_lease_that_is_cancelled(s: Subject) {
     }
 }
 
-/// An extension takes the length that the lease began with, whatever the clock showed at any time.
+/// An extension uses the original length of the lease, for any readings of the clock.
 pub async fn a_stepped_clock_does_not_stretch_a_lease(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;

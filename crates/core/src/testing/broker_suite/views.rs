@@ -100,7 +100,7 @@ pub async fn an_ended_job_is_seen_until_it_is_noted(s: Subject) {
     assert_eq!(s.get(id(1)).await, None);
 }
 
-/// Whatever their state and priority, and only of one queue.
+/// In any state and priority, and only of one queue.
 pub async fn a_listing_goes_by_due_time(s: Subject) {
     let jobs = [
         due(5, T0 - 20),

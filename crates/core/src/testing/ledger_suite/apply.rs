@@ -41,7 +41,7 @@ pub async fn every_field_comes_back(subject: Subject) {
     assert_eq!(row(ledger, id(1)).await, Some(done));
 }
 
-/// Whatever else the outcome contains, and even if no progress was reported.
+/// For any other content of the outcome, and even if no progress was reported.
 pub async fn how_far_a_job_had_come_stays_with_its_end(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2), job(3)]).await;

@@ -206,7 +206,7 @@ pub async fn a_version_must_match(subject: Subject) {
     assert_eq!(edit(ledger, of(job(1).version)).await, Edited::Changed(job(1)));
 }
 
-/// Whatever the change is.
+/// For any change.
 pub async fn an_unknown_job_is_unknown(subject: Subject) {
     for change in [CANCEL, Change::Delete, Change::Update(Update::default()), Change::Retry, Change::Expire] {
         assert_eq!(edit(&*subject.ledger, self::change(&job(1), change)).await, Edited::Unknown);

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Long enough for any store to write a lease.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Waits until so many jobs are leased, and returns them by id.
+/// Waits until this many jobs are leased, and returns them by id.
 async fn until_leased(leases: &dyn Leases, count: usize) -> Vec<Job> {
     let leased = async {
         loop {
@@ -24,7 +24,7 @@ async fn until_leased(leases: &dyn Leases, count: usize) -> Vec<Job> {
     jobs
 }
 
-/// With all that a restart needs.
+/// With everything that a restart needs.
 pub async fn a_lease_is_restored(subject: NotingSubject) {
     let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     let jobs = [tagged(1, &["t"]), job(2), job(3)];

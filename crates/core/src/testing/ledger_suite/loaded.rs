@@ -50,7 +50,7 @@ pub async fn what_is_loaded_must_be_as_it_is_now(subject: SharedSubject) {
     assert_eq!(not_loaded(ledger).await, [2]);
 }
 
-/// By due time, and never as loaded, however early that is.
+/// By due time, and never as loaded, even if it is due early.
 pub async fn rows_that_are_not_loaded_wait_to_be(subject: SharedSubject) {
     let ledger = &*subject.ledger;
     let early = job_with(2, |job| job.due_at = 0);

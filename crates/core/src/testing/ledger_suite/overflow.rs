@@ -97,7 +97,7 @@ pub async fn what_is_loaded_leaves(subject: Subject) {
     assert_eq!(row(ledger, id(1)).await, Some(job(1)), "nothing else of it changes");
 }
 
-/// Whatever their bucket was before, but not if they have ended.
+/// From any bucket, but not if they have ended.
 pub async fn what_finds_no_room_joins(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), waiting(2, &job(1).queue, 0, WATERMARK + DAY_MS), job(3)]).await;

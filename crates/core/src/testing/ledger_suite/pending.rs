@@ -40,7 +40,7 @@ pub async fn rows_beyond_are_left_out(subject: Subject) {
     assert_eq!(pending(ledger, WATERMARK + DAY_MS + 1, 10).await, [1, 2, 3, 4]);
 }
 
-/// Whatever their length, also if rows come and go meanwhile.
+/// Of any length, also if rows come and go meanwhile.
 pub async fn pages_cover_all_once(subject: Subject) {
     let ledger = &*subject.ledger;
     let jobs: Vec<Job> = (1..=500).map(|n| due(n, WATERMARK - 250 + n)).collect();

@@ -17,7 +17,7 @@ pub async fn a_fence_grows_with_each_grant(s: Subject) {
     assert!(s.acquire("b").await.fence > last + 1, "by taking over, too");
 }
 
-/// So that no fence is forgotten with its lock.
+/// So that no fence is lost with its lock.
 pub async fn fences_grow_over_all_locks(s: Subject) {
     let mut last = 0;
     for name in ["z", "a", "m"] {

@@ -45,7 +45,7 @@ pub async fn a_lock_ends_when_its_time_is_over(s: Subject) {
     s.acquire("b").await;
 }
 
-/// From now on, sooner or later than it was.
+/// From now on, earlier or later than before.
 pub async fn a_renewal_moves_the_end(s: Subject) {
     let grant = s.acquire("a").await;
     s.pass(14_999);
@@ -117,7 +117,7 @@ pub async fn names_are_compared_byte_by_byte(s: Subject) {
     assert_eq!(s.release_all(&owner).await.released, names.len() as u64);
 }
 
-/// Neither is changed.
+/// Neither changes.
 pub async fn the_longest_and_the_shortest_life(s: Subject) {
     for ttl_ms in [LOCK_TTL_MS_MIN, LOCK_TTL_MS_DEFAULT, LOCK_TTL_MS_MAX] {
         let (grant, _) = granted(s.ask_for("l", "a", ttl_ms, false).await);

@@ -3,7 +3,7 @@
 use super::{LOCK, Subject, TTL_MS, granted, held};
 use crate::limits::{LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX};
 
-/// Whoever asks first once the lock is free.
+/// For the caller that asks first once the lock is free.
 pub async fn first_come_first_served(s: Subject) {
     let mut grant = s.acquire("a").await;
     for owner in ["b", "c", "d"] {

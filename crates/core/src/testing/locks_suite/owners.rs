@@ -48,7 +48,7 @@ pub async fn what_was_lost_long_ago_is_forgotten(s: Subject) {
     assert_eq!(s.release_all("a").await, Released { released: 0, lost: 1 });
 }
 
-/// Also those whose names begin alike.
+/// Also those with a common prefix.
 pub async fn others_keep_theirs(s: Subject) {
     for owner in ["a", "a\0", "a0", "A", ""] {
         if !owner.is_empty() {

@@ -3,7 +3,7 @@
 use super::{LOCK, Subject, TTL_MS, granted};
 use crate::ports::Holding;
 
-/// With the rest of its time.
+/// With its remaining time.
 pub async fn a_lock_is_seen_as_it_is(s: Subject) {
     assert_eq!(s.inspect(LOCK).await, None);
     let grant = s.acquire("a").await;

@@ -38,14 +38,14 @@ pub(super) struct Pace {
     pub(super) late: u64,
     /// Changed jobs are due within this.
     pub(super) changed: u64,
-    /// The meddler sleeps for so long at times.
+    /// The meddler sometimes sleeps for this long.
     pub(super) nap: u64,
     /// Whether there is one process only; then the meddler also steps the clock and makes the ledger unavailable.
     pub(super) is_alone: bool,
 }
 
 impl Pace {
-    /// The pace of one process, whose time is cheap.
+    /// The pace of one process; simulated time costs little.
     pub(super) const SLOW: Self =
         Self { soon: 10 * MINUTE_MS, late: 3 * HOUR_MS, changed: 40 * MINUTE_MS, nap: 20 * MINUTE_MS, is_alone: true };
     /// The pace of several processes, which always check on each other.
@@ -142,7 +142,7 @@ impl Actor {
                 let at = self.at();
                 let answers = self.engine.push(jobs.clone()).await.unwrap_or_default();
                 for (new, pushed) in jobs.iter().zip(answers) {
-                    // If the clock is stepped meanwhile, nobody can say what is early.
+                    // If the clock is set meanwhile, it cannot be known what is early.
                     let due = if self.pace.is_alone { Due::Now } else { new.due };
                     match pushed {
                         Ok(Pushed { job, outcome: PushOutcome::Created }) => self.history().pushed(job, due, at),

@@ -1,15 +1,15 @@
-//! Several processes that share a broker and a ledger. Each of them dies between any two steps and is followed by another,
-//! or stands still for a while. The broker is emptied, falls back to a copy of itself, or is unavailable. So is the ledger,
+//! Several processes that share a broker and a ledger. Each of them dies between any two steps and is replaced by another,
+//! or is frozen for a while. The broker is emptied, falls back to a copy of itself, or is unavailable. So is the ledger,
 //! whose answers may also be lost.
 //!
-//! Whatever the broker lost, and whatever its clock says then, no receipt and no fence is given twice, no version of a job
-//! stands for two states, and limits hold.
+//! For any loss of the broker and any reading of its clock afterwards, no receipt and no fence is issued twice, no version
+//! of a job stands for two states, and limits hold.
 //!
 //! If the broker lost some of its memory, the following is allowed:
 //! - Jobs that were running then run again, and so do jobs whose end was not recorded.
 //! - Emptied, it hands out nothing that is recorded as ended, and takes no receipt from before.
 //! - Having fallen back, it may hand out jobs that are recorded as ended, until the leader has compared its jobs with the
-//!   ledger, as the registry says ([`COMPARED`]). Leases that began until then go on.
+//!   ledger, as the registry says ([`COMPARED`]). Leases that began until then continue.
 
 use super::Report;
 use super::actors::{Actor, LIMITED, Pace};
@@ -32,7 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const COPY_EVERY_MS: u64 = 1_000;
 /// The greatest difference of a memory's clock from that of the first.
 const CLOCKS_APART_MS: u64 = 40_000;
-/// The longest time that a process stands still.
+/// The longest time that a process is frozen.
 const FROZEN_MAX: Duration = Duration::from_secs(9);
 /// Within this time from the end of all faults every job has ended: the latest due time, the horizon's audit, and retries.
 const END_WITHIN: Duration = Duration::from_secs(30 * 60);
@@ -118,7 +118,7 @@ impl Fleet {
         lawgiver.abort();
         filler.abort();
         self.be_calm();
-        // Until then frozen processes go on with what they had begun, such as pausing a queue.
+        // Until then frozen processes continue what they had begun, such as pausing a queue.
         tokio::time::sleep(FROZEN_MAX).await;
         let engine = self.start(Life::plain()).await.expect("nothing is away");
         let observer = self.actor(&engine, Random::new(random.any()));

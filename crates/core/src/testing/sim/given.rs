@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The values that were given so far.
 #[derive(Debug, Default)]
 pub(super) struct Given {
-    /// Of all leases, also of those whose holder got no answer.
+    /// Of all leases, including those whose holder got no answer.
     receipts: BTreeSet<Receipt>,
     /// The state that was seen under each version of a job.
     versions: BTreeMap<(JobId, u64), Seen>,
@@ -34,7 +34,7 @@ struct Seen {
 }
 
 impl Given {
-    /// A job was leased; returns what is wrong with that.
+    /// A job was leased; returns what is wrong about it.
     pub(super) fn leased(&mut self, job: &Job) -> Option<String> {
         let is_new = self.receipts.insert(job.receipt());
         (!is_new).then(|| format!("under the receipt {}, as before", job.receipt()))
@@ -62,7 +62,7 @@ impl Given {
         (fence <= last).then(|| format!("the lock {name} got the fence {fence} after {last}"))
     }
 
-    /// A job was handed out of the queue that has limits, of which so many run now.
+    /// A job was handed out of the limited queue, of which this many run now.
     pub(super) fn beyond(&self, running: usize) -> Option<String> {
         let limits = self.limits?;
         let is_beyond = limits.max_running.is_some_and(|max| running > max as usize);

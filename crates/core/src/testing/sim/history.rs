@@ -21,7 +21,7 @@ pub(super) struct History {
     pub(super) given: Given,
     pub(super) violations: Vec<String>,
     pub(super) handed_out: u64,
-    /// How many extensions were answered.
+    /// The number of answered extensions.
     pub(super) extended: u64,
     /// A shared broker fell back, and its jobs were not compared with the ledger yet.
     pub(super) is_unfenced: bool,
@@ -179,7 +179,7 @@ impl History {
         self.saw(job, at);
     }
 
-    /// A job was seen as it is.
+    /// A job was seen in this state.
     pub(super) fn saw(&mut self, job: &Job, at: At) {
         let wrong = self.given.saw(job);
         self.blame(job.id, "was seen", wrong.into_iter().collect(), at);
@@ -269,7 +269,7 @@ impl History {
         }
     }
 
-    /// How often the revival of each job was requested.
+    /// The number of requests to revive each job.
     pub(super) fn revivals(&self) -> BTreeMap<JobId, u64> {
         self.jobs.iter().map(|(id, known)| (*id, known.revivals)).collect()
     }

@@ -15,9 +15,9 @@ pub(super) struct KnownJob {
     pub(super) ended: Option<LeaseEnd>,
     /// The request that took it, if it has an id.
     pub(super) taken_by: Option<Arc<str>>,
-    /// How often its revival was requested.
+    /// The number of requests to revive it.
     pub(super) revivals: u64,
-    /// How many of these requests were not answered: they may be carried out at any time.
+    /// The number of these requests without an answer: they may be carried out at any time.
     pub(super) unanswered: u64,
     pub(super) span: Option<Span>,
     pub(super) version: u64,

@@ -30,13 +30,13 @@ use std::time::Duration;
 pub struct Report {
     /// Broken promises.
     pub violations: Vec<String>,
-    /// How many jobs were pushed.
+    /// The number of pushed jobs.
     pub pushed: usize,
-    /// How often a job was handed out.
+    /// The number of leases.
     pub handed_out: u64,
-    /// How many extensions of leases were answered.
+    /// The number of answered extensions of leases.
     pub extended: u64,
-    /// How often the process died.
+    /// The number of deaths of the process.
     pub deaths: u64,
 }
 
@@ -69,7 +69,7 @@ pub fn run(seed: u64) -> Report {
 }
 
 impl World {
-    /// One life of the process: until it dies after so many steps, or until all jobs are done.
+    /// One life of the process: until it dies after this many steps, or until all jobs are done.
     fn live(&mut self, life: u64, steps: Option<u64>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime without input and output can be built");

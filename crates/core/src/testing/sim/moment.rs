@@ -8,7 +8,7 @@ pub(super) struct At {
     pub(super) wall: Millis,
     pub(super) mono: Millis,
     pub(super) life: u64,
-    /// How often the wall clock was stepped.
+    /// The number of steps of the wall clock.
     pub(super) wall_steps: u64,
 }
 

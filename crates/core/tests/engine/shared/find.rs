@@ -9,7 +9,7 @@ use duetime_core::{JobId, NewJob, State};
 use std::time::Duration;
 
 const QUEUES: usize = 250;
-/// Every so many queues have jobs that failed, succeeded and run.
+/// In steps of this many queues there are failed, succeeded and running jobs.
 const BUSY_EACH: usize = 7;
 
 /// All ids that a search finds, page by page, and the number of pages.

@@ -16,7 +16,7 @@ impl Node {
         Ok(taken.leases.iter().map(|lease| lease.job.id).collect())
     }
 
-    /// Takes, and dies meanwhile.
+    /// Takes, and dies during it.
     async fn take_unheard(&self, request_id: &str, verb: &'static str, when: When) {
         self.life.die_at(verb, when);
         let (engine, request) = (self.engine.clone(), take(10, Some(request_id)));
@@ -56,7 +56,7 @@ async fn a_take_of_which_nobody_knows_whether_it_was_recorded_is_answered_later(
     assert_eq!(leader.take("b").await.unwrap(), []);
 }
 
-/// Also if nobody asks, or if the broker forgot the request.
+/// Even if nobody asks, or if the broker forgot the request.
 #[tokio::test(start_paused = true)]
 async fn what_is_recorded_as_taken_never_runs() {
     for flushes in [false, true] {

@@ -261,7 +261,7 @@ impl World {
         }
     }
 
-    /// A verb answered this entry of a job as it is now.
+    /// A verb returned this entry of a job in its current state.
     pub(super) fn noted(&mut self, id: JobId, entry: OutboxEntry) {
         let truth = self.truths.get_mut(&id).unwrap();
         assert_eq!(*entry.job(), truth.job);

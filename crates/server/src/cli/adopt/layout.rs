@@ -9,10 +9,10 @@ use duetime_core::{Due, Millis, NewJob};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Members claimed by one script, so that it blocks Redis for less than 10 ms. Of large ones, `claim.lua` takes fewer.
+/// Members claimed by one script, so that it blocks Redis for less than 10 ms. If they are large, `claim.lua` takes fewer.
 pub(super) const BATCH: usize = 250;
 
-/// How jobs lie in Redis. `docs/internals/adopt.md` has the contract of each method.
+/// The layout of jobs in Redis. `docs/internals/adopt-redis.md` has the contract of each method.
 #[async_trait]
 pub(super) trait Layout: Send {
     async fn look(&mut self, redis: &Redis) -> Done<Look>;

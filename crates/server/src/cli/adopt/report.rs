@@ -29,7 +29,7 @@ pub(super) struct Report {
     pub(super) in_flight: u64,
     /// Claims that stay for the next run.
     pub(super) left_claimed: u64,
-    /// How late the last claim was, if the source can tell.
+    /// The lateness of the last claim, if the source shows it.
     pub(super) lag_ms: Option<u64>,
     /// The contents of the source at the end.
     pub(super) there: Vec<Part>,

@@ -12,13 +12,13 @@ use std::sync::Arc;
 /// A step of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Claim what is due by the source's clock, until it is stopped.
+    /// Claim jobs that are due by the source's clock, until stopped.
     Follow,
     /// Claim everything, then end.
     Drain,
 }
 
-/// Why a source did not do what it was asked.
+/// Why a source failed.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// The connection broke, or the source is busy: connecting again may help.
@@ -51,7 +51,7 @@ pub(super) struct Claim {
     pub(super) job: std::result::Result<NewJob, String>,
     /// The instant of this machine's clock when it is due, from a source that tells only how long is left. It goes before `job.due`.
     pub(super) due_here: Option<Millis>,
-    /// How long it has been due, in milliseconds, if the source can tell.
+    /// How long it has been due, in milliseconds, if the source shows that.
     pub(super) late_ms: Option<u64>,
     /// Whether an earlier run, or an earlier connection, may have pushed it.
     pub(super) is_replay: bool,
@@ -74,7 +74,7 @@ pub(super) struct Look {
     pub(super) notes: Vec<String>,
 }
 
-/// How many samples a look shows.
+/// The number of samples that a look shows.
 pub(super) const SAMPLES_MAX: usize = 10;
 
 /// A part of a source.

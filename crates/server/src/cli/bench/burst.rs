@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Jobs of the other queue that come due each second.
 const OTHER_PER_SECOND: u64 = 100;
-/// The burst comes so long after the other queue has begun.
+/// The burst comes this long after the other queue has begun.
 const LEAD_MS: u64 = 2 * SECOND_MS;
-/// The run has failed if jobs are missing so long after the burst.
+/// The run has failed if jobs are missing this long after the burst.
 const OVERDUE: Duration = Duration::from_secs(300);
 
 /// Hand out many jobs that are due at the same time

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use tokio::task::JoinSet;
 
-/// How long a reserve waits before it looks whether all is done.
+/// How long a reserve waits before it checks whether all jobs are done.
 const WAIT_MS: u64 = SECOND_MS;
 
 /// Reserves and completes.
@@ -26,7 +26,7 @@ pub(super) struct Drain {
 
 /// Measurements of the drained jobs.
 pub(super) struct Drained {
-    /// How late each was when it was handed out.
+    /// The lateness of each job when it was handed out.
     pub(super) lateness: Histogram,
     /// When the last job was handed out.
     pub(super) handed_out: Instant,

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// How many jobs, and when each is due.
+/// The number of jobs, and the due time of each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) jobs: usize,
@@ -64,7 +64,7 @@ impl Plan {
 /// Measurements of a feed.
 pub(super) struct Fed {
     pub(super) elapsed: Duration,
-    /// Of each push, from its start to its answer.
+    /// The time of each push, from its start to its answer.
     pub(super) calls: Histogram,
 }
 
@@ -170,7 +170,7 @@ impl Feed {
     }
 }
 
-/// One task's way in, with a batch made ready where all are the same.
+/// One task's input, with a prepared batch if all are the same.
 enum Sender {
     Client { jobs: Option<Vec<NewJob>>, full: usize },
     Http { connection: Connection, body: Option<Bytes>, full: usize },

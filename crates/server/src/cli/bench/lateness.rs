@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 /// Jobs are pushed at this pace before the first is due, at the least.
 const PUSH_PER_SECOND: u64 = 20_000;
-/// The run has failed if jobs are missing so long after the last was due.
+/// The run has failed if jobs are missing this long after the last was due.
 const OVERDUE: Duration = Duration::from_secs(60);
 /// Handlers at a time.
 const CONCURRENCY: usize = 64;

@@ -1,7 +1,7 @@
-//! `duetime bench`: loads on any store or server, and what they measured.
+//! `duetime bench`: loads on any store or server, and their measurements.
 //!
-//! The load generator shares the machine with what it measures, so it prepares what it can before the clock starts and
-//! reads of answers only what it must count.
+//! The load generator shares the machine with what it measures, so it prepares what it can before the clock starts, and
+//! reads only the parts of answers that it counts.
 
 mod burst;
 mod cycle;

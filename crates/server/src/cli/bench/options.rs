@@ -5,7 +5,7 @@ use duetime_store::sqlite::Durability;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What is measured.
+/// The measurement.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Where {
     /// Server to measure
@@ -39,7 +39,7 @@ pub(super) struct Load {
     pub(super) place: Where,
 }
 
-/// What the jobs are.
+/// The content of the jobs.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct Shape {
     /// Size of each payload in bytes
@@ -67,7 +67,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// How jobs are sent.
+/// The way in which jobs are sent.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct Traffic {
     /// Jobs per push, reserve and settle

@@ -15,18 +15,18 @@ use tempfile::TempDir;
 const WAITING_QUEUE: &str = "bench-waiting";
 /// When the first of them is due.
 const WAITING_FIRST_MS: u64 = 30 * MINUTE_MS;
-/// How they are pushed.
+/// The way in which they are pushed.
 const WAITING_TRAFFIC: Traffic = Traffic { batch: 5_000, tasks: NonZero::new(2).expect("not 0") };
 const WAITING_SHAPE: Shape = Shape { payload: 100, tags: 0, key: false };
 
-/// A client, and what is to be said of it.
+/// A client, and its description.
 pub(super) struct Subject {
     pub(super) client: Client,
     /// `host:port` of a server.
     pub(super) server: Option<String>,
     /// For the report.
     pub(super) name: String,
-    /// Whose memory is read.
+    /// The process whose memory is read.
     pid: Option<u32>,
     _folder: Option<TempDir>,
 }

@@ -10,7 +10,7 @@ pub(super) const QUEUE: &str = "demo";
 pub(super) const CANCELLED: &str = "order.cancel";
 /// The one that fails at first.
 pub(super) const FLAKY: &str = "merchant.notify";
-/// How long it waits for its second attempt.
+/// The wait before its second attempt.
 const RETRY: Duration = Duration::from_millis(1_500);
 
 /// A job of the demo.

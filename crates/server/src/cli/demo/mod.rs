@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How often it is tried whether the server listens.
+/// How often it is checked whether the server listens.
 const SERVER_LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The demo has failed if it takes this long.
 const TIME_LIMIT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! A shop whose jobs keep a dashboard lively.
+//! A simulated shop that fills the dashboard.
 
 use duetime::{Client, Context, Error, Handled, HandlerError, Worker};
 use duetime_core::engine::QueueSettings;

@@ -3,11 +3,11 @@
 use comfy_table::{Cell, Color};
 use serde::Serialize;
 
-/// How bad it is.
+/// The severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Status {
-    /// As it should be.
+    /// No problem.
     Ok,
     /// It works, and something should be done.
     Warning,
@@ -52,7 +52,7 @@ impl Finding {
         Self { check, status: Status::Problem, finding: finding.into(), advice: Some(advice.into()) }
     }
 
-    /// From words of a warning whose advice stands behind its last semicolon.
+    /// From the text of a warning whose advice follows its last semicolon.
     pub(super) fn of_warning(check: &'static str, text: &str) -> Self {
         match text.rsplit_once("; ") {
             Some((finding, advice)) => Self::warning(check, finding, advice),

@@ -4,7 +4,7 @@ use super::finding::Finding;
 use nix::sys::resource::{Resource, getrlimit};
 
 const CHECK: &str = "limits";
-/// For the store, its log, deliveries and what else is open.
+/// For the store, its log, deliveries and other open files.
 const OTHERS: u64 = 512;
 
 /// Compares the limit with the files that the server may need.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const CHECK: &str = "server";
-/// How long it may take to answer.
+/// Time limit for its answer.
 const TIME_LIMIT: Duration = Duration::from_secs(3);
 
 /// The results of the probe.

@@ -11,7 +11,7 @@ use nix::unistd::{AccessFlags, access};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a Redis or an SQL server may take to answer.
+/// Time limit for the answer of a Redis or an SQL server.
 const TIME_LIMIT: Duration = Duration::from_secs(15);
 /// The largest difference between clocks that is not reported.
 const APART_MS_MAX: u64 = 1_000;
@@ -25,7 +25,7 @@ pub(super) struct StoreProbe {
     pub(super) folder: Option<(PathBuf, u64)>,
 }
 
-/// Clocks that jobs go by, each as far ahead of this machine's as it was when it was asked.
+/// Clocks that decide when jobs are due, each with its lead over this machine's clock when it was read.
 #[derive(Default)]
 pub(super) struct Clocks(Vec<(&'static str, i64)>);
 

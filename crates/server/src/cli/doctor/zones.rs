@@ -1,4 +1,4 @@
-//! The time zones that schedules go by.
+//! The time zones of schedules.
 
 use super::finding::Finding;
 use std::path::{Path, PathBuf};

@@ -26,14 +26,14 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long the server may take, less than the three seconds that a container's health check has.
+/// Time limit for the server, less than the three seconds of a container's health check.
 const TIME_MAX: Duration = Duration::from_millis(2_500);
 /// Far more than a server says of its health.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// How the server is.
+/// The health of the server.
 pub(super) async fn health() -> Result<Health> {
     let args = configuration()?;
     let address = args.reached_at();

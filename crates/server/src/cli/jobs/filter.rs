@@ -6,7 +6,7 @@ use duetime_core::engine::Query;
 use duetime_core::{State, States};
 use std::sync::Arc;
 
-/// The word for scheduled or ready jobs with an attempt behind them.
+/// The word for scheduled or ready jobs that have had an attempt.
 const RETRYING: &str = "retrying";
 
 /// Which jobs.
@@ -42,7 +42,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// As the engine is asked.
+    /// In the form of an engine's query.
     pub(crate) fn query(&self) -> Result<Query> {
         let retrying = self.state.iter().any(|word| word == RETRYING);
         if retrying && self.state.len() > 1 {

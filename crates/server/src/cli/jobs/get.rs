@@ -71,7 +71,7 @@ fn show(job: &Job) -> Result {
     optional("result", job.result.as_deref().map(|result| safe(&String::from_utf8_lossy(result))))
 }
 
-/// In a few words: headers may hold secrets.
+/// Short: headers may hold secrets.
 fn shown(target: &duetime_core::Target) -> String {
     match target {
         duetime_core::Target::Url(endpoint) => format!("{} {}", endpoint.method, endpoint.url),

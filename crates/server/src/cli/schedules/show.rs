@@ -51,7 +51,7 @@ fn line(name: &str, value: impl Display) -> Result {
     say(format_args!("{name:<9} {value}"))
 }
 
-/// As clocks there show it.
+/// In the form that clocks there show.
 fn local(at: Millis, timing: &Timing) -> String {
     let Timing::Cron { time_zone, .. } = timing else { return Instant(at).to_string() };
     let instant = i64::try_from(at).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The version of the format that is written, and the latest one that can be read.
 pub(crate) const VERSION: u32 = 1;
 
-/// A line: an object with one field, which says what it is.
+/// A line: an object with one field, which names its type.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Line<'a> {
@@ -35,10 +35,10 @@ pub(crate) enum Line<'a> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Head {
     pub(crate) version: u32,
-    /// By which version of Duetime.
+    /// The version of Duetime that wrote it.
     pub(crate) by: String,
     pub(crate) exported_at: Instant,
-    /// About so many follow.
+    /// About this many follow.
     pub(crate) jobs: u64,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Named<'a> {
     pub(crate) schedule: ScheduleBody<'a>,
 }
 
-/// How many lines of which kind there are.
+/// The number of lines by type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sums {
     pub(crate) queues: u64,
@@ -91,7 +91,7 @@ pub(crate) fn of_schedule(status: &ScheduleStatus) -> Line<'_> {
     Line::Schedule(Box::new(Named { name: status.name.clone(), schedule }))
 }
 
-/// Whether this version reads the lines behind this head.
+/// Whether this version can read the lines after this head.
 pub(crate) fn check(head: &Head) -> Result {
     if head.version > VERSION {
         let text = format!("the export has format version {}; this program reads up to {VERSION}", head.version);

@@ -17,11 +17,11 @@ use tokio::process::{Child, Command};
 /// How long processes have to react to SIGTERM once the lock is lost: another owner may hold it already.
 const HEED: Duration = Duration::from_secs(2);
 
-/// How a run ended.
+/// The end of a run.
 enum End {
     /// By itself.
     Ended(ExitStatus),
-    /// From here.
+    /// By this program.
     Lost,
 }
 
@@ -96,7 +96,7 @@ fn lost(guard: &Guard, what: &str) -> Failure {
     Failure::new(LOCK_LOST, format!("the lock {:?} was lost while it was needed; {what}", guard.name()))
 }
 
-/// As a shell tells it.
+/// In the form of a shell.
 fn code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => u8::try_from(code).unwrap_or(ERROR),
@@ -104,7 +104,7 @@ fn code(status: ExitStatus) -> u8 {
     }
 }
 
-/// As a shell tells of a process that a signal ended.
+/// In the form of a shell, for a process that a signal ended.
 pub(super) fn killed_by(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(ERROR)
 }

@@ -1,4 +1,4 @@
-//! How the end of a command settles its job.
+//! The end of a command, and how it settles the job.
 
 use duetime::{Handled, HandlerError};
 use duetime_core::api::Span;
@@ -63,7 +63,7 @@ fn told(status: ExitStatus) -> String {
 mod tests {
     use super::*;
 
-    /// As `wait` answers them: the exit code in the second byte, the signal in the first.
+    /// In the form that `wait` returns: the exit code in the second byte, the signal in the first.
     fn message(raw: i32, said: &str, cause: Option<Cause>) -> String {
         format!("{:?}", handled(ExitStatus::from_raw(raw), said, cause))
     }

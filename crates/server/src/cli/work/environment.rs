@@ -3,7 +3,7 @@
 use duetime_core::Job;
 use duetime_core::api::Instant;
 
-/// Where W3C Trace Context is passed on to a process. A job without one does not belong to the worker's.
+/// The variables that pass W3C Trace Context to a process. A job without a trace does not belong to the worker's.
 pub(super) const TRACE: &str = "TRACEPARENT";
 
 /// Names and values for a job's command.

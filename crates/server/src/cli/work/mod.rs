@@ -30,7 +30,7 @@ use url::Courier;
 /// How long running commands may take to finish after the first signal: as long as they like, since a second signal
 /// ends them. A century.
 const STOP_LIMIT: Duration = Duration::from_secs(100 * 365 * 86_400);
-/// How often a held store is tried again.
+/// How often a locked store is retried.
 const HELD_RETRY: Duration = Duration::from_millis(100);
 
 /// Run a command for each due job, or send each job to a URL.
@@ -98,7 +98,7 @@ pub(crate) async fn run(args: Args) -> Result {
         name::check_worker(worker)?;
     }
     let stop = Stop::on_signals()?;
-    // Before anything is reserved: a command that is not there must not fail every job.
+    // Before anything is reserved: a missing command must not fail every job.
     let runner = Runner::of(&args, &stop)?;
     let client = open(&args, &stop).await?;
     let result = work(&args, &client, runner, &stop).await;
@@ -108,7 +108,7 @@ pub(crate) async fn run(args: Args) -> Result {
     tell(summary, &args)
 }
 
-/// How each job is run.
+/// The way in which each job is run.
 enum Runner {
     Command(Handler),
     Url(Box<Courier>),

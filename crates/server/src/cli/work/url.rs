@@ -12,7 +12,7 @@ use duetime_core::model::target::Target;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Where jobs are sent, and how.
+/// The destination of jobs, and the way in which they are sent.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(super) struct Args {

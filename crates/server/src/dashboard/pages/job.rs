@@ -224,7 +224,7 @@ fn actions(visit: &Visit, job: &JobBody<'_>) -> Markup {
     })
 }
 
-/// The call of an action on a job, and the word for what it does.
+/// The call of an action on a job, and the word for its effect.
 pub(super) fn call(id: &str, action: &str, due: Option<&str>) -> Result<(Call, &'static str), Problem> {
     let post = |word| (Call::post(format!("{}/{action}", to_api(id))), word);
     Ok(match action {

@@ -281,7 +281,7 @@ fn confirmation(visit: &Visit, text: Text, action: &str, count: &str, facts: &Ma
     Made::Asked(visit.say(text).to_owned(), content)
 }
 
-/// How many jobs the action is for, and whether that is all.
+/// The number of jobs that the action covers, and whether these are all.
 async fn count(visit: &Visit, usual: &[State]) -> Result<(u64, bool), Problem> {
     let selection = selection(visit);
     let states = if selection.iter().any(|(name, _)| *name == "state") { &[] } else { usual };

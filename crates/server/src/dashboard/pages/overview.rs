@@ -14,7 +14,7 @@ use duetime_core::api::Queues;
 use duetime_core::engine::{Health, QueueStatus};
 use maud::{Markup, html};
 
-/// Queues whose counts are summed up.
+/// The number of queues whose counts are added up.
 const QUEUES_MAX: usize = 1_000;
 /// Queues that are shown one by one.
 const QUEUES_SHOWN: usize = 10;
@@ -36,7 +36,7 @@ async fn render(visit: &Visit) -> Result<Markup, Problem> {
     let answer = visit.get(format!("/v1/queues?limit={QUEUES_MAX}")).await?;
     let Queues { mut queues, next_cursor } = answer.read();
     let sums = Sums::of(&queues);
-    // Those with the most to do.
+    // The queues with the most jobs.
     queues.sort_by_key(|status| std::cmp::Reverse(status.counts.ready + status.counts.running + status.tally.failed));
     let is_empty = queues.is_empty();
     queues.truncate(QUEUES_SHOWN);

@@ -68,7 +68,7 @@ impl Program {
         until(command, || self.is_done(command).then_some(()));
     }
 
-    /// SIGKILL. What it has said is known afterwards.
+    /// SIGKILL. Its output is known afterwards.
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -203,7 +203,7 @@ fn workers_of_bullmq_that_die_lose_nothing() {
     }
 }
 
-/// By the options that the program gives to the job with this number.
+/// The options that the program gives to the job with this number.
 fn check(job: &Value, is_bull: bool) {
     let n = job["payload"]["n"].as_u64().unwrap();
     assert_eq!((&job["kind"], &job["payload"]["text"]), (&"welcome".into(), &"Zoë".into()), "{job}");
@@ -220,7 +220,7 @@ fn check(job: &Value, is_bull: bool) {
     assert_eq!(job["max_attempts"], if n % 7 == 5 { 4 } else { 1 }, "{job}");
 }
 
-/// A queue whose jobs went to Duetime and back runs them as one whose jobs stayed.
+/// A queue whose jobs went to Duetime and back runs them like one whose jobs stayed.
 #[test]
 fn refused_jobs_are_run_by_bullmq_in_their_order() {
     for (library, version) in LIBRARIES {

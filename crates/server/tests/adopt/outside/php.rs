@@ -1,7 +1,7 @@
 //! Beside old code in PHP, which pushes, reschedules, cancels and runs jobs at full speed: `cargo xtask outside`.
 //!
-//! The command, Redis, producers and consumers are killed by a seed. Each program says what it does, so it is known what became of a job before it
-//! was claimed; only the last step of a program that was killed is open.
+//! The command, Redis, producers and consumers are killed by a seed. Each program reports its steps, so the history of a job
+//! before its claim is known, except for the last step of a killed program.
 
 use super::program::{PROGRAMS, Program};
 use crate::adopt::framework::{kills, seeded};
@@ -68,7 +68,7 @@ const MESSAGE_QUEUE: Old = Old {
 /// The events of a job that the programs reported, as lower and upper bounds.
 #[derive(Debug, Default)]
 struct Job {
-    /// How often it was put, and not cancelled.
+    /// How often it was put and not cancelled.
     lives: [i64; 2],
     /// How often the old code ran it.
     ran: [i64; 2],

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 /// The folder of the programs.
 pub(super) const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/adopt/programs");
 
-/// A program that says what it does: on each line a word, and numbers.
+/// A program that reports its steps: a word and numbers on each line.
 pub(super) struct Program {
     child: Option<Child>,
     told: Arc<Mutex<Vec<String>>>,

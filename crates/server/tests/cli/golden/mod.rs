@@ -55,7 +55,7 @@ impl Shell {
         run_plainly(command, input)
     }
 
-    /// Runs a command, and writes down what it prints.
+    /// Runs a command, and records its output.
     fn run(&mut self, arguments: &[&str]) -> Ran {
         self.feed(arguments, "")
     }
@@ -110,7 +110,7 @@ fn run_plainly(mut command: Command, input: &str) -> Ran {
     finish(command, input.as_bytes())
 }
 
-/// A line without the widths of its columns, which go by what is in them, and without how long ago things happened.
+/// A line without column widths, which depend on the content, and without ages.
 fn plain(line: &str) -> String {
     // The usage line contains the given options, and `--store` appears only here.
     let line = line.replace(" --store <PATH>", "");

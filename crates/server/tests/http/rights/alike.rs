@@ -46,7 +46,7 @@ fn what_is_not_yours_looks_like_what_does_not_exist() {
     assert_eq!(world.state(), before);
 }
 
-/// The broker and the ledger of a server without a right to some say the same of what they do not have.
+/// The broker and the ledger of a server without a right to some give the same answers about missing ones.
 #[test]
 fn who_may_do_everything_hears_the_same_of_what_does_not_exist() {
     let world = World::new();

@@ -41,7 +41,7 @@ fn pages_and_cursors_name_nothing_of_others() {
         world.as_root("POST", "/v1/queues/mail.a/jobs", &json!({"payload": n, "delay": "1h"})).expect(201);
     }
     assert_eq!(pages(&world, &token, "/v1/jobs?queue=mail.a&", "jobs").len(), 4);
-    // Cursors of others lead to what is one's own.
+    // Other callers' cursors lead only to one's own data.
     for query in ["queue=orders.a", "queue=orders.a&state=scheduled", "queue=orders.b"] {
         let theirs = world.as_root("GET", &format!("/v1/jobs?{query}&limit=1"), &Value::Null).ok();
         let Some(cursor) = theirs["next_cursor"].as_str() else { continue };

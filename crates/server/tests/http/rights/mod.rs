@@ -1,4 +1,4 @@
-//! Every right over every endpoint: a token can do what it is for, with the names that it is for, and nothing else.
+//! Every right at every endpoint: a token can do what it is for, with its names, and nothing else.
 
 mod alike;
 mod lists;
@@ -104,13 +104,13 @@ fn jobs_of_ones_own_lead_to_no_queue_of_others() {
     schedule(json!({"queue": "mail.a", "payload": 1, "when_exhausted": {"move": "orders.a"}}))
         .problem(403, "forbidden");
     schedule(json!({"queue": "mail.a", "payload": 1})).ok();
-    // Nor by a run of one that an administrator of all set.
+    // Nor by running one that an administrator of all queues set.
     let theirs =
         json!({"every": "2h", "job": {"queue": "mail.a", "payload": 1, "when_exhausted": {"move": "orders.a"}}});
     world.as_root("PUT", "/v1/schedules/mail.moves", &theirs).ok();
     send(&world.server, &token, "POST", "/v1/schedules/mail.moves/run", "").problem(403, "forbidden");
     send(&world.server, &token, "POST", "/v1/schedules/mail.moves/pause", "").ok();
-    // Nor by the name of a schedule of theirs, also for one who expects it to be there, or not to be.
+    // Nor by the name of their schedule, also with a condition that it exists, or does not.
     let theirs = json!({"every": "2h", "job": {"queue": "mail.a", "payload": 1}}).to_string();
     for header in [[].as_slice(), &[("if-match", "*")], &[("if-none-match", "*")]] {
         let bearer = format!("Bearer {token}");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Jobs that are pushed meanwhile.
 const PUSHES: u64 = 2_000;
-/// How many ids after that of the last push are guessed.
+/// The number of ids after that of the last push that are guessed.
 const AHEAD: u64 = 4;
 
 /// A random request that names jobs by their ids, and leases by their future receipts.

@@ -12,7 +12,7 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) tokens: Tokens,
     root: String,
-    /// As the OpenAPI document has them.
+    /// In the form of the OpenAPI document.
     pub(crate) operations: BTreeSet<String>,
     /// The existing things: a queue, a schedule and a lock of one name.
     pub(crate) there: Things,
@@ -35,7 +35,7 @@ impl Things {
         Self { name, job: "4503599627370496".to_owned(), receipt: "4503599627370496.77".to_owned() }
     }
 
-    /// With the names put out, so that answers about two can be compared.
+    /// With names masked, so that answers about two can be compared.
     pub(crate) fn hidden_in(&self, text: &str) -> String {
         text.replace(&self.receipt, "RECEIPT").replace(&self.job, "JOB").replace(&self.name, "NAME")
     }

@@ -40,7 +40,7 @@ pub(super) struct Held {
     pub(super) due_here: Option<Millis>,
 }
 
-/// How many jobs a claim has room for, if jobs there may have so many bytes.
+/// How many jobs a claim has room for, if jobs there may have this many bytes.
 pub(super) fn room(job_bytes: usize) -> Result<usize, Failure> {
     match job_bytes.saturating_sub(HEAD_BYTES) / JOB_BYTES {
         0 => {

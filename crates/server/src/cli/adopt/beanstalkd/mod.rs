@@ -33,7 +33,7 @@ const PORT_DEFAULT: u16 = 11_300;
 /// Jobs claimed at a time, and bytes of their bodies.
 const BATCH_JOBS: usize = 500;
 const BATCH_BYTES: usize = 128 << 20;
-/// How often it is looked for new tubes.
+/// How often new tubes are looked for.
 const LIST_EVERY: Duration = Duration::from_secs(1);
 
 /// Take over jobs from a running beanstalkd, 1.12 or later.
@@ -62,7 +62,7 @@ pub(super) struct Args {
 #[derive(Default)]
 pub(super) struct Beanstalkd {
     address: String,
-    /// Those that were named; empty: all.
+    /// Those that were given; empty: all.
     tubes: BTreeSet<String>,
     to: Option<Arc<str>>,
     wire: Option<Wire>,

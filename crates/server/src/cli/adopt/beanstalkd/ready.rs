@@ -22,7 +22,7 @@ impl Beanstalkd {
         }
         let replies = self.ask(&reserved.iter().map(|(id, _)| format!("stats-job {id}")).collect()).await?;
         let found = replies.iter().zip(reserved).filter_map(|(reply, (_, body))| {
-            // One whose time to run is over may be gone by now.
+            // A job whose time to run is over may be gone by now.
             let stats = JobStats::read(reply)?;
             Some(Found { stats, body: Some(body), due_here: None })
         });

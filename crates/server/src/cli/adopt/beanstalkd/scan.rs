@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// Ids that are asked for together.
 const BLOCK: u64 = 256;
-/// Tubes whose heads are peeked at together.
+/// The number of tubes whose heads are peeked at together.
 const TUBES: usize = 16;
 
 /// A job that may be claimed.
@@ -26,7 +26,7 @@ pub(super) struct Found {
     pub(super) due_here: Option<Millis>,
 }
 
-/// When a job is due whose stats beanstalkd has just sent.
+/// The due time of a job whose stats beanstalkd has just sent.
 pub(super) fn due_here(stats: &JobStats) -> Option<Millis> {
     // The seconds that are left were rounded down.
     (stats.state == "delayed").then(|| now() + (stats.left_s + 1) * SECOND_MS)

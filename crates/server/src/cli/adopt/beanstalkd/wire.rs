@@ -10,9 +10,9 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
-/// How long a connection may take to be made.
+/// Time limit to connect.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// How long commands that are sent together may take to be answered.
+/// Time limit for the answers to commands that are sent together.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The longest line of a reply, in bytes.
 const LINE_BYTES_MAX: u64 = 1_024;
@@ -72,7 +72,7 @@ impl Reply {
         self.line.split(' ').next() == Some(word)
     }
 
-    /// The number behind its first word: a job's id.
+    /// The number after its first word: a job's id.
     pub(super) fn id(&self) -> Option<u64> {
         self.line.split(' ').nth(1)?.parse().ok()
     }
@@ -83,7 +83,7 @@ impl Reply {
         Some((self.id().filter(|_| has_job)?, self.body))
     }
 
-    /// The text behind `OK`.
+    /// The text after `OK`.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.body {
             Body::Whole(bytes) if self.is("OK") => std::str::from_utf8(bytes).ok(),

@@ -111,7 +111,7 @@ mod tests {
 
     const CLAIMED_AT: &str = "1800000000000";
 
-    /// As it is claimed: dialect, place, score, id, and fields beside `name` and `data`.
+    /// In the form of a claim: dialect, place, score, id, and fields besides `name` and `data`.
     fn job(dialect: &str, place: &str, score: &str, id: &str, more: &[(&str, &str)]) -> Result<NewJob, String> {
         let head =
             ["bull:mail:", dialect, place, score, "", CLAIMED_AT, id, "\u{90}", "name", "welcome", "data", " {}\n"];

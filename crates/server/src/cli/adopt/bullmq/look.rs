@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const LOOKED_AT_MAX: u64 = 10_000;
 /// Samples of one place.
 const SAMPLES_OF_A_PLACE: usize = SAMPLES_MAX / 2;
-/// Places that are never touched, and what becomes of their jobs.
+/// Places that are never touched, and what happens to their jobs.
 const UNTOUCHED: [(&str, &str); 4] = [
     ("active", "being run by workers"),
     ("waiting-children", "waiting for children"),
@@ -145,7 +145,7 @@ impl Bullmq {
     }
 }
 
-/// How many members a list or a set has.
+/// The number of members of a list or a set.
 pub(super) async fn size(redis: &Redis, key: &str) -> Done<u64> {
     let command = match &*redis.call::<String>("TYPE", key).await? {
         "list" => "LLEN",

@@ -1,7 +1,8 @@
 //! `duetime adopt bullmq`: queues of BullMQ, and of Bull, which came before it.
 //!
-//! A job is a hash, and its id stands in a list (`wait`, `paused`) or a sorted set (`prioritized`, `delayed`). One script removes the id, notes
-//! the hash in the claim log, and removes it. An id that a worker has taken stands in `active`, which is never touched. So one side runs it.
+//! A job is a hash, and its id is in a list (`wait`, `paused`) or a sorted set (`prioritized`, `delayed`). One script
+//! removes the id, notes the hash in the claim log, and removes it. An id that a worker has taken is in `active`, which is
+//! never touched. So one side runs it.
 //!
 //! Jobs that others depend on (parents, children, schedulers, de-duplication) stay.
 
@@ -32,7 +33,7 @@ struct Place {
     is_list: bool,
 }
 
-/// Those that are taken, in the order in which BullMQ runs their jobs.
+/// The places that are taken, in the order in which BullMQ runs their jobs.
 const PLACES: [Place; 4] = [
     Place { name: "wait", is_list: true },
     Place { name: "paused", is_list: true },

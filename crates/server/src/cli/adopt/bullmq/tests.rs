@@ -99,7 +99,7 @@ async fn jobs_of_bull_go_back_with_their_priorities() {
     let mut old = Old::start();
     old.push("wait", &["1", "2", "3", "4", "5"]);
     old.run("ZADD bull:mail:priority 2 4 1 5");
-    // As Bull has them: the most urgent at the right.
+    // As in Bull: the most urgent at the right.
     old.run("DEL bull:mail:wait");
     old.run("RPUSH bull:mail:wait 3 2 1 4 5");
     let claims = old.claim().await;
@@ -161,7 +161,7 @@ async fn a_script_stops_at_many_bytes_and_the_next_one_goes_on() {
     assert_eq!(old.claim().await.len(), 2);
 }
 
-/// To remove a job from a list, Redis goes through it.
+/// To remove a job from a list, Redis scans it.
 #[tokio::test]
 async fn a_script_goes_through_a_long_list_a_few_times_and_not_too_far() {
     let mut old = Old::start();

@@ -11,7 +11,7 @@ use duetime_core::model::target::{Append, RedisList};
 use duetime_core::{Backoff, Exponential, JobOptions, Retry, Target};
 use std::sync::Arc;
 
-/// Between tries to hand a job back. There is no last one.
+/// The waits between attempts to hand a job back. There is no last attempt.
 const BACKOFF: Exponential = Exponential { first: Span(1_000), factor: 2.0, max: Span(30_000), jitter: 0.2 };
 /// The error for a caller without the right to look at a queue.
 const FORBIDDEN: u16 = 403;
@@ -78,11 +78,11 @@ impl HandBack {
     }
 }
 
-/// Refuses a queue whose target is a list that is taken from: its jobs would go round.
+/// Refuses a queue whose target is a list that is taken from: its jobs would go in a circle.
 pub(super) async fn check_no_circle(client: &Client, queue: &str, is_taken: impl Fn(&RedisList) -> bool) -> Result {
     let target = match client.queue(queue).await {
         Ok(status) => status.settings.target,
-        // Only callers with the right to look can tell.
+        // Only callers with the right `read` can check.
         Err(Error::Refused { status: FORBIDDEN, .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };

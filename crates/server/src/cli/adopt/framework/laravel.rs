@@ -182,7 +182,8 @@ impl Layout for Laravel {
     }
 }
 
-/// The fields that are read of a job. Any that is not as expected counts as left out, but for `job` and `data`, which every job has.
+/// The fields that are read of a job. An unexpected value counts as missing, except for `job` and `data`, which every job
+/// has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Payload {
@@ -239,7 +240,7 @@ impl Payload {
         Retry { backoff: self.backoff(made), max_attempts, max_age: until.map(left).map(Span), ..Retry::INHERITED }
     }
 
-    /// The waits after so many attempts. Further failures wait for the last one, also in Laravel.
+    /// The waits after this many attempts. Further failures wait for the last one, as in Laravel.
     fn backoff(&self, made: u64) -> Option<Backoff> {
         let waits: Vec<u64> = match &self.backoff {
             Value::String(list) => list.split(',').map(|wait| wait.trim().parse().ok()).collect::<Option<_>>()?,

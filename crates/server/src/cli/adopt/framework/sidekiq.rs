@@ -1,7 +1,7 @@
 //! `duetime adopt sidekiq`: all queues of a Sidekiq.
 //!
-//! Lists `queue:NAME` have ready jobs, the next one at their right end; the set `queues` has their names. The sorted sets `schedule` and
-//! `retry` have jobs for later, whose JSON names their queue. `dead` is left.
+//! Lists `queue:NAME` contain ready jobs, the next one at their right end; the set `queues` contains their names. The sorted
+//! sets `schedule` and `retry` contain jobs for later, whose JSON names their queue. `dead` is not touched.
 
 use super::hand_back::{HandBack, check_no_circle};
 use super::survey::{Survey, Taken};
@@ -113,7 +113,7 @@ struct Sidekiq {
     hand_back: Option<HandBack>,
     /// Sidekiq's queues, as the last look found them.
     names: BTreeSet<String>,
-    /// Those whose names are not text. They are left, since no queue of ours can have such a name.
+    /// Queues whose names are not text. They stay, since no queue of Duetime can have such a name.
     nameless: BTreeSet<Vec<u8>>,
     has_looked: bool,
 }
@@ -215,7 +215,7 @@ impl Layout for Sidekiq {
     }
 }
 
-/// The fields that are read of a job. Any that is not as expected counts as left out, but for the three that every job has.
+/// The fields that are read of a job. An unexpected value counts as missing, except for the three that every job has.
 #[derive(Deserialize)]
 struct Payload {
     class: String,

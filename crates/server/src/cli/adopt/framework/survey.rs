@@ -10,13 +10,13 @@ use duetime_core::Millis;
 /// Members at each end of a key that are looked at. Both ends, since those at one end may all be unreadable.
 const ENDS: [[i64; 2]; 2] = [[0, 2], [-3, -1]];
 
-/// Which members of a sorted set are taken, and why the others are left.
+/// The members of a sorted set that are taken, and why the others stay.
 #[derive(Clone, Copy)]
 pub(super) enum Taken<'a> {
     All,
-    /// Those that are due.
+    /// Members that are due.
     Due(&'a str),
-    /// Those that are not due within so many milliseconds.
+    /// Members that are not due within this many milliseconds.
     Beyond(u64, &'a str),
     None(&'a str),
 }
@@ -102,7 +102,7 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// How many members of a sorted set are due up to an instant.
+    /// The number of members of a sorted set that are due up to an instant.
     pub(super) async fn due(&self, key: &str, until_ms: Millis) -> Done<u64> {
         self.redis.call("ZCOUNT", (key, "-inf", until_ms as f64 / 1e3)).await
     }

@@ -1,6 +1,6 @@
 //! Sorted sets whose scores are due times: the code that their sources share.
 //!
-//! A claim is a member, its score as Redis spells it, and the unit of that score. So it reads the same at any time.
+//! A claim is a member, its score as Redis spells it, and the unit of that score. So it is read the same way at any time.
 
 mod score;
 mod survey;

@@ -30,7 +30,7 @@ impl Unit {
         Self::ALL.into_iter().find(|unit| unit.name().as_bytes() == name)
     }
 
-    /// So many of it are a second.
+    /// The number of these units in a second.
     pub(super) fn per_second(self) -> u64 {
         match self {
             Self::Seconds => 1,

@@ -25,14 +25,14 @@ struct Count {
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     now: Millis,
-    /// Members whose scores are instants in no unit: due now.
+    /// Members whose scores are not instants in any unit: due now.
     plain: u64,
     /// In the order of [`Unit::ALL`].
     counts: [Count; 3],
     samples: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// In which unit the scores are.
+/// The unit of the scores.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Unit(Unit),
@@ -55,7 +55,7 @@ impl Survey {
         }
     }
 
-    /// From what the script answers.
+    /// From the answer of the script.
     fn of(now: Millis, counts: &[u64], flat: Vec<Vec<u8>>) -> Self {
         let number = |place: usize| counts.get(place).copied().unwrap_or_default();
         let count = |unit: usize| Count {

@@ -1,9 +1,10 @@
 //! `duetime adopt table-set`: a sorted set of the ids of rows. Only members whose row has a certain status are jobs.
 //!
-//! A claim is due members that are read first, their rows, and a script that takes those with the status, if they are still there and
-//! still due. Then their rows are read again, since a status may have changed before that script: members whose rows are no jobs any more go
-//! back. Until then nothing is pushed, and the claim log says so. Members without such a row stay. They are passed by rank, so that they hide no others: once in order of their due times, and
-//! then in laps, a page at each call, since their rows may change.
+//! To claim, due members and their rows are read, and a script takes those with the status, if they are still there and
+//! still due. Then their rows are read again, since a status may have changed before that script: members whose rows are no
+//! longer jobs go back. Until then nothing is pushed, and the claim log says so. Members without such a row stay. They are
+//! skipped by rank, so that they hide no others: once in order of their due times, and then in rounds, a page at each call,
+//! since their rows may change.
 
 use super::{Done, PUT_BACK, SetArgs, SortedSet};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
@@ -199,7 +200,7 @@ impl Layout for TableSet {
                 if !self.has_taken {
                     return Ok(claimed);
                 }
-                // Others have moved ranks meanwhile: it ends when it finds nothing from the first one on.
+                // Ranks have moved meanwhile: it ends when it finds nothing from the first one on.
                 (self.passed, self.has_taken) = (0, false);
             }
         }
@@ -268,12 +269,12 @@ mod tests {
             client.execute("UPDATE jobs SET status = 0 WHERE id = $1", &[&cancelled]).await.unwrap();
             let logged = redis.claim(PICK, &["jobs"], (range, members.as_slice())).await.unwrap().logged;
             assert_eq!(logged.len(), 2);
-            // At once; or by the next run, if this one is killed.
+            // Immediately; or by the next run, if this one is killed.
             let settled = if cancelled == 2 {
                 let mut other = Redis::new(&server.url(), "jobs", None).unwrap();
                 let seen = other.replay().await.unwrap();
                 let settled = drain.settle(&mut redis, logged).await.unwrap();
-                // A settled job may have been pushed, so another command does not put it back. Nor does it push one that
+                // A settled job may have been pushed, so another command does not put it back. Nor does it push a job that
                 // was put back.
                 client.batch_execute("UPDATE jobs SET status = 0 WHERE id = 1").await.unwrap();
                 assert!(drain.settle(&mut other, seen.clone()).await.unwrap().is_empty());

@@ -22,7 +22,7 @@ const TAKE: &str = include_str!("take.lua");
 const CONSUMERS: &str = "Old consumers may keep running beside --follow if each one runs a member only after its own ZREM, or script, removed it.";
 /// The pause between two tries while the lock is held, in milliseconds. No other wait is as long.
 const LOCKED_MS: u64 = 20;
-/// A drain that has tried for so long says so.
+/// A drain that has tried for this long says so.
 const LOCKED_MAX: Duration = Duration::from_secs(1);
 /// The same for a follower, which continues to try.
 const LOCKED_LONG: Duration = Duration::from_secs(10);
@@ -100,7 +100,7 @@ impl Zset {
         format!("nothing is taken while the lock {:?} exists", self.lock.as_deref().unwrap_or_default())
     }
 
-    /// Remembers since when it is locked, and says so once if that is long.
+    /// Remembers since when the set is locked, and says so once if that is long.
     fn note(&mut self, is_locked: bool) {
         if !is_locked {
             self.locked = None;

@@ -12,7 +12,7 @@ use duetime_core::api::{self, Object, Push};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Which lines, and what they leave out.
+/// The lines to push, and their defaults.
 pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
     /// Lines that were pushed before.
@@ -101,7 +101,7 @@ async fn send(client: &Client, batch: Vec<Waiting>, report: &mut Report, progres
     note(&batch, answers, report)
 }
 
-/// Counts answers; answers what was not answered.
+/// Counts answers; returns the lines without one.
 fn note(
     batch: &[Waiting],
     answers: Vec<std::result::Result<Pushed, Error>>,

@@ -121,7 +121,7 @@ impl Report {
 pub(super) struct Gap {
     /// Their numbers, in order; there is one at least.
     pub(super) unanswered: Vec<u64>,
-    /// Lines behind the first of them that are jobs.
+    /// Lines after the first of them that are jobs.
     pub(super) taken_behind: Vec<u64>,
     /// Why.
     pub(super) why: String,

@@ -81,7 +81,7 @@ async fn write(mut export: Export, out: &mut Out) -> Result<ExportReport> {
     Ok(ExportReport { jobs, queues, schedules, running })
 }
 
-/// On standard error where standard output has the lines.
+/// On standard error if the lines go to standard output.
 fn tell(report: &ExportReport, args: &Args) -> Result {
     let ExportReport { jobs, queues, schedules, running } = report;
     let text = if args.target.json {

@@ -145,7 +145,7 @@ fn checked(line: Line<'_>) -> std::result::Result<Thing, Error> {
     })
 }
 
-/// Counts a line that was refused as what it begins like, so that it is not missed at the end, too.
+/// Counts a refused line by its beginning, so that it is not also missing at the end.
 fn count(text: &[u8], seen: &mut Sums) {
     if text.starts_with(b"{\"queue\":") {
         seen.queues += 1;

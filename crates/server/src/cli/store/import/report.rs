@@ -13,7 +13,7 @@ pub(super) struct Report {
     pub(super) imported: u64,
     /// Jobs that were here, and are as they were.
     pub(super) known: u64,
-    /// Of both, those that have another id here.
+    /// Jobs of both kinds that have another id here.
     pub(super) renamed: u64,
     /// Lines that were refused.
     pub(super) refused: u64,

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A store, and what waits to be recorded in it. Without a store, things are only counted.
+/// A store, and the entries to record in it. Without a store, they are only counted.
 #[derive(Default)]
 pub(super) struct Sink {
     client: Option<Client>,

@@ -1,7 +1,7 @@
 //! One run of a command: its process group, its pipes, its end.
 //!
-//! However the run ends, also where its future is dropped, no process of a run that was ended stays behind. A command
-//! that ends by itself may leave others in the background; they lose their pipes.
+//! However the run ends, even if its future is dropped, no process of a run that was ended is left behind. A command that
+//! ends by itself may leave others in the background; they lose their pipes.
 
 use super::environment;
 use super::tail::Tail;
@@ -36,7 +36,7 @@ pub(super) struct Process {
 
 /// The result of a command.
 pub(super) struct Ended {
-    /// How it ended.
+    /// Its end.
     pub(super) status: ExitStatus,
     /// The end of its standard error.
     pub(super) message: String,
@@ -45,7 +45,7 @@ pub(super) struct Ended {
 }
 
 impl Process {
-    /// Starts it with the payload as its input. Standard output is kept up to so many bytes, or passed on.
+    /// Starts it with the payload as its input. Standard output is kept up to this many bytes, or passed on.
     pub(super) fn start(
         program: &Program,
         environment: Vec<(&'static str, String)>,

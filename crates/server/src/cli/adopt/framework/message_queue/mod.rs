@@ -1,10 +1,11 @@
-//! `duetime adopt message-queue`: the PHP project message_queue, which has delayed jobs in a sorted set, those that are due in a list, and those
-//! that are being run in another sorted set.
+//! `duetime adopt message-queue`: the PHP project message_queue, which keeps delayed jobs in a sorted set, due jobs in a
+//! list, and running jobs in another sorted set.
 //!
-//! Its listener moves what is due with two commands: it reads the members up to now, and then removes **as many by rank**. If one of them is gone by
-//! then, or another one stands before them, it removes a member that it has not read, and that job is lost. So while a listener may run, nothing is
-//! removed or added that any listener can have read: only members that are due after now and a safety distance. That is as
-//! much as a listener's clock may be ahead of the clock of Redis. How long it takes between its two commands does not matter.
+//! Its listener moves due jobs with two commands: it reads the members up to now, and then removes **the same number by
+//! rank**. If one of them is gone by then, or another one was added before them, it removes a member that it has not read,
+//! and that job is lost. So while a listener may run, only members are removed or added that no listener can have read:
+//! those that are due later than now and a safety distance, by which a listener's clock may be ahead of the clock of Redis.
+//! The time between its two commands does not matter.
 
 use super::survey::{Survey, Taken};
 use super::{Texts, due, instant, tags};
@@ -29,7 +30,7 @@ const PUT_BACK: &str = include_str!("put_back.lua");
 /// The same beside a listener.
 const PUT_BACK_BESIDE: &str = include_str!("put_back_beside.lua");
 
-/// Which names the keys have.
+/// The names of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Naming {
     /// `queue:NAME:delay`, `queue:NAME:job`, `queue:NAME:reserved`
