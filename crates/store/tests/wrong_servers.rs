@@ -38,7 +38,7 @@ async fn an_address_of_another_server_is_an_error_that_says_what_to_do() {
         ("redis://name.invalid".to_owned(), "check the host name"),
         (format!("redis://127.0.0.1:{redis_port}/99"), "change the number at the end of its URL"),
         (format!("redis://user:secret@127.0.0.1:{redis_port}"), "rejected the user or password; check them in its URL"),
-        (format!("rediss://127.0.0.1:{redis_port}"), "use `redis` in place of `rediss`"),
+        (format!("rediss://127.0.0.1:{redis_port}"), "use `redis` instead of `rediss`"),
         (format!("redis+cluster://127.0.0.1:{redis_port}"), "use redis:// in its URL"),
         (format!("redis+sentinel://127.0.0.1:{redis_port}/main"), "use redis:// for a Redis"),
     ];

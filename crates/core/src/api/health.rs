@@ -84,7 +84,7 @@ impl DegradedCode {
             Self::Loading => "jobs are not loaded",
             Self::Holding => "jobs that are due soon wait in the ledger, because the broker takes none",
             Self::Overflow => "jobs in the overflow are not loaded",
-            Self::Comparing => "it cannot be checked whether the broker still has all its jobs",
+            Self::Comparing => "cannot check whether the broker still has all its jobs",
             Self::Inbox => "rows of the inbox do not become jobs",
             Self::Pruning => "finished jobs past their retention are not removed",
             Self::ScheduleRuns => "a schedule pushes no jobs",

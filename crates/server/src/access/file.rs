@@ -54,7 +54,7 @@ impl TokenFile {
         for (i, token) in self.tokens.iter().enumerate() {
             token.check()?;
             if self.tokens[..i].iter().any(|other| other.name == token.name || other.sha256 == token.sha256) {
-                return Err(format!("the token {:?} is there twice", token.name));
+                return Err(format!("the token {:?} is listed twice", token.name));
             }
         }
         Ok(())
@@ -157,7 +157,7 @@ mod tests {
             all.tokens.extend([token("a"), token("a")]);
             Ok(())
         });
-        assert!(twice.unwrap_err().to_string().contains("\"a\" is there twice"));
+        assert!(twice.unwrap_err().to_string().contains("\"a\" is listed twice"));
         assert!(!file.exists());
         assert!(TokenFile::read(&file).unwrap_err().to_string().contains("duetime token create"));
     }

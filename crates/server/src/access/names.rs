@@ -57,7 +57,7 @@ impl FromStr for Names {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, is_beginning) = text.strip_suffix('*').map_or((text, false), |beginning| (beginning, true));
         if name.contains('*') || (name.is_empty() && !is_beginning) {
-            return Err(format!("expected a name, or the beginning of names and * at its end, got {text:?}"));
+            return Err(format!("expected a name, or a prefix followed by *, got {text:?}"));
         }
         Ok(if is_beginning { Self::Beginning(name.into()) } else { Self::One(name.into()) })
     }

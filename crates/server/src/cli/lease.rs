@@ -30,13 +30,13 @@ pub(crate) struct Complete {
 #[command(after_help = "Example:
   duetime fail \"$receipt\" --message 'the bank is closed' --retry-after 12h")]
 pub(crate) struct Fail {
-    /// Error message to keep with the job, up to 1 KiB
+    /// Error message to keep with the job, up to 64 KiB
     #[arg(long, short, value_name = "TEXT", default_value = "")]
     message: Arc<str>,
     /// Fail the job for good: no further attempt
     #[arg(long = "final", conflicts_with = "retry_after")]
     is_final: bool,
-    /// Retry after this long, whatever the retry rule says
+    /// Retry after this long, instead of the retry rule's wait
     #[arg(long, value_name = "DURATION", value_parser = span::<0, DELAY_MS_MAX>)]
     retry_after: Option<Span>,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub(crate) struct Extend {
     /// Receipts, as `duetime reserve` printed them
     #[arg(value_name = "RECEIPT", required = true)]
     receipts: Vec<Receipt>,
-    /// New lease from now, 1s to 12h [default: the length that each began with]
+    /// New lease from now, 1s to 12h [default: its original length]
     #[arg(long, value_name = "DURATION", value_parser = span::<LEASE_MS_MIN, LEASE_MS_MAX>)]
     lease: Option<Span>,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use duetime_core::limits::TAKE_JOBS_DEFAULT;
 use duetime_core::model::name;
 use std::sync::Arc;
 
-/// Take due jobs: each is handed out at most once and has succeeded with that.
+/// Take due jobs: each is handed out at most once, and counts as succeeded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime take orders --limit 100 --json | jq -c .jobs[].payload")]

@@ -43,10 +43,10 @@ texts! {
     SignInHint: "This server asks for a token. Make one with: duetime token create NAME --allow read", "此服务器需要令牌。可用以下命令创建：duetime token create NAME --allow read";
     Token: "Token", "令牌";
     NotSignedIn: "Not signed in", "未登录";
-    TokenCannotRead: "This token has no right to read. The dashboard needs one that has.", "此令牌没有读取权限，控制台需要有读取权限的令牌。";
+    TokenCannotRead: "This token lacks the right `read`, which the dashboard needs.", "此令牌没有读取权限，控制台需要有读取权限的令牌。";
     TokenUnknown: "The server does not know this token, or it has expired.", "服务器不认识此令牌，或者它已过期。";
     NotShown: "This cannot be shown", "无法显示";
-    ChangedMeanwhile: "Someone else changed it since this page was loaded. The page now shows it as it is. Look again before you repeat the action.", "页面加载之后它已被他人修改。页面现在显示的是最新状态，请确认后再操作。";
+    ChangedMeanwhile: "Someone else changed it since this page was loaded. The page now shows its current state. Check it before you repeat the action.", "页面加载之后它已被他人修改。页面现在显示的是最新状态，请确认后再操作。";
     NextPage: "Next page", "下一页";
     Actions: "Actions", "操作";
     AsCommand: "As a command", "命令行写法";
@@ -96,7 +96,7 @@ texts! {
     MoreBytes: "{} more bytes are not shown: read the job over the API.", "还有 {} 字节未显示，请通过 API 读取。";
     NoErrors: "No attempt has failed.", "没有失败的尝试。";
     WhyNot: "Why it does not run", "为什么没有运行";
-    NothingInTheWay: "Nothing is in its way. A worker gets it with its next request.", "一切就绪，下一个来取任务的工作进程会拿到它。";
+    NothingInTheWay: "Nothing holds it back. A worker gets it with its next request.", "一切就绪，下一个来取任务的工作进程会拿到它。";
     WhyNotDue: "It is not due yet.", "尚未到期。";
     WhyRunning: "A worker runs it. The worker may extend its lease.", "正在由工作进程运行，租约可能会延长。";
     WhyNextAttempt: "It waits for its next attempt. Attempts so far: {}.", "正在等待下一次尝试，已尝试 {} 次。";
@@ -110,7 +110,7 @@ texts! {
     WhyBacklog: "{} outcomes are not recorded yet, so this server hands out no jobs.", "{} 个结果尚未写入，因此此服务器不分发任务。";
     RetryPlan: "Retry plan", "重试计划";
     RetryPlanHint: "If each attempt failed as soon as it began, the next ones would begin:", "假如每次尝试一开始就失败，之后的尝试时间为：";
-    NoMoreAttempts: "If its next attempt fails, there is no other one.", "如果下一次尝试失败，将不再重试。";
+    NoMoreAttempts: "If its next attempt fails, it is not retried.", "如果下一次尝试失败，将不再重试。";
     CancelRequested: "Cancel requested", "已请求取消";
     JobTitle: "Job {}", "任务 {}";
     Time: "Time", "时间";
@@ -124,8 +124,8 @@ texts! {
     SettingsDefault: "All settings have their defaults.", "所有设置均为默认值。";
     SettingsHint: "Settings in JSON; a missing one has its default", "JSON 格式的设置，未写的使用默认值";
     Totals: "Totals", "总数";
-    RetriedByHand: "retried by hand, less deleted", "手动重试（减去已删除）";
-    DeletedLive: "deleted before their end, less retried", "结束前被删除（减去手动重试）";
+    RetriedByHand: "retried by hand, minus deleted", "手动重试（减去已删除）";
+    DeletedLive: "deleted before their end, minus retried", "结束前被删除（减去手动重试）";
     Now: "now", "现在";
     InSpan: "in {}", "{} 后";
     SpanAgo: "{} ago", "{} 前";
@@ -144,10 +144,10 @@ texts! {
     Reschedule: "Reschedule", "改期";
     Edit: "Edit", "编辑";
     Delete: "Delete", "删除";
-    DeleteWarning: "The job and its record will be gone.", "任务及其记录将被永久删除。";
-    DeleteScheduleWarning: "The schedule will be gone. Jobs that it has pushed stay.", "计划将被删除，已推送的任务保留。";
+    DeleteWarning: "This removes the job and its record.", "任务及其记录将被永久删除。";
+    DeleteScheduleWarning: "This removes the schedule. Jobs that it has pushed stay.", "计划将被删除，已推送的任务保留。";
     Release: "Release", "释放";
-    ReleaseWarning: "The holder does not learn of it and may still act on what the lock guards. Anyone may then acquire it.", "持有者不会收到通知，可能仍在操作锁所保护的资源。之后任何人都可以获取此锁。";
+    ReleaseWarning: "The holder is not notified, and may still act on the protected resource. Anyone can then acquire the lock.", "持有者不会收到通知，可能仍在操作锁所保护的资源。之后任何人都可以获取此锁。";
     WithSelected: "With the selected jobs", "对选中的任务";
     WithAllFound: "With all jobs that the search finds", "对搜索到的全部任务";
     WouldAct: "{}: this is for {} jobs. Nothing has been done yet.", "{}：涉及 {} 个任务，尚未执行。";
@@ -158,11 +158,11 @@ texts! {
     Clear: "Clear", "清除";
     Any: "any", "任意";
     // Lists.
-    NoQueues: "There are no queues yet. A queue is there as soon as a job is pushed into it.", "还没有队列。推送第一个任务时会自动创建队列。";
+    NoQueues: "There are no queues yet. Pushing a job creates its queue.", "还没有队列。推送第一个任务时会自动创建队列。";
     NoJobs: "No jobs found.", "没有找到任务。";
     NoFailed: "No job has failed for good.", "没有最终失败的任务。";
     NoneOnThisPage: "Nothing found on this page; there may be more on the next.", "本页没有结果，下一页可能还有。";
-    NoSuchQueue: "Nothing has been pushed into this queue, and nothing is set for it.", "此队列还没有任务，也没有设置。";
+    NoSuchQueue: "This queue has no jobs and no settings.", "此队列还没有任务，也没有设置。";
     NothingYet: "Nothing has been pushed yet. Push a first job, for example:", "还没有任务。推送第一个任务，例如：";
     NoLocks: "Nobody holds a lock.", "没有被持有的锁。";
     NoWorkers: "No worker has asked this server for jobs.", "还没有工作进程向此服务器取任务。";
@@ -179,7 +179,7 @@ texts! {
     OfLatestFailed: "From the {} most recent failures of all queues, as of", "统计所有队列中最近失败的 {} 个任务，截至";
     NoSchedules: "There are no schedules yet.", "还没有定时计划。";
     PageOfQueues: "The first {} queues by name", "按名称排列的前 {} 个队列";
-    BusiestQueues: "Queues with the most to do", "最忙的队列";
+    BusiestQueues: "Busiest queues", "最忙的队列";
     Name: "Name", "名称";
     Owner: "Owner", "持有者";
     Fence: "Fence", "Fencing 编号";
@@ -214,7 +214,7 @@ texts! {
     LatenessPerStep: "How late jobs started: 99 % within", "任务开始延迟：99 % 不超过";
     Lateness: "Lateness", "延迟";
     NotCountedApart: "This server counts this queue only together with others.", "此服务器未单独统计此队列。";
-    OfThisServer: "By this server alone, since", "仅此服务器的数据，起始时间";
+    OfThisServer: "On this server only, since", "仅此服务器的数据，起始时间";
     // The health of the server.
     NotReady: "The server hands out no jobs.", "服务器目前不分发任务。";
     StillLoading: "The server is still loading jobs after its start: {} so far.", "服务器启动后仍在加载任务：已加载 {} 个。";
@@ -237,8 +237,8 @@ texts! {
     // Outcomes of actions.
     Outcome: "{}: {}", "{}：{}";
     OutcomeCreated: "Pushed", "已推送";
-    OutcomeKept: "Key is held: the job that holds it was kept", "唯一键已被占用：保留原任务";
-    OutcomeRepeated: "Pushed before: nothing was pushed again", "此前已推送，未重复推送";
+    OutcomeKept: "Key conflict: the existing job was kept", "唯一键已被占用：保留原任务";
+    OutcomeRepeated: "Already pushed: no new job", "此前已推送，未重复推送";
     OutcomeCancelled: "Cancelled", "已取消";
     OutcomeCancelRequested: "Asked to stop", "已请求停止";
     OutcomeFinished: "Had ended before", "此前已结束";
@@ -250,10 +250,10 @@ texts! {
     OutcomePaused: "Paused", "已暂停";
     OutcomeResumed: "Resumed", "已恢复";
     OutcomeReleased: "Released", "已释放";
-    OutcomeChanged: "Changed by someone else meanwhile: left alone", "已被他人修改：未处理";
+    OutcomeChanged: "Changed by someone else meanwhile: skipped", "已被他人修改：未处理";
     OutcomeNotFound: "Not found", "未找到";
     OutcomeRunning: "Running: left alone", "运行中：未处理";
-    OutcomeLive: "Has not ended: left alone", "尚未结束：未处理";
+    OutcomeLive: "Not finished: skipped", "尚未结束：未处理";
     OutcomeNothing: "No job was found, so nothing was changed.", "没有找到任务，未做任何更改。";
     OutcomeRefused: "Refused", "被拒绝";
     OutcomeUnavailable: "The store was unavailable: look at the job before you repeat the action", "存储不可用：重试前请先查看任务";

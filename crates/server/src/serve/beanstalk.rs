@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Keep jobs in this folder, created if it does not exist
     #[arg(short = 'b', value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Write to disk every so many milliseconds; 0 to 49 write before each answer [default: 0]
+    /// 0 to 49: write to disk before each reply; 50 or more: within 50 ms [default: 0]
     #[arg(short = 'f', value_name = "MS", conflicts_with = "never_syncs")]
     sync_every_ms: Option<u64>,
     /// Let the operating system decide when to write to disk

@@ -283,7 +283,7 @@ fn many_jobs_are_counted_first_and_then_told_by_outcome() {
     let done = browser.act(path, &[("do", "cancel"), ("job", &first), ("job", &second)]);
     assert_eq!(done.header("location"), Some("/jobs?queue=q&tag=t&done=cancelled.1-version_mismatch.1"));
     let page = browser.get(done.header("location").unwrap()).body;
-    assert!(page.contains("Cancelled: 1 · Changed by someone else meanwhile: left alone: 1"), "{page}");
+    assert!(page.contains("Cancelled: 1 · Changed by someone else meanwhile: skipped: 1"), "{page}");
     let done = browser.act(path, &[("do", "cancel_all"), ("confirmed", "yes")]);
     assert_eq!(done.header("location"), Some("/jobs?queue=q&tag=t&done=cancelled.4"));
     assert_eq!(server.get("/v1/queues/q").ok()["cancelled"], 5);

@@ -105,16 +105,16 @@ pub(super) fn explain(error: &RedisError, place: &str) -> Error {
         Error::Unusable(format!("{place} rejected the user or password; check them in its URL, before the @"))
     } else if text.contains("does not point to a sentinel") {
         Error::Unusable(format!(
-            "what answers at {place} is no Sentinel: name the Sentinels, or use redis:// for a Redis"
+            "the server at {place} is not a Sentinel: name the Sentinels, or use redis:// for a Redis"
         ))
     } else if text.contains("cluster support disabled") {
-        Error::Unusable(format!("what answers at {place} is not part of a Cluster: use redis:// in its URL"))
+        Error::Unusable(format!("the server at {place} is not part of a Cluster: use redis:// in its URL"))
     } else if text.contains("DB index is out of range") {
         Error::Unusable(format!("{place} has no database of this number; change the number at the end of its URL"))
     } else if says("NOPERM") || says("can't run this command") {
-        Error::Unusable(format!("the Redis user lacks rights that are needed: {text}"))
+        Error::Unusable(format!("the Redis user lacks required rights: {text}"))
     } else if error.kind() == ErrorKind::Parse {
-        Error::Unavailable(format!("what answers at {place} is not Redis"))
+        Error::Unavailable(format!("the server at {place} is not Redis"))
     } else if remedy(error) == Remedy::None {
         Error::Damaged(format!("unexpected answer from Redis: {text}"))
     } else {
@@ -126,7 +126,7 @@ pub(super) fn explain(error: &RedisError, place: &str) -> Error {
 fn without_tls(error: &RedisError, place: &str) -> &'static str {
     let is_silent = error.is_timeout() || error.is_connection_dropped() || error.to_string().contains("end of file");
     if place.starts_with("rediss") && is_silent {
-        "; if this Redis has no TLS on this port, use `redis` in place of `rediss` in its URL"
+        "; if this Redis has no TLS on this port, use `redis` instead of `rediss` in its URL"
     } else {
         ""
     }

@@ -90,8 +90,8 @@ pub(super) fn script(dialect: &Dialect) -> String {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "\n-- Migration {number} of {}. Leave it out where it has run: SELECT value FROM duetime_meta WHERE name = \
-             'schema' answers the number of the last one.\n{}\n\n{};\n",
+            "\n-- Migration {number} of {}. Skip it if it has already run: SELECT value FROM duetime_meta WHERE name = \
+             'schema' returns the number of the last one.\n{}\n\n{};\n",
             migrations.len(),
             migration.trim_end(),
             recorded(number)

@@ -19,7 +19,7 @@ impl Durability {
     /// The data that it could lose, and when.
     pub(crate) fn loss(self) -> &'static str {
         match self {
-            Self::Commit => "nothing that was acknowledged, if the disk keeps what was synced",
+            Self::Commit => "nothing acknowledged, if the disk keeps synced data",
             Self::Interval => "up to 50 ms of acknowledged changes in a power failure; nothing in a crash",
             Self::None => "the whole file, in a power failure; nothing in a crash of this process",
         }

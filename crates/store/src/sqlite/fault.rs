@@ -75,7 +75,7 @@ pub(super) fn explain(error: &rusqlite::Error, store: &str) -> Error {
 /// Advice for a damaged file.
 pub(super) fn advice(store: &str) -> String {
     format!(
-        "stop this process, keep a copy of {store} and of what lies beside it, then restore a backup, or salvage with \
+        "stop this process, keep a copy of {store} and of the files beside it, then restore a backup, or salvage with \
          `sqlite3 FILE .recover`"
     )
 }

@@ -105,7 +105,7 @@ impl Remote {
     /// A server accepts new jobs only.
     #[expect(clippy::unused_async, reason = "has the form of its like")]
     pub(super) async fn import(&self, _jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
-        let why = "a server takes no whole jobs of another store: name its store instead";
+        let why = "a server does not accept imported jobs: name its store instead";
         Err(duetime_core::Error::Unusable(why.to_owned()).into())
     }
 

@@ -52,7 +52,7 @@ pub(super) async fn run(args: Args) -> Result {
         shape.payload, place.waiting
     );
     Report::new("lateness", &subject.name, setting)
-        .timing("handler's start less due time", &lateness)
+        .timing("handler start minus due time", &lateness)
         .finish(subject, place.json)
         .await
 }

@@ -9,7 +9,7 @@ use duetime_core::api::Instant;
 
 /// Show why a job does not run.
 ///
-/// A server answers from what it has seen itself. Workers that ask other servers do not count.
+/// A server knows only its own requests. Workers of other servers do not count.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime why 117111681613568")]

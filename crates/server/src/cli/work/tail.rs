@@ -38,7 +38,7 @@ impl Tail {
         let text = text.trim();
         match self.lost {
             0 => text.to_owned(),
-            lost => format!("({} bytes left out) … {text}", lost + cut as u64),
+            lost => format!("({} bytes omitted) … {text}", lost + cut as u64),
         }
     }
 }
@@ -54,9 +54,9 @@ mod tests {
         assert_eq!(tail.text(), "hello");
         assert_eq!(Tail::new(8).whole(), Some(Vec::new()));
         tail.push(b"world\n");
-        assert_eq!(tail.text(), "(4 bytes left out) … o world");
+        assert_eq!(tail.text(), "(4 bytes omitted) … o world");
         tail.push(&[b'x'; 100]);
-        assert_eq!(tail.text(), format!("(104 bytes left out) … {}", "x".repeat(8)));
+        assert_eq!(tail.text(), format!("(104 bytes omitted) … {}", "x".repeat(8)));
         assert_eq!(tail.whole(), None);
     }
 
@@ -64,8 +64,8 @@ mod tests {
     fn it_cuts_at_characters() {
         let mut tail = Tail::new(5);
         tail.push("äöü".as_bytes());
-        assert_eq!(tail.text(), "(2 bytes left out) … öü");
+        assert_eq!(tail.text(), "(2 bytes omitted) … öü");
         tail.push(b"\xff");
-        assert_eq!(tail.text(), "(2 bytes left out) … öü\u{fffd}");
+        assert_eq!(tail.text(), "(2 bytes omitted) … öü\u{fffd}");
     }
 }

@@ -51,7 +51,7 @@ pub(super) struct Args {
     /// Take only this tube; repeatable
     #[arg(long, value_name = "TUBE")]
     tube: Vec<String>,
-    /// Queue for the jobs; by default named as the tube
+    /// Queue for the jobs; by default the name of the tube
     #[arg(long, value_name = "QUEUE")]
     to: Option<Arc<str>>,
     #[command(flatten)]

@@ -80,7 +80,9 @@ impl Args {
             return Err(Failure::usage(
                 "expected --drain, got --follow: workers of BullMQ run jobs as soon as they are due",
             )
-            .hint("drain, and drain again until no producer adds jobs there; workers of BullMQ may go on meanwhile"));
+            .hint(
+                "drain, and drain again until no producer adds jobs there; workers of BullMQ may continue meanwhile",
+            ));
         }
         if *hand_back {
             return Err(Failure::usage("expected no --hand-back: jobs of BullMQ do not go back to its workers").hint(

@@ -73,7 +73,7 @@ pub(in crate::cli::adopt) struct Args {
     /// Namespace of Sidekiq's keys, without the colon; by default none
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Queue for the jobs; by default named as in Sidekiq
+    /// Queue for the jobs; by default its name in Sidekiq
     #[arg(long, value_name = "QUEUE")]
     to: Option<Arc<str>>,
     /// Hand scheduled jobs and retries back to Sidekiq once they are due; ready jobs stay

@@ -24,8 +24,8 @@ redis.call('ZADD', KEYS[2], 'NX', parts[2], parts[1])";
 /// The advice for an unclear unit.
 const NAME_UNIT: &str = "Choose the unit with --score seconds or --score milliseconds. Scores that are no times are due now; those in another unit stay.";
 /// A note of all of them.
-const TAKEN: &str = "Once a member is taken, the old code no longer finds it: ZREM removes nothing, and ZADD adds it anew. If that is taken \
-     while the job waits, there is still one job.";
+const TAKEN: &str = "Once a member is taken, the old code no longer finds it: ZREM removes nothing, and ZADD adds it again. If it \
+    is taken again while its job waits, the new job replaces that one.";
 
 /// Options of all sources that are sorted sets.
 #[derive(Debug, clap::Args)]
