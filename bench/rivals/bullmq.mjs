@@ -1,8 +1,8 @@
-// Measures BullMQ against a Redis that is empty and used by nobody else, and prints one JSON object:
+// Measures BullMQ against a Redis that is empty and used by nothing else, and prints one JSON object:
 //
 //   node bullmq.mjs redis://127.0.0.1:PORT/0 [--jobs 200000] [--waiting 0] [--in-flight 4]
 //
-//   push_jobs_per_s         bulks of 1,000 jobs with 100 bytes of JSON each, so many bulks in flight
+//   push_jobs_per_s         bulks of 1,000 jobs with 100 bytes of JSON each, this many bulks in flight
 //   process_jobs_per_s      the same jobs through one worker that does nothing, at a concurrency of 100
 //   push_, process_ and both together (without a prefix):
 //     redis_us_per_job      processor time of the Redis process

@@ -1,9 +1,9 @@
-// Measures pg-boss in a PostgreSQL database that is empty and used by nobody else; postgres.mjs says what it prints:
+// Measures pg-boss in a PostgreSQL database that is empty and used by nothing else; postgres.mjs says what it prints:
 //
 //   node pg-boss.mjs postgres://USER@127.0.0.1:PORT/DB [--tuned] [--jobs 20000] [--seconds 30] [--in-flight 4]
 //
-// As it is, one worker asks for one job every two seconds. Tuned, so many workers take a batch at a time, complete it as a
-// whole, go on without a pause while batches are full, and otherwise ask as often as pg-boss allows. Two to eight workers
+// With its defaults, one worker fetches one job every two seconds. Tuned, several workers take a batch at a time, complete it as
+// a whole, continue without a pause while batches are full, and otherwise poll as often as pg-boss allows. Two to eight workers
 // with batches of 500 to 2,000 did about equally well, smaller batches worse.
 
 import { createRequire } from "node:module";

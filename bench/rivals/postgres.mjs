@@ -1,20 +1,20 @@
-// What is measured of a job queue on PostgreSQL, the same of each. One run is one JSON object:
+// The measurements of a job queue on PostgreSQL, the same for each. One run is one JSON object:
 //
 //   jobs, seconds            how many jobs with 100 bytes of JSON each, and how long they may be processed at most
-//   push_jobs_per_s          bulks of 1,000, so many bulks in flight
+//   push_jobs_per_s          bulks of 1,000, this many bulks in flight
 //   process_jobs_per_s       the same jobs through workers that do nothing, until the database holds no unfinished job
-//   processed                how many of them ended; less than `jobs` only where the seconds were over before
-//   cycle_jobs_per_s         from the first push to the last completion: both one after the other. Where the seconds were
+//   processed                how many of them ended; less than `jobs` only if the seconds were over before
+//   cycle_jobs_per_s         from the first push to the last completion: both one after the other. If the seconds were
 //                            over, as if the rest were processed at the same rate
 //   late_ms_p50, _p99, _max  start of the handler minus due time, of 400 jobs that fall due between 2 and 6 s after their
 //                            push, with the workers running all the while
 //   late_unstarted           how many of those had not started when the seconds were over; they count as late until then,
-//                            so the lateness is at least what is said
+//                            so the lateness is a lower bound
 //
-// A queue is given as the function `open(url, isTuned)`, which answers
+// A queue is a function `open(url, isTuned)`, which returns
 //
 //   push(queue, bulk)        pushes a bulk of { data, due }; `due` is a Date, or undefined
-//   work(queue, handler)     starts workers that call handler(data); answers the function that stops them
+//   work(queue, handler)     starts workers that call handler(data); returns the function that stops them
 //   unfinished               SQL of the number of unfinished jobs of the queue $1
 //   close()
 

@@ -6,8 +6,8 @@
 #
 # DUETIME_BENCH_SQL is a command that takes the URL of a Redis that is empty and its own (without persistence), the URL
 # of the database, and the number of jobs, and prints JSON with the keys that postgres.mjs explains; without it the
-# rivals are measured alone. NODE is the Node to run them by, `node` where it is not given: they ask for 22.18 or later,
-# and do run by 20, but slower. Needs PostgreSQL's programs, npm, and for Duetime redis-server and redis-cli.
+# rivals are measured alone. NODE is the Node to use, `node` by default: they ask for 22.18 or later, and run
+# on 20, but slower. Needs PostgreSQL's programs, npm, and for Duetime redis-server and redis-cli.
 set -euo pipefail
 
 jobs=20000
@@ -25,7 +25,7 @@ done
 # shellcheck source=servers.sh
 source "$(dirname "${BASH_SOURCE[0]}")/servers.sh"
 
-# One run of a rival, as it is or tuned; its JSON is a line of the results.
+# One run of a rival, with defaults or tuned; its JSON is a line of the results.
 measure() {
   fresh_database
   "${NODE:-node}" "$here/$1.mjs" "$postgres_url" --jobs "$jobs" --seconds "$seconds" "${@:2}" | tee -a "$folder/results" >&2

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034 # the URLs are for those who source it
-# The servers of the measurements, each private, in a temporary folder and on a free port; to be sourced. What a script
-# has started is stopped when it ends.
+# The servers of the measurements, each private, in a temporary folder and on a free port; to be sourced. They are
+# stopped when the script ends.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d -t duetime-rivals-XXXXXX)
@@ -8,7 +8,7 @@ redis=
 postgres=
 trap 'stop_redis; stop_postgres; rm -rf "$folder"' EXIT
 
-# The packages, as the lock file says; a no-op where that is installed already.
+# The packages of the lock file; a no-op if they are installed.
 install_packages() {
   if ! cmp -s "$here/package-lock.json" "$here/node_modules/.installed"; then
     (cd "$here" && npm ci --ignore-scripts --no-audit --no-fund >&2 && cp package-lock.json node_modules/.installed)
@@ -20,8 +20,8 @@ some_port() {
   echo $((10000 + RANDOM % 10000))
 }
 
-# Starts a Redis without persistence; `redis_url` is where. A port that another program holds ends it at once: then
-# another.
+# Starts a Redis without persistence; `redis_url` is its address. If another program holds the port, Redis exits at once,
+# and another port is tried.
 start_redis() {
   local port
   for _ in 1 2 3 4 5; do
@@ -30,7 +30,7 @@ start_redis() {
     redis-server --port "$port" --bind 127.0.0.1 --save "" --appendonly no --dir "$folder" > "$folder/redis.log" 2>&1 &
     redis=$!
     while kill -0 "$redis" 2> /dev/null; do
-      # Not `PING`: the port may be another's.
+      # Not `PING`: another server may have the port.
       if redis-cli -p "$port" INFO server 2> /dev/null | grep -q "^process_id:$redis"; then return; fi
     done
     redis=
@@ -88,7 +88,7 @@ stop_postgres() {
   fi
 }
 
-# Makes the database `bench` anew; `postgres_url` is where. What came before is on disk, so nobody pays for another.
+# Recreates the database `bench`; `postgres_url` is its address. Earlier writes are flushed first, so no run pays for another.
 fresh_database() {
   postgres_url=$postgres_server/bench
   of_postgres psql -q -v ON_ERROR_STOP=1 "$postgres_server/postgres" <<- SQL

@@ -1,5 +1,5 @@
-// Prints medians of the runs in a file of JSON lines, as a Markdown table; where two systems are compared, the ratios
-// too. A key that no run has is left out.
+// Prints medians of the runs in a file of JSON lines, as a Markdown table; with ratios if two
+// systems are compared. Keys that no run has are omitted.
 
 import { readFileSync } from "node:fs";
 

@@ -3,7 +3,7 @@
 #
 # usage: bench/wrk/run.sh [ROUNDS [SECONDS]]
 #
-# Needs wrk, openssl and target/release/duetime, or what DUETIME names.
+# Needs wrk, openssl and target/release/duetime, or the binary in DUETIME.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -33,13 +33,13 @@ final class Duetime
         return $this->call('POST', '/v1/queues/' . rawurlencode($queue) . '/jobs', $job);
     }
 
-    /** Cancels all live jobs with a tag; answers how many came to what. */
+    /** Cancels all live jobs with a tag; returns counts by outcome. */
     public function cancelTag(string $tag): array
     {
         return $this->call('POST', '/v1/jobs/cancel', ['tag' => $tag]);
     }
 
-    /** Leases due jobs, waiting for some where none is due. */
+    /** Leases due jobs, or waits if none is due. */
     public function reserve(string $queue, int $limit, string $wait): array
     {
         // A repeat after a lost reply gets the same jobs.

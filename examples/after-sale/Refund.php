@@ -4,7 +4,7 @@ declare(strict_types=1);
 /** Refunds, at a payment service. */
 final class Refund
 {
-    /** The service has said no, and would again. */
+    /** The service has refused, and would refuse again. */
     public const FINAL = 10000;
 
     /** Grants a refund; may be called more than once for an order, so the service must know the order's number. */

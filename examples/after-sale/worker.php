@@ -3,9 +3,9 @@ declare(strict_types=1);
 require __DIR__ . '/Duetime.php';
 require __DIR__ . '/Refund.php';
 
-// Runs due jobs without end; with --once it runs what is due now and exits.
+// Runs due jobs until stopped; with --once it runs the jobs that are due now, and exits.
 
-// What a payload may name. Anything else is refused for good: whoever can push must not be able to call anything.
+// The calls that a payload may name. Anything else fails for good: pushing must not allow arbitrary calls.
 const ALLOWED = [Refund::class => ['grant']];
 const FINAL_CODE = 10000;
 
@@ -34,7 +34,7 @@ while (!$stopping) {
     }
 }
 
-/** Runs one job, and says what came of it. */
+/** Runs one job, and prints the outcome. */
 function run(Duetime $duetime, array $lease): void
 {
     $receipt = $lease['receipt'];
@@ -49,12 +49,12 @@ function run(Duetime $duetime, array $lease): void
             echo "{$lease['id']} failed: {$error->getMessage()}\n";
         }
     } catch (DuetimeError $error) {
-        // The lease is over, or nobody answers: the job comes back when its lease ends.
+        // The lease has expired, or the server does not answer: the job comes back when its lease ends.
         fwrite(STDERR, "$receipt: {$error->getMessage()}\n");
     }
 }
 
-/** Calls what the payload names, where that is allowed. */
+/** Calls the method that the payload names, if it is allowed. */
 function dispatch(mixed $payload): mixed
 {
     ['class' => $class, 'method' => $method, 'data' => $data] = $payload + ['class' => '', 'method' => '', 'data' => []];

@@ -1,5 +1,5 @@
 <?php
-// Takes an order, and has it cancelled after a while unless it is paid: both in one transaction, or neither.
+// Takes an order, and pushes the job that cancels it unless it is paid: both in one transaction, or neither.
 //
 //     php push.php mysql://user:password@host/database 42
 //     php push.php postgres://user:password@host/database 42
@@ -32,7 +32,7 @@ try {
         json_encode(["order-$order"]),
         json_encode(['max_attempts' => 3, 'lease' => '5m']),
     ]);
-    // Of an order that is there already this fails, and with it the push.
+    // If the order already exists, this fails, and so does the push.
     $db->prepare('INSERT INTO orders (id) VALUES (?)')->execute([$order]);
     $db->commit();
 } catch (PDOException $error) {

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Takes an order, and has it cancelled after a while unless it is paid: both in one transaction, or neither.
+"""Takes an order, and pushes the job that cancels it unless it is paid: both in one transaction, or neither.
 
     push.py mysql://user:password@host/database 42
     push.py postgres://user:password@host/database 42
@@ -43,7 +43,7 @@ def main(url, order):
                 json.dumps(options),
             ),
         )
-        # Of an order that is there already this fails, and with it the push.
+        # If the order already exists, this fails, and so does the push.
         cursor.execute("INSERT INTO orders (id) VALUES (%s)", (order,))
         db.commit()
     except error as reason:

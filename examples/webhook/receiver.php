@@ -1,10 +1,10 @@
 <?php
-// Takes webhooks of Duetime, or of whoever else signs in the form of the Standard Webhooks.
+// Receives webhooks from Duetime, or from any other sender of Standard Webhooks.
 //
 //     WEBHOOK_KEYS='whsec_… whsec_…' php -S 127.0.0.1:8080 receiver.php
 //
-// What any of the keys has signed is taken, so one can be replaced by another without a gap. Anything else is answered
-// with 401, which the sender tries again: it may be the one that is late with a new key.
+// A signature by any of the keys is accepted, so a key can be replaced without a gap. Other requests get a 401, which
+// the sender retries: it may not have the new key yet.
 declare(strict_types=1);
 
 const TOLERANCE_SECONDS = 300;
@@ -15,7 +15,7 @@ function refusal(string $id, string $timestamp, string $signatures, string $body
     if ($id === '' || !ctype_digit($timestamp)) {
         return 'expected webhook-id and webhook-timestamp';
     }
-    // A request that was overheard must not be of use later.
+    // A captured request must not be usable later.
     if (abs(time() - (int) $timestamp) > TOLERANCE_SECONDS) {
         return 'the timestamp is more than five minutes off';
     }
@@ -23,7 +23,7 @@ function refusal(string $id, string $timestamp, string $signatures, string $body
         $secret = base64_decode(substr($key, strlen('whsec_')), true);
         $expected = 'v1,' . base64_encode(hash_hmac('sha256', "$id.$timestamp.$body", $secret, true));
         foreach (explode(' ', $signatures) as $signature) {
-            // In a time that tells nothing of where they differ.
+            // Constant-time comparison.
             if (hash_equals($expected, $signature)) {
                 return null;
             }
@@ -41,6 +41,6 @@ if ($refusal !== null) {
     echo $refusal;
     return;
 }
-// A webhook may come twice: do what it asks for once by its id. It is the same in every attempt.
+// A webhook may arrive twice: act once for each id. The id is the same in every attempt.
 error_log("job $id of {$header('duetime-kind')}: $body");
 echo "taken: $id";

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Takes webhooks of Duetime, or of whoever else signs in the form of the Standard Webhooks.
+"""Receives webhooks from Duetime, or from any other sender of Standard Webhooks.
 
     WEBHOOK_KEYS='whsec_… whsec_…' python3 receiver.py 127.0.0.1 8080
 
@@ -24,14 +24,14 @@ def refusal(headers, body):
     id, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not id or not (timestamp.isascii() and timestamp.isdigit()):
         return "expected webhook-id and webhook-timestamp"
-    # A request that was overheard must not be of use later.
+    # A captured request must not be usable later.
     if abs(time.time() - int(timestamp)) > TOLERANCE_SECONDS:
         return "the timestamp is more than five minutes off"
     signed = f"{id}.{timestamp}.".encode() + body
     for key in KEYS:
         expected = b"v1," + base64.b64encode(hmac.digest(key, signed, "sha256"))
         for signature in headers.get("webhook-signature", "").split():
-            # In a time that tells nothing of where they differ.
+            # Constant-time comparison.
             if hmac.compare_digest(expected, signature.encode()):
                 return None
     return "no key has signed this"
@@ -49,7 +49,7 @@ class Receiver(BaseHTTPRequestHandler):
         refused = refusal(self.headers, body)
         if refused:
             return self.answer(401, refused)
-        # A webhook may come twice: do what it asks for once by its id. It is the same in every attempt.
+        # A webhook may arrive twice: act once for each id. The id is the same in every attempt.
         id = self.headers["webhook-id"]
         print(f"job {id} of {self.headers.get('duetime-kind')}: {body.decode(errors='replace')}", flush=True)
         self.answer(200, f"taken: {id}")

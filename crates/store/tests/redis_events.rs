@@ -117,5 +117,5 @@ async fn nothing_is_published_where_nobody_listens() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(WAIT_MAX, is_over).await.expect("it does not go on for ever");
+    tokio::time::timeout(WAIT_MAX, is_over).await.expect("it ends");
 }

@@ -174,7 +174,7 @@ async fn life(url: &str) {
     // After this it knows the other process, too.
     let _subscription = engine.subscribe(Filter::default()).await.unwrap();
     life_of_jobs(&redis, &engine).await;
-    received.recv().await.expect("the other one hears of it");
+    received.recv().await.expect("the other one is notified");
     life_of_a_lock(&redis, &engine).await;
     assert!(engine.health().degraded.is_empty());
     engine.stop().await.unwrap();

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Shows the client at work: `demo.mjs push`, then `demo.mjs work` (until SIGTERM), `demo.mjs lock`.
+// A demo of the client: `demo.mjs push`, then `demo.mjs work` (until SIGTERM), `demo.mjs lock`.
 //
 //     DUETIME_SERVER=http://127.0.0.1:7300 node demo.mjs push
 
@@ -12,7 +12,7 @@ const client = new Client()
 async function push() {
   const mail = { kind: 'mail.welcome', payload: { to: 'Zoë' }, delay: '200ms', key: 'welcome-1', tags: ['demo', 'user:1'] }
   console.log('welcome', (await client.push(QUEUE, mail)).outcome)
-  // The same key once more: there is still one job.
+  // The same key again: there is still one job.
   console.log('welcome again', (await client.push(QUEUE, mail)).outcome)
   await client.push(QUEUE, { kind: 'mail.broken', payload: { to: 'nobody' }, tags: ['demo'] })
   await client.push(QUEUE, { kind: 'report', payload: { seconds: 6 }, tags: ['demo'] })
@@ -33,7 +33,7 @@ async function refused(call) {
 async function handle(job, lost) {
   console.log(`${job.kind}, attempt ${job.attempt}: ${JSON.stringify(job.payload)}`)
   if (job.kind === 'mail.broken') throw new Final('there is no such address')
-  // Longer than the lease, which is extended meanwhile; ends when the job is no longer ours.
+  // Longer than the lease, which is extended meanwhile. Ends when the lease is lost.
   if (job.kind === 'report') await sleep(job.payload.seconds * 1000, undefined, { signal: lost })
   return { done: job.kind }
 }
@@ -44,7 +44,7 @@ async function lock() {
   console.log('renewed', (await client.lock('demo-node', owner, { ttl: '10s', fence })).fence === fence)
   await refused(() => client.lock('demo-node', other))
   await client.unlock('demo-node', owner, fence)
-  // What is written under a lock goes with the fence, so that a holder that was late can be refused.
+  // Store the fence with what you write under a lock, so that a late holder can be refused.
   const next = await client.lock('demo-node', other)
   console.log('fence grows', next.fence > fence)
   await client.unlock('demo-node', other, next.fence)

@@ -1,12 +1,12 @@
 // A small client of Duetime's HTTP API: Node 18 or later, no packages. Copy this file.
 //
-// The environment names the server (DUETIME_SERVER) and, where it asks for one, the token (DUETIME_TOKEN).
+// The environment has the server's address (DUETIME_SERVER) and, if it requires one, the token (DUETIME_TOKEN).
 
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const TRIES = 6
-// Errors of the server's state. Any other refusal would be the same at a retry.
+// Errors of the server's state. A retry does not help with any other refusal.
 const LATER = new Set([408, 429, 502, 503, 504])
 
 /** The server refused. `code` is stable; the text is for people. Code `unreachable`: there was no answer. */
@@ -16,13 +16,13 @@ export class Problem extends Error {
     Object.assign(this, { status, code, document })
   }
 
-  /** Whether it may be otherwise in a while. */
+  /** Whether a retry may succeed. */
   get passes() {
     return this.code === 'unreachable' || LATER.has(this.status)
   }
 }
 
-/** Thrown by a handler: the job has failed for good, and is not tried again. */
+/** Thrown by a handler: the job has failed for good and is not retried. */
 export class Final extends Error {}
 
 export class Client {
@@ -31,7 +31,7 @@ export class Client {
     this.token = token
   }
 
-  /** Once this resolves the job is recorded. Its origin identifies the push: a repeat finds the job that the first try made. */
+  /** When this resolves, the job is recorded. Its origin identifies the push, so a repeat makes no second job. */
   push(queue, job) {
     return this.call('POST', `/v1/queues/${encodeURIComponent(queue)}/jobs`, { origin: randomUUID(), ...job })
   }
@@ -40,7 +40,7 @@ export class Client {
     return (await this.call('POST', `/v1/jobs/${id}/cancel`)).outcome
   }
 
-  /** Leases due jobs, waiting for some where none is due; a repeat gets what the first try got. */
+  /** Leases due jobs, or waits if none is due. A repeat gets the same jobs. */
   async reserve(queue, { limit = 1, lease = '60s', wait = '5s' } = {}) {
     const request = { limit, lease, wait, request_id: randomUUID() }
     return (await this.call('POST', `/v1/queues/${encodeURIComponent(queue)}/reserve`, request)).leases
@@ -51,7 +51,7 @@ export class Client {
     return this.call('POST', `/v1/leases/${receipt}/${verb}`, body)
   }
 
-  /** Acquires (ttl, wait); with the fence it renews. Answers `fence` and `expires_at`. */
+  /** Acquires (ttl, wait); with a fence it renews. Returns `fence` and `expires_at`. */
   lock(name, owner, options = {}) {
     return this.call('PUT', `/v1/locks/${encodeURIComponent(name)}`, { owner, ...options })
   }
@@ -60,7 +60,7 @@ export class Client {
     return this.call('DELETE', `/v1/locks/${encodeURIComponent(name)}?${new URLSearchParams({ owner, fence })}`)
   }
 
-  /** Calls the API, and repeats the call for some seconds while the server is unavailable: every call may be repeated. */
+  /** Calls the API, and repeats the call for some seconds while the server is unavailable. Every call is safe to repeat. */
   async call(method, path, body) {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -77,7 +77,7 @@ export class Client {
     if (this.token) headers.authorization = `Bearer ${this.token}`
     let status, text
     try {
-      // Longer than any wait that this client asks for.
+      // Longer than any wait that this client requests.
       const signal = AbortSignal.timeout(60_000)
       const response = await fetch(this.server + path, { method, headers, body: JSON.stringify(body), signal })
       status = response.status
@@ -89,7 +89,7 @@ export class Client {
     try {
       document = text === '' ? null : JSON.parse(text)
     } catch {
-      // Not of the server: a proxy's page, perhaps.
+      // Not from the server: a proxy's page, perhaps.
     }
     if (status < 400) return document
     throw new Problem(status, document?.code ?? `http_${status}`, document?.detail ?? text.slice(0, 200), document ?? {})
@@ -97,8 +97,8 @@ export class Client {
 }
 
 /**
- * Runs jobs one after the other until `stop` (an AbortSignal); leases of so many seconds are extended while they run.
- * A handler is given the job, and an AbortSignal that says when it should stop.
+ * Runs jobs one after the other until `stop` (an AbortSignal); their leases, of this many seconds, are extended meanwhile.
+ * A handler gets the job, and an AbortSignal that fires when it should stop.
  */
 export async function work(client, queue, handler, stop, { seconds = 60 } = {}) {
   while (!stop.aborted) {
@@ -114,7 +114,7 @@ export async function work(client, queue, handler, stop, { seconds = 60 } = {}) 
   }
 }
 
-/** What was pushed. JSON that some decoders refuse comes in base64, as do bytes that are not JSON. */
+/** The pushed payload. JSON that some decoders refuse comes in base64, as do bytes that are not JSON. */
 export function payloadOf(job) {
   if ('payload' in job) return job.payload
   try {
@@ -124,7 +124,7 @@ export function payloadOf(job) {
   }
 }
 
-/** Settles; a result that the server does not take fails the job, so that it is not run again and again. */
+/** Settles; a result that the server refuses fails the job, so that it does not run again and again. */
 async function settle(client, job, verb, body) {
   try {
     await client.settle(job.receipt, verb, body)
@@ -154,7 +154,7 @@ async function run(client, job, handler, seconds) {
   try {
     await settle(client, job, ...outcome)
   } catch (problem) {
-    // `lease_lost`: somebody else has the job by now, or an answer was lost that had settled it.
+    // `lease_lost`: another worker has the job, or the answer to an earlier settle was lost.
     console.log(`job ${job.id}: ${problem.message}`)
   }
 }

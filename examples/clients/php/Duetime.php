@@ -9,14 +9,14 @@ final class Problem extends RuntimeException
         parent::__construct("$word: $detail");
     }
 
-    /** Whether it may be otherwise in a while; what else the server refuses, it would refuse again. */
+    /** Whether a retry may succeed. Other requests would be refused again. */
     public function passes(): bool
     {
         return $this->word === 'unreachable' || in_array($this->status, [408, 429, 502, 503, 504], true);
     }
 }
 
-/** Thrown by a handler: the job has failed for good, and is not tried again. */
+/** Thrown by a handler: the job has failed for good and is not retried. */
 final class FinalFailure extends RuntimeException
 {
 }
@@ -24,7 +24,7 @@ final class FinalFailure extends RuntimeException
 /**
  * A small client of Duetime's HTTP API: PHP 8.1 or later, without any extension. Copy this file.
  *
- * The environment names the server (`DUETIME_SERVER`) and, where it asks for one, the token (`DUETIME_TOKEN`).
+ * The environment has the server's address (`DUETIME_SERVER`) and, if it requires one, the token (`DUETIME_TOKEN`).
  */
 final class Duetime
 {
@@ -38,7 +38,7 @@ final class Duetime
         $this->token = $token ?? (getenv('DUETIME_TOKEN') ?: '');
     }
 
-    /** Once this returns the job is recorded. Its origin identifies the push: a repeat finds the job that the first try made. */
+    /** When this returns, the job is recorded. Its origin identifies the push, so a repeat makes no second job. */
     public function push(string $queue, array $job): array
     {
         return $this->call('POST', '/v1/queues/' . rawurlencode($queue) . '/jobs', $job + ['origin' => bin2hex(random_bytes(16))]);
@@ -49,7 +49,7 @@ final class Duetime
         return $this->call('POST', "/v1/jobs/$id/cancel")['outcome'];
     }
 
-    /** Leases due jobs, waiting for some where none is due; a repeat gets what the first try got. */
+    /** Leases due jobs, or waits if none is due. A repeat gets the same jobs. */
     public function reserve(string $queue, int $limit = 1, string $lease = '60s', string $wait = '5s'): array
     {
         $request = ['limit' => $limit, 'lease' => $lease, 'wait' => $wait, 'request_id' => bin2hex(random_bytes(8))];
@@ -62,7 +62,7 @@ final class Duetime
         return $this->call('POST', "/v1/leases/$receipt/$verb", $body);
     }
 
-    /** Acquires (ttl, wait); with the fence it renews. Answers `fence` and `expires_at`. */
+    /** Acquires (ttl, wait); with a fence it renews. Returns `fence` and `expires_at`. */
     public function lock(string $name, string $owner, array $options = []): array
     {
         return $this->call('PUT', '/v1/locks/' . rawurlencode($name), ['owner' => $owner] + $options);
@@ -119,12 +119,12 @@ final class Duetime
         try {
             $this->settleOrFail($job['receipt'], ...$outcome);
         } catch (Problem $problem) {
-            // `lease_lost`: somebody else has the job by now, or an answer was lost that had settled it.
+            // `lease_lost`: another worker has the job, or the answer to an earlier settle was lost.
             echo "job {$job['id']}: {$problem->getMessage()}\n";
         }
     }
 
-    /** What was pushed. JSON that some decoders refuse comes in base64, as do bytes that are not JSON. */
+    /** The pushed payload. JSON that some decoders refuse comes in base64, as do bytes that are not JSON. */
     public static function payloadOf(array $job): mixed
     {
         if (array_key_exists('payload', $job)) {
@@ -137,7 +137,7 @@ final class Duetime
         }
     }
 
-    /** Settles; a result that the server does not take fails the job, so that it is not run again and again. */
+    /** Settles; a result that the server refuses fails the job, so that it does not run again and again. */
     private function settleOrFail(string $receipt, string $verb, array $body): void
     {
         try {
@@ -150,7 +150,7 @@ final class Duetime
         }
     }
 
-    /** Calls the API, and repeats the call for some seconds while the server is unavailable: every call may be repeated. */
+    /** Calls the API, and repeats the call for some seconds while the server is unavailable. Every call is safe to repeat. */
     public function call(string $method, string $path, array $body = []): array
     {
         for ($attempt = 1;; $attempt++) {
@@ -177,7 +177,7 @@ final class Duetime
             'content' => $method === 'DELETE' ? '' : json_encode((object) $body, JSON_THROW_ON_ERROR),
             'ignore_errors' => true,
             'follow_location' => 0,
-            // Longer than any wait that this client asks for, in seconds.
+            // Longer than any wait that this client requests, in seconds.
             'timeout' => 60,
         ]]);
         $text = @file_get_contents($this->server . $path, false, $context);
@@ -188,7 +188,7 @@ final class Duetime
         $status = (int) (explode(' ', $http_response_header[0])[1] ?? 0);
         $answer = json_decode($text, true);
         if ($status >= 400) {
-            // Not of the server, where it is no document: a proxy's page, perhaps.
+            // Without a document it is not from the server: a proxy's page, perhaps.
             throw new Problem($status, $answer['code'] ?? "http_$status", $answer['detail'] ?? substr($text, 0, 200));
         }
         if ($answer === null && $status !== 204) {

@@ -1,7 +1,7 @@
 <?php
 declare(strict_types=1);
 
-// Shows the client at work: `demo.php push`, then `demo.php work` (until SIGTERM), `demo.php lock`.
+// A demo of the client: `demo.php push`, then `demo.php work` (until SIGTERM), `demo.php lock`.
 //
 //     DUETIME_SERVER=http://127.0.0.1:7300 php demo.php push
 
@@ -13,7 +13,7 @@ function push(Duetime $client): void
 {
     $mail = ['kind' => 'mail.welcome', 'payload' => ['to' => 'Zoë'], 'delay' => '200ms', 'key' => 'welcome-1', 'tags' => ['demo', 'user:1']];
     echo 'welcome ', $client->push(QUEUE, $mail)['outcome'], "\n";
-    // The same key once more: there is still one job.
+    // The same key again: there is still one job.
     echo 'welcome again ', $client->push(QUEUE, $mail)['outcome'], "\n";
     $client->push(QUEUE, ['kind' => 'mail.broken', 'payload' => ['to' => 'nobody'], 'tags' => ['demo']]);
     $client->push(QUEUE, ['kind' => 'report', 'payload' => ['seconds' => 6], 'tags' => ['demo']]);
@@ -58,7 +58,7 @@ function lock(Duetime $client): void
     echo 'renewed ', var_export($again['fence'] === $held['fence'], true), "\n";
     refused(fn () => $client->lock('demo-php', $other));
     $client->unlock('demo-php', $owner, $held['fence']);
-    // What is written under a lock goes with the fence, so that a holder that was late can be refused.
+    // Store the fence with what you write under a lock, so that a late holder can be refused.
     $next = $client->lock('demo-php', $other);
     echo 'fence grows ', var_export($next['fence'] > $held['fence'], true), "\n";
     $client->unlock('demo-php', $other, $next['fence']);

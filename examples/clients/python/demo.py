@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Shows the client at work: `demo.py push`, then `demo.py work` (until SIGTERM), `demo.py lock`.
+"""A demo of the client: `demo.py push`, then `demo.py work` (until SIGTERM), `demo.py lock`.
 
     DUETIME_SERVER=http://127.0.0.1:7300 python3 demo.py push
 """
@@ -19,7 +19,7 @@ def push(client):
     tags = ["demo", "user:1"]
     mail = {"kind": "mail.welcome", "payload": {"to": "Zoë"}, "delay": "200ms", "key": "welcome-1", "tags": tags}
     print("welcome", client.push(QUEUE, mail)["outcome"])
-    # The same key once more: there is still one job.
+    # The same key again: there is still one job.
     print("welcome again", client.push(QUEUE, mail)["outcome"])
     client.push(QUEUE, {"kind": "mail.broken", "payload": {"to": "nobody"}, "tags": ["demo"]})
     client.push(QUEUE, {"kind": "report", "payload": {"seconds": 6}, "tags": ["demo"]})
@@ -55,7 +55,7 @@ def lock(client):
     except Problem as problem:
         print("refused", problem.code, problem.status)
     client.unlock("demo-python", owner, held["fence"])
-    # What is written under a lock goes with the fence, so that a holder that was late can be refused.
+    # Store the fence with what you write under a lock, so that a late holder can be refused.
     next_one = client.lock("demo-python", other)
     print("fence grows", str(next_one["fence"] > held["fence"]).lower())
     client.unlock("demo-python", other, next_one["fence"])

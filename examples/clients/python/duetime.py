@@ -1,6 +1,6 @@
 """A small client of Duetime's HTTP API: Python 3.9 or later and its standard library. Copy this file.
 
-The environment names the server (`DUETIME_SERVER`) and, where it asks for one, the token (`DUETIME_TOKEN`).
+The environment has the server's address (`DUETIME_SERVER`) and, if it requires one, the token (`DUETIME_TOKEN`).
 """
 
 import base64
@@ -16,7 +16,7 @@ import urllib.request
 from urllib.parse import quote, urlencode
 
 TRIES = 6
-# Errors of the server's state. Any other refusal would be the same at a retry.
+# Errors of the server's state. A retry does not help with any other refusal.
 LATER = {408, 429, 502, 503, 504}
 
 
@@ -29,7 +29,7 @@ class Problem(Exception):
 
 
 class Final(Exception):
-    """Raised by a handler: the job has failed for good, and is not tried again."""
+    """Raised by a handler: the job has failed for good and is not retried."""
 
 
 class Client:
@@ -38,14 +38,14 @@ class Client:
         self.token = token or os.environ.get("DUETIME_TOKEN")
 
     def push(self, queue, job):
-        """Once this returns the job is recorded. Its origin identifies the push: a repeat finds the job that the first try made."""
+        """When this returns, the job is recorded. Its origin identifies the push, so a repeat makes no second job."""
         return self.call("POST", f"/v1/queues/{quote(queue, '')}/jobs", {"origin": secrets.token_hex(16), **job})
 
     def cancel(self, id):
         return self.call("POST", f"/v1/jobs/{id}/cancel")["outcome"]
 
     def reserve(self, queue, limit=1, lease="60s", wait="5s"):
-        """Leases due jobs, waiting for some where none is due; a repeat gets what the first try got."""
+        """Leases due jobs, or waits if none is due. A repeat gets the same jobs."""
         request = {"limit": limit, "lease": lease, "wait": wait, "request_id": secrets.token_hex(8)}
         return self.call("POST", f"/v1/queues/{quote(queue, '')}/reserve", request)["leases"]
 
@@ -54,14 +54,14 @@ class Client:
         return self.call("POST", f"/v1/leases/{receipt}/{verb}", body)
 
     def lock(self, name, owner, **body):
-        """Acquires (ttl, wait); with the fence it renews. Answers `fence` and `expires_at`."""
+        """Acquires (ttl, wait); with a fence it renews. Returns `fence` and `expires_at`."""
         return self.call("PUT", f"/v1/locks/{quote(name, '')}", {"owner": owner, **body})
 
     def unlock(self, name, owner, fence):
         self.call("DELETE", f"/v1/locks/{quote(name, '')}?{urlencode({'owner': owner, 'fence': fence})}")
 
     def call(self, method, path, body=None):
-        """Calls the API, and repeats the call for some seconds while the server is unavailable: every call may be repeated."""
+        """Calls the API, and repeats the call for some seconds while the server is unavailable. Every call is safe to repeat."""
         for attempt in range(1, TRIES + 1):
             try:
                 return self._once(method, path, body)
@@ -78,7 +78,7 @@ class Client:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.server + path, data, headers, method=method)
         try:
-            # Longer than any wait that this client asks for.
+            # Longer than any wait that this client requests.
             with urllib.request.urlopen(request, timeout=60) as response:
                 return json.loads(response.read() or b"null")
         except urllib.error.HTTPError as error:
@@ -87,7 +87,7 @@ class Client:
                 document = json.loads(text)
                 code, detail = document["code"], document["detail"]
             except (ValueError, KeyError, TypeError):
-                # Not of the server: a proxy's page, perhaps.
+                # Not from the server: a proxy's page, perhaps.
                 document, code, detail = None, f"http_{error.code}", text[:200]
             raise Problem(error.code, code, detail, document) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -95,7 +95,7 @@ class Client:
 
 
 class Lease:
-    """What a handler is given: `job`, and `lost`, an event that is set when it should stop."""
+    """The argument of a handler: `job`, and `lost`, an event that is set when it should stop."""
 
     def __init__(self, client, job, seconds):
         self.client, self.job, self.lost, self._done = client, job, threading.Event(), threading.Event()
@@ -118,7 +118,7 @@ class Lease:
 
 
 def payload_of(job):
-    """What was pushed. JSON that some decoders refuse comes in base64, as do bytes that are not JSON."""
+    """The pushed payload. JSON that some decoders refuse comes in base64, as do bytes that are not JSON."""
     if "payload" in job:
         return job["payload"]
     try:
@@ -128,7 +128,7 @@ def payload_of(job):
 
 
 def settle(client, job, verb, **body):
-    """Settles; a result that the server does not take fails the job, so that it is not run again and again."""
+    """Settles; a result that the server refuses fails the job, so that it does not run again and again."""
     try:
         client.settle(job["receipt"], verb, **body)
     except (Problem, TypeError, ValueError) as error:
@@ -138,7 +138,7 @@ def settle(client, job, verb, **body):
 
 
 def work(client, queue, handler, stop, seconds=60):
-    """Runs jobs one after the other until `stop` is set; leases of so many seconds are extended while they run."""
+    """Runs jobs one after the other until `stop` is set; their leases, of this many seconds, are extended meanwhile."""
     while not stop.is_set():
         try:
             jobs = client.reserve(queue, lease=f"{seconds}s")
@@ -158,5 +158,5 @@ def work(client, queue, handler, stop, seconds=60):
             try:
                 settle(client, job, verb, **body)
             except Problem as problem:
-                # `lease_lost`: somebody else has the job by now, or an answer was lost that had settled it.
+                # `lease_lost`: another worker has the job, or the answer to an earlier settle was lost.
                 print(f"job {job['id']}: {problem}", flush=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows the client at work: `demo.sh push`, then `demo.sh work` (until SIGTERM), `demo.sh lock`.
+# A demo of the client: `demo.sh push`, then `demo.sh work` (until SIGTERM), `demo.sh lock`.
 #
 #     DUETIME_SERVER=http://127.0.0.1:7300 ./demo.sh push
 set -uo pipefail
@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/duetime.sh"
 
 queue=demo-shell
 
-# Ends the program where the server refused.
+# Exits if the server refuses a call.
 ok() {
   local answer
   if ! answer=$("$@"); then
@@ -26,7 +26,7 @@ push() {
   local answer reminder
   answer=$(ok duetime_push $queue "$mail") || exit
   echo "welcome $(jq -r .outcome <<<"$answer")"
-  # The same key once more: there is still one job.
+  # The same key again: there is still one job.
   answer=$(ok duetime_push $queue "$mail") || exit
   echo "welcome again $(jq -r .outcome <<<"$answer")"
   ok duetime_push $queue '{"kind": "mail.broken", "payload": {"to": "nobody"}, "tags": ["demo"]}' >/dev/null || exit
@@ -57,7 +57,7 @@ lock() {
   echo "renewed $(jq --argjson fence "$fence" '.fence == $fence' <<<"$answer")"
   answer=$(duetime_lock demo-shell "{\"owner\": \"$other\"}") || refused "$answer"
   ok duetime_unlock demo-shell "$owner" "$fence" >/dev/null || exit
-  # What is written under a lock goes with the fence, so that a holder that was late can be refused.
+  # Store the fence with what you write under a lock, so that a late holder can be refused.
   answer=$(ok duetime_lock demo-shell "{\"owner\": \"$other\"}") || exit
   next=$(jq -r .fence <<<"$answer")
   echo "fence grows $( ((next > fence)) && echo true)"

@@ -1,20 +1,20 @@
 # A small client of Duetime's HTTP API for bash, with curl and jq. Copy this file, and source it.
 #
-# The environment names the server (DUETIME_SERVER) and, where it asks for one, the token (DUETIME_TOKEN).
+# The environment has the server's address (DUETIME_SERVER) and, if it requires one, the token (DUETIME_TOKEN).
 #
-# Every function prints the answer. What the server refuses ends with 22, and prints the problem document, whose `code` is
-# stable; where there is no answer the status is 75, and there is a document with the code `unreachable`.
+# Every function prints the answer. A refusal ends with 22, and prints the problem document, whose `code` is
+# stable. Without an answer the status is 75, and the document has the code `unreachable`.
 
 DUETIME_TRIES=${DUETIME_TRIES:-6}
 
-# duetime_call METHOD PATH [BODY]: calls the API, and repeats the call for some seconds while the server is unavailable: every
-# call may be repeated.
+# duetime_call METHOD PATH [BODY]: calls the API, and repeats the call for some seconds while the server is unavailable. Every
+# call is safe to repeat.
 duetime_call() {
   local try=1 status answer
   while :; do
     status=0
     answer=$(duetime_once "$@") || status=$?
-    # 22: refused, and would be again. 75: the server is unavailable.
+    # 22: refused; a retry does not help. 75: the server is unavailable.
     if ((status == 0 || status == 22 || try == DUETIME_TRIES)); then
       printf '%s\n' "$answer"
       return $status
@@ -30,7 +30,7 @@ duetime_once() {
   if [[ -n ${3:-} ]]; then
     arguments+=(--header 'content-type: application/json' --data-binary @-)
   fi
-  # The token is passed in a file: everybody on the machine can read a command line.
+  # The token is passed in a file: anyone on the machine can read a command line.
   reply=$(printf '%s' "${3:-}" | curl "${arguments[@]}" \
     --config <(printf '%s' "${DUETIME_TOKEN:+header = \"authorization: Bearer $DUETIME_TOKEN\"}") "${server%/}$2") || code=$?
   status=${reply##*$'\n'}
@@ -43,15 +43,15 @@ duetime_once() {
     printf '%s' "$reply"
     return 0
   fi
-  # Not of the server, where it is no document: a proxy's page, perhaps.
+  # Without a document it is not from the server: a proxy's page, perhaps.
   jq -ce 'select(.code)' <<<"$reply" 2>/dev/null ||
     jq -cn --argjson status "$status" --arg detail "${reply:0:200}" '{$status, code: "http_\($status)", $detail}'
   [[ $status =~ ^(408|429|502|503|504)$ ]] && return 75
   return 22
 }
 
-# duetime_push QUEUE JOB: once this returns the job is recorded. Its origin identifies the push: a repeat finds the job that the
-# first try made.
+# duetime_push QUEUE JOB: when this returns, the job is recorded. Its origin identifies the push, so a repeat makes no
+# second job.
 duetime_push() {
   local job
   job=$(jq -c --arg origin "$(duetime_id)" '{$origin} + .' <<<"$2")
@@ -66,7 +66,7 @@ duetime_cancel() {
   duetime_call POST "/v1/jobs/$1/cancel"
 }
 
-# duetime_reserve QUEUE LEASE WAIT: leases a due job, waiting for one; a repeat gets what the first try got.
+# duetime_reserve QUEUE LEASE WAIT: leases a due job, or waits for one. A repeat gets the same job.
 duetime_reserve() {
   local request
   request=$(jq -cn --arg lease "$2" --arg wait "$3" --arg id "$(duetime_id)" '{$lease, $wait, request_id: $id}')
@@ -78,7 +78,7 @@ duetime_settle() {
   duetime_call POST "/v1/leases/$1/$2" "${3:-}"
 }
 
-# duetime_lock NAME BODY: acquires, for the owner in the body; with the fence there it renews.
+# duetime_lock NAME BODY: acquires for the owner in the body, or renews if the body has a fence.
 duetime_lock() {
   duetime_call PUT "/v1/locks/$1" "$2"
 }
@@ -88,9 +88,9 @@ duetime_unlock() {
   duetime_call DELETE "/v1/locks/$1?$(jq -rn --arg owner "$2" '"owner=\($owner | @uri)"')&fence=$3"
 }
 
-# duetime_work QUEUE SECONDS HANDLER: runs jobs one after the other until SIGTERM or SIGINT. HANDLER is called with the job; what
-# it prints is the result, in JSON, or, where it fails, the message; with 65 it has failed for good. A lease of so many
-# seconds is extended while it runs, and the handler is ended when the job is no longer ours.
+# duetime_work QUEUE SECONDS HANDLER: runs jobs one after the other until SIGTERM or SIGINT. HANDLER is called with the job. Its
+# output is the result, in JSON, or the message if it fails; with 65 it fails for good. The lease, of this many seconds,
+# is extended while it runs, and the handler is ended when the lease is lost.
 duetime_work() {
   local answer job
   duetime_stopped=
@@ -119,7 +119,7 @@ duetime_run() {
   fi
   job=$read
   out=$(mktemp)
-  # A signal is for the worker, which lets the handler finish.
+  # Signals go to the worker, which lets the handler finish.
   (trap '' TERM INT; "$3" "$job" >"$out") &
   handler=$!
   (trap '' INT; duetime_keep "$receipt" "$2" "$handler") &
@@ -136,10 +136,10 @@ duetime_run() {
     verb=fail
     body=$(jq -Rsc --argjson status "$status" '{message: rtrimstr("\n"), final: ($status == 65)}' "$out")
   fi
-  # `lease_lost`: somebody else has the job by now, or an answer was lost that had settled it.
+  # `lease_lost`: another worker has the job, or the answer to an earlier settle was lost.
   if ! answer=$(duetime_settle "$receipt" $verb "$body"); then
     jq -r '"\(.code): \(.detail)"' <<<"$answer"
-    # A result that the server does not take fails the job, so that it is not run again and again.
+    # A result that the server refuses fails the job, so that it does not run again and again.
     if jq -e '.status == 400 or .status == 413' <<<"$answer" >/dev/null; then
       duetime_settle "$receipt" fail "$(jq -c '{message: "the outcome was refused: \(.detail)", final: true}' <<<"$answer")" >/dev/null || true
     fi

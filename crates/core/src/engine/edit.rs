@@ -164,7 +164,7 @@ impl Engine {
         }
     }
 
-    /// Tells the broker what became of jobs that it did not know, and puts those that are due soon.
+    /// Tells the broker the outcome of jobs that it did not know, and puts those that are due soon.
     async fn settle_tombstones(&self, targets: &[Target], edited: &[Edited], reading: Reading) {
         let mut versions = Vec::with_capacity(targets.len());
         let (mut jobs, mut over) = (Vec::new(), Vec::new());

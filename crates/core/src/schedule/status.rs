@@ -23,7 +23,7 @@ pub struct ScheduleStatus {
     #[cfg_attr(feature = "openapi", schema(max_items = 10, value_type = Vec<Instant>))]
     #[serde(with = "serde_with::As::<Vec<Instant>>")]
     pub next: Vec<Millis>,
-    /// The last tick, and what came of it.
+    /// The last tick, and its outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<LastTick>,
 }

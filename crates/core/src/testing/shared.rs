@@ -272,7 +272,7 @@ impl Shared {
 async fn begun<T>(answer: Option<impl Future<Output = Result<T, Error>>>) -> Result<T, Error> {
     match answer {
         Some(answer) => answer.await,
-        None => Err(Error::Unavailable("the broker begins anew".into())),
+        None => Err(Error::Unavailable("the broker begins again".into())),
     }
 }
 

@@ -180,7 +180,7 @@ async fn found_jobs_are_rescheduled_over_the_horizon_and_back() {
     assert_eq!(
         bulk(vec![], Due::After(60_000)).await.unwrap(),
         [("rescheduled", 1_499)].into(),
-        "the delay begins anew"
+        "the delay starts over"
     );
     pass(Duration::from_millis(59_999)).await;
     assert!(bench.reserve(1, Duration::ZERO).await.is_empty());

@@ -74,7 +74,7 @@ fn a_page_follows_what_happens_and_a_restart_of_the_server() {
     eventually(|| !browser.text().contains("does not answer."));
     server.push(&json!({"payload": 2, "delay": "1h"}));
     eventually(|| browser.text().contains("\nq 2 0 0 0"));
-    assert_eq!(browser.run("return window.loaded"), true, "the page was not loaded anew");
+    assert_eq!(browser.run("return window.loaded"), true, "the page was not reloaded");
 }
 
 #[test]

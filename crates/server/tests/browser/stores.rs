@@ -57,7 +57,7 @@ fn fail_over(server: &Server, fail: impl FnOnce(&mut dyn FnMut())) {
     // Whether a push is answered is for others to test.
     eventually(|| server.post("/v1/queues/q/jobs", &json!({"payload": 2, "delay": "1h"})).status == 201);
     eventually(|| browser.text().contains("\nq 2 0 0 0"));
-    assert_eq!(browser.run("return window.loaded"), true, "the page was not loaded anew");
+    assert_eq!(browser.run("return window.loaded"), true, "the page was not reloaded");
 }
 
 #[test]

@@ -362,7 +362,7 @@ async fn a_put_that_is_sent_again_brings_no_removed_job_back() {
     assert_eq!(bench.record(&jobs).await, [Recorded::Repeat; 3]);
     assert!(bench.redis.reserve(reserve(QUEUE, 9)).await.unwrap().leases.is_empty());
     bench.clock.advance(60_000);
-    assert_eq!(bench.record(&jobs[..1]).await, [Recorded::Created], "nothing is remembered for ever");
+    assert_eq!(bench.record(&jobs[..1]).await, [Recorded::Created], "nothing is remembered forever");
 }
 
 /// Of an import: they stay where they would be if they had ended here, for as long.

@@ -40,7 +40,7 @@ pub async fn a_lock_ends_when_its_time_is_over(s: Subject) {
     s.pass(1);
     assert_eq!(s.holder().await, None);
     let (again, is_new) = granted(s.ask("a", false).await);
-    assert!(is_new && again.fence > first.fence, "an owner that comes too late begins anew");
+    assert!(is_new && again.fence > first.fence, "an owner that comes too late starts over");
     s.pass(TTL_MS);
     s.acquire("b").await;
 }

@@ -33,7 +33,7 @@ if request ~= '' then
   if got and got[1] == request and got[2] > now then
     if got[3] then return { micros, got[3], noted, '', 0, 0, {} } end
     if takes and not OWN and got[5] ~= ARGV[8] then
-      -- Another call of the same request: the ledger knows what became of these jobs.
+      -- Another call of the same request: the ledger knows the outcome of these jobs.
       return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX), got[4] }
     end
     local ids = {}
