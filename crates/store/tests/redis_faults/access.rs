@@ -30,7 +30,7 @@ async fn a_user_who_may_not_run_scripts_is_told_at_once() {
         Err(error) => error,
     };
     assert!(matches!(error, Error::Unusable(_)), "{error:?}");
-    assert!(error.to_string().contains("lacks rights") && error.to_string().contains("evalsha"), "{error}");
+    assert!(error.to_string().contains("lacks required rights") && error.to_string().contains("evalsha"), "{error}");
 }
 
 /// Keys and channels all begin alike, so that a user may be confined to them; `CONFIG` may be forbidden.
