@@ -149,3 +149,25 @@ fn the_same_member_of_another_set_is_refused_while_the_first_waits() {
         assert_eq!(server.run(&["take", QUEUE]).code, 0);
     }
 }
+
+#[test]
+fn counts_add_up_though_the_connection_to_the_source_breaks() {
+    const MEMBERS: u64 = 10_000;
+    let (server, redis) = (Server::start(), RedisServer::start());
+    let mut old = OldSet::open(&redis.url(), KEY);
+    (0..MEMBERS).for_each(|n| _ = old.add(format!("order {n}").as_bytes(), now_ms()));
+    let report = std::thread::scope(|scope| {
+        let drain = scope.spawn(|| Adopt::new(&server, "zset", &redis.url(), KEY).drain());
+        for left in (1..MEMBERS).rev().step_by(700) {
+            until("some are taken", || (number(&redis, &["ZCARD", KEY]) <= left).then_some(()));
+            redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+        }
+        drain.join().unwrap()
+    });
+    let [claimed, adopted, repeated, refused, left] =
+        ["claimed", "adopted", "repeated", "refused", "left_claimed"].map(|name| report[name].as_u64().unwrap());
+    assert_eq!((claimed, refused, left), (adopted + repeated, 0, 0), "{report}");
+    // A reply to the end of a claim can be lost.
+    assert!(claimed <= MEMBERS, "{report}");
+    assert_eq!(jobs_made(&server) as u64, MEMBERS);
+}

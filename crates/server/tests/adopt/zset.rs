@@ -83,7 +83,7 @@ fn units_are_told_by_their_size() {
     let [seconds, ms, micros] = [now / 1_000, now, now * 1_000].map(|score| score.to_string());
     let far = (now + 11 * 365 * 24 * HOUR_MS).to_string();
     let packed = (now * 4_096).to_string();
-    let cases: [(&[&str], &str, [u64; 3]); 8] = [
+    let cases: [(&[&str], &str, [u64; 3]); 9] = [
         (&[&seconds], "1 members whose scores are seconds", [1, 0, 0]),
         (&[&ms, "0"], "2 members whose scores are milliseconds", [2, 0, 0]),
         (&[&micros, &micros], "2 members whose scores are microseconds", [2, 0, 0]),
@@ -92,6 +92,8 @@ fn units_are_told_by_their_size() {
         (&[&seconds, &ms, "5"], "3 members whose unit is unclear", [1, 0, 2]),
         (&[&packed], "1 members whose unit is unclear", [0, 0, 1]),
         (&["9999999999"], "1 members whose unit is unclear", [0, 0, 1]),
+        // A date.
+        (&["202611241030"], "1 members whose unit is unclear", [0, 0, 1]),
     ];
     for (scores, why, [due, later, left]) in cases {
         let redis = RedisServer::start();

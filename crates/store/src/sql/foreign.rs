@@ -141,11 +141,14 @@ impl Ids {
         }
     }
 
-    /// The id as an SQL literal. `None` if the column cannot hold it, or spells it differently.
+    /// The id as an SQL literal. `None` if the column cannot hold it.
     fn literal(self, id: &str) -> Option<String> {
         match self {
             // Without quotes, so that the column's index is used.
-            Self::Numbers => id.parse().ok().filter(|number: &i64| number.to_string() == id).map(|_| id.to_owned()),
+            Self::Numbers => {
+                let number = id.parse().ok().filter(|number| NUMBERS.contains(number));
+                number.map(|number: i128| number.to_string())
+            }
             Self::Uuids => is_uuid(id).then(|| format!("'{id}'")),
             Self::Texts => is_plain(id).then(|| format!("'{id}'")),
         }
@@ -157,9 +160,12 @@ fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
+/// What the columns of numbers can hold, signed or not.
+const NUMBERS: std::ops::RangeInclusive<i128> = i64::MIN as i128..=u64::MAX as i128;
+
 /// Whether the text can be quoted unchanged.
 fn is_plain(value: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte);
+    let is_allowed = |byte: u8| (b' '..=b'~').contains(&byte) && !b"'\\".contains(&byte);
     (1..=VALUE_BYTES_MAX).contains(&value.len()) && value.bytes().all(is_allowed)
 }
 
@@ -181,7 +187,9 @@ mod tests {
         for kind in ["bigint", "int", "integer", "smallint", "numeric"] {
             assert_eq!(literal(kind, "9007199254740993").as_deref(), Some("9007199254740993"));
             assert_eq!(literal(kind, "-1").as_deref(), Some("-1"));
-            for other in ["", "012", "+1", "1 ", "1e3", "abc", "1 OR 1=1", "99999999999999999999"] {
+            assert_eq!(literal(kind, "012").as_deref(), Some("12"), "as a column shows it that fills up with zeros");
+            assert_eq!(literal(kind, "18446744073709551615").as_deref(), Some("18446744073709551615"));
+            for other in ["", "1 ", "1e3", "abc", "1 OR 1=1", "99999999999999999999"] {
                 assert_eq!(literal(kind, other), None, "{other}");
             }
         }
@@ -191,7 +199,8 @@ mod tests {
         assert_eq!(literal("uuid", "order-7"), None);
         for kind in ["varchar", "character varying", "text", "char"] {
             assert_eq!(literal(kind, "order-7.a:b_c").as_deref(), Some("'order-7.a:b_c'"));
-            for other in ["", "'", "a'b", "a\\", "a b", "größe", "a;b", &"a".repeat(256)] {
+            assert_eq!(literal(kind, "a b;@/1").as_deref(), Some("'a b;@/1'"));
+            for other in ["", "'", "a'b", "a\\", "größe", "a\0", &"a".repeat(256)] {
                 assert_eq!(literal(kind, other), None, "{other}");
             }
         }

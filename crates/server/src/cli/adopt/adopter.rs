@@ -158,7 +158,10 @@ impl Adopter {
                 self.push(std::mem::replace(&mut claims, later));
                 continue;
             }
-            self.settle().await?;
+            if let Err(trouble) = self.settle().await {
+                self.report.claimed -= claims.len() as u64;
+                return Err(trouble);
+            }
             if self.failure.is_some() {
                 let (left, back): (Vec<_>, Vec<_>) = claims.into_iter().partition(|claim| claim.is_replay);
                 self.report.left_claimed += left.len() as u64;
@@ -188,11 +191,11 @@ impl Adopter {
         let Some(Push { claims, fates }) = self.pushes.pop_front() else { return Ok(()) };
         let fates = fates.await.map_err(|error| Failure::error(format!("a push ended unexpectedly: {error}")))?;
         self.report.in_flight -= claims.len() as u64;
-        let (mut done, mut back) = (Vec::with_capacity(claims.len()), Vec::new());
+        let (mut done, mut back, mut repeated) = (Vec::with_capacity(claims.len()), Vec::new(), 0);
         for (claim, fate) in claims.iter().zip(fates) {
             match fate {
                 Fate::Taken(is_repeated) => {
-                    *(if is_repeated { &mut self.report.repeated } else { &mut self.report.adopted }) += 1;
+                    repeated += u64::from(is_repeated);
                     done.push(claim.id.clone());
                 }
                 Fate::Refused(why) => {
@@ -216,7 +219,13 @@ impl Adopter {
                 }
             }
         }
-        self.source.done(&done).await?;
+        if let Err(trouble) = self.source.done(&done).await {
+            // These are replayed.
+            self.report.claimed -= done.len() as u64;
+            return Err(trouble);
+        }
+        self.report.repeated += repeated;
+        self.report.adopted += done.len() as u64 - repeated;
         self.source.put_back(&back).await?;
         if self.refused.len() > REFUSED_MAX {
             self.fail(Failure::error(format!("more than {REFUSED_MAX} jobs were refused")));
@@ -230,9 +239,12 @@ impl Adopter {
 
     /// Waits for pushes whose claims the source will give again.
     async fn forget_pushes(&mut self) {
-        self.report.refused -= self.refused.drain(..).len() as u64;
+        let refused = self.refused.drain(..).len() as u64;
+        self.report.refused -= refused;
+        self.report.claimed -= refused;
         while let Some(Push { claims, fates }) = self.pushes.pop_front() {
             self.report.in_flight -= claims.len() as u64;
+            self.report.claimed -= claims.len() as u64;
             let _ = fates.await;
         }
     }

@@ -1,10 +1,11 @@
 //! Scores that are due times: their unit, and the instant that each means.
 
-use duetime_core::limits::{INSTANT_MS_MIN, SECOND_MS};
+use duetime_core::limits::SECOND_MS;
 use duetime_core::{Due, Millis};
 
-/// Scores below this are instants in no unit: 0, 1, a time to wait. Their members are due now. It is March 1973, in seconds.
-pub(super) const INSTANT_S_MIN: u64 = INSTANT_MS_MIN / SECOND_MS;
+/// Scores below this are instants in no unit: 0, 1, a time to wait. Their members are due now. It is the year 2010, in seconds: with an older
+/// year, dates such as 202611241030 would be milliseconds.
+pub(super) const INSTANT_S_MIN: u64 = 1_262_304_000;
 
 /// The unit of scores since 1970. Within ten years from now, no score is an instant in two units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -39,7 +40,7 @@ impl Unit {
         }
     }
 
-    /// The unit in which a score would be an instant after March 1973.
+    /// The unit in which a score would be an instant after 2009.
     pub(super) fn of(score: f64) -> Option<Self> {
         Self::ALL.into_iter().rev().find(|unit| score >= (INSTANT_S_MIN * unit.per_second()) as f64)
     }
