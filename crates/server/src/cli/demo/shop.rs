@@ -8,8 +8,10 @@ use std::time::Duration;
 
 /// A new customer comes this often.
 const CUSTOMER_EVERY: Duration = Duration::from_millis(400);
-/// Customers that have come before the dashboard opens.
+/// Customers that come as fast as they can, so that the dashboard has something to show.
 const CUSTOMERS_BEFORE: u64 = 400;
+/// More than the jobs of these customers that are due at once.
+const CONCURRENCY: usize = 256;
 const QUEUES: [&str; 4] = ["orders", "mail", "merchant.notify", "reports"];
 
 /// The jobs for one customer.
@@ -35,17 +37,17 @@ fn jobs(customer: u64) -> Vec<NewJob> {
 
 /// Fills the shop, and lets customers come and workers work until the server is gone.
 pub(super) async fn run(client: &Client) -> Result<(), Error> {
-    for customer in 0..CUSTOMERS_BEFORE {
-        client.push_all(jobs(customer)).await?;
-    }
     let report = NewJob { queue: Arc::from("reports"), kind: Arc::from("report.nightly"), ..NewJob::new(*b"{}") };
     let nightly = Schedule::new(Timing::parse("0 3 * * *", Some("Europe/Berlin"))?, report);
     client.set_schedule("reports.nightly", nightly).await?;
     client.configure("reports", QueueSettings { max_running: Some(2), ..QueueSettings::default() }).await?;
-    let worker = QUEUES.into_iter().fold(Worker::new(client), Worker::queue).concurrency(32).fallback(work);
+    let worker = QUEUES.into_iter().fold(Worker::new(client), Worker::queue).concurrency(CONCURRENCY).fallback(work);
+    // While workers run, so that no job is late because there was none yet.
     let customers = async {
-        for customer in CUSTOMERS_BEFORE.. {
-            tokio::time::sleep(CUSTOMER_EVERY).await;
+        for customer in 0.. {
+            if customer >= CUSTOMERS_BEFORE {
+                tokio::time::sleep(CUSTOMER_EVERY).await;
+            }
             if client.push_all(jobs(customer)).await.is_err() {
                 break;
             }
@@ -59,14 +61,21 @@ pub(super) async fn run(client: &Client) -> Result<(), Error> {
 
 /// Most jobs take a moment; some fail at first, and a few for good.
 async fn work(_: Payload, context: Context) -> Handled {
-    let chance = context.id().get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+    let mixed = context.id().get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // Twice, or the jobs of one kind would be much alike.
+    let chance = (mixed ^ (mixed >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
     // The work of the demo.
     tokio::time::sleep(Duration::from_millis(20 + 4 * chance)).await;
     if &**context.kind() == "payment.received" && chance < 40 && context.attempt() < 3 {
         return Err(HandlerError::new("merchant.example answered 502 Bad Gateway"));
     }
     if chance < 4 {
-        return Err(HandlerError::final_("this address does not exist"));
+        return Err(HandlerError::final_(match &**context.kind() {
+            "mail.welcome" => "this address does not exist",
+            "order.cancel" => "stock.example refused: the order has been shipped",
+            "payment.received" => "merchant.example answered 410 Gone",
+            _ => "the customer has unsubscribed",
+        }));
     }
     Ok(())
 }
