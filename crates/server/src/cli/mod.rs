@@ -39,6 +39,7 @@ mod work;
 mod workers;
 
 pub(crate) use output::is_colourful;
+pub(crate) use target::SERVER_DEFAULT;
 pub(crate) use usage::value_words;
 
 use crate::config::{Settings, Surroundings, parse};

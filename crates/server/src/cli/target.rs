@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The default URL of a server.
-const SERVER_DEFAULT: &str = "http://127.0.0.1:7300";
+pub(crate) const SERVER_DEFAULT: &str = "http://127.0.0.1:7300";
 /// Names the server if no option does.
 const SERVER_ENV: &str = "DUETIME_SERVER";
 /// Names the ledger beside a Redis if no option does.

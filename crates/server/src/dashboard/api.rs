@@ -163,7 +163,13 @@ impl Call {
 
     /// The same as a shell command, for the server with this address.
     pub(super) fn curl(&self, origin: &str, asks_for_tokens: bool) -> String {
-        let mut text = format!("curl -X {} {}", self.method, quoted(&format!("{origin}{}", self.path)));
+        // curl posts if there is a body, and reads otherwise.
+        let usual = if self.body.is_some() { Method::POST } else { Method::GET };
+        let mut text = "curl -fsS".to_owned();
+        if self.method != usual {
+            let _ = write!(text, " -X {}", self.method);
+        }
+        let _ = write!(text, " {}", quoted(&format!("{origin}{}", self.path)));
         if asks_for_tokens {
             text.push_str(" -H \"authorization: Bearer $DUETIME_TOKEN\"");
         }
@@ -171,7 +177,7 @@ impl Call {
             let _ = write!(text, " -H 'if-match: \"{version}\"'");
         }
         if let Some(body) = &self.body {
-            let _ = write!(text, " --json {}", quoted(&super::html::json(body)));
+            let _ = write!(text, " -H 'content-type: application/json' -d {}", quoted(&super::seen::json(body)));
         }
         text
     }
@@ -194,10 +200,12 @@ mod tests {
     #[test]
     fn a_call_is_a_shell_command() {
         let call = Call::post("/v1/jobs/7/cancel").at(Some(3)).with(&json!({"note": "it's $HOME"}));
-        let text = r#"curl -X POST http://h:1/v1/jobs/7/cancel -H 'if-match: "3"' --json '{"note":"it'\''s $HOME"}'"#;
+        let text = r#"curl -fsS http://h:1/v1/jobs/7/cancel -H 'if-match: "3"' -H 'content-type: application/json' -d '{"note":"it'\''s $HOME"}'"#;
         assert_eq!(call.curl("http://h:1", false), text);
+        let call = Call::post("/v1/jobs/7/run");
+        assert_eq!(call.curl("http://h:1", false), "curl -fsS -X POST http://h:1/v1/jobs/7/run");
         let call = Call::new(Method::GET, "/v1/jobs?tag=a&key=b");
-        let text = "curl -X GET 'http://h:1/v1/jobs?tag=a&key=b' -H \"authorization: Bearer $DUETIME_TOKEN\"";
+        let text = "curl -fsS 'http://h:1/v1/jobs?tag=a&key=b' -H \"authorization: Bearer $DUETIME_TOKEN\"";
         assert_eq!(call.curl("http://h:1", true), text);
     }
 }

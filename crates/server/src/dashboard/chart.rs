@@ -42,7 +42,7 @@ impl Bar {
     }
 }
 
-/// Bars from left to right. Each `every`-th has its label below.
+/// Bars from left to right. One of `every` has its label below.
 pub(super) fn bars(visit: &Visit, title: Text, heads: [Text; 2], bars: &[Bar], every: usize) -> Markup {
     let most = bars.iter().map(|bar| bar.value).max().unwrap_or(0);
     let largest = bars.iter().max_by_key(|bar| bar.value).map(Bar::said).unwrap_or_default();
@@ -63,15 +63,18 @@ pub(super) fn bars(visit: &Visit, title: Text, heads: [Text; 2], bars: &[Bar], e
             svg.chart viewBox={ "0 0 " (WIDTH) " " (ABOVE + HEIGHT + BELOW) } role="group" aria-label=(visit.say(title)) {
                 line x1="0" x2=(WIDTH) y1=(ABOVE) y2=(ABOVE) {}
                 line x1="0" x2=(WIDTH) y1=(ABOVE + HEIGHT) y2=(ABOVE + HEIGHT) {}
-                @if most > 0 { text x="0" y=(ABOVE - 5) { (largest) } }
+                @if most > 0 { text x="0" y=(ABOVE - 5) { (largest) } } @else {
+                    text x=(WIDTH / 2) y=(ABOVE + HEIGHT / 2 + 5) text-anchor="middle" { (visit.say(Text::NoneYet)) }
+                }
                 @for (place, bar) in bars.iter().enumerate() {
                     @if let Some(href) = bar.href.as_ref().filter(|_| bar.value > 0) {
                         a href=(href) aria-label={ (instant_text(bar.at)) ": " (bar.said()) } { (drawn(place, bar)) }
                     } @else {
                         g aria-hidden="true" { (drawn(place, bar)) }
                     }
-                    @if place.is_multiple_of(every) {
-                        text x=(round(place as f64 * slot)) y=(ABOVE + HEIGHT + BELOW - 5) data-at=(Instant(bar.at)) data-form=(bar.form()) { (bar.label()) }
+                    // Not the first and the last ones, whose labels would stick out.
+                    @if place % every == every / 2 {
+                        text x=(round((place as f64 + 0.5) * slot)) y=(ABOVE + HEIGHT + BELOW - 5) text-anchor="middle" data-at=(Instant(bar.at)) data-form=(bar.form()) { (bar.label()) }
                     }
                 }
             }

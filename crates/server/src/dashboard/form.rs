@@ -16,7 +16,10 @@ pub(super) struct Form(Vec<(String, String)>);
 impl Form {
     /// `None` if it has too many fields.
     fn read(text: &str) -> Option<Self> {
-        let fields: Vec<_> = form_urlencoded::parse(text.as_bytes()).into_owned().take(FORM_FIELDS_MAX + 1).collect();
+        // Browsers send each line end as CR and LF.
+        let fields = form_urlencoded::parse(text.as_bytes())
+            .map(|(name, value)| (name.into_owned(), value.replace("\r\n", "\n")));
+        let fields: Vec<_> = fields.take(FORM_FIELDS_MAX + 1).collect();
         (fields.len() <= FORM_FIELDS_MAX).then_some(Self(fields))
     }
 

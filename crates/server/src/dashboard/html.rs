@@ -1,8 +1,8 @@
 //! The parts that pages share.
 
-use super::api::{Call, quoted};
 use super::assets;
 use super::language::Language;
+use super::seen::{shown, visible};
 use super::text::Text;
 use super::visit::{NOTHING, Visit, page_path, with_query};
 use crate::access::Scope;
@@ -10,8 +10,9 @@ use duetime_core::api::{Instant, Span};
 use duetime_core::{JobId, Millis, State};
 use indicatif::HumanCount;
 use maud::{DOCTYPE, Markup, html};
-use std::fmt::Write;
 
+/// The documentation of the API, which some problems end with.
+const DOCS: &str = "/docs";
 /// The pages that each page names.
 const PAGES: [(&str, Text); 8] = [
     ("/", Text::Overview),
@@ -70,6 +71,12 @@ pub(super) fn page(visit: &Visit, title: &str, content: &Markup) -> Markup {
                     (notices(visit))
                     (content)
                 }
+                footer {
+                    // A script fills it: without one, each time says its zone.
+                    span #zone data-text=(visit.say(Text::TimesIn)) hidden {}
+                    a href="/docs" { (visit.say(Text::ApiDocs)) }
+                    span { "Duetime " (env!("CARGO_PKG_VERSION")) }
+                }
                 p #stale.notice.bad hidden { (visit.say(Text::Stale)) }
             }
         }
@@ -108,7 +115,10 @@ fn notices(visit: &Visit) -> Markup {
         @if let Some(problem) = &visit.problem {
             div.notice.bad role="alert" data-keep {
                 strong { (problem.title) }
-                p { (shown(&problem.detail)) }
+                @match problem.detail.strip_suffix(DOCS).filter(|detail| detail.ends_with("see ")) {
+                    Some(detail) => p { (shown(detail)) a href=(DOCS) { (DOCS) } },
+                    None => p { (shown(&problem.detail)) },
+                }
                 @if problem.code == "version_mismatch" { p { (visit.say(Text::ChangedMeanwhile)) } }
                 // Also if the page has no such form any more.
                 @let typed: Vec<_> = visit.typed_fields().collect();
@@ -126,102 +136,6 @@ fn notices(visit: &Visit) -> Markup {
 /// The field that shows that a form belongs to this session.
 pub(super) fn form_token(visit: &Visit) -> Markup {
     html! { input type="hidden" name="form" value=(visit.form); }
-}
-
-/// An action that a page offers.
-pub(super) struct Action<'a> {
-    /// Its name in the page's form.
-    pub(super) name: &'static str,
-    pub(super) text: Text,
-    /// A warning, if it cannot be undone.
-    pub(super) warning: Option<Text>,
-    /// More fields.
-    pub(super) fields: Markup,
-    /// The same for a program.
-    pub(super) call: Option<Call>,
-    /// The same on the command line.
-    pub(super) command: Vec<&'a str>,
-}
-
-impl Action<'_> {
-    pub(super) fn new(name: &'static str, text: Text) -> Self {
-        Self { name, text, warning: None, fields: html! {}, call: None, command: Vec::new() }
-    }
-
-    /// The form, closed until it is needed if it asks for more than a click.
-    pub(super) fn show(&self, visit: &Visit, to: &str, hidden: &[(&str, &str)]) -> Markup {
-        let is_bare = self.warning.is_none() && self.fields.0.is_empty();
-        let form = html! {
-            form method="post" action=(to) {
-                (form_token(visit))
-                input type="hidden" name="do" value=(self.name);
-                @for (name, value) in hidden { input type="hidden" name=(name) value=(value); }
-                (self.fields)
-                @if let Some(warning) = self.warning { p.warning { (visit.say(warning)) } }
-                button type="submit" class=(if self.warning.is_some() { "danger" } else { self.name }) { (visit.say(self.text)) }
-            }
-        };
-        html! {
-            @if is_bare { div.plain { (form) (self.copies(visit)) } } @else {
-                details.action open[visit.refused(self.name).is_some()] {
-                    summary { (visit.say(self.text)) "…" }
-                    div { (form) (self.copies(visit)) }
-                }
-            }
-        }
-    }
-
-    fn copies(&self, visit: &Visit) -> Markup {
-        let Some(call) = &self.call else { return html! {} };
-        let command: Vec<String> = self.command.iter().map(|word| quoted(word)).collect();
-        html! {
-            details.copy {
-                summary { (visit.say(if self.fields.0.is_empty() { Text::AsCommand } else { Text::AsExample })) }
-                pre { (call.curl(&visit.origin, visit.asks_for_tokens)) }
-                @if !command.is_empty() { pre { "duetime " (command.join(" ")) } }
-            }
-        }
-    }
-}
-
-/// Whether a character is not seen, or changes how other text is seen.
-fn is_hidden(character: char) -> bool {
-    let is_control = character.is_control() && !matches!(character, '\n' | '\t');
-    is_control
-        || matches!(character,
-            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
-}
-
-/// Text from strangers, with hidden characters as their numbers.
-pub(super) fn shown(text: &str) -> Markup {
-    html! { bdi { (visible(text)) } }
-}
-
-/// The same as plain text.
-fn visible(text: &str) -> String {
-    let mut seen = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_hidden(character) {
-            let _ = write!(seen, "\\u{{{:x}}}", u32::from(character));
-        } else {
-            seen.push(character);
-        }
-    }
-    seen
-}
-
-/// JSON from strangers, with hidden characters escaped: it still means the same.
-pub(super) fn json(text: &str) -> String {
-    let mut seen = String::with_capacity(text.len());
-    // Strings contain no raw control characters, so this is space between values.
-    for character in text.chars().filter(|character| *character != '\r') {
-        if is_hidden(character) {
-            let _ = write!(seen, "\\u{:04x}", u32::from(character));
-        } else {
-            seen.push(character);
-        }
-    }
-    seen
 }
 
 /// A number with all its digits.
@@ -359,12 +273,5 @@ mod tests {
         for (value, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (u64::MAX, "18,446,744,073,709,551,615")] {
             assert_eq!(number(value), text);
         }
-    }
-
-    #[test]
-    fn nothing_hides_in_text_or_turns_it() {
-        let text = shown("<b onclick='x'>\u{202e}\u{0}\u{7f}\u{200b}&\n").into_string();
-        assert_eq!(json("{\"a\": \"\u{202e}\u{7f}\"\r\n}\n"), "{\"a\": \"\\u202e\\u007f\"\n}\n");
-        assert_eq!(text, "<bdi>&lt;b onclick='x'&gt;\\u{202e}\\u{0}\\u{7f}\\u{200b}&amp;\n</bdi>");
     }
 }

@@ -3,6 +3,7 @@
 //! A page is a client of the API in the same process. It calls the API's routes with the rights of its reader and renders
 //! the answers. So each number is the API's, rights are checked in one place, and each action is a call that can be copied.
 
+mod action;
 mod api;
 mod assets;
 mod chart;
@@ -11,6 +12,7 @@ mod form;
 mod html;
 mod language;
 mod pages;
+mod seen;
 mod session;
 mod text;
 mod visit;

@@ -40,7 +40,8 @@ texts! {
     Stale: "The server or its store does not answer. This page shows the last known state. It refreshes when they answer again.", "服务器或其存储没有响应。本页显示的是最后一次的数据，恢复后会自动刷新。";
     SignIn: "Sign in", "登录";
     SignOut: "Sign out", "退出登录";
-    SignInHint: "This server asks for a token. Make one with: duetime token create NAME --allow read", "此服务器需要令牌。可用以下命令创建：duetime token create NAME --allow read";
+    SignInHint: "This server asks for a token. Create one on the server, in the token file that it was started with (its option --tokens):", "此服务器需要令牌。请在服务器上创建，写入其启动时所用的令牌文件（即其 --tokens 选项的值）：";
+    SignInRights: "The right read shows pages. To change things, add rights with commas between: push to push jobs, change to cancel, retry, edit and delete them, lock for locks. The right admin includes all of them, and settings, pauses and schedules.", "read 权限可以查看页面。要进行操作，请用逗号添加其他权限：push 可推送任务，change 可取消、重试、编辑和删除任务，lock 用于锁。admin 包含以上全部，并可修改设置、暂停队列和管理定时计划。";
     Token: "Token", "令牌";
     NotSignedIn: "Not signed in", "未登录";
     TokenCannotRead: "This token lacks the right `read`, which the dashboard needs.", "此令牌没有读取权限，控制台需要有读取权限的令牌。";
@@ -52,7 +53,11 @@ texts! {
     AsCommand: "As a command", "命令行写法";
     AsExample: "Example of a command", "命令行示例";
     WhatWasTyped: "What you entered", "您输入的内容";
+    AsPushed: "As it was pushed", "推送时的原文";
     Back: "Back", "返回";
+    // Below each page.
+    ApiDocs: "HTTP API", "HTTP API 文档";
+    TimesIn: "Times in {}", "时区：{}";
     // States.
     Scheduled: "Scheduled", "已计划";
     Ready: "Ready", "就绪";
@@ -79,7 +84,7 @@ texts! {
     Ended: "Ended", "结束时间";
     LeaseUntil: "Leased until", "租约到期";
     Lease: "Lease", "租约时长";
-    Expires: "Expires after its due time", "到期后失效";
+    Expires: "Expires after its due time", "到期后多久失效";
     Attempt: "Attempt", "尝试次数";
     Crashes: "Crashes", "崩溃次数";
     Crashed: "crashed", "崩溃";
@@ -124,6 +129,7 @@ texts! {
     SettingsDefault: "All settings have their defaults.", "所有设置均为默认值。";
     SettingsHint: "Settings in JSON; a missing one has its default", "JSON 格式的设置，未写的使用默认值";
     Totals: "Totals", "总数";
+    Unfinished: "Not finished", "未结束";
     RetriedByHand: "retried by hand, minus deleted", "手动重试（减去已删除）";
     DeletedLive: "deleted before their end, minus retried", "结束前被删除（减去手动重试）";
     Now: "now", "现在";
@@ -140,11 +146,16 @@ texts! {
     PurgeWarning: "All scheduled and ready jobs of this queue will be cancelled. Each can be retried by hand as long as its record is kept.", "此队列中所有已计划和就绪的任务都将被取消。记录保留期间可以逐个手动重试。";
     Cancel: "Cancel", "取消任务";
     Retry: "Retry", "重试";
+    RunAgain: "Run again", "再次运行";
+    RunAgainWarning: "The job has succeeded. Run it once more?", "任务已经成功。要再运行一次吗？";
+    RetriesSucceeded: "Selected jobs that have succeeded would run once more.", "选中的任务中已经成功的，也会再运行一次。";
     RunNow: "Run now", "立即运行";
     Reschedule: "Reschedule", "改期";
     Edit: "Edit", "编辑";
+    NotEditable: "This page cannot edit the payload: it is binary, long, or has characters that cannot be seen. Use the API.", "本页无法编辑此内容：它是二进制、过长，或含有不可见的字符。请使用 API。";
     Delete: "Delete", "删除";
     DeleteWarning: "This removes the job and its record.", "任务及其记录将被永久删除。";
+    DeletesRecords: "This removes the jobs and their records.", "这些任务及其记录将被永久删除。";
     DeleteScheduleWarning: "This removes the schedule. Jobs that it has pushed stay.", "计划将被删除，已推送的任务保留。";
     Release: "Release", "释放";
     ReleaseWarning: "The holder is not notified, and may still act on the protected resource. Anyone can then acquire the lock.", "持有者不会收到通知，可能仍在操作锁所保护的资源。之后任何人都可以获取此锁。";
@@ -155,6 +166,7 @@ texts! {
     Select: "Select", "选择";
     Search: "Search", "搜索";
     Filter: "Filter", "筛选";
+    MoreFilters: "More filters", "更多筛选条件";
     Clear: "Clear", "清除";
     Any: "any", "任意";
     // Lists.
@@ -207,6 +219,7 @@ texts! {
     Later: "Later", "更晚";
     CountedAt: "Counted", "统计于";
     AsTable: "As a table", "以表格显示";
+    NoneYet: "None", "暂无";
     OfLate: "Throughput and lateness", "吞吐量与延迟";
     LastHour: "last hour", "最近一小时";
     LastDay: "last day", "最近一天";

@@ -1,12 +1,13 @@
 //! A request for a page: its reader, its language, and the answer.
 
-use super::api::{Answer, Api, Call, Problem};
+use super::api::{Answer, Api, Call, Problem, quoted};
 use super::form::Form;
 use super::language::Language;
 use super::session::{self, cookie, form_token};
 use super::text::Text;
 use super::{Dashboard, html};
 use crate::access::{Caller, Scope};
+use crate::cli::SERVER_DEFAULT;
 use crate::http::{Peer, REQUEST_ID};
 use axum::extract::{FromRequestParts, Path};
 use axum::http::header::{CONTENT_TYPE, HOST, LOCATION, SET_COOKIE};
@@ -88,6 +89,14 @@ impl Visit {
     /// Parameters of the query with these names.
     pub(super) fn asked_all<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.query.iter().filter(|(name, _)| names.contains(&&**name)).map(|(name, value)| (&**name, &**value))
+    }
+
+    /// A command line for this server, as words. It names the server unless that is the default one.
+    pub(super) fn command(&self, words: &[&str]) -> String {
+        let other = Some(&*self.origin).filter(|origin| *origin != SERVER_DEFAULT);
+        let words = std::iter::once("duetime").chain(words.iter().copied());
+        let words: Vec<String> = words.chain(other.into_iter().flat_map(|url| ["--server", url])).map(quoted).collect();
+        words.join(" ")
     }
 
     /// A text in the reader's language.

@@ -125,6 +125,10 @@ impl Reader<'_> {
             self.select_two(&ids);
             self.browser.fill("fieldset [name=delay]", "2h");
             self.browser.click(&format!("button[value={action}]"));
+            if action == "retry" {
+                self.reads("this is for 2 jobs. Nothing has been done yet.");
+                self.browser.click("#confirm");
+            }
             self.reads(outcome);
             assert_eq!([self.state(&ids[0]), self.state(&ids[1])], [state, state], "{action}");
         }

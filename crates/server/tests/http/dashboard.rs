@@ -1,6 +1,7 @@
 //! The dashboard's pages, as a browser asks for them.
 
 mod bulk;
+mod commands;
 mod error_pages;
 mod forms;
 

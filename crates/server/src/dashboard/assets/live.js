@@ -4,9 +4,19 @@ const language = document.documentElement.lang;
 const format = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
 
 const shapes = {
-  minute: new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" }),
+  minute: new Intl.DateTimeFormat(language, { timeStyle: "short" }),
   day: new Intl.DateTimeFormat(language, { month: "short", day: "numeric" }),
 };
+
+const zone = document.getElementById("zone");
+if (zone) {
+  const offset = new Intl.DateTimeFormat(language, { timeZoneName: "shortOffset" }).formatToParts().find((part) => part.type === "timeZoneName");
+  const name = format.resolvedOptions().timeZone;
+  zone.textContent = zone.dataset.text.replace("{}", name === "UTC" ? name : `${name} (${offset.value})`);
+  zone.hidden = false;
+}
+// On narrow screens the names of the pages scroll.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 function localTimes(within) {
   for (const label of within.querySelectorAll("[data-at]")) {
@@ -40,7 +50,7 @@ for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => se
 function isBusy() {
   const active = document.activeElement;
   return pressed || Boolean(
-    main.querySelector("details[open], input:checked, [data-keep]") || (main.contains(active) && active.matches("input, select, textarea")),
+    main.querySelector("details[open]:not([data-open]), input:checked, [data-keep]") || (main.contains(active) && active.matches("input, select, textarea")),
   );
 }
 
@@ -97,24 +107,35 @@ function visible(text) {
 }
 
 const MOST_EVENTS = 500;
+const exact = new Intl.DateTimeFormat(language, { hour: "numeric", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
+function link(href, text) {
+  const to = document.createElement("a");
+  to.href = href;
+  to.textContent = visible(text);
+  return to;
+}
+
 function show(event) {
   const told = JSON.parse(event.data);
   const row = document.createElement("tr");
   const at = document.createElement("time");
   at.dateTime = told.at ?? new Date().toISOString();
-  const id = document.createElement("a");
-  id.href = `/jobs/${told.id}`;
-  id.textContent = told.id;
-  for (const value of [at, event.type, told.queue, told.kind, id, told.state, told.attempt]) {
+  at.title = at.dateTime;
+  at.textContent = exact.format(new Date(at.dateTime));
+  // Browsers resolve dots in paths.
+  const path = [".", ".."].includes(told.queue) ? "-?name=" : "";
+  const queue = link(`/queues/${path}${encodeURIComponent(told.queue ?? "")}`, told.queue ?? "");
+  const id = link(`/jobs/${told.id}`, told.id);
+  for (const value of [at, event.type, queue, told.kind, id, told.attempt]) {
     const cell = document.createElement("td");
     const text = document.createElement("bdi");
     text.append(value instanceof Node ? value : visible(value ?? ""));
     cell.append(text);
+    if (value === at) cell.className = "instant";
     if (value === told.attempt) cell.className = "number";
     row.append(cell);
   }
   list.tBodies[0].prepend(row);
-  localTimes(row);
   while (list.tBodies[0].rows.length > MOST_EVENTS) list.tBodies[0].lastElementChild.remove();
 }
 

@@ -34,7 +34,7 @@ fn render(visit: &Visit) -> Markup {
         noscript { p { a href=(plain) { (visit.say(Text::EventsPlain)) } } }
         div.scroll tabindex="0" {
             table #events data-stream=(live) {
-                thead { tr { (heads(visit, &[Text::Time, Text::What, Text::Queue, Text::Kind, Text::Id, Text::State, Text::Attempt])) } }
+                thead { tr { (heads(visit, &[Text::Time, Text::What, Text::Queue, Text::Kind, Text::Id, Text::Attempt])) } }
                 tbody {}
             }
         }

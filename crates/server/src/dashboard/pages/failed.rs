@@ -2,7 +2,8 @@
 
 use super::jobs;
 use crate::dashboard::api::Problem;
-use crate::dashboard::html::{field, instant, number, queue, shown, table};
+use crate::dashboard::html::{field, instant, number, queue, table};
+use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, with_query};
 use axum::response::Response;
@@ -46,7 +47,11 @@ async fn groups(visit: &Visit) -> Result<Markup, Problem> {
     let Some(answer) = visit.get_allowed(with_query("/v1/failures", visit.asked_all(&["queue"]))).await? else {
         return Ok(html! {});
     };
-    let failures: Failures = answer.read();
+    let mut failures: Failures = answer.read();
+    // Today's failures are at the top. The list of jobs is in the order of ids.
+    if let Some(groups) = &mut failures.groups {
+        groups.sort_by_key(|group| std::cmp::Reverse(group.latest));
+    }
     let heading = html! { h2 { (visit.say(Text::ByMessage)) } };
     let (Some(groups), Some(as_of)) = (&failures.groups, failures.as_of) else {
         return Ok(html! { (heading) p.empty { (visit.say(Text::BeingCounted)) } });
@@ -54,7 +59,7 @@ async fn groups(visit: &Visit) -> Result<Markup, Problem> {
     if groups.is_empty() {
         return Ok(html! {});
     }
-    let heads = [Text::Message, Text::Queue, Text::Kind, Text::Jobs, Text::First, Text::Latest];
+    let heads = [Text::Message, Text::Queue, Text::Kind, Text::Jobs, Text::Latest, Text::First];
     let rows = html! {
         @for group in groups.iter().filter(|group| visit.asked("kind").is_none_or(|kind| *kind == *group.kind)) {
             @let found = [("queue", &*group.queue), ("kind", &*group.kind)];
@@ -63,8 +68,8 @@ async fn groups(visit: &Visit) -> Result<Markup, Problem> {
                 td { (queue(&group.queue)) }
                 td { (shown(&group.kind)) }
                 td.number { a href=(with_query(PATH, found.into_iter())) { (number(group.jobs)) } }
-                td { (instant(visit, group.first.0)) }
                 td { (instant(visit, group.latest.0)) }
+                td { (instant(visit, group.first.0)) }
             }
         }
     };

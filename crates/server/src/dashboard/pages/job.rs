@@ -3,10 +3,11 @@
 use super::jobs::when;
 use super::queue::{invalid, unknown, value};
 use crate::access::Scope;
+use crate::dashboard::action::{Action, actions as row};
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::json as visible;
-use crate::dashboard::html::{Action, allowed, exact, field, instant, number, queue, shown, state, table, tag};
+use crate::dashboard::html::{allowed, exact, field, instant, number, queue, state, table, tag};
+use crate::dashboard::seen::{indented, json as visible, shown, visible as as_shown};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Named, Visit, went};
 use axum::http::Method;
@@ -20,6 +21,8 @@ use serde_json::value::RawValue;
 
 /// Bytes of a payload or a result that are shown.
 const SHOWN_BYTES_MAX: usize = 64 * 1_024;
+/// JSON up to this length is shown as one line if it is one.
+const LINE_BYTES_MAX: usize = 80;
 /// Attempts ahead that are shown.
 const PLANNED_MAX: usize = 20;
 
@@ -37,7 +40,7 @@ async fn render(visit: &Visit, id: &str) -> Result<(String, Markup), Problem> {
             @if job.cancel_requested { " " span.badge.warn { (visit.say(Text::CancelRequested)) } }
         }
         (progress(&job))
-        div.actions { (actions(visit, &job)) }
+        (actions(visit, &job))
         (facts(visit, &job))
         (why(visit, &job).await?)
         (plan(visit, &job).await?)
@@ -64,10 +67,25 @@ fn bytes(visit: &Visit, json: Option<&RawValue>, base64: Option<&Base64<'_>>) ->
     while !text.is_char_boundary(end) {
         end -= 1;
     }
+    // One long line is hard to read.
+    let is_line = json.is_some() && end == text.len() && end > LINE_BYTES_MAX && !text.contains('\n');
+    let lines = is_line.then(|| indented(&text)).filter(|lines| lines.len() <= SHOWN_BYTES_MAX && *lines != text);
     html! {
-        pre.data { (text[..end]) }
+        @if let Some(lines) = lines {
+            pre.data { (lines) }
+            details.copy { summary { (visit.say(Text::AsPushed)) } pre { (text) } }
+        } @else {
+            pre.data { (text[..end]) }
+        }
         @if end < text.len() { p.empty { (visit.language.fill(Text::MoreBytes, &[&number((text.len() - end) as u64)])) } }
     }
+}
+
+/// The payload with the line ends of a browser's field; `None` if the field cannot hold it as it is.
+fn editable(job: &JobBody<'_>) -> Option<String> {
+    let payload = job.payload.filter(|payload| payload.get().len() <= SHOWN_BYTES_MAX)?;
+    let text = payload.get().replace("\r\n", "\n").replace('\r', "\n");
+    (as_shown(&text) == text).then_some(text)
 }
 
 fn progress(job: &JobBody<'_>) -> Markup {
@@ -178,50 +196,55 @@ fn history(visit: &Visit, job: &JobBody<'_>) -> Markup {
 
 fn actions(visit: &Visit, job: &JobBody<'_>) -> Markup {
     let id = job.id.to_string();
-    let (to, version) = (format!("/jobs/{id}"), job.version.to_string());
-    let hidden = [("version", version.as_str())];
-    let path = |verb: &str| format!("/v1/jobs/{id}/{verb}");
-    let show = |action: Action<'_>| action.show(visit, &to, &hidden);
+    let version = job.version.to_string();
+    let post = |verb: &str| Some(Call::post(format!("/v1/jobs/{id}/{verb}")).at(Some(job.version)));
     let at = |call: Call| Some(call.at(Some(job.version)));
-    let is_waiting = matches!(job.state, State::Scheduled | State::Ready);
-    allowed(visit, Scope::Change, &job.queue, || {
-        html! {
-            @if job.state == State::Scheduled {
-                (show(Action { call: at(Call::post(path("run"))), command: vec!["run", &id], ..Action::new("run", Text::RunNow) }))
-            }
-            @if job.state.is_live() {
-                (show(Action { call: at(Call::post(path("cancel"))), command: vec!["cancel", &id], ..Action::new("cancel", Text::Cancel) }))
-            } @else {
-                (show(Action { call: at(Call::post(path("retry"))), command: vec!["retry", &id], ..Action::new("retry", Text::Retry) }))
-            }
-            @if is_waiting {
-                (show(Action {
-                    fields: field(visit, "delay", Text::RescheduleTo, visit.typed("reschedule", "delay", ""), "30m"),
-                    call: at(Call::new(Method::PATCH, to_api(&id)).with(&json!({"delay": "30m"}))),
-                    command: vec!["reschedule", &id, "--delay", "30m"],
-                    ..Action::new("reschedule", Text::Reschedule)
-                }))
-                (show(Action {
-                    fields: html! {
-                        (field(visit, "priority", Text::Priority, visit.typed("edit", "priority", &job.priority.to_string()), ""))
-                        @if let Some(payload) = job.payload.filter(|payload| payload.get().len() <= SHOWN_BYTES_MAX) {
-                            label { span { (visit.say(Text::Payload)) } textarea name="payload" rows="8" spellcheck="false" { (visit.typed("edit", "payload", &visible(payload.get()))) } }
-                        }
-                    },
-                    call: at(Call::new(Method::PATCH, to_api(&id)).with(&json!({"priority": 0}))),
-                    ..Action::new("edit", Text::Edit)
-                }))
-            }
-            @if job.state != State::Running {
-                (show(Action {
-                    warning: Some(Text::DeleteWarning),
-                    call: at(Call::new(Method::DELETE, to_api(&id))),
-                    command: vec!["delete", &id],
-                    ..Action::new("delete", Text::Delete)
-                }))
-            }
-        }
-    })
+    let mut offered = Vec::new();
+    if job.state == State::Scheduled {
+        offered.push(Action { call: post("run"), command: vec!["run", &id], ..Action::new("run", Text::RunNow) });
+    }
+    if job.state.is_live() {
+        offered.push(Action {
+            call: post("cancel"),
+            command: vec!["cancel", &id],
+            ..Action::new("cancel", Text::Cancel)
+        });
+    } else {
+        let has_succeeded = job.state == State::Succeeded;
+        offered.push(Action {
+            warning: has_succeeded.then_some(Text::RunAgainWarning),
+            call: post("retry"),
+            command: vec!["retry", &id],
+            ..Action::new("retry", if has_succeeded { Text::RunAgain } else { Text::Retry })
+        });
+    }
+    if matches!(job.state, State::Scheduled | State::Ready) {
+        offered.push(Action {
+            fields: field(visit, "delay", Text::RescheduleTo, visit.typed("reschedule", "delay", ""), "30m"),
+            call: at(Call::new(Method::PATCH, to_api(&id)).with(&json!({"delay": "30m"}))),
+            command: vec!["reschedule", &id, "--delay", "30m"],
+            ..Action::new("reschedule", Text::Reschedule)
+        });
+        offered.push(Action {
+            fields: html! {
+                (field(visit, "priority", Text::Priority, visit.typed("edit", "priority", &job.priority.to_string()), ""))
+                @if let Some(payload) = editable(job) {
+                    label { span { (visit.say(Text::Payload)) } textarea name="payload" rows="8" spellcheck="false" { (visit.typed("edit", "payload", &payload)) } }
+                } @else { p.empty { (visit.say(Text::NotEditable)) } }
+            },
+            call: at(Call::new(Method::PATCH, to_api(&id)).with(&json!({"priority": 0}))),
+            ..Action::new("edit", Text::Edit)
+        });
+    }
+    if job.state != State::Running {
+        offered.push(Action {
+            warning: Some(Text::DeleteWarning),
+            call: at(Call::new(Method::DELETE, to_api(&id))),
+            command: vec!["delete", &id],
+            ..Action::new("delete", Text::Delete)
+        });
+    }
+    allowed(visit, Scope::Change, &job.queue, || row(visit, &format!("/jobs/{id}"), &[("version", &version)], &offered))
 }
 
 /// The call of an action on a job, and the word for its effect.
@@ -252,10 +275,14 @@ async fn made(visit: &Visit, id: &str, form: &Form) -> Result<Response, Problem>
     let Some(version) = version else { return Err(invalid("version", "that of the job, in digits")) };
     let action = form.get("do").unwrap_or_default();
     let (call, word) = if action == "edit" {
+        let answer = visit.get(to_api(&id)).await?;
+        let shown = editable(&answer.read());
+        // A payload that was not edited is not sent: it stays as it is, byte for byte.
+        let payload = form.all("payload").next().filter(|text| shown.is_none_or(|shown| shown.trim() != text.trim()));
         let mut members = Vec::new();
-        for name in ["priority", "payload"] {
+        for (name, text) in [("priority", form.all("priority").next()), ("payload", payload)] {
             // As text, so numbers keep all their digits. A field that was emptied is refused.
-            if let Some(text) = form.all(name).next() {
+            if let Some(text) = text {
                 value(name, text)?;
                 members.push(format!("\"{name}\":{text}"));
             }

@@ -4,8 +4,9 @@ use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{
-    empty, field, form_token, heads, instant, job, next_page, number, queue, shown, state, tag as tag_link,
+    empty, field, form_token, heads, instant, job, next_page, number, queue, state, tag as tag_link,
 };
+use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, see_other, went, with_query};
 use axum::response::Response;
@@ -53,6 +54,8 @@ pub(in crate::dashboard) async fn page(mut visit: Visit) -> Response {
 
 fn search(visit: &Visit) -> Markup {
     let asked = |name| visit.asked(name).unwrap_or_default();
+    // What narrows the list is seen.
+    let is_open = visit.asked_all(&["kind", "tag", "key", "due_from", "due_to"]).next().is_some();
     html! {
         form.search method="get" action="/jobs" role="search" {
             (field(visit, "id", Text::Id, "", "1834902384928"))
@@ -66,12 +69,17 @@ fn search(visit: &Visit) -> Markup {
                     }
                 }
             }
-            (field(visit, "kind", Text::Kind, asked("kind"), ""))
-            (field(visit, "tag", Text::Tag, asked("tag"), "order:17"))
-            (field(visit, "key", Text::Key, asked("key"), ""))
-            (field(visit, "due_from", Text::DueFrom, asked("due_from"), "2026-11-20T10:00:00Z"))
-            (field(visit, "due_to", Text::DueTo, asked("due_to"), "2026-11-21T10:00:00Z"))
             p { button type="submit" { (visit.say(Text::Search)) } a href="/jobs" { (visit.say(Text::Clear)) } }
+            details data-open[is_open] open[is_open] {
+                summary { (visit.say(Text::MoreFilters)) }
+                div {
+                    (field(visit, "kind", Text::Kind, asked("kind"), ""))
+                    (field(visit, "tag", Text::Tag, asked("tag"), "order:17"))
+                    (field(visit, "key", Text::Key, asked("key"), ""))
+                    (field(visit, "due_from", Text::DueFrom, asked("due_from"), "2026-11-20T10:00:00Z"))
+                    (field(visit, "due_to", Text::DueTo, asked("due_to"), "2026-11-21T10:00:00Z"))
+                }
+            }
         }
     }
 }
@@ -114,7 +122,7 @@ pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
                             @for (name, text) in actions() {
                                 @if name == "reschedule" { (field(visit, delay, Text::RescheduleTo, visit.kept(delay).next().unwrap_or_default(), "30m")) }
                                 button type="submit" name="do" value={ (name) (suffix) } {
-                                    (visit.say(text)) @if !suffix.is_empty() { "…" }
+                                    (visit.say(text)) @if !suffix.is_empty() || asks(visit, name) { "…" }
                                 }
                             }
                         }
@@ -134,7 +142,7 @@ fn table(visit: &Visit, jobs: &[JobBody<'_>]) -> Markup {
                 thead {
                     tr {
                         th scope="col" { input type="checkbox" data-all aria-label=(visit.say(Text::SelectAll)) hidden; }
-                        (heads(visit, &[Text::Id, Text::Queue, Text::Kind, Text::State, Text::Due, Text::Attempt, Text::Message]))
+                        (heads(visit, &[Text::Id, Text::State, Text::Queue, Text::Kind, Text::Due, Text::Attempt, Text::Message]))
                     }
                 }
                 tbody {
@@ -143,6 +151,7 @@ fn table(visit: &Visit, jobs: &[JobBody<'_>]) -> Markup {
                         tr {
                             td { input type="checkbox" name="job" value=(selected) checked[ticked.contains(&&*selected)] aria-label={ (visit.say(Text::Select)) " " (found.id) }; }
                             td { (job(found.id)) }
+                            td { (state(visit, found.state)) }
                             td.name { (queue(&found.queue)) }
                             td.kind {
                                 (shown(&found.kind))
@@ -152,7 +161,6 @@ fn table(visit: &Visit, jobs: &[JobBody<'_>]) -> Markup {
                                     @for tag in found.tags.iter() { (tag_link(tag)) " " }
                                 }
                             }
-                            td { (state(visit, found.state)) }
                             td { (instant(visit, found.due_at.0)) }
                             td.number { (number(found.attempt.into())) }
                             td.message { @if let Some(message) = &found.message { (shown(message)) } }
@@ -205,11 +213,21 @@ async fn made(visit: &Visit, form: &Form) -> Result<Made, Problem> {
     if calls.is_empty() {
         return Err(invalid("job", "at least one selected job, got none"));
     }
-    if action == "delete" && form.get("confirmed").is_none() {
+    if asks(visit, action) && form.get("confirmed").is_none() {
         let jobs = html! { @for selected in form.all("job") { input type="hidden" name="job" value=(selected); } };
-        return Ok(confirmation(visit, Text::Delete, action, &number(calls.len() as u64), &html! {}, &jobs));
+        let (text, warning) = match action {
+            "retry" => (Text::Retry, Text::RetriesSucceeded),
+            _ => (Text::Delete, Text::DeletesRecords),
+        };
+        let warning = html! { p.warning { (visit.say(warning)) } };
+        return Ok(confirmation(visit, text, action, &number(calls.len() as u64), &warning, &jobs));
     }
     Ok(Made::Done(visit.act(calls, &visit.here).await?))
+}
+
+/// Whether an action on selected jobs waits for a confirmation.
+fn asks(visit: &Visit, action: &str) -> bool {
+    action == "delete" || (action == "retry" && !visit.here.starts_with(failed::PATH))
 }
 
 /// The API's field for a new due time.

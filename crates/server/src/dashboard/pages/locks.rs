@@ -2,9 +2,11 @@
 
 use super::queue::invalid;
 use crate::access::Scope;
+use crate::dashboard::action::Action;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{Action, allowed, empty, instant, next_page, shown, table};
+use crate::dashboard::html::{allowed, empty, instant, next_page, table};
+use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, with_query};
 use axum::http::Method;

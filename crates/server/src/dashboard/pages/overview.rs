@@ -2,11 +2,12 @@
 
 use super::due;
 use super::history;
-use super::queue::push_action;
+use super::queue::push_form;
 use super::queues::table;
 use crate::access::Scope;
 use crate::dashboard::api::Problem;
-use crate::dashboard::html::{empty, number, shown};
+use crate::dashboard::html::{empty, number};
+use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
 use axum::response::Response;
@@ -52,8 +53,8 @@ async fn render(visit: &Visit) -> Result<Markup, Problem> {
             }
         }
         @if next_cursor.is_some() { p.empty { (visit.language.fill(Text::PageOfQueues, &[&number(QUEUES_MAX as u64)])) } }
-        @if is_empty { (empty(visit, Text::NothingYet)) pre { "duetime push --queue orders '{\"order\": 17}' --delay 30s" }
-            @if visit.api.caller.has(Scope::Push) { div.actions { (push_action(visit, None)) } }
+        @if is_empty { (empty(visit, Text::NothingYet)) pre { (visit.command(&["push", "--queue", "orders", "{\"order\": 17}", "--delay", "30s"])) }
+            @if visit.api.caller.has(Scope::Push) { (push_form(visit)) }
         } @else {
             h2 { (visit.say(Text::BusiestQueues)) }
             (table(visit, &queues))
@@ -121,7 +122,7 @@ impl Sums {
             h2 { (visit.say(Text::Totals)) }
             dl.totals {
                 div { dt { (visit.say(Text::Pushed)) } dd { (number(self.pushed)) } }
-                div data-sign="=" { dt { (visit.say(Text::Live)) } dd { (number(live)) } }
+                div data-sign="=" { dt { (visit.say(Text::Unfinished)) } dd { (number(live)) } }
                 div data-sign="+" { dt { (visit.say(Text::Succeeded)) } dd { (number(succeeded)) } }
                 div data-sign="+" { dt { (visit.say(Text::Failed)) } dd { (number(failed)) } }
                 div data-sign="+" { dt { (visit.say(Text::Cancelled)) } dd { (number(cancelled)) } }

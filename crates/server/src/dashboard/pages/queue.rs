@@ -3,10 +3,11 @@
 use super::due;
 use super::history;
 use crate::access::Scope;
+use crate::dashboard::action::{Action, actions as row};
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
-use crate::dashboard::html;
-use crate::dashboard::html::{Action, allowed, distance, field, instant, number};
+use crate::dashboard::html::{distance, field, instant, number};
+use crate::dashboard::seen::json;
 use crate::dashboard::session;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Named, Visit, page_path, went};
@@ -15,8 +16,8 @@ use axum::response::Response;
 use duetime_core::api::{self, Purged, Pushed, Queue, SETTINGS, path_segment};
 use maud::{Markup, html};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Value, json};
 use serde_with::serde_as;
 use std::collections::BTreeMap;
 
@@ -51,12 +52,12 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
         @if answer.version == 0 && status.totals.pushed == 0 { p.empty { (visit.say(Text::NoSuchQueue)) } }
         ul.cards {
             @for (text, count, state) in cards {
-                li { a href=(of(state)) { strong { (number(count)) } span { (visit.say(text)) } } }
+                li class=[(count > 0).then_some(state)] { a href=(of(state)) { strong { (number(count)) } span { (visit.say(text)) } } }
             }
-            li { div { strong { @if let Some(due) = status.oldest_due_at { (distance(visit, due)) } @else { "–" } } span { (visit.say(Text::OldestReady)) } } }
+            li { div { strong.words { @if let Some(due) = status.oldest_due_at { (distance(visit, due)) } @else { "–" } } span { (visit.say(Text::OldestReady)) } } }
         }
         (totals(visit, &status))
-        div.actions { (actions(visit, &status, answer.version)) }
+        (actions(visit, &status, answer.version))
         (due::charts(visit, Some(name)).await?)
         (history::charts(visit, Some(name)).await?)
         h2 { (visit.say(Text::Settings)) }
@@ -82,15 +83,20 @@ fn totals(visit: &Visit, status: &Queue) -> Markup {
 
 /// The settings as JSON of the API.
 fn settings_text(status: &Queue) -> String {
-    html::json(&serde_json::to_string_pretty(&status.settings).expect("settings have only string keys"))
+    json(&serde_json::to_string_pretty(&status.settings).expect("settings have only string keys"))
 }
 
-/// The form of a new job, with a field for its queue if none is given.
-pub(super) fn push_action(visit: &Visit, queue: Option<&str>) -> Markup {
+/// The form of a new job for any queue.
+pub(super) fn push_form(visit: &Visit) -> Markup {
+    row(visit, "/queues", &[("origin", &session::random().unwrap_or_default())], &[pushing(visit, None)])
+}
+
+/// Pushing a job, with a field for its queue if none is given.
+fn pushing<'a>(visit: &Visit, queue: Option<&'a str>) -> Action<'a> {
     let typed = |name, usual| visit.typed("push", name, usual);
     let shown = queue.unwrap_or("orders");
     let segment = path_segment(shown);
-    let action = Action {
+    Action {
         fields: html! {
             @if queue.is_none() { (field(visit, "queue", Text::Queue, typed("queue", ""), shown)) }
             (field(visit, "kind", Text::Kind, typed("kind", ""), "default"))
@@ -103,47 +109,48 @@ pub(super) fn push_action(visit: &Visit, queue: Option<&str>) -> Markup {
                 textarea name="options" rows="2" spellcheck="false" placeholder="{\"priority\": 10, \"max_attempts\": 3}" { (typed("options", "")) }
             }
         },
-        call: Some(Call::post(format!("/v1/queues/{segment}/jobs")).with(&json!({"payload": {}, "delay": "30m"}))),
+        call: Some(
+            Call::post(format!("/v1/queues/{segment}/jobs")).with(&serde_json::json!({"payload": {}, "delay": "30m"})),
+        ),
         command: vec!["push", "--queue", shown, "{}", "--delay", "30m"],
         ..Action::new("push", Text::PushJob)
-    };
-    let to = queue.map_or_else(|| "/queues".to_owned(), |queue| page_path("/queues", queue));
-    action.show(visit, &to, &[("origin", &session::random().unwrap_or_default())])
+    }
 }
 
 fn actions(visit: &Visit, status: &Queue, version: u64) -> Markup {
     let (name, segment) = (&*status.queue, path_segment(&status.queue));
-    let to = page_path("/queues", name);
     let path = |verb: &str| format!("/v1/queues/{segment}/{verb}");
-    let version = version.to_string();
-    let hidden = [("version", version.as_str())];
-    html! {
-        (allowed(visit, Scope::Push, name, || push_action(visit, Some(name))))
-        (allowed(visit, Scope::Admin, name, || html! {
-            @if status.paused {
-                (Action { call: Some(Call::post(path("resume"))), command: vec!["queues", "resume", name], ..Action::new("resume", Text::Resume) }.show(visit, &to, &[]))
-            } @else {
-                (Action {
-                    fields: field(visit, "for", Text::ForSpan, visit.typed("pause", "for", ""), "2h"),
-                    call: Some(Call::post(path("pause")).with(&json!({"for": "2h"}))),
-                    command: vec!["queues", "pause", name, "--for", "2h"],
-                    ..Action::new("pause", Text::Pause)
-                }.show(visit, &to, &[]))
-            }
-            (Action {
-                fields: html! { label { span { (visit.say(Text::SettingsHint)) } textarea name="settings" rows="10" spellcheck="false" { (visit.typed("set", "settings", &settings_text(status))) } } },
-                call: Some(Call::new(Method::PUT, format!("/v1/queues/{segment}")).with(&json!({"max_running": 50}))),
-                command: vec!["queues", "set", name, "--max-running", "50"],
-                ..Action::new("set", Text::EditSettings)
-            }.show(visit, &to, &hidden))
-            (Action {
-                warning: Some(Text::PurgeWarning),
-                call: Some(Call::post(path("purge"))),
-                command: vec!["queues", "purge", name],
-                ..Action::new("purge", Text::Purge)
-            }.show(visit, &to, &[]))
-        }))
+    let mut offered = Vec::new();
+    if visit.may(Scope::Push, name) {
+        offered.push(pushing(visit, Some(name)));
     }
+    if visit.may(Scope::Admin, name) {
+        offered.push(if status.paused {
+            let call = Some(Call::post(path("resume")));
+            Action { call, command: vec!["queues", "resume", name], ..Action::new("resume", Text::Resume) }
+        } else {
+            Action {
+                fields: field(visit, "for", Text::ForSpan, visit.typed("pause", "for", ""), "2h"),
+                call: Some(Call::post(path("pause")).with(&serde_json::json!({"for": "2h"}))),
+                command: vec!["queues", "pause", name, "--for", "2h"],
+                ..Action::new("pause", Text::Pause)
+            }
+        });
+        offered.push(Action {
+            fields: html! { label { span { (visit.say(Text::SettingsHint)) } textarea name="settings" rows="10" spellcheck="false" { (visit.typed("set", "settings", &settings_text(status))) } } },
+            call: Some(Call::new(Method::PUT, format!("/v1/queues/{segment}")).with(&serde_json::json!({"max_running": 50}))),
+            command: vec!["queues", "set", name, "--max-running", "50"],
+            ..Action::new("set", Text::EditSettings)
+        });
+        offered.push(Action {
+            warning: Some(Text::PurgeWarning),
+            call: Some(Call::post(path("purge"))),
+            command: vec!["queues", "purge", name],
+            ..Action::new("purge", Text::Purge)
+        });
+    }
+    let (version, origin) = (version.to_string(), session::random().unwrap_or_default());
+    row(visit, &page_path("/queues", name), &[("version", &version), ("origin", &origin)], &offered)
 }
 
 pub(in crate::dashboard) async fn act(visit: Visit, Named(name): Named, form: Form) -> Response {
@@ -159,7 +166,7 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
     match form.get("do").unwrap_or_default() {
         "push" => push(visit, name, form).await,
         "pause" => {
-            let body = form.get("for").map_or(json!({}), |span| json!({"for": span}));
+            let body = form.get("for").map_or(serde_json::json!({}), |span| serde_json::json!({"for": span}));
             visit.api.call(Call::post(path("pause")).with(&body)).await?;
             done("paused", 1)
         }

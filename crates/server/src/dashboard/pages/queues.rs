@@ -1,6 +1,6 @@
 //! All queues.
 
-use super::queue::{invalid, push, push_action};
+use super::queue::{invalid, push, push_form};
 use crate::access::Scope;
 use crate::dashboard::api::Problem;
 use crate::dashboard::form::Form;
@@ -23,7 +23,7 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
     let answer = visit.get(with_query("/v1/queues", visit.asked_all(&["cursor", "limit"]))).await?;
     let Queues { queues, next_cursor } = answer.read();
     let content = html! {
-        @if visit.api.caller.has(Scope::Push) { div.actions { (push_action(visit, None)) } }
+        @if visit.api.caller.has(Scope::Push) { (push_form(visit)) }
         @if queues.is_empty() { (empty(visit, Text::NoQueues)) } @else { (table(visit, &queues)) }
         (next_page(visit, next_cursor.as_deref()))
     };

@@ -3,9 +3,11 @@
 use super::queue::{invalid, unknown, value};
 use super::schedules::timing;
 use crate::access::Scope;
+use crate::dashboard::action::{Action, actions as row};
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{Action, allowed, field, instant, job, json, queue, shown, state};
+use crate::dashboard::html::{allowed, field, instant, job, queue, state};
+use crate::dashboard::seen::{json, shown};
 use crate::dashboard::session;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Named, Visit, page_path, went};
@@ -14,7 +16,6 @@ use axum::response::Response;
 use duetime_core::api::{JobBody, Pushed, Runs, path_segment};
 use duetime_core::schedule::{ClockChange, ScheduleStatus};
 use maud::{Markup, html};
-use serde_json::json;
 
 pub(in crate::dashboard) async fn page(visit: Visit, Named(name): Named) -> Response {
     let rendered = render(&visit, &name).await;
@@ -43,7 +44,7 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
                 @if let Some(until) = schedule.paused_until { (visit.say(Text::Until)) " " (instant(visit, until)) }
             }
         }
-        div.actions { (actions(visit, &status)) }
+        (actions(visit, &status))
         h2 { (visit.say(Text::LastRun)) }
         @if let Some(last) = &status.last {
             p {
@@ -57,7 +58,7 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
             ol.plan {
                 @for run in &runs {
                     li {
-                        (instant(visit, run.at)) br; small { (shown(&run.local)) }
+                        (instant(visit, run.at)) br; small { (shown(&local(&run.local))) }
                         @if let Some(change) = run.clock_change {
                             " " span.badge.warn { (visit.say(if change == ClockChange::Gap { Text::ClockGap } else { Text::ClockFold })) }
                         }
@@ -71,41 +72,54 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
     Ok((name.to_owned(), content))
 }
 
+/// A local time (RFC 9557) to be read by people, such as `2026-11-25 03:00:00 +01:00 Europe/Berlin`.
+pub(super) fn local(exact: &str) -> String {
+    let (time, zone) = exact.trim_end_matches(']').split_once('[').unwrap_or((exact, ""));
+    let offset = time.rfind(['+', '-']).map_or("", |at| &time[at..]);
+    match (time.get(..10), time.get(11..19)) {
+        (Some(day), Some(time)) => format!("{day} {time} {offset} {zone}"),
+        _ => exact.to_owned(),
+    }
+}
+
 fn text(status: &ScheduleStatus) -> String {
     json(&serde_json::to_string_pretty(&status.schedule).expect("a schedule has only string keys"))
 }
 
 fn actions(visit: &Visit, status: &ScheduleStatus) -> Markup {
     let name = &*status.name;
-    let (to, version) = (page_path("/schedules", name), status.version.to_string());
-    let hidden = [("version", version.as_str())];
-    let path = |verb: &str| format!("{}/{verb}", api(name));
+    let post = |verb: &str| Call::post(format!("{}/{verb}", api(name)));
     let at = |call: Call| Some(call.at(Some(status.version)));
-    let origin = session::random().unwrap_or_default();
-    allowed(visit, Scope::Admin, &status.schedule.job.queue, || {
-        html! {
-            (Action { call: Some(Call::post(path("run"))), command: vec!["schedules", "run", name], ..Action::new("run", Text::RunNow) }.show(visit, &to, &[("version", &version), ("origin", &origin)]))
-            @if status.schedule.paused == Some(true) {
-                (Action { call: at(Call::post(path("resume"))), command: vec!["schedules", "resume", name], ..Action::new("resume", Text::Resume) }.show(visit, &to, &hidden))
-            } @else {
-                (Action {
-                    fields: field(visit, "for", Text::ForSpan, visit.typed("pause", "for", ""), "2h"),
-                    call: at(Call::post(path("pause")).with(&json!({"for": "2h"}))),
-                    command: vec!["schedules", "pause", name, "--for", "2h"],
-                    ..Action::new("pause", Text::Pause)
-                }.show(visit, &to, &hidden))
-            }
-            (Action {
-                fields: html! { label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="12" spellcheck="false" required { (visit.typed("set", "schedule", &text(status))) } } },
-                ..Action::new("set", Text::Edit)
-            }.show(visit, &to, &hidden))
-            (Action {
-                warning: Some(Text::DeleteScheduleWarning),
-                call: Some(Call::new(Method::DELETE, api(name)).at(Some(status.version))),
-                command: vec!["schedules", "delete", name],
-                ..Action::new("delete", Text::Delete)
-            }.show(visit, &to, &hidden))
+    let run =
+        Action { call: Some(post("run")), command: vec!["schedules", "run", name], ..Action::new("run", Text::RunNow) };
+    let pause = if status.schedule.paused == Some(true) {
+        Action {
+            call: at(post("resume")),
+            command: vec!["schedules", "resume", name],
+            ..Action::new("resume", Text::Resume)
         }
+    } else {
+        Action {
+            fields: field(visit, "for", Text::ForSpan, visit.typed("pause", "for", ""), "2h"),
+            call: at(post("pause").with(&serde_json::json!({"for": "2h"}))),
+            command: vec!["schedules", "pause", name, "--for", "2h"],
+            ..Action::new("pause", Text::Pause)
+        }
+    };
+    let set = Action {
+        fields: html! { label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="12" spellcheck="false" required { (visit.typed("set", "schedule", &text(status))) } } },
+        ..Action::new("set", Text::Edit)
+    };
+    let delete = Action {
+        warning: Some(Text::DeleteScheduleWarning),
+        call: at(Call::new(Method::DELETE, api(name))),
+        command: vec!["schedules", "delete", name],
+        ..Action::new("delete", Text::Delete)
+    };
+    let (version, origin) = (status.version.to_string(), session::random().unwrap_or_default());
+    let hidden = [("version", version.as_str()), ("origin", &origin)];
+    allowed(visit, Scope::Admin, &status.schedule.job.queue, || {
+        row(visit, &page_path("/schedules", name), &hidden, &[run, pause, set, delete])
     })
 }
 
@@ -127,7 +141,7 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
             Ok(went(&format!("/jobs/{}", pushed.id), &[(answer.outcome().unwrap_or_default(), 1)]))
         }
         "pause" => {
-            let body = form.get("for").map_or(json!({}), |span| json!({"for": span}));
+            let body = form.get("for").map_or(serde_json::json!({}), |span| serde_json::json!({"for": span}));
             visit.api.call(Call::post(path("pause")).at(Some(version)).with(&body)).await?;
             Ok(went(&visit.here, &[("paused".to_owned(), 1)]))
         }
@@ -145,9 +159,19 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
 
 /// Sets a schedule to what a form holds: a new one, or over this version.
 pub(super) async fn set(visit: &Visit, name: &str, form: &Form, version: Option<u64>) -> Result<Response, Problem> {
-    let text = form.get("schedule").unwrap_or_default();
-    value("schedule", text)?;
-    let call = Call::new(Method::PUT, api(name)).with_text(text.to_owned());
+    let mut text = form.get("schedule").unwrap_or_default().to_owned();
+    value("schedule", &text)?;
+    if version.is_some() {
+        // A payload that was not edited stays as it is, byte for byte.
+        let status: ScheduleStatus = visit.get(api(name)).await?.read();
+        if let Ok(payload) = std::str::from_utf8(&status.schedule.job.payload) {
+            let seen = json(payload);
+            if seen != payload {
+                text = text.replacen(&seen, payload, 1);
+            }
+        }
+    }
+    let call = Call::new(Method::PUT, api(name)).with_text(text);
     let call = if version.is_some() { call.at(version) } else { call.if_new() };
     visit.api.call(call).await?;
     Ok(went(&page_path("/schedules", name), &[("saved".to_owned(), 1)]))

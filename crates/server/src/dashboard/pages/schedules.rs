@@ -3,9 +3,11 @@
 use super::queue::invalid;
 use super::schedule;
 use crate::access::Scope;
+use crate::dashboard::action::Action;
 use crate::dashboard::api::Problem;
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{Action, empty, instant, next_page, queue, shown, table};
+use crate::dashboard::html::{empty, instant, next_page, queue, table};
+use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, page_path, with_query};
 use axum::response::Response;
@@ -36,7 +38,13 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
                 td { code { (shown(&timing(&status.schedule.timing))) } @if status.schedule.paused == Some(true) { " " span.badge.warn { (visit.say(Text::Paused)) } } }
                 td { (queue(&status.schedule.job.queue)) }
                 td { (shown(&status.schedule.job.kind)) }
-                td { @if let Some(&next) = status.next.first() { (instant(visit, next)) } @else { "–" } }
+                td { @if let Some(&next) = status.next.first() {
+                    (instant(visit, next))
+                    // As a clock in the schedule's zone shows it.
+                    @if matches!(status.schedule.timing, Timing::Cron { .. }) {
+                        @for run in status.runs(1).unwrap_or_default() { br; small { (shown(&schedule::local(&run.local))) } }
+                    }
+                } @else { "–" } }
                 td { @if let Some(last) = &status.last { (instant(visit, last.at)) } @else { "–" } }
             }
         }

@@ -21,6 +21,8 @@ pub(in crate::dashboard) async fn page(Guest(visit): Guest) -> Response {
 fn ask(visit: Visit, to: &str) -> Response {
     let content = html! {
         p { (visit.say(Text::SignInHint)) }
+        pre { "duetime token create NAME --allow read --tokens FILE" }
+        p { (visit.say(Text::SignInRights)) }
         form.stack method="post" action="/sign-in" {
             (form_token(&visit))
             input type="hidden" name="to" value=(to);

@@ -1,7 +1,8 @@
 //! Workers.
 
 use crate::dashboard::api::Problem;
-use crate::dashboard::html::{empty, instant, job, near, next_page, number, queue, shown, table};
+use crate::dashboard::html::{empty, instant, job, near, next_page, number, queue, table};
+use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, with_query};
 use axum::response::Response;

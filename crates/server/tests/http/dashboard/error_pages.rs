@@ -32,6 +32,8 @@ fn errors_are_pages_for_browsers() {
     for (method, path, status, says) in refused {
         is_page(&server.send(method, path, &[accept], ""), status, says);
     }
+    let nothing = server.send("GET", "/nothing", &[accept], "").body;
+    assert!(nothing.contains("see </bdi><a href=\"/docs\">/docs</a>"), "{nothing}");
     assert!(server.send("PUT", "/queues", &[accept], "").header("allow").unwrap().contains("POST"));
     let headers = [accept, ("content-type", "application/x-www-form-urlencoded"), ("sec-fetch-site", "same-origin")];
     let headers = [&headers[..], &[("cookie", &browser.cookie)]].concat();

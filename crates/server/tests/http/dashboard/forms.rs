@@ -106,6 +106,69 @@ fn a_payload_of_several_lines_can_be_edited() {
     }
 }
 
+/// The text of a field as a browser sends it back.
+fn sent_back(page: &str, name: &str) -> String {
+    let field = page.split(&format!("<textarea name=\"{name}\"")).nth(1).unwrap_or_else(|| panic!("no field: {page}"));
+    let text = field.split_once('>').unwrap().1.split("</textarea>").next().unwrap();
+    let text = text.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    text.replace('\n', "\r\n")
+}
+
+#[test]
+fn a_payload_that_was_not_edited_stays_byte_for_byte() {
+    let server = Server::start();
+    let browser = Browser::new(&server);
+    let push = |payload: &str| {
+        let body = format!("{{\"delay\":\"1h\",\"payload\":{payload}}}");
+        server.send("POST", "/v1/queues/q/jobs", &[], &body).expect(201)["id"].as_str().unwrap().to_owned()
+    };
+    let stored = |id: &str| server.get(&format!("/v1/jobs/{id}")).body;
+    let edit = |id: &str, fields: &[(&str, &str)]| {
+        let version = server.job(id)["version"].to_string();
+        let edited = browser.act(&format!("/jobs/{id}"), &[&[("do", "edit"), ("version", &version)], fields].concat());
+        assert_eq!(edited.status, 303, "{}", edited.body);
+    };
+    let joined = "👩\u{200d}👧";
+    for payload in [
+        &*format!("{{\n  \"who\": \"{joined} & <b>\",\n\t\"n\": 1.00000000000000000001}}"),
+        "{\r\n  \"order\" : 17\r\n}",
+    ] {
+        let id = push(payload);
+        let field = sent_back(&browser.get(&format!("/jobs/{id}")).body, "payload");
+        edit(&id, &[("priority", "5"), ("payload", &field)]);
+        assert_eq!(server.job(&id)["priority"], 5);
+        assert!(stored(&id).contains(&format!("\"payload\":{payload}")), "{}", stored(&id));
+        // What was edited has plain line ends.
+        edit(&id, &[("priority", "5"), ("payload", "[1,\r\n2]")]);
+        assert!(stored(&id).contains("\"payload\":[1,\n2]"), "{}", stored(&id));
+    }
+    // What cannot be seen cannot be edited.
+    let payload = "{\"text\": \"\u{202e}\"}";
+    let id = push(payload);
+    let page = browser.get(&format!("/jobs/{id}")).body;
+    assert!(
+        !page.contains("<textarea name=\"payload\"") && page.contains("This page cannot edit the payload"),
+        "{page}"
+    );
+    edit(&id, &[("priority", "7")]);
+    assert!(stored(&id).contains(&format!("\"payload\":{payload}")), "{}", stored(&id));
+}
+
+#[test]
+fn the_payload_of_a_schedule_that_was_not_edited_stays_byte_for_byte() {
+    let server = Server::start();
+    let browser = Browser::new(&server);
+    let payload = "{\r\n  \"text\": \"\u{202e}👩\u{200d}👧\"\r\n}";
+    let body = format!("{{\"every\":\"1h\",\"job\":{{\"queue\":\"q\",\"payload\":{payload}}}}}");
+    server.send("PUT", "/v1/schedules/s", &[], &body).ok();
+    let field = sent_back(&browser.get("/schedules/s").body, "schedule").replace("\"1h\"", "\"3h\"");
+    let version = server.get("/v1/schedules/s").ok()["version"].to_string();
+    let edited = browser.act("/schedules/s", &[("do", "set"), ("version", &version), ("schedule", &field)]);
+    assert_eq!(edited.status, 303, "{}", edited.body);
+    let stored = server.get("/v1/schedules/s").body;
+    assert!(stored.contains("\"every\":\"3h\"") && stored.contains(payload), "{stored}");
+}
+
 #[test]
 fn names_with_spaces_and_line_ends_stay_as_they_are() {
     let server = Server::start();
