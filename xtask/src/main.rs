@@ -96,7 +96,7 @@ enum Chore {
         #[arg(long, value_name = "SEED")]
         seed: Option<u64>,
     },
-    /// Kill, empty, fail over, fill, slow and cut all there is, mixed at random, and account for every job, lease and lock
+    /// Kill, empty, fail over, fill, slow and cut everything, mixed at random, and account for every job, lease and lock
     Endure {
         /// For how many minutes
         #[arg(long, default_value_t = endure::MINUTES, value_name = "N")]
@@ -123,7 +123,7 @@ enum Chore {
         #[arg(long, value_name = "REVISION")]
         from: String,
     },
-    /// Install the programs that the tests need, where they are missing
+    /// Install the programs that the tests need, if they are missing
     Setup,
 }
 

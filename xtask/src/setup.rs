@@ -96,7 +96,7 @@ fn install(needed: &[Needed]) -> Result<(), String> {
     apt(&install).map_err(|error| format!("{error}; {by_hand}"))
 }
 
-/// Whether cargo-nextest is there.
+/// Whether cargo-nextest is installed.
 pub(crate) fn has_nextest() -> bool {
     process::succeeds(process::cargo(["nextest", "--version"]))
 }

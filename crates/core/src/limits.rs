@@ -64,7 +64,7 @@ pub const LOCK_TICKET_MS: u64 = 3 * SECOND_MS;
 pub const LOCK_REFRESH_MS: u64 = LOCK_TICKET_MS / 3;
 /// Most tickets in the line for one lock. Later callers wait too, but without a place.
 pub const LOCK_TICKETS_MAX: usize = 1_000;
-/// How long a grant that ended unreleased is counted as lost by a release of all: 60 s.
+/// How long a grant that expired unreleased is counted as lost by a release of all locks: 60 s.
 pub const LOCK_LOST_KEPT_MS: u64 = MINUTE_MS;
 /// Most locks one page shows.
 pub const PAGE_LOCKS_MAX: usize = 1_000;

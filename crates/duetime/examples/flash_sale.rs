@@ -4,7 +4,7 @@
 //!
 //! Two ways, one after the other unless one is given:
 //!
-//! - `lock`: the stock is a file in place of a row in a database: read, decremented and written by the holder of the lock
+//! - `lock`: the stock is a file instead of a row in a database: read, decremented and written by the holder of the lock
 //!   `phone`. Its fence is written along, and one smaller than the last is refused: a holder that stalled until it had lost
 //!   the lock does no harm. Before a buyer joins the line it checks whether everything is sold.
 //! - `key`: the buyer who pushes the job with the key `phone-7` has bought that phone, since a queue has at most one live

@@ -1,5 +1,5 @@
 //! An image without a container engine and without a registry: `packaging/Dockerfile`, built by buildah on a Debian that
-//! mmdebstrap makes. Its first stage is not built: the binary is there already.
+//! mmdebstrap makes. Its first stage is not built, since the binary exists.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,8 +1,8 @@
-//! Links between pages: the file is there, and so is the heading.
+//! Links between pages: the file and the heading exist.
 //!
 //! Read are links of the form `[text](target)` outside of code. Addresses of this repository on its web site are judged as
-//! paths; all other addresses are left alone. Pages of the book may link only to the book, or to that web site: their
-//! readers may have nothing else.
+//! paths; all other addresses are ignored. Pages of the book may link only to the book, or to that web site: their readers
+//! may have nothing else.
 
 use std::collections::BTreeSet;
 

@@ -33,7 +33,8 @@ impl FromStr for Instant {
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No engine returns an instant beyond the year 9999; the text format has none, so the last one stands for it.
+        // No engine returns an instant after the year 9999. The text format has none, so such an instant is shown as the
+        // last one.
         let timestamp = i64::try_from(self.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
         let timestamp = timestamp.unwrap_or(Timestamp::MAX);
         PRINTER.print_timestamp(&timestamp, StdFmtWrite(f)).map_err(|_| fmt::Error)

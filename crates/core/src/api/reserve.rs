@@ -124,7 +124,7 @@ pub struct Take {
     /// The queues, in strict order; only if the path names none.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<QueueName>>, min_items = 1, max_items = 64))]
     pub queues: Option<Vec<Arc<str>>>,
-    /// These jobs, in place of a window.
+    /// These jobs, instead of a window.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<JobRef>>, max_items = 1_000))]
     pub jobs: Option<Vec<Object<JobRef>>>,
 }

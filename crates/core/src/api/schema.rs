@@ -1,4 +1,4 @@
-//! OpenAPI schemas of bodies that no single type stands for, or that are parsed by hand.
+//! OpenAPI schemas of bodies that have no single type, or that are parsed by hand.
 
 pub use super::words::*;
 

@@ -37,7 +37,7 @@ pub struct Release {
     pub delay: Option<Span>,
 }
 
-/// The lease goes on.
+/// The lease continues.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -114,7 +114,7 @@ impl<'a> Settle<'a> {
     }
 }
 
-/// One lease of many that are to go on.
+/// One lease of many to extend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

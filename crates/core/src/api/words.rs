@@ -118,7 +118,7 @@ impl PartialSchema for StateWord {
 
 impl ToSchema for StateWord {}
 
-/// The same as of what stands in it.
+/// The description of the wrapped type.
 impl<T: PartialSchema> PartialSchema for Object<T> {
     fn schema() -> RefOr<Schema> {
         T::schema()

@@ -157,7 +157,7 @@ impl Subscribers {
         if self.are_here()
             && let Some(ring) = self.ring.get()
         {
-            // If the last one has just left, nobody gets it.
+            // If the last subscriber has just left, nobody gets it.
             let _ = ring.send(event);
         }
     }

@@ -119,7 +119,7 @@ impl Engine {
         Ok(is_all)
     }
 
-    /// Jobs of the queues that have some in the requested states; returns where to go on.
+    /// Jobs of the queues that have some in the requested states; returns where to continue.
     async fn find_by_queue(
         &self,
         query: &Query,
@@ -172,7 +172,7 @@ impl Engine {
         self.queues_from(from, QUEUES_STEP).await
     }
 
-    /// Jobs from a position on; returns where to go on.
+    /// Jobs from a position on; returns where to continue.
     async fn find_from(
         &self,
         query: &Query,
@@ -215,7 +215,7 @@ impl Engine {
         }
     }
 
-    /// Waiting jobs of a queue that the broker holds; returns where to go on.
+    /// Waiting jobs of a queue that the broker holds; returns where to continue.
     async fn find_near(
         &self,
         query: &Query,
@@ -256,7 +256,7 @@ impl Engine {
         Ok(Some(Cursor::Near(after)))
     }
 
-    /// Rows of the ledger in its order, updated with the broker's state; returns where to go on.
+    /// Rows of the ledger in its order, updated with the broker's state; returns where to continue.
     pub(super) async fn find_rows(
         &self,
         query: &Query,

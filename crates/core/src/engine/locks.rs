@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// Asks once. Runs to completion even if the caller goes away.
+    /// Asks once. Runs to completion even if the caller disconnects.
     async fn ask(&self, acquire: Acquire) -> Result<Acquired, Error> {
         let answered = self.run_to_completion(|engine| async move {
             let guard = engine.asking.lock((acquire.owner.clone(), acquire.name.clone())).await;
@@ -183,7 +183,7 @@ fn check_claim(name: &str, owner: &str) -> Result<(), Error> {
     check_holder(owner)
 }
 
-/// The engine's own locks say who leads: nobody else holds or releases them.
+/// The engine's own locks determine the leader: no caller may hold or release them.
 fn check_holder(owner: &str) -> Result<(), Error> {
     check_owner(owner)?;
     check_free("owner", owner)

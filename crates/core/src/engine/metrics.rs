@@ -88,7 +88,7 @@ pub struct QueueMetrics {
     pub started: AtomicU64,
     /// Jobs that were completed, or taken.
     pub succeeded: AtomicU64,
-    /// Jobs that became dead letters, or were dropped or moved in place of that.
+    /// Jobs that became dead letters, or were dropped or moved.
     pub failed: AtomicU64,
     /// Jobs that were cancelled.
     pub cancelled: AtomicU64,

@@ -1,7 +1,7 @@
 //! The engine: all rules, between the edges above and the stores below.
 //!
-//! A request that has begun runs to completion even if its caller goes away: a job that is recorded but not put would sleep
-//! until the next start. It has a task for that, unless an edge says that the caller's task is [one](uninterrupted).
+//! A request that has begun runs to completion even if the caller disconnects: a job that is recorded but not put would
+//! sleep until the next start. It has a task for that, unless an edge says that the caller's task is [one](uninterrupted).
 //! Exceptions are a reserve and the wait for a lock: if they are dropped while they wait, they have leased or acquired
 //! nothing.
 //!
@@ -88,8 +88,8 @@ tokio::task_local! {
     static COMPLETES: ();
 }
 
-/// Marks work that its task polls to the end, even if its caller goes away: requests to an engine in it need no other task.
-/// Nothing within it may be dropped early.
+/// Marks work that its task polls to the end, even if the caller disconnects: requests to an engine in it need no other
+/// task. Nothing within it may be dropped early.
 pub fn uninterrupted<F: Future>(work: F) -> impl Future<Output = F::Output> {
     COMPLETES.scope((), work)
 }
@@ -275,8 +275,8 @@ impl Engine {
         });
     }
 
-    /// Runs work to completion even if the caller goes away. Within work that is [run to completion](uninterrupted) anyway,
-    /// it needs no task.
+    /// Runs work to completion even if its caller disconnects. Within work that is [run to completion](uninterrupted)
+    /// anyway, it needs no task.
     async fn run_to_completion<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
         &self,
         work: impl FnOnce(Self) -> F,

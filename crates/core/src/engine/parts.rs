@@ -66,7 +66,7 @@ pub struct Parts {
     pub(super) failed: reports::Report<reports::Failed>,
     pub(super) subscribers: Arc<events::Subscribers>,
     pub(super) tasks: TaskTracker,
-    /// Runs tasks that nobody waits for.
+    /// Runs tasks in the background.
     pub(super) runtime: Handle,
     pub(super) stopping: CancellationToken,
 }

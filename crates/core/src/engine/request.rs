@@ -59,7 +59,7 @@ pub struct LockRequest {
     pub ttl_ms: u64,
     /// How long to wait for the lock: at most 60 s.
     pub wait_ms: u64,
-    /// Whether the place in line outlives the wait for a moment, for another request that goes on waiting.
+    /// Whether the place in line is kept for a moment after the wait, for another request that continues the wait.
     pub keep_place: bool,
 }
 
@@ -164,7 +164,7 @@ fn yes() -> bool {
     true
 }
 
-/// A lease that goes on.
+/// A lease that continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Extended))]
 pub struct Extension {

@@ -33,7 +33,7 @@ impl Engine {
         self.reserve_by(request, false, false).await
     }
 
-    /// The same, with the most urgent jobs of all queues first, whatever the order of the queues.
+    /// The same, with the most urgent jobs of all queues first, in any order of the queues.
     ///
     /// # Errors
     /// As [`reserve`](Self::reserve).

@@ -88,7 +88,7 @@ impl Subscription {
         self.receiver = self.receiver.resubscribe();
     }
 
-    /// Returns the next event if it is there already.
+    /// Returns the next event if one is available.
     pub fn try_next(&mut self) -> Option<Event> {
         loop {
             let event = match self.receiver.try_recv() {

@@ -234,7 +234,7 @@ impl Engine {
     }
 }
 
-/// The job as it is recorded, in a version that no broker gives. Nobody changes it while it is leased to be taken.
+/// The recorded job, in a version that no broker issues. It cannot change while it is leased to be taken.
 fn taken(mut job: Job, now: crate::Millis) -> Job {
     rules::apply(&mut job, Decision::Finish(Finish::taken()), now, Numbers::Ledger);
     job

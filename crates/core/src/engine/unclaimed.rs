@@ -1,4 +1,4 @@
-//! Leases whose caller has gone away: they are given back, and their attempts do not count.
+//! Leases whose caller has disconnected: they are given back, and their attempts do not count.
 //!
 //! A repeat of the same request gets the same leases, so those of a request with an id are not given back. They belong to
 //! the repeat; if there is none, they expire.
@@ -31,7 +31,7 @@ impl Unclaimed {
         self
     }
 
-    /// The leases, for a caller that is there.
+    /// The leases, for a caller that is still connected.
     pub fn claim(mut self) -> Reservation {
         std::mem::take(&mut self.reservation)
     }
@@ -54,7 +54,7 @@ impl Drop for Unclaimed {
 }
 
 impl Engine {
-    /// Leases once. If the caller goes away meanwhile, the step still runs to completion, and its leases are given back.
+    /// Leases once. If the caller disconnects meanwhile, the step still runs to completion, and its leases are given back.
     pub(super) async fn lease(&self, reserve: Reserve) -> Result<Reserved, Error> {
         let (engine, may_be_repeated) = (self.clone(), reserve.request_id.is_some());
         let step = Box::pin(async move {
@@ -73,7 +73,7 @@ impl Engine {
         self.settle(leases.into_iter().map(release).collect()).await;
     }
 
-    /// Runs work that nobody waits for; the engine does not stop before it is done.
+    /// Runs background work; the engine does not stop before it is done.
     pub(super) fn finish_alone(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(work, &self.runtime);
     }

@@ -1,7 +1,7 @@
 //! Reserves that wait at queues, and an alarm that wakes one of them when something is due.
 //!
 //! The caller that has waited longest is woken, and looks. If it finds more than it wanted, it wakes the next. A waiter that
-//! goes away passes on a wake that it did not see ([`Notify`] does). So however many wait, a due job wakes one.
+//! goes away passes on a wake that it did not see ([`Notify`] does). So a due job wakes one waiter, however many there are.
 
 use super::waiters::Waiters;
 use crate::clock::Millis;

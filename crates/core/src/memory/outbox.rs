@@ -22,7 +22,7 @@ struct Numbered {
 }
 
 impl Outbox {
-    /// Adds an entry in place of an earlier one of the job, and returns it in the form to record: an entry without the job's
+    /// Adds an entry instead of an earlier one of the job, and returns it in the form to record: an entry without the job's
     /// full content is merged into an earlier one that has it.
     pub(super) fn add(&mut self, entry: OutboxEntry, mono: Millis) -> OutboxEntry {
         let id = entry.job().id;

@@ -201,7 +201,7 @@ impl Queue {
     }
 
     /// Visits ready jobs that are due from `from` to `to`, in order, from the rank `start` on. Reads no more than
-    /// [`WALK_PLACES_MAX`] places, and returns where to go on.
+    /// [`WALK_PLACES_MAX`] places, and returns where to continue.
     pub(super) fn walk(
         &self,
         start: Rank,

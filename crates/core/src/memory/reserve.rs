@@ -64,7 +64,7 @@ impl Held {
             let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
             let room = queue.room(reserve.take, now.wall).unwrap_or(0);
             if reserved.leases.len() == reserve.limit || room == 0 {
-                // Only a hint when there is more. Until then, or until a job has ended, nobody needs to look.
+                // Only a hint if there is more. Until then, or until a job has ended, no caller needs to look.
                 reserved.next_at = earliest(reserved.next_at, queue.free_at(reserve.take, now.wall));
                 queue.look_at = if room == 0 { Some(0) } else { queue.look_at };
                 continue;
@@ -137,8 +137,8 @@ impl Held {
         Some(())
     }
 
-    /// The most urgent jobs in `ready` from a rank on, and where to go on if more than a step was to be read. Jobs that may
-    /// not start any more are moved to `overdue`.
+    /// The most urgent jobs in `ready` from a rank on, and where to continue if more than a step was to be read. Jobs that
+    /// may no longer start are moved to `overdue`.
     fn pick(
         &mut self,
         name: &Arc<str>,

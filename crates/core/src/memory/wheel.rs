@@ -1,14 +1,14 @@
 //! A hierarchical timing wheel: values by due time, for one queue, in memory.
 //!
-//! After G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), scheme 7. A tick is
-//! a millisecond. Level 0 has a slot for each of 256 ticks, level 1 for each 256 times 256 ticks, and so on;
-//! an entry lies on the level of the highest digit (to base 256) in which its due time differs from the
-//! wheel's now. When the wheel reaches a slot of a higher level, that slot is spread over the levels below
-//! (it *cascades*), so an entry moves at most seven times, and within an hour mostly twice.
+//! After G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), scheme 7. A tick is a millisecond.
+//! Level 0 has a slot for each of 256 ticks, level 1 for each 256 times 256 ticks, and so on; an entry is on the level of
+//! the highest digit (to base 256) in which its due time differs from the wheel's now. When the wheel reaches a slot of a
+//! higher level, that slot is spread over the levels below (it *cascades*), so an entry moves at most seven times, and
+//! within an hour mostly twice.
 //!
 //! Invariants:
 //! - no entry is due before the wheel's now;
-//! - from level 1 up, the slot of now itself is empty, but for one that is being cascaded;
+//! - from level 1 up, the slot of now itself is empty, except for one that is being cascaded;
 //! - no call touches an unbounded number of entries.
 //!
 //! It deliberately does not read a clock, wake anybody, order by priority, or store jobs: it holds ids.
@@ -83,13 +83,13 @@ impl<T: Copy> Default for Wheel<T> {
 }
 
 impl<T: Copy> Wheel<T> {
-    /// An empty wheel that stands at the tick `now`, in milliseconds.
+    /// An empty wheel whose now is the tick `now`, in milliseconds.
     pub const fn new(now: u64) -> Self {
         Self { now, cascading: 0, len: 0, stamp: NonZeroU32::MIN, entries: Slab::new(), slots: Slots::new() }
     }
 
-    /// The tick up to which the wheel has turned: all that was due before it has been handed out. Never goes back. It may
-    /// lag behind the argument of [`expire`](Self::expire) while that returns `true`.
+    /// The tick up to which the wheel has turned: everything due before it has been handed out. Never goes back. It may lag
+    /// behind the argument of [`expire`](Self::expire) while that returns `true`.
     pub const fn now(&self) -> u64 {
         self.now
     }
@@ -158,7 +158,7 @@ impl<T: Copy> Wheel<T> {
     }
 
     /// Visits the entries numbered from `from` up to `count` further on, with due time (as counted by
-    /// [`insert`](Self::insert)) and value, in no useful order. Returns where to go on, or `None` at the end.
+    /// [`insert`](Self::insert)) and value, in no useful order. Returns where to continue, or `None` at the end.
     ///
     /// Entries do not change their number: those that wait all through a listing are seen exactly once.
     pub fn scan(&self, from: usize, count: usize, mut visit: impl FnMut(u64, T)) -> Option<usize> {
@@ -266,8 +266,8 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    /// Hands out a slot of a higher level as it is, if its entries are few and all due. Answers whether it did.
-    /// In a sparse wheel most slots are like that, and need no cascade.
+    /// Hands out a slot of a higher level as it is, if its entries are few and all due. Returns whether it did. In a sparse
+    /// wheel most slots are like that, and need no cascade.
     fn drain_few(&mut self, slot: Slot, target: u64, left: &mut usize, out: &mut impl FnMut(T)) -> bool {
         let Some(head) = self.slots.head(slot).filter(|head| head.is_last() && head.live() <= *left) else {
             return false;
@@ -303,7 +303,7 @@ impl<T: Copy> Wheel<T> {
         value
     }
 
-    /// Frees the memory of a burst. Stamps go on counting, so old handles stay stale.
+    /// Frees the memory of a burst. Stamps keep counting, so old handles stay stale.
     fn release(&mut self) {
         if self.len == 0 && self.bytes() > KEEP_BYTES_MAX {
             self.entries = Slab::new();

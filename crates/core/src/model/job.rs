@@ -169,7 +169,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job that waits, and to which nothing has happened. What few jobs have is left out.
+    /// A waiting job that has not changed since its push. Rare fields are omitted.
     pub fn new(id: JobId, queue: Arc<str>, kind: Arc<str>, payload: Payload, due_at: Millis, now: Millis) -> Self {
         Self {
             id,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {
-    /// Leaves the holder as it is, and returns it.
+    /// Keeps the holder, and returns it.
     #[default]
     Keep,
     /// Gives the holder the new payload, `due_at`, priority and tags, unless it is running: that is a conflict.

@@ -232,7 +232,7 @@ impl Extend {
 /// The outcome of an extend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extended {
-    /// The lease goes on.
+    /// The lease continues.
     Until {
         /// When it ends, by the wall clock.
         lease_until: Millis,

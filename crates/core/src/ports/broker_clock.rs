@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// The clock of due times and leases: of the process, or of the server that is the broker.
 pub trait BrokerClock: Send + Sync {
-    /// The broker's clock. If it is only known to lie within bounds, an instant that it has surely reached: so nothing that
-    /// waits for an instant goes on early.
+    /// The broker's clock. If only bounds are known, this is an instant that it has certainly reached: so nothing that waits
+    /// for an instant continues early.
     fn now(&self) -> Millis;
 
     /// The broker's clock. If it is only known to lie within bounds, an instant that it has not passed: a delay that begins

@@ -76,7 +76,7 @@ pub struct Acquire {
     pub owner: Arc<str>,
     /// How long it is held unless it is renewed, in milliseconds.
     pub ttl_ms: u64,
-    /// Whether the owner goes on waiting if it is not granted.
+    /// Whether the owner keeps waiting if it is not granted.
     pub waiting: bool,
 }
 
@@ -108,7 +108,7 @@ pub enum Acquired {
 pub struct Grant {
     /// Grows with every grant of the store.
     pub fence: u64,
-    /// When it ends unless it is renewed: by the store's wall clock, to be shown. What counts is the time to live.
+    /// When it ends unless it is renewed: by the store's wall clock, for display only. The time to live decides.
     #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
     #[serde(with = "serde_with::As::<Instant>")]
     pub expires_at: Millis,
@@ -132,7 +132,7 @@ pub struct Holding {
 pub struct LockPage {
     /// By name.
     pub locks: Vec<Holding>,
-    /// The name after which to go on; `None` at the end.
+    /// The name to continue after; `None` at the end.
     pub next: Option<Arc<str>>,
 }
 

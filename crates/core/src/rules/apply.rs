@@ -31,7 +31,7 @@ pub enum Left {
 }
 
 /// Ends the job's lease. A job that was asked to stop after the decision was made is cancelled, unless it succeeded: it
-/// neither runs again nor goes on as a copy.
+/// neither runs again nor continues as a copy.
 pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -> Left {
     touch(job, now, numbers);
     job.lease_until = None;

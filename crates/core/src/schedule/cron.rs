@@ -129,7 +129,7 @@ impl Cron {
         }
     }
 
-    /// The next instant that stands for a match, whether or not the clock shows it.
+    /// The next instant of a match, whether or not the clock shows it.
     fn next_meant(&self, after: Timestamp) -> Option<Timestamp> {
         let mut reading = self.zone.to_datetime(after);
         let year_last = reading.year() + SEARCH_YEARS_MAX;
@@ -164,7 +164,7 @@ fn plain(expression: &str) -> Option<String> {
     Some((*plain).to_owned())
 }
 
-/// Checks that letters stand only where they have a meaning: croner replaces names by numbers anywhere, so that `1JAN` would
+/// Checks that letters occur only where they have a meaning: croner replaces names by numbers anywhere, so that `1JAN` would
 /// be November.
 fn check_words<'a>(field: &'a str, names: &[&str]) -> Result<(), &'a str> {
     for word in field.split(|c: char| !c.is_ascii_alphanumeric()) {

@@ -60,7 +60,7 @@ pub enum Timing {
         /// A name of the IANA time zone database, such as `Europe/Berlin`.
         time_zone: Arc<str>,
     },
-    /// At intervals of so many milliseconds, counted from the start, or from when this was first saved: 1 s to 10 years.
+    /// At intervals of this many milliseconds, counted from the start, or from when this was first saved: 1 s to 10 years.
     Every(u64),
 }
 

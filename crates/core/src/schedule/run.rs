@@ -45,7 +45,7 @@ impl Run {
 }
 
 impl ScheduleStatus {
-    /// The next so many runs, 1 to 100: those that are not pushed yet. A schedule that is paused without an end has none.
+    /// The next `limit` runs that are not pushed yet, 1 to 100. A schedule that is paused without an end has none.
     ///
     /// # Errors
     /// [`Error::Invalid`].

@@ -7,7 +7,7 @@ use crate::model::id::JobId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A schedule as it stands.
+/// A schedule and its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ScheduleShown))]
 pub struct ScheduleStatus {
@@ -19,7 +19,7 @@ pub struct ScheduleStatus {
     pub schedule: Schedule,
     /// Of what was set; grows when that changes, and stays when it ticks.
     pub version: u64,
-    /// The next ticks that are not pushed yet, at most ten; none where it is over.
+    /// The next ticks that are not pushed yet, at most ten; none if it has ended.
     #[cfg_attr(feature = "openapi", schema(max_items = 10, value_type = Vec<Instant>))]
     #[serde(with = "serde_with::As::<Vec<Instant>>")]
     pub next: Vec<Millis>,

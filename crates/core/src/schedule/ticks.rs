@@ -47,7 +47,7 @@ impl Ticks {
         next.filter(|&next| next <= self.end)
     }
 
-    /// The first so many ticks from this one on.
+    /// The first `limit` ticks from this one on.
     pub fn from(&self, tick: Option<Millis>, count: usize) -> Vec<Millis> {
         std::iter::successors(tick, |&at| self.next(at)).take(count).collect()
     }
@@ -75,7 +75,7 @@ impl Ticks {
     }
 
     /// The tick to push now, given `next`, the first that was not pushed: one that is on time or in the future, or the last
-    /// one in place of all that were missed. `None` if there are no more.
+    /// one instead of all that were missed. `None` if there are no more.
     pub fn due(&self, next: Millis, now: Millis, missed: Missed) -> Option<Millis> {
         if now.saturating_sub(next) <= TICK_LATE_MS_MAX {
             return Some(next);

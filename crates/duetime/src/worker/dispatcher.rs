@@ -118,7 +118,7 @@ impl Dispatcher {
                 // A stop is handled before everything else, and leases before the rest, which can wait.
                 biased;
                 told = stopped.changed(), if listens => {
-                    // A dropped sender means that nobody waits for the worker any more.
+                    // A dropped sender means that no caller waits for the worker any more.
                     listens = told.is_ok();
                     self.stop(if told.is_ok() { self.stop_limit } else { Duration::ZERO });
                 }

@@ -66,7 +66,7 @@ pub(crate) async fn handlers_are_for_kinds_and_queues_in_order(client: Client) {
     assert_eq!(*order.lock().unwrap(), ["first", "second", "third", "fourth"]);
 }
 
-/// The first is the outermost, and each may answer in place of the handler.
+/// The first is the outermost, and each may answer instead of the handler.
 pub(crate) async fn wrappers_run_around_every_handler(client: Client) {
     let queue = queue();
     let fine = push(&client, &queue, 1).await;

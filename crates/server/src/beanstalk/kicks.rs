@@ -128,7 +128,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Err(Error::NotFound(JobId::MIN));
         }
         if seconds == 0 {
-            // A tube that was never paused needs no settings to go on.
+            // A tube that was never paused needs no settings to resume.
             if engine.queue(tube).await?.settings.paused {
                 engine.resume(tube).await?;
             }

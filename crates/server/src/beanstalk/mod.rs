@@ -4,8 +4,8 @@
 //! it closes. `docs/beanstalk.md` lists the differences from beanstalkd, `docs/internals/beanstalk.md` describes the
 //! design.
 //!
-//! The parser ([`command`], [`input`]) is pure. Each connection has its own task, which carries out one command after
-//! the other; commands of one kind that have come together are carried out together.
+//! The parser ([`command`], [`input`]) is pure. Each connection has its own task, which carries out one command after the
+//! other; pipelined commands of one kind are carried out together.
 
 mod args;
 mod command;

@@ -27,7 +27,7 @@ pub(crate) const SCHEMA_OLD: u8 = 78;
 pub(crate) const CONFIG: u8 = 78;
 /// It may work later without being changed (`EX_TEMPFAIL` of sysexits.h).
 pub(crate) const TRY_LATER: u8 = 75;
-/// A program is there but cannot be run, as in a shell.
+/// A program exists but cannot be run, as in a shell.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// A program was not found, as in a shell.
 pub(crate) const NOT_FOUND: u8 = 127;

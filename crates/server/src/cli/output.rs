@@ -25,7 +25,7 @@ pub(crate) fn say_styled(line: impl std::fmt::Display) -> Result {
     Ok(writeln!(std::io::stdout().lock(), "{line}")?)
 }
 
-/// Writes a note to standard error, [safe](safe()) for a terminal. If it cannot be written, the command goes on.
+/// Writes a note to standard error, [safe](safe()) for a terminal. If it cannot be written, the command continues.
 macro_rules! note {
     ($($text:tt)*) => { $crate::cli::output::write_note(format_args!($($text)*)) };
 }

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 /// Far more than all options take.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The first of these files that is there; one that cannot be looked at counts as there, so that reading it tells why.
+/// The first of these files that exists. One that cannot be examined counts as existing, so that reading it reports why.
 pub(super) fn find(candidates: &[&str]) -> Option<PathBuf> {
     let is_there = |path: &&&str| !matches!(Path::new(path).metadata(), Err(error) if is_missing(error.kind()));
     candidates.iter().find(is_there).map(PathBuf::from)

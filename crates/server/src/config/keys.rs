@@ -1,11 +1,11 @@
-//! The keys of a file: the long flags of `serve`, with `_` in place of `-`.
+//! The keys of a file: the long flags of `serve`, with `_` instead of `-`.
 
 use super::FILE;
 use clap::{Arg, ArgAction, Command};
 
 /// Below this likeness two words have nothing to do with each other.
 const LIKENESS_MIN: f64 = 0.75;
-/// The key of a table that stands for the table's own flag.
+/// The key of a table that means the table's own flag.
 const OWN: &str = "url";
 
 /// The options that a file may have, in the order of the help.

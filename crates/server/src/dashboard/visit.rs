@@ -253,7 +253,7 @@ pub(super) fn with_query<'a>(path: &str, pairs: impl Iterator<Item = (&'a str, &
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
-/// Stands in a path in place of a name that the query has.
+/// A placeholder in a path for a name that the query has.
 const IN_QUERY: &str = "-";
 
 /// The page of something with a name. Browsers resolve `.` and `..` in paths, so these names are in the query.

@@ -8,7 +8,7 @@ use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-/// The time, and the name of the server behind it.
+/// The time, followed by the name of the server.
 pub(super) struct Named(pub(super) String);
 
 impl FormatTime for Named {

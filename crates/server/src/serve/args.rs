@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Store file, created if it does not exist; or `memory`, which is lost when the server stops
     #[arg(long, value_name = "PATH", env = "DUETIME_STORE", default_value = "duetime.db")]
     pub(super) store: PathBuf,
-    /// The address of a Redis that other servers share, in place of a file.
+    /// The address of a Redis that other servers share, instead of a file.
     #[arg(long, value_name = "URL", env = "DUETIME_BROKER", hide_env_values = true, help = BROKER_HELP)]
     pub(super) broker: Option<String>,
     /// Database that records every job beside that Redis: mysql://user:password@host:port/database or postgres://…; add

@@ -203,7 +203,7 @@ fn one<'a, T>(random: &mut Random, of: &'a [T]) -> &'a T {
     &of[usize::try_from(place).unwrap()]
 }
 
-/// The body with one value in place of another.
+/// The body with one value instead of another.
 fn with_value(random: &mut Random, body: &str) -> String {
     let starts: Vec<usize> = body.match_indices([':', '[', ',']).map(|(place, _)| place + 1).collect();
     if starts.is_empty() {

@@ -49,7 +49,7 @@ impl Redis {
         Ok(reply)
     }
 
-    /// Requests a lock; returns what is stored in place of the last fence if fences have not begun.
+    /// Requests a lock; returns what is stored instead of the last fence if fences have not begun.
     async fn ask(&self, acquire: &Acquire) -> Result<Result<Acquired, String>, Error> {
         let request = self.requests.begin();
         let asked = self.run_locks(&scripts::LOCK_ACQUIRE, Some(&request), |arguments| {

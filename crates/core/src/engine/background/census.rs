@@ -54,7 +54,7 @@ pub(crate) struct Census {
 }
 
 impl Engine {
-    /// Counts of each of the first 200 queues, by name. The sum of all others comes under [`OTHER_QUEUES`] once it is
+    /// Counts of each of the first 200 queues, by name. The sum of all others is under [`OTHER_QUEUES`] once it is
     /// available: some seconds after the first request, then at most about ten seconds old.
     ///
     /// # Errors

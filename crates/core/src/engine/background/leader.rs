@@ -310,8 +310,8 @@ impl Engine {
 /// The end of the pages that have only loaded rows.
 const NEAR: u64 = BUCKET_MS;
 
-/// Up to which version the broker may not hold the job as it does: the ledger has it in a later one, or as one that has
-/// ended, or no more. What ends is not live again before the ledger knows.
+/// The version up to which the broker's copy of the job is invalid: the ledger has a later version, or the job has ended or
+/// is gone there. An ended job does not become live again before the ledger knows.
 pub(crate) fn outdated(job: &Job, row: Option<Job>) -> Option<(JobId, u64)> {
     match row {
         Some(row) if row.is_pending() => (row.version > job.version).then_some((row.id, row.version)),

@@ -27,8 +27,8 @@ use tokio::time::Instant;
 
 /// The document of a shared registry that says which queues have an overflow.
 pub(crate) const OVERFLOWING: &str = "overflowing";
-/// Ready jobs of an overflowing queue that the broker holds at least, if there is room: enough for what workers take
-/// until more is loaded, and few enough that an urgent job does not wait long behind them.
+/// The minimum number of ready jobs that the broker holds of an overflowing queue, if there is room: enough until more are
+/// loaded, and few enough that an urgent job does not wait long behind them.
 const READY_MIN: u64 = 16_000;
 /// How often overflows are checked without a request.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -38,7 +38,7 @@ const LOOK_SHARED_EVERY: Duration = Duration::from_millis(500);
 const LOOK_ALONE_EVERY: Duration = Duration::from_secs(10);
 /// The least pause before a requested look.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
-/// Queues that one look covers; the next one goes on after them.
+/// The number of queues that one look covers; the next look continues after them.
 const QUEUES_AT_ONCE: usize = 100;
 /// Queues that are published to other processes, at most.
 const QUEUES_TOLD: usize = 1_000;

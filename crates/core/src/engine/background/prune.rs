@@ -26,7 +26,7 @@ const WALKS_MAX: usize = 100;
 /// The positions of the walks through queues.
 #[derive(Debug, Default)]
 struct Walks {
-    /// The queue to go on with.
+    /// The queue to continue with.
     from: Arc<str>,
     /// The position at which the last walk through a queue stopped.
     stopped: HashMap<Arc<str>, String>,

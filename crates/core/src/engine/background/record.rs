@@ -91,7 +91,7 @@ impl Engine {
         self.reconcile().await
     }
 
-    /// Records entries for which nobody waits. If a shared broker keeps the outbox, a bounded number waits here, and the
+    /// Records entries that no caller waits for. If a shared broker keeps the outbox, a bounded number waits here, and the
     /// rest is left to the process that drains it.
     pub(crate) async fn record_soon(&self, entries: Vec<OutboxEntry>) -> bool {
         if !self.topology.shares_ledger() || self.options.settles_recorded {

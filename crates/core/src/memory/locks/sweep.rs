@@ -44,12 +44,12 @@ impl Locks {
 struct SweepStep {
     /// Holders whose time to live is over.
     ended: Vec<Claim>,
-    /// The position to go on from.
+    /// The position to continue from.
     last: Option<Claim>,
 }
 
 impl State {
-    /// Drops tickets that have lapsed, and returns where to go on.
+    /// Drops tickets that have lapsed, and returns where to continue.
     fn sweep_lines(&mut self, after: Option<&Arc<str>>, now: Now) -> Option<Arc<str>> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let step = self.locks.range::<Arc<str>, _>((from, Bound::Unbounded)).take(STEP_JOBS_MAX);

@@ -95,7 +95,7 @@ pub async fn totals_only_grow(subject: Subject) {
     apply(ledger, &[ended(&retried, Stage::Succeeded)]).await;
     assert_eq!(totals(ledger).await, [5, 2, 1, 1]);
 
-    // Dropped in place of becoming a dead letter; deleted while it waited; pruned.
+    // Dropped instead of becoming a dead letter; deleted while it waited; pruned.
     let dropped = ended(&job(4), Stage::Failed);
     for _ in 0..2 {
         ledger.apply(vec![OutboxEntry::Removed(dropped.clone())], WATERMARK).await.unwrap();

@@ -361,7 +361,7 @@ mod tests {
         assert_eq!((none.logged.len(), none.wait_ms), (0, 1_000));
     }
 
-    /// Of members that are large, from a sorted set and from both ends of a list.
+    /// Large members, from a sorted set and from both ends of a list.
     #[tokio::test]
     async fn a_claim_is_bounded_by_bytes_too() {
         let server = RedisServer::start();

@@ -83,7 +83,7 @@ impl Report {
         Ok(())
     }
 
-    /// Prints it at the end. The exit code says whether all, some or none became jobs.
+    /// Prints it at the end. The exit code tells whether all, some or none became jobs.
     pub(super) fn end(mut self, result: Result) -> Result {
         self.progress.done();
         (self.has_ended, self.in_flight) = (true, 0);

@@ -1,4 +1,4 @@
-//! The store that the configuration names: whether it is there, can be used, and is of this version.
+//! The store of the configuration: whether it exists, can be used, and has this version.
 
 use super::finding::Finding;
 use crate::cli::time::now;

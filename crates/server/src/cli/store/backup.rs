@@ -12,7 +12,7 @@ const TIME_FORMAT: &str = "%Y%m%dT%H%M%SZ";
 
 /// Copy a store file, also while a server is using it.
 ///
-/// The copy holds everything that was acknowledged before the backup began, and can be used in place of the store. An
+/// The copy holds everything that was acknowledged before the backup began, and can be used instead of the store. An
 /// earlier backup of the same name is replaced once the new one is on disk. Other files are never overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -1,4 +1,4 @@
-//! `duetime work --url`: each job is sent to a URL, signed, in place of a command.
+//! `duetime work --url`: each job is sent to a URL, signed, instead of a command.
 
 use super::stop::Stop;
 use crate::cli::exit::{Failure, Result};

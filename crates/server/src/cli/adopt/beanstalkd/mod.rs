@@ -1,8 +1,8 @@
 //! `duetime adopt beanstalkd`.
 //!
-//! A claim is a job in beanstalkd itself, in the tube [`CLAIMS`]: a list of the jobs that are being taken. It is put before these are
-//! **buried**, and they are buried before they are pushed. So a job that may have been pushed is out of the hands of all
-//! workers until it is deleted, whatever dies, and beanstalkd's own log keeps both.
+//! A claim is a job in beanstalkd itself, in the tube [`CLAIMS`]: a list of the jobs that are being taken. It is put before
+//! these are **buried**, and they are buried before they are pushed. So no worker gets a job that may have been pushed,
+//! whatever dies, and beanstalkd's own log keeps both.
 
 mod claims;
 mod look;
@@ -79,7 +79,7 @@ pub(super) struct Beanstalkd {
     listed: Option<Instant>,
     /// A job that came while it waited.
     first: Option<(u64, Body)>,
-    /// Jobs that cannot be had.
+    /// Jobs that cannot be taken.
     stuck: HashSet<u64>,
     /// Jobs that are buried for a claim, by the claim's id.
     held: HashMap<Arc<str>, Held>,

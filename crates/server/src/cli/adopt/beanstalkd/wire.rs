@@ -16,7 +16,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The longest line of a reply, in bytes.
 const LINE_BYTES_MAX: u64 = 1_024;
-/// The longest body that is no job, in bytes: a list of all tubes.
+/// The longest body that is not a job, in bytes: a list of all tubes.
 const LIST_BYTES_MAX: usize = 64 << 20;
 
 /// Commands that are sent together. Each has one reply.

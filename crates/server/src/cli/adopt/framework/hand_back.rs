@@ -42,7 +42,7 @@ impl HandBack {
         Target::RedisList(RedisList { url: self.url.clone(), key: list.into(), append: self.append })
     }
 
-    /// Options of a job that goes back to this list. It is tried until it is there.
+    /// Options of a job that goes back to this list. It is retried until it is there.
     pub(super) fn options(&self, list: &str) -> JobOptions {
         let backoff = Some(Backoff::Exponential(BACKOFF));
         let retry = Retry { backoff, max_attempts: Some(0), max_crashes: Some(u32::MAX), ..Retry::INHERITED };

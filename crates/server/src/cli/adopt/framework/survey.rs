@@ -114,7 +114,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// True if a key is there.
+    /// True if a key exists.
     ///
     /// # Errors
     /// If it is of another type.

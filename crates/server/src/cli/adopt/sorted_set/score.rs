@@ -56,7 +56,7 @@ impl Unit {
     /// The instant, rounded up: never earlier.
     pub(super) fn instant(self, score: f64) -> Millis {
         match self {
-            // Both parts are exact, which the product of all of it is not.
+            // Both parts are exact; the product of the whole is not.
             Self::Seconds => (score.trunc() as u64).saturating_mul(SECOND_MS) + (score.fract() * 1e3).ceil() as u64,
             Self::Milliseconds => score.ceil() as u64,
             Self::Microseconds => (score.ceil() as u64).div_ceil(1_000),
