@@ -221,6 +221,24 @@ fn a_claim_is_finished_though_the_command_was_killed_twice() {
     assert_eq!(counts(&mut talk), [0; 4]);
 }
 
+/// The command was killed after it wrote its claim, and what it sent after that is late: the claim is delayed until then.
+#[test]
+fn a_claim_is_not_given_up_before_its_jobs_are_buried() {
+    let (server, source) = (Server::start(), Alone::original(free_port(), &[]));
+    let mut talk = Talk::open(source.address);
+    let job = put(&mut talk, "mail", "1 0 60", b"1");
+    talk.ask("watch mail");
+    assert_eq!(talk.ask("reserve-with-timeout 0"), format!("RESERVED {job} 1"));
+    assert_eq!(talk.line(), "1");
+    let claim = format!(r#"{{"claim":"first","to":null,"jobs":[[{job},null,1]]}}"#);
+    put(&mut talk, "duetime-adopt", "0 2 60", claim.as_bytes());
+    let mut child = spawn(&server, &source);
+    until("it looks at claims", || (talk.stats("stats").unwrap()["cmd-peek-delayed"] != "0").then_some(()));
+    assert_eq!(talk.ask(&format!("bury {job} 1")), "BURIED");
+    assert!(child.wait().unwrap().success());
+    assert_eq!((jobs(&server).len(), counts(&mut talk)), (1, [0; 4]));
+}
+
 #[test]
 fn the_command_ends_soon_after_its_signal_though_beanstalkd_never_answers() {
     let (server, source) = (Server::start(), Alone::original(free_port(), &[]));

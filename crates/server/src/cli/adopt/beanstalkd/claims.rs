@@ -11,12 +11,19 @@ use duetime_core::limits::{PAYLOAD_BYTES_MAX, SECOND_MS};
 use duetime_core::{Millis, NewJob};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The most bytes of a claim without its jobs, and of each of these.
 const HEAD_BYTES: usize = 320;
 const JOB_BYTES: usize = 64;
 /// The time to run of a claim, in seconds: longer than any run of the command.
 const TTR_S: u32 = u32::MAX;
+
+/// The delay of a claim, in seconds. The connection that put it reserves it before that, with its next write. If that write is late, and its
+/// process dead, another run would otherwise take the claim first, and the jobs would be buried after that.
+const DELAY_S: u64 = 10;
+/// How often it is looked whether such a claim is ready.
+const POLL: Duration = Duration::from_millis(200);
 
 /// A claim, as its job has it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,7 +74,7 @@ impl Beanstalkd {
                 Listed(found.stats.id, found.due_here, reserves)
             };
             let record = Record { claim: fresh_id(), to: self.to.clone(), jobs: part.iter().map(listed).collect() };
-            puts.add_put(TTR_S, &serde_json::to_vec(&record).map_err(Failure::from)?);
+            puts.add_put(DELAY_S, TTR_S, &serde_json::to_vec(&record).map_err(Failure::from)?);
             records.push((record, part));
         }
         let replies = self.ask(&puts).await?;
@@ -124,8 +131,16 @@ impl Beanstalkd {
     /// The unreserved jobs of the next claim.
     pub(super) async fn replay_next(&mut self) -> Done<Vec<Claim>> {
         loop {
-            let commands = [&format!("use {CLAIMS}"), "peek-ready"].into_iter().collect();
-            let Some((claim, _)) = self.ask(&commands).await?.remove(1).job() else { return Ok(Vec::new()) };
+            let commands = [&format!("use {CLAIMS}"), "peek-ready", "peek-delayed"].into_iter().collect();
+            let mut replies = self.ask(&commands).await?;
+            let is_delayed = replies.pop().is_some_and(|reply| reply.job().is_some());
+            let Some((claim, _)) = replies.pop().and_then(|reply| reply.job()) else {
+                if is_delayed && self.connected.is_some_and(|at| at.elapsed() < Duration::from_secs(DELAY_S + 1)) {
+                    tokio::time::sleep(POLL).await;
+                    continue;
+                }
+                return Ok(Vec::new());
+            };
             let reserved = self.ask_one(format!("reserve-job {claim}")).await?;
             let Some((_, Body::Whole(text))) = reserved.job() else { continue };
             let record: Record = serde_json::from_slice(&text).map_err(|_| {
@@ -162,7 +177,7 @@ impl Beanstalkd {
         };
         record.jobs = found.iter().map(listed).collect();
         let mut put = Commands::from_iter([format!("use {CLAIMS}")]);
-        put.add_put(TTR_S, &serde_json::to_vec(&record).map_err(Failure::from)?);
+        put.add_put(DELAY_S, TTR_S, &serde_json::to_vec(&record).map_err(Failure::from)?);
         let reply = self.ask(&put).await?.remove(1);
         let renewed = reply.id().filter(|_| reply.is("INSERTED")).ok_or_else(|| unexpected(&reply))?;
         self.ask_one(format!("delete {claim}")).await?;

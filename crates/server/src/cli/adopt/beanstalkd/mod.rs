@@ -66,6 +66,7 @@ pub(super) struct Beanstalkd {
     tubes: BTreeSet<String>,
     to: Option<Arc<str>>,
     wire: Option<Wire>,
+    connected: Option<Instant>,
     /// Jobs claimed at a time.
     batch_jobs: usize,
     /// Jobs that one claim has room for.
@@ -163,6 +164,7 @@ impl Source for Beanstalkd {
     async fn connect(&mut self) -> Done {
         self.wire = None;
         self.wire = Some(Wire::open(&self.address).await?);
+        self.connected = Some(Instant::now());
         self.watched = BTreeSet::from(["default".to_owned()]);
         (self.listed, self.first) = (None, None);
         self.stuck.clear();

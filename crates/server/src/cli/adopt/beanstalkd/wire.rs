@@ -42,8 +42,8 @@ impl Commands {
     }
 
     /// Adds a command with a body.
-    pub(super) fn add_put(&mut self, ttr_s: u32, body: &[u8]) {
-        self.add(format_args!("put 0 0 {ttr_s} {}", body.len()));
+    pub(super) fn add_put(&mut self, delay_s: u64, ttr_s: u32, body: &[u8]) {
+        self.add(format_args!("put 0 {delay_s} {ttr_s} {}", body.len()));
         self.bytes.extend_from_slice(body);
         self.bytes.extend_from_slice(b"\r\n");
     }
