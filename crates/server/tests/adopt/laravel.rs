@@ -5,7 +5,7 @@ use super::framework::{
     jobs, laravel, lines, now_ms, number, push_ready, seeded, step,
 };
 use crate::cli::server::Server;
-use crate::cli::support::{finish, until};
+use crate::cli::support::{Place, finish, until};
 use duetime_store::testing::{RedisCluster, RedisServer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -65,6 +65,18 @@ fn a_wrong_guess_is_refused() {
     redis.command(&["SET", "queues:\x1b[2J", "text"]);
     let ran = adopt(&server, &redis, &["laravel", "--key", "\x1b[2J", "--to", "mail"]);
     assert!(ran.code == 2 && ran.err.contains("key queues:\u{fffd}[2J must be a list"), "{ran:?}");
+}
+
+/// Its entries only wake workers.
+#[test]
+fn a_notify_list_that_cannot_be_changed_does_not_matter() {
+    let (server, redis) = (Server::start_in(Place::new(), &["--payload-max", "10KiB"]), RedisServer::start());
+    push_ready(&redis, &[laravel(1, ""), laravel(2, &format!("\"own\":\"{}\",", "x".repeat(20_000)))]);
+    add(&redis, DELAYED, now_ms() / 1_000 + 3_000, &laravel(3, ""));
+    redis.command(&["SET", NOTIFY, "text"]);
+    let report = drain(&server, &redis, &LARAVEL, 65);
+    assert_eq!((&report["adopted"], &report["refused"]), (&2.into(), &1.into()), "{report}");
+    assert_eq!((number(&redis, &["LLEN", LIST]), number(&redis, &["EXISTS", LARAVEL_CLAIMS])), (1, 0));
 }
 
 struct Put {

@@ -13,7 +13,8 @@
 -- Members are read by pages: 250 large ones would fill the memory of Redis, and block it.
 --
 -- Redis before 5 replicates a script as it is, unless it is asked for its writes.
-local BYTES_MAX, PAGE = 524288, 8
+-- A text, such as a field of a hash, takes as long as so many bytes, beside its own.
+local BYTES_MAX, TEXT_BYTES, PAGE = 524288, 40, 8
 if redis.replicate_commands then redis.replicate_commands() end
 local time = redis.call('TIME')
 local id_start = 'adopt-' .. time[1] .. string.format('%06d', time[2]) .. '-' .. string.sub(ARGV[1], 1, 32) .. '-'
@@ -29,18 +30,22 @@ local function claim(...)
   local id = id_start .. string.format('%03d', #claimed / 2 + 1)
   claimed[#claimed + 1] = id
   claimed[#claimed + 1] = table.concat(packed)
-  bytes = bytes + #claimed[#claimed]
+  bytes = bytes + #claimed[#claimed] + TEXT_BYTES * #packed
   redis.call('HSET', KEYS[1], id, claimed[#claimed])
 end
 local function is_full() return bytes >= BYTES_MAX end
-local function remove(...)
-  local removed = redis.pcall(...)
-  local refused = type(removed) == 'table' and removed.err
-  while (refused or removed == 0) and #claimed > gone do
+-- What was not removed is not claimed.
+local function unclaim()
+  while #claimed > gone do
     redis.call('HDEL', KEYS[1], claimed[#claimed - 1])
     claimed[#claimed] = nil
     claimed[#claimed] = nil
   end
+end
+local function remove(...)
+  local removed = redis.pcall(...)
+  local refused = type(removed) == 'table' and removed.err
+  if refused or removed == 0 then unclaim() end
   if refused then error(refused) end
   gone = #claimed
   return removed ~= 0

@@ -30,6 +30,8 @@ const LEASE_MARGIN_MS: u64 = 10 * SECOND_MS;
 /// Takes members. `KEYS` are the log, the list, `:delayed`, `:reserved` and `:notify`; `ARGV[2]` is `due` or `all`, `ARGV[3]` the limit,
 /// `ARGV[4]` is `list` if the list is taken, too.
 ///
+/// Entries of `:notify` only wake workers. So it does not matter if they cannot be removed, or added.
+///
 /// A drain takes reserved jobs whose time is over, which Laravel's workers would move to the list. Beside a follower they do that.
 const CLAIM: &str = r"
 local function room() return ARGV[3] - #claimed / 2 end
@@ -39,7 +41,7 @@ end
 if ARGV[4] == 'list' then
   local instant = string.format('%.3f', now_ms / 1000)
   take_list(KEYS[2], 'left', room(), function(member) claim(KEYS[2], member, instant) end)
-  if #claimed > 0 then redis.call('LTRIM', KEYS[5], #claimed / 2, -1) end
+  if #claimed > 0 then redis.pcall('LTRIM', KEYS[5], #claimed / 2, -1) end
   if ARGV[2] == 'all' then take_due(KEYS[4], now_ms / 1000) end
 end
 take_due(KEYS[3], ARGV[2] == 'all' and '+inf' or now_ms / 1000)
@@ -49,7 +51,7 @@ wait_for(KEYS[3], 1000)
 /// Puts one back, unless the old code has added it again.
 const PUT_BACK: &str = r"
 if parts[1] == KEYS[2] then
-  redis.call('RPUSH', KEYS[5], 1)
+  redis.pcall('RPUSH', KEYS[5], 1)
   redis.call('LPUSH', KEYS[2], parts[2])
 else
   redis.call('ZADD', parts[1], 'NX', parts[3], parts[2])
