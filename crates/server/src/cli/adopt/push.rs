@@ -218,7 +218,10 @@ fn fate(claim: &Claim, error: Error, may_be_there: bool) -> Fate {
         (Error::Refused { status: FORBIDDEN, .. }, Ok(job)) if !may_be_there => {
             Fate::Forbidden { queue: job.queue.clone(), why: error.to_string() }
         }
-        // A server that refuses such a job now has refused it before.
+        // A server that refuses such a job now has refused it before: it would know the origin of its own.
+        (Error::Core(CoreError::KeyConflict { .. }), _) => Fate::Refused(format!(
+            "{error}; name another queue with --to, or run the command again once that job has ended"
+        )),
         _ if is_of_a_job(&error) => Fate::Refused(error.to_string()),
         (Error::Refused { .. }, _) if !may_be_there && !error.is_retryable() => Fate::Unchanged(error),
         _ => Fate::Open(error),

@@ -4,7 +4,7 @@ use super::look::BULL;
 use super::{DELAYED, SCORES_PER_MS};
 use duetime_core::api::Span;
 use duetime_core::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, PRIORITY_DEFAULT, RETRY_STEPS_MAX, TAG_BYTES_MAX};
-use duetime_core::{Backoff, Due, Exponential, Fixed, JobOptions, Millis, NewJob, Retry};
+use duetime_core::{Backoff, Due, Exponential, Fixed, JobOptions, Millis, NewJob, OnConflict, Retry};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -40,6 +40,8 @@ pub(super) fn read(texts: &[Vec<u8>], queue: &Arc<str>, tag: &Arc<str>) -> Resul
             priority => priority,
         },
         key: is_named.then(|| id.into()),
+        // An id is unique in its queue of BullMQ only: a job of another one may hold the key.
+        on_conflict: OnConflict::Reject,
         tags: tags.collect(),
         options: JobOptions::from(retry(&opts, made, is_bull)),
         ..NewJob::new(field("data").ok_or("it has no `data`")?.to_vec())
@@ -164,6 +166,7 @@ mod tests {
         assert_eq!(key("17", "{}"), None);
         assert_eq!(key("order-17", "{}").as_deref(), Some("order-17"));
         assert_eq!(key("17", r#"{"jobId":"17"}"#).as_deref(), Some("17"));
+        assert_eq!(job("bullmq", "wait", "", "order-17", &[]).unwrap().on_conflict, OnConflict::Reject);
         let long = "x".repeat(300);
         let job = job("bullmq", "wait", "", &long, &[]).unwrap();
         assert_eq!(job.tags.len(), 1, "{job:?}");
