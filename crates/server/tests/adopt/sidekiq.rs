@@ -53,6 +53,27 @@ fn a_look_changes_nothing_and_a_wrong_guess_is_refused() {
     assert!(ran.code == 2 && ran.err.contains("does not run on Redis Cluster"), "{ran:?}");
 }
 
+/// They come from another program.
+#[test]
+fn names_are_printed_on_one_line_and_shortened() {
+    let (server, redis) = (Server::start(), RedisServer::start());
+    push_ready(&redis, "de\nf\x1b[2J", &[sidekiq(1, "default", "")]);
+    push_ready(&redis, &["x".repeat(300), "y".to_owned()].concat(), &[sidekiq(2, "default", "")]);
+    for n in 0..20 {
+        push_ready(&redis, &format!("q{n}"), &[sidekiq(3 + n, "default", "")]);
+    }
+    let looked = adopt(&server, &redis, &["sidekiq"]);
+    for text in ["queue:de\u{fffd}f\u{fffd}[2J  ", "…", "xy ", " and 13 others in redis://"] {
+        assert!(looked.out.contains(text), "{text}: {}", looked.out);
+    }
+    // Of the two, no job is taken: no queue of ours has such a name.
+    let ran = adopt(&server, &redis, &["sidekiq", "--drain", "--yes", "sidekiq"]);
+    assert!(ran.code == 65 && ran.out.contains("\nstill in queue:de\u{fffd}f\u{fffd}[2J: 1 due"), "{ran:?}");
+    for line in looked.out.lines().skip(1).chain(ran.out.lines()).chain(ran.err.lines()) {
+        assert!(line.chars().count() < 300 && !line.contains('\u{1b}') && !line.starts_with('f'), "{line}");
+    }
+}
+
 #[test]
 fn a_drain_keeps_bytes_queues_and_rules_and_leaves_the_dead() {
     let (server, redis) = (Server::start(), RedisServer::start());

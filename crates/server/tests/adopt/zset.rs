@@ -31,7 +31,7 @@ fn a_look_changes_nothing_and_says_what_it_recognised() {
     let look = adopt(&server, &redis).look();
     assert_eq!(look["layout"], "zset");
     assert_eq!(look["why"], "a sorted set of 12 members whose scores are seconds since 1970");
-    assert_eq!(look["parts"], json!([{"name": KEY, "due": 5, "later": 7, "left": 0}]));
+    assert_eq!(look["parts"], json!([{"name": KEY, "due": 5, "later": 7, "left": 0, "unchecked": 0}]));
     assert_eq!((look["samples"].as_array().unwrap().len(), &look["unread"]), (10, &0.into()));
     assert_eq!(look["samples"][0]["due_at_ms"], (now_s - 60) * 1_000);
     assert_eq!(look["samples"][9]["due_at_ms"], (now_s + 3_600) * 1_000 + 250);

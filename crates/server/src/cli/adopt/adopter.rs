@@ -5,7 +5,7 @@
 
 use super::push::{Fate, Pusher};
 use super::report::Report;
-use super::source::{Claim, Done, Part, Source, Step, Trouble};
+use super::source::{Claim, Done, Source, Step, Trouble};
 use crate::cli::exit::{Failure, Result, TRY_LATER};
 use crate::cli::output::note;
 use std::collections::{HashSet, VecDeque};
@@ -124,8 +124,8 @@ impl Adopter {
             self.refused = refused;
         }
         put_back?;
-        let is_there = |part: &Part| part.due + part.later + part.left > 0;
-        self.report.there = self.source.look().await?.parts.into_iter().filter(is_there).collect();
+        self.report.there = self.source.look().await?.parts;
+        self.report.there.retain(|part| !part.is_empty());
         Ok(())
     }
 

@@ -5,25 +5,44 @@ use crate::cli::exit::Result;
 use crate::cli::output;
 use crate::cli::time::{now, relative};
 
+/// Characters of the name of a key, tube or table.
+const NAME_CHARS: usize = 72;
+
+/// A name from a source, on one line. Of a long one, the middle is left out: many names differ at their ends.
+pub(super) fn name(text: &str) -> String {
+    let shown = |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
+    let letters: Vec<char> = output::safe(text).chars().map(shown).collect();
+    if letters.len() <= NAME_CHARS {
+        return letters.into_iter().collect();
+    }
+    let half = NAME_CHARS / 2;
+    letters[..half].iter().chain(&['…']).chain(&letters[letters.len() + 1 - half..]).collect()
+}
+
 pub(super) fn show(look: &Look, json: bool) -> Result {
     if json {
         return output::json(look);
     }
     let Look { layout, why, parts, samples, unread, notes } = look;
-    output::say(format_args!("recognised: {layout} ({why})\n"))?;
+    output::say(format_args!("recognised: {layout} ({})\n", why.replace('\n', " ")))?;
+    let mut columns = vec!["PART", "DUE", "LATER", "NOT TAKEN"];
+    let has_unchecked = parts.iter().any(|part| part.unchecked > 0);
+    columns.extend(has_unchecked.then_some("NOT CHECKED"));
     let row = |part: &super::source::Part| {
         let left = match &part.why_left {
             Some(why) if part.left > 0 => format!("{} ({why})", part.left),
             _ => part.left.to_string(),
         };
-        [part.name.clone(), part.due.to_string(), part.later.to_string(), left]
+        let mut row = vec![name(&part.name), part.due.to_string(), part.later.to_string(), left];
+        row.extend(has_unchecked.then(|| part.unchecked.to_string()));
+        row
     };
-    output::rows(&["PART", "DUE", "LATER", "NOT TAKEN"], parts.iter().map(row), "no jobs")?;
+    output::rows(&columns, parts.iter().map(row), "no jobs")?;
     if !samples.is_empty() {
         output::say("")?;
         let row = |sample: &super::source::Sample| {
             let due = sample.due_at_ms.map_or_else(|| "now".to_owned(), |at| relative(at, now()));
-            [sample.part.clone(), due, sample.due_as.clone(), sample.payload.clone()]
+            [name(&sample.part), due, sample.due_as.clone(), sample.payload.clone()]
         };
         output::rows(&["PART", "DUE", "READ FROM", "PAYLOAD"], samples.iter().map(row), "")?;
     }

@@ -1,5 +1,6 @@
 //! Counts of the claims so far.
 
+use super::look;
 use super::source::Part;
 use crate::cli::exit::{DATA, ERROR, Failure, Result, TRY_LATER};
 use crate::cli::output::{self, note};
@@ -92,9 +93,14 @@ impl Report {
         } else {
             let Self { adopted, repeated, refused, .. } = self;
             output::say(format_args!("{adopted} jobs adopted, {repeated} adopted before, {refused} refused"))?;
-            for Part { name, due, later, left, why_left } in &self.there {
+            for Part { name, due, later, left, unchecked, why_left } in &self.there {
+                let name = look::name(name);
                 let why = why_left.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
-                output::say(format_args!("still in {name}: {due} due, {later} later, {left} not taken{why}"))?;
+                let others = match unchecked {
+                    0 => String::new(),
+                    others => format!(", {others} not checked"),
+                };
+                output::say(format_args!("still in {name}: {due} due, {later} later, {left} not taken{why}{others}"))?;
             }
         }
         if self.left_claimed > 0 {

@@ -87,9 +87,18 @@ pub(super) struct Part {
     pub(super) later: u64,
     /// Members that are not taken.
     pub(super) left: u64,
-    /// Why not.
+    /// Members that were not looked at.
+    pub(super) unchecked: u64,
+    /// Why members are not taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) why_left: Option<String>,
+}
+
+impl Part {
+    /// True if nothing is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.due + self.later + self.left + self.unchecked == 0
+    }
 }
 
 /// A job that is shown.

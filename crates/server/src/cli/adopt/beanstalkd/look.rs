@@ -37,7 +37,7 @@ impl Beanstalkd {
                 self.sample(&tube, &mut look).await?;
             }
             if due + later + buried + reserved > 0 {
-                look.parts.push(Part { name: tube, due, later, left: buried + reserved, why_left });
+                look.parts.push(Part { name: tube, due, later, left: buried + reserved, why_left, ..Part::default() });
             }
         }
         Ok(look)

@@ -1,6 +1,7 @@
 //! A look at the keys of a framework: counts, and some of the jobs.
 
 use super::{Texts, instant};
+use crate::cli::adopt::look::name;
 use crate::cli::adopt::redis::Redis;
 use crate::cli::adopt::source::{Done, Look, Part, SAMPLES_MAX, Sample};
 use crate::cli::exit::Failure;
@@ -9,6 +10,9 @@ use duetime_core::Millis;
 
 /// Members at each end of a key that are looked at. Both ends, since those at one end may all be unreadable.
 const ENDS: [[i64; 2]; 2] = [[0, 2], [-3, -1]];
+
+/// Keys that the reason for a layout names.
+const NAMED_MAX: usize = 10;
 
 /// The members of a sorted set that are taken, and why the others stay.
 #[derive(Clone, Copy)]
@@ -87,7 +91,7 @@ impl<'a> Survey<'a> {
             Taken::None(why) => (0, 0, all, Some(why)),
         };
         let why_left = why.filter(|_| left > 0).map(str::to_owned);
-        self.parts.push(Part { name: key.to_owned(), due, later, left, why_left });
+        self.parts.push(Part { name: key.to_owned(), due, later, left, why_left, ..Part::default() });
         if !matches!(taken, Taken::All | Taken::Beyond(..)) {
             return Ok(());
         }
@@ -125,7 +129,9 @@ impl<'a> Survey<'a> {
         }
         if found != expected {
             let [expected, found] = [expected, &*found].map(|kind| if kind == "zset" { "sorted set" } else { kind });
-            return Err(Failure::usage(format!("the Redis key {key} must be a {expected}; it is a {found}")).into());
+            return Err(
+                Failure::usage(format!("the Redis key {} must be a {expected}; it is a {found}", name(key))).into()
+            );
         }
         self.keys.push(key.to_owned());
         Ok(true)
@@ -149,7 +155,7 @@ impl<'a> Survey<'a> {
             let payload = match read(&texts) {
                 Ok(_) => snippet(&texts[1]),
                 Err(why) => {
-                    wrong.push(format!("{} in {part}: {why}", snippet(&texts[1])));
+                    wrong.push(format!("{} in {}: {why}", snippet(&texts[1]), name(&part)));
                     format!("({why})")
                 }
             };
@@ -164,7 +170,12 @@ impl<'a> Survey<'a> {
             notes.push("Nothing was found. Check the names: a wrong name looks the same as an empty queue.".to_owned());
             format!("there are no jobs in {place}")
         } else {
-            format!("{} in {place}", keys.join(", "))
+            let named: Vec<String> = keys.iter().take(NAMED_MAX).map(|key| name(key)).collect();
+            let others = match keys.len() - named.len() {
+                0 => String::new(),
+                others => format!(" and {others} others"),
+            };
+            format!("{}{others} in {place}", named.join(", "))
         };
         Ok(Look { layout: layout.to_owned(), why, parts, samples, unread: wrong.len() as u64, notes })
     }

@@ -148,7 +148,7 @@ impl SortedSet {
         let left = total - due - later;
         let why_left = (left > 0).then(|| survey.others(self.unit));
         let (samples, unread) = survey.samples(key);
-        let parts = vec![Part { name: key.clone(), due, later, left, why_left }];
+        let parts = vec![Part { name: key.clone(), due, later, left, why_left, ..Part::default() }];
         Ok(Look { layout: layout.to_owned(), why, parts, samples, unread, notes })
     }
 }
