@@ -292,19 +292,55 @@ fn bull_is_taken_as_well() {
     assert_eq!(queue.snapshot(), empty);
 }
 
-/// As BullMQ does while the first one waits.
+/// An id is unique in its queue of BullMQ, and a key in its queue of ours: two queues of BullMQ may have jobs with one id.
 #[test]
-fn an_id_that_the_producer_chose_is_one_job() {
+fn a_job_whose_id_another_one_holds_as_its_key_goes_back() {
+    let (server, redis) = (Server::start(), RedisServer::start());
+    let [mut mail, mut sms] = ["mail", "sms"].map(|name| OldQueue::bullmq(&redis.url(), name));
+    mail.hash("order-7", b"\"mail\"", &[]);
+    mail.delayed("order-7", now_ms() + HOUR_MS);
+    for id in ["order-7", "order-8"] {
+        sms.hash(id, b"\"sms\"", &[]);
+        sms.wait(id);
+    }
+    Adopt::new(&server, "bullmq", &redis.url(), "mail").drain();
+    let before = sms.snapshot().remove("bull:sms:order-7");
+    let adopt = Adopt::new(&server, "bullmq", &redis.url(), "sms");
+    let ran = adopt.run(&["--drain", "--yes", "bullmq", "--json"]);
+    let report = report(&ran.out);
+    assert_eq!((ran.code, &report["adopted"], &report["refused"]), (65, &1.into(), &1.into()), "{ran:?}");
+    assert!(ran.err.contains("name another queue with --to"), "{}", ran.err);
+    assert_eq!((sms.members("wait"), before), (vec!["order-7".to_owned()], sms.snapshot().remove("bull:sms:order-7")));
+    assert_eq!(server.json(&["cancel", "--tag", "id:order-7"])["cancelled"], 1);
+    // Nobody holds the key now.
+    assert_eq!(adopt.drain()["adopted"], 1);
+}
+
+/// A look examines some of many. A drain has gone through all of them, so it can tell what stays.
+#[test]
+fn counts_are_of_jobs_that_were_examined() {
     let (server, redis) = (Server::start(), RedisServer::start());
     let mut queue = OldQueue::bullmq(&redis.url(), "mail");
+    let script = "for n = 1, 10500 do
+        redis.call('HSET', ARGV[1] .. n, 'name', 'n', 'data', '{}', 'parentKey', 'bull:other:1')
+        redis.call('LPUSH', ARGV[1] .. 'wait', n)
+        redis.call('ZADD', ARGV[1] .. 'delayed', n, n)
+    end";
+    queue.ask::<()>(redis::cmd("EVAL").arg(script).arg(0).arg(&queue.base));
+    queue.hash("10501", b"{}", &[]);
+    queue.wait("10501");
     let adopt = Adopt::new(&server, "bullmq", &redis.url(), "mail");
-    for _ in 0..2 {
-        queue.hash("order-1", b"{}", &[]);
-        queue.delayed("order-1", now_ms() + HOUR_MS);
-        adopt.drain();
-    }
-    assert_eq!(made(&server).len(), 1);
-    assert_eq!(server.json(&["cancel", "--tag", "id:order-1"])["cancelled"], 1);
+    let counts = |report: &Value, list: &str| {
+        ["wait", "delayed"].map(|name| {
+            let part = part(report, list, &format!("bull:mail:{name}"));
+            ["due", "later", "left", "unchecked"].map(|field| part[field].as_u64().unwrap())
+        })
+    };
+    assert_eq!(counts(&adopt.look(), "parts"), [[0, 0, 10_000, 501], [0, 0, 10_000, 500]]);
+    let ran = adopt.run(&[]);
+    assert!(ran.out.contains("NOT CHECKED") && ran.out.contains("Only the first 10000 of 10501 jobs"), "{}", ran.out);
+    let report = adopt.drain();
+    assert_eq!((&report["adopted"], counts(&report, "there")), (&1.into(), [[0, 0, 10_500, 0]; 2]));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output::snippet;
 use std::collections::BTreeMap;
 
-/// Ids of a list or set that are examined one by one.
+/// Ids of a list or set that are examined one by one, unless a drain has just gone through all of them.
 const LOOKED_AT_MAX: u64 = 10_000;
 /// Samples of one place.
 const SAMPLES_OF_A_PLACE: usize = SAMPLES_MAX / 2;
@@ -21,12 +21,13 @@ const UNTOUCHED: [(&str, &str); 4] = [
 ];
 /// Answers why each of a page of ids stays, or nothing for one that may be taken; and some of these, as they would be claimed.
 const WHY_EACH: &str = "
-local base, is_list, reasons, samples = ARGV[1], ARGV[2] == '1', {}, {}
-for n, id in ipairs(page(KEYS[1], is_list, tonumber(ARGV[3]), tonumber(ARGV[4]))) do
-  reasons[n] = why_left(id, base .. id) or ''
+local base, is_list, first, count, reasons, samples = ARGV[1], ARGV[2] == '1', tonumber(ARGV[3]), tonumber(ARGV[4]), {}, {}
+local is_deep = is_list and pass_ns(KEYS[1], first, count) > PASS_NS_MAX
+for n, id in ipairs(page(KEYS[1], is_list, first, count)) do
+  reasons[n] = why_left(id, base .. id) or is_deep and 'too far from both ends of the list' or ''
   if reasons[n] == '' and #samples < tonumber(ARGV[5]) then
     local score = is_list and '' or redis.call('ZSCORE', KEYS[1], id)
-    samples[#samples + 1] = texts_of(base, ARGV[6], ARGV[7], score, ARGV[8], id)
+    samples[#samples + 1] = texts_of(base, ARGV[6], ARGV[7], score, ARGV[8], id, {})
   end
 end
 return {reasons, samples}
@@ -93,9 +94,10 @@ impl Bullmq {
             size
         };
         // Ids of sorted sets come by their scores, so those that are due come first.
+        let end = if self.has_gone_through { size } else { size.min(LOOKED_AT_MAX) };
         let (mut reasons, mut due_left, mut at) = (BTreeMap::<String, u64>::new(), 0, 0);
         let mut wanted = SAMPLES_OF_A_PLACE.min(SAMPLES_MAX - look.samples.len());
-        while at < LOOKED_AT_MAX.min(size) {
+        while at < end {
             let page = (place.is_list, at, BATCH, wanted);
             let arguments = ([PAGE, WHY_EACH].concat(), 1, &key, &self.base, page, dialect, place.name, now);
             let (found, samples): (Vec<String>, Vec<Vec<Vec<u8>>>) = redis.call("EVAL", arguments).await?;
@@ -109,17 +111,21 @@ impl Bullmq {
         }
         let left: u64 = reasons.values().sum();
         look.unread += reasons.get(WITHOUT_DATA).copied().unwrap_or(0);
-        if size > at {
-            look.notes
-                .push(format!("Only the first {at} of {size} jobs in {key} were checked; others may have to stay."));
+        // Meanwhile, workers may have taken some.
+        let (checked, due) = (at.min(size), due.min(at));
+        if size > checked {
+            look.notes.push(format!(
+                "Only the first {checked} of {size} jobs in {key} were checked. Of the others, some may have to stay."
+            ));
         }
         let why = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect::<Vec<_>>().join(", ");
         if size > 0 {
             look.parts.push(Part {
                 name: key,
                 due: due.saturating_sub(due_left),
-                later: (size - due.min(size)).saturating_sub(left - due_left),
+                later: checked.saturating_sub(due).saturating_sub(left - due_left),
                 left,
+                unchecked: size - checked,
                 why_left: (left > 0).then_some(why),
             });
         }

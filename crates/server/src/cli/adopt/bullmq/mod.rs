@@ -99,6 +99,7 @@ impl Args {
             place: 0,
             offset: 0,
             has_claimed: false,
+            has_gone_through: false,
         };
         RedisSource::new(from, &key_start, Some(to), Box::new(layout))
     }
@@ -115,6 +116,8 @@ struct Bullmq {
     offset: u64,
     /// Whether anything was claimed since the first page of the first place.
     has_claimed: bool,
+    /// Whether what is left stays: nothing was claimed from one end to the other.
+    has_gone_through: bool,
 }
 
 impl Bullmq {
@@ -137,6 +140,7 @@ impl Layout for Bullmq {
                 if std::mem::take(&mut self.has_claimed) {
                     continue;
                 }
+                self.has_gone_through = true;
                 return Ok(Claimed { logged: Vec::new(), now: redis.now().await?, wait_ms: 0 });
             };
             let key = self.key(place.name);
