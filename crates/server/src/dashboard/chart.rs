@@ -73,7 +73,7 @@ pub(super) fn bars(visit: &Visit, title: Text, heads: [Text; 2], bars: &[Bar], e
                         g aria-hidden="true" { (drawn(place, bar)) }
                     }
                     // Not the first and the last ones, whose labels would stick out.
-                    @if place % every == every / 2 {
+                    @if place % every == every.saturating_sub(1) / 2 {
                         text x=(round((place as f64 + 0.5) * slot)) y=(ABOVE + HEIGHT + BELOW - 5) text-anchor="middle" data-at=(Instant(bar.at)) data-form=(bar.form()) { (bar.label()) }
                     }
                 }

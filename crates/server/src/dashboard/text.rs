@@ -40,8 +40,8 @@ texts! {
     Stale: "The server or its store does not answer. This page shows the last known state. It refreshes when they answer again.", "服务器或其存储没有响应。本页显示的是最后一次的数据，恢复后会自动刷新。";
     SignIn: "Sign in", "登录";
     SignOut: "Sign out", "退出登录";
-    SignInHint: "This server asks for a token. Create one on the server, in the token file that it was started with (its option --tokens):", "此服务器需要令牌。请在服务器上创建，写入其启动时所用的令牌文件（即其 --tokens 选项的值）：";
-    SignInRights: "The right read shows pages. To change things, add rights with commas between: push to push jobs, change to cancel, retry, edit and delete them, lock for locks. The right admin includes all of them, and settings, pauses and schedules.", "read 权限可以查看页面。要进行操作，请用逗号添加其他权限：push 可推送任务，change 可取消、重试、编辑和删除任务，lock 用于锁。admin 包含以上全部，并可修改设置、暂停队列和管理定时计划。";
+    SignInHint: "This server asks for a token. Create one in the server's token file, the FILE of its own option --tokens:", "此服务器需要令牌。请在服务器的令牌文件中创建，FILE 即服务器自己的 --tokens 选项所指的文件：";
+    SignInRights: "The right read shows pages. To change things, add the rights you need, for example --allow read,push,change: push for new jobs, change for existing jobs, lock for locks, admin for everything.", "read 权限只能查看页面。要进行操作，请加上所需的权限，例如 --allow read,push,change：push 用于推送任务，change 用于处理已有任务，lock 用于锁，admin 包含全部。";
     Token: "Token", "令牌";
     NotSignedIn: "Not signed in", "未登录";
     TokenCannotRead: "This token lacks the right `read`, which the dashboard needs.", "此令牌没有读取权限，控制台需要有读取权限的令牌。";

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 /// A new customer comes this often.
 const CUSTOMER_EVERY: Duration = Duration::from_millis(400);
-/// Customers that come as fast as they can, so that the dashboard has something to show.
+/// The first customers come so fast that the dashboard soon has something to show, and not so fast that jobs are late.
+const FIRST_EVERY: Duration = Duration::from_millis(10);
+/// How many these are.
 const CUSTOMERS_BEFORE: u64 = 400;
 /// More than the jobs of these customers that are due at once.
 const CONCURRENCY: usize = 256;
@@ -41,13 +43,12 @@ pub(super) async fn run(client: &Client) -> Result<(), Error> {
     let nightly = Schedule::new(Timing::parse("0 3 * * *", Some("Europe/Berlin"))?, report);
     client.set_schedule("reports.nightly", nightly).await?;
     client.configure("reports", QueueSettings { max_running: Some(2), ..QueueSettings::default() }).await?;
+    let _stock = client.lock("stock.recount").owner("till 3").try_acquire().await?;
     let worker = QUEUES.into_iter().fold(Worker::new(client), Worker::queue).concurrency(CONCURRENCY).fallback(work);
     // While workers run, so that no job is late because there was none yet.
     let customers = async {
         for customer in 0.. {
-            if customer >= CUSTOMERS_BEFORE {
-                tokio::time::sleep(CUSTOMER_EVERY).await;
-            }
+            tokio::time::sleep(if customer < CUSTOMERS_BEFORE { FIRST_EVERY } else { CUSTOMER_EVERY }).await;
             if client.push_all(jobs(customer)).await.is_err() {
                 break;
             }

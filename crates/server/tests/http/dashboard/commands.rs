@@ -4,6 +4,7 @@ use super::Browser;
 use crate::common::binary;
 use crate::http::client::request;
 use crate::http::server::{Server, eventually};
+use crate::http::tokens::Tokens;
 use serde_json::json;
 use std::process::Command;
 
@@ -98,6 +99,15 @@ fn each_page_names_the_version_and_links_the_api() {
         let footer = page.split("<footer>").nth(1).unwrap();
         assert!(footer.contains("href=\"/docs\"") && footer.contains(env!("CARGO_PKG_VERSION")), "{footer}");
     }
+}
+
+#[test]
+fn the_sign_in_page_says_how_to_get_a_token() {
+    let tokens = Tokens::new();
+    tokens.create("ops", "admin");
+    let page = tokens.server(&[]).get("/sign-in").body;
+    assert!(page.contains("<pre>duetime token create NAME --allow read --tokens FILE</pre>"), "{page}");
+    assert!(page.contains("--allow read,push,change") && page.contains("admin"), "{page}");
 }
 
 /// The original is there as well.
