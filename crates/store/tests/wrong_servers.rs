@@ -1,5 +1,6 @@
 //! Addresses of servers that are not there, or not of this kind: each error says what to do.
 
+use duetime_core::Error;
 use duetime_store::open::{self, Spec};
 use duetime_store::sql::Options;
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
@@ -34,7 +35,7 @@ async fn an_address_of_another_server_is_an_error_that_says_what_to_do() {
     let start_it = "nothing listens there: start the server, or check host and port";
     let brokers = [
         (format!("redis://127.0.0.1:{closed}"), start_it),
-        (format!("redis://127.0.0.1:{web}"), "is not Redis"),
+        (format!("redis://127.0.0.1:{web}"), "is not Redis: check host and port in its URL"),
         ("redis://name.invalid".to_owned(), "check the host name"),
         (format!("redis://127.0.0.1:{redis_port}/99"), "change the number at the end of its URL"),
         (format!("redis://user:secret@127.0.0.1:{redis_port}"), "rejected the user or password; check them in its URL"),
@@ -57,7 +58,10 @@ async fn an_address_of_another_server_is_an_error_that_says_what_to_do() {
     let of_ledger = |ledger: String| Spec::Pair { broker: broker.clone(), ledger, options: Options::default() };
     let specs = brokers.map(|(url, said)| (Spec::Redis { url, memory_max: None }, said)).into_iter();
     let opened = specs.chain(ledgers.map(|(url, said)| (of_ledger(url), said))).map(async |(spec, said)| {
-        let error = open::open(spec.clone()).await.expect_err("it is not opened").to_string();
+        let error = open::open(spec.clone()).await.expect_err("it is not opened");
+        // Trying again does not turn a web server into Redis.
+        assert!(!said.contains("is not Redis") || matches!(error, Error::Unusable(_)), "{error:?}");
+        let error = error.to_string();
         assert!(error.contains(said) && !error.contains("secret"), "{spec:?}: expected {said:?}, got {error:?}");
     });
     futures_util::future::join_all(opened).await;

@@ -44,6 +44,17 @@ pub(super) fn is_not_begun(error: &Error) -> bool {
     matches!(error, Error::Unavailable(text) if text.starts_with(NOT_BEGUN))
 }
 
+const NOT_REDIS: &str = "is not Redis: check host and port in its URL";
+
+/// The error of the first connection, at a start. Waiting does not turn another server into Redis. Later it may: a proxy answers
+/// in place of a Redis that restarts.
+pub(super) fn at_start(error: Error) -> Error {
+    match error {
+        Error::Unavailable(text) if text.ends_with(NOT_REDIS) => Error::Unusable(text),
+        error => error,
+    }
+}
+
 pub(super) fn timed_out(after: Duration) -> RedisError {
     std::io::Error::new(std::io::ErrorKind::TimedOut, format!("no answer within {} s", after.as_secs())).into()
 }
@@ -114,7 +125,7 @@ pub(super) fn explain(error: &RedisError, place: &str) -> Error {
     } else if says("NOPERM") || says("can't run this command") {
         Error::Unusable(format!("the Redis user lacks required rights: {text}"))
     } else if error.kind() == ErrorKind::Parse {
-        Error::Unavailable(format!("the server at {place} is not Redis"))
+        Error::Unavailable(format!("the server at {place} {NOT_REDIS}"))
     } else if remedy(error) == Remedy::None {
         Error::Damaged(format!("unexpected answer from Redis: {text}"))
     } else {

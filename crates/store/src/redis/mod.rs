@@ -155,7 +155,7 @@ impl Redis {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let address = url::Address::parse(url)?;
         let link = Arc::new(Link::new(&address)?);
-        let fitness = checks::check(&link).await?;
+        let fitness = checks::check(&link).await.map_err(fault::at_start)?;
         let partitions = checks::partitions(&link, &address).await?;
         let keys = Keys::new(&address.namespace, partitions);
         checks::keep_side(&link, &keys, options.beside.as_deref()).await?;

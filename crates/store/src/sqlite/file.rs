@@ -50,10 +50,11 @@ pub(super) fn locate(path: &Path) -> Result<PathBuf, Error> {
 /// Called before SQLite opens the file, because SQLite would treat a truncated one as new.
 pub(super) fn check_head(path: &Path) -> Result<(), Error> {
     const HEAD_BYTES: usize = 100;
+    const MAGIC: &[u8] = b"SQLite format 3\0";
     let unreadable = |error: std::io::Error| {
         Error::Unusable(format!("{path:?} cannot be read ({error}): give this user read and write access"))
     };
-    let mut file = match fs::File::open(path) {
+    let file = match fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(unreadable(error)),
@@ -62,14 +63,20 @@ pub(super) fn check_head(path: &Path) -> Result<(), Error> {
     if bytes == 0 {
         return Ok(());
     }
-    let mut head = [0; HEAD_BYTES];
+    let mut head = Vec::new();
+    file.take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(unreadable)?;
     let damaged = |what: String| Err(Error::Damaged(format!("{what}; {}", advice(&format!("{path:?}")))));
-    if bytes < HEAD_BYTES as u64 {
-        return damaged(format!("{path:?} is not an SQLite file, or is cut off: it has only {bytes} bytes"));
+    let magic = &MAGIC[..MAGIC.len().min(head.len())];
+    if head.iter().all(|&byte| byte == 0) {
+        return damaged(format!("{path:?} begins with zeros in place of the header of an SQLite file"));
     }
-    file.read_exact(&mut head).map_err(unreadable)?;
-    if !head.starts_with(b"SQLite format 3\0") {
-        return damaged(format!("{path:?} is not an SQLite file"));
+    if !head.starts_with(magic) {
+        return Err(Error::Unusable(format!(
+            "{path:?} is not an SQLite file: name another file, or restore a backup if it was a store"
+        )));
+    }
+    if head.len() < HEAD_BYTES {
+        return damaged(format!("{path:?} is cut off: it has only {bytes} bytes"));
     }
     Ok(())
 }

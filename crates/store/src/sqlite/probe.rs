@@ -130,7 +130,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         fs::write(&path, "x".repeat(200)).unwrap();
-        assert_eq!(probe(&path).unwrap_err().code(), "store_damaged");
+        let error = probe(&path).unwrap_err();
+        assert_eq!(error.code(), "store_unusable");
+        assert!(error.to_string().contains("is not an SQLite file: name another file"), "{error}");
+        for damaged in [&[0; 200][..], b"SQLite format 3\0 cut"] {
+            fs::write(&path, damaged).unwrap();
+            assert_eq!(probe(&path).unwrap_err().code(), "store_damaged");
+        }
         fs::remove_file(&path).unwrap();
         rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
         assert!(probe(&path).unwrap_err().to_string().contains("another program"));
