@@ -31,8 +31,8 @@ pub struct FailureGroup {
     /// The kind.
     #[cfg_attr(feature = "openapi", schema(value_type = Kind))]
     pub kind: Arc<str>,
-    /// The first line of their messages, at most 200 characters. `#` stands for a number, an id or a time with at least four
-    /// digits.
+    /// The first line of their messages, at most 200 characters. `#` stands for a number, an id or a time; an HTTP status and
+    /// an exit status stay.
     pub message: String,
     /// The number of jobs.
     pub jobs: u64,

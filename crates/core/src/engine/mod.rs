@@ -58,7 +58,7 @@ pub use expected::Expected;
 pub use export::Export;
 pub use import::check_whole;
 pub use locks::LockList;
-pub use reports::FIRST_READING_WAIT;
+pub use reports::READING_WAIT;
 pub use request::*;
 pub use status::Fault;
 pub use stores::{Stores, Topology};

@@ -1,5 +1,5 @@
 //! Reports that need a reading of many rows. Each is read in the background, one reading at a time, if somebody asks and the
-//! last one is old; everybody gets the last one.
+//! last one is old. Callers wait a little for the new one. If it takes longer, they get the last one.
 
 use super::Engine;
 use super::parts::Parts;
@@ -28,8 +28,8 @@ const AGAIN_FACTOR: u32 = 20;
 /// The least rest between two steps of a reading. Else it is as long as the step took.
 const REST_MIN: Duration = Duration::from_millis(1);
 
-/// Longest wait for the first reading of a report. Callers that get none ask again later.
-pub const FIRST_READING_WAIT: Duration = Duration::from_secs(1);
+/// Longest wait for a new reading of a report. Callers get the last one then; if there is none, they ask again later.
+pub const READING_WAIT: Duration = Duration::from_secs(1);
 
 /// The last reading of a report.
 pub(super) struct Report<T> {
@@ -42,11 +42,13 @@ struct State<T> {
     /// The instant from which a new reading is due.
     again_at: Option<Moment>,
     running_since: Option<Moment>,
+    /// How long the last one took.
+    took: Duration,
 }
 
 impl<T> Default for Report<T> {
     fn default() -> Self {
-        let state = Mutex::new(State { last: None, again_at: None, running_since: None });
+        let state = Mutex::new(State { last: None, again_at: None, running_since: None, took: Duration::ZERO });
         Self { state, done: Notify::new() }
     }
 }
@@ -60,8 +62,8 @@ pub(super) struct Due {
 }
 
 impl Engine {
-    /// Unfinished jobs by due time, of a queue or of all, as of the last reading, which is made in the background. Waits
-    /// this long for the first one.
+    /// Unfinished jobs by due time, of a queue or of all. They are read in the background. Waits this long for a new reading
+    /// if the last one is old.
     ///
     /// # Errors
     /// [`Error::Invalid`]; of the stores, while there is no reading.
@@ -117,7 +119,7 @@ impl Engine {
         Ok((largest.into_iter().map(|Reverse((_, queue))| queue).collect(), has_all))
     }
 
-    /// The last reading of a report; starts a new one if that is old. Waits this long for the first one.
+    /// The last reading of a report. If that is old, starts a new one and waits this long for it.
     async fn report<T, F>(
         &self,
         report: fn(&Parts) -> &Report<T>,
@@ -141,14 +143,14 @@ impl Engine {
                 self.read_in_background(report, read(self.clone()));
             }
             match &state.last {
-                Some(Ok(last)) => return Ok(Some(last.clone())),
+                // Nobody waits for one that probably takes too long.
+                Some(Ok(last)) if state.running_since.is_none() || state.took >= wait => return Ok(Some(last.clone())),
                 Some(Err(error)) if state.running_since.is_none() => return Err(error.clone()),
                 _ => {}
             }
-            // A long reading is not awaited.
             state.running_since.unwrap_or_else(Moment::now) + wait
         };
-        // Without an answer in time there is none yet.
+        // Without an answer in time there is only the last one.
         let _ = tokio::time::timeout_at(until, done).await;
         lock().last.clone().transpose()
     }
@@ -169,6 +171,7 @@ impl Engine {
             let Report { state, done } = report(&engine);
             let mut state = state.lock().expect("no panic under this lock");
             state.running_since = None;
+            state.took = took;
             state.again_at = Some(Moment::now() + AGAIN_MIN.max(took * AGAIN_FACTOR));
             let read = read.unwrap_or_else(|panic| {
                 tracing::error!(%panic, "reading a report failed; this is a bug");
@@ -210,8 +213,8 @@ pub(super) struct Failed {
 }
 
 impl Engine {
-    /// The jobs that failed last, grouped by queue, kind and message, in a queue or in all, as of the last reading, which is
-    /// made in the background. Waits this long for the first one.
+    /// The jobs that failed last, grouped by queue, kind and message, in a queue or in all. They are read in the
+    /// background. Waits this long for a new reading if the last one is old.
     ///
     /// # Errors
     /// [`Error::Invalid`]; of the stores, while there is no reading.
@@ -250,18 +253,37 @@ impl Engine {
     }
 }
 
-/// The first line of a message, with `#` for words that differ from job to job: numbers, ids and times with at least four
-/// digits. An HTTP status stays.
+/// Words before a small number that says what happened, and so does not differ from job to job.
+const BEFORE_CODES: [&str; 7] = ["http", "status", "code", "error", "errno", "signal", "exit"];
+/// Digits from which on a number is no such code.
+const DIGITS_MANY: usize = 4;
+
+/// The first line of a message, with `#` for words that differ from job to job: numbers, ids and times. The number of an HTTP
+/// status or of an exit status stays.
 fn pattern(message: &str) -> String {
     let line = message.trim_start().lines().next().unwrap_or_default();
     let is_of_word = |letter: char| letter.is_alphanumeric() || "-:.+_".contains(letter);
     let mut shown = String::new();
     let mut rest = line.trim_end();
+    let mut is_code_next = false;
     while !rest.is_empty() {
         let (word, after) = rest.split_at(rest.find(|letter| !is_of_word(letter)).unwrap_or(rest.len()));
-        let is_number = word.chars().all(|letter| letter.is_ascii_hexdigit() || "-:.+TZx".contains(letter))
-            && word.bytes().filter(u8::is_ascii_digit).count() >= 4;
-        shown += if is_number { "#" } else { word };
+        let digits = word.bytes().filter(u8::is_ascii_digit).count();
+        let consists_of = |others: &str, is_digit: fn(&char) -> bool| {
+            word.chars().all(|letter| is_digit(&letter) || others.contains(letter))
+        };
+        let is_short = digits > 0 && consists_of("-:.+", char::is_ascii_digit);
+        let is_long = digits >= DIGITS_MANY && consists_of("-:.+TZx", char::is_ascii_hexdigit);
+        let bare = word.trim_end_matches([':', '.']);
+        if is_long || is_short && !is_code_next {
+            shown.push('#');
+            shown += &word[bare.len()..];
+        } else {
+            shown += word;
+        }
+        if !is_short && !word.is_empty() {
+            is_code_next = BEFORE_CODES.contains(&&*bare.to_ascii_lowercase());
+        }
         let gap = after.find(is_of_word).unwrap_or(after.len());
         shown += &after[..gap];
         rest = &after[gap..];
@@ -281,7 +303,12 @@ mod tests {
         for (message, shown) in [
             ("order 202010250100 is gone", "order # is gone"),
             ("HTTP 503: busy", "HTTP 503: busy"),
-            ("user 4bf92f35-77b3-4da6-a3ce-929d0e0e4736 (größe 12)", "user # (größe 12)"),
+            ("HTTP/1.1 404 for 93", "HTTP/1.1 404 for #"),
+            ("exit status 7: n 93 is bad", "exit status 7: n # is bad"),
+            ("order 7: gone at 12345.", "order #: gone at #."),
+            ("Error code: 12, at line 7", "Error code: 12, at line #"),
+            ("5 of 10 (3.5 s, -1) in f2", "# of # (# s, #) in f2"),
+            ("user 4bf92f35-77b3-4da6-a3ce-929d0e0e4736 (größe 12)", "user # (größe #)"),
             ("at 2026-11-20T10:00:00.250Z, 10.0.0.17:8080 refused", "at #, # refused"),
             ("\n  first\nsecond 12345", "first"),
             ("code1234 0x7ffd1234 v1.2.3-beta 日本語12345", "code1234 # v1.2.3-beta 日本語12345"),

@@ -77,11 +77,7 @@ async fn a_reading_is_kept_for_a_while() {
     pass(9 * SECOND).await;
     assert_eq!(due(&bench.engine, None).await, first);
     pass(SECOND).await;
-    // The first caller gets the old reading, and triggers a new one.
-    assert_eq!(due(&bench.engine, None).await, first);
-    for _ in 0..3 {
-        pass(SECOND).await;
-    }
+    // Also the first caller does not get the old one.
     let second = due(&bench.engine, None).await;
     assert_eq!((sum(&first), sum(&second)), (1, 2));
     assert!(second.as_of > first.as_of);
@@ -111,6 +107,43 @@ async fn a_store_that_is_away_is_told_until_there_is_a_reading() {
     assert_eq!(sum(&due(&bench.engine, None).await), 1);
     pass(SECOND).await;
     assert_eq!(sum(&due(&bench.engine, None).await), 1, "an old reading is better than none");
+}
+
+/// Reports whose readings take this long.
+struct Slow(ModelLedger, Duration);
+
+#[async_trait]
+impl Reports for Slow {
+    async fn due(&self, tally: DueTally, after: Option<String>) -> Result<(DueTally, Option<String>), Error> {
+        self.0.due(tally, after).await
+    }
+
+    async fn failed(&self, limit: usize) -> Result<Vec<FailedJob>, Error> {
+        tokio::time::timeout(self.1, std::future::pending::<()>()).await.unwrap_err();
+        self.0.failed(limit).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_again_for_readings_that_take_long() {
+    let ledger = ModelLedger::default();
+    let reports = Arc::new(Slow(ledger.clone(), 3 * SECOND));
+    let stores = Stores { reports, ..Stores::one_process(Arc::new(TokioClock::new()), Arc::new(ledger)) };
+    let engine = Engine::start(stores, Options::default()).await.unwrap();
+    assert_eq!(engine.failures(None, SECOND).await.unwrap().as_of, None);
+    for _ in 0..4 {
+        pass(SECOND).await;
+    }
+    let first = engine.failures(None, SECOND).await.unwrap();
+    assert!(first.as_of.is_some());
+    pass(120 * SECOND).await;
+    let begin = engine.now();
+    assert_eq!(engine.failures(None, SECOND).await.unwrap(), first, "the last one");
+    assert_eq!(engine.now(), begin);
+    for _ in 0..4 {
+        pass(SECOND).await;
+    }
+    assert!(engine.failures(None, SECOND).await.unwrap().as_of > first.as_of);
 }
 
 /// Reports whose readings panic for a while.

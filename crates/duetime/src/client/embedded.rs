@@ -8,7 +8,7 @@ use crate::push::Pushed;
 use duetime_core::api::{DueCounts, Failures, History, HistorySpan, WorkerStatus};
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
-    self, CancelOutcome, Expected, Extension, FIRST_READING_WAIT, Health, Imported, JobRef, LockRequest, Outcome,
+    self, CancelOutcome, Expected, Extension, Health, Imported, JobRef, LockRequest, Outcome, READING_WAIT,
     Reservation, ReserveRequest, Settlement, uninterrupted,
 };
 use duetime_core::ports::Grant;
@@ -128,12 +128,12 @@ impl Embedded {
 
     pub(super) async fn due_counts(&self, queue: Option<&str>) -> Result<DueCounts, Error> {
         let queue = queue.map(str::to_owned);
-        Ok(self.call(|engine| async move { engine.due_counts(queue.as_deref(), FIRST_READING_WAIT).await }).await??)
+        Ok(self.call(|engine| async move { engine.due_counts(queue.as_deref(), READING_WAIT).await }).await??)
     }
 
     pub(super) async fn failures(&self, queue: Option<&str>) -> Result<Failures, Error> {
         let queue = queue.map(str::to_owned);
-        Ok(self.call(|engine| async move { engine.failures(queue.as_deref(), FIRST_READING_WAIT).await }).await??)
+        Ok(self.call(|engine| async move { engine.failures(queue.as_deref(), READING_WAIT).await }).await??)
     }
 
     pub(super) async fn pause_schedule(&self, name: &str, until: Option<Millis>) -> Result<ScheduleStatus, Error> {

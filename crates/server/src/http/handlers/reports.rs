@@ -6,7 +6,7 @@ use crate::http::middleware::access;
 use crate::http::reply::{self, Answered};
 use duetime_core::api::schema::QueueName;
 use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Parameters};
-use duetime_core::engine::FIRST_READING_WAIT;
+use duetime_core::engine::READING_WAIT;
 
 /// Show throughput and lateness of the last hour or day.
 ///
@@ -29,8 +29,9 @@ pub(crate) async fn history(Asked(app, caller, query): Asked) -> Answered {
 /// Show when waiting jobs come due.
 ///
 /// Each job that has not finished is counted once, so the buckets add up to `pending`. Jobs are counted in the background.
-/// If the last count is older than 10 s, and older than 20 times its duration, a request starts the next count. A request
-/// waits up to a second for the first count. After that, `as_of` and `buckets` are `null`: ask again.
+/// If the last count is older than 10 s, and older than 20 times its duration, a request starts the next count, and waits up
+/// to a second for it. If counting takes longer, the answer is the last count: see `as_of`. If there is none yet, `as_of` and
+/// `buckets` are `null`: ask again.
 #[utoipa::path(
     get, path = "/v1/due", operation_id = "due", tag = "queues",
     params(("queue" = Option<QueueName>, Query, description = "Only this queue; by default all queues together.")),
@@ -40,7 +41,7 @@ pub(crate) async fn history(Asked(app, caller, query): Asked) -> Answered {
 pub(crate) async fn due(Asked(app, caller, query): Asked) -> Answered {
     let Parameters { queue, .. } = Parameters::read(&query, &["queue"])?;
     access::check_queue(&caller, Scope::Read, queue.as_deref())?;
-    Ok(reply::ok(&app.engine.due_counts(queue.as_deref(), FIRST_READING_WAIT).await?))
+    Ok(reply::ok(&app.engine.due_counts(queue.as_deref(), READING_WAIT).await?))
 }
 
 /// Show why jobs failed.
@@ -56,5 +57,5 @@ pub(crate) async fn due(Asked(app, caller, query): Asked) -> Answered {
 pub(crate) async fn failures(Asked(app, caller, query): Asked) -> Answered {
     let Parameters { queue, .. } = Parameters::read(&query, &["queue"])?;
     access::check_queue(&caller, Scope::Read, queue.as_deref())?;
-    Ok(reply::ok(&app.engine.failures(queue.as_deref(), FIRST_READING_WAIT).await?))
+    Ok(reply::ok(&app.engine.failures(queue.as_deref(), READING_WAIT).await?))
 }
