@@ -7,7 +7,7 @@ mod instance;
 mod size;
 mod store;
 
-pub(crate) use args::{Args, address};
+pub(crate) use args::{Args, address, port_bound};
 
 use crate::http::{self, App, ListenerConfig};
 use crate::signals::Signals;

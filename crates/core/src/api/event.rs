@@ -1,7 +1,7 @@
 //! The query string of a stream of events, and its events that are not about one job.
 
-use super::Span;
 use super::select::once;
+use super::{Span, known};
 use crate::Error;
 use crate::engine::events::Filter;
 use crate::error::UNKNOWN;
@@ -48,7 +48,7 @@ impl FromStr for EventQuery {
                 }
                 "every" => once("every", &mut every, read_every(&value)?)?,
                 _ => {
-                    let expected = "one of `queue`, `what` and `every`";
+                    let expected = known(&name, &["queue", "what", "every"]);
                     return Err(Error::invalid(name.to_string(), expected, UNKNOWN));
                 }
             }

@@ -60,6 +60,7 @@ pub use patch::{Patch, Reschedule};
 pub use problem::Problem;
 pub use push::{Push, Pushed};
 pub use queue::{PauseBody, Purged, Queue, QueueChanges, Queues, SETTINGS};
+use read::known;
 pub use read::{Unread, read, read_bytes, unread};
 pub use reserve::{Reservation, Reserve, Take, Taken};
 pub use schedule::{Runs, ScheduleBody, Schedules, dry_run};

@@ -1,7 +1,7 @@
 //! The parameters of a query string: of a page, of one lock, of a report.
 
-use super::HistorySpan;
 use super::select::once;
+use super::{HistorySpan, known};
 use crate::Error;
 use crate::error::UNKNOWN;
 use std::fmt;
@@ -35,7 +35,7 @@ impl Parameters {
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             match &*name {
                 _ if !allowed.contains(&&*name) => {
-                    let expected = format!("one of `{}`", allowed.join("`, `"));
+                    let expected = known(&name, allowed);
                     return Err(Error::invalid(name.to_string(), expected, UNKNOWN));
                 }
                 "owner" => once("owner", &mut parameters.owner, Arc::from(value))?,

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, QueueName};
-use super::{Instant, Span, Unread, read};
+use super::{Instant, Span, Unread, known, read};
 use crate::engine::{QueueSettings, QueueStatus};
 use crate::error::UNKNOWN;
 use crate::ports::{Counts, Tally, Totals};
@@ -60,8 +60,7 @@ impl<'de> Deserialize<'de> for QueueChanges {
 /// The value of a setting, if the setting accepts it.
 fn checked(name: &str, text: &str) -> Result<Value, Error> {
     if !SETTINGS.contains(&name) {
-        let known = format!("one of `{}`", SETTINGS.join("`, `"));
-        return Err(Error::invalid(name.to_owned(), known, UNKNOWN));
+        return Err(Error::invalid(name.to_owned(), known(name, &SETTINGS), UNKNOWN));
     }
     if text == "null" {
         return Ok(Value::Null);

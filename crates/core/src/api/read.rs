@@ -43,15 +43,20 @@ impl fmt::Display for Unread {
 }
 
 /// Accepted values of fields whose JSON has several forms, or a form best shown by an example.
-const FORMS: [(&str, &str); 11] = [
+const FORMS: [(&str, &str); 16] = [
     ("as", r#""list", "laravel" or "sidekiq""#),
     ("exponential", r#"an object such as {"first": "1s", "factor": 2, "max": "1h", "jitter": 0.1}"#),
     ("fixed", r#"an object such as {"delay": "30s"}"#),
     ("key_until", r#""finished" or "started""#),
+    ("max_crashes", "a whole number, 1 or more"),
+    ("max_running", "a whole number, 1 or more"),
     ("missed", r#""once" or "skip""#),
     ("on_conflict", r#""keep", "replace" or "reject""#),
     ("overlap", r#""allow" or "skip""#),
+    ("percent", "a whole number from 0 to 100"),
     ("rate", r#"an object such as {"per_second": 100}"#),
+    ("redis_list", r#"an object such as {"url": "redis://…", "key": "a list"}"#),
+    ("retention", r#"an object such as {"succeeded": "24h", "failed": "30d"}"#),
     ("retry", r#""default", "none", {"steps": ["15s", "1m"]}, {"fixed": …} or {"exponential": …}"#),
     ("target", r#"an object such as {"url": "https://…"}, {"redis_list": …} or {"queue": "…"}"#),
     ("when_exhausted", r#""keep", "drop", "restart" or {"move": "a queue"}"#),
@@ -61,8 +66,10 @@ const FORMS: [(&str, &str); 11] = [
 const WHOLE: &str = "body";
 /// The words for text that is nested too deeply for the parser.
 const DEEP: &str = "it is nested more than 127 levels deep";
+/// A name less similar than this was probably not meant.
+const LIKENESS_MIN: f64 = 0.8;
 /// The maximum length of the received text that an error repeats.
-const SHOWN_CHARS_MAX: usize = 100;
+const SHOWN_CHARS_MAX: usize = 200;
 
 /// Reads a value that borrows from the text.
 ///
@@ -123,20 +130,26 @@ fn worded(path: &str, said: &str, text: &str) -> Error {
     let here = if path.is_empty() { WHOLE } else { path };
     let within = |field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
     let quoted = |text: &str| text.split('`').nth(1).unwrap_or_default().to_owned();
-    let (what, expected, got) = if let Some((field, expected, got)) = invalid_parts(said) {
+    let (what, expected, got) = if let Some(forms) = forms_of_variant(path, said) {
+        let (field, form) = forms;
+        (field.to_owned(), form.to_owned(), value_at(text, field))
+    } else if let Some((field, expected, got)) = invalid_parts(said) {
         let is_here = path == field || path.strip_suffix(field).is_some_and(|parent| parent.ends_with('.'));
         (if is_here { here.to_owned() } else { within(field) }, expected.to_owned(), short(got))
     } else if let Some(rest) = said.strip_prefix("unknown field ") {
         let field = quoted(rest);
         let parent = path.strip_suffix(&field).map_or(path, |parent| parent.trim_end_matches('.'));
         let place = if parent.is_empty() { field.clone() } else { format!("{parent}.{field}") };
-        (short(&place), known(rest), UNKNOWN.to_owned())
+        (short(&place), known_fields(rest), UNKNOWN.to_owned())
     } else if let Some(rest) = said.strip_prefix("missing field ") {
         (within(&quoted(rest)), GIVEN.to_owned(), NOTHING.to_owned())
     } else if let Some(rest) = said.strip_prefix("duplicate field ") {
         (within(&quoted(rest)), "given once".to_owned(), "it twice".to_owned())
     } else if let Some((got, expected)) = mismatch(said) {
         (here.to_owned(), form(path).map_or_else(|| type_words(expected), str::to_owned), value_words(got))
+    } else if said.starts_with("invalid length ") {
+        // An array in place of an object.
+        (here.to_owned(), form(path).unwrap_or("an object").to_owned(), value_at(text, path))
     } else if let Some((expected, got)) = said.strip_prefix("expected ").and_then(|said| said.split_once(", got ")) {
         (here.to_owned(), expected.to_owned(), short(got))
     } else {
@@ -185,20 +198,49 @@ fn mismatch(said: &str) -> Option<(&str, &str)> {
     said.rsplit_once(", expected ")
 }
 
+/// The field with several forms that has the wrong one: a word where an object is expected, or the reverse. serde speaks of
+/// variants then, and the path may end with the word.
+fn forms_of_variant<'a>(path: &'a str, said: &str) -> Option<(&'a str, &'static str)> {
+    let (_, expected) = mismatch(said)?;
+    if !["unit", "variant"].iter().any(|word| expected.ends_with(word)) {
+        return None;
+    }
+    let parent = path.rsplit_once('.').map_or(path, |(parent, _)| parent);
+    form(parent).map(|form| (parent, form)).or_else(|| form(path).map(|form| (path, form)))
+}
+
 /// The accepted forms of the field, if `FORMS` has it. A name without an index is a field.
 fn form(path: &str) -> Option<&'static str> {
     let field = path.rsplit('.').next().unwrap_or(path);
     FORMS.iter().find(|(name, _)| *name == field).map(|(_, form)| *form)
 }
 
-/// The accepted values from "unknown field `x`, expected one of `a`, `b`".
-fn known(rest: &str) -> String {
-    let fields: Vec<&str> = rest.split('`').skip(1).step_by(2).skip(1).collect();
-    match fields.as_slice() {
+/// "unknown field `x`, expected one of `a`, `b`", as what is accepted.
+fn known_fields(rest: &str) -> String {
+    let mut names = rest.split('`').skip(1).step_by(2);
+    let unknown = names.next().unwrap_or_default();
+    known(unknown, &names.collect::<Vec<_>>())
+}
+
+/// What is accepted in place of an unknown name: one of these, and perhaps the one that was meant.
+pub(super) fn known(unknown: &str, names: &[&str]) -> String {
+    let meant = nearest(unknown, names).map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+    match names {
         [] => "no fields".to_owned(),
-        [field] => format!("`{field}`"),
-        fields => format!("one of `{}`", fields.join("`, `")),
+        [name] => format!("`{name}`"),
+        names => format!("one of `{}`{meant}", names.join("`, `")),
     }
+}
+
+/// The name that was probably meant.
+fn nearest<'a>(unknown: &str, names: &[&'a str]) -> Option<&'a str> {
+    let unknown = unknown.to_lowercase().replace('-', "_");
+    let likeness = |name: &&&str| strsim::jaro_winkler(name, &unknown);
+    names
+        .iter()
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+        .filter(|best| likeness(best) >= LIKENESS_MIN)
+        .copied()
 }
 
 /// A type, in the words of the documentation.
@@ -278,6 +320,8 @@ mod tests {
             (r#"{"retry": {"fixed": 7}}"#, "retry.fixed", r#"{"delay": "30s"}"#, "the number 7"),
             (r#"{"retry": {"fixed": {}}}"#, "retry.fixed.delay", GIVEN, NOTHING),
             (r#"{"retry": {"fixed": {"delay": "1s", "a": 1}}}"#, "retry.fixed.a", "`delay`", UNKNOWN),
+            (r#"{"max_crashes": "ten"}"#, "max_crashes", "a whole number, 1 or more", "\"ten\""),
+            (r#"{"target": {"redis_list": ["a"]}}"#, "target.redis_list", r#""key": "a list"}"#, "an array"),
             (r#"{"retry": "fast"}"#, "retry", r#""default", "none""#, "\"fast\""),
             (r#"{"on_conflict": 1}"#, "on_conflict", r#""keep", "replace" or "reject""#, "the number 1"),
             (r#"{"on_conflict": "merge"}"#, "on_conflict", r#""keep""#, "\"merge\""),
@@ -286,7 +330,13 @@ mod tests {
             (r#"{"target": 5}"#, "target", r#"{"url": "https://…"}"#, "the number 5"),
             (r#"{"target": {"url": 5}}"#, "target", "", ""),
             (r#"{"lease": ["1s"]}"#, "lease", "a duration", "an array"),
-            (r#"{"delai": "5s"}"#, "delai", "one of `queue`", UNKNOWN),
+            (r#"{"lease": "20y"}"#, "lease", "a duration", "longer than 10 years (3652d12h)"),
+            (r#"{"when_exhausted": "move"}"#, "when_exhausted", r#"or {"move": "a queue"}"#, "\"move\""),
+            (r#"{"when_exhausted": {"keep": 1}}"#, "when_exhausted", r#""keep", "drop""#, "an object"),
+            (r#"{"retry": "steps"}"#, "retry", r#"{"steps": ["15s", "1m"]}"#, "\"steps\""),
+            (r#"{"key_until": {"finished": 1}}"#, "key_until", r#""finished" or "started""#, "an object"),
+            (r#"{"delai": "5s"}"#, "delai", "did you mean `delay`?", UNKNOWN),
+            (r#"{"colour": "red"}"#, "colour", "one of `queue`", UNKNOWN),
             (r#"{"lease": "1s", "lease": "1s"}"#, "lease", "given once", "it twice"),
             (r#"{"lease": "\ud800"}"#, "lease", "valid Unicode", "half a surrogate pair"),
             ("[1]", "body", "an object", "an array"),
@@ -301,6 +351,91 @@ mod tests {
                 !["struct ", "u32", "variant", "sequence", " at line "].iter().any(|word| words.contains(word)),
                 "{words}"
             );
+        }
+    }
+
+    /// The names of the fields of a body, as the error about an unknown one lists them.
+    fn fields<'a, T: Deserialize<'a>>() -> Vec<String> {
+        let Err(error) = read::<Object<T>>(r#"{"?": 1}"#) else { panic!("an unknown field is refused") };
+        let error = error.to_string();
+        let (_, listed) = error.split_once("expected ").unwrap_or_default();
+        listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    /// Every field of these bodies, with values of every type and with every word that a field with several forms knows.
+    fn every_refusal<'a, T: Deserialize<'a>>(refusals: &mut Vec<(String, String)>) {
+        let words = FORMS.iter().flat_map(|(_, form)| form.split('"').skip(1).step_by(2)).chain(["x", ""]);
+        let mut values: Vec<String> =
+            ["null", "true", "7", "-7", "1.5", "1e99", "[]", "[7]", "{}"].map(str::to_owned).into();
+        for word in words {
+            let of = |value: &str| format!("{{\"{word}\": {value}}}");
+            let inner = ["null", "7", "\"x\"", "[]", "[7]", "{}", r#"{"x": 7}"#].map(of);
+            values.extend([format!("\"{word}\""), format!("[\"{word}\"]")].into_iter().chain(inner));
+        }
+        values.push(r#"{"keep": null, "drop": null}"#.to_owned());
+        for field in fields::<T>() {
+            for value in &values {
+                let text: &'static str = Box::leak(format!("{{\"{field}\": {value}}}").into_boxed_str());
+                if let Err(error) = read::<Object<T>>(text) {
+                    refusals.push((text.to_owned(), error.to_string()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_error_speaks_of_the_parser_or_of_a_type() {
+        use super::super::{
+            Complete, Extend, Lock, Patch, PauseBody, Progress, QueueChanges, Release, Reserve, ScheduleBody, Settle,
+            Take,
+        };
+        let mut refusals = Vec::new();
+        every_refusal::<Push<'_>>(&mut refusals);
+        every_refusal::<Patch<'_>>(&mut refusals);
+        every_refusal::<QueueChanges>(&mut refusals);
+        every_refusal::<ScheduleBody<'_>>(&mut refusals);
+        every_refusal::<Reserve>(&mut refusals);
+        every_refusal::<Take>(&mut refusals);
+        every_refusal::<Settle<'_>>(&mut refusals);
+        every_refusal::<Complete<'_>>(&mut refusals);
+        every_refusal::<crate::rules::Failure>(&mut refusals);
+        every_refusal::<Release>(&mut refusals);
+        every_refusal::<Extend>(&mut refusals);
+        every_refusal::<Progress>(&mut refusals);
+        every_refusal::<Lock>(&mut refusals);
+        every_refusal::<PauseBody>(&mut refusals);
+        every_refusal::<crate::engine::Query>(&mut refusals);
+        assert!(refusals.len() > 5_000, "{}", refusals.len());
+        for (text, said) in refusals {
+            let bare: String = said.split(|letter: char| !letter.is_ascii_alphanumeric()).collect::<Vec<_>>().join(" ");
+            assert!(!said.contains("must be unit"), "{text}: {said}");
+            for word in [
+                "variant",
+                "newtype",
+                "struct",
+                "enum",
+                "tuple",
+                "sequence",
+                "map",
+                "integer",
+                "floating",
+                "borrowed",
+                "EOF",
+                "u8",
+                "u16",
+                "u32",
+                "u64",
+                "usize",
+                "i64",
+                "f64",
+                "something else",
+                "invalid type",
+                "invalid value",
+                "expected value",
+                "another type",
+            ] {
+                assert!(!format!(" {bare} ").contains(&format!(" {word} ")), "{text}: {said}");
+            }
         }
     }
 

@@ -25,7 +25,7 @@ pub struct Reserve {
     /// A repeat of the same request by the same caller, with the same id, gets what the first got.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
     pub request_id: Option<Arc<str>>,
-    /// The queues, in strict order; only if the path names none.
+    /// The queues, in strict order. Give this or `jobs`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<QueueName>>, min_items = 1, max_items = 64))]
     pub queues: Option<Vec<Arc<str>>>,
     /// These jobs.
@@ -121,7 +121,7 @@ pub struct Take {
     /// A repeat of the same request by the same caller, with the same id, gets what the first got.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
     pub request_id: Option<Arc<str>>,
-    /// The queues, in strict order; only if the path names none.
+    /// The queues, in strict order. Give this or `jobs`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<QueueName>>, min_items = 1, max_items = 64))]
     pub queues: Option<Vec<Arc<str>>>,
     /// These jobs, instead of a window.

@@ -3,7 +3,7 @@
 pub use super::words::*;
 
 use super::words::{add, reference};
-use super::{HistorySpan, Instant, Problem, Push, Pushed, counts};
+use super::{HistorySpan, Instant, Problem, Push, Pushed, Reserve, Take, counts};
 use crate::engine::{Extension, QueueSettings, Settlement};
 use crate::limits::BATCH_JOBS_MAX;
 use crate::{State, States};
@@ -122,25 +122,31 @@ fn answers<T: ToSchema>() -> Value {
     json!({"type": "array", "items": {"oneOf": [reference::<T>(), reference::<Problem>()]}, "maxItems": BATCH_JOBS_MAX})
 }
 
-/// A job to push without these fields.
-fn without(fields: &[&str]) -> Value {
-    let given: Vec<Value> = fields.iter().map(|field| json!({"required": [field]})).collect();
-    json!({"allOf": [reference::<Push<'_>>()], "not": {"anyOf": given}})
+/// An object without these of its fields.
+fn without<T: ToSchema>(fields: &[&str]) -> Value {
+    let mut schema = serde_json::to_value(T::schema()).expect("a schema has only string keys");
+    if let Some(properties) = schema["properties"].as_object_mut() {
+        properties.retain(|name, _| !fields.contains(&&**name));
+    }
+    schema
 }
 
 choices! {
     Pushes: "One job, or an array of jobs, for the queue in the path.",
         json!({"oneOf": [
-            without(&["queue"]), {"type": "array", "items": without(&["queue"]), "maxItems": BATCH_JOBS_MAX},
+            reference::<PushToQueue>(), {"type": "array", "items": reference::<PushToQueue>(), "maxItems": BATCH_JOBS_MAX},
         ]}),
-        [Push<'_>];
+        [PushToQueue];
+    PushToQueue: "A job to push to the queue in the path.", without::<Push<'_>>(&["queue"]), [Push<'_>];
     PushesAnywhere: "One job, or an array of jobs. Each names its queue; the default is `default`.",
         json!({"oneOf": [
             reference::<Push<'_>>(), {"type": "array", "items": reference::<Push<'_>>(), "maxItems": BATCH_JOBS_MAX},
         ]}),
         [Push<'_>];
     ScheduleJob: "A job to push, without its due time.",
-        without(&["delay", "delay_ms", "due_at", "due_at_ms"]), [Push<'_>];
+        without::<Push<'_>>(&["delay", "delay_ms", "due_at", "due_at_ms"]), [Push<'_>];
+    ReserveOfQueue: "A reserve of jobs of the queue in the path.", without::<Reserve>(&["queues"]), [Reserve];
+    TakeOfQueue: "A take of jobs of the queue in the path.", without::<Take>(&["queues"]), [Take];
     PushAnswers: "The result of a push. For an array, one result per job, in order: what was done, or the problem.",
         json!({"oneOf": [reference::<Pushed>(), answers::<Pushed>()]}), [Pushed, Problem];
     Settles: "The number of leases to settle.",

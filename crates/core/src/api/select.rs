@@ -1,13 +1,16 @@
 //! The filter for jobs in a query string; in a body it is a [`Query`].
 
-use super::Instant;
 use super::parameters::number;
+use super::{Instant, known};
 use crate::Error;
 use crate::engine::Query;
 use crate::error::UNKNOWN;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+
+/// The parameters of the query string.
+const PARAMETERS: [&str; 9] = ["queue", "state", "tag", "key", "kind", "due_from", "due_to", "cursor", "limit"];
 
 /// A question for a page of jobs.
 #[derive(Clone, Debug, Default)]
@@ -39,8 +42,7 @@ impl FromStr for Find {
                 "cursor" => once("cursor", &mut find.cursor, value.into_owned())?,
                 "limit" => once("limit", &mut find.limit, number("limit", &value)?)?,
                 _ => {
-                    let expected =
-                        "one of `queue`, `state`, `tag`, `key`, `kind`, `due_from`, `due_to`, `cursor` and `limit`";
+                    let expected = known(&name, &PARAMETERS);
                     return Err(Error::invalid(name.to_string(), expected, UNKNOWN));
                 }
             }

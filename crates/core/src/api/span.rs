@@ -13,6 +13,10 @@ use std::time::Duration;
 const UNITS: [(&str, u64); 5] = [("d", DAY_MS), ("h", HOUR_MS), ("m", MINUTE_MS), ("s", SECOND_MS), ("ms", 1)];
 
 const UNKNOWN_UNIT: &str = ": an unknown unit; there are d, h, m, s and ms";
+const BLANK: &str = ": no blanks are allowed; the units are d, h, m, s and ms";
+const NO_WHOLE: &str = ": only whole numbers, each with a unit: d, h, m, s or ms";
+/// The longest text that an error repeats.
+const SHOWN_CHARS_MAX: usize = 40;
 const TOO_LONG: &str = ": no duration can be longer than 10 years (3652d12h)";
 const EXPECTED: &str = "a duration such as \"250ms\", \"30s\", \"15m\", \"1h30m\" or \"7d\"";
 
@@ -43,7 +47,8 @@ impl Span {
         };
         let of = if low_ms == 0 { "of " } else { "" };
         let bounds = Self::bounds(low_ms, high_ms);
-        Err(format!("expected a duration {of}{bounds}, such as \"250ms\", \"30s\" or \"1h30m\", got {text:?}{why}"))
+        let got = shown(text);
+        Err(format!("expected a duration {of}{bounds}, such as \"250ms\", \"30s\" or \"1h30m\", got {got}{why}"))
     }
 
     /// Checks that it is between two bounds in milliseconds, which are themselves accepted.
@@ -72,8 +77,16 @@ impl FromStr for Span {
         parse(text).map(Self).map_err(|why| {
             let limit =
                 if why == UNKNOWN_UNIT { ", and no duration can be longer than 10 years (3652d12h)" } else { "" };
-            format!("expected {EXPECTED}, got {text:?}{why}{limit}")
+            format!("expected {EXPECTED}, got {}{why}{limit}", shown(text))
         })
+    }
+}
+
+/// The start of a text, so that it does not hide why it was refused.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
     }
 }
 
@@ -87,13 +100,16 @@ fn parse(text: &str) -> Result<u64, &'static str> {
     if rest.strip_prefix('-').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit())) {
         return Err(": a duration cannot be negative");
     }
+    if text.contains(char::is_whitespace) {
+        return Err(BLANK);
+    }
     while !rest.is_empty() {
         let (digits, after) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
         let (unit, after) = after.split_at(after.bytes().take_while(u8::is_ascii_alphabetic).count());
         match (digits.is_empty(), unit.is_empty()) {
-            (true, _) => return Err(""),
-            (_, true) if after.is_empty() => return Err(": a number without a unit"),
-            (_, true) => return Err(""),
+            (_, true) if after.is_empty() => return Err(": a number without a unit; there are d, h, m, s and ms"),
+            (true, _) if rest.len() == text.len() => return Err(""),
+            (true, _) | (_, true) => return Err(NO_WHOLE),
             (false, false) => {}
         }
         if !UNITS.iter().any(|(name, _)| *name == unit) {
@@ -199,8 +215,11 @@ mod tests {
             ("s", ""),
             ("-5s", "cannot be negative"),
             ("-s", ""),
-            ("1.5h", ""),
-            ("5 s", ""),
+            ("soon", ""),
+            ("1.5h", "whole numbers, each with a unit: d, h, m, s or ms"),
+            ("5 s", "no blanks are allowed"),
+            ("1 hour", "no blanks are allowed; the units are d, h, m, s and ms"),
+            ("1h ", "no blanks"),
             ("5w", "unknown unit"),
             ("5S", "unknown unit"),
             ("5s1h", "long to short"),
@@ -211,6 +230,8 @@ mod tests {
             let error = text.parse::<Span>().unwrap_err();
             assert!(error.contains(why) && error.contains(&format!("{text:?}")), "{text}: {error}");
         }
+        let error = "9".repeat(5_000).parse::<Span>().unwrap_err();
+        assert!(error.ends_with("…: a number without a unit; there are d, h, m, s and ms"), "{error}");
         let error = serde_json::from_str::<Span>("30").unwrap_err().to_string();
         assert_eq!(error, format!("invalid type: integer `30`, expected {EXPECTED} at line 1 column 2"));
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 with_rule! {
-    /// The settings of a queue. JSON omits defaults, and whether the queue is paused: see [`Configured`].
+    /// The settings of a queue. JSON omits defaults, and whether the queue is paused.
     #[serde_with::skip_serializing_none]
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -25,7 +25,7 @@ with_rule! {
         #[serde(skip)]
         pub paused_until: Option<Millis>,
     } {
-        /// The lease of jobs without one, in milliseconds: 1 s to 12 h; by default 60 s.
+        /// The lease of jobs without one: 1 s to 12 h; by default 60 s.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
         #[serde(rename = "lease", with = "serde_with::As::<Option<Span>>")]
         pub lease_ms: Option<u64>,
@@ -104,11 +104,11 @@ impl Configured {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Retention))]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueRetention {
-    /// Succeeded and cancelled ones, up to 10 years in milliseconds.
+    /// Succeeded and cancelled ones, up to 10 years; by default 24 h.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
     #[serde(rename = "succeeded", with = "serde_with::As::<Option<Span>>")]
     pub succeeded_ms: Option<u64>,
-    /// Failed ones, up to 10 years in milliseconds.
+    /// Failed ones, up to 10 years; by default 30 d.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
     #[serde(rename = "failed", with = "serde_with::As::<Option<Span>>")]
     pub failed_ms: Option<u64>,

@@ -20,6 +20,8 @@ pub const HEADERS_MAX: usize = 32;
 pub const FINAL_STATUSES_MAX: usize = 32;
 /// Longest URL, header, or name of a list.
 pub const TEXT_BYTES_MAX: usize = 2_048;
+/// The longest part of a URL that an error repeats.
+const SHOWN_CHARS_MAX: usize = 80;
 /// The prefix of every key that the broker keeps in Redis, in any namespace.
 pub const BROKER_KEYS: &str = "{duetime:";
 /// Replaces a secret that a reader has no right to see.
@@ -270,7 +272,17 @@ fn scheme(what: &'static str, url: &str, schemes: &[&str]) -> Result<(), Error> 
     if schemes.iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme)) {
         Ok(())
     } else {
-        Err(Error::invalid(what, format!("a URL that begins with {}", schemes.join(" or ")), "another URL"))
+        Err(Error::invalid(what, format!("a URL that begins with {}", schemes.join(" or ")), shown(url)))
+    }
+}
+
+/// What an error repeats of a URL that has none of the accepted schemes: not its credentials or query.
+fn shown(url: &str) -> String {
+    let end = url.find(['?', '#']).unwrap_or(url.len());
+    let url = &url[url[..end].rfind('@').map_or(0, |at| at + 1)..end];
+    match url.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{:?}…", &url[..end]),
+        None => format!("{url:?}"),
     }
 }
 
@@ -302,6 +314,20 @@ mod tests {
         let Target::Url(endpoint) = read(r#"{"url":"https://a.example/x"}"#).unwrap() else { panic!("a URL") };
         assert_eq!((&*endpoint.method, endpoint.timeout_ms), ("POST", 30_000));
         assert_eq!(endpoint.final_statuses, [410, 422]);
+    }
+
+    #[test]
+    fn a_wrong_url_is_repeated_without_its_secrets() {
+        for (url, shown) in [
+            ("shop.example/hook", "\"shop.example/hook\""),
+            ("ftp://me:secret@shop.example/hook?token=secret", "\"shop.example/hook\""),
+            ("https://", "\"https://\""),
+        ] {
+            let target: Target = read(&format!("{{\"url\":\"{url}\"}}")).unwrap();
+            let error = target.check().unwrap_err().to_string();
+            let expected = "`target.url` must be a URL that begins with https:// or http://";
+            assert_eq!(error, format!("{expected}, got {shown}"));
+        }
     }
 
     #[test]

@@ -64,8 +64,7 @@ pub enum Timing {
     Every(u64),
 }
 
-/// What happens to ticks that are more than [`TICK_LATE_MS_MAX`](crate::limits::TICK_LATE_MS_MAX) late because no engine
-/// ran.
+/// What happens to ticks that are more than a minute late because no engine ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -1,5 +1,6 @@
 //! Options for the beanstalkd protocol.
 
+use crate::serve::port_bound;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,8 +21,10 @@ impl FromStr for Address {
         if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
             return Ok(Self::Unix(path.into()));
         }
-        let expected = "expected an IP address and a port, such as 127.0.0.1:11300, or unix:PATH";
-        text.parse().map(Self::Tcp).map_err(|_| format!("{expected}, got {text:?}"))
+        text.parse().map(Self::Tcp).map_err(|_| {
+            let bound = port_bound(text);
+            format!("expected an IP address and a port{bound}, such as 127.0.0.1:11300, or unix:PATH, got {text:?}")
+        })
     }
 }
 

@@ -129,5 +129,29 @@ impl Args {
 
 /// An address to listen on.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:7300 or [::]:7300".to_owned())
+    text.parse().map_err(|_| {
+        let bound = port_bound(text);
+        format!("expected an IP address and a port{bound}, such as 127.0.0.1:7300 or [::]:7300")
+    })
+}
+
+/// What to add to "a port" in the refusal of an address whose port is too large.
+pub(crate) fn port_bound(address: &str) -> &'static str {
+    let port = address.rsplit_once(':').map_or("", |(_, port)| port);
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number && port.parse::<u16>().is_err() { " of at most 65535" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_too_large_is_told() {
+        assert!(address("127.0.0.1:7300").is_ok() && address("[::]:65535").is_ok());
+        for (text, is_large) in [("127.0.0.1:99999", true), ("[::1]:65536", true), ("here", false), ("::1", false)] {
+            let error = address(text).unwrap_err();
+            assert_eq!(error.contains("a port of at most 65535"), is_large, "{error}");
+        }
+    }
 }

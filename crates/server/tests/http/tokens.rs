@@ -57,6 +57,9 @@ fn without_a_token_that_counts_nothing_is_done() {
         let problem = reply.problem(401, "unauthorized");
         assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"duetime\""));
         assert!(!problem.to_string().contains(&token), "{problem}");
+        let is_bearer = value.trim_end().starts_with("Bearer ");
+        let said = if is_bearer { "the token is unknown" } else { "must be `Bearer TOKEN`, got another scheme" };
+        assert!(problem["detail"].as_str().unwrap().contains(said), "{value}: {problem}");
     }
     // Paths that do not exist get the same answer, so that paths cannot be probed.
     server.get("/v1/nothing").problem(401, "unauthorized");

@@ -13,7 +13,7 @@ use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Named, Visit, page_path, went};
 use axum::http::Method;
 use axum::response::Response;
-use duetime_core::api::{self, Purged, Pushed, Queue, SETTINGS, path_segment};
+use duetime_core::api::{self, Purged, Pushed, Queue, SETTINGS, Unread, path_segment, read};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
@@ -210,7 +210,7 @@ fn pushed(form: &Form) -> Result<String, Problem> {
     let mut job = members("options", form.get("options").unwrap_or("{}"))?;
     let mut fields = Vec::new();
     if let Some(payload) = form.get("payload") {
-        let payload = serde_json::from_str(payload).map_err(|error| invalid("payload", &format!("JSON: {error}")))?;
+        let payload = read(payload).map_err(|error| invalid("payload", &not_json(&error)))?;
         fields.push(("payload", payload));
     }
     for name in ["kind", "delay", "key"] {
@@ -240,7 +240,10 @@ struct Members(#[serde_as(as = "serde_with::Map<_, _>")] Vec<(String, Box<RawVal
 /// The members of the JSON object in a field.
 fn members(field: &str, text: &str) -> Result<BTreeMap<String, Box<RawValue>>, Problem> {
     let wrong = |why: String| invalid(field, &format!("a JSON object: {why}"));
-    let Members(typed) = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    let Members(typed) = read(text).map_err(|error| match error {
+        Unread::Malformed(why) => wrong(why),
+        Unread::Invalid(_) => invalid(field, "a JSON object such as {\"a\": 1}"),
+    })?;
     let mut members = BTreeMap::new();
     for (name, value) in typed {
         if members.contains_key(&name) {
@@ -253,7 +256,15 @@ fn members(field: &str, text: &str) -> Result<BTreeMap<String, Box<RawValue>>, P
 
 /// The JSON in a field.
 pub(super) fn value(field: &str, text: &str) -> Result<Value, Problem> {
-    serde_json::from_str(text).map_err(|error| invalid(field, &format!("JSON: {error}")))
+    read(text).map_err(|error| invalid(field, &not_json(&error)))
+}
+
+fn not_json(error: &Unread) -> String {
+    let why = match error {
+        Unread::Malformed(why) => why.clone(),
+        Unread::Invalid(error) => error.to_string(),
+    };
+    format!("JSON: {why}")
 }
 
 /// An action that the page does not have.

@@ -44,8 +44,12 @@ pub(crate) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Calle
     };
     let shown = value.to_str().ok().and_then(|value| value.split_once(' '));
     let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+    // Neither the scheme nor the value is repeated: either may be a secret.
+    let shown = shown.ok_or_else(|| {
+        refuse("unauthorized", "the header `authorization` must be `Bearer TOKEN`, got another scheme or no scheme")
+    })?;
     let now = app.engine.now();
-    let known = shown.and_then(|shown| tokens.find(shown, now)).ok_or_else(unknown)?;
+    let known = tokens.find(shown, now).ok_or_else(unknown)?;
     known.pass(now).map_err(|from| Problem::too_many(from.saturating_sub(now)))?;
     Ok(Caller::Token(known))
 }

@@ -97,6 +97,15 @@ fn a_payload_of_several_lines_can_be_edited() {
     let edited = browser.act(&path, &[&edit[..], &[("payload", "{\r\n  \"order\": 18\r\n}")]].concat());
     assert_eq!(edited.status, 303, "{}", edited.body);
     assert_eq!(server.job(&path[6..])["payload"], json!({"order": 18}));
+    for (do_, field, value, why) in [
+        ("push", "payload", "{bad", "`payload` must be JSON: a name in double quotes is expected, at line 1 column 2"),
+        ("push", "options", "{bad", "`options` must be a JSON object: a name in double quotes is expected, at line 1"),
+        ("push", "options", "[1]", "`options` must be a JSON object such as {&quot;a&quot;: 1}"),
+        ("set", "settings", "7", "`settings` must be a JSON object such as"),
+    ] {
+        let refused = browser.act("/queues/q", &[("do", do_), ("version", "0"), (field, value)]);
+        assert!(refused.status == 400 && refused.body.contains(why), "{field}: {}", refused.body);
+    }
     // An emptied field is not taken as unchanged.
     let version = server.job(&path[6..])["version"].to_string();
     for (field, priority, payload) in [("priority", "", "1"), ("payload", "5", "")] {
