@@ -20,6 +20,30 @@ fn every_error_code_is_explained() {
     assert_eq!(explained, expected);
 }
 
+/// The page `/docs` of the server says the same, without links.
+#[test]
+fn errors_are_explained_in_the_same_words() {
+    let is_kept = |line: &&str| line.starts_with("## ") || line.starts_with("| `");
+    let page: Vec<String> = text("docs/reference/errors.md").lines().filter(is_kept).map(of_server).collect();
+    let served: Vec<&str> = include_str!("../../src/http/openapi/errors.txt").lines().collect();
+    assert_eq!(served, page, "change crates/server/src/http/openapi/errors.txt");
+}
+
+/// A line of the page as the server has it: without the status, which it knows, and without links.
+fn of_server(line: &str) -> String {
+    let Some(row) = line.strip_prefix("| `") else { return line.to_owned() };
+    let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").collect();
+    let [code, _, cause, advice] = cells[..] else { panic!("{line}") };
+    [code.trim_end_matches('`'), &unlinked(cause), &unlinked(advice)].join(" | ")
+}
+
+fn unlinked(text: &str) -> String {
+    let Some((before, rest)) = text.split_once('[') else { return text.to_owned() };
+    let (words, rest) = rest.split_once("](").unwrap();
+    let (_, after) = rest.split_once(')').unwrap();
+    format!("{before}{words}{}", unlinked(after))
+}
+
 #[test]
 fn every_page_with_rust_has_a_doc_test() {
     let listed = include_str!("../../../duetime/src/book.rs");

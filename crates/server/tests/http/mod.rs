@@ -6,6 +6,7 @@ pub(crate) mod client;
 mod codes;
 mod conditions;
 mod dashboard;
+mod docs;
 mod events;
 mod find;
 mod golden;

@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// record of the first job is kept, the answer names that job, with the outcome `repeated`. A job without a `trace` belongs
 /// to the trace of the request. A job with a `target` also needs the right `target`.
 #[utoipa::path(
-    post, path = "/v1/queues/{queue}/jobs", operation_id = "push", tag = "jobs",
+    post, path = "/v1/queues/{queue}/jobs", operation_id = "push", tag = "push",
     params(("Idempotency-Key" = Option<Key>, Header, description = "Makes the request repeatable: the origin of the job, or \
      for an array the prefix of the origins.")),
     request_body = Pushes,
@@ -55,7 +55,7 @@ pub(crate) async fn push(
 ///
 /// Works as a push into one queue, but each job names its queue. The caller needs the right `push` for each of them.
 #[utoipa::path(
-    post, path = "/v1/jobs", operation_id = "push_anywhere", tag = "jobs",
+    post, path = "/v1/jobs", operation_id = "push_anywhere", tag = "push",
     params(("Idempotency-Key" = Option<Key>, Header, description = "As for a push into one queue.")),
     request_body = PushesAnywhere,
     responses(

@@ -11,6 +11,7 @@ use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
 use crate::http::{repeat, shown};
+use duetime_core::api::schema::{ReserveOfQueue, TakeOfQueue};
 use duetime_core::api::{self, Reservation, Reserve, Take, Taken};
 use duetime_core::engine::{self, ReserveRequest, Source, TakeRequest, Unclaimed};
 use duetime_core::{Error, JobId};
@@ -21,7 +22,7 @@ use duetime_core::{Error, JobId};
 /// then completes, fails, releases or extends each lease.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/reserve", operation_id = "reserve", tag = "work",
-    request_body = Option<Reserve>,
+    request_body = Option<ReserveOfQueue>,
     responses((status = 200, description = "The leases; none if no job came due.", body = Reservation<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
@@ -74,7 +75,7 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> An
 /// the answer has them.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/take", operation_id = "take", tag = "work",
-    request_body = Option<Take>,
+    request_body = Option<TakeOfQueue>,
     responses((status = 200, description = "The jobs.", body = Taken<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]

@@ -1,15 +1,21 @@
 //! `GET /docs`: the document as a page to read.
 //!
-//! Each operation has a command to copy, the fields of its body where they are used, and the codes of its errors, which are
-//! explained once at the end. All of it comes from the document. There is no script, and nothing from elsewhere.
+//! Each operation has a command to copy, the fields of its body where they are used, and the codes of its own errors. All
+//! errors are explained once at the end, in the words of the book. The rest comes from the document. There is no script, and
+//! nothing from elsewhere.
 
-use super::super::app::NoQuery;
+use super::super::app::{App, NoQuery};
 use super::super::problem::CODES;
+use super::operation::{documented_status, is_common};
 use super::{DOCUMENT, TAGS};
 use axum::body::Bytes;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::response::{IntoResponse, Response};
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
@@ -18,9 +24,18 @@ const STYLE: &str = include_str!("docs.css");
 const POLICY: &str =
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-static PAGE: LazyLock<Bytes> = LazyLock::new(|| {
+/// Causes of errors and what to do, under headings. The same as in docs/reference/errors.md, without links.
+const ERRORS: &str = include_str!("errors.txt");
+/// Parts of the document that only programs need.
+const NOISE: [&str; 2] = ["docs_style", "Star"];
+/// The address in the commands of the page as it is kept. A reader gets the one that the page was asked for.
+const ADDRESS: &str = "http://127.0.0.1:7300";
+/// The link to the dashboard, where it is served.
+const TO_DASHBOARD: &str = "<p><a href=\"/\">Dashboard</a></p>";
+
+static PAGE: LazyLock<String> = LazyLock::new(|| {
     let document = serde_json::to_value(&*DOCUMENT).expect("a document has only string keys");
-    Bytes::from(page(&document).into_string())
+    page(&document).into_string()
 });
 
 /// This document to read.
@@ -28,8 +43,22 @@ static PAGE: LazyLock<Bytes> = LazyLock::new(|| {
     get, path = "/docs", operation_id = "docs", tag = "server",
     responses((status = 200, description = "A page.", body = String, content_type = "text/html")),
 )]
-pub(in super::super) async fn docs(_: NoQuery) -> Response {
-    answer("text/html; charset=utf-8", PAGE.clone())
+pub(in super::super) async fn docs(State(app): State<App>, headers: HeaderMap, _: NoQuery) -> Response {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| is_plain(host));
+    let scheme = if app.speaks_tls() { "https" } else { "http" };
+    let mut page = match host {
+        Some(host) => PAGE.replace(ADDRESS, &format!("{scheme}://{host}")),
+        None => PAGE.clone(),
+    };
+    if !app.has_dashboard() {
+        page = page.replace(TO_DASHBOARD, "");
+    }
+    answer("text/html; charset=utf-8", page.into())
+}
+
+/// Whether a host consists only of what hosts consist of: the page and its commands show it.
+fn is_plain(host: &str) -> bool {
+    !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte))
 }
 
 /// How the page looks.
@@ -102,7 +131,8 @@ fn of_tag<'a>(document: &'a Value, tag: &str) -> Vec<Operation<'a>> {
         };
         for method in METHODS {
             let Some(own) = item.get(method) else { continue };
-            if items(own, "tags").any(|other| other == tag) {
+            let is_noise = own["operationId"].as_str().is_some_and(|id| NOISE.contains(&id));
+            if !is_noise && items(own, "tags").any(|other| other == tag) {
                 found.push(Operation { document, method, path, own });
             }
         }
@@ -123,37 +153,40 @@ fn page(document: &Value) -> Markup {
             }
             body {
                 nav {
+                    (PreEscaped(TO_DASHBOARD))
                     p { a href="#top" { strong { (text(info, "title")) " API" } } " " (text(info, "version")) }
-                    h2 { "Start here" }
+                    h2.label { "Start here" }
                     ol { @for (id, task) in FIRST { li { a href={ "#" (id) } { (task) } } } }
                     @for (tag, _) in TAGS {
-                        h2 { (tag) }
-                        ul { @for operation in of_tag(document, tag) {
-                            li { a href={ "#" (text(operation.own, "operationId")) } { (title(operation.own)) } }
-                        } }
+                        h2 { a href={ "#tag-" (tag) } { (tag) } }
+                        ul.operations { (links(document, tag)) }
                     }
-                    h2 { "Reference" }
+                    h2.label { "Reference" }
                     ul { li { a href="#errors" { "Errors" } } li { a href="#schemas" { "Schemas" } } li { a href="/openapi.json" { "openapi.json" } } }
                 }
                 main id="top" {
                     h1 { (text(info, "title")) " API" }
                     p { (text(info, "description")) }
                     p {
-                        "The commands are for a server on this machine. If it requires tokens, add "
+                        "The commands are for the address at which you have opened this page. If the server requires tokens, add "
                         code { "-H \"authorization: Bearer $TOKEN\"" } "."
                     }
                     @for (tag, description) in TAGS {
                         h2 id={ "tag-" (tag) } { (tag) }
                         p { (description) }
+                        // Where there is no room for a sidebar.
+                        ul.index { (links(document, tag)) }
                         @for operation in of_tag(document, tag) { (described(operation)) }
                     }
                     h2 id="errors" { "Errors" }
-                    p { "Errors are answered with a " a href="#schema-Problem" { "Problem" } ". Its " code { "code" } " is one of these." }
-                    table {
-                        @for (code, status, title) in CODES { tr id={ "error-" (code) } { td { code { (code) } } td { (status.as_u16()) } td { (title) "." } } }
+                    p {
+                        "Errors are answered with a " a href="#schema-Problem" { "Problem" } ". Its " code { "code" }
+                        " is one of these. Operations name only the errors of their own. Any request may get those of the request \
+                         as such, of access, and of the store."
                     }
+                    @for group in ERRORS.split("## ").filter(|group| !group.is_empty()) { (errors(group)) }
                     h2 id="schemas" { "Schemas" }
-                    @for (name, schema) in fields(&document["components"], "schemas") {
+                    @for (name, schema) in fields(&document["components"], "schemas").filter(|(name, _)| !NOISE.contains(&name.as_str())) {
                         section id={ "schema-" (name) } {
                             h3 { (name) }
                             p { (text(schema, "description")) }
@@ -164,6 +197,43 @@ fn page(document: &Value) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// A link to each operation of a tag.
+fn links(document: &Value, tag: &str) -> Markup {
+    html! {
+        @for operation in of_tag(document, tag) {
+            li { a href={ "#" (text(operation.own, "operationId")) } { (title(operation.own)) } }
+        }
+    }
+}
+
+/// A group of errors: its title, and a line for each.
+fn errors(group: &str) -> Markup {
+    let (title, rows) = group.split_once('\n').unwrap_or_default();
+    html! {
+        h3 { (title) }
+        table {
+            @for row in rows.lines() {
+                @let mut parts = row.split(" | ");
+                @let code = parts.next().unwrap_or_default();
+                tr id={ "error-" (code) } {
+                    td { code { (code) } }
+                    td { (statuses(code)) }
+                    @for part in parts { td { (said(part)) } }
+                }
+            }
+        }
+    }
+}
+
+/// The statuses with which a code is answered.
+fn statuses(code: &str) -> String {
+    let status = CODES.iter().find(|(known, ..)| *known == code).map_or(0, |(_, status, _)| status.as_u16());
+    match documented_status(code, status) {
+        other if other != status => format!("{status}, {other}"),
+        _ => status.to_string(),
     }
 }
 
@@ -207,11 +277,9 @@ fn described(operation: Operation<'_>) -> Markup {
                 }
                 @for value in fields(response, "content").filter_map(|(_, content)| content.get("example")) { (example(value)) }
             }
-            p {
-                "Errors:"
-                @for (_, response) in errors {
-                    @for code in codes(resolve(document, response)) { " " a href={ "#error-" (code) } { code { (code) } } }
-                }
+            @let own: Vec<&str> = errors.iter().flat_map(|(_, response)| codes(resolve(document, response))).filter(|code| !is_common(code)).collect();
+            @if !own.is_empty() {
+                p { "Errors:" @for code in own { " " a href={ "#error-" (code) } { code { (code) } } } }
             }
         }
     }
@@ -249,7 +317,7 @@ fn curl(operation: Operation<'_>) -> String {
         format!(" \\\n  -H 'content-type: application/json' -d '{quoted}'")
     });
     let quote = if filled.contains('?') { "'" } else { "" };
-    format!("curl -fsS{method} {quote}http://127.0.0.1:7300{filled}{quote}{body}")
+    format!("curl -fsS{method} {quote}{ADDRESS}{filled}{quote}{body}")
 }
 
 /// The object that a body is, and whether it may also be a list of these.
@@ -294,6 +362,9 @@ fn properties(schema: &Value) -> Markup {
 /// The type of a value, in words.
 fn kind(schema: &Value) -> Markup {
     if let Some(name) = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next()) {
+        if NOISE.contains(&name) {
+            return html! { "text" };
+        }
         return html! { a href={ "#schema-" (name) } { (name) } };
     }
     let limits = [

@@ -35,9 +35,11 @@ const DESCRIPTION: &str = "A delayed job queue. Durations are text such as `30s`
     with a problem document of RFC 9457 that has a stable `code`; besides those of each operation these are `no_route` \
     for a path that there is none of, and `method_not_allowed` for a method that a path does not have.";
 
-const TAGS: [(&str, &str); 6] = [
-    ("jobs", "Push jobs, find them, and change them."),
-    ("work", "Lease due jobs, and say what became of them."),
+/// In the order of a job's life, which is also that of the page.
+const TAGS: [(&str, &str); 7] = [
+    ("push", "Push jobs."),
+    ("work", "Reserve due jobs, and settle them."),
+    ("jobs", "Find jobs, and change them."),
     ("queues", "What is in queues, and their settings."),
     ("schedules", "Jobs that recur."),
     ("locks", "Locks that are held by one of many."),

@@ -30,6 +30,12 @@ const OF_STORE: [&str; 3] = ["store_unavailable", "store_damaged", "store_unusab
 /// Further codes for a request that changes something.
 const OF_CHANGE: [&str; 2] = ["store_full", "stopping"];
 
+/// Whether many operations have this code, because of what they are and not of what they do.
+pub(super) fn is_common(code: &str) -> bool {
+    let groups: [&[&str]; 5] = [&OF_ALL, &OF_ACCESS, &OF_BODY, &OF_STORE, &OF_CHANGE];
+    groups.iter().any(|codes| codes.contains(&code))
+}
+
 /// The header of a request that says which trace it belongs to.
 pub(super) const TRACE: &str = "traceparent";
 /// The header of every response that names its request.
