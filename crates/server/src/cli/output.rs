@@ -170,7 +170,7 @@ pub(crate) fn jobs(jobs: &[Job], now: Millis) -> Result {
             Field::from(&*job.queue),
             Field::from(snippet(job.kind.as_bytes())),
             Field::from(state_cell(job.state(now))),
-            Field::from(relative(job.due_at, now)),
+            Field::from(due(job, now)),
             Field::from(job.attempt.to_string()),
         ];
         row.extend(has_keys.then(|| Field::from(snippet(job.key.as_deref().unwrap_or("").as_bytes()))));
@@ -180,6 +180,11 @@ pub(crate) fn jobs(jobs: &[Job], now: Millis) -> Result {
         table.add_row(row);
     }
     print(&table)
+}
+
+/// When a job is due; a finished one no longer is.
+fn due(job: &Job, now: Millis) -> String {
+    if job.state(now).is_live() { relative(job.due_at, now) } else { "-".to_owned() }
 }
 
 /// The start of a text on one line, safe for a terminal.

@@ -145,7 +145,7 @@ async fn pause(Pause { one, end }: &Pause) -> Result {
 }
 
 /// True if this queue was never used: it has no jobs, no records of jobs, and no settings.
-fn is_unused(QueueStatus { queue: _, counts, tally, settings, target_held_until: _ }: &QueueStatus) -> bool {
+pub(super) fn is_unused(QueueStatus { queue: _, counts, tally, settings, target_held_until: _ }: &QueueStatus) -> bool {
     *counts == Counts::default() && *tally == Tally::default() && *settings == QueueSettings::default()
 }
 

@@ -58,6 +58,19 @@ fn exit_codes_decide() {
 }
 
 #[test]
+fn a_queue_that_nobody_has_used_is_named() {
+    let place = Place::new();
+    place.push(&["--queue", "mail", "x"]);
+    let ran = place.run(&["work", "mial", "--once", "--", "true"]);
+    assert_eq!((ran.code, &*ran.out), (0, ""), "{ran:?}");
+    assert!(ran.err.contains("nobody has used the queue mial"), "{ran:?}");
+    for _ in 0..2 {
+        let ran = place.run(&["work", "mail", "--once", "--", "true"]);
+        assert_eq!((ran.code, &*ran.err), (0, ""), "cron mails any output");
+    }
+}
+
+#[test]
 fn a_message_is_the_end_of_standard_error() {
     let place = Place::new();
     let id = place.push(&["x"]);

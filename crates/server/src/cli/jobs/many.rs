@@ -10,7 +10,7 @@ use crate::cli::time::now;
 use duetime::{Client, Error};
 use duetime_core::api::JobBody;
 use duetime_core::engine::{BulkAction, BulkCounts, CancelOutcome, JobRef, Query};
-use duetime_core::{Job, JobId};
+use duetime_core::{Due, Job, JobId};
 use serde_json::json;
 
 // Without a doc comment, which would be the help of these commands.
@@ -60,7 +60,7 @@ pub(crate) async fn run(selected: &Selected, action: BulkAction) -> Result {
     let json = selected.target.json;
     let client = selected.target.client().await?;
     if selected.ids.is_empty() {
-        return counts(client.bulk(&query, action).await?, json);
+        return counts(client.bulk(&query, action).await?, action, json);
     }
     let mut code = 0;
     for &id in &selected.ids {
@@ -109,7 +109,7 @@ fn tell(id: JobId, answer: std::result::Result<Done, Error>, json: bool) -> Resu
     }
 }
 
-fn counts(counts: BulkCounts, json: bool) -> Result {
+fn counts(counts: BulkCounts, action: BulkAction, json: bool) -> Result {
     if json {
         return output::json(&counts);
     }
@@ -117,6 +117,8 @@ fn counts(counts: BulkCounts, json: bool) -> Result {
         note!("no jobs found");
     }
     for (word, count) in counts {
+        // `run` makes jobs due now; people do not know that as rescheduling.
+        let word = if action == BulkAction::Reschedule(Due::Now) && word == "rescheduled" { "due_now" } else { word };
         output::say(format_args!("{count} {}", word.replace('_', " ")))?;
     }
     Ok(())

@@ -11,6 +11,7 @@ mod url;
 use super::exit::{Failure, Result, TRY_LATER};
 use super::output::{self, note};
 use super::program::Program;
+use super::queues::is_unused;
 use super::target::{Target, loaded};
 use crate::cli::usage::span;
 use duetime::{Client, Context, Handled, Summary, Worker};
@@ -38,7 +39,7 @@ const HELD_RETRY: Duration = Duration::from_millis(100);
 /// The command gets the payload on standard input. Its environment has DUETIME_ID, DUETIME_QUEUE, DUETIME_KIND,
 /// DUETIME_ATTEMPT, DUETIME_DUE_AT, DUETIME_DUE_AT_MS, DUETIME_TAGS (one per line), DUETIME_KEY, DUETIME_RECEIPT and
 /// DUETIME_EPOCH, and TRACEPARENT if the job belongs to a trace. Exit status 0 completes the job, 65 fails it for good, and
-/// any other fails the attempt; the end of standard error becomes the message.
+/// any other fails the attempt; the message is the last line of standard error, followed by its end.
 ///
 /// The lease is extended while the command runs. The command runs in its own process group, which is ended (SIGTERM, then
 /// SIGKILL after 5 s) at the time limit, when the job is cancelled, and when its lease is lost.
@@ -102,6 +103,9 @@ pub(crate) async fn run(args: Args) -> Result {
     let runner = Runner::of(&args, &stop)?;
     let client = open(&args, &stop).await?;
     let result = work(&args, &client, runner, &stop).await;
+    if args.once && matches!(&result, Ok(summary) if *summary == Summary::default()) {
+        note_unused(&client, &args.queues).await;
+    }
     let closed = client.close().await;
     let summary = result?;
     closed?;
@@ -168,6 +172,16 @@ async fn work(args: &Args, client: &Client, runner: Runner, stop: &Stop) -> Resu
     let summary = if args.once { worker.run_once_until(end).await } else { worker.run_until(end).await }
         .map_err(Failure::from)?;
     stop.fault().map_or(Ok(summary), Err)
+}
+
+/// Says which of the queues nobody has used: their names are probably mistyped.
+async fn note_unused(client: &Client, queues: &[Arc<str>]) {
+    for name in queues {
+        // Without the right to look, there is no note.
+        if client.queue(name).await.is_ok_and(|queue| is_unused(&queue)) {
+            note!("duetime: nobody has used the queue {name}: it has no jobs and no settings. Is the name right?");
+        }
+    }
 }
 
 /// Opens the store or server, waiting for a store that is held.
