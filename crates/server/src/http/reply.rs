@@ -32,6 +32,8 @@ pub(super) fn with_status(status: StatusCode, body: &impl Serialize) -> Response
 pub(super) fn with_type(status: StatusCode, media_type: &'static str, body: &impl Serialize) -> Response {
     let mut bytes = Vec::with_capacity(BYTES_USUAL);
     serde_json::to_writer(&mut bytes, body).expect("answers have no maps with keys that are no strings");
+    // So that a shell's prompt begins on a line of its own.
+    bytes.push(b'\n');
     let mut response = HttpResponse::new(Body::from(bytes));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));

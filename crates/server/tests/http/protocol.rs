@@ -32,6 +32,16 @@ fn a_path_or_method_that_is_not_there() {
     }
 }
 
+/// A shell's prompt begins on a line of its own.
+#[test]
+fn an_answer_ends_its_line() {
+    let server = Server::start();
+    for path in ["/healthz", "/openapi.json", "/v1/queues", "/v1/nothing"] {
+        let body = server.get(path).body;
+        assert!(body.ends_with("}\n") && body.lines().count() == 1, "{path}: {body}");
+    }
+}
+
 #[test]
 fn malformed_json_says_where() {
     let server = Server::start();

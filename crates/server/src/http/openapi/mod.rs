@@ -52,8 +52,11 @@ static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(|| {
     document
 });
 
-static JSON: LazyLock<Bytes> =
-    LazyLock::new(|| Bytes::from(serde_json::to_vec(&*DOCUMENT).expect("a document has only string keys")));
+static JSON: LazyLock<Bytes> = LazyLock::new(|| {
+    let mut text = serde_json::to_vec(&*DOCUMENT).expect("a document has only string keys");
+    text.push(b'\n');
+    Bytes::from(text)
+});
 
 /// An OpenAPI document, as far as it is described.
 struct Document;
