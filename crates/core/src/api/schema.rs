@@ -122,13 +122,42 @@ fn answers<T: ToSchema>() -> Value {
     json!({"type": "array", "items": {"oneOf": [reference::<T>(), reference::<Problem>()]}, "maxItems": BATCH_JOBS_MAX})
 }
 
+/// Makes types that stand for an object without some of its fields.
+macro_rules! narrowed {
+    ($($name:ident: $description:literal, $whole:ty, $refused:expr;)*) => {$(
+        #[doc = $description]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                without::<$whole>(&$refused, $description)
+            }
+        }
+
+        impl ToSchema for $name {
+            fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+                add::<$whole>(schemas);
+            }
+        }
+    )*};
+}
+
 /// An object without these of its fields.
-fn without<T: ToSchema>(fields: &[&str]) -> Value {
-    let mut schema = serde_json::to_value(T::schema()).expect("a schema has only string keys");
-    if let Some(properties) = schema["properties"].as_object_mut() {
-        properties.retain(|name, _| !fields.contains(&&**name));
+fn without<T: ToSchema>(refused: &[&str], description: &str) -> RefOr<Schema> {
+    let mut schema = T::schema();
+    if let RefOr::T(Schema::Object(object)) = &mut schema {
+        object.properties.retain(|name, _| !refused.contains(&&**name));
+        object.description = Some(description.to_owned());
     }
     schema
+}
+
+narrowed! {
+    PushToQueue: "A job to push to the queue in the path.", Push<'_>, ["queue"];
+    ScheduleJob: "A job to push, without its due time.", Push<'_>, ["delay", "delay_ms", "due_at", "due_at_ms"];
+    ReserveOfQueue: "A reserve of jobs of the queue in the path.", Reserve, ["queues"];
+    TakeOfQueue: "A take of jobs of the queue in the path.", Take, ["queues"];
 }
 
 choices! {
@@ -137,19 +166,14 @@ choices! {
             reference::<PushToQueue>(), {"type": "array", "items": reference::<PushToQueue>(), "maxItems": BATCH_JOBS_MAX},
         ]}),
         [PushToQueue];
-    PushToQueue: "A job to push to the queue in the path.", without::<Push<'_>>(&["queue"]), [Push<'_>];
     PushesAnywhere: "One job, or an array of jobs. Each names its queue; the default is `default`.",
         json!({"oneOf": [
             reference::<Push<'_>>(), {"type": "array", "items": reference::<Push<'_>>(), "maxItems": BATCH_JOBS_MAX},
         ]}),
         [Push<'_>];
-    ScheduleJob: "A job to push, without its due time.",
-        without::<Push<'_>>(&["delay", "delay_ms", "due_at", "due_at_ms"]), [Push<'_>];
-    ReserveOfQueue: "A reserve of jobs of the queue in the path.", without::<Reserve>(&["queues"]), [Reserve];
-    TakeOfQueue: "A take of jobs of the queue in the path.", without::<Take>(&["queues"]), [Take];
     PushAnswers: "The result of a push. For an array, one result per job, in order: what was done, or the problem.",
         json!({"oneOf": [reference::<Pushed>(), answers::<Pushed>()]}), [Pushed, Problem];
-    Settles: "The number of leases to settle.",
+    Settles: "The leases to settle.",
         json!({"type": "array", "items": reference::<super::Settle<'_>>(), "maxItems": BATCH_JOBS_MAX}), [super::Settle<'_>];
     SettleAnswers: "One result per lease, in order: the state of its job, or the problem.",
         answers::<Settlement>(), [Settlement, Problem];
@@ -163,6 +187,19 @@ choices! {
 mod tests {
     use super::super::JobBody;
     use super::*;
+
+    #[test]
+    fn what_a_path_says_is_not_in_the_body() {
+        fn fields<T: ToSchema>() -> Vec<String> {
+            let RefOr::T(Schema::Object(object)) = T::schema() else { panic!("an object") };
+            object.properties.keys().cloned().collect()
+        }
+        let has = |fields: Vec<String>, field: &str| fields.iter().any(|known| known == field);
+        assert!(has(fields::<Reserve>(), "queues") && !has(fields::<ReserveOfQueue>(), "queues"));
+        assert!(has(fields::<Take>(), "queues") && !has(fields::<TakeOfQueue>(), "queues"));
+        assert!(has(fields::<Push<'_>>(), "queue") && !has(fields::<PushToQueue>(), "queue"));
+        assert_eq!(fields::<ScheduleJob>().len() + 4, fields::<Push<'_>>().len());
+    }
 
     #[test]
     fn schemas_have_the_names_that_are_referred_to() {

@@ -171,7 +171,7 @@ async fn the_docs_load_nothing_from_elsewhere() {
             assets.push(url.to_owned());
         }
     }
-    assert_eq!(assets, ["/docs/style.css", "/openapi.json"]);
+    assert_eq!(assets, ["/docs/style.css", "/", "/openapi.json"]);
     for words in ["<script", "<iframe", "<img", "style=\"", "@import", "url("] {
         assert!(!html.contains(words), "{words}");
     }
