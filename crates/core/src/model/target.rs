@@ -321,12 +321,10 @@ mod tests {
         for (url, shown) in [
             ("shop.example/hook", "\"shop.example/hook\""),
             ("ftp://me:secret@shop.example/hook?token=secret", "\"shop.example/hook\""),
-            ("https://", "\"https://\""),
         ] {
             let target: Target = read(&format!("{{\"url\":\"{url}\"}}")).unwrap();
             let error = target.check().unwrap_err().to_string();
-            let expected = "`target.url` must be a URL that begins with https:// or http://";
-            assert_eq!(error, format!("{expected}, got {shown}"));
+            assert_eq!(error, format!("`target.url` must be a URL that begins with https:// or http://, got {shown}"));
         }
     }
 

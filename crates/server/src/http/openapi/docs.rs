@@ -46,10 +46,8 @@ static PAGE: LazyLock<String> = LazyLock::new(|| {
 pub(in super::super) async fn docs(State(app): State<App>, headers: HeaderMap, _: NoQuery) -> Response {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| is_plain(host));
     let scheme = if app.speaks_tls() { "https" } else { "http" };
-    let mut page = match host {
-        Some(host) => PAGE.replace(ADDRESS, &format!("{scheme}://{host}")),
-        None => PAGE.clone(),
-    };
+    let address = host.map_or_else(|| ADDRESS.to_owned(), |host| format!("{scheme}://{host}"));
+    let mut page = PAGE.replace(ADDRESS, &address);
     if !app.has_dashboard() {
         page = page.replace(TO_DASHBOARD, "");
     }
