@@ -30,20 +30,20 @@ use utoipa::{PartialSchema, ToSchema};
 /// The name of the one security scheme: a token.
 const TOKEN: &str = "token";
 
-const DESCRIPTION: &str = "A delayed job queue. Durations are text such as `30s`, instants RFC 3339; numbers only where \
-    the field's name carries the unit. Unknown fields and query parameters are refused. Whatever is refused is answered \
-    with a problem document of RFC 9457 that has a stable `code`; besides those of each operation these are `no_route` \
-    for a path that there is none of, and `method_not_allowed` for a method that a path does not have.";
+const DESCRIPTION: &str = "A delayed job queue. Durations are text such as `30s`, and instants are RFC 3339; a number has its unit in the \
+    name of its field. Unknown fields and query parameters are refused. An error is a problem document (RFC 9457) with a \
+    stable `code`. Besides the codes of each operation, there are `no_route` for an unknown path and \
+    `method_not_allowed` for a method that the path does not have.";
 
 /// In the order of a job's life, which is also that of the page.
 const TAGS: [(&str, &str); 7] = [
     ("push", "Push jobs."),
     ("work", "Reserve due jobs, and settle them."),
     ("jobs", "Find jobs, and change them."),
-    ("queues", "What is in queues, and their settings."),
+    ("queues", "Look at queues, and set them up."),
     ("schedules", "Jobs that recur."),
-    ("locks", "Locks that are held by one of many."),
-    ("server", "How the server is, and this document."),
+    ("locks", "Locks that one owner holds at a time."),
+    ("server", "Health, metrics, and this document."),
 ];
 
 static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(|| {
