@@ -222,7 +222,7 @@ fn known_fields(rest: &str) -> String {
     known(unknown, &names.collect::<Vec<_>>())
 }
 
-/// What is accepted in place of an unknown name: one of these, and perhaps the one that was meant.
+/// Lists the accepted names, and suggests the one that an unknown name resembles.
 pub(super) fn known(unknown: &str, names: &[&str]) -> String {
     let meant = nearest(unknown, names).map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
     match names {

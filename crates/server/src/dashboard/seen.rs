@@ -1,4 +1,4 @@
-//! Text from strangers: what is not seen, or changes how other text is seen, is shown as its number.
+//! Untrusted text: characters that are invisible, or change how other text looks, are shown as their numbers.
 
 use maud::{Markup, html};
 use std::fmt::Write;

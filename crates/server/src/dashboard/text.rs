@@ -40,7 +40,7 @@ texts! {
     Stale: "The server or its store does not answer. This page shows the last known state. It refreshes when they answer again.", "服务器或其存储没有响应。本页显示的是最后一次的数据，恢复后会自动刷新。";
     SignIn: "Sign in", "登录";
     SignOut: "Sign out", "退出登录";
-    SignInHint: "This server asks for a token. Create one in the server's token file, the FILE of its own option --tokens:", "此服务器需要令牌。请在服务器的令牌文件中创建，FILE 即服务器自己的 --tokens 选项所指的文件：";
+    SignInHint: "This server requires a token. Create one in its token file, the FILE of its --tokens option:", "此服务器需要令牌。请在服务器的令牌文件中创建，FILE 即服务器自己的 --tokens 选项所指的文件：";
     SignInRights: "The right read shows pages. To change things, add the rights you need, for example --allow read,push,change: push for new jobs, change for existing jobs, lock for locks, admin for everything.", "read 权限只能查看页面。要进行操作，请加上所需的权限，例如 --allow read,push,change：push 用于推送任务，change 用于处理已有任务，lock 用于锁，admin 包含全部。";
     Token: "Token", "令牌";
     NotSignedIn: "Not signed in", "未登录";

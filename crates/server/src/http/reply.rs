@@ -32,7 +32,7 @@ pub(super) fn with_status(status: StatusCode, body: &impl Serialize) -> Response
 pub(super) fn with_type(status: StatusCode, media_type: &'static str, body: &impl Serialize) -> Response {
     let mut bytes = Vec::with_capacity(BYTES_USUAL);
     serde_json::to_writer(&mut bytes, body).expect("answers have no maps with keys that are no strings");
-    // So that a shell's prompt begins on a line of its own.
+    // Otherwise the shell prompt follows the answer on the same line.
     bytes.push(b'\n');
     let mut response = HttpResponse::new(Body::from(bytes));
     *response.status_mut() = status;

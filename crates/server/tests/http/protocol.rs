@@ -32,7 +32,7 @@ fn a_path_or_method_that_is_not_there() {
     }
 }
 
-/// A shell's prompt begins on a line of its own.
+/// Otherwise the shell prompt follows the answer on the same line.
 #[test]
 fn an_answer_ends_its_line() {
     let server = Server::start();

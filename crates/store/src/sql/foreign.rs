@@ -160,7 +160,7 @@ fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
-/// What the columns of numbers can hold, signed or not.
+/// The range of signed and unsigned integer columns.
 const NUMBERS: std::ops::RangeInclusive<i128> = i64::MIN as i128..=u64::MAX as i128;
 
 /// Whether the text can be quoted unchanged.

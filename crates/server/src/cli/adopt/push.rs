@@ -218,7 +218,7 @@ fn fate(claim: &Claim, error: Error, may_be_there: bool) -> Fate {
         (Error::Refused { status: FORBIDDEN, .. }, Ok(job)) if !may_be_there => {
             Fate::Forbidden { queue: job.queue.clone(), why: error.to_string() }
         }
-        // A server that refuses such a job now has refused it before: it would know the origin of its own.
+        // Had an earlier try made this job, the server would know its origin and answer `repeated`.
         (Error::Core(CoreError::KeyConflict { .. }), _) => Fate::Refused(format!(
             "{error}; name another queue with --to, or run the command again once that job has ended"
         )),

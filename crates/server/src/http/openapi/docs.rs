@@ -1,8 +1,8 @@
 //! `GET /docs`: the document as a page to read.
 //!
-//! Each operation has a command to copy, the fields of its body where they are used, and the codes of its own errors. All
-//! errors are explained once at the end, in the words of the book. The rest comes from the document. There is no script, and
-//! nothing from elsewhere.
+//! Each operation shows a command to copy, the fields of its body, and its error codes. The end of the page explains each
+//! error once, with the text of the book. Everything else comes from the document. The page has no scripts and loads nothing
+//! from other servers.
 
 use super::super::app::{App, NoQuery};
 use super::super::problem::CODES;

@@ -1,4 +1,4 @@
-//! What pages show of the command line, of times and of failures, and the questions before an action.
+//! Commands, times and failures on pages, and the confirmation before an action.
 
 use super::Browser;
 use crate::common::binary;
