@@ -42,6 +42,12 @@ pub fn bucket(due_at: Millis, watermark: Millis) -> i64 {
     }
 }
 
+/// The place of a job in the index of its key: first while it holds the key, then in the order of ids. `None` without a key.
+/// It makes one index do for both: at most one holder, and all jobs that had the key.
+pub fn key_order(job: &Job, holds_key: bool) -> Option<u64> {
+    job.key.as_ref().map(|_| if holds_key { 0 } else { job.id.get() })
+}
+
 /// Most buckets that a search by due time reads one by one.
 const BUCKETS_FOUND_MAX: i64 = 16;
 

@@ -78,7 +78,10 @@ async fn streams(session: &mut Session, find: &Find) -> Result<Vec<Stream>, Faul
         (Selector::Queue(queue), _) | (Selector::All, Some(queue)) => {
             stages.iter().map(|&stage| Stream::Queue(queue.clone(), stage)).collect()
         }
-        (Selector::Key(queue, key), _) => vec![Stream::Key(queue.clone(), key.clone())],
+        // A row that releases its key meanwhile is in both, and found once.
+        (Selector::Key(queue, key), _) => {
+            vec![Stream::Holder(queue.clone(), key.clone()), Stream::Past(queue.clone(), key.clone())]
+        }
         (Selector::Tag(tag), _) => vec![Stream::Tag(tag.clone())],
         (Selector::All, None) if find.states.is_empty() => vec![Stream::All],
         // Not all of the overflow is read in the order of ids. A row moves to bucket 0 when it is loaded, so that bucket is

@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::statements::Statements;
 use super::value::{Row, Value};
-use duetime_core::ports::{Document, FailedJob, InboxRow, OVERFLOW_BUCKET, bucket};
+use duetime_core::ports::{Document, FailedJob, InboxRow, OVERFLOW_BUCKET, bucket, key_order};
 use duetime_core::{Error, Job, JobId, KeyUntil, Millis, Stage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -69,8 +69,10 @@ pub(super) enum Stream {
     All,
     /// A queue's rows of one state.
     Queue(Arc<str>, Stage),
-    /// A queue's rows with a key.
-    Key(Arc<str>, Arc<str>),
+    /// The row of a queue that holds a key.
+    Holder(Arc<str>, Arc<str>),
+    /// A queue's rows that had a key.
+    Past(Arc<str>, Arc<str>),
     /// Rows with a tag.
     Tag(Arc<str>),
     /// Pending rows of a bucket.
@@ -182,7 +184,7 @@ pub(super) fn change<'a>(
 fn bucket_and_urgency<'a>(row: &Inserted<'a>, has_urgency: bool) -> impl Iterator<Item = Value<'a>> {
     let bucket = row.job.is_pending().then_some(row.bucket);
     let urgency = has_urgency.then(|| own_urgency(row));
-    [Some(bucket.into()), urgency, Some(row.live_key.into())].into_iter().flatten()
+    [Some(bucket.into()), urgency, Some(key_order(row.job, row.live_key.is_some()).into())].into_iter().flatten()
 }
 
 /// The sort key of rows in the overflow, if that is one column.
@@ -232,7 +234,7 @@ pub(super) fn job(row: &Row) -> Result<Job, Fault> {
     })
 }
 
-/// Reads the columns id, version, epoch, queue, state, live_key, tags.
+/// Reads the columns id, version, epoch, queue, state, held key, tags.
 pub(super) fn head(row: &Row) -> Result<Head, Fault> {
     Ok(Head {
         id: id(row)?,

@@ -269,7 +269,8 @@ impl Session {
         let (statement, mut values): (_, Vec<Value<'_>>) = match stream {
             Stream::All => (statements::ALL, Vec::new()),
             Stream::Queue(queue, stage) => (self.sql.by_queue, vec![queue.into(), stage.code().into()]),
-            Stream::Key(queue, key) => (self.sql.by_key, vec![queue.into(), key.into()]),
+            Stream::Holder(queue, key) => (self.sql.holder, vec![queue.into(), key.into()]),
+            Stream::Past(queue, key) => (self.sql.by_key, vec![queue.into(), key.into()]),
             Stream::Tag(tag) => (statements::BY_TAG, vec![tag.into()]),
             Stream::Bucket(bucket) => (self.sql.waiting_in, vec![(*bucket).into()]),
         };

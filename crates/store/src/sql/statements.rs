@@ -30,7 +30,8 @@ pub(super) use hits;
 pub(super) const KNOWN: Bulk = Bulk::list("SELECT id FROM duetime_jobs WHERE id IN ({})");
 /// ids.
 pub(super) const HEADS: Bulk = Bulk::list(
-    "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs WHERE id IN ({}) ORDER BY id FOR UPDATE",
+    "SELECT id, version, epoch, queue, state, CASE WHEN key_order = 0 THEN job_key END, tags FROM duetime_jobs \
+     WHERE id IN ({}) ORDER BY id FOR UPDATE",
 );
 /// ids.
 pub(super) const JOBS: Bulk = Bulk::list(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id IN ({})"));
@@ -40,8 +41,8 @@ pub(super) const JOBS_LOCKED: Bulk =
 /// ids.
 pub(super) const DELETE: Bulk = Bulk::list("DELETE FROM duetime_jobs WHERE id IN ({})");
 /// state, finished_at, limit.
-pub(super) const PAST: &str = "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs \
-    /*! FORCE INDEX (duetime_jobs_finished) */ WHERE state = ? AND finished_at IS NOT NULL AND finished_at <= ? \
+pub(super) const PAST: &str = "SELECT id, version, epoch, queue, state, CASE WHEN key_order = 0 THEN job_key END, tags \
+    FROM duetime_jobs /*! FORCE INDEX (duetime_jobs_finished) */ WHERE state = ? AND finished_at IS NOT NULL AND finished_at <= ? \
     ORDER BY finished_at LIMIT ? FOR UPDATE SKIP LOCKED";
 /// queues.
 pub(super) const TALLIES_LOCKED: Bulk = Bulk::list(
@@ -164,6 +165,8 @@ pub(super) struct Statements {
     /// queue, state, after, limit.
     pub(super) by_queue: &'static str,
     /// queue, key, after, limit.
+    pub(super) holder: &'static str,
+    /// queue, key, after, limit: rows that had the key.
     pub(super) by_key: &'static str,
     /// The rest of the bucket in which the last page ended: bucket, after, limit.
     pub(super) waiting_in: &'static str,

@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::record::{holder, insert, tag, untag};
 use super::row::{self, bind_from, list};
 use super::task::Transaction;
-use duetime_core::ports::{OutboxEntry, bucket};
+use duetime_core::ports::{OutboxEntry, bucket, key_order};
 use duetime_core::{Job, JobId, Millis, Stage};
 use rusqlite::{CachedStatement, Connection, Statement};
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use std::sync::Arc;
 /// written.
 const END: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, attempt = ?6, \
      crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, cancel_asked = ?12, \
-     message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
+     message = ?13, errors = ?14, result = ?15, key_order = ?16, state = ?17, finished_at = ?18, \
      progress = ?19 \
      WHERE id = ?1 AND version < ?2 AND state = ?20";
 /// Statement for a pending job that stays pending.
 const AGAIN: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
-     cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, progress = ?19, \
+     cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, key_order = ?16, progress = ?19, \
      bucket = ?20 \
      WHERE id = ?1 AND version < ?2 AND state = 1";
 /// Any change, with payload, tags and options.
 const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
-     cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
+     cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, key_order = ?16, state = ?17, finished_at = ?18, \
      progress = ?19, bucket = ?20, tags = ?21, payload = ?22, options = ?23 WHERE id = ?1";
 
 /// Records outcomes of jobs.
@@ -177,7 +177,7 @@ fn bind(
     bind_from!(statement, 0;
         job.id.get(), job.version, job.due_at, job.first_due_at, job.priority, job.attempt, job.crashes, job.epoch,
         job.updated_at, job.started_at, job.lease_until, job.cancel_asked, job.message.as_deref(), list(&job.errors)?,
-        job.result.as_deref(), live_key.map(|key| &**key), job.stage.code(), job.finished_at, row::progress(job)?);
+        job.result.as_deref(), key_order(job, live_key.is_some()), job.stage.code(), job.finished_at, row::progress(job)?);
     if let Some(watermark) = watermark {
         statement.raw_bind_parameter(20, bucket(job.due_at, watermark))?;
     }

@@ -15,7 +15,7 @@ pub(super) fn write(transaction: &mut Transaction<'_>, leases: &[LeaseRecord]) -
     )?;
     let mut free = transaction.connection.prepare_cached(
         "UPDATE duetime_jobs SET version = ?2, epoch = ?3, attempt = ?4, lease_until = ?5, started_at = ?6, \
-         updated_at = ?7, progress = NULL, live_key = NULL \
+         updated_at = ?7, progress = NULL, key_order = id \
          WHERE id = ?1 AND version < ?2 AND state = 1",
     )?;
     for lease in leases {

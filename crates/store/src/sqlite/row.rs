@@ -1,6 +1,7 @@
 //! Conversion between jobs and rows: which columns, in which order.
 
 use super::fault::Fault;
+use duetime_core::ports::key_order;
 use duetime_core::{Job, JobId, KeyUntil, Payload, Stage};
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, Statement};
@@ -38,7 +39,7 @@ pub(super) use bind_from;
 pub(super) const INSERT: &str = "INSERT OR IGNORE INTO duetime_jobs (id, queue, kind, state, due_at, first_due_at, \
      priority, attempt, crashes, version, epoch, created_at, updated_at, started_at, finished_at, lease_until, \
      lease_ms, expires_ms, cancel_asked, key_until, job_key, options, tags, message, errors, result, payload, bucket, \
-     live_key, progress, origin) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+     key_order, progress, origin) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
      ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
 
 /// Binds a job to [`INSERT`].
@@ -53,7 +54,7 @@ pub(super) fn bind(
         job.attempt, job.crashes, job.version, job.epoch, job.created_at, job.updated_at, job.started_at,
         job.finished_at, job.lease_until, job.lease_ms, job.expires_ms, job.cancel_asked,
         job.key_until as u8, job.key.as_deref(), options(job)?, list(&job.tags)?, job.message.as_deref(),
-        list(&job.errors)?, job.result.as_deref(), &*job.payload, bucket, live_key.map(|key| &**key), progress(job)?,
+        list(&job.errors)?, job.result.as_deref(), &*job.payload, bucket, key_order(job, live_key.is_some()), progress(job)?,
         job.origin.as_deref());
     Ok(())
 }

@@ -37,7 +37,7 @@ pub(super) const STATEMENTS: Statements = Statements {
         text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, \
      created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, key_until, \
      cancel_asked, queue, kind, job_key, options, tags, errors, message, result, payload, progress, \
-     bucket, urgency, live_key, origin) VALUES {}",
+     bucket, urgency, key_order, origin) VALUES {}",
         row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         between: ", ",
     },
@@ -54,7 +54,7 @@ pub(super) const STATEMENTS: Statements = Statements {
          ON DUPLICATE KEY UPDATE ",
             change!(),
             ", lease_until = NULL, cancel_asked = 0, errors = NULL, message = NULL, result = NULL, progress = NULL, \
-         bucket = NULL, urgency = NULL, live_key = NULL"
+         bucket = NULL, urgency = NULL, key_order = IF(job_key IS NULL, NULL, id)"
         ),
         row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, '', '', '')",
         between: ", ",
@@ -62,12 +62,12 @@ pub(super) const STATEMENTS: Statements = Statements {
     change: Bulk {
         text: concat!(
             "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, updated_at, \
-         started_at, finished_at, state, lease_until, cancel_asked, errors, message, result, progress, bucket, urgency, live_key, \
+         started_at, finished_at, state, lease_until, cancel_asked, errors, message, result, progress, bucket, urgency, key_order, \
          created_at, key_until, queue, kind, payload) VALUES {} ON DUPLICATE KEY UPDATE ",
             change!(),
             ", lease_until = VALUES(lease_until), cancel_asked = VALUES(cancel_asked), errors = VALUES(errors), \
          message = VALUES(message), result = VALUES(result), progress = VALUES(progress), bucket = VALUES(bucket), \
-         urgency = VALUES(urgency), live_key = VALUES(live_key)"
+         urgency = VALUES(urgency), key_order = VALUES(key_order)"
         ),
         row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '')",
         between: ", ",
@@ -78,9 +78,9 @@ pub(super) const STATEMENTS: Statements = Statements {
         between: "",
     },
     holders: Bulk {
-        text: "SELECT j.queue, j.live_key, j.id FROM ({}) u STRAIGHT_JOIN duetime_jobs j ON j.queue = u.queue \
-     AND j.live_key = u.live_key",
-        row: "SELECT CAST(? AS BINARY) AS queue, CAST(? AS BINARY) AS live_key",
+        text: "SELECT j.queue, j.job_key, j.id FROM ({}) u STRAIGHT_JOIN duetime_jobs j ON j.queue = u.queue \
+     AND j.job_key = u.job_key AND j.key_order = 0",
+        row: "SELECT CAST(? AS BINARY) AS queue, CAST(? AS BINARY) AS job_key",
         between: UNION,
     },
     origins: Bulk {
@@ -133,9 +133,13 @@ pub(super) const STATEMENTS: Statements = Statements {
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_queue) WHERE j.queue = ? AND j.state = ? AND j.id > ? \
      ORDER BY j.id LIMIT ?"
     ),
+    holder: hits!(
+        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_key) WHERE j.queue = ? AND j.job_key = ? AND j.key_order = 0 \
+     AND j.id > ? LIMIT ?"
+    ),
     by_key: hits!(
-        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_key) WHERE j.queue = ? AND j.job_key = ? AND j.id > ? \
-     ORDER BY j.id LIMIT ?"
+        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_key) WHERE j.queue = ? AND j.job_key = ? AND j.key_order > ? \
+     ORDER BY j.key_order LIMIT ?"
     ),
     waiting_in: hits!(
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket = ? AND j.urgency IS NULL AND j.id > ? \

@@ -28,12 +28,12 @@ pub(super) const STATEMENTS: Statements = Statements {
         "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, \
      version, epoch, created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, \
      key_until, cancel_asked, queue, kind, job_key, options, tags, errors, message, result, payload, progress, bucket, \
-     live_key, origin) \
+     key_order, origin) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
      $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
      $14::bigint[], $15::bigint[], $16::smallint[], $17::smallint[], $18::boolean[], $19::text[], $20::bytea[], \
      $21::bytea[], $22::text[], $23::text[], $24::text[], $25::bytea[], $26::bytea[], $27::bytea[], $28::text[], \
-     $29::bigint[], $30::bytea[], $31::bytea[]) ON CONFLICT DO NOTHING",
+     $29::bigint[], $30::bigint[], $31::bytea[]) ON CONFLICT DO NOTHING",
     ),
     insert_plain: bulk(
         "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, \
@@ -48,7 +48,7 @@ pub(super) const STATEMENTS: Statements = Statements {
      priority = u.priority, attempt = u.attempt, crashes = u.crashes, version = u.version, epoch = u.epoch, \
      updated_at = u.updated_at, started_at = u.started_at, finished_at = u.finished_at, lease_until = NULL, \
      state = u.state, cancel_asked = false, errors = NULL, message = NULL, result = NULL, progress = NULL, \
-     bucket = NULL, live_key = NULL \
+     bucket = NULL, key_order = CASE WHEN j.job_key IS NOT NULL THEN j.id END \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
      $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::smallint[]) AS u (id, due_at, first_due_at, \
      priority, attempt, crashes, version, epoch, updated_at, started_at, finished_at, state) WHERE j.id = u.id",
@@ -58,20 +58,20 @@ pub(super) const STATEMENTS: Statements = Statements {
      priority = u.priority, attempt = u.attempt, crashes = u.crashes, version = u.version, epoch = u.epoch, \
      updated_at = u.updated_at, started_at = u.started_at, finished_at = u.finished_at, \
      lease_until = u.lease_until, state = u.state, cancel_asked = u.cancel_asked, errors = u.errors, \
-     message = u.message, result = u.result, progress = u.progress, bucket = u.bucket, live_key = u.live_key \
+     message = u.message, result = u.result, progress = u.progress, bucket = u.bucket, key_order = u.key_order \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
      $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::smallint[], $13::bigint[], $14::boolean[], \
-     $15::text[], $16::bytea[], $17::bytea[], $18::text[], $19::bigint[], $20::bytea[]) AS u (id, due_at, first_due_at, priority, \
+     $15::text[], $16::bytea[], $17::bytea[], $18::text[], $19::bigint[], $20::bigint[]) AS u (id, due_at, first_due_at, priority, \
      attempt, crashes, version, epoch, updated_at, started_at, finished_at, state, lease_until, cancel_asked, errors, \
-     message, result, progress, bucket, live_key) WHERE j.id = u.id",
+     message, result, progress, bucket, key_order) WHERE j.id = u.id",
     ),
     rewrite: bulk(
         "UPDATE duetime_jobs j SET tags = u.tags, payload = u.payload, options = u.options \
      FROM unnest($1::text[], $2::bytea[], $3::text[], $4::bigint[]) AS u (tags, payload, options, id) WHERE j.id = u.id",
     ),
     holders: bulk(
-        "SELECT j.queue, j.live_key, j.id FROM unnest($1::text[], $2::bytea[]) AS u (queue, key) \
-     JOIN duetime_jobs j ON j.queue = u.queue AND j.live_key = u.key",
+        "SELECT j.queue, j.job_key, j.id FROM unnest($1::text[], $2::bytea[]) AS u (queue, key) \
+     JOIN duetime_jobs j ON j.queue = u.queue AND j.job_key = u.key AND j.key_order = 0",
     ),
     origins: bulk(
         "SELECT j.queue, j.origin, j.id FROM unnest($1::text[], $2::bytea[]) AS u (queue, origin) \
@@ -123,9 +123,12 @@ pub(super) const STATEMENTS: Statements = Statements {
         " FROM duetime_jobs j WHERE (j.queue, j.state, j.id) > ($1, $2, $3) AND (j.queue, j.state) <= ($1, $2) \
      ORDER BY j.queue, j.state, j.id LIMIT $4"
     ),
+    holder: hits!(
+        " FROM duetime_jobs j WHERE j.queue = $1 AND j.job_key = $2 AND j.key_order = 0 AND j.id > $3 LIMIT $4"
+    ),
     by_key: hits!(
-        " FROM duetime_jobs j WHERE (j.queue, j.job_key, j.id) > ($1, $2, $3) AND (j.queue, j.job_key) <= ($1, $2) \
-     AND j.job_key IS NOT NULL ORDER BY j.queue, j.job_key, j.id LIMIT $4"
+        " FROM duetime_jobs j WHERE (j.queue, j.job_key, j.key_order) > ($1, $2, $3) AND (j.queue, j.job_key) <= ($1, $2) \
+     AND j.job_key IS NOT NULL ORDER BY j.queue, j.job_key, j.key_order LIMIT $4"
     ),
     // Written as ranges of the index, as above.
     waiting_in: hits!(

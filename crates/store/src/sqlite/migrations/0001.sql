@@ -23,7 +23,7 @@ CREATE TABLE duetime_jobs (
     cancel_asked INTEGER NOT NULL DEFAULT 0,
     key_until    INTEGER NOT NULL DEFAULT 0,  -- 0 finished, 1 started
     job_key      TEXT,
-    live_key     TEXT,                        -- equals job_key while the key is held
+    key_order    INTEGER,                     -- with a key: 0 while the job holds it, then its id
     origin       TEXT,                        -- identifies the push that made the job
     options      TEXT,                        -- JSON: rare options, such as a retry rule or a target
     tags         TEXT,                        -- JSON; indexed by duetime_tags
@@ -40,8 +40,7 @@ CREATE INDEX duetime_jobs_overflow ON duetime_jobs (queue, priority, due_at) WHE
 CREATE INDEX duetime_jobs_leased ON duetime_jobs (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX duetime_jobs_queue ON duetime_jobs (queue, state);
 CREATE INDEX duetime_jobs_finished ON duetime_jobs (state, finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX duetime_jobs_key ON duetime_jobs (queue, job_key) WHERE job_key IS NOT NULL;
-CREATE UNIQUE INDEX duetime_jobs_live_key ON duetime_jobs (queue, live_key) WHERE live_key IS NOT NULL;
+CREATE UNIQUE INDEX duetime_jobs_key ON duetime_jobs (queue, job_key, key_order) WHERE job_key IS NOT NULL;
 CREATE UNIQUE INDEX duetime_jobs_origin ON duetime_jobs (queue, origin) WHERE origin IS NOT NULL;
 
 CREATE TABLE duetime_tags (

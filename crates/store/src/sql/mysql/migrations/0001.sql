@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS duetime_jobs (
     queue        VARBINARY(200) NOT NULL,
     kind         VARBINARY(128) NOT NULL,
     job_key      VARBINARY(255),
-    live_key     VARBINARY(255),                -- equals job_key while the key is held
+    key_order    BIGINT,                        -- with a key: 0 while the job holds it, then its id
     origin       VARBINARY(255),                -- identifies the push that made the job
     options      MEDIUMTEXT,                    -- JSON: rare options, such as a retry rule or a target
     tags         MEDIUMTEXT,                    -- JSON, indexed by duetime_tags
@@ -36,8 +36,7 @@ CREATE TABLE IF NOT EXISTS duetime_jobs (
     KEY duetime_jobs_pending (bucket, urgency),
     KEY duetime_jobs_queue (queue, state),
     KEY duetime_jobs_finished (state, finished_at),
-    KEY duetime_jobs_key (queue, job_key),
-    UNIQUE KEY duetime_jobs_live_key (queue, live_key),
+    UNIQUE KEY duetime_jobs_key (queue, job_key, key_order),
     UNIQUE KEY duetime_jobs_origin (queue, origin)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin ROW_FORMAT = DYNAMIC;
 

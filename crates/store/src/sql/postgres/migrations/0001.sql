@@ -23,7 +23,7 @@ CREATE TABLE duetime_jobs (
     queue        text     COLLATE "C" NOT NULL,
     kind         bytea    NOT NULL,
     job_key      bytea,
-    live_key     bytea,                         -- equals job_key while the key is held
+    key_order    bigint,                        -- with a key: 0 while the job holds it, then its id
     origin       bytea,                         -- identifies the push that made the job
     options      text,                          -- JSON: rare options, such as a retry rule or a target
     tags         text,                          -- JSON; indexed by duetime_tags
@@ -38,8 +38,7 @@ CREATE INDEX duetime_jobs_pending ON duetime_jobs (bucket, id) WHERE state = 1;
 CREATE INDEX duetime_jobs_overflow ON duetime_jobs (queue, priority, due_at, id) WHERE state = 1 AND bucket = -1;
 CREATE INDEX duetime_jobs_queue ON duetime_jobs (queue, state, id);
 CREATE INDEX duetime_jobs_finished ON duetime_jobs (state, finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX duetime_jobs_key ON duetime_jobs (queue, job_key, id) WHERE job_key IS NOT NULL;
-CREATE UNIQUE INDEX duetime_jobs_live_key ON duetime_jobs (queue, live_key) WHERE live_key IS NOT NULL;
+CREATE UNIQUE INDEX duetime_jobs_key ON duetime_jobs (queue, job_key, key_order) WHERE job_key IS NOT NULL;
 CREATE UNIQUE INDEX duetime_jobs_origin ON duetime_jobs (queue, origin) WHERE origin IS NOT NULL;
 
 CREATE TABLE duetime_tags (
