@@ -35,7 +35,7 @@ fn every_question_has_its_index() {
         (find::ALL, vec![format!("{key} (rowid>?)")]),
         (find::QUEUE, vec![index("duetime_jobs_queue", "queue=? AND state=? AND rowid>?")]),
         (find::BUCKET, vec![index("duetime_jobs_pending", "bucket=? AND rowid>?")]),
-        (find::HOLDER, vec![index("duetime_jobs_key", "queue=? AND job_key=? AND key_order=?")]),
+        (find::HOLDER, vec![index("duetime_jobs_key", "queue=? AND job_key=? AND key_order=? AND rowid>?")]),
         (find::PAST, vec![index("duetime_jobs_key", "queue=? AND job_key=? AND key_order>?")]),
         (find::TAG, vec!["SEARCH t USING PRIMARY KEY (tag=? AND job_id>?)".to_owned(), format!("{key} (rowid=?)")]),
         (tally::ONE, vec!["SEARCH duetime_tallies USING PRIMARY KEY (queue=?)".to_owned()]),

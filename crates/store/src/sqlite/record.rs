@@ -62,8 +62,8 @@ fn refused(connection: &Connection, job: &Job, live_key: Option<&Arc<str>>) -> R
 
 /// The holder of a key.
 pub(super) fn holder(connection: &Connection, queue: &str, key: &str) -> Result<Option<JobId>, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT id FROM duetime_jobs WHERE queue = ?1 AND job_key = ?2 AND key_order = 0")?;
+    let mut statement =
+        connection.prepare_cached("SELECT id FROM duetime_jobs WHERE queue = ?1 AND job_key = ?2 AND key_order = 0")?;
     statement.query_row([queue, key], |row| Ok(row::id(row))).optional()?.transpose()
 }
 

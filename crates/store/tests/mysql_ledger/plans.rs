@@ -34,6 +34,7 @@ async fn every_question_has_its_index() {
         let values = (1..).zip(places).map(|(n, before)| match before.rsplit(' ').nth(2) {
             Some("queue" | "j.queue") => "default".into(),
             Some("j.job_key") => "k1".into(),
+            Some("j.id") if before.ends_with("> ") => 0.into(),
             Some("state" | "j.state") => 1.into(),
             Some("tag") => "t1".into(),
             Some("error") => "no".into(),

@@ -52,6 +52,8 @@ const SCORES_PER_MS: f64 = 4_096.0;
 #[command(after_help = "Examples:
   duetime adopt bullmq --from redis://127.0.0.1:6379 --key mail --to mail
   duetime adopt bullmq --from redis://127.0.0.1:6379 --key mail --to mail --drain --yes bullmq")]
+// Refused, with what to do.
+#[command(mut_arg("follow", |arg| arg.hide(true)))]
 pub(super) struct Args {
     /// Address of the Redis with the queue
     #[arg(long, value_name = "URL")]
