@@ -4,7 +4,7 @@ use super::Subject;
 use super::fixture::*;
 use crate::limits::MINUTE_MS;
 use crate::model::job::{Job, Stage, State};
-use crate::ports::{Find, Ledger, OVERFLOW, OutboxEntry, Selector, Window};
+use crate::ports::{Change, Edit, Edited, Find, Ledger, OVERFLOW, OutboxEntry, Selector, Window};
 
 const STAGES: [Stage; 4] = [Stage::Pending, Stage::Succeeded, Stage::Failed, Stage::Cancelled];
 
@@ -59,6 +59,12 @@ pub async fn by_key_live_and_finished(subject: Subject) {
     assert_eq!(found(ledger, key("k")).await, [1, 2, 3]);
     assert_eq!(found(ledger, Find { states: vec![State::Ready], ..key("k") }).await, [3]);
     assert_eq!(found(ledger, key("m")).await, [0; 0]);
+    // The holder need not be the last one.
+    apply(ledger, &[ended(&keyed(3, "k"), Stage::Succeeded)]).await;
+    assert!(matches!(edit(ledger, Edit { id: id(2), version: None, change: Change::Retry }).await, Edited::Changed(_)));
+    for limit in [1, 2, 1_000] {
+        assert_eq!(found(ledger, Find { limit, ..key("k") }).await, [1, 2, 3], "pages of {limit}");
+    }
 }
 
 /// Over queues and states.
