@@ -1,4 +1,4 @@
-//! A live job as the memory broker packs it: fields that every job has are inline, rare ones in a box.
+//! A live job as the memory broker packs it: fields that every job has are inline, others in boxes.
 
 use super::names::{Label, Names};
 use super::queue::Entered;
@@ -27,11 +27,7 @@ pub(super) struct Live {
     created_at: Millis,
     pub(super) priority: u32,
     pub(super) attempt: u32,
-    /// Its own lease length, 0 for none: at most 12 h.
-    lease_ms: u32,
     pub(super) place: Whereabouts,
-    /// Boxed once more: few jobs have one, and this pointer is half as large.
-    origin: Option<Box<Arc<str>>>,
     extra: Option<Box<Extra>>,
 }
 
@@ -75,8 +71,17 @@ pub(super) struct LiveLease {
     pub(super) takes: bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+/// What many jobs have, and many have not.
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Extra {
+    /// Its own lease length, 0 for none: at most 12 h.
+    lease_ms: u32,
+    origin: Option<Arc<str>>,
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Rare {
     /// The epoch of its last lease.
     epoch: u64,
     first_due_at: Millis,
@@ -97,7 +102,7 @@ struct Extra {
 impl Live {
     pub(super) fn pack(job: Job, place: Whereabouts, names: &mut Names) -> Self {
         let (created_at, due_at) = (job.created_at, job.due_at);
-        let extra = Extra {
+        let rare = Rare {
             epoch: job.epoch,
             first_due_at: job.first_due_at,
             updated_at: job.updated_at,
@@ -113,8 +118,11 @@ impl Live {
             progress: job.progress,
             cancel_asked: job.cancel_asked,
         };
-        let lease_ms = job.lease_ms.map_or(0, |ms| u32::try_from(ms).expect("a lease is at most 12 h"));
-        let is_plain = extra.is_plain(due_at, created_at);
+        let extra = Extra {
+            lease_ms: job.lease_ms.map_or(0, |ms| u32::try_from(ms).expect("a lease is at most 12 h")),
+            origin: job.origin,
+            rare: (rare != Rare::plain(due_at, created_at)).then(|| Box::new(rare)),
+        };
         Self {
             label: names.share(&job.queue, &job.kind),
             payload: job.payload,
@@ -123,10 +131,8 @@ impl Live {
             created_at,
             priority: job.priority,
             attempt: job.attempt,
-            lease_ms,
             place,
-            origin: job.origin.map(Box::new),
-            extra: (!is_plain).then(|| Box::new(extra)),
+            extra: (extra != Extra::default()).then(|| Box::new(extra)),
         }
     }
 
@@ -143,7 +149,8 @@ impl Live {
     }
 
     fn with_parts(&self, id: JobId, extra: Option<Extra>, payload: Payload) -> Job {
-        let extra = extra.unwrap_or_else(|| Extra::plain(self.due_at, self.created_at));
+        let Extra { lease_ms, origin, rare } = extra.unwrap_or_default();
+        let rare = rare.map_or_else(|| Rare::plain(self.due_at, self.created_at), |rare| *rare);
         let run = self.run();
         Job {
             id,
@@ -152,28 +159,28 @@ impl Live {
             payload,
             stage: Stage::Pending,
             due_at: self.due_at,
-            first_due_at: extra.first_due_at,
+            first_due_at: rare.first_due_at,
             priority: self.priority,
             attempt: self.attempt,
-            crashes: extra.crashes,
-            lease_ms: self.lease_ms(),
-            expires_ms: extra.expires_ms,
-            key: extra.key,
-            key_until: extra.key_until,
-            origin: self.origin.as_deref().cloned(),
-            tags: extra.tags,
-            options: extra.options,
-            message: extra.message,
-            errors: extra.errors,
+            crashes: rare.crashes,
+            lease_ms: own(lease_ms),
+            expires_ms: rare.expires_ms,
+            key: rare.key,
+            key_until: rare.key_until,
+            origin,
+            tags: rare.tags,
+            options: rare.options,
+            message: rare.message,
+            errors: rare.errors,
             result: None,
-            progress: extra.progress,
+            progress: rare.progress,
             version: self.version,
-            epoch: run.map_or(extra.epoch, |run| run.epoch),
+            epoch: run.map_or(rare.epoch, |run| run.epoch),
             lease_until: run.map(|run| run.lease_until),
-            cancel_asked: extra.cancel_asked,
+            cancel_asked: rare.cancel_asked,
             created_at: self.created_at,
-            updated_at: run.map_or(extra.updated_at, |run| run.updated_at),
-            started_at: run.map(|run| run.started_at).or(extra.started_at),
+            updated_at: run.map_or(rare.updated_at, |run| run.updated_at),
+            started_at: run.map(|run| run.started_at).or(rare.started_at),
             finished_at: None,
         }
     }
@@ -192,8 +199,7 @@ impl Live {
     /// About how many bytes of memory it takes, with its places in the indexes.
     pub(super) fn bytes(&self) -> u64 {
         let extra = self.extra.as_ref().map_or(0, |extra| extra.bytes());
-        let origin = self.origin.as_ref().map_or(0, |origin| TEXT_BYTES + origin.len());
-        (LIVE_BYTES + self.payload.len() + origin + extra) as u64
+        (LIVE_BYTES + self.payload.len() + extra) as u64
     }
 
     /// Its lease, if it is the one that the receipt proves.
@@ -203,43 +209,58 @@ impl Live {
 
     /// The instant from which it may no longer start, if it waits for its first start and has one.
     pub(super) fn start_by(&self, id: JobId) -> Option<Millis> {
-        self.extra.as_ref()?.expires_ms?;
+        self.rare()?.expires_ms?;
         self.unpack(id).start_by()
     }
 
     /// Its own lease length.
     pub(super) fn lease_ms(&self) -> Option<u64> {
-        Some(u64::from(self.lease_ms)).filter(|&ms| ms > 0)
+        own(self.extra.as_ref()?.lease_ms)
     }
 
     /// The record of its lease, if it has one.
     pub(super) fn lease_entry(&self, id: JobId) -> Option<LeaseRecord> {
         let &LiveLease { epoch, lease_until, started_at, updated_at, .. } = self.run()?;
-        let has_key = |extra: &Extra| extra.key.is_some() && extra.key_until == KeyUntil::Started;
-        let frees_key = self.extra.as_deref().is_some_and(has_key);
+        let frees_key = self.rare().is_some_and(|rare| rare.key.is_some() && rare.key_until == KeyUntil::Started);
         let Self { version, attempt, .. } = *self;
         Some(LeaseRecord { id, version, epoch, attempt, lease_until, started_at, updated_at, frees_key })
     }
 
     pub(super) fn is_cancel_asked(&self) -> bool {
-        self.extra.as_ref().is_some_and(|extra| extra.cancel_asked)
+        self.rare().is_some_and(|rare| rare.cancel_asked)
     }
 
     /// Sets the progress of its attempt; `None` clears it.
     pub(super) fn set_progress(&mut self, progress: Option<Arc<Progress>>) {
-        if self.extra.is_some() || progress.is_some() {
-            let plain = || Box::new(Extra::plain(self.due_at, self.created_at));
-            self.extra.get_or_insert_with(plain).progress = progress;
+        if self.rare().is_some() || progress.is_some() {
+            let plain = || Box::new(Rare::plain(self.due_at, self.created_at));
+            self.extra.get_or_insert_default().rare.get_or_insert_with(plain).progress = progress;
         }
     }
 
     /// Whether it is in indexes other than its queue's: because it has a key, or must start in time.
     pub(super) fn is_indexed(&self) -> bool {
-        self.extra.as_ref().is_some_and(|extra| extra.key.is_some() || extra.expires_ms.is_some())
+        self.rare().is_some_and(|rare| rare.key.is_some() || rare.expires_ms.is_some())
+    }
+
+    fn rare(&self) -> Option<&Rare> {
+        self.extra.as_ref()?.rare.as_deref()
     }
 }
 
+/// A lease length of a job's own, which is 0 if it has none.
+fn own(lease_ms: u32) -> Option<u64> {
+    (lease_ms > 0).then_some(lease_ms.into())
+}
+
 impl Extra {
+    fn bytes(&self) -> usize {
+        let origin = self.origin.as_ref().map_or(0, |origin| TEXT_BYTES + origin.len());
+        size_of::<Self>() + origin + self.rare.as_ref().map_or(0, |rare| rare.bytes())
+    }
+}
+
+impl Rare {
     fn bytes(&self) -> usize {
         let message = self.message.as_ref().map_or(0, |message| message.len());
         let options = self.options.as_ref().map_or(0, |options| options.bytes());
@@ -267,10 +288,6 @@ impl Extra {
             cancel_asked: false,
         }
     }
-
-    fn is_plain(&self, due_at: Millis, created_at: Millis) -> bool {
-        *self == Self::plain(due_at, created_at)
-    }
 }
 
 #[cfg(test)]
@@ -294,7 +311,7 @@ mod tests {
         let told = Progress { percent: 1, note: None, at: 9 };
         let under_way = Job { progress: Some(told.into()), ..plain.clone() };
         let leased = Job { lease_ms: Some(60_000), ..plain.clone() };
-        assert!(Live::pack(leased.clone(), Whereabouts::Ready, &mut Names::default()).extra.is_none());
+        assert!(Live::pack(leased.clone(), Whereabouts::Ready, &mut Names::default()).rare().is_none());
         for job in [plain, rich, traced, under_way, leased] {
             assert_eq!(Live::pack(job.clone(), Whereabouts::Ready, &mut Names::default()).unpack(id), job);
         }
@@ -322,6 +339,6 @@ mod tests {
 
     #[test]
     fn a_live_job_is_small() {
-        assert_eq!(size_of::<Live>(), 96);
+        assert_eq!((size_of::<Live>(), size_of::<Extra>()), (80, 32));
     }
 }
