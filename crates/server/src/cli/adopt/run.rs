@@ -19,10 +19,11 @@ pub(super) async fn run(mut source: Box<dyn Source>, options: &Options) -> Resul
         source.connect().await?;
         source.look().await
     };
-    let look = look.await.map_err(|trouble| match trouble {
-        Trouble::Failed(failure) => failure,
-        Trouble::Away(why) => Failure::new(TRY_LATER, why),
-    });
+    let look = match look.await {
+        Ok(look) => Ok(look),
+        Err(Trouble::Failed(failure)) => Err(failure),
+        Err(Trouble::Away(why)) => return Err(Failure::new(TRY_LATER, why)),
+    };
     let Some(step) = step else {
         if options.yes.is_some() {
             return Err(Failure::usage("--yes needs --follow or --drain"));
