@@ -4,9 +4,10 @@
 //! left to the writer, because only the writer can restart the log under constant load. At a hard limit it does so however
 //! much is left.
 
-use super::fault::{self, Fault};
+use super::fault;
 use super::file::BUSY_WAIT;
 use super::lock::beside;
+use super::task::Task;
 use duetime_core::Error;
 use rusqlite::Connection;
 use std::cell::Cell;
@@ -22,7 +23,7 @@ const PAGES_WANTED: u32 = 4 * PAGES_PER_COPY;
 /// Pages at which the writer restarts the log however much is left: 256 MiB.
 const PAGES_MAX: u32 = 16 * PAGES_PER_COPY;
 /// How long written pages may stay unsynced with `durability = "interval"`: 50 ms including the sync itself.
-const SYNC_INTERVAL: Duration = Duration::from_millis(40);
+pub(super) const SYNC_INTERVAL: Duration = Duration::from_millis(40);
 
 thread_local! {
     /// Pages in the log, as reported by SQLite at the last commit of the writer's thread.
@@ -52,6 +53,14 @@ struct SyncState {
     is_copying: bool,
     /// Whether the log has pages that may not be on disk.
     is_dirty: bool,
+    /// Tasks that are answered once these pages are.
+    tasks: Vec<Box<dyn Task>>,
+    /// How many transactions have begun whose tasks are answered so.
+    begun: u64,
+    /// How many of them have ended.
+    ended: u64,
+    /// How many of them are on disk.
+    synced: u64,
     /// Why they cannot be synced. It is permanent: after such an error the state of the disk is unknown.
     sync_error: Option<String>,
     is_closed: bool,
@@ -64,14 +73,43 @@ impl Log {
     }
 
     /// Fails if written pages could not be synced as promised.
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         match &self.state().sync_error {
             None => Ok(()),
-            Some(error) => Err(Fault::Known(Error::Unavailable(format!(
+            Some(error) => Err(Error::Unavailable(format!(
                 "writing {:?} to disk failed ({error}); check the disk, then restart this process",
                 self.path
-            )))),
+            ))),
         }
+    }
+
+    /// Called before a transaction that the other thread syncs.
+    pub(super) fn begin(&self) {
+        self.state().begun += 1;
+    }
+
+    /// Called when it has ended. Its tasks are answered once it is on disk.
+    pub(super) fn end(&self, tasks: Vec<Box<dyn Task>>) {
+        let mut state = self.state();
+        state.ended = state.begun;
+        state.tasks.extend(tasks);
+        state.is_dirty = true;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Whether such a transaction may not be on disk.
+    pub(super) fn is_syncing(&self) -> bool {
+        let state = self.state();
+        state.synced < state.begun
+    }
+
+    /// Waits until every transaction that has begun is on disk, or cannot be synced.
+    pub(super) fn wait_synced(&self) {
+        let state = self.state();
+        let begun = state.begun;
+        let is_waiting = |state: &mut SyncState| state.synced < begun && state.sync_error.is_none();
+        drop(self.changed.wait_while(state, is_waiting));
     }
 
     /// Called after a write.
@@ -132,30 +170,51 @@ impl Log {
         }
     }
 
-    /// Syncs the log at intervals, until closed. Runs on its own thread.
-    pub(super) fn sync(&self) {
+    /// Syncs the log this long after a write, until closed. Runs on its own thread.
+    pub(super) fn sync(&self, interval: Duration) {
         let _told = Told(self);
+        let mut file = None;
         loop {
             let mut state = self.state();
             while !state.is_dirty && !state.is_closed {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            let wait = self.changed.wait_timeout_while(state, SYNC_INTERVAL, |state| !state.is_closed);
-            state = wait.unwrap_or_else(PoisonError::into_inner).0;
+            if !interval.is_zero() {
+                let wait = self.changed.wait_timeout_while(state, interval, |state| !state.is_closed);
+                state = wait.unwrap_or_else(PoisonError::into_inner).0;
+            }
             if state.is_closed && !state.is_dirty {
                 return;
             }
             state.is_dirty = false;
+            let (tasks, ended) = (std::mem::take(&mut state.tasks), state.ended);
             drop(state);
-            let synced = File::open(beside(&self.path, "-wal")).and_then(|log| log.sync_data());
-            if let Err(error) = synced {
-                tracing::error!(store = %self.path.display(), %error, "acknowledged changes may not be on disk");
-                self.state().sync_error.get_or_insert(error.to_string());
+            let synced = self.sync_file(&mut file);
+            let mut state = self.state();
+            match synced {
+                Ok(()) => state.synced = ended,
+                Err(error) => {
+                    tracing::error!(store = %self.path.display(), %error, "changes may not be on disk");
+                    state.sync_error.get_or_insert(error.to_string());
+                }
+            }
+            drop(state);
+            self.changed.notify_all();
+            for task in tasks {
+                task.answer(self.check());
             }
         }
     }
 
-    /// Ends both threads.
+    fn sync_file(&self, file: &mut Option<File>) -> std::io::Result<()> {
+        let file = match file {
+            Some(file) => file,
+            None => file.insert(File::open(beside(&self.path, "-wal"))?),
+        };
+        file.sync_data()
+    }
+
+    /// Ends the threads.
     pub(super) fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_all();
@@ -177,7 +236,13 @@ struct Told<'a>(&'a Log);
 impl Drop for Told<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.state().sync_error.get_or_insert_with(|| "the thread that does it panicked".to_owned());
+            let mut state = self.0.state();
+            state.sync_error.get_or_insert_with(|| "the thread that does it panicked".to_owned());
+            let tasks = std::mem::take(&mut state.tasks);
+            drop(state);
+            self.0.changed.notify_all();
+            // Their callers get an error.
+            drop(tasks);
         }
     }
 }
@@ -193,4 +258,100 @@ fn start_over(connection: &Connection) -> rusqlite::Result<bool> {
 /// Copies all of the log and truncates it, at the end.
 pub(super) fn empty(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::queue::Queue;
+    use super::super::task::Transaction;
+    use super::super::{Options, Sqlite};
+    use super::*;
+    use crate::sums::Tallies;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    /// A log with its thread, and one task whose transaction has ended.
+    struct Ended {
+        _folder: tempfile::TempDir,
+        log: Arc<Log>,
+        answer: tokio::task::JoinHandle<Result<u32, Error>>,
+        syncer: thread::JoinHandle<()>,
+    }
+
+    impl Ended {
+        /// `make` makes the file.
+        async fn new(make: impl FnOnce(&Path)) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store.db");
+            make(&beside(&path, "-wal"));
+            let log = Arc::new(Log::new(&path));
+            let queue = Arc::new(Queue::new());
+            let answer = tokio::spawn({
+                let queue = queue.clone();
+                async move { queue.call(1, 0, |_| Ok(7)).await }
+            });
+            let mut tasks = tokio::task::spawn_blocking(move || queue.take().unwrap().tasks).await.unwrap();
+            let connection = &Connection::open_in_memory().unwrap();
+            log.begin();
+            tasks[0].run(&mut Transaction { connection, tallies: Tallies::default(), is_careful: false }).unwrap();
+            log.end(tasks);
+            let syncer = thread::spawn({
+                let log = log.clone();
+                move || log.sync(Duration::ZERO)
+            });
+            Self { _folder: folder, log, answer, syncer }
+        }
+
+        async fn answer(self) -> Result<u32, Error> {
+            let answer = self.answer.await.unwrap();
+            self.log.close();
+            self.syncer.join().unwrap();
+            answer
+        }
+    }
+
+    #[tokio::test]
+    async fn a_task_is_answered_once_its_transaction_is_on_disk() {
+        let ended = Ended::new(|path| drop(File::create(path).unwrap())).await;
+        ended.log.wait_synced();
+        assert!(!ended.log.is_syncing());
+        assert_eq!(ended.answer().await.unwrap(), 7);
+    }
+
+    /// A pipe can be opened once somebody writes to it, and cannot be synced.
+    #[tokio::test]
+    async fn nobody_is_answered_before_a_sync_ends_nor_after_it_has_failed() {
+        let ended = Ended::new(|path| {
+            assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+        })
+        .await;
+        let (log, has_read) = (ended.log.clone(), Arc::new(AtomicBool::new(false)));
+        let reader = thread::spawn({
+            let (log, has_read) = (log.clone(), has_read.clone());
+            move || {
+                log.wait_synced();
+                has_read.store(true, Ordering::SeqCst);
+            }
+        });
+        assert!(log.is_syncing() && log.check().is_ok());
+        assert!(!ended.answer.is_finished() && !has_read.load(Ordering::SeqCst));
+        drop(File::options().write(true).open(beside(&log.path, "-wal")).unwrap());
+        let error = ended.answer().await.unwrap_err();
+        assert!(error.code() == "store_unavailable" && error.to_string().contains("check the disk"), "{error}");
+        assert_eq!(log.check().unwrap_err().to_string(), error.to_string());
+        reader.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn readers_do_not_wait_for_a_writer_that_panicked() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(&folder.path().join("store.db"), Options::default()).unwrap();
+        let write = store.write::<(), _>(1_000, 0, |_| panic!("a panic that a test asked for"));
+        assert_eq!(write.await.unwrap_err().code(), "store_unavailable");
+        let rows = |connection: &Connection| {
+            Ok(connection.query_row("SELECT count(*) FROM duetime_jobs", [], |row| row.get::<_, u32>(0))?)
+        };
+        assert_eq!(store.read(rows).await.unwrap(), 0);
+    }
 }

@@ -48,6 +48,7 @@ use rusqlite::config::DbConfig;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Copies the store in a file to another file that can be opened in its place, even while another process has it open. An
 /// earlier backup of that name is replaced once the new one is on disk.
@@ -119,11 +120,16 @@ impl Sqlite {
                 keep_log(&copier);
             }
         })?];
-        if options.durability == Durability::Interval {
+        let interval = match options.durability {
+            Durability::Commit => Some(Duration::ZERO),
+            Durability::Interval => Some(log::SYNC_INTERVAL),
+            Durability::None => None,
+        };
+        if let Some(interval) = interval {
             let log = log.clone();
-            others.push(spawn("duetime-syncer", move || log.sync())?);
+            others.push(spawn("duetime-syncer", move || log.sync(interval))?);
         }
-        let pool = Some(Arc::new(Pool::new(path)));
+        let pool = Some(Arc::new(Pool::new(path, log.clone())));
         Self::start(connection, store, options, pool, Some(log), others, Some(lock))
     }
 

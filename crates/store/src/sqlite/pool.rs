@@ -2,6 +2,7 @@
 
 use super::fault::Fault;
 use super::file;
+use super::log::Log;
 use duetime_core::Error;
 use rusqlite::Connection;
 use std::path::PathBuf;
@@ -14,16 +15,17 @@ const READERS: usize = 4;
 /// Readers of one file.
 pub(super) struct Pool {
     path: PathBuf,
+    log: Arc<Log>,
     idle: Mutex<Vec<Connection>>,
     room: Arc<Semaphore>,
 }
 
 impl Pool {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, idle: Mutex::default(), room: Arc::new(Semaphore::new(READERS)) }
+    pub(super) fn new(path: PathBuf, log: Arc<Log>) -> Self {
+        Self { path, log, idle: Mutex::default(), room: Arc::new(Semaphore::new(READERS)) }
     }
 
-    /// Calls this function with a connection.
+    /// Calls this function with a connection. What it returns is on disk.
     pub(super) async fn call<T, F>(self: &Arc<Self>, function: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -50,6 +52,7 @@ impl Pool {
             None => file::reader(&self.path)?,
         };
         let outcome = function(&connection);
+        self.log.wait_synced();
         // A connection is not reused after an error.
         if outcome.is_ok() && !self.room.is_closed() {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);

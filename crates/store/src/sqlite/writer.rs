@@ -14,6 +14,9 @@ use duetime_core::ports::LeaseRecord;
 use rusqlite::Connection;
 use std::sync::Arc;
 
+/// Rows from which another thread syncs a transaction.
+const ROWS_SYNCED_BESIDE: usize = 256;
+
 /// The writer's state.
 pub(super) struct Writer {
     connection: Connection,
@@ -35,7 +38,7 @@ impl Writer {
     /// Works until the queue is closed and empty, then returns the connection.
     pub(super) fn run(mut self, queue: &Queue) -> Connection {
         // If this thread panics, waiting callers must get an error.
-        let _abandon = Abandon(queue);
+        let _abandon = Abandon(queue, self.log.clone());
         while let Some(batch) = queue.take() {
             self.group(batch, queue);
             if let Some(log) = &self.log {
@@ -46,22 +49,40 @@ impl Writer {
     }
 
     fn group(&mut self, Batch { mut tasks, leases }: Batch, queue: &Queue) {
-        let outcome = self.attempt(&mut tasks, &leases, false);
+        let syncer = self.syncer(&tasks);
+        if let Some(log) = &syncer {
+            log.begin();
+        }
+        let outcome = self.attempt(&mut tasks, &leases, syncer.is_some(), false);
         let Err(fault) = outcome else {
-            tasks.into_iter().for_each(|task| task.answer(Ok(())));
-            return;
+            return match syncer {
+                Some(log) => log.end(tasks),
+                None => tasks.into_iter().for_each(|task| task.answer(Ok(()))),
+            };
         };
+        if let Some(log) = syncer {
+            log.end(Vec::new());
+            log.wait_synced();
+        }
         if tasks.is_empty() {
             return self.give_back(fault, leases, queue);
         }
         tracing::debug!(?fault, tasks = tasks.len(), "a transaction failed; its tasks are retried one by one");
         for mut task in tasks {
-            let outcome = self.attempt(std::slice::from_mut(&mut task), &[], true);
+            let outcome = self.attempt(std::slice::from_mut(&mut task), &[], false, true);
             task.answer(outcome.map_err(|fault| fault.into_error(&self.store)));
         }
-        if let Err(fault) = self.attempt(&mut [], &leases, true) {
+        if let Err(fault) = self.attempt(&mut [], &leases, false, true) {
             self.give_back(fault, leases, queue);
         }
+    }
+
+    /// The log, if its thread is to sync a transaction of these tasks, and to answer them. Meanwhile this thread begins the
+    /// next transaction. Small ones are synced here: their callers often wait for each other's answers.
+    fn syncer(&self, tasks: &[Box<dyn Task>]) -> Option<Arc<Log>> {
+        let log = self.log.as_ref().filter(|_| self.durability == Durability::Commit)?;
+        let rows: usize = tasks.iter().map(|task| task.rows()).sum();
+        (rows >= ROWS_SYNCED_BESIDE || log.is_syncing()).then(|| log.clone())
     }
 
     /// Queues leases again; a killed process would lose unrecorded ones.
@@ -74,9 +95,15 @@ impl Writer {
     }
 
     /// One transaction: all or nothing.
-    fn attempt(&mut self, tasks: &mut [Box<dyn Task>], leases: &[LeaseRecord], is_careful: bool) -> Result<(), Fault> {
+    fn attempt(
+        &mut self,
+        tasks: &mut [Box<dyn Task>],
+        leases: &[LeaseRecord],
+        is_synced_beside: bool,
+        is_careful: bool,
+    ) -> Result<(), Fault> {
         // Leases need no sync: if only this process ends, written data is not lost.
-        self.set_synchronous(if tasks.is_empty() { NORMAL } else { FULL })?;
+        self.set_synchronous(if tasks.is_empty() || is_synced_beside { NORMAL } else { FULL })?;
         if let Some(log) = &self.log {
             log.check()?;
         }
@@ -84,8 +111,9 @@ impl Writer {
         if outcome.is_err() && !self.connection.is_autocommit() {
             self.connection.prepare_cached("ROLLBACK")?.execute([])?;
         }
-        if outcome.is_ok()
-            && let Some(log) = &self.log
+        if let Some(log) = &self.log
+            && outcome.is_ok()
+            && self.durability == Durability::Interval
         {
             log.written();
         }
@@ -114,12 +142,15 @@ impl Writer {
     }
 }
 
-struct Abandon<'a>(&'a Queue);
+struct Abandon<'a>(&'a Queue, Option<Arc<Log>>);
 
 impl Drop for Abandon<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.abandon();
+            if let Some(log) = &self.1 {
+                log.end(Vec::new());
+            }
         }
     }
 }
