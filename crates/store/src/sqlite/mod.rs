@@ -1,7 +1,8 @@
 //! The SQLite store: a ledger and a registry in one file, or in memory.
 //!
-//! One thread writes. All waiting tasks share a transaction, and are answered once it is committed. Readers have their own
-//! connections and see everything that was acknowledged before they began. One process holds a file at a time.
+//! One thread writes. All waiting tasks share a transaction, and are answered once it is on disk. A large transaction is synced
+//! by another thread, while the writer begins the next one. Readers have their own connections. They see everything that was
+//! acknowledged before they began, and return nothing that a power failure could take back. One process holds a file at a time.
 //!
 //! It makes no decisions about jobs beyond the contracts of the ports: rules live in `duetime-core`.
 
