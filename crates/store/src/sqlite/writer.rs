@@ -53,7 +53,9 @@ impl Writer {
         if let Some(log) = &syncer {
             log.begin();
         }
-        let outcome = self.attempt(&mut tasks, &leases, syncer.is_some(), false);
+        // Leases need no sync: if only this process ends, written data is not lost.
+        let synchronous = if tasks.is_empty() || syncer.is_some() { NORMAL } else { FULL };
+        let outcome = self.attempt(&mut tasks, &leases, synchronous, false);
         let Err(fault) = outcome else {
             return match syncer {
                 Some(log) => log.end(tasks),
@@ -69,10 +71,10 @@ impl Writer {
         }
         tracing::debug!(?fault, tasks = tasks.len(), "a transaction failed; its tasks are retried one by one");
         for mut task in tasks {
-            let outcome = self.attempt(std::slice::from_mut(&mut task), &[], false, true);
+            let outcome = self.attempt(std::slice::from_mut(&mut task), &[], FULL, true);
             task.answer(outcome.map_err(|fault| fault.into_error(&self.store)));
         }
-        if let Err(fault) = self.attempt(&mut [], &leases, false, true) {
+        if let Err(fault) = self.attempt(&mut [], &leases, NORMAL, true) {
             self.give_back(fault, leases, queue);
         }
     }
@@ -82,7 +84,7 @@ impl Writer {
     fn syncer(&self, tasks: &[Box<dyn Task>]) -> Option<Arc<Log>> {
         let log = self.log.as_ref().filter(|_| self.durability == Durability::Commit)?;
         let rows: usize = tasks.iter().map(|task| task.rows()).sum();
-        (rows >= ROWS_SYNCED_BESIDE || log.is_syncing()).then(|| log.clone())
+        (rows >= ROWS_SYNCED_BESIDE || !tasks.is_empty() && log.is_syncing()).then(|| log.clone())
     }
 
     /// Queues leases again; a killed process would lose unrecorded ones.
@@ -99,11 +101,10 @@ impl Writer {
         &mut self,
         tasks: &mut [Box<dyn Task>],
         leases: &[LeaseRecord],
-        is_synced_beside: bool,
+        synchronous: &'static str,
         is_careful: bool,
     ) -> Result<(), Fault> {
-        // Leases need no sync: if only this process ends, written data is not lost.
-        self.set_synchronous(if tasks.is_empty() || is_synced_beside { NORMAL } else { FULL })?;
+        self.set_synchronous(synchronous)?;
         if let Some(log) = &self.log {
             log.check()?;
         }
