@@ -158,7 +158,7 @@ fn filter(args: &Args) -> Result<EnvFilter, Error> {
 fn stop_signal() -> Result<CancellationToken, Error> {
     /// As a shell reports a process that a SIGINT ended.
     const EXIT_INTERRUPTED: i32 = 130;
-    let mut signals = Signals::to_stop()?;
+    let mut signals = Signals::of_server()?;
     let token = CancellationToken::new();
     let stop = token.clone();
     tokio::spawn(async move {

@@ -15,6 +15,12 @@ impl Signals {
         Self::listen(&[Signal::SIGTERM, Signal::SIGINT])
     }
 
+    /// The signals that ask a server to stop. A write beyond a limit of file sizes then fails instead of ending the process.
+    pub(crate) fn of_server() -> io::Result<Self> {
+        drop(signal(SignalKind::from_raw(Signal::SIGXFSZ as i32))?);
+        Self::to_stop()
+    }
+
     /// Hears these.
     pub(crate) fn listen(which: &[Signal]) -> io::Result<Self> {
         let one = |&which: &Signal| Ok((which, signal(SignalKind::from_raw(which as i32))?));

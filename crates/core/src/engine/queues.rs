@@ -155,6 +155,11 @@ impl Engine {
         self.settings.with_targets()
     }
 
+    /// Waits until settings may have changed since this call.
+    pub fn settings_changed(&self) -> impl Future<Output = ()> + '_ {
+        self.settings.changed.notified()
+    }
+
     /// All queues that have jobs or settings, by name. If there may be many, ask for [some](Self::queues_from) at a time.
     ///
     /// # Errors

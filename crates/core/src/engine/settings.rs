@@ -129,7 +129,7 @@ impl Settings {
     pub(super) fn set(&self, queue: Arc<str>, settings: QueueSettings) {
         self.leases.set(&queue, settings.lease_ms);
         self.to_change().set(queue, settings);
-        self.changed.notify_one();
+        self.changed.notify_waiters();
     }
 
     /// Replaces all known settings.
@@ -139,7 +139,7 @@ impl Settings {
         self.leases.set_all(leases.collect());
         all.into_iter().for_each(|(queue, settings)| known.set(queue, settings));
         *self.to_change() = known;
-        self.changed.notify_one();
+        self.changed.notify_waiters();
     }
 }
 

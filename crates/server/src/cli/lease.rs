@@ -155,7 +155,7 @@ pub(crate) async fn extend(args: Extend) -> Result {
                 Ok(extension) => {
                     let asked = if extension.cancel_asked { "; it was cancelled: stop working on it" } else { "" };
                     let until = relative(extension.lease_until, now());
-                    output::say(format_args!("{} is leased until {until}{asked}", receipt.id))?;
+                    output::say(format_args!("{}: its lease ends {until}{asked}", receipt.id))?;
                 }
                 Err(error) => note!("duetime: {error}"),
             }

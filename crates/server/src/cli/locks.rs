@@ -146,7 +146,7 @@ fn table(list: &LockList) -> Result {
     };
     output::rows(&["NAME", "OWNER", "FENCE", "EXPIRES", "WAITING"], list.locks.iter().map(row), "no locks are held")?;
     if let Some(cursor) = &list.next_cursor {
-        note!("there are more: use --cursor {cursor} or a higher --limit");
+        note!("there are more: use --cursor '{cursor}' or a higher --limit");
     }
     Ok(())
 }

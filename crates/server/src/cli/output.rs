@@ -4,7 +4,7 @@ use super::exit::Result;
 use super::time::relative;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, Color};
-use duetime_core::{Job, Millis, State};
+use duetime_core::{Job, Millis, Stage, State};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
@@ -175,7 +175,9 @@ pub(crate) fn jobs(jobs: &[Job], now: Millis) -> Result {
         ];
         row.extend(has_keys.then(|| Field::from(snippet(job.key.as_deref().unwrap_or("").as_bytes()))));
         row.extend(has_tags.then(|| Field::from(snippet(job.tags.join(" ").as_bytes()))));
-        let said = job.message.as_deref().filter(|message| !message.is_empty());
+        // The message of a job that has succeeded may be that of an earlier attempt.
+        let is_told = |message: &&str| !message.is_empty() && job.stage != Stage::Succeeded;
+        let said = job.message.as_deref().filter(is_told);
         row.push(Field::from(said.map_or_else(|| snippet(&job.payload), |message| snippet(message.as_bytes()))));
         table.add_row(row);
     }

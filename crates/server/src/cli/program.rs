@@ -52,9 +52,9 @@ fn find_in(name: &OsStr, folders: &OsStr) -> Result<PathBuf> {
     }
     Err(match files.first() {
         Some(file) => Failure::new(NOT_EXECUTABLE, format!("{} is not executable", file.display()))
-            .hint("make it executable with `chmod +x`, or put its interpreter before it; no job was touched"),
+            .hint("make it executable with `chmod +x`, or put its interpreter before it; nothing was started"),
         None => Failure::new(NOT_FOUND, format!("the command {} was not found", name.display()))
-            .hint("check the name, PATH and the current folder; no job was touched"),
+            .hint("check the name, PATH and the current folder; nothing was started"),
     })
 }
 

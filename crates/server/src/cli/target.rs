@@ -96,6 +96,9 @@ impl Target {
         let mut options = ConnectOptions::default();
         if address.starts_with("redis") {
             options.ledger = self.ledger();
+        } else if self.server.ledger.is_some() {
+            return Err(Failure::usage(format!("--ledger needs the Redis beside it: --server is {address}"))
+                .hint("use --server redis://…, or leave out --ledger: a server knows its own"));
         } else {
             options.token = self.token()?;
             options.root_certificates = self.server.ca.clone().or_else(|| named(CA_ENV).map(PathBuf::from));

@@ -20,7 +20,7 @@ pub(crate) use pace::SharedPace;
 
 use delivered::Delivered;
 use delivery::Delivery;
-use duetime::{Client, Worker};
+use duetime::{Client, HandlerError, Worker};
 use duetime_core::engine::QueueSettings;
 use duetime_core::limits::RESERVE_JOBS_MAX;
 use duetime_core::model::target::Target;
@@ -46,8 +46,10 @@ const LEASE_MARGIN: Duration = Duration::from_secs(30);
 const LEASE_MAX: Duration = Duration::from_secs(120);
 /// How long a stop waits for running deliveries.
 const STOP_MAX: Duration = Duration::from_secs(10);
-/// How often it is looked which queues have which targets.
+/// How often workers that ended unexpectedly are restarted.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long changes of settings are collected, so that many need one look.
+const CHANGES_WAIT: Duration = Duration::from_millis(10);
 
 /// What an operator says of deliveries.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -111,16 +113,20 @@ impl Setup {
     pub(crate) async fn run(self, engine: Engine, stop: CancellationToken) {
         let mut deliveries = Deliveries {
             client: Client::of_engine(engine.clone()),
-            executor: Arc::new(Executor { engine, setup: self }),
+            executor: Arc::new(Executor { engine: engine.clone(), setup: self }),
             by_queue: HashMap::new(),
             refused: HashSet::new(),
             tasks: TaskTracker::new(),
             stop: stop.clone(),
         };
         while !stop.is_cancelled() {
+            let changed = engine.settings_changed();
             deliveries.look();
-            // The time-out is when to look again.
-            let _ = tokio::time::timeout(LOOK, stop.cancelled()).await;
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = changed => tokio::time::sleep(CHANGES_WAIT).await,
+                () = tokio::time::sleep(LOOK) => {}
+            }
         }
         deliveries.tasks.close();
         deliveries.tasks.wait().await;
@@ -183,7 +189,7 @@ impl Deliveries {
             Ok(delivery) => {
                 tracing::info!(%queue, "jobs of the queue are delivered to its target");
                 let stop = self.stop.child_token();
-                let worker = self.worker(&queue, delivery, max_running);
+                let worker = self.worker(&queue, target.clone(), delivery, (max_running, stop.clone()));
                 let (stopped, span) = (stop.clone().cancelled_owned(), tracing::info_span!("deliver", %queue));
                 let work = async move {
                     if let Err(error) = worker.run_here_until(stopped).await {
@@ -203,7 +209,13 @@ impl Deliveries {
         }
     }
 
-    fn worker(&self, queue: &Arc<str>, delivery: Delivery, max_running: Option<u32>) -> Worker {
+    fn worker(
+        &self,
+        queue: &Arc<str>,
+        target: Target,
+        delivery: Delivery,
+        (max_running, stop): (Option<u32>, CancellationToken),
+    ) -> Worker {
         let max = max_running.map_or(RUNNING_DEFAULT, |max| usize::try_from(max).unwrap_or(RUNNING_MAX));
         let pace = SharedPace::new(max.min(RUNNING_MAX));
         self.executor.setup.observed.set_pace(queue, Some(pace.clone()));
@@ -212,10 +224,16 @@ impl Deliveries {
             .queue(queue.clone())
             .lease((delivery.timeout() + LEASE_MARGIN).min(LEASE_MAX))
             .stop_limit(STOP_MAX);
-        let (room, executor, delivery) = (pace.clone(), self.executor.clone(), Arc::new(delivery));
+        let (room, executor, delivery) = (pace.clone(), self.executor.clone(), Arc::new((delivery, target)));
         worker.room(move |now| room.room(now)).fallback(move |_, context| {
-            let (pace, executor, delivery) = (pace.clone(), executor.clone(), delivery.clone());
+            let (pace, executor, delivery, stop) = (pace.clone(), executor.clone(), delivery.clone(), stop.clone());
             async move {
+                let (delivery, target) = &*delivery;
+                // The queue's target was changed or removed a moment ago.
+                if executor.engine.queue_settings(context.queue()).target.as_ref() != Some(target) {
+                    stop.cancel();
+                    return Err(HandlerError::release(Duration::ZERO));
+                }
                 let began = Instant::now();
                 let delivered = delivery.run(&executor, context.job()).await;
                 executor.setup.observed.delivered(context.job(), &delivered, began.elapsed());

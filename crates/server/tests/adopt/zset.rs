@@ -116,7 +116,7 @@ fn units_are_told_by_their_size() {
                 let is_said =
                     ["the scores are in different units", "no score is a time"].map(|why| ran.err.contains(why));
                 assert!(ran.code == 2 && is_said.contains(&true), "{ran:?}");
-                assert!(ran.err.contains("--score seconds or --score milliseconds"), "{ran:?}");
+                assert!(ran.err.contains("--score seconds, milliseconds or microseconds"), "{ran:?}");
                 assert_eq!(old.count(), scores.len());
             }
         }

@@ -23,6 +23,24 @@ const STREAMS_MAX: usize = 64;
 /// A page of rows.
 pub(super) async fn find(session: &mut Session, (find, after): &(Find, Option<JobId>)) -> Result<Found, Fault> {
     let streams = streams(session, find).await?;
+    if streams.len() <= 1 {
+        return page(session, find, &streams, *after).await;
+    }
+    // All streams must see the same state: a job may move from one to another.
+    session.begin_reading().await?;
+    match page(session, find, &streams, *after).await {
+        Ok(found) => session.commit().await.map(|()| found),
+        Err(Fault::Lost(text)) => Err(Fault::Lost(text)),
+        Err(fault) => session.rollback().await.and(Err(fault)),
+    }
+}
+
+async fn page(
+    session: &mut Session,
+    find: &Find,
+    streams: &[Stream],
+    after: Option<JobId>,
+) -> Result<Found, Fault> {
     let stages = stages(&find.states);
     let mut after = after.map_or(0, JobId::get);
     let (mut wanted, mut seen, mut bytes) = (Vec::new(), 0, 0);
@@ -30,7 +48,7 @@ pub(super) async fn find(session: &mut Session, (find, after): &(Find, Option<Jo
     let mut is_over = false;
     'pages: while !is_over && seen < ROWS_MAX {
         let hits;
-        (hits, is_over) = merged(session, &streams, after, step).await?;
+        (hits, is_over) = merged(session, streams, after, step).await?;
         for hit in hits {
             if wanted.len() >= find.limit || bytes >= PAGE_BYTES_MAX {
                 is_over = false;
@@ -64,8 +82,6 @@ async fn merged(session: &mut Session, streams: &[Stream], after: u64, step: usi
         hits.extend(part);
     }
     hits.sort_unstable_by_key(|hit| hit.id);
-    // A row whose state changed meanwhile may be in two streams.
-    hits.dedup_by_key(|hit| hit.id);
     if let Some(bound) = bound {
         hits.retain(|hit| hit.id <= bound);
     }
@@ -78,14 +94,12 @@ async fn streams(session: &mut Session, find: &Find) -> Result<Vec<Stream>, Faul
         (Selector::Queue(queue), _) | (Selector::All, Some(queue)) => {
             stages.iter().map(|&stage| Stream::Queue(queue.clone(), stage)).collect()
         }
-        // A row that releases its key meanwhile is in both, and found once.
         (Selector::Key(queue, key), _) => {
             vec![Stream::Holder(queue.clone(), key.clone()), Stream::Past(queue.clone(), key.clone())]
         }
         (Selector::Tag(tag), _) => vec![Stream::Tag(tag.clone())],
         (Selector::All, None) if find.states.is_empty() => vec![Stream::All],
-        // Not all of the overflow is read in the order of ids. A row moves to bucket 0 when it is loaded, so that bucket is
-        // read last.
+        // Not all of the overflow is read in the order of ids.
         (Selector::All, None)
             if stages == [Stage::Pending]
                 && let Some(buckets) = buckets(find.due)

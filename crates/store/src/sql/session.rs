@@ -66,6 +66,11 @@ impl Session {
         self.connection.send("START TRANSACTION").await
     }
 
+    /// Begins a transaction that only reads, and sees one state of the database.
+    pub(super) async fn begin_reading(&mut self) -> Result<(), Fault> {
+        self.connection.send(self.sql.begin_reading).await
+    }
+
     /// Commits.
     pub(super) async fn commit(&mut self) -> Result<(), Fault> {
         self.connection.send("COMMIT").await

@@ -124,6 +124,9 @@ pub(super) struct Statements {
     /// priority and `due_at`.
     pub(super) has_urgency: bool,
 
+    /// Begins a transaction that only reads, and sees one state of the database.
+    pub(super) begin_reading: &'static str,
+
     /// Whole rows, with the values of [`insert`](super::row::insert).
     pub(super) insert: Bulk,
     /// [Plain](super::row::Inserted::is_plain) rows.

@@ -35,6 +35,8 @@ pub(super) const TAG: &str = jobs!(
 /// A page of rows.
 pub(super) fn find(connection: &Connection, find: &Find, after: Option<JobId>) -> Result<Found, Fault> {
     let after = Value::from(i64::try_from(after.map_or(0, JobId::get)).unwrap_or(i64::MAX));
+    // All streams must see the same state: a job may move from one to another.
+    let _snapshot = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let streams = streams(connection, find)?;
     let mut statements =
         streams.iter().map(|(sql, _)| connection.prepare_cached(sql)).collect::<Result<Vec<_>, _>>()?;

@@ -10,6 +10,7 @@ use super::lock::beside;
 use super::task::Task;
 use duetime_core::Error;
 use rusqlite::Connection;
+use rusqlite::ffi::{SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC};
 use std::cell::Cell;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ struct SyncState {
     ended: u64,
     /// How many of them are on disk.
     synced: u64,
-    /// Why they cannot be synced. It is permanent: after such an error the state of the disk is unknown.
+    /// Why something could not be synced. It is permanent: after such an error the state of the disk is unknown.
     sync_error: Option<String>,
     is_closed: bool,
 }
@@ -72,7 +73,7 @@ impl Log {
         Self { path: path.to_owned(), state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Fails if written pages could not be synced as promised.
+    /// Fails once a sync has failed.
     pub(super) fn check(&self) -> Result<(), Error> {
         match &self.state().sync_error {
             None => Ok(()),
@@ -191,15 +192,14 @@ impl Log {
             drop(state);
             let synced = self.sync_file(&mut file);
             let mut state = self.state();
-            match synced {
-                Ok(()) => state.synced = ended,
-                Err(error) => {
-                    tracing::error!(store = %self.path.display(), %error, "changes may not be on disk");
-                    state.sync_error.get_or_insert(error.to_string());
-                }
+            if synced.is_ok() {
+                state.synced = ended;
             }
             drop(state);
             self.changed.notify_all();
+            if let Err(error) = synced {
+                self.fail(error.to_string());
+            }
             for task in tasks {
                 task.answer(self.check());
             }
@@ -220,7 +220,27 @@ impl Log {
         self.changed.notify_all();
     }
 
+    /// Notes an error of SQLite. If a sync has failed, nothing more is written.
+    pub(super) fn note(&self, error: &rusqlite::Error) {
+        let code = error.sqlite_error().map(|error| error.extended_code);
+        if matches!(code, Some(SQLITE_IOERR_FSYNC | SQLITE_IOERR_DIR_FSYNC)) {
+            self.fail(error.to_string());
+        }
+    }
+
+    /// A sync has failed. The next one could succeed without writing what this one has not.
+    fn fail(&self, error: String) {
+        let mut state = self.state();
+        if state.sync_error.is_none() {
+            tracing::error!(store = %self.path.display(), error, "changes may not be on disk; nothing more is written");
+            state.sync_error = Some(error);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
     fn warn(&self, error: &rusqlite::Error) {
+        self.note(error);
         let error = fault::explain(error, &self.path.display().to_string());
         tracing::warn!(%error, "the write-ahead log could not be copied into the store and grows; check the disk");
     }
@@ -236,12 +256,9 @@ struct Told<'a>(&'a Log);
 impl Drop for Told<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let mut state = self.0.state();
-            state.sync_error.get_or_insert_with(|| "the thread that does it panicked".to_owned());
-            let tasks = std::mem::take(&mut state.tasks);
-            drop(state);
-            self.0.changed.notify_all();
+            self.0.fail("the thread that does it panicked".to_owned());
             // Their callers get an error.
+            let tasks = std::mem::take(&mut self.0.state().tasks);
             drop(tasks);
         }
     }
@@ -341,6 +358,25 @@ mod tests {
         assert!(error.code() == "store_unavailable" && error.to_string().contains("check the disk"), "{error}");
         assert_eq!(log.check().unwrap_err().to_string(), error.to_string());
         reader.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn after_a_failed_sync_nothing_is_written_or_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(&folder.path().join("store.db"), Options::default()).unwrap();
+        let fails = |code| {
+            store.write::<(), _>(1, 0, move |_| {
+                Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None).into())
+            })
+        };
+        assert_eq!(fails(rusqlite::ffi::SQLITE_IOERR_WRITE).await.unwrap_err().code(), "store_unavailable");
+        store.write(1, 0, |_| Ok(())).await.unwrap();
+        store.read(|_| Ok(())).await.unwrap();
+        fails(SQLITE_IOERR_FSYNC).await.unwrap_err();
+        for outcome in [store.write(1, 0, |_| Ok(())).await, store.read(|_| Ok(())).await] {
+            let error = outcome.unwrap_err().to_string();
+            assert!(error.contains("check the disk, then restart this process"), "{error}");
+        }
     }
 
     #[tokio::test]

@@ -53,6 +53,7 @@ impl Pool {
         };
         let outcome = function(&connection);
         self.log.wait_synced();
+        self.log.check()?;
         // A connection is not reused after an error.
         if outcome.is_ok() && !self.room.is_closed() {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);

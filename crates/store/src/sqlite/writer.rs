@@ -112,11 +112,12 @@ impl Writer {
         if outcome.is_err() && !self.connection.is_autocommit() {
             self.connection.prepare_cached("ROLLBACK")?.execute([])?;
         }
-        if let Some(log) = &self.log
-            && outcome.is_ok()
-            && self.durability == Durability::Interval
-        {
-            log.written();
+        if let Some(log) = &self.log {
+            match &outcome {
+                Ok(()) if self.durability == Durability::Interval => log.written(),
+                Err(Fault::Sql(error)) => log.note(error),
+                _ => {}
+            }
         }
         outcome
     }

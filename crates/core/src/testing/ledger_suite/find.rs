@@ -5,6 +5,7 @@ use super::fixture::*;
 use crate::limits::MINUTE_MS;
 use crate::model::job::{Job, Stage, State};
 use crate::ports::{Change, Edit, Edited, Find, Ledger, OVERFLOW, OutboxEntry, Selector, Window};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const STAGES: [Stage; 4] = [Stage::Pending, Stage::Succeeded, Stage::Failed, Stage::Cancelled];
 
@@ -65,6 +66,29 @@ pub async fn by_key_live_and_finished(subject: Subject) {
     for limit in [1, 2, 1_000] {
         assert_eq!(found(ledger, Find { limit, ..key("k") }).await, [1, 2, 3], "pages of {limit}");
     }
+}
+
+/// A row moves between the holder of a key and those that had it, and between states.
+pub async fn a_row_that_moves_is_not_missed(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[keyed(1, "k")]).await;
+    let is_over = AtomicBool::new(false);
+    let moves = async {
+        while !is_over.load(Ordering::Relaxed) {
+            for change in [Change::Cancel { message: None }, Change::Retry] {
+                let edited = edit(ledger, Edit { id: id(1), version: None, change }).await;
+                assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
+            }
+        }
+    };
+    let searches = async {
+        for _ in 0..400 {
+            assert_eq!(found(ledger, all(Selector::Key(text("default"), text("k")))).await, [1]);
+            assert_eq!(found(ledger, queue("default")).await, [1]);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(moves, searches);
 }
 
 /// Over queues and states.

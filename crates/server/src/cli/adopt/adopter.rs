@@ -199,11 +199,11 @@ impl Adopter {
                     done.push(claim.id.clone());
                 }
                 Fate::Refused(why) => {
-                    self.report.refuse(&claim.id, &why);
+                    self.report.refuse(claim, &why);
                     self.refused.push(claim.id.clone());
                 }
                 Fate::Forbidden { queue, why } => {
-                    self.report.refuse(&claim.id, &why);
+                    self.report.refuse(claim, &why);
                     back.push(claim.id.clone());
                     if !self.source.skip(&queue) {
                         self.fail(Failure::error(why));

@@ -3,6 +3,7 @@
 use super::redis::{Claimed, Logged, Redis};
 use super::source::{Claim, Done, Look, Source, Step};
 use crate::cli::exit::{self, Failure};
+use crate::cli::output::snippet;
 use async_trait::async_trait;
 use duetime::Client;
 use duetime_core::{Due, Millis, NewJob};
@@ -49,7 +50,8 @@ impl RedisSource {
 
     fn claims(&self, logged: Vec<Logged>, now: Option<Millis>) -> Vec<Claim> {
         let claim = |(id, texts): Logged| {
-            let job = self.layout.read(&texts);
+            let told = |why| format!("{why}: {}", snippet(texts.first().map_or(&[], Vec::as_slice)));
+            let job = self.layout.read(&texts).map_err(told);
             let late_ms = match (now, &job) {
                 (Some(now), Ok(NewJob { due: Due::At(at), .. })) => Some(now.saturating_sub(*at)),
                 _ => None,

@@ -1,9 +1,9 @@
 //! Counts of the claims so far.
 
 use super::look;
-use super::source::Part;
+use super::source::{Claim, Part};
 use crate::cli::exit::{DATA, ERROR, Failure, Result, TRY_LATER};
-use crate::cli::output::{self, note};
+use crate::cli::output::{self, note, snippet};
 use crate::cli::progress::Progress;
 use serde::Serialize;
 use std::time::Duration;
@@ -63,10 +63,13 @@ impl Report {
     }
 
     /// One is no job.
-    pub(super) fn refuse(&mut self, claim: &str, why: &str) {
+    pub(super) fn refuse(&mut self, claim: &Claim, why: &str) {
         self.refused += 1;
         match self.refused {
-            ..=TOLD_MAX => note!("refused {claim}: {why}"),
+            ..=TOLD_MAX => {
+                let job = claim.job.as_ref().map_or_else(|_| String::new(), |job| format!(": {}", snippet(&job.payload)));
+                note!("refused {}: {why}{job}", claim.id);
+            }
             refused if refused == TOLD_MAX + 1 => note!("more are refused; they are only counted"),
             _ => {}
         }

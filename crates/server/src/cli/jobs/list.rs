@@ -53,7 +53,7 @@ fn show(listed: &Listed, json: bool) -> Result {
     }
     output::jobs(&listed.jobs, now())?;
     if let Some(cursor) = &listed.next_cursor {
-        note!("there are more: use --cursor {cursor} or a higher --limit");
+        note!("there are more: use --cursor '{cursor}' or a higher --limit");
     }
     Ok(())
 }

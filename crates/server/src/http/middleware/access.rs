@@ -71,7 +71,7 @@ pub(crate) async fn require(State(scope): State<Scope>, caller: Caller, request:
     if caller.has(scope) {
         return next.run(request).await;
     }
-    forbidden(&caller, scope, "this").into_response()
+    forbidden(&caller, scope, "").into_response()
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {
@@ -84,7 +84,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
 fn forbidden(caller: &Caller, scope: Scope, what: &str) -> Problem {
     let (word, rights) = (scope.word(), caller.rights());
-    refuse("forbidden", format!("this needs the right `{word}` for {what}; the token has: {rights}"))
+    refuse("forbidden", format!("this needs the right `{word}`{what}; the token has: {rights}"))
 }
 
 /// Whether this may be done with this name.
@@ -92,7 +92,7 @@ fn forbidden(caller: &Caller, scope: Scope, what: &str) -> Problem {
 /// # Errors
 /// `forbidden`.
 pub(crate) fn check(caller: &Caller, scope: Scope, name: &str) -> Result<(), Problem> {
-    if caller.may(scope, name) { Ok(()) } else { Err(forbidden(caller, scope, &format!("{name:?}"))) }
+    if caller.may(scope, name) { Ok(()) } else { Err(forbidden(caller, scope, &format!(" for {name:?}"))) }
 }
 
 /// Whether this may be done with all names.
@@ -100,7 +100,7 @@ pub(crate) fn check(caller: &Caller, scope: Scope, name: &str) -> Result<(), Pro
 /// # Errors
 /// `forbidden`.
 pub(crate) fn check_all(caller: &Caller, scope: Scope) -> Result<(), Problem> {
-    if caller.may_all(scope) { Ok(()) } else { Err(forbidden(caller, scope, "all names (or name one in the request)")) }
+    if caller.may_all(scope) { Ok(()) } else { Err(forbidden(caller, scope, " for all names (or name one in the request)")) }
 }
 
 /// For each job, whether the caller may do this. The others must look as if they did not exist, and the engine is asked

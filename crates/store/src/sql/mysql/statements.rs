@@ -33,6 +33,7 @@ macro_rules! tallies {
 
 pub(super) const STATEMENTS: Statements = Statements {
     has_urgency: true,
+    begin_reading: "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; START TRANSACTION READ ONLY",
     insert: Bulk {
         text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, \
      created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, key_until, \

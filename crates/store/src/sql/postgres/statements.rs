@@ -24,6 +24,7 @@ macro_rules! tallies {
 
 pub(super) const STATEMENTS: Statements = Statements {
     has_urgency: false,
+    begin_reading: "START TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
     insert: bulk(
         "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, \
      version, epoch, created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, \

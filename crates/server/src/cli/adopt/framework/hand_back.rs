@@ -56,7 +56,7 @@ impl HandBack {
              and password if that Redis needs them.",
             self.url
         ));
-        look.notes.push(format!("Their queue needs a target. Set it once: {}", self.command(list)));
+        look.notes.push(format!("Their queue needs a target. If it has none yet, set it: {}", self.command(list)));
     }
 
     /// The command that sets the target of the queue.

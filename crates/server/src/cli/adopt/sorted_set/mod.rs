@@ -22,10 +22,10 @@ use survey::{Survey, Verdict};
 const PUT_BACK: &str = "if KEYS[3] and redis.call('EXISTS', KEYS[3]) == 1 then return false end
 redis.call('ZADD', KEYS[2], 'NX', parts[2], parts[1])";
 /// The advice for an unclear unit.
-const NAME_UNIT: &str = "Choose the unit with --score seconds or --score milliseconds. Scores that are no times are due now; those in another unit stay.";
+const NAME_UNIT: &str = "Choose the unit with --score seconds, milliseconds or microseconds. Scores that are no times are due now; those in another unit stay.";
 /// A note of all of them.
 const TAKEN: &str = "Once a member is taken, the old code no longer finds it: ZREM removes nothing, and ZADD adds it again. If it \
-    is taken again while its job waits, the new job replaces that one.";
+    is taken again while its job waits, the";
 
 /// Options of all sources that are sorted sets.
 #[derive(Debug, clap::Args)]
@@ -121,7 +121,8 @@ impl SortedSet {
     async fn look(&mut self, redis: &Redis, layout: &str) -> Done<Look> {
         let survey = Survey::read(redis, &self.key).await?;
         let (key, total) = (&self.key, survey.total());
-        let mut notes = vec![TAKEN.to_owned()];
+        let kept = if self.template.on_conflict == OnConflict::Keep { "first job stays" } else { "new job replaces that one" };
+        let mut notes = vec![format!("{TAKEN} {kept}.")];
         let verdict = survey.judge();
         // A run keeps its unit.
         if let (Verdict::Unit(unit), None) = (&verdict, self.unit) {
