@@ -31,8 +31,8 @@ const RECEIVER: &str = "127.0.0.1:8080";
 /// The address of Debian's beanstalkd in the pages.
 const OLD_BEANSTALK: &str = "old-host:11300";
 const REDIS: &str = "redis://127.0.0.1:6379";
-const POSTGRES: &str = "postgres://duetime:secret@127.0.0.1/jobs";
-const MARIA_DB: &str = "mysql://duetime:secret@127.0.0.1/jobs";
+const POSTGRES: &str = "postgres://duetime_server:secret@127.0.0.1/duetime";
+const MARIA_DB: &str = "mysql://duetime_server:secret@127.0.0.1/duetime";
 const READMES: [&str; 2] = ["README.md", "README.zh-CN.md"];
 /// How long a server may take to do what a page shows.
 const LIMIT: Duration = Duration::from_secs(30);
