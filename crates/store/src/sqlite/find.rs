@@ -24,9 +24,9 @@ pub(super) const ALL: &str = jobs!(" FROM duetime_jobs j WHERE id > ?1 ORDER BY 
 pub(super) const QUEUE: &str = jobs!(" FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND state = ?3 ORDER BY id");
 pub(super) const BUCKET: &str = jobs!(" FROM duetime_jobs j WHERE id > ?1 AND bucket = ?2 AND state = 1 ORDER BY id");
 /// The holder of a key.
-pub(super) const HOLDER: &str = jobs!(" FROM duetime_jobs j WHERE id > ?1 AND key_digest = ?2 AND key_order = 0");
+pub(super) const HOLDER: &str = jobs!(" FROM duetime_jobs j WHERE id > ?1 AND key_entry = ?2 AND key_order = 0");
 /// Jobs that had a key; their `key_order` is their id.
-pub(super) const PAST: &str = jobs!(" FROM duetime_jobs j WHERE key_order > ?1 AND key_digest = ?2 ORDER BY key_order");
+pub(super) const PAST: &str = jobs!(" FROM duetime_jobs j WHERE key_order > ?1 AND key_entry = ?2 ORDER BY key_order");
 pub(super) const TAG: &str = jobs!(
     " FROM duetime_tags t CROSS JOIN duetime_jobs j ON j.id = t.job_id WHERE t.job_id > ?1 AND t.tag = ?2 \
      ORDER BY t.job_id"
@@ -93,8 +93,8 @@ fn streams(connection: &Connection, find: &Find) -> Result<Vec<Stream>, Fault> {
             stages.iter().map(|&stage| of_queue(queue, stage)).collect()
         }
         (Selector::Key(queue, key), _) => {
-            let digest = row::key_digest(queue, key).to_vec();
-            [HOLDER, PAST].map(|sql| (sql, vec![digest.clone().into()])).into()
+            let entry = row::key_entry(queue, key);
+            [HOLDER, PAST].map(|sql| (sql, vec![entry.clone().into()])).into()
         }
         (Selector::Tag(tag), _) => vec![(TAG, vec![text(tag)])],
         (Selector::All, None) if find.states.is_empty() => vec![(ALL, Vec::new())],

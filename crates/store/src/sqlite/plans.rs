@@ -35,8 +35,8 @@ fn every_question_has_its_index() {
         (find::ALL, vec![format!("{key} (rowid>?)")]),
         (find::QUEUE, vec![index("duetime_jobs_queue", "queue=? AND state=? AND rowid>?")]),
         (find::BUCKET, vec![index("duetime_jobs_pending", "bucket=? AND rowid>?")]),
-        (find::HOLDER, vec![index("duetime_jobs_key", "key_digest=? AND key_order=? AND rowid>?")]),
-        (find::PAST, vec![index("duetime_jobs_key", "key_digest=? AND key_order>?")]),
+        (find::HOLDER, vec![index("duetime_jobs_key", "key_entry=? AND key_order=? AND rowid>?")]),
+        (find::PAST, vec![index("duetime_jobs_key", "key_entry=? AND key_order>?")]),
         (find::TAG, vec!["SEARCH t USING PRIMARY KEY (tag=? AND job_id>?)".to_owned(), format!("{key} (rowid=?)")]),
         (tally::ONE, vec!["SEARCH duetime_tallies USING PRIMARY KEY (queue=?)".to_owned()]),
         (tally::FROM, vec!["SEARCH duetime_tallies USING PRIMARY KEY (queue>?)".to_owned()]),
@@ -56,7 +56,7 @@ fn every_question_has_its_index() {
 fn no_other_statement_scans() {
     let connection = empty();
     for sql in [
-        "SELECT id FROM duetime_jobs WHERE key_digest = ?1 AND key_order = 0",
+        "SELECT id FROM duetime_jobs WHERE key_entry = ?1 AND key_order = 0",
         "UPDATE duetime_jobs SET state = 10 WHERE id = ?1 AND version < ?2 AND state = 1",
         "DELETE FROM duetime_tags WHERE tag = ?1 AND job_id = ?2",
         "DELETE FROM duetime_tallies WHERE queue = ?1 AND pending = 0",

@@ -63,8 +63,8 @@ fn refused(connection: &Connection, job: &Job, live_key: Option<&Arc<str>>) -> R
 /// The holder of a key.
 pub(super) fn holder(connection: &Connection, queue: &str, key: &str) -> Result<Option<JobId>, Fault> {
     let mut statement =
-        connection.prepare_cached("SELECT id FROM duetime_jobs WHERE key_digest = ?1 AND key_order = 0")?;
-    statement.query_row([row::key_digest(queue, key)], |row| Ok(row::id(row))).optional()?.transpose()
+        connection.prepare_cached("SELECT id FROM duetime_jobs WHERE key_entry = ?1 AND key_order = 0")?;
+    statement.query_row([row::key_entry(queue, key)], |row| Ok(row::id(row))).optional()?.transpose()
 }
 
 fn by_origin(connection: &Connection, queue: &str, origin: &str) -> Result<Option<JobId>, Fault> {

@@ -10,6 +10,9 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
+/// The longest queue and key that their index holds as they are, in bytes.
+const KEY_ENTRY_MAX: usize = 32;
+
 /// Selects all columns but `bucket`, in the order in which [`Reader::job`] reads them.
 macro_rules! jobs {
     ($of:literal) => {
@@ -40,7 +43,7 @@ pub(super) use bind_from;
 pub(super) const INSERT: &str = "INSERT OR IGNORE INTO duetime_jobs (id, queue, kind, state, due_at, first_due_at, \
      priority, attempt, crashes, version, epoch, created_at, updated_at, started_at, finished_at, lease_until, \
      lease_ms, expires_ms, cancel_asked, key_until, job_key, options, tags, message, errors, result, payload, bucket, \
-     key_digest, key_order, progress, origin) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+     key_entry, key_order, progress, origin) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
      ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)";
 
 /// Binds a job to [`INSERT`].
@@ -56,17 +59,20 @@ pub(super) fn bind(
         job.finished_at, job.lease_until, job.lease_ms, job.expires_ms, job.cancel_asked,
         job.key_until as u8, job.key.as_deref(), options(job)?, list(&job.tags)?, job.message.as_deref(),
         list(&job.errors)?, job.result.as_deref(), &*job.payload, bucket,
-        job.key.as_ref().map(|key| key_digest(&job.queue, key)), key_order(job, live_key.is_some()), progress(job)?,
+        job.key.as_ref().map(|key| key_entry(&job.queue, key)), key_order(job, live_key.is_some()), progress(job)?,
         job.origin.as_deref());
     Ok(())
 }
 
-/// A digest of a queue and a key, which the index of keys has in their place. A new key changes any page of that index, so
-/// short entries, on fewer pages, make keys cheaper.
-pub(super) fn key_digest(queue: &str, key: &str) -> [u8; 16] {
+/// A queue and a key in their index: the bytes of both if they are short, else a digest. A new key may change any page of the
+/// index, so short entries, on fewer pages, make long keys cheaper. A digest loses their order, which makes short keys cheaper.
+pub(super) fn key_entry(queue: &str, key: &str) -> Vec<u8> {
     // No text has the byte 0xff.
-    let digest = Sha256::new().chain_update(queue).chain_update([0xff]).chain_update(key).finalize();
-    digest[..16].try_into().expect("a digest of 32 bytes")
+    let plain = [queue.as_bytes(), &[0xff], key.as_bytes()].concat();
+    if plain.len() <= KEY_ENTRY_MAX {
+        return plain;
+    }
+    [&[0xff], &Sha256::digest(plain)[..16]].concat()
 }
 
 /// JSON, or NULL for an empty list.
@@ -170,5 +176,21 @@ fn shared(last: &mut Option<Arc<str>>, text: Option<&str>) -> Arc<str> {
     match last {
         Some(last) if **last == *text => last.clone(),
         _ => last.insert(Arc::from(text)).clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn entries_of_keys_are_short_and_differ() {
+        let key = |bytes| "k".repeat(bytes);
+        assert_eq!(key_entry("q", "k"), [b'q', 0xff, b'k']);
+        let entries =
+            [("q", key(30)), ("q", key(31)), ("qk", key(29)), ("qk", key(30)), ("q", key(255)), ("r", key(255))];
+        let entries: HashSet<_> = entries.iter().map(|(queue, key)| key_entry(queue, key)).collect();
+        assert_eq!((entries.len(), entries.iter().map(Vec::len).max()), (6, Some(KEY_ENTRY_MAX)));
     }
 }

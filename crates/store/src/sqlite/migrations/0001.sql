@@ -23,7 +23,7 @@ CREATE TABLE duetime_jobs (
     cancel_asked INTEGER NOT NULL DEFAULT 0,
     key_until    INTEGER NOT NULL DEFAULT 0,  -- 0 finished, 1 started
     job_key      TEXT,
-    key_digest   BLOB,                        -- with a key: of queue and key, in place of both in the index
+    key_entry    BLOB,                        -- with a key: queue and key, or a digest of both if they are long
     key_order    INTEGER,                     -- with a key: 0 while the job holds it, then its id
     origin       TEXT,                        -- identifies the push that made the job
     options      TEXT,                        -- JSON: rare options, such as a retry rule or a target
@@ -41,7 +41,7 @@ CREATE INDEX duetime_jobs_overflow ON duetime_jobs (queue, priority, due_at) WHE
 CREATE INDEX duetime_jobs_leased ON duetime_jobs (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX duetime_jobs_queue ON duetime_jobs (queue, state);
 CREATE INDEX duetime_jobs_finished ON duetime_jobs (state, finished_at) WHERE finished_at IS NOT NULL;
-CREATE UNIQUE INDEX duetime_jobs_key ON duetime_jobs (key_digest, key_order) WHERE key_digest IS NOT NULL;
+CREATE UNIQUE INDEX duetime_jobs_key ON duetime_jobs (key_entry, key_order) WHERE key_entry IS NOT NULL;
 CREATE UNIQUE INDEX duetime_jobs_origin ON duetime_jobs (queue, origin) WHERE origin IS NOT NULL;
 
 CREATE TABLE duetime_tags (
