@@ -123,7 +123,9 @@ pub enum Error {
     #[strum(serialize = "store_damaged")]
     Damaged(String),
     /// Another process has the store open.
-    #[error("the store {path:?} is open in process {pid}: connect to that process if it is a server, stop it, or use another store")]
+    #[error(
+        "the store {path:?} is open in process {pid}: connect to that process if it is a server, stop it, or use another store"
+    )]
     #[strum(serialize = "store_held")]
     Held {
         /// The store.

@@ -22,6 +22,7 @@ fn nothing_is_taken_while_the_lock_exists() {
     let look = adopt(&server, &redis).look();
     assert!(look["why"].as_str().unwrap().contains("2 members whose scores are seconds"), "{look}");
     assert!(!look["notes"].to_string().contains("exists now"), "{look}");
+    assert!(look["notes"].to_string().contains("the first job stays"), "{look}");
     redis.command(&["SET", LOCK, "1"]);
     let look = adopt(&server, &redis).look();
     assert!(look["notes"].to_string().contains("It exists now."), "{look}");

@@ -64,7 +64,7 @@ fn a_list_has_pages() {
     let second = place.json(&["list", "--limit", "2", "--cursor", cursor]);
     assert_eq!(second["jobs"].as_array().unwrap().len(), 1);
     let ran = place.run(&["list", "--limit", "2"]);
-    assert!(ran.err.contains("--cursor"), "{ran:?}");
+    assert!(ran.err.contains(&format!("--cursor '{cursor}'")), "{ran:?}");
 }
 
 #[test]
@@ -108,6 +108,15 @@ fn jobs_are_looked_at_and_taken() {
     assert_eq!(taken["jobs"].as_array().unwrap().len(), 1);
     assert_eq!(taken["jobs"][0]["state"], "succeeded");
     assert_eq!(place.json(&["take", "q"])["jobs"].as_array().unwrap().len(), 0);
+    place.push(&["--queue", "q", "shown to a person"]);
+    let table = place.ok(&["take", "q"]);
+    assert!(table.contains("shown to a person"), "{table}");
+}
+
+#[test]
+fn a_ledger_needs_a_redis_beside_it() {
+    let ran = finish(Place::new().bare(&["push", "--ledger", "mysql://nobody@nowhere/x", "y"]), b"");
+    assert!(ran.code == 2 && ran.err.contains("--ledger needs the Redis beside it"), "{ran:?}");
 }
 
 #[test]

@@ -35,12 +35,7 @@ pub(super) async fn find(session: &mut Session, (find, after): &(Find, Option<Jo
     }
 }
 
-async fn page(
-    session: &mut Session,
-    find: &Find,
-    streams: &[Stream],
-    after: Option<JobId>,
-) -> Result<Found, Fault> {
+async fn page(session: &mut Session, find: &Find, streams: &[Stream], after: Option<JobId>) -> Result<Found, Fault> {
     let stages = stages(&find.states);
     let mut after = after.map_or(0, JobId::get);
     let (mut wanted, mut seen, mut bytes) = (Vec::new(), 0, 0);

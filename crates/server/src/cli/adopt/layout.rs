@@ -50,7 +50,9 @@ impl RedisSource {
 
     fn claims(&self, logged: Vec<Logged>, now: Option<Millis>) -> Vec<Claim> {
         let claim = |(id, texts): Logged| {
-            let told = |why| format!("{why}: {}", snippet(texts.first().map_or(&[], Vec::as_slice)));
+            // The longest text tells most of it.
+            let longest = texts.iter().max_by_key(|text| text.len());
+            let told = |why| format!("{why}: {}", snippet(longest.map_or(&[], Vec::as_slice)));
             let job = self.layout.read(&texts).map_err(told);
             let late_ms = match (now, &job) {
                 (Some(now), Ok(NewJob { due: Due::At(at), .. })) => Some(now.saturating_sub(*at)),

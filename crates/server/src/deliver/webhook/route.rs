@@ -57,7 +57,9 @@ impl Route {
         };
         if let Some(address) = literal {
             let refused = rules.reach(is_plain).check(address).err();
-            refused.map_or(Ok(()), |refused| Err(wrong("a URL that deliveries are allowed to reach", &format_args!("one that is {refused}"))))?;
+            refused.map_or(Ok(()), |refused| {
+                Err(wrong("a URL that deliveries are allowed to reach", &format_args!("one that is {refused}")))
+            })?;
         }
         url.set_fragment(None);
         Ok(Self {

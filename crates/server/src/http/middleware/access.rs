@@ -100,7 +100,11 @@ pub(crate) fn check(caller: &Caller, scope: Scope, name: &str) -> Result<(), Pro
 /// # Errors
 /// `forbidden`.
 pub(crate) fn check_all(caller: &Caller, scope: Scope) -> Result<(), Problem> {
-    if caller.may_all(scope) { Ok(()) } else { Err(forbidden(caller, scope, " for all names (or name one in the request)")) }
+    if caller.may_all(scope) {
+        Ok(())
+    } else {
+        Err(forbidden(caller, scope, " for all names (or name one in the request)"))
+    }
 }
 
 /// For each job, whether the caller may do this. The others must look as if they did not exist, and the engine is asked

@@ -121,7 +121,8 @@ impl SortedSet {
     async fn look(&mut self, redis: &Redis, layout: &str) -> Done<Look> {
         let survey = Survey::read(redis, &self.key).await?;
         let (key, total) = (&self.key, survey.total());
-        let kept = if self.template.on_conflict == OnConflict::Keep { "first job stays" } else { "new job replaces that one" };
+        let kept =
+            if self.template.on_conflict == OnConflict::Keep { "first job stays" } else { "new job replaces that one" };
         let mut notes = vec![format!("{TAKEN} {kept}.")];
         let verdict = survey.judge();
         // A run keeps its unit.
