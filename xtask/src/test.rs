@@ -119,14 +119,18 @@ fn workspace_tests(metadata: &Metadata, profile: &str) -> Outcome {
     if setup::has_nextest() { nextest(command, metadata, profile) } else { libtest(command) }
 }
 
-/// Counts from the JUnit file, so that nextest keeps the terminal for itself.
+/// Counts from the JUnit file, so that nextest keeps the terminal for itself. The error has each failed test with its
+/// message: a summary of a long run shows what failed.
 fn nextest(command: std::process::Command, metadata: &Metadata, profile: &str) -> Outcome {
     let junit = metadata.target_directory.join("nextest").join(profile).join("junit.xml");
     let result = forget(&junit).and_then(|()| process::run(command));
-    let tally = std::fs::read_to_string(&junit).ok().as_deref().and_then(junit_tally);
-    match (tally, result) {
+    let xml = std::fs::read_to_string(&junit).unwrap_or_default();
+    match (junit_tally(&xml), result) {
         (None, Ok(())) => Err(format!("expected nextest's counts in {}, found none", junit.display())).into(),
-        (tally, result) => Outcome { tally: tally.unwrap_or_default(), result },
+        (tally, result) => Outcome {
+            tally: tally.unwrap_or_default(),
+            result: result.map_err(|error| format!("{error}{}", junit_failures(&xml))),
+        },
     }
 }
 
@@ -172,6 +176,23 @@ fn junit_tally(xml: &str) -> Option<Tally> {
     Some(Tally { passed: count("tests")?.checked_sub(failed)?, failed })
 }
 
+/// Reads `<testcase name="..." classname="..." ...>` with a `<failure ...>` or `<error ...>`: a line for each name, and below it
+/// what the test said before its backtrace.
+fn junit_failures(xml: &str) -> String {
+    let mut failures = String::new();
+    for case in xml.split("<testcase name=\"").skip(1) {
+        let Some((_, failure)) = case.split_once("<failure ").or_else(|| case.split_once("<error ")) else { continue };
+        let name = case.split_once('"').map_or("", |(name, _)| name);
+        let text = failure.split_once('>').and_then(|(_, text)| text.split_once("</")).map_or("", |(text, _)| text);
+        let text = text.split("stack backtrace:").next().unwrap_or_default().trim_end();
+        failures.push_str(&format!("\n    {name}\n        {}", text.replace('\n', "\n        ")));
+    }
+    for (entity, character) in [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")] {
+        failures = failures.replace(entity, character);
+    }
+    failures
+}
+
 /// Reads `test result: ok. 12 passed; 0 failed; ...`.
 fn libtest_tally(line: &str) -> Option<Tally> {
     let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
@@ -192,6 +213,22 @@ mod tests {
         assert_eq!(junit_tally(xml), Some(Tally { passed: 9, failed: 3 }));
         assert_eq!(junit_tally("<testsuites name=\"\">"), None);
         assert_eq!(junit_tally(""), None);
+    }
+
+    #[test]
+    fn failed_tests_are_named_with_their_messages() {
+        let xml = r#"
+        <testcase name="a::passes" classname="all" time="0.011"/>
+        <testcase name="a::fails" classname="all" time="0.168">
+            <failure message="thread &apos;fails&apos;" type="exit code 101">thread &apos;fails&apos; panicked:
+  left: &lt;1&gt;
+stack backtrace:
+   0: somewhere</failure>
+            <system-err>thread &apos;fails&apos; panicked:</system-err>
+        </testcase>
+        <testcase name="a::hangs" classname="all" time="600"><failure type="test timeout"/></testcase>"#;
+        let expected = "\n    a::fails\n        thread 'fails' panicked:\n          left: <1>\n    a::hangs\n        ";
+        assert_eq!(junit_failures(xml), expected);
     }
 
     #[test]
