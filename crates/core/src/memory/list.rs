@@ -14,9 +14,11 @@ use std::sync::Arc;
 /// Entries of a wheel that are read in one step of a listing.
 const SCAN_STEP: usize = 8_192;
 
-/// The position of a listing. Parts are in the order of a job's life, so that a job which moves on meanwhile is not missed.
+/// The position of a listing. Parts are in the order of a job's life, so that a job which moves on meanwhile is not missed. Running jobs come twice,
+/// since a worker may give one back.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
+    First(JobId),
     Scheduled(usize),
     HeldBack,
     Ready(Rank),
@@ -25,7 +27,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    pub(super) const FIRST: Self = Self::Scheduled(0);
+    pub(super) const FIRST: Self = Self::First(JobId::MIN);
 }
 
 /// The first places of a listing, in due order.
@@ -37,7 +39,7 @@ pub(super) struct First {
 impl First {
     /// Keeps the place if it is among the first `limit`; returns whether it is.
     fn offer(&mut self, place: (Millis, JobId), limit: usize) -> bool {
-        if self.places.len() >= limit {
+        if self.places.len() >= limit && !self.places.contains(&place) {
             if self.places.last().is_none_or(|&last| last <= place) {
                 return false;
             }
@@ -56,7 +58,18 @@ impl Held {
         let start = after.unwrap_or((0, JobId::MIN)).max((listing.window.from, JobId::MIN));
         let (to, limit) = (listing.window.to, listing.limit);
         let mut offer = |place: (Millis, JobId)| place >= start && place.0 <= to && first.offer(place, limit);
+        let mut offer_running = |from| {
+            let mut more = queue.running.range(from..);
+            for &id in more.by_ref().take(STEP_JOBS_MAX) {
+                offer((self.due_at(id), id));
+            }
+            more.next().copied()
+        };
         match part {
+            Part::First(from) if wants(State::Running) && listing.states.len() > 1 => {
+                Some(offer_running(from).map_or(Part::Scheduled(0), Part::First))
+            }
+            Part::First(_) => Some(Part::Scheduled(0)),
             Part::Scheduled(from) if wants(State::Scheduled) => {
                 let next = queue.wheel.scan(from, SCAN_STEP, |due_at, id| {
                     offer((due_at, id));
@@ -87,13 +100,7 @@ impl Held {
                 Some(more.next().map_or(Part::Running(JobId::MIN), |&next| Part::Overdue(next)))
             }
             Part::Ready(_) | Part::Overdue(_) => Some(Part::Running(JobId::MIN)),
-            Part::Running(from) if wants(State::Running) => {
-                let mut more = queue.running.range(from..);
-                for &id in more.by_ref().take(STEP_JOBS_MAX) {
-                    offer((self.due_at(id), id));
-                }
-                more.next().map(|&next| Part::Running(next))
-            }
+            Part::Running(from) if wants(State::Running) => offer_running(from).map(Part::Running),
             Part::Running(_) => None,
         }
     }

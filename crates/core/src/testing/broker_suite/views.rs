@@ -7,7 +7,7 @@ use crate::model::beanstalk::Beanstalk;
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
 use crate::ports::{Counts, Detail, Limits, Listing, Queues, Tally, Window};
-use crate::testing::fixtures::{QUEUE, T0, cancel, due, id, job, listing, success};
+use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, listing, reserve, success};
 use std::sync::Arc;
 
 async fn listed(s: &Subject, listing: Listing) -> Vec<JobId> {
@@ -153,6 +153,23 @@ pub async fn a_listing_has_states_and_a_window(s: Subject) {
     assert_eq!(listed(&s, Listing { window, ..listing(QUEUE) }).await, [2, 3, 4].map(id));
     let after = Some((T0 - 2, id(2)));
     assert_eq!(listed(&s, Listing { window, after, ..listing(QUEUE) }).await, [3, 4].map(id));
+}
+
+/// It is live all the time, whenever a listing that goes in steps looks where.
+pub async fn a_job_that_is_given_back_meanwhile_is_listed(s: Subject) {
+    s.hold(&[job(1)]).await;
+    for steps in 0..8 {
+        let lease = s.leases(reserve(QUEUE, 1)).await.remove(0);
+        let listing = Listing { states: vec![State::Ready, State::Running], ..listing(QUEUE) };
+        let give_back = async {
+            for _ in 0..steps {
+                tokio::task::yield_now().await;
+            }
+            s.settle(lease.job.receipt(), again(&lease.job, T0)).await
+        };
+        let (listed, state) = tokio::join!(listed(&s, listing), give_back);
+        assert_eq!((listed, state), (vec![id(1)], Some(State::Ready)), "after {steps} steps");
+    }
 }
 
 /// By their current state.
