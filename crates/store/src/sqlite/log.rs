@@ -272,7 +272,15 @@ fn start_over(connection: &Connection) -> rusqlite::Result<bool> {
     outcome.map(|busy| busy == 0)
 }
 
-/// Copies all of the log and truncates it, at the end.
+/// Empties a log that a killed process has left. If that process could not sync a part, the system may take this part for written, and no later
+/// sync would write it. A power failure would then end the log there.
+pub(super) fn begin_empty(connection: &Connection) {
+    if let Err(error) = empty(connection) {
+        tracing::warn!(%error, "the write-ahead log of the last run could not be copied into the store");
+    }
+}
+
+/// Copies all of the log and truncates it.
 pub(super) fn empty(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
@@ -377,6 +385,21 @@ mod tests {
             let error = outcome.unwrap_err().to_string();
             assert!(error.contains("check the disk, then restart this process"), "{error}");
         }
+    }
+
+    /// Of a log with a hole, nothing after the hole would be found.
+    #[tokio::test]
+    async fn what_a_killed_process_has_left_in_its_log_is_copied_before_the_first_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, copied] = ["store.db", "copied.db"].map(|name| folder.path().join(name));
+        let store = Sqlite::open(&path, Options::default()).unwrap();
+        let bytes = |path: &Path| std::fs::metadata(beside(path, "-wal")).unwrap().len();
+        assert!(bytes(&path) > 0);
+        std::fs::copy(&path, &copied).unwrap();
+        std::fs::copy(beside(&path, "-wal"), beside(&copied, "-wal")).unwrap();
+        let _copied = Sqlite::open(&copied, Options::default()).unwrap();
+        assert_eq!(bytes(&copied), 0);
+        drop(store);
     }
 
     #[tokio::test]

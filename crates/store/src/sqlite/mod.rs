@@ -111,6 +111,7 @@ impl Sqlite {
         schema::check(&connection, &store)?;
         file::found(&connection, &store)?;
         schema::migrate(&mut connection, &store)?;
+        log::begin_empty(&connection);
         let copier = file::checkpointer(&path).map_err(told)?;
         let log = Arc::new(Log::new(&path));
 
