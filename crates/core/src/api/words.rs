@@ -199,7 +199,7 @@ impl PartialSchema for Target {
         let text = |pattern: &str| json!({"type": "string", "pattern": pattern, "minLength": 1, "maxLength": target::TEXT_BYTES_MAX});
         let list = json!({"type": "object", "additionalProperties": false, "required": ["url", "key"], "properties": {
             "url": text("^rediss?://."), "key": text("."),
-            "as": {"type": "string", "enum": ["list", "laravel", "sidekiq"], "default": "list",
+            "as": {"type": "string", "enum": ["list", "laravel", "sidekiq", "bullmq"], "default": "list",
                 "description": "How payloads are appended: as they are, or as this framework pushes its own jobs."},
         }});
         let value = json!({"type": "string", "pattern": "^[ -~]*$", "maxLength": target::TEXT_BYTES_MAX});

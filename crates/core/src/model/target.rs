@@ -56,13 +56,13 @@ pub struct Endpoint {
     pub key: Option<Arc<str>>,
 }
 
-/// A Redis list.
+/// A Redis list, or a queue of a framework in Redis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedisList {
     /// The server, `redis://…` or `rediss://…`.
     pub url: Arc<str>,
-    /// The list.
+    /// The list. Of BullMQ the start of all keys of the queue, `bull:NAME`.
     pub key: Arc<str>,
     /// The way in which payloads are appended.
     #[serde(rename = "as", default, skip_serializing_if = "Append::is_list")]
@@ -80,6 +80,8 @@ pub enum Append {
     Laravel,
     /// In the way that Sidekiq pushes a scheduled job that is due: with the time, onto `queue:NAME`.
     Sidekiq,
+    /// As a delayed job of BullMQ that is due, or of Bull. The payload is the job, as `duetime adopt bullmq --hand-back` writes it.
+    Bullmq,
 }
 
 impl Append {
@@ -304,6 +306,7 @@ mod tests {
             r#"{"redis_list":{"url":"redis://localhost","key":"mail"}}"#,
             r#"{"redis_list":{"url":"redis://localhost","key":"queues:mail","as":"laravel"}}"#,
             r#"{"redis_list":{"url":"redis://localhost","key":"queue:mail","as":"sidekiq"}}"#,
+            r#"{"redis_list":{"url":"redis://localhost","key":"bull:mail","as":"bullmq"}}"#,
             r#"{"queue":"mail"}"#,
             r#"{"url":"https://a.example/x","method":"PUT","headers":{"a":"b"},"timeout":"5s","final_statuses":[404],"key":"k"}"#,
         ] {
@@ -372,10 +375,7 @@ mod tests {
             (r#"{"url":"https://a.example","queue":"b"}"#, "an object with exactly one of"),
             (r#"{"queue":"b","timeout":"5s"}"#, "`headers`, `timeout`"),
             (r#"{"link":"https://a.example"}"#, "`link` is unknown"),
-            (
-                r#"{"redis_list":{"url":"redis://a","key":"b","as":"resque"}}"#,
-                r#""laravel" or "sidekiq", got "resque""#,
-            ),
+            (r#"{"redis_list":{"url":"redis://a","key":"b","as":"resque"}}"#, r#""sidekiq" or "bullmq", got "resque""#),
         ] {
             let error = read::<Target>(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");

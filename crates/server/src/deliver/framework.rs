@@ -1,13 +1,15 @@
 //! Commands that append a payload to a Redis list: plainly, or as the framework whose workers pop it does that.
 //!
-//! One command does all of it. Its script writes the payload last, so a failed script has appended nothing.
+//! One command does all of it. A script that fails has appended nothing.
 
 use duetime_core::Millis;
 use duetime_core::model::target::{Append, RedisList};
 use redis::Cmd;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::base64::Base64;
 use serde_with::serde_as;
+use std::collections::BTreeMap;
 
 /// `LuaScripts::push` of Laravel: one entry of `:notify` wakes one worker. It looks first whether the list can be pushed to.
 const LARAVEL: &str = "
@@ -20,6 +22,22 @@ return redis.call('RPUSH', KEYS[1], ARGV[1])
 const SIDEKIQ: &str = "
 redis.call('SADD', KEYS[2], ARGV[2])
 return redis.call('LPUSH', KEYS[1], ARGV[1])
+";
+
+/// Gives a job to BullMQ, or to Bull. `parts` are the start of all keys, the dialect, the place, the scores in it and among Bull's
+/// priorities, an instant that is not used, the id, the packed log, and the fields of the hash with their values.
+///
+/// A job that stands in `delayed` and is due is moved on by the framework's own workers, which know about priorities and pauses.
+pub(crate) const ADD_TO_BULLMQ: &str = include_str!("bullmq.lua");
+/// A log without lines, in MessagePack.
+const NO_LOG: &[u8] = b"\x90";
+/// Makes the job due by the clock of Redis, though it was rescheduled, or this clock is slow. So a drain does not take it again. A score is
+/// milliseconds times 4,096.
+const DUE_NOW: &str = "
+if redis.replicate_commands then redis.replicate_commands() end
+local parts, time = ARGV, redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+parts[4] = string.format('%.0f', math.min(parts[4], now_ms * 4096))
 ";
 
 /// Fields that a scheduled job no longer has once it is due.
@@ -50,6 +68,12 @@ pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<C
             let queues = format!("{namespace}queues");
             Ok(eval(SIDEKIQ, [key, queues.as_bytes()], &[&job, name.as_bytes()]))
         }
+        Append::Bullmq => {
+            let job: BullmqJob = serde_json::from_slice(payload).map_err(|error| {
+                format!("expected a job as `duetime adopt bullmq --hand-back` writes it, got another payload: {error}")
+            })?;
+            Ok(job.command(&list.key))
+        }
     }
 }
 
@@ -60,6 +84,46 @@ fn eval(script: &str, keys: [&[u8]; 2], arguments: &[&[u8]]) -> Cmd {
         command.arg(*text);
     }
     command
+}
+
+/// A delayed job of BullMQ or Bull, as a payload.
+#[serde_as]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BullmqJob {
+    pub(crate) id: String,
+    /// In `delayed`.
+    pub(crate) score: f64,
+    /// The hash.
+    pub(crate) fields: BTreeMap<String, String>,
+    /// Its log, in MessagePack.
+    #[serde_as(as = "Base64")]
+    #[serde(default = "no_log", skip_serializing_if = "is_no_log")]
+    pub(crate) log: Vec<u8>,
+}
+
+fn no_log() -> Vec<u8> {
+    NO_LOG.to_vec()
+}
+
+fn is_no_log(log: &[u8]) -> bool {
+    log == NO_LOG
+}
+
+impl BullmqJob {
+    /// Adds it to the queue whose keys begin with this.
+    fn command(&self, queue: &str) -> Cmd {
+        let script =
+            format!("{DUE_NOW}local function add()\n{ADD_TO_BULLMQ}\nend\nadd()\nreturn redis.call('ZCARD', KEYS[1])");
+        let mut command = redis::cmd("EVAL");
+        command.arg(script).arg(1).arg(format!("{queue}:delayed"));
+        command.arg(format!("{queue}:")).arg("").arg("delayed").arg(format!("{:.0}", self.score)).arg("").arg("");
+        command.arg(&self.id).arg(&self.log);
+        for (name, value) in &self.fields {
+            command.arg(name).arg(value);
+        }
+        command
+    }
 }
 
 /// A job of Sidekiq as its poller pushes it: with the time, in seconds. All else is kept as it is written.

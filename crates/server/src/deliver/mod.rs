@@ -8,7 +8,7 @@
 mod delivered;
 mod delivery;
 mod forward;
-mod framework;
+pub(crate) mod framework;
 mod observe;
 mod pace;
 mod redis_list;

@@ -4,6 +4,7 @@ use super::framework::{
     DELAYED, LARAVEL, LIST, NOTIFY, RESERVED, Running, add, adopt, command, digest, drain, due_ms, jobs, laravel,
     lines, now_ms, number, push_ready, sidekiq, step,
 };
+use super::old_bullmq::OldQueue;
 use crate::beanstalk::limits::token;
 use crate::cli::server::Server;
 use crate::cli::support::{Place, Ran, finish, until};
@@ -131,6 +132,71 @@ fn jobs_of_sidekiq_go_back_when_they_are_due() {
     let mut queues = lines(&redis, &["SMEMBERS", "shop:queues"]);
     queues.sort();
     assert_eq!(queues, ["low", "mail"]);
+}
+
+#[test]
+fn jobs_of_bullmq_go_back_when_they_are_due() {
+    let redis = RedisServer::start();
+    let server = server_for(&redis);
+    let mut queue = OldQueue::bullmq(&redis.url(), "mail");
+    let (start, hour_ms) = (now_ms(), 3_600_000);
+    queue.hash("ready", b"{}", &[]);
+    queue.wait("ready");
+    let due_at = |n: u64| start + n * 50;
+    queue.hash("due", b"{}", &[]);
+    queue.delayed("due", start - 1_000);
+    for n in 60..160 {
+        // Attempts, waits and priorities are BullMQ's business.
+        let data = format!(r#"{{"n": {n}, "text": "Zo\u00eb"}}"#);
+        queue.hash(&format!("job-{n}"), data.as_bytes(), &[("opts", r#"{"attempts":1}"#), ("priority", "3")]);
+        queue.delayed(&format!("job-{n}"), due_at(n));
+    }
+    let mut log = queue.of("RPUSH", "job-60:logs");
+    queue.ask::<u64>(log.arg("a line").arg(b"\xff\n"));
+    for (id, due_at) in [("later", start + hour_ms), ("sooner", start + hour_ms), ("twice", start + hour_ms)] {
+        queue.hash(id, b"{}", &[]);
+        queue.delayed(id, due_at);
+    }
+    let before = queue.snapshot();
+    let adopt = &["bullmq", "--key", "mail", "--to", "mail", "--hand-back"];
+    let looked = self::adopt(&server, &redis, adopt);
+    assert!(looked.out.contains("--deliver-redis") && looked.out.contains("ready, for BullMQ's workers"), "{looked:?}");
+    assert_eq!(run_offered(&server, &looked.out).code, 0);
+    let report = drain(&server, &redis, adopt, 0);
+    assert_eq!((&report["adopted"], &report["refused"]), (&103.into(), &0.into()), "{report}");
+    assert_eq!(queue.members("wait"), ["ready"]);
+    // Without --hand-back they would be taken, and given back, again and again.
+    let ran = self::adopt(&server, &redis, &step(&adopt[..5], "--drain"));
+    assert!(ran.code == 2 && ran.err.contains("where they would be taken again"), "{ran:?}");
+
+    // One that is made due in Duetime is due there, too. One whose id was given again is that of the new job.
+    assert_eq!(server.run(&["run", "--tag", "id:sooner"]).code, 0);
+    queue.hash("twice", b"the new one", &[]);
+    queue.wait("twice");
+    assert_eq!(server.run(&["run", "--tag", "id:twice"]).code, 0);
+    let mut early = Vec::new();
+    until("all but one are handed back", || {
+        let (members, now) = (queue.members("delayed"), now_ms());
+        let waits = |n: &u64| now < due_at(*n) && members.contains(&format!("job-{n}"));
+        early.extend((60..160).filter(waits));
+        let ended = jobs(&server).iter().filter(|(_, job)| job["state"] == "succeeded").count();
+        (ended == 102).then_some(())
+    });
+    assert_eq!(early, Vec::<u64>::new());
+    let scores = queue.members("delayed");
+    let score_of = |id: &str| scores.iter().skip_while(|text| *text != id).nth(1).unwrap().parse::<f64>().unwrap();
+    assert!(score_of("sooner") / 4_096.0 < (now_ms() + 1) as f64, "{scores:?}");
+    assert_eq!(scores.len(), 2 * 102, "{scores:?}");
+    let mut data = queue.of("HGET", "twice");
+    assert_eq!(queue.ask::<String>(data.arg("data")), "the new one");
+    assert_eq!(queue.members("wait"), ["twice", "ready"]);
+    let after = queue.snapshot();
+    for (key, holds) in &before {
+        let is_another = ["wait", "delayed", "twice", "later"].iter().any(|name| key.ends_with(name));
+        assert!(is_another || after.get(key) == Some(holds), "{key}: {holds}, now {:?}", after.get(key));
+    }
+    let mut marker = queue.of("EXISTS", "marker");
+    assert_eq!(queue.ask::<u64>(&mut marker), 1, "a worker is woken");
 }
 
 /// Lists are the destination of handed-back jobs: they are never taken beside a hand-back.

@@ -113,6 +113,27 @@ fn a_drain_keeps_bytes_queues_and_rules_and_leaves_the_dead() {
         assert_eq!(job["max_attempts"], attempts, "{job}");
         assert!(!(900..1_300).contains(&n) || due_ms(&job) == (now + n) * 1_000 + n % 1_000, "{job}");
     }
+    // So many lists are looked at in parts, also by a drain that begins at the end of the last one.
+    let give_each = "
+for n = 1, 3000 do
+  local name = 'queue-' .. n
+  redis.call('SADD', 'queues', name)
+  redis.call('LPUSH', 'queue:' .. name, ARGV[1])
+end
+";
+    for part in 0..3 {
+        redis.command(&["EVAL", give_each, "0", &sidekiq(part, "many", "")]);
+        assert_eq!(drain(&server, &redis, &["sidekiq", "--to", "many"], 0)["adopted"], 3_000, "{part}");
+    }
+    let looks = number(
+        &redis,
+        &[
+            "EVAL",
+            "return tonumber(string.match(redis.call('INFO', 'commandstats'), 'cmdstat_sscan:calls=(%d+)'))",
+            "0",
+        ],
+    );
+    assert!(looks > 3 * 3, "{looks}");
     // The right end of a list is the next one. Batches are pushed beside each other, so these are one.
     push_ready(&redis, "order", &(0..200).map(|n| sidekiq(n, "order", "")).collect::<Vec<_>>());
     drain(&server, &redis, &["sidekiq", "--to", "first"], 0);

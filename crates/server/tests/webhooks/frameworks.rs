@@ -32,6 +32,40 @@ async fn a_job_of_laravel_wakes_a_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_of_bullmq_is_written_whole_or_not_at_all() {
+    let redis = tokio::task::spawn_blocking(RedisServer::start).await.unwrap();
+    let server = Server::with(&["--deliver-redis", &redis.url()]).await;
+    let target = json!({"redis_list": {"url": redis.url(), "key": "bull:mail", "as": "bullmq"}});
+    let retry = json!({"fixed": {"delay": "50ms"}});
+    server.set("mail", json!({"max_attempts": 1000, "retry": retry, "target": target})).await;
+    let job =
+        |id: &str, score: u64| json!({"id": id, "score": score, "fields": {"name": "n", "data": "{}"}}).to_string();
+    let first = server.push("mail", &job("1", 5)).await;
+    assert_eq!(result(&server.completed(first).await), json!({"length": 1}));
+    assert_eq!(redis.command(&["ZRANGE", "bull:mail:delayed", "0", "-1", "WITHSCORES"]), "1\n5");
+    assert_eq!(redis.command(&["HGET", "bull:mail:1", "data"]), "{}");
+    assert_eq!(redis.command(&["EXISTS", "bull:mail:marker"]), "0", "before BullMQ 5 there was none");
+
+    // Whichever key is wrong, nothing is written until it is right.
+    for (wrong, id) in [("bull:mail:delayed", "2"), ("bull:mail:meta", "3")] {
+        redis.command(&["DEL", "bull:mail:delayed"]);
+        redis.command(&["SET", wrong, "of another kind"]);
+        let pushed = server.push("mail", &job(id, 5)).await;
+        let failing = server.until(pushed, |job| job.errors.len() > 2).await;
+        assert!(failing.errors[0].message.contains("WRONGTYPE"), "{:?}", failing.errors);
+        assert_eq!(redis.command(&["EXISTS", &format!("bull:mail:{id}")]), "0", "{wrong}");
+        redis.command(&["DEL", wrong]);
+        server.completed(pushed).await;
+        assert_eq!(redis.command(&["ZRANGE", "bull:mail:delayed", "0", "-1"]), id);
+    }
+    for payload in ["7", "{}", "no JSON"] {
+        let id = server.client.push_raw("x", payload.as_bytes().to_vec()).queue("mail").await.unwrap().id;
+        let said = server.failed(id).await;
+        assert!(said.contains("adopt bullmq --hand-back"), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_of_sidekiq_gets_the_time_and_its_queue_is_known() {
     let redis = tokio::task::spawn_blocking(RedisServer::start).await.unwrap();
     let server = Server::with(&["--deliver-redis", &redis.url()]).await;

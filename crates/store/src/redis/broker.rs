@@ -5,13 +5,14 @@ use super::memory::push_limits;
 use super::put::Entered;
 use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
-use duetime_core::limits::STEP_QUEUES_MAX;
+use duetime_core::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use duetime_core::ports::{
     Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing, Outbox,
     OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally, Totals, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis, State};
 use futures_util::{StreamExt, TryStreamExt, stream};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -167,8 +168,11 @@ impl Parts {
         let after = after.filter(|&(at, _)| at >= window.from);
         let now = self.clock.now();
         let wants = |state| states.contains(&state);
+        let waiting = wants(State::Scheduled) || wants(State::Ready);
+        // A job that is given back meanwhile is neither among those that wait now nor among those that run then.
+        let mut ran = if waiting && wants(State::Running) { self.running(partition, queue).await? } else { Vec::new() };
         let mut jobs = Vec::new();
-        if wants(State::Scheduled) || wants(State::Ready) {
+        if waiting {
             let mut part = *window;
             if !wants(State::Ready) {
                 part.from = part.from.max(now + 1);
@@ -183,15 +187,13 @@ impl Parts {
         if wants(State::Running) {
             let is_next = |job: &Job| after.is_none_or(|after| (job.due_at, job.id) > after);
             let is_in = |job: &Job| (window.from..=window.to).contains(&job.due_at) && job.queue == *queue;
-            let mut last = None;
-            for _ in 0..RUNNING_MAX.div_ceil(duetime_core::limits::STEP_JOBS_MAX) {
-                let step = duetime_core::limits::STEP_JOBS_MAX;
-                let places = self.page(partition, "running", queue, Window::ALL, last, step).await?;
-                jobs.extend(self.at(&places).await?.into_iter().filter(|job| is_next(job) && is_in(job)));
-                last = places.last().copied();
-                if places.len() < step {
-                    break;
-                }
+            let mut places = self.running(partition, queue).await?;
+            let seen: HashSet<JobId> =
+                jobs.iter().map(|job: &Job| job.id).chain(places.iter().map(|place| place.1)).collect();
+            ran.retain(|(_, id)| !seen.contains(id));
+            places.append(&mut ran);
+            for some in places.chunks(STEP_JOBS_MAX) {
+                jobs.extend(self.at(some).await?.into_iter().filter(|job| is_next(job) && is_in(job)));
             }
         }
         jobs.sort_unstable_by_key(|job| (job.due_at, job.id));
@@ -199,6 +201,21 @@ impl Parts {
         jobs.truncate(*limit);
         jobs.retain(|job| states.contains(&job.state(now)));
         Ok(jobs)
+    }
+
+    /// The running jobs of a queue, by the end of their leases.
+    async fn running(&self, partition: u16, queue: &str) -> Result<Vec<Scored>, Error> {
+        let mut running: Vec<Scored> = Vec::new();
+        while running.len() < RUNNING_MAX {
+            let last = running.last().copied();
+            let page = self.page(partition, "running", queue, Window::ALL, last, STEP_JOBS_MAX).await?;
+            let is_over = page.len() < STEP_JOBS_MAX;
+            running.extend(page);
+            if is_over {
+                break;
+            }
+        }
+        Ok(running)
     }
 
     async fn at(&self, places: &[Scored]) -> Result<Vec<Job>, Error> {

@@ -8,6 +8,7 @@
 --   claimed. It answers whether it is.
 -- - take(key, min, max, limit, note) takes up to limit members of a sorted set between two scores. note(member, score) must claim each.
 -- - take_list(key, end_, limit, note) takes members from the 'left' or the 'right' end of a list. note(member) must claim each.
+-- - go_on: where the next script is to begin, of one that looks at a part of what there is.
 -- - wait_for(key, unit_ms): wait_ms falls to when the head of a sorted set is due; unit_ms is what a score counts.
 --
 -- Members are read by pages: 250 large ones would fill the memory of Redis, and block it.
@@ -21,6 +22,7 @@ local id_start = 'adopt-' .. time[1] .. string.format('%06d', time[2]) .. '-' ..
 local to = string.sub(ARGV[1], 33)
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local wait_ms = 1000
+local go_on = '0'
 local claimed, gone, bytes = {}, 0, 0
 local function claim(...)
   -- Without the right to remove a claim again, nothing is claimed.

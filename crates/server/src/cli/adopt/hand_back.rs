@@ -1,6 +1,6 @@
 //! Jobs that go back to the old workers once they are due.
 //!
-//! Such a job has a target, the list that its workers pop. Its queue has a target on the same Redis: so no worker reserves its jobs,
+//! Such a job has a target, the list that its workers pop, or their queue of BullMQ. Its queue has a target on the same Redis: so no worker reserves its jobs,
 //! and only servers that may reach that Redis deliver them.
 
 use crate::cli::adopt::source::Look;
@@ -78,7 +78,7 @@ impl HandBack {
     }
 }
 
-/// Refuses a queue whose target is a list that is taken from: its jobs would go in a circle.
+/// Refuses a queue whose target is taken from: its jobs would go in a circle.
 pub(super) async fn check_no_circle(client: &Client, queue: &str, is_taken: impl Fn(&RedisList) -> bool) -> Result {
     let target = match client.queue(queue).await {
         Ok(status) => status.settings.target,

@@ -99,7 +99,7 @@ impl Source for RedisSource {
     }
 
     async fn claim(&mut self, step: Step) -> Done<Vec<Claim>> {
-        let Claimed { logged, now, wait_ms } = self.layout.claim(&mut self.redis, step).await?;
+        let Claimed { logged, now, wait_ms, go_on: _ } = self.layout.claim(&mut self.redis, step).await?;
         self.wait = Duration::from_millis(wait_ms);
         Ok(self.claims(logged, Some(now)))
     }

@@ -7,6 +7,7 @@ mod adopter;
 mod beanstalkd;
 mod bullmq;
 mod framework;
+mod hand_back;
 mod layout;
 mod look;
 mod push;

@@ -28,7 +28,7 @@ if not is_done then
   unclaim()
   if #claimed == 0 then error(answer, 0) end
 end
-return is_done and answer or {now_ms, wait_ms, claimed}
+return is_done and answer or {now_ms, wait_ms, claimed, go_on}
 ";
 
 /// Wraps the function that puts a claim back; it returns false if it cannot do so now.
@@ -64,11 +64,16 @@ pub(super) struct Claimed {
     pub(super) now: Millis,
     /// When it is worth asking again, in milliseconds.
     pub(super) wait_ms: u64,
+    /// Where a script that looked at a part goes on; [`START`] after the last part.
+    pub(super) go_on: String,
 }
+
+/// The first part of what a script looks at.
+pub(super) const START: &str = "0";
 
 impl Default for Claimed {
     fn default() -> Self {
-        Self { logged: Vec::new(), now: 0, wait_ms: 1_000 }
+        Self { logged: Vec::new(), now: 0, wait_ms: 1_000, go_on: START.to_owned() }
     }
 }
 
@@ -135,8 +140,8 @@ impl Redis {
     ) -> Done<Claimed> {
         let mut command = self.eval(&[CLAIM, BODY, script, CLAIMED].concat(), keys);
         command.arg(format!("{}{}", fresh_id(), self.to)).arg(arguments);
-        let (now, wait_ms, flat): (Millis, u64, Vec<Vec<u8>>) = self.ask(&command).await?;
-        Ok(Claimed { logged: self.read(flat)?, now, wait_ms })
+        let (now, wait_ms, flat, go_on): (Millis, u64, Vec<Vec<u8>>, String) = self.ask(&command).await?;
+        Ok(Claimed { logged: self.read(flat)?, now, wait_ms, go_on })
     }
 
     /// The next claims in the log that this run does not work on, in the order of their ids, which is that of the claims; none when all

@@ -79,6 +79,7 @@ fn shown(target: &duetime_core::Target) -> String {
             Append::List => format!("the Redis list {}", list.key),
             Append::Laravel => format!("Laravel's Redis list {}", list.key),
             Append::Sidekiq => format!("Sidekiq's Redis list {}", list.key),
+            Append::Bullmq => format!("BullMQ's queue {}", list.key),
         },
         duetime_core::Target::Queue(queue) => format!("the queue {queue}"),
     }

@@ -1,12 +1,12 @@
 //! From BullMQ itself, 6 and 5, and from Bull: `cargo xtask outside`.
 
 use crate::adopt::framework::seeded;
-use crate::adopt::redis_source::{Adopt, OldSet, made, report};
+use crate::adopt::redis_source::{Adopt, OldSet, QUEUE, made, report};
 use crate::cli::server::Server;
 use crate::cli::support::{Place, finish, until};
 use crate::common::Random;
 use duetime_store::testing::RedisServer;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -253,6 +253,50 @@ fn refused_jobs_are_run_by_bullmq_in_their_order() {
             program.run("stop");
             assert_eq!(made(&server).len(), 0);
         }
+    }
+}
+
+/// Delayed jobs wait in Duetime, and are run by the framework: each once, not early, with the attempts that it has.
+#[test]
+fn delayed_jobs_go_back_and_are_run_by_bullmq() {
+    for (library, version) in LIBRARIES {
+        let mut random = seeded();
+        println!("{library} {version}");
+        let redis = RedisServer::start();
+        let server = Server::start_in(Place::new(), &["--deliver-redis", &redis.url()]);
+        let target = json!({"redis_list": {"url": redis.url(), "key": "bull:mail", "as": "bullmq"}}).to_string();
+        assert_eq!(server.run(&["queues", "set", QUEUE, "--target", &target]).code, 0);
+        let mut program = Program::start(&redis, library, version);
+        let adopt = Adopt::new(&server, "bullmq", &redis.url(), "mail");
+        let options = [&["--hand-back"], &drain_of(library)[..]].concat();
+        let mut log = OldSet::open(&redis.url(), "bull:mail");
+        program.run("work mail");
+        let mut total = 0;
+        for round in 0..8 {
+            let number = 100 + round;
+            total += number;
+            program.run(&format!("delay mail {number}"));
+            let mut command = adopt.command(&options);
+            let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let (claims, by) = (log.calls("hgetall"), random.within(0..100));
+            until("claims, or the end", || {
+                (log.calls("hgetall") > claims + by || child.try_wait().unwrap().is_some()).then_some(())
+            });
+            if random.percent(60) {
+                let _ = child.kill();
+            }
+            child.wait().unwrap();
+        }
+        let ran = adopt.run(&options);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        until("all have run", || (program.ran("mail").len() >= total).then_some(()));
+        program.run("stop");
+        let (ran, adopted) = (program.ran("mail"), made(&server).len());
+        println!("{total} jobs, {adopted} of them by way of Duetime");
+        assert!(ran.len() == total && ran.iter().collect::<HashSet<_>>().len() == total, "each of them, once");
+        assert!(adopted > total / 4, "{adopted} of {total}");
+        assert!(!program.said.lock().unwrap().iter().any(|line| line.starts_with("early")), "none early");
+        assert_eq!(log.claims(), 0);
     }
 }
 

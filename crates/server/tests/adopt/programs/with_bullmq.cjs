@@ -22,6 +22,7 @@ const options = [
   (n) => ({ jobId: `custom-${n}` }),
   (n) => ({ attempts: 4, backoff: { type: 'exponential', delay: 1000 + n } }),
   () => ({ lifo: true }),
+  (n) => ({ delay: 500 + (n % 30) * 100, priority: n % 4, attempts: 2 }),
 ]
 
 async function add(name, number, data, kinds) {
@@ -36,7 +37,11 @@ const workers = []
 // Of a worker whose death is soon noticed.
 const short = { lockDuration: 2000, stalledInterval: 500, maxStalledCount: 1000 }
 function work(name, settings = {}) {
-  const run = async (job) => console.log(`ran ${name} ${job.data.n}`)
+  const run = async (job) => {
+    if (Date.now() < job.timestamp + (job.opts.delay || 0)) console.log(`early ${job.data.n}`)
+    if (job.data.fails && job.data.n % 10 === 9 && job.attemptsMade === 0) throw new Error('the first attempt')
+    console.log(`ran ${name} ${job.data.n}`)
+  }
   if (isBull) {
     const own = new modules(name, { redis: connection, settings })
     opened.set(`${name} of a worker`, own)
@@ -48,6 +53,8 @@ function work(name, settings = {}) {
 
 const commands = {
   add: (name, number) => add(name, Number(number), {}, [0, 1, 2, 3, 4, 5, 6]),
+  // Delayed by seconds. Some fail once.
+  delay: (name, number) => add(name, Number(number), { fails: true }, [7]),
   // Larger than Duetime is set to accept, with ids from 0 in each queue. None of them becomes due meanwhile.
   large: async (name, number) => {
     count = 0

@@ -17,7 +17,7 @@ local taken, is_taken, limited = {}, {}, {}
 for n, id in ipairs(ids) do
   if is_full() or #taken == most then break end
   -- An id that stands there twice is one job.
-  if not is_taken[id] and not why_left(id, base .. id) then
+  if not is_taken[id] and not why_left(id, base .. id) and not is_due(KEYS[2], id, now_ms) then
     local score, logs = '', redis.call('LRANGE', base .. id .. ':logs', 0, -1)
     if not is_list then score = redis.call('ZSCORE', KEYS[2], id) end
     -- Bull counts the jobs that its limiter has put off.

@@ -2,6 +2,7 @@
 
 use super::look::BULL;
 use super::{DELAYED, SCORES_PER_MS};
+use crate::deliver::framework::BullmqJob;
 use duetime_core::api::Span;
 use duetime_core::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, PRIORITY_DEFAULT, RETRY_STEPS_MAX, TAG_BYTES_MAX};
 use duetime_core::{Backoff, Due, Exponential, Fixed, JobOptions, Millis, NewJob, OnConflict, Retry};
@@ -46,6 +47,20 @@ pub(super) fn read(texts: &[Vec<u8>], queue: &Arc<str>, tag: &Arc<str>) -> Resul
         options: JobOptions::from(retry(&opts, made, is_bull)),
         ..NewJob::new(field("data").ok_or("it has no `data`")?.to_vec())
     })
+}
+
+/// The payload of a job that goes back: all of it.
+pub(super) fn handed_back(texts: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+    let [_, _, _, score, _, _, id, log, fields @ ..] = texts else { return Err("not a job of BullMQ".to_owned()) };
+    let fields =
+        fields.chunks_exact(2).map(|pair| Ok((text("field", &pair[0])?.into(), text("field", &pair[1])?.into())));
+    let job = BullmqJob {
+        id: text("id", id)?.to_owned(),
+        score: number(score).ok_or("it has no score")?,
+        fields: fields.collect::<Result<_, String>>()?,
+        log: log.clone(),
+    };
+    serde_json::to_vec(&job).map_err(|error| error.to_string())
 }
 
 /// When a delayed job is due.

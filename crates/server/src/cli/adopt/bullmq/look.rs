@@ -1,6 +1,6 @@
 //! The contents of a BullMQ queue.
 
-use super::{Bullmq, DELAYED, Done, PAGE, PLACES, Place, SCORES_PER_MS, job};
+use super::{Bullmq, DELAYED, Done, PLACES, Place, SCORES_PER_MS, job};
 use crate::cli::adopt::layout::BATCH;
 use crate::cli::adopt::redis::Redis;
 use crate::cli::adopt::source::{Look, Part, SAMPLES_MAX, Sample, Trouble};
@@ -24,7 +24,8 @@ const WHY_EACH: &str = "
 local base, is_list, first, count, reasons, samples = ARGV[1], ARGV[2] == '1', tonumber(ARGV[3]), tonumber(ARGV[4]), {}, {}
 local is_deep = is_list and pass_ns(KEYS[1], first, count) > PASS_NS_MAX
 for n, id in ipairs(page(KEYS[1], is_list, first, count)) do
-  reasons[n] = why_left(id, base .. id) or is_deep and 'too far from both ends of the list' or ''
+  reasons[n] = why_left(id, base .. id) or is_deep and 'too far from both ends of the list'
+    or is_due(KEYS[1], id, ARGV[8]) and 'due, for workers of BullMQ' or ''
   if reasons[n] == '' and #samples < tonumber(ARGV[5]) then
     local score = is_list and '' or redis.call('ZSCORE', KEYS[1], id)
     samples[#samples + 1] = texts_of(base, ARGV[6], ARGV[7], score, ARGV[8], id, {})
@@ -48,17 +49,28 @@ impl Bullmq {
     pub(super) async fn survey(&self, redis: &Redis) -> Done<Look> {
         let (dialect, why) = self.recognise(redis).await?;
         let mut look = Look { layout: dialect.to_owned(), why, notes: vec![NOTE.to_owned()], ..Look::default() };
-        for place in PLACES {
+        if let Some(hand_back) = &self.hand_back {
+            hand_back.explain(self.queue(), &mut look);
+        }
+        for &place in self.places() {
             self.survey_place(redis, dialect, place, &mut look).await?;
         }
+        for place in PLACES.iter().filter(|place| self.hand_back.is_some() && place.name != DELAYED) {
+            self.survey_untouched(redis, place.name, "ready, for BullMQ's workers", &mut look).await?;
+        }
         for (name, why) in UNTOUCHED {
-            let key = self.key(name);
-            let left = size(redis, &key).await?;
-            if left > 0 {
-                look.parts.push(Part { name: key, left, why_left: Some(why.to_owned()), ..Part::default() });
-            }
+            self.survey_untouched(redis, name, why, &mut look).await?;
         }
         Ok(look)
+    }
+
+    async fn survey_untouched(&self, redis: &Redis, name: &str, why: &str, look: &mut Look) -> Done {
+        let key = self.key(name);
+        let left = size(redis, &key).await?;
+        if left > 0 {
+            look.parts.push(Part { name: key, left, why_left: Some(why.to_owned()), ..Part::default() });
+        }
+        Ok(())
     }
 
     async fn recognise(&self, redis: &Redis) -> Done<(&'static str, String)> {
@@ -99,7 +111,7 @@ impl Bullmq {
         let mut wanted = SAMPLES_OF_A_PLACE.min(SAMPLES_MAX - look.samples.len());
         while at < end {
             let page = (place.is_list, at, BATCH, wanted);
-            let arguments = ([PAGE, WHY_EACH].concat(), 1, &key, &self.base, page, dialect, place.name, now);
+            let arguments = (self.script(WHY_EACH), 1, &key, &self.base, page, dialect, place.name, now);
             let (found, samples): (Vec<String>, Vec<Vec<Vec<u8>>>) = redis.call("EVAL", arguments).await?;
             for (reason, rank) in found.into_iter().zip(at..).filter(|(reason, _)| !reason.is_empty()) {
                 *reasons.entry(reason).or_default() += 1;

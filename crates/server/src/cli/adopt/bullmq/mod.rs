@@ -4,6 +4,8 @@
 //! removes the id, notes the hash in the claim log, and removes it. An id that a worker has taken is in `active`, which is
 //! never touched. So one side runs it.
 //!
+//! With `--hand-back` only delayed jobs are taken. They go back once they are due, as they were.
+//!
 //! Jobs that others depend on (parents, children, schedulers, de-duplication) stay.
 
 mod job;
@@ -12,19 +14,22 @@ mod look;
 mod tests;
 
 use super::Options;
+use super::hand_back::{HandBack, check_no_circle};
 use super::layout::{BATCH, Layout, RedisSource};
 use super::redis::{Claimed, Redis, check_slot};
 use super::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};
+use crate::deliver::framework::ADD_TO_BULLMQ;
 use async_trait::async_trait;
+use duetime::Client;
 use duetime_core::NewJob;
 use duetime_core::model::name;
+use duetime_core::model::target::Append;
 use std::sync::Arc;
 
 /// Functions that read ids, and say why a job stays.
 const PAGE: &str = include_str!("page.lua");
 const CLAIM: &str = include_str!("claim.lua");
-const PUT_BACK: &str = include_str!("put_back.lua");
 
 /// A list or a sorted set with ids of jobs that wait.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +47,8 @@ const PLACES: [Place; 4] = [
 ];
 /// The jobs that become due.
 const DELAYED: &str = "delayed";
+/// The places whose jobs can go back once they are due.
+const HANDED_BACK: &[Place] = PLACES.split_at(PLACES.len() - 1).1;
 /// A score of [`DELAYED`] is milliseconds since 1970 times this, and a counter below it.
 const SCORES_PER_MS: f64 = 4_096.0;
 
@@ -51,7 +58,8 @@ const SCORES_PER_MS: f64 = 4_096.0;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime adopt bullmq --from redis://127.0.0.1:6379 --key mail --to mail
-  duetime adopt bullmq --from redis://127.0.0.1:6379 --key mail --to mail --drain --yes bullmq")]
+  duetime adopt bullmq --from redis://127.0.0.1:6379 --key mail --to mail --drain --yes bullmq
+  duetime adopt bullmq --from redis://127.0.0.1:6379 --key mail --to mail --hand-back --drain --yes bullmq")]
 // Refused, with what to do.
 #[command(mut_arg("follow", |arg| arg.hide(true)))]
 pub(super) struct Args {
@@ -67,8 +75,8 @@ pub(super) struct Args {
     /// Queue for the jobs
     #[arg(long, value_name = "QUEUE")]
     to: Arc<str>,
-    /// Refused, with what to do
-    #[arg(long, hide = true)]
+    /// Hand delayed jobs back to BullMQ's workers once they are due; the others stay
+    #[arg(long)]
     hand_back: bool,
     #[command(flatten)]
     pub(super) options: Options,
@@ -86,15 +94,11 @@ impl Args {
                 "drain, and drain again until no producer adds jobs there; workers of BullMQ may continue meanwhile",
             ));
         }
-        if *hand_back {
-            return Err(Failure::usage("expected no --hand-back: jobs of BullMQ do not go back to its workers").hint(
-                "run what you drain with workers of Duetime, or leave the queue to BullMQ: only jobs of Laravel and Sidekiq are handed back",
-            ));
-        }
         name::check_queue(to)?;
         let key_start = format!("{prefix}:{key}");
         check_slot(from, &key_start, "--prefix {bull}")?;
         let layout = Bullmq {
+            hand_back: hand_back.then(|| HandBack::new(from, to, Append::Bullmq)).transpose()?,
             base: format!("{key_start}:"),
             to: to.clone(),
             tag: tag(key)?,
@@ -113,6 +117,7 @@ struct Bullmq {
     base: String,
     to: Arc<str>,
     tag: Arc<str>,
+    hand_back: Option<HandBack>,
     /// The ids to look at next: the number of their place, and the count of ids before them.
     place: usize,
     offset: u64,
@@ -126,6 +131,20 @@ impl Bullmq {
     fn key(&self, name: &str) -> String {
         format!("{}{name}", self.base)
     }
+
+    /// The start of all keys, without its colon.
+    fn queue(&self) -> &str {
+        &self.base[..self.base.len() - 1]
+    }
+
+    /// A script that reads pages.
+    fn script(&self, body: &str) -> String {
+        format!("local only_later = {}\n{PAGE}{body}", self.hand_back.is_some())
+    }
+
+    fn places(&self) -> &'static [Place] {
+        if self.hand_back.is_some() { HANDED_BACK } else { &PLACES }
+    }
 }
 
 #[async_trait]
@@ -134,20 +153,27 @@ impl Layout for Bullmq {
         self.survey(redis).await
     }
 
+    async fn check(&mut self, client: &Client) -> Result {
+        match &self.hand_back {
+            Some(hand_back) => hand_back.check(client, self.queue()).await,
+            None => check_no_circle(client, &self.to, |target| &*target.key == self.queue()).await,
+        }
+    }
+
     /// Goes through all places, again and again until it claims nothing from one end to the other.
     async fn claim(&mut self, redis: &mut Redis, _step: Step) -> Done<Claimed> {
         loop {
-            let Some(&place) = PLACES.get(self.place) else {
+            let Some(&place) = self.places().get(self.place) else {
                 (self.place, self.offset) = (0, 0);
                 if std::mem::take(&mut self.has_claimed) {
                     continue;
                 }
                 self.has_gone_through = true;
-                return Ok(Claimed { logged: Vec::new(), now: redis.now().await?, wait_ms: 0 });
+                return Ok(Claimed { now: redis.now().await?, wait_ms: 0, ..Claimed::default() });
             };
             let key = self.key(place.name);
             let arguments = (&self.base, place.name, self.offset, BATCH);
-            let claimed = redis.claim(&[PAGE, CLAIM].concat(), &[&key], arguments).await?;
+            let claimed = redis.claim(&self.script(CLAIM), &[&key], arguments).await?;
             if !claimed.logged.is_empty() {
                 self.has_claimed = true;
                 return Ok(claimed);
@@ -161,11 +187,17 @@ impl Layout for Bullmq {
     }
 
     fn read(&self, texts: &[Vec<u8>]) -> std::result::Result<NewJob, String> {
-        job::read(texts, &self.to, &self.tag)
+        let job = job::read(texts, &self.to, &self.tag)?;
+        match &self.hand_back {
+            Some(hand_back) => {
+                Ok(NewJob { payload: job::handed_back(texts)?.into(), options: hand_back.options(self.queue()), ..job })
+            }
+            None => Ok(job),
+        }
     }
 
     fn put_back(&self) -> &'static str {
-        PUT_BACK
+        ADD_TO_BULLMQ
     }
 
     fn keys(&self) -> Vec<String> {

@@ -44,6 +44,8 @@ local function why_left(id, job)
   if redis.call('EXISTS', job .. ':lock') == 1 then return 'locked by a worker' end
   if is_large(job .. ':logs') then return 'with a long log' end
 end
+-- With --hand-back: a job that is due stays, so that one that went back is not taken again.
+local function is_due(key, id, at_ms) return only_later and tonumber(redis.call('ZSCORE', key, id)) < (at_ms + 1) * 4096 end
 -- The texts of a claim, which job.rs reads. Their fields follow.
 local function texts_of(base, dialect, place, score, at_ms, id, logs)
   -- Where it stands among the jobs of Bull that have priorities.

@@ -19,6 +19,7 @@ impl Old {
             base: "bull:mail:".to_owned(),
             to: "mail".into(),
             tag: "adopted:mail".into(),
+            hand_back: None,
             place: 0,
             offset: 0,
             has_claimed: false,

@@ -3,10 +3,10 @@
 //! The list has ready jobs, and `:notify` an entry for each that wakes a worker. Sorted sets have delayed jobs and reserved ones; Laravel's
 //! workers move members that are due from these to the list. `Illuminate\Queue\LuaScripts` is the model of the scripts here.
 
-use super::hand_back::{HandBack, check_no_circle};
 use super::survey::{Survey, Taken};
 use super::{Texts, claimed, due, kind, object, tags};
 use crate::cli::adopt::Options;
+use crate::cli::adopt::hand_back::{HandBack, check_no_circle};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
 use crate::cli::adopt::redis::{Claimed, Redis, hashed, is_cluster};
 use crate::cli::adopt::source::{Done, Look, Step, tag};

@@ -3,7 +3,6 @@
 //!
 //! A claim of these two is three texts: the key, the member, and its score. A member of a list has the time of the claim as its score.
 
-mod hand_back;
 pub(super) mod laravel;
 pub(super) mod message_queue;
 pub(super) mod sidekiq;

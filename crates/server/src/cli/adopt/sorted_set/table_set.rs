@@ -122,7 +122,7 @@ impl TableSet {
         let members = || next.iter().chain(&again).map(Vec::as_slice);
         let jobs = self.jobs(members()).await?;
         let picked: Vec<&[u8]> = members().filter(|member| jobs.contains(*member)).collect();
-        let mut claimed = Claimed { logged: Vec::new(), now, wait_ms };
+        let mut claimed = Claimed { now, wait_ms, ..Claimed::default() };
         if !picked.is_empty() {
             let logged = redis.claim(PICK, &self.keys(), (range, picked)).await?.logged;
             claimed.logged = self.settle(redis, logged).await?;

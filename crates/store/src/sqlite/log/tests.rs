@@ -1,0 +1,129 @@
+//! Tests of the threads that sync and copy the log.
+
+use super::*;
+use crate::sqlite::queue::Queue;
+use crate::sqlite::task::Transaction;
+use crate::sqlite::{Options, Sqlite};
+use crate::sums::Tallies;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// A log with its thread, and one task whose transaction has ended.
+struct Ended {
+    _folder: tempfile::TempDir,
+    log: Arc<Log>,
+    answer: tokio::task::JoinHandle<Result<u32, Error>>,
+    syncer: thread::JoinHandle<()>,
+}
+
+impl Ended {
+    /// `make` makes the file.
+    async fn new(make: impl FnOnce(&Path)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        make(&beside(&path, "-wal"));
+        let log = Arc::new(Log::new(&path));
+        let queue = Arc::new(Queue::new());
+        let answer = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.call(1, 0, |_| Ok(7)).await }
+        });
+        let mut tasks = tokio::task::spawn_blocking(move || queue.take().unwrap().tasks).await.unwrap();
+        let connection = &Connection::open_in_memory().unwrap();
+        log.begin();
+        tasks[0].run(&mut Transaction { connection, tallies: Tallies::default(), is_careful: false }).unwrap();
+        log.end(tasks);
+        let syncer = thread::spawn({
+            let log = log.clone();
+            move || log.sync(Duration::ZERO)
+        });
+        Self { _folder: folder, log, answer, syncer }
+    }
+
+    async fn answer(self) -> Result<u32, Error> {
+        let answer = self.answer.await.unwrap();
+        self.log.close();
+        self.syncer.join().unwrap();
+        answer
+    }
+}
+
+#[tokio::test]
+async fn a_task_is_answered_once_its_transaction_is_on_disk() {
+    let ended = Ended::new(|path| drop(File::create(path).unwrap())).await;
+    ended.log.wait_synced();
+    assert!(!ended.log.is_syncing());
+    assert_eq!(ended.answer().await.unwrap(), 7);
+}
+
+/// A pipe can be opened once somebody writes to it, and cannot be synced.
+#[tokio::test]
+async fn nobody_is_answered_before_a_sync_ends_nor_after_it_has_failed() {
+    let ended = Ended::new(|path| {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    })
+    .await;
+    let (log, has_read) = (ended.log.clone(), Arc::new(AtomicBool::new(false)));
+    let reader = thread::spawn({
+        let (log, has_read) = (log.clone(), has_read.clone());
+        move || {
+            log.wait_synced();
+            has_read.store(true, Ordering::SeqCst);
+        }
+    });
+    assert!(log.is_syncing() && log.check().is_ok());
+    assert!(!ended.answer.is_finished() && !has_read.load(Ordering::SeqCst));
+    drop(File::options().write(true).open(beside(&log.path, "-wal")).unwrap());
+    let error = ended.answer().await.unwrap_err();
+    assert!(error.code() == "store_unavailable" && error.to_string().contains("check the disk"), "{error}");
+    assert_eq!(log.check().unwrap_err().to_string(), error.to_string());
+    reader.join().unwrap();
+}
+
+#[tokio::test]
+async fn after_a_failed_sync_nothing_is_written_or_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(&folder.path().join("store.db"), Options::default()).unwrap();
+    let fails = |code| {
+        store.write::<(), _>(1, 0, move |_| {
+            Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None).into())
+        })
+    };
+    assert_eq!(fails(rusqlite::ffi::SQLITE_IOERR_WRITE).await.unwrap_err().code(), "store_unavailable");
+    store.write(1, 0, |_| Ok(())).await.unwrap();
+    store.read(|_| Ok(())).await.unwrap();
+    fails(SQLITE_IOERR_FSYNC).await.unwrap_err();
+    for outcome in [store.write(1, 0, |_| Ok(())).await, store.read(|_| Ok(())).await] {
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("check the disk, then restart this process"), "{error}");
+    }
+}
+
+/// Of a log with a hole, nothing after the hole would be found.
+#[tokio::test]
+async fn what_a_killed_process_has_left_in_its_log_is_copied_before_the_first_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, copied] = ["store.db", "copied.db"].map(|name| folder.path().join(name));
+    let store = Sqlite::open(&path, Options::default()).unwrap();
+    store.write(1, 0, |transaction| Ok(transaction.connection.execute_batch("CREATE TABLE more(x)")?)).await.unwrap();
+    let bytes = |path: &Path| std::fs::metadata(beside(path, "-wal")).unwrap().len();
+    assert!(bytes(&path) > 0);
+    std::fs::copy(&path, &copied).unwrap();
+    std::fs::copy(beside(&path, "-wal"), beside(&copied, "-wal")).unwrap();
+    let _copied = Sqlite::open(&copied, Options::default()).unwrap();
+    assert_eq!(bytes(&copied), 0);
+    drop(store);
+}
+
+#[tokio::test]
+async fn readers_do_not_wait_for_a_writer_that_panicked() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(&folder.path().join("store.db"), Options::default()).unwrap();
+    let write = store.write::<(), _>(1_000, 0, |_| panic!("a panic that a test asked for"));
+    assert_eq!(write.await.unwrap_err().code(), "store_unavailable");
+    let rows = |connection: &Connection| {
+        Ok(connection.query_row("SELECT count(*) FROM duetime_jobs", [], |row| row.get::<_, u32>(0))?)
+    };
+    assert_eq!(store.read(rows).await.unwrap(), 0);
+}
