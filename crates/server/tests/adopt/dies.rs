@@ -21,7 +21,7 @@ impl Point {
     fn any(world: &World, random: &mut Random, log: &mut OldSet, step: &str) -> Self {
         // A follower with nothing to do calls neither.
         if step == "--drain" && random.percent(40) {
-            let name = one_of(&["hdel", "hscan"], random);
+            let name = one_of(&["hdel", "hkeys"], random);
             return Self::Called(name, log.calls(name) + random.within(1..5));
         }
         let left = world.left(&mut world.connect(), step);

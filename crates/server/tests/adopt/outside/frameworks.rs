@@ -162,7 +162,7 @@ impl Framework {
             let worker_dies = redis_dies || random.percent(40);
             if redis_dies {
                 // Before it has begun it does not wait for Redis.
-                let has_begun = || redis.command(&["INFO", "commandstats"]).contains("cmdstat_hscan");
+                let has_begun = || redis.command(&["INFO", "commandstats"]).contains("cmdstat_hkeys");
                 until("it has begun", || has_begun().then_some(()));
                 redis.kill();
                 producer.has_succeeded();

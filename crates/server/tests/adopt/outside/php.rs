@@ -176,9 +176,9 @@ impl World {
     /// A follower that has begun.
     fn follow(&self) -> Running {
         let mut log = self.log();
-        let before = log.calls("hscan");
+        let before = log.calls("hkeys");
         let mut follower = self.adopt().follow();
-        until("it has begun", || (follower.has_ended() || log.calls("hscan") > before).then_some(()));
+        until("it has begun", || (follower.has_ended() || log.calls("hkeys") > before).then_some(()));
         follower
     }
 
@@ -305,7 +305,7 @@ fn beside(old: &'static Old) {
         }
         if victim == "redis" {
             let mut log = world.log();
-            until("the command has found it again", || (log.calls("hscan") > 0).then_some(()));
+            until("the command has found it again", || (log.calls("hkeys") > 0).then_some(()));
         }
         match victim {
             "command" | "redis and command" => follower.take().unwrap().kill(),
