@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// Batches that are pushed at a time.
-const PUSHES_MAX: usize = 4;
+const PUSHES_MAX: usize = 6;
 /// Claims that are refused and wait to be put back. Beyond that something is wrong with all of them.
 const REFUSED_MAX: usize = 1_000;
 /// Between tries to connect to the source.

@@ -23,28 +23,44 @@ local to = string.sub(ARGV[1], 33)
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local wait_ms = 1000
 local go_on = '0'
-local claimed, gone, bytes = {}, 0, 0
+local claimed, written, gone, bytes = {}, 0, 0, 0
+-- To make a text of a number is slow in Lua.
+local lengths = setmetatable({}, {__index = function(known, length)
+  known[length] = length .. ':'
+  return known[length]
+end})
+local head = lengths[#to] .. to
 local function claim(...)
-  -- Without the right to remove a claim again, nothing is claimed.
-  if #claimed == 0 then redis.call('HDEL', KEYS[1], '') end
-  local packed = {to, ...}
-  for place, text in ipairs(packed) do packed[place] = #text .. ':' .. text end
-  local id = id_start .. string.format('%03d', #claimed / 2 + 1)
-  claimed[#claimed + 1] = id
-  claimed[#claimed + 1] = table.concat(packed)
-  bytes = bytes + #claimed[#claimed] + TEXT_BYTES * #packed
-  redis.call('HSET', KEYS[1], id, claimed[#claimed])
+  local texts, packed = {...}, {head}
+  for place, text in ipairs(texts) do
+    packed[2 * place] = lengths[#text]
+    packed[2 * place + 1] = text
+  end
+  local text = table.concat(packed)
+  claimed[#claimed + 1] = id_start .. string.format('%03d', #claimed / 2 + 1)
+  claimed[#claimed + 1] = text
+  bytes = bytes + #text + TEXT_BYTES * (#texts + 1)
 end
 local function is_full() return bytes >= BYTES_MAX end
+-- Writes claims to the log, with one command for many.
+local function write()
+  if #claimed == written then return end
+  -- Without the right to remove a claim again, nothing is claimed.
+  if written == 0 then redis.call('HDEL', KEYS[1], '') end
+  redis.call('HSET', KEYS[1], unpack(claimed, written + 1))
+  written = #claimed
+end
 -- What was not removed is not claimed.
 local function unclaim()
   while #claimed > gone do
-    redis.call('HDEL', KEYS[1], claimed[#claimed - 1])
+    if #claimed <= written then redis.call('HDEL', KEYS[1], claimed[#claimed - 1]) end
     claimed[#claimed] = nil
     claimed[#claimed] = nil
   end
+  written = math.min(written, gone)
 end
 local function remove(...)
+  write()
   local removed = redis.pcall(...)
   local refused = type(removed) == 'table' and removed.err
   if refused or removed == 0 then unclaim() end

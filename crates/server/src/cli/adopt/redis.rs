@@ -28,6 +28,7 @@ if not is_done then
   unclaim()
   if #claimed == 0 then error(answer, 0) end
 end
+write()
 return is_done and answer or {now_ms, wait_ms, claimed, go_on}
 ";
 
