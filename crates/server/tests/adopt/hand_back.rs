@@ -195,8 +195,8 @@ fn jobs_of_bullmq_go_back_when_they_are_due() {
         let is_another = ["wait", "delayed", "twice", "later"].iter().any(|name| key.ends_with(name));
         assert!(is_another || after.get(key) == Some(holds), "{key}: {holds}, now {:?}", after.get(key));
     }
-    let mut marker = queue.of("EXISTS", "marker");
-    assert_eq!(queue.ask::<u64>(&mut marker), 1, "a worker is woken");
+    let marker = queue.of("EXISTS", "marker");
+    assert_eq!(queue.ask::<u64>(&marker), 1, "a worker is woken");
 }
 
 /// Lists are the destination of handed-back jobs: they are never taken beside a hand-back.
