@@ -152,6 +152,7 @@ impl From<crate::serve::Error> for Failure {
             crate::serve::Error::Store(error) => error.into(),
             error @ crate::serve::Error::Fault(_) => Self::new(FAULT, error.to_string()),
             crate::serve::Error::Http(error) if error.is_usage() => Self::usage(error.to_string()),
+            error @ crate::serve::Error::LogLevel(_) => Self::usage(error.to_string()),
             error => Self::error(error.to_string()),
         }
     }

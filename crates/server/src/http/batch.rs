@@ -105,9 +105,7 @@ where
         let mut batch = Vec::new();
         while let Some(element) = elements.next_element()? {
             if batch.len() == BATCH_JOBS_MAX {
-                return Err(de::Error::custom(format_args!(
-                    "the array has more than {BATCH_JOBS_MAX} elements, the limit"
-                )));
+                return Err(de::Error::custom(format_args!("expected at most {BATCH_JOBS_MAX} elements, got more")));
             }
             batch.push((self.make)(element));
         }

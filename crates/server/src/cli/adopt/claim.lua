@@ -2,7 +2,8 @@
 --
 -- - now_ms: the clock of Redis, in milliseconds.
 -- - wait_ms: when it is worth asking again; a script may lower it.
--- - claim(…) notes texts under the next id, after the `to` of the command.
+-- - claim(…) takes texts as the next claim, after the `to` of the command. write() writes what was claimed to the log: before remove(…) removes
+--   it, and at the end.
 -- - is_full(): what was claimed is so large that it must be enough for one script.
 -- - remove(…) is a command that removes what was claimed since the last one. If it is refused, for want of a right, or removes nothing, that is not
 --   claimed. It answers whether it is.

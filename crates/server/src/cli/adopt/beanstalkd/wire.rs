@@ -101,7 +101,9 @@ impl Wire {
     pub(super) async fn open(address: &str) -> io::Result<Self> {
         let stream = timeout(CONNECT_MAX, TcpStream::connect(address)).await;
         let stream = stream.map_err(|_| late(format!("{address}: no answer within {CONNECT_MAX:?}")))?;
-        let stream = stream.map_err(|error| Error::new(error.kind(), format!("{address}: {error}")))?;
+        let stream = stream.map_err(|error| {
+            Error::new(error.kind(), format!("cannot reach beanstalkd at {address} ({error}); check --from"))
+        })?;
         stream.set_nodelay(true)?;
         let (read, write) = stream.into_split();
         Ok(Self { read: BufReader::with_capacity(64 << 10, read), write })
