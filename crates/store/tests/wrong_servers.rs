@@ -32,6 +32,8 @@ fn closed_port() -> u16 {
 async fn an_address_of_another_server_is_an_error_that_says_what_to_do() {
     let (redis, postgres, maria_db) = (RedisServer::start(), PostgresServer::start(), MariaDbServer::start());
     let (redis_port, web, closed) = (redis.port(), web_server(), closed_port());
+    let locked = RedisServer::start();
+    locked.command(&["CONFIG", "SET", "requirepass", "secret"]);
     let start_it = "nothing listens there: start the server, or check host and port";
     let brokers = [
         (format!("redis://127.0.0.1:{closed}"), start_it),
@@ -39,6 +41,7 @@ async fn an_address_of_another_server_is_an_error_that_says_what_to_do() {
         ("redis://name.invalid".to_owned(), "check the host name"),
         (format!("redis://127.0.0.1:{redis_port}/99"), "change the number at the end of its URL"),
         (format!("redis://user:secret@127.0.0.1:{redis_port}"), "rejected the user or password; check them in its URL"),
+        (locked.url(), "needs a password: write redis://:PASSWORD@HOST"),
         (format!("rediss://127.0.0.1:{redis_port}"), "use `redis` instead of `rediss`"),
         (format!("redis+cluster://127.0.0.1:{redis_port}"), "use redis:// in its URL"),
         (format!("redis+sentinel://127.0.0.1:{redis_port}/main"), "use redis:// for a Redis"),

@@ -68,9 +68,8 @@ impl Engine {
             }
             _ => {}
         }
-        let is_delivered = settings.target.is_some();
-        if !is_delivered && running == 0 {
-            reasons.extend(self.no_worker(&job.queue, now));
+        if running == 0 {
+            reasons.extend(self.no_worker(&job.queue, settings.target.is_some(), now));
         }
         Ok(reasons)
     }
@@ -96,12 +95,16 @@ impl Engine {
         Ok(self.broker.reserve(look).await?.next_at)
     }
 
-    fn no_worker(&self, queue: &Arc<str>, now: Millis) -> Option<Reason> {
+    fn no_worker(&self, queue: &Arc<str>, is_delivered: bool, now: Millis) -> Option<Reason> {
         if self.waiting.at_queues.count(&**queue) > 0 {
             return None;
         }
         let (last, words) = match self.asked.last(queue) {
             Ok(last) if now.saturating_sub(last) < NO_WORKER_MS => return None,
+            _ if is_delivered => {
+                let detail = "Jobs of the queue go to a target, and this server has delivered none for a minute. Its log says why.";
+                return Some(Reason::new(ReasonCode::NoWorker, detail, None));
+            }
             Ok(last) => (last, "No worker has asked this server for jobs of the queue since"),
             Err(since) => (since, "No worker has asked this server for jobs of the queue. It remembers requests since"),
         };
@@ -113,7 +116,10 @@ impl Engine {
 fn not_due(job: &Job) -> Reason {
     let detail = match job.attempt {
         0 => "Its due time has not come.".to_owned(),
-        attempts => format!("It waits for its next attempt. Attempts so far: {attempts}."),
+        attempts => {
+            let failed = job.errors.last().map(|error| format!(" The last one failed: {}", error.message));
+            format!("It waits for its next attempt. Attempts so far: {attempts}.{}", failed.unwrap_or_default())
+        }
     };
     let count = (job.attempt > 0).then_some(job.attempt.into());
     Reason { count, ..Reason::new(ReasonCode::NotDue, detail, Some(job.due_at)) }

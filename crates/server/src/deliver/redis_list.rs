@@ -100,7 +100,9 @@ impl Servers {
         let server = self.0.iter().find(|server| server.place == place);
         let server = server.ok_or_else(|| {
             let got = format!("{}:{}/{}", place.host, place.port, place.db);
-            wrong("a Redis that this server was started with (--deliver-redis), with the same port and database", &got)
+            let expected =
+                "a Redis that this server was started with (--deliver-redis), with the same host, port and database";
+            wrong(expected, &if self.0.is_empty() { format!("{got}, and it was started with none") } else { got })
         })?;
         Ok(List { server: server.clone(), target: target.clone() })
     }

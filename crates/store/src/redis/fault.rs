@@ -112,7 +112,11 @@ pub(super) fn explain(error: &RedisError, place: &str) -> Error {
         ))
     } else if error.kind() == ErrorKind::RESP3NotSupported {
         Error::Unusable("Redis 6.2 or later, or Valkey, is needed; this one is older than 6".into())
-    } else if matches!(error.kind(), ErrorKind::AuthenticationFailed) || says("NOAUTH") || says("WRONGPASS") {
+    } else if says("NOAUTH") {
+        Error::Unusable(format!(
+            "{place} needs a password: write redis://:PASSWORD@HOST, or redis://USER:PASSWORD@HOST"
+        ))
+    } else if matches!(error.kind(), ErrorKind::AuthenticationFailed) || says("WRONGPASS") {
         Error::Unusable(format!("{place} rejected the user or password; check them in its URL, before the @"))
     } else if text.contains("does not point to a sentinel") {
         Error::Unusable(format!(

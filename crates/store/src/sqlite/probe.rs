@@ -37,6 +37,8 @@ pub struct ProbeReport {
     pub schema_known: usize,
     /// Bytes of the file and its log.
     pub bytes: u64,
+    /// Those of the log. A process that ends copies it into the file, and leaves none.
+    pub log_bytes: u64,
     /// The process that holds it, if the system can tell.
     pub held_by: Option<u32>,
 }
@@ -61,7 +63,7 @@ pub fn probe(path: &Path) -> Result<ProbeReport, Error> {
     };
     let all = bytes(&path) + log;
     let held_by = holder(&beside(&path, ".lock"));
-    Ok(ProbeReport { state, schema_known: schema::known(), bytes: all, held_by, path })
+    Ok(ProbeReport { state, schema_known: schema::known(), bytes: all, log_bytes: log, held_by, path })
 }
 
 /// The schema version and the application id; `None` if there is nothing yet.

@@ -1,7 +1,7 @@
 //! Jobs that go back to the old workers once they are due.
 //!
-//! Such a job has a target, the list that its workers pop, or their queue of BullMQ. Its queue has a target on the same Redis: so no worker reserves its jobs,
-//! and only servers that may reach that Redis deliver them.
+//! Such a job has a target, the list that its workers pop, or their queue of BullMQ. Its queue has a target on the same Redis, so that servers that
+//! may reach that Redis deliver its jobs.
 
 use crate::cli::adopt::source::Look;
 use crate::cli::exit::{Failure, Result};

@@ -23,7 +23,7 @@ pub(super) fn show(look: &Look, json: bool) -> Result {
     if json {
         return output::json(look);
     }
-    let Look { layout, why, parts, samples, unread, notes } = look;
+    let Look { layout, why, parts, samples, unread, notes, only_drains } = look;
     output::say(format_args!("recognised: {layout} ({})\n", why.replace('\n', " ")))?;
     let mut columns = vec!["PART", "DUE", "LATER", "NOT TAKEN"];
     let has_unchecked = parts.iter().any(|part| part.unchecked > 0);
@@ -50,8 +50,7 @@ pub(super) fn show(look: &Look, json: bool) -> Result {
     for note in notes {
         output::say(note)?;
     }
-    output::say(format_args!(
-        "Nothing was changed. To take each job once it is due, add --follow --yes {layout}. To take all jobs now, add \
-         --drain --yes {layout}"
-    ))
+    let follow = format!("To take each job once it is due, add --follow --yes {layout}. ");
+    let follow = if *only_drains { "" } else { &*follow };
+    output::say(format_args!("Nothing was changed. {follow}To take all jobs now, add --drain --yes {layout}"))
 }

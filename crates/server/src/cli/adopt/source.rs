@@ -72,6 +72,9 @@ pub(super) struct Look {
     pub(super) unread: u64,
     /// Facts that the user must know before going on.
     pub(super) notes: Vec<String>,
+    /// Whether jobs cannot be followed.
+    #[serde(skip)]
+    pub(super) only_drains: bool,
 }
 
 /// The number of samples that a look shows.

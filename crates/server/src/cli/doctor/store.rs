@@ -97,17 +97,19 @@ fn file(path: &Path, server: Option<&str>, probed: &mut StoreProbe) {
         )),
         (None, _) => {}
     }
+    // The server that holds the file knows its log, and has been asked already.
+    if seen.held_by.is_none() && seen.log_bytes > 0 {
+        found.push(Finding::warning(
+            CHECK,
+            format!("{shown} was not closed cleanly: its newest changes are in its write-ahead log"),
+            "leave the -wal file where it is: `duetime serve` recovers from it",
+        ));
+    }
     match seen.state {
         FileState::Nothing => {
             found.push(Finding::ok(CHECK, format!("{shown} does not exist yet: `duetime serve` creates it")));
         }
-        // The server that holds the file knows this, and has been asked already.
-        FileState::InLog if seen.held_by.is_some() => {}
-        FileState::InLog => found.push(Finding::warning(
-            CHECK,
-            format!("{shown} was not closed cleanly: its newest changes are in its write-ahead log"),
-            "leave the -wal file where it is: `duetime serve` recovers from it",
-        )),
+        FileState::InLog => {}
         FileState::Schema(schema) if schema < seen.schema_known => found.push(Finding::warning(
             CHECK,
             format!(

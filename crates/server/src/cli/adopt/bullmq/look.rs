@@ -48,7 +48,8 @@ impl Bullmq {
     /// Counts jobs by place, and reads some.
     pub(super) async fn survey(&self, redis: &Redis) -> Done<Look> {
         let (dialect, why) = self.recognise(redis).await?;
-        let mut look = Look { layout: dialect.to_owned(), why, notes: vec![NOTE.to_owned()], ..Look::default() };
+        let notes = vec![NOTE.to_owned()];
+        let mut look = Look { layout: dialect.to_owned(), why, notes, only_drains: true, ..Look::default() };
         if let Some(hand_back) = &self.hand_back {
             hand_back.explain(self.queue(), &mut look);
         }

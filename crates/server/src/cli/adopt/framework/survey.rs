@@ -177,6 +177,14 @@ impl<'a> Survey<'a> {
             };
             format!("{}{others} in {place}", named.join(", "))
         };
-        Ok(Look { layout: layout.to_owned(), why, parts, samples, unread: wrong.len() as u64, notes })
+        Ok(Look {
+            layout: layout.to_owned(),
+            why,
+            parts,
+            samples,
+            unread: wrong.len() as u64,
+            notes,
+            only_drains: false,
+        })
     }
 }

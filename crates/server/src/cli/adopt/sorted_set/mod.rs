@@ -151,7 +151,7 @@ impl SortedSet {
         let why_left = (left > 0).then(|| survey.others(self.unit));
         let (samples, unread) = survey.samples(key);
         let parts = vec![Part { name: key.clone(), due, later, left, why_left, ..Part::default() }];
-        Ok(Look { layout: layout.to_owned(), why, parts, samples, unread, notes })
+        Ok(Look { layout: layout.to_owned(), why, parts, samples, unread, notes, only_drains: false })
     }
 }
 
