@@ -39,7 +39,11 @@ pub(super) struct First {
 impl First {
     /// Keeps the place if it is among the first `limit`; returns whether it is.
     fn offer(&mut self, place: (Millis, JobId), limit: usize) -> bool {
-        if self.places.len() >= limit && !self.places.contains(&place) {
+        // A job that was given back meanwhile comes twice.
+        if self.places.contains(&place) {
+            return true;
+        }
+        if self.places.len() >= limit {
             if self.places.last().is_none_or(|&last| last <= place) {
                 return false;
             }

@@ -1,5 +1,8 @@
 local base, _, place, score, rank, _, id, logs = unpack(parts, 1, 8)
-local job = base .. id
+local job, lines = base .. id, cmsgpack.unpack(logs)
+if type(lines) ~= 'table' then error('the log of the job is not a list', 0) end
+-- Without the right to take back what is written, nothing is.
+if score ~= '' then redis.call('ZREM', base .. place, '') end
 -- A job with this id was added since. BullMQ lets the one that is there count.
 local kind = redis.call('TYPE', job).ok
 if kind ~= 'none' and (kind ~= 'hash' or redis.call('HEXISTS', job, 'name') == 1) then return end
@@ -18,7 +21,6 @@ for n = 9, #parts, 2 do
 end
 -- The rest does no harm if it is missing.
 if redis.call('EXISTS', job .. ':logs') == 0 then
-  local lines = cmsgpack.unpack(logs)
   for at = 1, #lines, 1000 do redis.pcall('RPUSH', job .. ':logs', unpack(lines, at, math.min(at + 999, #lines))) end
 end
 if score == '' and rank ~= '' then redis.pcall('ZADD', base .. 'priority', 'NX', rank, id) end

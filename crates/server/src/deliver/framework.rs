@@ -72,6 +72,7 @@ pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<C
             let job: BullmqJob = serde_json::from_slice(payload).map_err(|error| {
                 format!("expected a job as `duetime adopt bullmq --hand-back` writes it, got another payload: {error}")
             })?;
+            job.check()?;
             Ok(job.command(&list.key))
         }
     }
@@ -110,11 +111,47 @@ fn is_no_log(log: &[u8]) -> bool {
     log == NO_LOG
 }
 
+/// Keys of a queue beside its jobs.
+const NO_JOBS: [&str; 20] = [
+    "active",
+    "completed",
+    "de",
+    "delayed",
+    "events",
+    "failed",
+    "id",
+    "limiter",
+    "marker",
+    "meta",
+    "meta-paused",
+    "paused",
+    "pc",
+    "prioritized",
+    "priority",
+    "repeat",
+    "stalled",
+    "stalled-check",
+    "wait",
+    "waiting-children",
+];
+
 impl BullmqJob {
+    /// Says why it is no job.
+    fn check(&self) -> Result<(), String> {
+        if self.id.is_empty() || NO_JOBS.contains(&&*self.id) {
+            return Err(format!("expected the id of a job, got {:?}, which is another key of a queue", self.id));
+        }
+        match ["name", "data"].iter().find(|&&field| !self.fields.contains_key(field)) {
+            Some(field) => Err(format!("expected a job of BullMQ with `name` and `data`, got one without `{field}`")),
+            None => Ok(()),
+        }
+    }
+
     /// Adds it to the queue whose keys begin with this.
     fn command(&self, queue: &str) -> Cmd {
-        let script =
-            format!("{DUE_NOW}local function add()\n{ADD_TO_BULLMQ}\nend\nadd()\nreturn redis.call('ZCARD', KEYS[1])");
+        let script = format!(
+            "{DUE_NOW}local length = redis.call('ZCARD', KEYS[1])\nlocal function add()\n{ADD_TO_BULLMQ}\nend\nadd()\nreturn length + 1"
+        );
         let mut command = redis::cmd("EVAL");
         command.arg(script).arg(1).arg(format!("{queue}:delayed"));
         command.arg(format!("{queue}:")).arg("").arg("delayed").arg(format!("{:.0}", self.score)).arg("").arg("");

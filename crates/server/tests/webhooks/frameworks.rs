@@ -58,11 +58,26 @@ async fn a_job_of_bullmq_is_written_whole_or_not_at_all() {
         server.completed(pushed).await;
         assert_eq!(redis.command(&["ZRANGE", "bull:mail:delayed", "0", "-1"]), id);
     }
-    for payload in ["7", "{}", "no JSON"] {
-        let id = server.client.push_raw("x", payload.as_bytes().to_vec()).queue("mail").await.unwrap().id;
+    let with = |id: &str, fields: &str| format!(r#"{{"id":"{id}","score":5,"fields":{{{fields}}}}}"#);
+    let keys = redis.command(&["DBSIZE"]);
+    for (payload, why) in [
+        ("7".to_owned(), "adopt bullmq --hand-back"),
+        ("{}".to_owned(), "adopt bullmq --hand-back"),
+        ("no JSON".to_owned(), "adopt bullmq --hand-back"),
+        (with("", r#""name":"n","data":"{}""#), "the id of a job"),
+        (with("wait", r#""name":"n","data":"{}""#), "another key of a queue"),
+        (with("9", r#""name":"n""#), "without `data`"),
+    ] {
+        let id = server.client.push_raw("x", payload.into_bytes()).queue("mail").await.unwrap().id;
         let said = server.failed(id).await;
-        assert!(said.contains("adopt bullmq --hand-back"), "{said}");
+        assert!(said.contains(why), "{said}");
     }
+    let no_log = job("10", 5).replacen('{', r#"{"log":"AAAA","#, 1);
+    let pushed = server.push("mail", &no_log).await;
+    let failing = server.until(pushed, |job| !job.errors.is_empty()).await;
+    assert!(failing.errors[0].message.contains("log of the job"), "{:?}", failing.errors);
+    assert_eq!(redis.command(&["DBSIZE"]), keys, "nothing is written");
+    server.client.cancel(pushed).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

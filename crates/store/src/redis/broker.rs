@@ -163,7 +163,20 @@ impl Parts {
     }
 
     async fn list_jobs(&self, listing: &Listing) -> Result<Vec<Job>, Error> {
-        let Listing { queue, states, window, after, limit } = listing;
+        let mut after = listing.after;
+        loop {
+            let (jobs, end) = self.list_page(listing, after).await?;
+            match end {
+                // All of them were leased meanwhile.
+                Some(end) if jobs.is_empty() => after = Some(end),
+                _ => return Ok(jobs),
+            }
+        }
+    }
+
+    /// A page of a listing, and where it ends if there may be more.
+    async fn list_page(&self, listing: &Listing, after: Option<Scored>) -> Result<(Vec<Job>, Option<Scored>), Error> {
+        let Listing { queue, states, window, after: _, limit } = listing;
         let partition = self.keys.partition_of(queue);
         let after = after.filter(|&(at, _)| at >= window.from);
         let now = self.clock.now();
@@ -171,7 +184,7 @@ impl Parts {
         let waiting = wants(State::Scheduled) || wants(State::Ready);
         // A job that is given back meanwhile is neither among those that wait now nor among those that run then.
         let mut ran = if waiting && wants(State::Running) { self.running(partition, queue).await? } else { Vec::new() };
-        let mut jobs = Vec::new();
+        let (mut jobs, mut end) = (Vec::new(), None);
         if waiting {
             let mut part = *window;
             if !wants(State::Ready) {
@@ -182,25 +195,29 @@ impl Parts {
             }
             let after = after.filter(|&(at, _)| at >= part.from);
             let places = self.page(partition, "due", queue, part, after, *limit).await?;
-            jobs.extend(self.at(&places).await?.into_iter().filter(|job| job.lease_until.is_none()));
+            end = places.last().copied().filter(|_| places.len() == *limit);
+            let is_wanted = |job: &Job| job.lease_until.is_none() || wants(State::Running);
+            jobs.extend(self.at(&places).await?.into_iter().filter(is_wanted));
         }
         if wants(State::Running) {
             let is_next = |job: &Job| after.is_none_or(|after| (job.due_at, job.id) > after);
             let is_in = |job: &Job| (window.from..=window.to).contains(&job.due_at) && job.queue == *queue;
+            let listed: HashSet<JobId> = jobs.iter().map(|job: &Job| job.id).collect();
             let mut places = self.running(partition, queue).await?;
-            let seen: HashSet<JobId> =
-                jobs.iter().map(|job: &Job| job.id).chain(places.iter().map(|place| place.1)).collect();
-            ran.retain(|(_, id)| !seen.contains(id));
             places.append(&mut ran);
+            places.sort_unstable_by_key(|&(_, id)| id);
+            places.dedup_by_key(|&mut (_, id)| id);
+            places.retain(|(_, id)| !listed.contains(id));
             for some in places.chunks(STEP_JOBS_MAX) {
                 jobs.extend(self.at(some).await?.into_iter().filter(|job| is_next(job) && is_in(job)));
             }
         }
+        // Beyond the end, other jobs may wait before those that run.
+        jobs.retain(|job| end.is_none_or(|end| (job.due_at, job.id) <= end));
         jobs.sort_unstable_by_key(|job| (job.due_at, job.id));
-        jobs.dedup_by_key(|job| job.id);
         jobs.truncate(*limit);
         jobs.retain(|job| states.contains(&job.state(now)));
-        Ok(jobs)
+        Ok((jobs, end))
     }
 
     /// The running jobs of a queue, by the end of their leases.

@@ -157,7 +157,7 @@ pub async fn a_listing_has_states_and_a_window(s: Subject) {
 
 /// It is live all the time, whenever a listing that goes in steps looks where.
 pub async fn a_job_that_is_given_back_meanwhile_is_listed(s: Subject) {
-    s.hold(&[job(1)]).await;
+    s.hold(&[job(1), job(2), job(3)]).await;
     for steps in 0..8 {
         let lease = s.leases(reserve(QUEUE, 1)).await.remove(0);
         let listing = Listing { states: vec![State::Ready, State::Running], ..listing(QUEUE) };
@@ -168,7 +168,7 @@ pub async fn a_job_that_is_given_back_meanwhile_is_listed(s: Subject) {
             s.settle(lease.job.receipt(), again(&lease.job, T0)).await
         };
         let (listed, state) = tokio::join!(listed(&s, listing), give_back);
-        assert_eq!((listed, state), (vec![id(1)], Some(State::Ready)), "after {steps} steps");
+        assert_eq!((listed, state), ([1, 2, 3].map(id).to_vec(), Some(State::Ready)), "after {steps} steps");
     }
 }
 
