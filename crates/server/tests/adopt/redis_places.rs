@@ -55,6 +55,8 @@ fn a_follower_behind_sentinel_goes_on_with_the_next_master() {
     master.wait_for_replicas(2);
     let dead = sentinel.kill_master();
     let new = sentinel.wait_for_failover(dead);
+    // A master without one refuses writes.
+    sentinel.servers().iter().find(|server| server.port() == new).unwrap().wait_for_replicas(1);
     let mut old = OldSet::open(&url(new), KEY);
     add(&mut old, "after", 700, now_ms() - HOUR_MS);
     until("all is taken from the next master", || (jobs_made(&server) == 1_400 && old.claims() == 0).then_some(()));
