@@ -22,24 +22,33 @@ pub(crate) struct Browser {
     _profile: TempDir,
 }
 
+/// Starts a driver, and reads its port; `None` if another program has taken that.
+fn start_driver() -> Option<(Child, BufReader<ChildStdout>, u16)> {
+    let mut driver = Command::new("chromedriver")
+        .arg("--port=0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("chromedriver is installed: `cargo xtask setup`");
+    let mut stdout = BufReader::new(driver.stdout.take().unwrap());
+    let mut said = String::new();
+    while stdout.read_line(&mut said).unwrap() > 0 {
+        if let Some((_, port)) = said.split_once("successfully on port ") {
+            return Some((driver, stdout, port.trim().trim_end_matches('.').parse().unwrap()));
+        }
+    }
+    driver.wait().unwrap();
+    assert!(said.contains("port not available"), "chromedriver ended: {said}");
+    None
+}
+
 impl Browser {
     /// Starts one with this preferred language.
     pub(crate) fn start(language: &str) -> Self {
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("chromedriver is installed: `cargo xtask setup`");
-        let mut stdout = BufReader::new(driver.stdout.take().unwrap());
-        let mut said = String::new();
-        let port = loop {
-            assert!(stdout.read_line(&mut said).unwrap() > 0, "chromedriver ended: {said}");
-            if let Some((_, port)) = said.split_once("successfully on port ") {
-                break port.trim().trim_end_matches('.').parse::<u16>().unwrap();
-            }
-        };
+        // The free port that it chooses may be taken before it listens.
+        let started = (0..5).find_map(|_| start_driver());
+        let (driver, stdout, port) = started.expect("chromedriver finds a port");
         let profile = tempfile::tempdir().unwrap();
         let arguments = [
             "--headless=new".to_owned(),
