@@ -101,14 +101,15 @@ impl Engine {
         }
         let (last, words) = match self.asked.last(queue) {
             Ok(last) if now.saturating_sub(last) < NO_WORKER_MS => return None,
-            _ if is_delivered => {
-                let detail = "Jobs of the queue go to a target, and this server has delivered none for a minute. Its log says why.";
-                return Some(Reason::new(ReasonCode::NoWorker, detail, None));
-            }
             Ok(last) => (last, "No worker has asked this server for jobs of the queue since"),
             Err(since) => (since, "No worker has asked this server for jobs of the queue. It remembers requests since"),
         };
-        let none = Reason::new(ReasonCode::NoWorker, format!("{words} {}.", Instant(last)), None);
+        let target = if is_delivered {
+            " Its jobs go to a target: the log of the server says why it delivers none."
+        } else {
+            ""
+        };
+        let none = Reason::new(ReasonCode::NoWorker, format!("{words} {}.{target}", Instant(last)), None);
         Some(Reason { since: Some(Instant(last)), ..none })
     }
 }
@@ -117,7 +118,7 @@ fn not_due(job: &Job) -> Reason {
     let detail = match job.attempt {
         0 => "Its due time has not come.".to_owned(),
         attempts => {
-            let failed = job.errors.last().map(|error| format!(" The last one failed: {}", error.message));
+            let failed = job.errors.last().map(|error| format!(" The last one failed: {}.", error.message));
             format!("It waits for its next attempt. Attempts so far: {attempts}.{}", failed.unwrap_or_default())
         }
     };

@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// Entries of a wheel that are read in one step of a listing.
 const SCAN_STEP: usize = 8_192;
 
-/// The position of a listing. Parts are in the order of a job's life, so that a job which moves on meanwhile is not missed. Running jobs come twice,
-/// since a worker may give one back.
+/// The position of a listing. Parts are in the order of a job's life, so that a job which moves on meanwhile is not missed. Running jobs are read first
+/// and last, because a worker may give one back.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
     First(JobId),

@@ -56,8 +56,21 @@ async fn a_job_waits_runs_and_ends() {
     let fail = duetime_core::engine::Outcome::Fail(Failure { message: "no".into(), ..Failure::default() });
     bench.settle(&lease, fail).await.unwrap();
     let why = bench.engine.why(retried).await.unwrap();
-    assert!(why.reasons[0].detail.contains("Attempts so far: 1"), "{why:?}");
+    assert!(why.reasons[0].detail.ends_with("Attempts so far: 1. The last one failed: no."), "{why:?}");
     assert_eq!(why.reasons[0].count, Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_with_a_target_that_nobody_delivers_to_is_told() {
+    let bench = Bench::new().await;
+    let target = Some("https://a.example/x".parse().unwrap());
+    bench.engine.configure("default", QueueSettings { target, ..QueueSettings::default() }).await.unwrap();
+    let id = bench.push(job()).await.id;
+    assert_eq!(bench.why(id).await, [(ReasonCode::NoWorker, None)]);
+    let why = bench.engine.why(id).await.unwrap();
+    assert!(why.reasons[0].detail.contains("go to a target"), "{why:?}");
+    bench.asks().await;
+    assert_eq!(bench.why(id).await, [], "a delivery asked a moment ago");
 }
 
 #[tokio::test(start_paused = true)]

@@ -31,8 +31,8 @@ return redis.call('LPUSH', KEYS[1], ARGV[1])
 pub(crate) const ADD_TO_BULLMQ: &str = include_str!("bullmq.lua");
 /// A log without lines, in MessagePack.
 const NO_LOG: &[u8] = b"\x90";
-/// Makes the job due by the clock of Redis, though it was rescheduled, or this clock is slow. So a drain does not take it again. A score is
-/// milliseconds times 4,096.
+/// Makes the job due by the clock of Redis, even if it was rescheduled or the clocks differ: a drain takes jobs that are not due yet, and would take it
+/// again. A score is milliseconds times 4,096.
 const DUE_NOW: &str = "
 if redis.replicate_commands then redis.replicate_commands() end
 local parts, time = ARGV, redis.call('TIME')
@@ -58,7 +58,7 @@ pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<C
         }
         Append::Laravel => {
             let notify = format!("{}:notify", list.key);
-            Ok(eval(LARAVEL, [key, notify.as_bytes()], &[payload]))
+            Ok(eval(LARAVEL, &[key, notify.as_bytes()], &[payload]))
         }
         Append::Sidekiq => {
             let expected = "expected a list of Sidekiq, queue:NAME or NAMESPACE:queue:NAME";
@@ -66,7 +66,7 @@ pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<C
             let job = enqueued(payload, now)
                 .map_err(|_| "expected a job of Sidekiq, which is a JSON object, got another payload")?;
             let queues = format!("{namespace}queues");
-            Ok(eval(SIDEKIQ, [key, queues.as_bytes()], &[&job, name.as_bytes()]))
+            Ok(eval(SIDEKIQ, &[key, queues.as_bytes()], &[&job, name.as_bytes()]))
         }
         Append::Bullmq => {
             let job: BullmqJob = serde_json::from_slice(payload).map_err(|error| {
@@ -78,7 +78,7 @@ pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<C
     }
 }
 
-fn eval(script: &str, keys: [&[u8]; 2], arguments: &[&[u8]]) -> Cmd {
+fn eval(script: &str, keys: &[&[u8]], arguments: &[&[u8]]) -> Cmd {
     let mut command = redis::cmd("EVAL");
     command.arg(script).arg(keys.len());
     for text in keys.iter().chain(arguments) {
@@ -111,7 +111,7 @@ fn is_no_log(log: &[u8]) -> bool {
     log == NO_LOG
 }
 
-/// Keys of a queue beside its jobs.
+/// Keys of a queue beside its jobs: a job with such an id would overwrite one.
 const NO_JOBS: [&str; 20] = [
     "active",
     "completed",
@@ -152,14 +152,11 @@ impl BullmqJob {
         let script = format!(
             "{DUE_NOW}local length = redis.call('ZCARD', KEYS[1])\nlocal function add()\n{ADD_TO_BULLMQ}\nend\nadd()\nreturn length + 1"
         );
-        let mut command = redis::cmd("EVAL");
-        command.arg(script).arg(1).arg(format!("{queue}:delayed"));
-        command.arg(format!("{queue}:")).arg("").arg("delayed").arg(format!("{:.0}", self.score)).arg("").arg("");
-        command.arg(&self.id).arg(&self.log);
-        for (name, value) in &self.fields {
-            command.arg(name).arg(value);
-        }
-        command
+        let (start, delayed, score) = (format!("{queue}:"), format!("{queue}:delayed"), format!("{:.0}", self.score));
+        let mut parts =
+            vec![start.as_bytes(), b"", b"delayed", score.as_bytes(), b"", b"", self.id.as_bytes(), &self.log];
+        parts.extend(self.fields.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]));
+        eval(&script, &[delayed.as_bytes()], &parts)
     }
 }
 

@@ -8,13 +8,14 @@
 mod delivered;
 mod delivery;
 mod forward;
-pub(crate) mod framework;
+mod framework;
 mod observe;
 mod pace;
 mod redis_list;
 pub(crate) mod webhook;
 
 pub(crate) use delivery::Policy;
+pub(crate) use framework::{ADD_TO_BULLMQ, BullmqJob};
 pub(crate) use observe::Observed;
 pub(crate) use pace::SharedPace;
 

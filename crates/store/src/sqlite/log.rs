@@ -20,12 +20,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Growth in pages after which the log is copied again: 64 MiB. A page that was written several times until then is copied once.
-const PAGES_PER_COPY: u32 = 16_384;
-/// Pages at which the writer restarts the log, once most of it is copied: 128 MiB.
+/// Growth in pages after which the log is copied again: 32 MiB. A page that was written several times until then is copied once.
+const PAGES_PER_COPY: u32 = 8_192;
+/// Pages at which the writer restarts the log, once most of it is copied: 64 MiB. SQLite searches a longer log more slowly.
 const PAGES_WANTED: u32 = 2 * PAGES_PER_COPY;
 /// Pages at which the writer restarts the log however much is left: 256 MiB.
-const PAGES_MAX: u32 = 4 * PAGES_PER_COPY;
+const PAGES_MAX: u32 = 8 * PAGES_PER_COPY;
 /// How long written pages may stay unsynced with `durability = "interval"`: 50 ms including the sync itself.
 pub(super) const SYNC_INTERVAL: Duration = Duration::from_millis(40);
 

@@ -37,7 +37,7 @@ pub struct ProbeReport {
     pub schema_known: usize,
     /// Bytes of the file and its log.
     pub bytes: u64,
-    /// Those of the log. A process that ends copies it into the file, and leaves none.
+    /// Bytes of the log. If no process holds the file, the last one was killed, or did not wait for the copy at its end.
     pub log_bytes: u64,
     /// The process that holds it, if the system can tell.
     pub held_by: Option<u32>,

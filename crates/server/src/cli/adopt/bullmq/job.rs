@@ -2,7 +2,7 @@
 
 use super::look::BULL;
 use super::{DELAYED, SCORES_PER_MS};
-use crate::deliver::framework::BullmqJob;
+use crate::deliver::BullmqJob;
 use duetime_core::api::Span;
 use duetime_core::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, PRIORITY_DEFAULT, RETRY_STEPS_MAX, TAG_BYTES_MAX};
 use duetime_core::{Backoff, Due, Exponential, Fixed, JobOptions, Millis, NewJob, OnConflict, Retry};
@@ -49,14 +49,19 @@ pub(super) fn read(texts: &[Vec<u8>], queue: &Arc<str>, tag: &Arc<str>) -> Resul
     })
 }
 
-/// The payload of a job that goes back: all of it.
-pub(super) fn handed_back(texts: &[Vec<u8>]) -> Result<Vec<u8>, String> {
-    let [_, _, _, score, _, _, id, log, fields @ ..] = texts else { return Err("not a job of BullMQ".to_owned()) };
+/// The payload of a job that goes back: all of it. A run without `--hand-back`, of which this one finishes a claim, may have taken it from another
+/// place than [`DELAYED`], whose scores are no times.
+pub(super) fn handed_back(texts: &[Vec<u8>], due: Due) -> Result<Vec<u8>, String> {
+    let [_, _, place, score, _, _, id, log, fields @ ..] = texts else { return Err("not a job of BullMQ".to_owned()) };
+    let score = match due {
+        Due::At(at) if place != DELAYED.as_bytes() => at as f64 * SCORES_PER_MS,
+        _ => number(score).ok_or("it has no score")?,
+    };
     let fields =
         fields.chunks_exact(2).map(|pair| Ok((text("field", &pair[0])?.into(), text("field", &pair[1])?.into())));
     let job = BullmqJob {
         id: text("id", id)?.to_owned(),
-        score: number(score).ok_or("it has no score")?,
+        score,
         fields: fields.collect::<Result<_, String>>()?,
         log: log.clone(),
     };
@@ -216,6 +221,24 @@ mod tests {
         let priority = |dialect, priority| job(dialect, "wait", "", "1", &[("priority", priority)]).unwrap().priority;
         assert_eq!((priority("bullmq", "0"), priority("bullmq", "3")), (0, 3));
         assert_eq!((priority("bull", "0"), priority("bull", "3")), (PRIORITY_DEFAULT, 3));
+    }
+
+    #[test]
+    fn a_job_goes_back_with_all_that_it_has() {
+        for (place, score, expected) in [
+            ("delayed", "7372800000000005", 7_372_800_000_000_005.0),
+            ("wait", "", 7e15),
+            ("prioritized", "12884901889", 7e15),
+        ] {
+            let head =
+                ["bull:mail:", "bullmq", place, score, "", CLAIMED_AT, "order-7", "\u{90}", "name", "n", "data", " {}"];
+            let texts = head.map(|text| text.as_bytes().to_vec());
+            let due = Due::At((7e15 / SCORES_PER_MS) as Millis);
+            let payload: Value = serde_json::from_slice(&handed_back(&texts, due).unwrap()).unwrap();
+            let score = payload["score"].as_f64().unwrap();
+            assert!((score - expected).abs() < SCORES_PER_MS && (place != "delayed" || score == expected), "{payload}");
+            assert_eq!((&payload["id"], &payload["fields"]["data"]), (&"order-7".into(), &" {}".into()), "{payload}");
+        }
     }
 
     #[test]

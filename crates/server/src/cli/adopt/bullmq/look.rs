@@ -1,6 +1,6 @@
 //! The contents of a BullMQ queue.
 
-use super::{Bullmq, DELAYED, Done, PLACES, Place, SCORES_PER_MS, job};
+use super::{Bullmq, DELAYED, Done, Place, SCORES_PER_MS, job};
 use crate::cli::adopt::layout::BATCH;
 use crate::cli::adopt::redis::Redis;
 use crate::cli::adopt::source::{Look, Part, SAMPLES_MAX, Sample, Trouble};
@@ -53,10 +53,11 @@ impl Bullmq {
         if let Some(hand_back) = &self.hand_back {
             hand_back.explain(self.queue(), &mut look);
         }
-        for &place in self.places() {
+        let (taken, ready) = self.places();
+        for &place in taken {
             self.survey_place(redis, dialect, place, &mut look).await?;
         }
-        for place in PLACES.iter().filter(|place| self.hand_back.is_some() && place.name != DELAYED) {
+        for place in ready {
             self.survey_untouched(redis, place.name, "ready, for BullMQ's workers", &mut look).await?;
         }
         for (name, why) in UNTOUCHED {

@@ -19,7 +19,7 @@ use super::layout::{BATCH, Layout, RedisSource};
 use super::redis::{Claimed, Redis, check_slot};
 use super::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};
-use crate::deliver::framework::ADD_TO_BULLMQ;
+use crate::deliver::ADD_TO_BULLMQ;
 use async_trait::async_trait;
 use duetime::Client;
 use duetime_core::NewJob;
@@ -39,7 +39,7 @@ struct Place {
 }
 
 /// The places that are taken, in the order in which BullMQ runs their jobs.
-const PLACES: [Place; 4] = [
+static PLACES: [Place; 4] = [
     Place { name: "wait", is_list: true },
     Place { name: "paused", is_list: true },
     Place { name: "prioritized", is_list: false },
@@ -47,8 +47,6 @@ const PLACES: [Place; 4] = [
 ];
 /// The jobs that become due.
 const DELAYED: &str = "delayed";
-/// The places whose jobs can go back once they are due.
-const HANDED_BACK: &[Place] = PLACES.split_at(PLACES.len() - 1).1;
 /// A score of [`DELAYED`] is milliseconds since 1970 times this, and a counter below it.
 const SCORES_PER_MS: f64 = 4_096.0;
 
@@ -142,8 +140,10 @@ impl Bullmq {
         format!("local only_later = {}\n{PAGE}{body}", self.hand_back.is_some())
     }
 
-    fn places(&self) -> &'static [Place] {
-        if self.hand_back.is_some() { HANDED_BACK } else { &PLACES }
+    /// The places that this command takes from, and those that it leaves because their jobs can be run now.
+    fn places(&self) -> (&'static [Place], &'static [Place]) {
+        let (ready, delayed) = PLACES.split_at(PLACES.len() - 1);
+        if self.hand_back.is_some() { (delayed, ready) } else { (&PLACES, &[]) }
     }
 }
 
@@ -163,7 +163,7 @@ impl Layout for Bullmq {
     /// Goes through all places, again and again until it claims nothing from one end to the other.
     async fn claim(&mut self, redis: &mut Redis, _step: Step) -> Done<Claimed> {
         loop {
-            let Some(&place) = self.places().get(self.place) else {
+            let Some(&place) = self.places().0.get(self.place) else {
                 (self.place, self.offset) = (0, 0);
                 if std::mem::take(&mut self.has_claimed) {
                     continue;
@@ -190,7 +190,8 @@ impl Layout for Bullmq {
         let job = job::read(texts, &self.to, &self.tag)?;
         match &self.hand_back {
             Some(hand_back) => {
-                Ok(NewJob { payload: job::handed_back(texts)?.into(), options: hand_back.options(self.queue()), ..job })
+                let payload = job::handed_back(texts, job.due)?.into();
+                Ok(NewJob { payload, options: hand_back.options(self.queue()), ..job })
             }
             None => Ok(job),
         }
