@@ -21,7 +21,7 @@ const READER_CACHE_KIB: u32 = 4 << 10;
 /// How long to wait for a lock that another program holds, such as the `sqlite3` shell.
 pub(super) const BUSY_WAIT: Duration = Duration::from_secs(2);
 /// Size to which SQLite truncates the WAL file when it restarts the log: a little more than it usually has, since growing a file again costs time.
-const WAL_BYTES_KEPT: u32 = 80 << 20;
+const WAL_BYTES_KEPT: u32 = 160 << 20;
 /// Prepared statements cached for each connection.
 const STATEMENTS_KEPT: usize = 64;
 

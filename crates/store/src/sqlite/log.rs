@@ -20,12 +20,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Growth in pages after which the log is copied again: 32 MiB. A page that was written several times until then is copied once.
-const PAGES_PER_COPY: u32 = 8_192;
-/// Pages at which the writer restarts the log, once most of it is copied: 64 MiB. SQLite searches a longer log more slowly.
-const PAGES_WANTED: u32 = 2 * PAGES_PER_COPY;
+/// Growth in pages after which the log is copied again: 16 MiB. SQLite searches a longer log more slowly.
+const PAGES_PER_COPY: u32 = 4_096;
+/// The same under a load of large transactions: 64 MiB. They change the same pages of the indexes many times, and each page is copied once.
+const PAGES_PER_COPY_LOADED: u32 = 4 * PAGES_PER_COPY;
+/// Pages at which the writer restarts the log, once most of it is copied: 64 MiB, and 128 MiB under such a load.
+const PAGES_WANTED: u32 = 4 * PAGES_PER_COPY;
+const PAGES_WANTED_LOADED: u32 = 2 * PAGES_PER_COPY_LOADED;
 /// Pages at which the writer restarts the log however much is left: 256 MiB.
-const PAGES_MAX: u32 = 8 * PAGES_PER_COPY;
+const PAGES_MAX: u32 = 16 * PAGES_PER_COPY;
 /// How long written pages may stay unsynced with `durability = "interval"`: 50 ms including the sync itself.
 pub(super) const SYNC_INTERVAL: Duration = Duration::from_millis(40);
 
@@ -61,6 +64,8 @@ struct SyncState {
     tasks: Vec<Box<dyn Task>>,
     /// How many transactions have begun whose tasks are answered so.
     begun: u64,
+    /// How many of them had begun when the log was last tended.
+    begun_before: u64,
     /// How many of them have ended.
     ended: u64,
     /// How many of them are on disk.
@@ -133,11 +138,16 @@ impl Log {
         if pages < state.asked_at {
             state.asked_at = 0;
         }
-        if state.is_copying && pages < PAGES_MAX || pages < state.asked_at + PAGES_PER_COPY {
+        let is_loaded = state.begun > state.begun_before;
+        state.begun_before = state.begun;
+        let (per_copy, wanted) =
+            if is_loaded { (PAGES_PER_COPY_LOADED, PAGES_WANTED_LOADED) } else { (PAGES_PER_COPY, PAGES_WANTED) };
+        if state.is_copying && pages < PAGES_MAX || pages < state.asked_at + per_copy {
             return;
         }
-        // Most of the log has just been copied, unless the other thread falls behind.
-        let starts_over = pages >= PAGES_WANTED && state.asked_at > 0 || pages >= PAGES_MAX;
+        // Most of the log has just been copied, unless the other thread falls behind, or a load has just ended.
+        let is_copied = state.asked_at > 0 && pages < state.asked_at + 2 * per_copy;
+        let starts_over = pages >= wanted && is_copied || pages >= PAGES_MAX;
         state.asked_at = pages;
         if !starts_over {
             state.is_copying = true;
