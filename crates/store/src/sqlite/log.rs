@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Growth in pages after which the log is copied again: 16 MiB. SQLite searches a longer log more slowly.
 const PAGES_PER_COPY: u32 = 4_096;
-/// The same under a load of large transactions: 64 MiB. They change the same pages of the indexes many times, and each page is copied once.
+/// The same under a load of large transactions, which another thread syncs: 64 MiB. They change the same pages of the indexes many times, and each page is copied once.
 const PAGES_PER_COPY_LOADED: u32 = 4 * PAGES_PER_COPY;
 /// Pages at which the writer restarts the log, once most of it is copied: 64 MiB, and 128 MiB under such a load.
 const PAGES_WANTED: u32 = 4 * PAGES_PER_COPY;
@@ -64,8 +64,6 @@ struct SyncState {
     tasks: Vec<Box<dyn Task>>,
     /// How many transactions have begun whose tasks are answered so.
     begun: u64,
-    /// How many of them had begun when the log was last tended.
-    begun_before: u64,
     /// How many of them have ended.
     ended: u64,
     /// How many of them are on disk.
@@ -138,8 +136,7 @@ impl Log {
         if pages < state.asked_at {
             state.asked_at = 0;
         }
-        let is_loaded = state.begun > state.begun_before;
-        state.begun_before = state.begun;
+        let is_loaded = state.synced < state.begun;
         let (per_copy, wanted) =
             if is_loaded { (PAGES_PER_COPY_LOADED, PAGES_WANTED_LOADED) } else { (PAGES_PER_COPY, PAGES_WANTED) };
         if state.is_copying && pages < PAGES_MAX || pages < state.asked_at + per_copy {
