@@ -1,8 +1,8 @@
 //! The write-ahead log: kept short without blocking the writer, and synced to disk in time.
 //!
 //! Another thread copies the log into the file while the writer continues ("passive" checkpoints). Only the short rest is
-//! left to the writer, because only the writer can restart the log under constant load. At a hard limit it does so however
-//! much is left.
+//! left to the writer, because only the writer can restart the log under constant load. At a hard limit it waits for the other
+//! thread and does so however much is left.
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,7 @@ const PAGES_PER_COPY_LOADED: u32 = 4 * PAGES_PER_COPY;
 /// Pages at which the writer restarts the log, once most of it is copied: 64 MiB, and 128 MiB under such a load.
 const PAGES_WANTED: u32 = 4 * PAGES_PER_COPY;
 const PAGES_WANTED_LOADED: u32 = 2 * PAGES_PER_COPY_LOADED;
-/// Pages at which the writer restarts the log however much is left: 256 MiB.
+/// Pages at which the writer restarts the log however much is left: 256 MiB. While a reader needs the log, it tries again after each growth.
 const PAGES_MAX: u32 = 16 * PAGES_PER_COPY;
 /// How long written pages may stay unsynced with `durability = "interval"`: 50 ms including the sync itself.
 pub(super) const SYNC_INTERVAL: Duration = Duration::from_millis(40);
@@ -115,8 +115,7 @@ impl Log {
     pub(super) fn wait_synced(&self) {
         let state = self.state();
         let begun = state.begun;
-        let is_waiting = |state: &mut SyncState| state.synced < begun && state.sync_error.is_none();
-        drop(self.changed.wait_while(state, is_waiting));
+        drop(self.wait_while(state, |state| state.synced < begun && state.sync_error.is_none()));
     }
 
     /// Called after a write.
@@ -139,12 +138,16 @@ impl Log {
         let is_loaded = state.synced < state.begun;
         let (per_copy, wanted) =
             if is_loaded { (PAGES_PER_COPY_LOADED, PAGES_WANTED_LOADED) } else { (PAGES_PER_COPY, PAGES_WANTED) };
-        if state.is_copying && pages < PAGES_MAX || pages < state.asked_at + per_copy {
+        let is_full = pages >= PAGES_MAX;
+        let is_due = pages >= state.asked_at + per_copy || is_full && state.asked_at < PAGES_MAX;
+        if !is_due || state.is_copying && !is_full {
             return;
         }
+        // While the other thread copies, SQLite refuses to restart the log.
+        state = self.wait_while(state, |state| state.is_copying && !state.is_closed);
         // Most of the log has just been copied, unless the other thread falls behind, or a load has just ended.
         let is_copied = state.asked_at > 0 && pages < state.asked_at + 2 * per_copy;
-        let starts_over = pages >= wanted && is_copied || pages >= PAGES_MAX;
+        let starts_over = pages >= wanted && is_copied || is_full;
         state.asked_at = pages;
         if !starts_over {
             state.is_copying = true;
@@ -166,10 +169,7 @@ impl Log {
     /// Copies the log when requested, until closed. Runs on its own thread.
     pub(super) fn copy(&self, connection: &Connection) {
         loop {
-            let mut state = self.state();
-            while !state.is_copying && !state.is_closed {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
+            let state = self.wait_while(self.state(), |state| !state.is_copying && !state.is_closed);
             if state.is_closed {
                 return;
             }
@@ -178,6 +178,7 @@ impl Log {
                 self.warn(&error);
             }
             self.state().is_copying = false;
+            self.changed.notify_all();
         }
     }
 
@@ -186,10 +187,7 @@ impl Log {
         let _told = Told(self);
         let mut file = None;
         loop {
-            let mut state = self.state();
-            while !state.is_dirty && !state.is_closed {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
+            let mut state = self.wait_while(self.state(), |state| !state.is_dirty && !state.is_closed);
             if !interval.is_zero() {
                 let wait = self.changed.wait_timeout_while(state, interval, |state| !state.is_closed);
                 state = wait.unwrap_or_else(PoisonError::into_inner).0;
@@ -253,6 +251,14 @@ impl Log {
         self.note(error);
         let error = fault::explain(error, &self.path.display().to_string());
         tracing::warn!(%error, "the write-ahead log could not be copied into the store and grows; check the disk");
+    }
+
+    fn wait_while<'a>(
+        &self,
+        state: MutexGuard<'a, SyncState>,
+        is_waiting: impl Fn(&SyncState) -> bool,
+    ) -> MutexGuard<'a, SyncState> {
+        self.changed.wait_while(state, |state| is_waiting(state)).unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, SyncState> {

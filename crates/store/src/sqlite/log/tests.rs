@@ -100,6 +100,29 @@ async fn after_a_failed_sync_nothing_is_written_or_read() {
     }
 }
 
+#[test]
+fn at_the_hard_limit_the_writer_waits_for_the_copy_and_restarts_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Log::new(&folder.path().join("store.db"));
+    // The last copy began just below the limit.
+    *log.state() = SyncState { asked_at: PAGES_MAX - 1, is_copying: true, ..SyncState::default() };
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            PAGES.set(PAGES_MAX);
+            log.tend(&Connection::open_in_memory().unwrap());
+            PAGES.get()
+        });
+        let state = log.state();
+        let (mut state, _) = log.changed.wait_timeout(state, Duration::from_millis(100)).unwrap();
+        assert!(!writer.is_finished(), "the limit is no limit");
+        state.is_copying = false;
+        drop(state);
+        log.changed.notify_all();
+        assert_eq!(writer.join().unwrap(), 0);
+    });
+    assert_eq!(log.state().asked_at, 0);
+}
+
 /// Of a log with a hole, nothing after the hole would be found.
 #[tokio::test]
 async fn what_a_killed_process_has_left_in_its_log_is_copied_before_the_first_write() {
