@@ -120,6 +120,12 @@ impl Setup {
             tasks: TaskTracker::new(),
             stop: stop.clone(),
         };
+        let (servers, stopped) = (deliveries.executor.setup.policy.servers.clone(), stop.clone());
+        deliveries.tasks.spawn(async move {
+            for why in stopped.run_until_cancelled(servers.troubles()).await.into_iter().flatten() {
+                tracing::warn!("deliveries fail until this Redis of --deliver-redis can be used: {why}");
+            }
+        });
         while !stop.is_cancelled() {
             let changed = engine.settings_changed();
             deliveries.look();

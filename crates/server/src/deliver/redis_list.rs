@@ -9,6 +9,7 @@ use super::framework;
 use duetime_core::error::system_words;
 use duetime_core::model::target::RedisList;
 use duetime_core::{Error, Millis};
+use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError,
@@ -77,6 +78,15 @@ impl Servers {
             Ok(Arc::new(Server { place, client, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }))
         });
         Ok(Self(servers.collect::<Result<Vec<_>, Error>>()?.into()))
+    }
+
+    /// Why servers cannot be used now: deliveries to them would fail. For each a text without its password.
+    pub(super) async fn troubles(&self) -> Vec<String> {
+        let pings = self.0.iter().map(|server| async move {
+            let RedisDatabase { host, port, .. } = &server.place;
+            server.ping().await.err().map(|why| format!("{host}:{port}: {why}"))
+        });
+        join_all(pings).await.into_iter().flatten().collect()
     }
 
     /// The list that a target names.
@@ -173,6 +183,16 @@ impl Server {
         Ok((current.number, connection))
     }
 
+    async fn ping(&self) -> Result<(), String> {
+        let (_, mut connection) = self.connection().await?;
+        match timeout(ANSWER_MAX, redis::cmd("PING").query_async::<()>(&mut connection)).await {
+            // A user who may only append needs no right to ping.
+            Ok(Err(error)) if error.code() != Some("NOPERM") => Err(system_words(&error.to_string())),
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("no answer within {} s", ANSWER_MAX.as_secs())),
+        }
+    }
+
     fn connected(&self) -> Option<(u64, MultiplexedConnection)> {
         let current = self.current();
         Some((current.number, current.connection.clone()?))
@@ -216,6 +236,7 @@ impl std::fmt::Debug for Servers {
 mod tests {
     use super::*;
     use duetime_core::model::target::Append;
+    use duetime_store::testing::RedisServer;
 
     #[test]
     fn only_named_servers_are_reached() {
@@ -240,5 +261,21 @@ mod tests {
         assert!(!format!("{servers:?}").contains("secret"));
         let error = Servers::new(&["http://me:secret@a".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("--deliver-redis") && !error.contains("secret"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_cannot_be_used_is_named() {
+        let open = RedisServer::start();
+        let closed = RedisServer::start();
+        let at = |user: &str| format!("redis://{user}127.0.0.1:{}", closed.port());
+        closed.command(&["ACL", "SETUSER", "mailer", "on", ">mail", "~*", "+rpush"]);
+        closed.command(&["CONFIG", "SET", "requirepass", "secret"]);
+        let troubles = async |urls: &[String]| Servers::new(urls).unwrap().troubles().await;
+        assert_eq!(troubles(&[open.url(), at(":secret@"), at("mailer:mail@")]).await, [""; 0]);
+        let told = troubles(&[open.url(), at(""), at(":wrong@"), "redis://127.0.0.1:1".to_owned()]).await;
+        for (told, why) in told.iter().zip(["NOAUTH", "authentication failed", "refused"]) {
+            assert!(told.starts_with("127.0.0.1:") && told.contains(why) && !told.contains("secret"), "{told}");
+        }
+        assert_eq!(told.len(), 3);
     }
 }

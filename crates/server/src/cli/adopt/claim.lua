@@ -69,10 +69,16 @@ local function remove(...)
   gone = #claimed
   return removed ~= 0
 end
+-- An error names the key: a key of another type is for the operator to find.
+local function read(command, key, ...)
+  local found = redis.pcall(command, key, ...)
+  if found.err then error(found.err .. ': ' .. key) end
+  return found
+end
 local function take(key, min, max, limit, note)
   while limit > 0 and not is_full() do
     local count = math.min(PAGE, limit)
-    local found = redis.call('ZRANGEBYSCORE', key, min, max, 'WITHSCORES', 'LIMIT', 0, count)
+    local found = read('ZRANGEBYSCORE', key, min, max, 'WITHSCORES', 'LIMIT', 0, count)
     local members = {}
     for place = 1, #found, 2 do
       if is_full() then break end
@@ -88,7 +94,7 @@ local function take_list(key, end_, limit, note)
   local is_left = end_ == 'left'
   while limit > 0 and not is_full() do
     local count, taken = math.min(PAGE, limit), 0
-    local found = redis.call('LRANGE', key, is_left and 0 or -count, is_left and count - 1 or -1)
+    local found = read('LRANGE', key, is_left and 0 or -count, is_left and count - 1 or -1)
     for place = 1, #found do
       if is_full() then break end
       note(found[is_left and place or #found + 1 - place])
@@ -100,6 +106,6 @@ local function take_list(key, end_, limit, note)
   end
 end
 local function wait_for(key, unit_ms)
-  local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  local head = read('ZRANGE', key, 0, 0, 'WITHSCORES')
   if head[2] then wait_ms = math.max(0, math.min(wait_ms, math.ceil(head[2] * unit_ms) - now_ms)) end
 end

@@ -15,7 +15,8 @@ use duetime_core::limits::PAGE_JOBS_DEFAULT;
 /// Find jobs.
 ///
 /// Live jobs of one queue come in due order. A search by state without a queue lists one queue after the other. Everything
-/// else comes in the order of ids. A page may be short and still have a next one.
+/// else comes in the order of ids. A page may be short and still have a next one. The pages are no snapshot: a job that
+/// changes meanwhile can be missing or come twice, and one that is made due later can come again on each page.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "find_jobs", tag = "jobs",
     params(

@@ -126,6 +126,18 @@ async fn what_a_script_has_claimed_before_it_failed_counts() {
 }
 
 #[tokio::test]
+async fn a_key_of_the_wrong_type_is_named() {
+    let server = RedisServer::start();
+    let mut redis = Redis::new(&server.url(), "jobs", None).unwrap();
+    let _: Value = redis.ask(redis::cmd("SET").arg("jobs").arg("a")).await.unwrap();
+    for script in ["take_list(KEYS[2], 'left', 1, claim)", "take(KEYS[2], '-inf', '+inf', 1, claim)"] {
+        let Err(Trouble::Failed(why)) = redis.claim(script, &["jobs"], "").await else { panic!() };
+        let why = why.to_string();
+        assert!(why.contains("WRONGTYPE") && why.contains(": jobs"), "{why}");
+    }
+}
+
+#[tokio::test]
 async fn no_reply_is_trouble_that_passes() {
     let redis = Redis::new("redis://127.0.0.1:1", "jobs", None).unwrap();
     assert_eq!(redis.place(), "redis://127.0.0.1:1");
