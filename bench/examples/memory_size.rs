@@ -1,6 +1,6 @@
 //! The memory that a waiting job takes in the memory broker, and the cost of a put, a reserve and a settle.
 //!
-//! `cargo run --release -p duetime-core --example memory_size [count]`: without a count, with 1 M and then 2 M jobs of
+//! `cargo run --release -p duetime-bench --example memory_size [count]`: without a count, with 1 M and then 2 M jobs of
 //! a 100-byte payload, half of them due within the minute and half within the hour. Bytes are resident memory, as
 //! `/proc/self/statm` shows it, with the allocator that the server uses; so a count of less than 1 M says little.
 //! Costs are processor time of the one thread, and wall time for the longest call.

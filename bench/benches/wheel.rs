@@ -1,6 +1,6 @@
 //! The timing wheel beside tokio-util's `DelayQueue` and a binary heap, at 1 k to 10 M waiting timers.
 //!
-//! `cargo bench -p duetime-core --bench wheel`, about four minutes. Due times are uniform over one hour. Each queue is
+//! `cargo bench -p duetime-bench --bench wheel`, about four minutes. Due times are uniform over one hour. Each queue is
 //! filled once and then kept at its size, so the measured queue has been running, with well shuffled memory: a sixteenth of
 //! it is inserted, cancelled in random order, or expired at a time, and the change is undone outside the measurement. The
 //! heap does not support cancelling: it keeps a set of cancelled ids, and is rebuilt when half of it is cancelled.
