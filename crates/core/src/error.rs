@@ -1,17 +1,11 @@
 //! Errors, each with a stable code.
 
+use crate::invalid::Invalid;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::State;
 use std::borrow::Cow;
 use std::sync::Arc;
 use strum::VariantNames;
-
-/// The expectation of a field that must not be left out.
-pub(crate) const GIVEN: &str = "given";
-/// Stands for a field that is missing.
-pub(crate) const NOTHING: &str = "nothing";
-/// Stands for a field or a parameter that does not exist.
-pub(crate) const UNKNOWN: &str = "an unknown name";
 
 /// An error of the engine or of a store below it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
@@ -19,15 +13,8 @@ pub(crate) const UNKNOWN: &str = "an unknown name";
 #[non_exhaustive]
 pub enum Error {
     /// The request is outside a limit or malformed. Nothing was changed.
-    #[error("{}", invalid(what, expected, got))]
-    Invalid {
-        /// The part of the request.
-        what: Cow<'static, str>,
-        /// The accepted values.
-        expected: String,
-        /// The actual value.
-        got: String,
-    },
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
     /// There is no such job: it never existed, or its record was pruned.
     #[error("there is no job with the id {0}: it never existed, was deleted, or its record has expired")]
     NotFound(JobId),
@@ -156,7 +143,7 @@ impl Error {
         expected: impl Into<String>,
         got: impl std::fmt::Display,
     ) -> Self {
-        Self::Invalid { what: what.into(), expected: expected.into(), got: got.to_string() }
+        Invalid::new(what, expected, got).into()
     }
 
     /// The stable code, the same in Rust, JSON and the docs.
@@ -179,28 +166,6 @@ pub fn system_words(said: &str) -> String {
     system_words(&format!("{before}{after}"))
 }
 
-/// The message of an [`Error::Invalid`]: the field, what it accepts, and the actual value.
-fn invalid(what: &str, expected: &str, got: &str) -> String {
-    match (expected, got) {
-        (GIVEN, NOTHING) => format!("`{what}` is missing"),
-        (_, UNKNOWN) => format!("`{what}` is unknown, expected {expected}"),
-        _ => format!("`{what}` must be {expected}, got {got}"),
-    }
-}
-
-/// The parts of such a message.
-pub(crate) fn invalid_parts(said: &str) -> Option<(&str, &str, &str)> {
-    let (what, rest) = said.strip_prefix('`')?.split_once('`')?;
-    if rest == " is missing" {
-        return Some((what, GIVEN, NOTHING));
-    }
-    if let Some(expected) = rest.strip_prefix(" is unknown, expected ") {
-        return Some((what, expected, UNKNOWN));
-    }
-    let (expected, got) = rest.strip_prefix(" must be ")?.split_once(", got ")?;
-    Some((what, expected, got))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,19 +181,6 @@ mod tests {
             system_words("failed to lookup address information: Name or service not known"),
             "Name or service not known"
         );
-    }
-
-    #[test]
-    fn words_of_an_invalid_field_can_be_taken_apart() {
-        for (expected, got, said) in [
-            ("a string", "the number 5", "`a.b` must be a string, got the number 5"),
-            (GIVEN, NOTHING, "`a.b` is missing"),
-            ("one of `c`", UNKNOWN, "`a.b` is unknown, expected one of `c`"),
-        ] {
-            let error = Error::invalid("a.b", expected, got).to_string();
-            assert_eq!(error, said);
-            assert_eq!(invalid_parts(&error), Some(("a.b", expected, got)));
-        }
     }
 
     #[test]

@@ -94,6 +94,10 @@ pub const RATE_MAX: f64 = 1_000_000.0;
 pub const PRIORITY_DEFAULT: u32 = 1_024;
 /// Crashes (leases that ended unsettled) after which a job is failed, by default.
 pub const CRASHES_MAX_DEFAULT: u32 = 5;
+/// Longest note on a progress.
+pub const NOTE_BYTES_MAX: usize = 1_024;
+/// Bytes of a `traceparent`: version, trace id, parent id and flags in hexadecimal, with dashes between them.
+pub const TRACE_BYTES: usize = 55;
 /// Most jobs one page of find or list shows.
 pub const PAGE_JOBS_MAX: usize = 1_000;
 /// Bytes of payloads and results after which a page ends.

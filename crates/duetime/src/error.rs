@@ -72,6 +72,12 @@ pub enum Error {
     },
 }
 
+impl From<duetime_core::Invalid> for Error {
+    fn from(invalid: duetime_core::Invalid) -> Self {
+        Self::Core(invalid.into())
+    }
+}
+
 /// One answer for each item of a request, in order.
 pub type Answers<T> = Vec<Result<T, Error>>;
 

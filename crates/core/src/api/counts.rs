@@ -1,6 +1,6 @@
 //! Results of bulk requests.
 
-use crate::engine::BulkCounts;
+use crate::request::BulkCounts;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,10 +1,11 @@
 //! The query string of a stream of events, and its events that are not about one job.
 
+use super::Span;
 use super::select::once;
-use super::{Span, known};
 use crate::Error;
-use crate::engine::events::Filter;
-use crate::error::UNKNOWN;
+use crate::invalid::UNKNOWN;
+use crate::json::known;
+use crate::request::Filter;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -78,7 +79,7 @@ impl fmt::Display for EventQuery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::events::What;
+    use crate::ports::What;
 
     #[test]
     fn a_query_is_read_as_it_is_written() {

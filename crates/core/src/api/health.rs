@@ -1,7 +1,23 @@
-//! The answer of a live process, and the list of what is degraded. [`engine::Health`](crate::engine::Health) is the whole.
+//! The health of a process and of its engine.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// The health of the engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Health {
+    /// Whether jobs are handed out.
+    pub ready: bool,
+    /// Degraded parts.
+    pub degraded: Vec<Degraded>,
+    /// Jobs loaded since the start.
+    pub loaded: u64,
+    /// Whether all jobs due within the horizon are loaded.
+    pub is_loaded: bool,
+    /// Outcomes that wait to be recorded.
+    pub backlog: usize,
+}
 
 /// The answer of a process that is alive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,13 +1,13 @@
 //! The JSON of a job.
 
-use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::lease::is_zero;
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, Key, Kind, Message, QueueName, Tag};
 use super::{Instant, Span};
-use crate::engine::Listed;
+use crate::json::{Base64, bytes_of, raw, show_bytes};
 use crate::model::beanstalk::Beanstalk;
 use crate::model::options::with_options;
+use crate::request::Listed;
 use crate::{AttemptError, Error, Job, JobId, JobOptions, KeyUntil, Millis, Payload, Progress, Stage, State};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -1,10 +1,10 @@
 //! A leased job as a worker gets it: enough to run the job, and not the whole record.
 
-use super::bytes::{Base64, raw, show_bytes};
 use super::job::payload_of;
 #[cfg(feature = "openapi")]
 use super::schema::{Key, Kind, QueueName, Tag, Trace};
 use super::{Instant, Span};
+use crate::json::{Base64, raw, show_bytes};
 use crate::limits::PRIORITY_DEFAULT;
 use crate::ports::Lease;
 use crate::{Error, Job, JobId, JobOptions, Receipt, Target};

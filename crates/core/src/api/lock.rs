@@ -3,9 +3,9 @@
 #[cfg(feature = "openapi")]
 use super::schema::{LockName, Owner};
 use super::{Instant, Span};
-use crate::engine::LockRequest;
 use crate::limits::LOCK_TTL_MS_DEFAULT;
 use crate::ports::{Grant, Holding};
+use crate::request::LockRequest;
 use crate::{Error, Millis};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::sync::Arc;

@@ -5,7 +5,6 @@
 //! values that the engine's types cannot express are refused.
 
 mod answer;
-mod bytes;
 mod counts;
 mod due;
 mod event;
@@ -14,58 +13,49 @@ mod extras_tests;
 mod failures;
 mod health;
 mod history;
-mod instant;
 mod job;
 mod lease;
 mod lock;
-mod object;
 mod parameters;
 mod patch;
-mod plain;
 mod problem;
 mod push;
 mod queue;
-mod read;
 mod reserve;
 mod schedule;
 #[cfg(feature = "openapi")]
 pub mod schema;
 mod select;
 mod settle;
-mod span;
 #[cfg(test)]
 mod tests;
-pub(crate) mod text;
 mod why;
 #[cfg(feature = "openapi")]
 mod words;
 mod worker;
 
+pub use crate::json::{
+    Base64, Instant, Object, Span, Unread, bytes_of, object, or_default, read, read_bytes, show_bytes, unread,
+};
 pub use crate::model::retry::{Backoff, Exponential, Fixed};
 pub use answer::Answer;
-pub use bytes::{Base64, bytes_of, show_bytes};
 pub use counts::Counts;
 pub use due::{DueBucket, DueCounts};
 pub use event::{ACTIVITY, EventQuery, LOST, STOPPING, SUBSCRIBED};
 pub use failures::{FailureGroup, Failures};
-pub use health::{Alive, Degraded, DegradedCode};
+pub use health::{Alive, Degraded, DegradedCode, Health};
 pub use history::{History, HistoryPoint, HistorySpan, Lateness};
-pub use instant::Instant;
 pub use job::{JobBody, Page};
 pub use lease::LeaseBody;
 pub use lock::{Lock, LockAsked, LockBody};
-pub use object::{Object, object, or_default};
 pub use parameters::Parameters;
 pub use patch::{Patch, Reschedule};
 pub use problem::Problem;
 pub use push::{Push, Pushed};
 pub use queue::{PauseBody, Purged, Queue, QueueChanges, Queues, SETTINGS};
-use read::known;
-pub use read::{Unread, read, read_bytes, unread};
 pub use reserve::{Reservation, Reserve, Take, Taken};
 pub use schedule::{Runs, ScheduleBody, Schedules, dry_run};
 pub use select::{Find, path_segment};
 pub use settle::{Cancelled, Complete, Extend, ExtendOne, Nothing, Progress, Release, Settle};
-pub use span::Span;
 pub use why::{Reason, ReasonCode, Why};
 pub use worker::{HeldLease, WorkerStatus, Workers};

@@ -1,9 +1,10 @@
 //! The parameters of a query string: of a page, of one lock, of a report.
 
+use super::HistorySpan;
 use super::select::once;
-use super::{HistorySpan, known};
 use crate::Error;
-use crate::error::UNKNOWN;
+use crate::invalid::UNKNOWN;
+use crate::json::known;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;

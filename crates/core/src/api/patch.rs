@@ -1,9 +1,9 @@
 //! New values of waiting jobs.
 
-use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::push::{due, show_due};
 use super::{Instant, Span};
-use crate::engine::{self, Query};
+use crate::json::{Base64, bytes_of, raw, show_bytes};
+use crate::request::{self, Query};
 use crate::{Due, Error, Millis};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -35,7 +35,7 @@ pub struct Patch<'a> {
     pub payload_base64: Option<Base64<'a>>,
 }
 
-impl TryFrom<Patch<'_>> for engine::Patch {
+impl TryFrom<Patch<'_>> for request::Patch {
     type Error = Error;
 
     fn try_from(patch: Patch<'_>) -> Result<Self, Error> {
@@ -47,8 +47,8 @@ impl TryFrom<Patch<'_>> for engine::Patch {
     }
 }
 
-impl<'a> From<&'a engine::Patch> for Patch<'a> {
-    fn from(patch: &'a engine::Patch) -> Self {
+impl<'a> From<&'a request::Patch> for Patch<'a> {
+    fn from(patch: &'a request::Patch) -> Self {
         let (payload, payload_base64) = patch.payload.as_deref().map_or((None, None), show_bytes);
         let (delay_ms, due_at_ms) = patch.due.map_or((None, None), show_new_due);
         Self { delay_ms, due_at_ms, priority: patch.priority, payload, payload_base64, ..Self::default() }

@@ -3,7 +3,7 @@
 use super::Span;
 #[cfg(feature = "openapi")]
 use super::schema::{Key, LockName, Owner, ProblemCode, QueueName, ScheduleName};
-use crate::{Error, JobId, Receipt, State};
+use crate::{Error, Invalid, JobId, Receipt, State};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Problem {
     pub fn of(error: &Error, status: u16, title: &str) -> Self {
         let mut problem = Self::new(error.code(), status, title, error.to_string());
         match error {
-            Error::Invalid { what, expected, got } => {
+            Error::Invalid(Invalid { what, expected, got }) => {
                 problem.field = Some(what.clone().into_owned());
                 problem.expected = Some(expected.clone());
                 problem.got = Some(got.clone());
@@ -135,11 +135,7 @@ impl Problem {
     pub fn error(&self) -> Option<Error> {
         let reason = || self.reason.clone().unwrap_or_else(|| self.detail.clone());
         Some(match self.code.as_str() {
-            "invalid" => Error::Invalid {
-                what: self.field.clone()?.into(),
-                expected: self.expected.clone()?,
-                got: self.got.clone()?,
-            },
+            "invalid" => Error::invalid(self.field.clone()?, self.expected.clone()?, self.got.as_ref()?),
             "not_found" => Error::NotFound(self.id?),
             "key_conflict" => {
                 Error::KeyConflict { queue: self.queue.clone()?, key: self.key.clone()?, holder: self.holder? }

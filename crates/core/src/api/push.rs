@@ -1,15 +1,16 @@
 //! A job to push, and the result of the push.
 
-use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]
 use super::schema::{Key, Kind, QueueName, Tag};
-use super::{Instant, Span, text};
-use crate::engine::{self, PushOutcome};
+use super::{Instant, Span};
+use crate::json::text;
+use crate::json::{Base64, bytes_of, raw, show_bytes};
 use crate::limits::PRIORITY_DEFAULT;
 use crate::model::job::State;
 use crate::model::name;
 use crate::model::options::with_options;
-use crate::{Due, Error, JobId, KeyUntil, Millis, NewJob, OnConflict};
+use crate::request::{self, PushOutcome};
+use crate::{Due, Error, Invalid, JobId, KeyUntil, Millis, NewJob, OnConflict};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -127,10 +128,10 @@ impl Push<'_> {
 
     /// Applies the column `options` of an inbox row to its job.
     ///
-    /// # Errors [`Error::Invalid`] for a field that has its own column.
-    pub fn apply_options(self, job: &mut NewJob) -> Result<(), Error> {
+    /// # Errors [`Invalid`] for a field that has its own column.
+    pub fn apply_options(self, job: &mut NewJob) -> Result<(), Invalid> {
         if let Some(field) = self.of_column() {
-            return Err(Error::invalid(field, "left out: the row has a column for it", format!("`{field}`")));
+            return Err(Invalid::new(field, "left out: the row has a column for it", format!("`{field}`")));
         }
         job.on_conflict = self.on_conflict.unwrap_or_default();
         job.key_until = self.key_until.unwrap_or_default();
@@ -236,7 +237,7 @@ pub struct Pushed {
 
 impl Pushed {
     /// The body of a push at `now`.
-    pub fn new(pushed: &engine::Pushed, now: Millis) -> Self {
+    pub fn new(pushed: &request::Pushed, now: Millis) -> Self {
         let job = &pushed.job;
         Self {
             id: job.id,

@@ -2,10 +2,11 @@
 
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, QueueName};
-use super::{Instant, Span, Unread, known, read};
-use crate::engine::{QueueSettings, QueueStatus};
-use crate::error::UNKNOWN;
+use super::{Instant, Span, Unread, read};
+use crate::invalid::UNKNOWN;
+use crate::json::known;
 use crate::ports::{Counts, Tally, Totals};
+use crate::request::{QueueSettings, QueueStatus};
 use crate::{Error, Millis};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -65,8 +66,8 @@ fn checked(name: &str, text: &str) -> Result<Value, Error> {
     if text == "null" {
         return Ok(Value::Null);
     }
-    read::<QueueSettings>(&format!("{{\"{name}\":{text}}}")).map_err(Unread::into_error)?;
-    read(text).map_err(Unread::into_error)
+    read::<QueueSettings>(&format!("{{\"{name}\":{text}}}")).map_err(Unread::into_invalid)?;
+    Ok(read(text).map_err(Unread::into_invalid)?)
 }
 
 impl QueueChanges {

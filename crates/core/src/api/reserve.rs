@@ -3,8 +3,8 @@
 #[cfg(feature = "openapi")]
 use super::schema::{QueueName, RequestId, WorkerName};
 use super::{Instant, JobBody, LeaseBody, Object, Problem, Span};
-use crate::engine::{self, JobRef, ReserveRequest, Source, TakeRequest};
 use crate::limits::TAKE_JOBS_DEFAULT;
+use crate::request::{self, JobRef, ReserveRequest, Source, TakeRequest};
 use crate::{Error, Millis};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -181,7 +181,7 @@ pub struct Reservation<'a> {
 
 impl<'a> Reservation<'a> {
     /// The body of these leases; `refused` are the problems of the named jobs that were not leased.
-    pub fn new(reservation: &'a engine::Reservation, refused: Vec<Problem>) -> Self {
+    pub fn new(reservation: &'a request::Reservation, refused: Vec<Problem>) -> Self {
         Self {
             leases: reservation.leases.iter().map(LeaseBody::from).collect(),
             refused,
@@ -207,7 +207,7 @@ pub struct Taken<'a> {
 
 impl<'a> Taken<'a> {
     /// The body of taken jobs; see [`Reservation::new`].
-    pub fn new(reservation: &'a engine::Reservation, refused: Vec<Problem>, now: Millis) -> Self {
+    pub fn new(reservation: &'a request::Reservation, refused: Vec<Problem>, now: Millis) -> Self {
         Self {
             jobs: reservation.leases.iter().map(|lease| JobBody::new(&lease.job, now)).collect(),
             refused,

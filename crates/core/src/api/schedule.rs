@@ -143,7 +143,7 @@ pub fn dry_run(text: &str) -> Result<bool, Error> {
             ("dry_run", "true") => true,
             ("dry_run", "false") => false,
             ("dry_run", other) => return Err(Error::invalid("dry_run", "`true` or `false`", format!("{other:?}"))),
-            (other, _) => return Err(Error::invalid(other.to_owned(), "`dry_run`", crate::error::UNKNOWN)),
+            (other, _) => return Err(Error::invalid(other.to_owned(), "`dry_run`", crate::invalid::UNKNOWN)),
         };
         once("dry_run", &mut is_dry, value)?;
     }

@@ -1,11 +1,12 @@
 //! OpenAPI schemas of bodies that have no single type, or that are parsed by hand.
 
-pub use super::words::*;
+pub use super::words::StateWord;
+pub use crate::json::schema::*;
 
-use super::words::{add, reference};
 use super::{HistorySpan, Instant, Problem, Push, Pushed, Reserve, Take, counts};
-use crate::engine::{Extension, QueueSettings, Settlement};
+use crate::json::schema::{add, reference};
 use crate::limits::BATCH_JOBS_MAX;
+use crate::request::{Extension, QueueSettings, Settlement};
 use crate::{State, States};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};

@@ -1,10 +1,11 @@
 //! The filter for jobs in a query string; in a body it is a [`Query`].
 
+use super::Instant;
 use super::parameters::number;
-use super::{Instant, known};
 use crate::Error;
-use crate::engine::Query;
-use crate::error::UNKNOWN;
+use crate::invalid::UNKNOWN;
+use crate::json::known;
+use crate::request::Query;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Settling and extending leases, and cancelling jobs.
 
-use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]
 use super::schema::Note;
 use super::{Object, Span};
-use crate::engine::{CancelOutcome, Outcome};
+use crate::json::{Base64, bytes_of, raw, show_bytes};
 use crate::model::job::check_lease;
+use crate::request::{CancelOutcome, Outcome};
 use crate::rules::Failure;
 use crate::{Error, Receipt};
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,8 @@
 mod settings;
 
 use super::*;
-use crate::engine::{self, JobRef, Outcome, PushOutcome, Query, ReserveRequest, Settlement};
 use crate::ports::Lease;
+use crate::request::{self, JobRef, Outcome, PushOutcome, Query, ReserveRequest, Settlement};
 use crate::rules::Failure;
 use crate::{
     AttemptError, Due, Error, Job, JobId, KeyUntil, NewJob, OnConflict, Receipt, Retry, Stage, State, WhenExhausted,
@@ -166,7 +166,7 @@ fn a_wrong_push_is_refused() {
 fn the_documented_push_answer() {
     let mut job = job();
     (job.stage, job.due_at) = (Stage::Pending, NOW + 1);
-    let shown = Pushed::new(&engine::Pushed { job, outcome: PushOutcome::Created }, NOW);
+    let shown = Pushed::new(&request::Pushed { job, outcome: PushOutcome::Created }, NOW);
     let text = r#"{"id":"117111681613568","queue":"orders","state":"scheduled","due_at":"2026-11-20T10:00:00.251Z","outcome":"created"}"#;
     assert_eq!(print(&shown), text);
     assert_eq!(read::<Answer<Pushed>>(text), Answer::Done(shown));
@@ -202,17 +202,17 @@ fn a_job_is_shown_whole_and_reads_back() {
 
 #[test]
 fn a_page_ends_with_null() {
-    let listed = engine::Listed { jobs: vec![job()], next_cursor: None };
+    let listed = request::Listed { jobs: vec![job()], next_cursor: None };
     let text = print(&Page::new(&listed, NOW));
     assert!(text.ends_with(r#"],"next_cursor":null}"#));
-    assert_eq!(engine::Listed::try_from(read::<Page<'_>>(&text)).unwrap().jobs, [job()]);
+    assert_eq!(request::Listed::try_from(read::<Page<'_>>(&text)).unwrap().jobs, [job()]);
 }
 
 #[test]
 fn the_documented_reserve_reads() {
     let request = read::<Reserve>(r#"{"limit": 10, "lease": "60s", "wait": "20s"}"#);
     let request = request.into_request(Some(Arc::from("orders"))).unwrap();
-    assert!(matches!(&request.from, engine::Source::Queues(queues) if **queues == [Arc::from("orders")]));
+    assert!(matches!(&request.from, request::Source::Queues(queues) if **queues == [Arc::from("orders")]));
     assert_eq!((request.limit, request.lease_ms, request.wait_ms), (10, Some(60_000), 20_000));
     let back = read::<Reserve>(&print(&Reserve::from(&request))).into_request(None).unwrap();
     assert_eq!(format!("{back:?}"), format!("{request:?}"));
@@ -226,7 +226,7 @@ fn a_reserve_says_once_from_where() {
     let named = r#"{"jobs":[{"id":"117111681613568","version":3}],"request_id":"r"}"#;
     for queue in [None, Some(Arc::from("orders"))] {
         let request: ReserveRequest = read::<Reserve>(named).into_request(queue).unwrap();
-        assert!(matches!(&request.from, engine::Source::Jobs(jobs) if **jobs == [target]));
+        assert!(matches!(&request.from, request::Source::Jobs(jobs) if **jobs == [target]));
         assert_eq!((request.limit, request.request_id.as_deref()), (1, Some("r")));
     }
     for (text, queue, got) in [
@@ -260,7 +260,7 @@ fn a_take_names_a_window_or_jobs() {
 fn a_lease_is_shown_as_documented_and_reads_back() {
     let job = Job { lease_until: Some(NOW + 60_000), crashes: 0, first_due_at: NOW, stage: Stage::Pending, ..job() };
     let reservation =
-        engine::Reservation { leases: vec![Lease { job, lease_ms: 60_000 }], ..engine::Reservation::default() };
+        request::Reservation { leases: vec![Lease { job, lease_ms: 60_000 }], ..request::Reservation::default() };
     let text = print(&Reservation::new(&reservation, Vec::new()));
     let golden = concat!(
         r#"{"leases":[{"receipt":"117111681613568.9","id":"117111681613568","queue":"orders","#,
@@ -353,10 +353,10 @@ fn a_wrong_selection_is_refused() {
 
 #[test]
 fn a_patch_reads_back() {
-    let patch = engine::Patch { due: Some(Due::Now), priority: Some(0), payload: Some(Arc::from(*b"\xff")) };
+    let patch = request::Patch { due: Some(Due::Now), priority: Some(0), payload: Some(Arc::from(*b"\xff")) };
     let text = print(&Patch::from(&patch));
     assert_eq!(text, r#"{"delay_ms":0,"priority":0,"payload_base64":"/w=="}"#);
-    let back = engine::Patch::try_from(read::<Patch<'_>>(&text)).unwrap();
+    let back = request::Patch::try_from(read::<Patch<'_>>(&text)).unwrap();
     assert_eq!((back.due, back.priority, back.payload), (Some(Due::After(0)), Some(0), patch.payload));
     refused::<Patch<'_>>(r#"{"tags":[]}"#, "unknown field `tags`");
 }

@@ -4,6 +4,7 @@ use super::events::{Observed, Subject};
 use super::{Answers, CancelOutcome, Engine, JobRef, Patch};
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::invalid::Invalid;
 use crate::limits::BATCH_JOBS_MAX;
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, check_payload};
@@ -44,7 +45,7 @@ impl Engine {
     }
 
     /// The instant that a waiting job is moved to. A delay is never too short, whatever the clock's error.
-    pub(super) fn due_at(&self, due: Due) -> Result<Millis, Error> {
+    pub(super) fn due_at(&self, due: Due) -> Result<Millis, Invalid> {
         due.resolve(if matches!(due, Due::After(1..)) { self.now_at_most() } else { self.now() })
     }
 

@@ -7,6 +7,7 @@ use super::waiters::Registration;
 use super::{Engine, LockRequest};
 use crate::api::Span;
 use crate::error::Error;
+use crate::invalid::Invalid;
 use crate::keyed_mutex::KeyedGuard;
 use crate::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN, PAGE_LOCKS_MAX, WAIT_MS_MAX};
 use crate::model::name::{check_free, check_lock, check_owner};
@@ -28,7 +29,7 @@ pub struct LockList {
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::api::LockBody>))]
     pub locks: Vec<Holding>,
     /// The start of the next page; `None` at the end.
-    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<crate::api::schema::Cursor>))]
+    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<crate::json::schema::Cursor>))]
     pub next_cursor: Option<String>,
 }
 
@@ -177,19 +178,19 @@ impl Engine {
     }
 }
 
-fn check_claim(name: &str, owner: &str) -> Result<(), Error> {
+fn check_claim(name: &str, owner: &str) -> Result<(), Invalid> {
     check_lock(name)?;
     check_free("lock", name)?;
     check_holder(owner)
 }
 
 /// The engine's own locks determine the leader: no caller may hold or release them.
-fn check_holder(owner: &str) -> Result<(), Error> {
+fn check_holder(owner: &str) -> Result<(), Invalid> {
     check_owner(owner)?;
     check_free("owner", owner)
 }
 
-fn check_ttl(ttl_ms: u64) -> Result<(), Error> {
+fn check_ttl(ttl_ms: u64) -> Result<(), Invalid> {
     Span(ttl_ms).check("ttl", LOCK_TTL_MS_MIN, LOCK_TTL_MS_MAX)
 }
 

@@ -6,6 +6,7 @@ use super::{Answers, Ending, Engine, Extension, Outcome, Settlement};
 use crate::api::{DegradedCode, Span};
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::invalid::Invalid;
 use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
 use crate::model::beanstalk;
 use crate::model::id::{JobId, Receipt};
@@ -63,7 +64,7 @@ impl Engine {
             };
             let decided = match check_outcome(&outcome) {
                 Ok(()) => self.decide(receipt, outcome, &mut jobs).await,
-                Err(error) => Err(error),
+                Err(invalid) => Err(invalid.into()),
             };
             answers.push(decided.map(|settle| {
                 settles.push(settle);
@@ -216,7 +217,7 @@ impl Engine {
     async fn extend_leases(&self, leases: Vec<Extend>) -> Answers<Extension> {
         let count = leases.len();
         let check = |lease: &Extend| lease.lease_ms.map_or(Ok(()), check_lease);
-        if let Err(error) = check_count(count).and_then(|()| leases.iter().try_for_each(check)) {
+        if let Err(error) = check_count(count).and_then(|()| Ok(leases.iter().try_for_each(check)?)) {
             return vec![Err(error); count];
         }
         let receipts: Vec<Receipt> = leases.iter().map(|lease| lease.receipt).collect();
@@ -355,9 +356,9 @@ fn check_count(count: usize) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_outcome(outcome: &Ending) -> Result<(), Error> {
+fn check_outcome(outcome: &Ending) -> Result<(), Invalid> {
     let at_most = |what, bytes: usize, max: usize| {
-        if bytes <= max { Ok(()) } else { Err(Error::invalid(what, format!("at most {max} bytes"), bytes)) }
+        if bytes <= max { Ok(()) } else { Err(Invalid::new(what, format!("at most {max} bytes"), bytes)) }
     };
     let delay = |what, delay_ms: u64| Span(delay_ms).check(what, 0, DELAY_MS_MAX);
     match outcome {

@@ -5,7 +5,7 @@
 //! store that was emptied or restored does not issue an id again, unless it had outrun 16,384 jobs a second for long.
 
 use crate::clock::Millis;
-use crate::error::Error;
+use crate::invalid::Invalid;
 use serde::{Deserialize, Serialize};
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 use std::fmt;
@@ -82,12 +82,12 @@ impl fmt::Display for JobId {
 }
 
 impl FromStr for JobId {
-    type Err = Error;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         decimal(text)
             .and_then(Self::new)
-            .ok_or_else(|| Error::invalid("id", "a job id: a decimal number from 1 to 2^53 - 1", text))
+            .ok_or_else(|| Invalid::new("id", "a job id: a decimal number from 1 to 2^53 - 1", text))
     }
 }
 
@@ -125,14 +125,14 @@ impl fmt::Display for Receipt {
 }
 
 impl FromStr for Receipt {
-    type Err = Error;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         let parsed = text
             .split_once('.')
             .and_then(|(id, epoch)| Some(Self { id: decimal(id).and_then(JobId::new)?, epoch: decimal(epoch)? }));
         parsed.ok_or_else(|| {
-            Error::invalid("receipt", "a receipt such as 117111681613568.1795168800251, as `reserve` returned it", text)
+            Invalid::new("receipt", "a receipt such as 117111681613568.1795168800251, as `reserve` returned it", text)
         })
     }
 }

@@ -5,9 +5,9 @@ pub use super::key::{KeyUntil, OnConflict};
 use super::name;
 use super::options::{self, JobOptions};
 use super::progress::Progress;
-use crate::api::{Instant, Span};
 use crate::clock::Millis;
-use crate::error::Error;
+use crate::invalid::Invalid;
+use crate::json::{Instant, Span};
 use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ pub struct AttemptError {
     #[serde(with = "serde_with::As::<Instant>")]
     pub at: Millis,
     /// The message of the worker, or the engine's finding.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::api::schema::Message))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::json::schema::Message))]
     pub message: Arc<str>,
     /// Whether the lease ended unsettled: the worker crashed or lost touch.
     #[serde(default)]
@@ -265,18 +265,18 @@ impl Due {
     /// The instant it means at `now`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] beyond 10 years, and where an instant looks like seconds.
-    pub fn resolve(self, now: Millis) -> Result<Millis, Error> {
+    /// [`Invalid`] beyond 10 years, and where an instant looks like seconds.
+    pub fn resolve(self, now: Millis) -> Result<Millis, Invalid> {
         match self {
             Self::Now => Ok(now),
             Self::After(delay_ms) => Span(delay_ms).check("delay", 0, DELAY_MS_MAX).map(|()| now + delay_ms),
             Self::At(at) if at < INSTANT_MS_MIN => {
                 let expected = format!("milliseconds since 1970, {INSTANT_MS_MIN} or more");
-                Err(Error::invalid("due_at", expected, format!("{at}, which looks like seconds")))
+                Err(Invalid::new("due_at", expected, format!("{at}, which looks like seconds")))
             }
             Self::At(at) if at.saturating_sub(now) > DELAY_MS_MAX => {
                 let expected = format!("at most 10 years ahead, {}", Instant(now + DELAY_MS_MAX));
-                Err(Error::invalid("due_at", expected, Instant(at)))
+                Err(Invalid::new("due_at", expected, Instant(at)))
             }
             Self::At(at) => Ok(at),
         }
@@ -338,8 +338,8 @@ impl NewJob {
     /// The job as stored, if everything is within its limits.
     ///
     /// # Errors
-    /// [`Error::Invalid`], naming what is wrong.
-    pub fn accept(&self, id: JobId, now: Millis, payload_bytes_max: usize) -> Result<Job, Error> {
+    /// [`Invalid`], naming what is wrong.
+    pub fn accept(&self, id: JobId, now: Millis, payload_bytes_max: usize) -> Result<Job, Invalid> {
         let Self { queue, kind, payload, due, priority, key, on_conflict: _, .. } = self;
         let Self { key_until, origin, tags, lease_ms, expires_ms, options, .. } = self;
         name::check_queue(queue)?;
@@ -376,11 +376,11 @@ impl NewJob {
 /// Whether a payload keeps its limit.
 ///
 /// # Errors
-/// [`Error::Invalid`].
-pub fn check_payload(payload: &[u8], bytes_max: usize) -> Result<(), Error> {
+/// [`Invalid`].
+pub fn check_payload(payload: &[u8], bytes_max: usize) -> Result<(), Invalid> {
     if payload.len() > bytes_max {
         let got = format!("{} bytes", payload.len());
-        return Err(Error::invalid("payload", format!("at most {bytes_max} bytes"), got));
+        return Err(Invalid::new("payload", format!("at most {bytes_max} bytes"), got));
     }
     Ok(())
 }
@@ -388,7 +388,7 @@ pub fn check_payload(payload: &[u8], bytes_max: usize) -> Result<(), Error> {
 /// Whether a lease keeps its limits.
 ///
 /// # Errors
-/// [`Error::Invalid`].
-pub fn check_lease(lease_ms: u64) -> Result<(), Error> {
+/// [`Invalid`].
+pub fn check_lease(lease_ms: u64) -> Result<(), Invalid> {
     Span(lease_ms).check("lease", LEASE_MS_MIN, LEASE_MS_MAX)
 }

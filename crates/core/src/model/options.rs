@@ -8,7 +8,7 @@ use super::beanstalk::Beanstalk;
 use super::retry::Retry;
 use super::target::Target;
 use super::trace;
-use crate::error::Error;
+use crate::invalid::Invalid;
 use crate::limits::MOVES_MAX;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -49,8 +49,8 @@ macro_rules! with_options {
                 #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::Target>))]
                 pub target: Option<std::sync::Arc<$crate::Target>>,
                 /// The trace that it belongs to: a W3C `traceparent`.
-                #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::api::schema::Trace>))]
-                #[serde(default, deserialize_with = "crate::api::text::some")]
+                #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::json::schema::Trace>))]
+                #[serde(default, deserialize_with = "crate::json::text::some")]
                 pub trace: Option<std::sync::Arc<str>>,
                 $($after)*
             }
@@ -103,11 +103,11 @@ impl JobOptions {
     /// Whether everything keeps its limits, for a job in this queue.
     ///
     /// # Errors
-    /// [`Error::Invalid`], naming the field.
-    pub fn check(&self, queue: &str) -> Result<(), Error> {
+    /// [`Invalid`], naming the field.
+    pub fn check(&self, queue: &str) -> Result<(), Invalid> {
         let Self { retry, target, trace, moves, beanstalk: _ } = self;
         if *moves > MOVES_MAX {
-            return Err(Error::invalid("moves", format!("at most {MOVES_MAX}"), moves));
+            return Err(Invalid::new("moves", format!("at most {MOVES_MAX}"), moves));
         }
         retry.check(queue)?;
         target.as_ref().map_or(Ok(()), |target| target.check())?;
@@ -131,7 +131,7 @@ impl JobOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Span;
+    use crate::json::Span;
     use crate::model::retry::WhenExhausted;
 
     #[test]

@@ -1,13 +1,12 @@
 //! The progress of a running job, as its handler reports it.
 
-use crate::api::Instant;
 use crate::clock::Millis;
-use crate::error::Error;
+use crate::invalid::Invalid;
+use crate::json::Instant;
+use crate::limits::NOTE_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Longest note.
-pub const NOTE_BYTES_MAX: usize = 1_024;
 /// All of it.
 pub const PERCENT_MAX: u8 = 100;
 
@@ -19,7 +18,7 @@ pub struct Progress {
     #[cfg_attr(feature = "openapi", schema(maximum = 100))]
     pub percent: u8,
     /// A note about the current step.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Note>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::Note>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Arc<str>>,
     /// When that was said.
@@ -32,14 +31,14 @@ impl Progress {
     /// Whether it keeps its limits.
     ///
     /// # Errors
-    /// [`Error::Invalid`].
-    pub fn check(&self) -> Result<(), Error> {
+    /// [`Invalid`].
+    pub fn check(&self) -> Result<(), Invalid> {
         if self.percent > PERCENT_MAX {
-            return Err(Error::invalid("percent", format!("between 0 and {PERCENT_MAX}"), self.percent));
+            return Err(Invalid::new("percent", format!("between 0 and {PERCENT_MAX}"), self.percent));
         }
         match &self.note {
             Some(note) if note.len() > NOTE_BYTES_MAX => {
-                Err(Error::invalid("note", format!("at most {NOTE_BYTES_MAX} bytes"), note.len()))
+                Err(Invalid::new("note", format!("at most {NOTE_BYTES_MAX} bytes"), note.len()))
             }
             _ => Ok(()),
         }
@@ -55,7 +54,7 @@ mod tests {
         let progress = |percent, note: &str| Progress { percent, note: Some(note.into()), at: 1 };
         progress(100, &"n".repeat(1_024)).check().unwrap();
         for beyond in [progress(101, ""), progress(0, &"n".repeat(1_025))] {
-            assert_eq!(beyond.check().unwrap_err().code(), "invalid", "{beyond:?}");
+            assert!(beyond.check().is_err(), "{beyond:?}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Retry rules of jobs and queues, and the defaults. [`crate::rules`] decides with them.
 
 use super::name;
-use crate::api::{Span, object};
-use crate::error::Error;
+use crate::invalid::Invalid;
+use crate::json::{Span, object};
 use crate::limits::{CRASHES_MAX_DEFAULT, DELAY_MS_MAX, HOUR_MS, MINUTE_MS, RETRY_STEPS_MAX, SECOND_MS};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -129,7 +129,7 @@ macro_rules! with_rule {
             /// Attempts in all; 0 for no limit.
             pub max_attempts: Option<u32>,
             /// No attempt begins later than this after the first `due_at`.
-            pub max_age: Option<$crate::api::Span>,
+            pub max_age: Option<$crate::json::Span>,
             /// Crashes that fail the job; by default 5.
             #[cfg_attr(feature = "openapi", schema(minimum = 1))]
             pub max_crashes: Option<u32>,
@@ -203,14 +203,14 @@ impl Retry {
     /// Whether every part keeps its limits, as the rule of this queue or of a job in it.
     ///
     /// # Errors
-    /// [`Error::Invalid`], naming the part.
-    pub fn check(&self, queue: &str) -> Result<(), Error> {
+    /// [`Invalid`], naming the part.
+    pub fn check(&self, queue: &str) -> Result<(), Invalid> {
         match &self.backoff {
             None | Some(Backoff::Default | Backoff::None) => {}
             Some(Backoff::Steps(steps)) => {
                 if steps.is_empty() || steps.len() > RETRY_STEPS_MAX {
                     let expected = format!("between 1 and {RETRY_STEPS_MAX} steps");
-                    return Err(Error::invalid("retry.steps", expected, steps.len()));
+                    return Err(Invalid::new("retry.steps", expected, steps.len()));
                 }
                 for &step in steps {
                     wait("retry.steps", step)?;
@@ -228,27 +228,27 @@ impl Retry {
             wait("max_age", max_age)?;
         }
         if self.max_crashes == Some(0) {
-            return Err(Error::invalid("max_crashes", "1 or more", 0));
+            return Err(Invalid::new("max_crashes", "1 or more", 0));
         }
         if let Some(WhenExhausted::Move(other)) = &self.when_exhausted {
             name::check_queue(other)?;
             if **other == *queue {
                 let got = format!("{other:?}, the queue itself (to start over in it, use \"restart\")");
-                return Err(Error::invalid("when_exhausted.move", "another queue", got));
+                return Err(Invalid::new("when_exhausted.move", "another queue", got));
             }
         }
         Ok(())
     }
 }
 
-fn wait(what: &'static str, wait: Span) -> Result<(), Error> {
+fn wait(what: &'static str, wait: Span) -> Result<(), Invalid> {
     wait.check(what, 0, DELAY_MS_MAX)
 }
 
-fn within(what: &'static str, number: f64, low: f64, high: f64) -> Result<(), Error> {
+fn within(what: &'static str, number: f64, low: f64, high: f64) -> Result<(), Invalid> {
     if (low..=high).contains(&number) {
         Ok(())
     } else {
-        Err(Error::invalid(what, format!("between {low} and {high}"), number))
+        Err(Invalid::new(what, format!("between {low} and {high}"), number))
     }
 }

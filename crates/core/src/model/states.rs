@@ -1,7 +1,7 @@
 //! Filters for states.
 
 use super::job::State;
-use crate::error::Error;
+use crate::invalid::Invalid;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
 use std::fmt;
@@ -34,15 +34,15 @@ impl States {
     /// Adds what a word says.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for any other, and where `retrying` is not alone.
-    pub fn add(&mut self, word: &str) -> Result<(), Error> {
+    /// [`Invalid`] for any other, and where `retrying` is not alone.
+    pub fn add(&mut self, word: &str) -> Result<(), Invalid> {
         match State::ALL.into_iter().find(|state| state.word() == word) {
             Some(state) => self.states.push(state),
             None if word == RETRYING => self.retrying = true,
-            None => return Err(Error::invalid("state", EXPECTED_STATE, format!("{word:?}"))),
+            None => return Err(Invalid::new("state", EXPECTED_STATE, format!("{word:?}"))),
         }
         if self.retrying && !self.states.is_empty() {
-            return Err(Error::invalid("state", "`retrying` alone, or other states", "both"));
+            return Err(Invalid::new("state", "`retrying` alone, or other states", "both"));
         }
         Ok(())
     }

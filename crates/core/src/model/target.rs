@@ -2,8 +2,8 @@
 //! deliver to them.
 
 use super::name;
-use crate::api::{Span, read};
-use crate::error::Error;
+use crate::invalid::Invalid;
+use crate::json::{Span, read};
 use crate::limits::{MINUTE_MS, SECOND_MS};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -186,8 +186,8 @@ impl Target {
     /// Whether every part keeps its limits.
     ///
     /// # Errors
-    /// [`Error::Invalid`], naming the part.
-    pub fn check(&self) -> Result<(), Error> {
+    /// [`Invalid`], naming the part.
+    pub fn check(&self) -> Result<(), Invalid> {
         match self {
             Self::Url(endpoint) => endpoint.check(),
             Self::RedisList(list @ RedisList { url, key, append }) => {
@@ -196,11 +196,11 @@ impl Target {
                 short("target.redis_list.key", key)?;
                 if *append == Append::Sidekiq && list.of_sidekiq().is_none() {
                     let expected = "a list of Sidekiq, queue:NAME or NAMESPACE:queue:NAME";
-                    return Err(Error::invalid("target.redis_list.key", expected, format!("{key:?}")));
+                    return Err(Invalid::new("target.redis_list.key", expected, format!("{key:?}")));
                 }
                 if key.starts_with(BROKER_KEYS) {
                     let expected = format!("a list that does not begin with {BROKER_KEYS}, as Duetime's own keys do");
-                    return Err(Error::invalid("target.redis_list.key", expected, format!("{key:?}")));
+                    return Err(Invalid::new("target.redis_list.key", expected, format!("{key:?}")));
                 }
                 Ok(())
             }
@@ -235,46 +235,46 @@ fn masked_url(url: &str) -> Arc<str> {
 }
 
 impl Endpoint {
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), Invalid> {
         if self.url.starts_with("redis://") || self.url.starts_with("rediss://") {
             let expected = "a URL that begins with https:// or http:// (for a list in Redis, use \
                             {\"redis_list\":{\"url\":\"redis://…\",\"key\":\"LIST\"}})";
-            return Err(Error::invalid("target.url", expected, "a URL of Redis"));
+            return Err(Invalid::new("target.url", expected, "a URL of Redis"));
         }
         scheme("target.url", &self.url, &["https://", "http://"])?;
         short("target.url", &self.url)?;
         let methods = ["POST", "PUT", "PATCH", "GET", "DELETE"];
         if !methods.contains(&&*self.method) {
-            return Err(Error::invalid("target.method", "POST, PUT, PATCH, GET or DELETE", &self.method));
+            return Err(Invalid::new("target.method", "POST, PUT, PATCH, GET or DELETE", &self.method));
         }
         if self.headers.len() > HEADERS_MAX {
-            return Err(Error::invalid("target.headers", format!("at most {HEADERS_MAX}"), self.headers.len()));
+            return Err(Invalid::new("target.headers", format!("at most {HEADERS_MAX}"), self.headers.len()));
         }
         for (name, value) in &self.headers {
             short("target.headers", name)?;
             let is_visible = |byte: u8| (b' '..=b'~').contains(&byte);
             if value.len() > TEXT_BYTES_MAX || !value.bytes().all(is_visible) {
                 let expected = format!("at most {TEXT_BYTES_MAX} visible ASCII characters in {name:?}");
-                return Err(Error::invalid("target.headers", expected, "another value"));
+                return Err(Invalid::new("target.headers", expected, "another value"));
             }
         }
         Span(self.timeout_ms).check("target.timeout", 1, TIMEOUT_MS_MAX)?;
         if self.final_statuses.len() > FINAL_STATUSES_MAX {
             let expected = format!("at most {FINAL_STATUSES_MAX}");
-            return Err(Error::invalid("target.final_statuses", expected, self.final_statuses.len()));
+            return Err(Invalid::new("target.final_statuses", expected, self.final_statuses.len()));
         }
         if let Some(status) = self.final_statuses.iter().find(|status| !(300..=599).contains(*status)) {
-            return Err(Error::invalid("target.final_statuses", "statuses from 300 to 599", status));
+            return Err(Invalid::new("target.final_statuses", "statuses from 300 to 599", status));
         }
         self.key.as_ref().map_or(Ok(()), |key| short("target.key", key))
     }
 }
 
-fn scheme(what: &'static str, url: &str, schemes: &[&str]) -> Result<(), Error> {
+fn scheme(what: &'static str, url: &str, schemes: &[&str]) -> Result<(), Invalid> {
     if schemes.iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme)) {
         Ok(())
     } else {
-        Err(Error::invalid(what, format!("a URL that begins with {}", schemes.join(" or ")), shown(url)))
+        Err(Invalid::new(what, format!("a URL that begins with {}", schemes.join(" or ")), shown(url)))
     }
 }
 
@@ -288,11 +288,11 @@ fn shown(url: &str) -> String {
     }
 }
 
-fn short(what: &'static str, text: &str) -> Result<(), Error> {
+fn short(what: &'static str, text: &str) -> Result<(), Invalid> {
     if (1..=TEXT_BYTES_MAX).contains(&text.len()) {
         Ok(())
     } else {
-        Err(Error::invalid(what, format!("1 to {TEXT_BYTES_MAX} bytes"), text.len()))
+        Err(Invalid::new(what, format!("1 to {TEXT_BYTES_MAX} bytes"), text.len()))
     }
 }
 
@@ -394,7 +394,7 @@ mod tests {
             r#"{"queue":"a b"}"#,
             &format!(r#"{{"url":"https://a.example","final_statuses":{:?}}}"#, vec![404; FINAL_STATUSES_MAX + 1]),
         ] {
-            assert_eq!(read::<Target>(text).unwrap().check().unwrap_err().code(), "invalid", "{text}");
+            assert!(read::<Target>(text).unwrap().check().is_err(), "{text}");
         }
     }
 }

@@ -1,20 +1,19 @@
 //! Trace contexts: a job belongs to a trace, given as the `traceparent` of W3C Trace Context. This module defines them; the
 //! edges open spans.
 
-use crate::error::Error;
+use crate::invalid::Invalid;
+use crate::limits::TRACE_BYTES;
 
-/// Bytes of a `traceparent`: version, trace id, parent id and flags in hexadecimal, with dashes between them.
-pub const TRACE_BYTES: usize = 55;
 /// Bytes of each of its parts.
 const PARTS: [usize; 4] = [2, 32, 16, 2];
 
 /// Whether it is a `traceparent`, such as `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`.
 ///
 /// # Errors
-/// [`Error::Invalid`].
-pub fn check(trace: &str) -> Result<(), Error> {
+/// [`Invalid`].
+pub fn check(trace: &str) -> Result<(), Invalid> {
     let expected = "a W3C traceparent such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    let refused = |got: &str| Err(Error::invalid("trace", expected, got));
+    let refused = |got: &str| Err(Invalid::new("trace", expected, got));
     if trace.len() != TRACE_BYTES {
         return refused(&format!("{} bytes", trace.len()));
     }
@@ -65,7 +64,7 @@ mod tests {
             (&TRACE.replace("00f067aa0ba902b7", &"0".repeat(16)), "a parent id of zeros"),
         ] {
             let error = check(trace).unwrap_err();
-            assert!(error.code() == "invalid" && error.to_string().contains(why), "{trace}: {error}");
+            assert!(error.to_string().contains(why), "{trace}: {error}");
         }
     }
 }

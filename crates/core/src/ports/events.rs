@@ -1,8 +1,8 @@
 //! Job events as they are published to subscribers: for watching, not for accounting.
 
-use crate::api::Instant;
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::json::Instant;
 use crate::model::id::JobId;
 use crate::model::job::State;
 use async_trait::async_trait;

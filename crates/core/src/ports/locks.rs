@@ -1,8 +1,8 @@
 //! Locks: their holders and waiters.
 
-use crate::api::Instant;
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::json::Instant;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

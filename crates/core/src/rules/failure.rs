@@ -1,8 +1,8 @@
 //! When to try again, when to give up, and what happens to jobs that are given up.
 
 use super::{Again, Decision, Finish, Return};
-use crate::api::{Span, or_default};
 use crate::clock::Millis;
+use crate::json::{Span, or_default};
 use crate::limits::{DELAY_MS_MAX, MOVES_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{AttemptError, Job, Stage};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[serde(default, deny_unknown_fields)]
 pub struct Failure {
     /// Why.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Message>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::Message>))]
     #[serde(deserialize_with = "or_default")]
     pub message: Arc<str>,
     /// Whether to give up at once.

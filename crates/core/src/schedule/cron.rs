@@ -7,7 +7,7 @@
 
 use super::ClockChange;
 use crate::clock::Millis;
-use crate::error::Error;
+use crate::invalid::Invalid;
 use crate::limits::CRON_BYTES_MAX;
 use crate::model::name;
 use croner::parser::{CronParser, Year};
@@ -62,10 +62,10 @@ fn wrong_field(parser: &CronParser, fields: &[&str]) -> String {
 }
 
 impl Cron {
-    pub(super) fn new(expression: &str, time_zone: &str) -> Result<Self, Error> {
-        let refuse = |why: String| Error::invalid("cron", EXPECTED, format!("{}{why}", name::shown(expression)));
+    pub(super) fn new(expression: &str, time_zone: &str) -> Result<Self, Invalid> {
+        let refuse = |why: String| Invalid::new("cron", EXPECTED, format!("{}{why}", name::shown(expression)));
         if expression.len() > CRON_BYTES_MAX {
-            return Err(Error::invalid("cron", format!("at most {CRON_BYTES_MAX} bytes"), expression.len()));
+            return Err(Invalid::new("cron", format!("at most {CRON_BYTES_MAX} bytes"), expression.len()));
         }
         let text = plain(expression).ok_or_else(|| refuse(String::new()))?;
         let fields: Vec<&str> = text.split_whitespace().collect();
@@ -179,7 +179,7 @@ fn check_words<'a>(field: &'a str, names: &[&str]) -> Result<(), &'a str> {
     Ok(())
 }
 
-fn zone(name: &str) -> Result<TimeZone, Error> {
+fn zone(name: &str) -> Result<TimeZone, Invalid> {
     let expected = "a name of the IANA time zone database, such as `Europe/Berlin` or `UTC`";
-    jiff::tz::db().get(name).map_err(|_| Error::invalid("time_zone", expected, name::shown(name)))
+    jiff::tz::db().get(name).map_err(|_| Invalid::new("time_zone", expected, name::shown(name)))
 }

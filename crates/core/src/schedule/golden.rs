@@ -113,7 +113,7 @@ fn so_many_runs_are_shown() {
     let ending = status("0 0 * * *", Some(NOW + 5 * DAY_MS));
     assert_eq!((ending.runs(100).unwrap().len(), ending.runs(2).unwrap().len()), (5, 2));
     for limit in [0, 101] {
-        assert_eq!(ending.runs(limit).unwrap_err().code(), "invalid");
+        assert_eq!(ending.runs(limit).unwrap_err().what, "limit");
     }
 }
 

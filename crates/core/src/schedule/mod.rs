@@ -14,9 +14,9 @@ pub use run::{ClockChange, Run};
 pub use status::{LastTick, ScheduleStatus, TickOutcome};
 pub use ticks::Ticks;
 
-use crate::api::Span;
 use crate::clock::Millis;
-use crate::error::Error;
+use crate::invalid::Invalid;
+use crate::json::Span;
 use crate::limits::{DELAY_MS_MAX, EVERY_MS_MIN, SCHEDULE_PAYLOAD_BYTES_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, NewJob};
@@ -106,8 +106,8 @@ impl Schedule {
     /// Checks all limits, and that it ticks at all; instants are compared with `now`.
     ///
     /// # Errors
-    /// [`Error::Invalid`], naming the part.
-    pub fn check(&self, name: &str, now: Millis, payload_bytes_max: usize) -> Result<(), Error> {
+    /// [`Invalid`], naming the part.
+    pub fn check(&self, name: &str, now: Millis, payload_bytes_max: usize) -> Result<(), Invalid> {
         name::check_schedule(name)?;
         let due = match self.job.due {
             Due::Now => None,
@@ -115,27 +115,28 @@ impl Schedule {
             Due::At(_) => Some("an instant"),
         };
         if let Some(due) = due {
-            return Err(Error::invalid("due_at", "left out: each job is due at the time of its run", due));
+            return Err(Invalid::new("due_at", "left out: each job is due at the time of its run", due));
         }
         if self.job.origin.is_some() {
-            return Err(Error::invalid("origin", "left out: each run pushes a new job", "one"));
+            return Err(Invalid::new("origin", "left out: each run pushes a new job", "one"));
         }
         self.job(name, JobId::MIN, now, now, payload_bytes_max.min(SCHEDULE_PAYLOAD_BYTES_MAX))?;
         if self.paused_until.is_some() && self.paused != Some(true) {
-            return Err(Error::invalid("paused_until", "left out unless `paused` is true", "one"));
+            return Err(Invalid::new("paused_until", "left out unless `paused` is true", "one"));
         }
         for (what, at) in [("start", self.start), ("end", self.end), ("paused_until", self.paused_until)] {
             // The same bounds as those of a job.
-            at.map_or(Ok(now), |at| Due::At(at).resolve(now)).map_err(|error| renamed(error, what))?;
+            at.map_or(Ok(now), |at| Due::At(at).resolve(now))
+                .map_err(|error| Invalid { what: what.into(), ..error })?;
         }
         if let (Some(start), Some(end)) = (self.start, self.end)
             && end < start
         {
-            return Err(Error::invalid("end", format!("not before the start, {start} ms"), format!("{end} ms")));
+            return Err(Invalid::new("end", format!("not before the start, {start} ms"), format!("{end} ms")));
         }
         let endless = Self { end: None, ..self.clone() };
         if endless.ticks(now)?.next(now).is_none() {
-            return Err(Error::invalid("cron", "an expression that matches at least one date", self.timing.shown()));
+            return Err(Invalid::new("cron", "an expression that matches at least one date", self.timing.shown()));
         }
         Ok(())
     }
@@ -143,16 +144,23 @@ impl Schedule {
     /// Its ticks. An interval without a start is counted from `anchor`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an invalid expression, time zone or interval.
-    pub fn ticks(&self, anchor: Millis) -> Result<Ticks, Error> {
+    /// [`Invalid`] for an invalid expression, time zone or interval.
+    pub fn ticks(&self, anchor: Millis) -> Result<Ticks, Invalid> {
         Ticks::new(self, anchor)
     }
 
     /// The job of a tick: due then, with the tag `schedule:NAME` beside its own.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it breaks a limit.
-    pub fn job(&self, name: &str, id: JobId, at: Millis, now: Millis, payload_bytes_max: usize) -> Result<Job, Error> {
+    /// [`Invalid`] if it breaks a limit.
+    pub fn job(
+        &self,
+        name: &str,
+        id: JobId,
+        at: Millis,
+        now: Millis,
+        payload_bytes_max: usize,
+    ) -> Result<Job, Invalid> {
         NewJob { due: Due::At(at), ..self.tagged_job(name) }.accept(id, now, payload_bytes_max)
     }
 
@@ -187,22 +195,22 @@ impl Timing {
     /// Parses a cron expression for a time zone, or `@every SPAN`, which has none.
     ///
     /// # Errors
-    /// [`Error::Invalid`]. The expression and the zone are checked by [`Schedule::check`].
-    pub fn parse(text: &str, time_zone: Option<&str>) -> Result<Self, Error> {
+    /// [`Invalid`]. The expression and the zone are checked by [`Schedule::check`].
+    pub fn parse(text: &str, time_zone: Option<&str>) -> Result<Self, Invalid> {
         let text = text.trim();
         let Some(span) = text.strip_prefix(EVERY) else {
             let time_zone = Arc::from(time_zone.unwrap_or(TIME_ZONE_DEFAULT));
             return Ok(Self::Cron { expression: Arc::from(text), time_zone });
         };
         if let Some(zone) = time_zone {
-            return Err(Error::invalid(
+            return Err(Invalid::new(
                 "time_zone",
                 "left out: an interval is the same in every time zone",
                 name::shown(zone),
             ));
         }
         let span: Span = span.trim().parse().map_err(|_| {
-            Error::invalid("cron", "`@every` and a duration, such as `@every 90s`", name::shown(span.trim()))
+            Invalid::new("cron", "`@every` and a duration, such as `@every 90s`", name::shown(span.trim()))
         })?;
         Ok(Self::Every(span.0))
     }
@@ -215,13 +223,6 @@ impl Timing {
     }
 }
 
-fn check_every(every_ms: u64) -> Result<(), Error> {
+fn check_every(every_ms: u64) -> Result<(), Invalid> {
     Span(every_ms).check("every", EVERY_MS_MIN, DELAY_MS_MAX)
-}
-
-fn renamed(error: Error, what: &'static str) -> Error {
-    match error {
-        Error::Invalid { expected, got, .. } => Error::Invalid { what: what.into(), expected, got },
-        error => error,
-    }
 }

@@ -1,9 +1,9 @@
 //! The next runs, as clocks in the schedule's zone show them.
 
 use super::ScheduleStatus;
-use crate::api::Instant;
 use crate::clock::Millis;
-use crate::error::Error;
+use crate::invalid::Invalid;
+use crate::json::Instant;
 use crate::limits::RUNS_MAX;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -48,10 +48,10 @@ impl ScheduleStatus {
     /// The next `limit` runs that are not pushed yet, 1 to 100. A schedule that is paused without an end has none.
     ///
     /// # Errors
-    /// [`Error::Invalid`].
-    pub fn runs(&self, limit: usize) -> Result<Vec<Run>, Error> {
+    /// [`Invalid`].
+    pub fn runs(&self, limit: usize) -> Result<Vec<Run>, Invalid> {
         if !(1..=RUNS_MAX).contains(&limit) {
-            return Err(Error::invalid("limit", format!("between 1 and {RUNS_MAX}"), limit));
+            return Err(Invalid::new("limit", format!("between 1 and {RUNS_MAX}"), limit));
         }
         let next = self.next.first().copied();
         // An interval counts from any of its ticks.

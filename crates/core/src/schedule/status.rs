@@ -1,8 +1,8 @@
 //! The status of a schedule.
 
 use super::Schedule;
-use crate::api::Instant;
 use crate::clock::Millis;
+use crate::json::Instant;
 use crate::model::id::JobId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ScheduleShown))]
 pub struct ScheduleStatus {
     /// Its name.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::api::schema::ScheduleName))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::json::schema::ScheduleName))]
     pub name: Arc<str>,
     /// The settings.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::api::ScheduleBody<'_>))]

@@ -3,7 +3,7 @@
 use super::cron::Cron;
 use super::{Missed, Run, Schedule, Timing, check_every};
 use crate::clock::Millis;
-use crate::error::Error;
+use crate::invalid::Invalid;
 use crate::limits::TICK_LATE_MS_MAX;
 use jiff::tz::TimeZone;
 
@@ -22,7 +22,7 @@ enum Rule {
 }
 
 impl Ticks {
-    pub(super) fn new(schedule: &Schedule, anchor: Millis) -> Result<Self, Error> {
+    pub(super) fn new(schedule: &Schedule, anchor: Millis) -> Result<Self, Invalid> {
         let rule = match &schedule.timing {
             Timing::Cron { expression, time_zone } => Rule::Cron(Box::new(Cron::new(expression, time_zone)?)),
             Timing::Every(every_ms) => {

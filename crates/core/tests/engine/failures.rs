@@ -144,7 +144,7 @@ async fn no_rule_moves_jobs_to_their_own_queue() {
     ];
     for refused in refused {
         let error = refused.unwrap_err();
-        assert!(matches!(&error, Error::Invalid { what, .. } if what == "when_exhausted.move"), "{error}");
+        assert!(matches!(&error, Error::Invalid(invalid) if invalid.what == "when_exhausted.move"), "{error}");
     }
     bench.engine.configure("other", settings).await.unwrap();
     bench.push(NewJob { queue: "other".into(), options: retry.into(), ..job() }).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 fn field(error: &Error) -> &str {
     match error {
-        Error::Invalid { what, .. } => what,
+        Error::Invalid(invalid) => &invalid.what,
         other => panic!("{other}"),
     }
 }

@@ -264,7 +264,7 @@ async fn what_is_beyond_a_limit_is_refused() {
     ];
     for (field, request) in cases {
         let error = bench.engine.acquire(request).await.unwrap_err();
-        assert!(matches!(error, Error::Invalid { ref what, .. } if what == field), "{error}");
+        assert!(matches!(&error, Error::Invalid(invalid) if invalid.what == field), "{error}");
     }
     assert_eq!(bench.engine.renew("l", "a", 1, 99).await.unwrap_err().code(), "invalid");
     assert_eq!(bench.engine.release_lock(&long, "a", 1).await.unwrap_err().code(), "invalid");

@@ -80,7 +80,7 @@ async fn origins_belong_to_their_queue_and_have_limits() {
     }
     for wrong in ["", "duetime:mine", &"o".repeat(256)] {
         let error = bench.try_push(from_push(wrong)).await.unwrap_err();
-        assert!(matches!(&error, Error::Invalid { what, .. } if what == "origin"), "{wrong}: {error}");
+        assert!(matches!(&error, Error::Invalid(invalid) if invalid.what == "origin"), "{wrong}: {error}");
     }
     bench.push(from_push(&"o".repeat(255))).await;
 }

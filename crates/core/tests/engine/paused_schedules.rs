@@ -67,10 +67,10 @@ async fn a_pause_may_end() {
     assert_eq!(engine.resume_schedule("s", Expected::Anything).await.unwrap().next[0], t0 + 40_000);
     for until in [0, now, Millis::MAX] {
         let refused = engine.pause_schedule("s", Some(until), Expected::Anything).await.unwrap_err();
-        assert!(matches!(&refused, Error::Invalid { what, .. } if what == "until"), "{refused}");
+        assert!(matches!(&refused, Error::Invalid(invalid) if invalid.what == "until"), "{refused}");
     }
     let refused = engine.set_schedule("s", Schedule { paused_until: Some(now + 60_000), ..every(10_000) }).await;
-    assert!(matches!(refused, Err(Error::Invalid { what, .. }) if what == "paused_until"));
+    assert!(matches!(&refused, Err(Error::Invalid(invalid)) if invalid.what == "paused_until"));
 }
 
 /// At each step of a tick that another process makes: its one job may still be pushed, and no other.

@@ -140,6 +140,12 @@ impl From<duetime_core::Error> for Failure {
     }
 }
 
+impl From<duetime_core::Invalid> for Failure {
+    fn from(invalid: duetime_core::Invalid) -> Self {
+        Error::from(invalid).into()
+    }
+}
+
 impl From<FileError> for Failure {
     fn from(error: FileError) -> Self {
         Self::error(error.to_string())

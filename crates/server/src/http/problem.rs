@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 use duetime_core::api::{self, Span, Unread};
-use duetime_core::{Error, Receipt};
+use duetime_core::{Error, Invalid, Receipt};
 
 /// Why a request is refused, ready to be sent.
 #[derive(Debug)]
@@ -72,6 +72,12 @@ impl Problem {
 pub(super) fn refuse(code: &str, detail: impl Into<String>) -> Problem {
     let (status, title) = rendering(code);
     Problem(Box::new(api::Problem::new(code, status.as_u16(), title, detail)))
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        Error::from(invalid).into()
+    }
 }
 
 impl From<Error> for Problem {

@@ -10,14 +10,14 @@ use std::sync::Arc;
 /// The variable segment of a path, decoded.
 pub(super) struct Segment<T>(pub(super) T);
 
-impl<S: Send + Sync, T: FromStr<Err = Error> + Send> FromRequestParts<S> for Segment<T> {
+impl<S: Send + Sync, T: FromStr<Err: Into<Problem>> + Send> FromRequestParts<S> for Segment<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Path(text) = Path::<String>::from_request_parts(parts, state)
             .await
             .map_err(|_| Error::invalid("path", "UTF-8, percent-encoded", parts.uri.path()))?;
-        Ok(Self(text.parse()?))
+        text.parse().map(Self).map_err(Into::into)
     }
 }
 

@@ -54,7 +54,7 @@ impl Foreign {
             return Err(Error::invalid("status", "letters, digits, and any of _-.:", format!("{waiting:?}")));
         }
         let database = super::open(url, 1).map_err(|error| match error {
-            Error::Invalid { expected, got, .. } => Error::invalid("rows", expected, got),
+            Error::Invalid(invalid) => Error::invalid("rows", invalid.expected, invalid.got),
             error => error,
         })?;
         let [table, id, status, waiting] = [table, id, status, waiting].map(str::to_owned);

@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::engine::events::Observed;
 use crate::engine::push::conflict;
 use crate::error::Error;
+use crate::invalid::Invalid;
 use crate::limits::{DELAY_MS_MAX, PRIORITY_DEFAULT, STEP_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, NewJob, OnConflict};
@@ -244,7 +245,7 @@ fn new_job(row: InboxRow) -> Result<NewJob, Error> {
     if let Some(options) = &row.options {
         let Object(options) =
             read_column::<Object<Push<'_>>>("options", "a JSON object with fields as over HTTP", options)?;
-        options.apply_options(&mut job).map_err(|error| of_column("options", error))?;
+        options.apply_options(&mut job).map_err(|invalid| of_column("options", invalid))?;
     }
     check_target(&job)?;
     Ok(job)
@@ -257,17 +258,12 @@ fn read_column<'a, T: serde::Deserialize<'a>>(column: &'static str, expected: &s
     }
     read(json).map_err(|unread| match unread {
         Unread::Malformed(why) => Error::invalid(column, expected, format_args!("invalid JSON: {why}")),
-        Unread::Invalid(error) => of_column(column, error),
+        Unread::Invalid(invalid) => of_column(column, invalid),
     })
 }
 
-fn of_column(column: &str, error: Error) -> Error {
-    match error {
-        Error::Invalid { what, expected, got } => {
-            Error::Invalid { what: format!("{column}: {what}").into(), expected, got }
-        }
-        error => error,
-    }
+fn of_column(column: &str, invalid: Invalid) -> Error {
+    Invalid { what: format!("{column}: {}", invalid.what).into(), ..invalid }.into()
 }
 
 #[cfg(test)]

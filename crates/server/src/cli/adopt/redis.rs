@@ -96,7 +96,7 @@ impl Redis {
         let to = to.cloned().unwrap_or_default();
         let claims = claims_key(key).into_bytes();
         let foreign = Foreign::new(address).map_err(|error| match error {
-            Error::Invalid { expected, got, .. } => Error::invalid("from", expected, got),
+            Error::Invalid(invalid) => Error::invalid("from", invalid.expected, invalid.got),
             error => error,
         })?;
         Ok(Self { foreign, claims, to, in_hand: HashSet::new(), to_replay: None })

@@ -34,7 +34,7 @@ pub(in crate::dashboard) async fn act(visit: Visit, form: Form) -> Response {
     let queue = form.get("queue").unwrap_or_default();
     let made = match (form.get("do"), name::check_queue(queue)) {
         (Some("push"), Ok(())) => push(&visit, queue, &form).await,
-        (Some("push"), Err(error)) => Err(api::Problem::of(&error, 400, "The request is not valid").into()),
+        (Some("push"), Err(invalid)) => Err(api::Problem::of(&invalid.into(), 400, "The request is not valid").into()),
         (other, _) => Err(invalid("do", &format!("an action of this page, got {other:?}"))),
     };
     visit.answer_action(made, form, page).await

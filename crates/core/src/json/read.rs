@@ -1,7 +1,7 @@
 //! Reads JSON. An error names the field and says what it accepts, in the words of the documentation: users never see a Rust
 //! type or the wording of a library.
 
-use crate::error::{Error, GIVEN, NOTHING, UNKNOWN, invalid_parts};
+use crate::invalid::{GIVEN, Invalid, NOTHING, UNKNOWN};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::fmt;
@@ -11,15 +11,15 @@ use std::fmt;
 pub enum Unread {
     /// It is not JSON: what is wrong, with line and column.
     Malformed(String),
-    /// It is JSON that is not accepted: an [`Error::Invalid`] with the path of the field.
-    Invalid(Error),
+    /// It is JSON that is not accepted: an [`Invalid`] with the path of the field.
+    Invalid(Invalid),
 }
 
 impl Unread {
     /// As an error, also if it is not JSON.
-    pub fn into_error(self) -> Error {
+    pub fn into_invalid(self) -> Invalid {
         match self {
-            Self::Malformed(why) => Error::invalid(WHOLE, "valid JSON", format_args!("invalid JSON: {why}")),
+            Self::Malformed(why) => Invalid::new(WHOLE, "valid JSON", format_args!("invalid JSON: {why}")),
             Self::Invalid(error) => error,
         }
     }
@@ -28,7 +28,7 @@ impl Unread {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed_json",
-            Self::Invalid(error) => error.code(),
+            Self::Invalid(_) => "invalid",
         }
     }
 }
@@ -112,7 +112,7 @@ fn refused(path: &str, error: &serde_json::Error, text: &str) -> Unread {
     let (said, _) = said.rsplit_once(" at line ").unwrap_or((&said, ""));
     if ["surrogate", "hex escape", "unicode code point"].iter().any(|word| said.contains(word)) {
         let here = if path.is_empty() { WHOLE } else { path };
-        return Unread::Invalid(Error::invalid(
+        return Unread::Invalid(Invalid::new(
             here.to_owned(),
             "valid Unicode",
             "half a surrogate pair (such as \\ud800)",
@@ -126,16 +126,16 @@ fn refused(path: &str, error: &serde_json::Error, text: &str) -> Unread {
     Unread::Invalid(worded(path, said, text))
 }
 
-fn worded(path: &str, said: &str, text: &str) -> Error {
+fn worded(path: &str, said: &str, text: &str) -> Invalid {
     let here = if path.is_empty() { WHOLE } else { path };
     let within = |field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
     let quoted = |text: &str| text.split('`').nth(1).unwrap_or_default().to_owned();
     let (what, expected, got) = if let Some(forms) = forms_of_variant(path, said) {
         let (field, form) = forms;
         (field.to_owned(), form.to_owned(), value_at(text, field))
-    } else if let Some((field, expected, got)) = invalid_parts(said) {
-        let is_here = path == field || path.strip_suffix(field).is_some_and(|parent| parent.ends_with('.'));
-        (if is_here { here.to_owned() } else { within(field) }, expected.to_owned(), short(got))
+    } else if let Some(Invalid { what, expected, got }) = Invalid::parse(said) {
+        let is_here = path == what || path.strip_suffix(&*what).is_some_and(|parent| parent.ends_with('.'));
+        (if is_here { here.to_owned() } else { within(&what) }, expected, short(&got))
     } else if let Some(rest) = said.strip_prefix("unknown field ") {
         let field = quoted(rest);
         let parent = path.strip_suffix(&field).map_or(path, |parent| parent.trim_end_matches('.'));
@@ -162,7 +162,7 @@ fn worded(path: &str, said: &str, text: &str) -> Error {
         };
         (here.to_owned(), expected, value_at(text, path))
     };
-    Error::invalid(what, expected, got)
+    Invalid::new(what, expected, got)
 }
 
 /// Explains text that is not JSON: the fault and its place.
@@ -223,7 +223,7 @@ fn known_fields(rest: &str) -> String {
 }
 
 /// Lists the accepted names, and suggests the one that an unknown name resembles.
-pub(super) fn known(unknown: &str, names: &[&str]) -> String {
+pub(crate) fn known(unknown: &str, names: &[&str]) -> String {
     let meant = nearest(unknown, names).map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
     match names {
         [] => "no fields".to_owned(),

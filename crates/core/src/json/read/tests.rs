@@ -5,7 +5,7 @@ use crate::api::{Object, Push};
 
 fn error(text: &str) -> (String, String, String) {
     match read::<Object<Push<'_>>>(text) {
-        Err(Unread::Invalid(Error::Invalid { what, expected, got })) => (what.into_owned(), expected, got),
+        Err(Unread::Invalid(Invalid { what, expected, got })) => (what.into_owned(), expected, got),
         other => panic!("{text}: {other:?}"),
     }
 }

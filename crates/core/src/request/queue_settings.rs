@@ -1,8 +1,8 @@
-//! The settings of a queue. The engine stores and applies them in [`queues`](super::queues).
+//! The settings of a queue. The engine stores and applies them.
 
-use crate::api::{Instant, Span};
 use crate::clock::Millis;
-use crate::error::Error;
+use crate::invalid::Invalid;
+use crate::json::{Instant, Span};
 use crate::limits::DELAY_MS_MAX;
 use crate::model::job::check_lease;
 use crate::model::retry::with_rule;
@@ -47,15 +47,15 @@ impl QueueSettings {
     /// Whether every part keeps its limits, as the settings of this queue.
     ///
     /// # Errors
-    /// [`Error::Invalid`], naming the part.
-    pub fn check(&self, queue: &str) -> Result<(), Error> {
+    /// [`Invalid`], naming the part.
+    pub fn check(&self, queue: &str) -> Result<(), Invalid> {
         if self.paused_until.is_some() && !self.paused {
-            return Err(Error::invalid("paused_until", "left out unless `paused` is true", "one"));
+            return Err(Invalid::new("paused_until", "left out unless `paused` is true", "one"));
         }
         self.rule().check(queue)?;
         self.lease_ms.map_or(Ok(()), check_lease)?;
         if self.max_running == Some(0) {
-            return Err(Error::invalid("max_running", "1 or more (to hand out nothing, pause the queue)", 0));
+            return Err(Invalid::new("max_running", "1 or more (to hand out nothing, pause the queue)", 0));
         }
         self.rate.as_ref().map_or(Ok(()), Rate::check)?;
         self.retention.check()?;
@@ -73,7 +73,7 @@ impl QueueSettings {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Configured {
     /// The queue.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::api::schema::QueueName))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::json::schema::QueueName))]
     pub queue: Arc<str>,
     /// Whether nothing is handed out.
     pub paused: bool,
@@ -121,14 +121,14 @@ impl QueueRetention {
     }
 
     /// Fills in the defaults of unset settings.
-    pub(super) fn or(self, usual: Retention) -> Retention {
+    pub(crate) fn or(self, usual: Retention) -> Retention {
         Retention {
             succeeded_ms: self.succeeded_ms.unwrap_or(usual.succeeded_ms),
             failed_ms: self.failed_ms.unwrap_or(usual.failed_ms),
         }
     }
 
-    fn check(self) -> Result<(), Error> {
+    fn check(self) -> Result<(), Invalid> {
         let mut kept = self.succeeded_ms.into_iter().chain(self.failed_ms);
         kept.try_for_each(|ms| Span(ms).check("retention", 0, DELAY_MS_MAX))
     }

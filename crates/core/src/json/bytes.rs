@@ -3,13 +3,14 @@
 
 use super::plain::is_plain;
 use super::text;
-use crate::{Error, Payload};
+use crate::invalid::Invalid;
 use base64::Engine as _;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Bytes shown in standard base64 with padding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,24 +41,24 @@ pub fn show_bytes(bytes: &[u8]) -> (Option<&RawValue>, Option<Base64<'_>>) {
 /// The bytes in the two fields; `None` if both are missing. `what` is the name of the first.
 ///
 /// # Errors
-/// [`Error::Invalid`] if both are present.
+/// [`Invalid`] if both are present.
 pub fn bytes_of(
     what: &'static str,
     json: Option<&RawValue>,
     base64: Option<Base64<'_>>,
-) -> Result<Option<Payload>, Error> {
+) -> Result<Option<Arc<[u8]>>, Invalid> {
     match (json, base64) {
         (None, None) => Ok(None),
-        (Some(json), None) => Ok(Some(Payload::from(json.get().as_bytes()))),
-        (None, Some(base64)) => Ok(Some(Payload::from(base64.0))),
+        (Some(json), None) => Ok(Some(Arc::from(json.get().as_bytes()))),
+        (None, Some(base64)) => Ok(Some(Arc::from(base64.0))),
         (Some(_), Some(_)) => {
-            Err(Error::invalid(what, format!("given either as `{what}` or as `{what}_base64`"), "both"))
+            Err(Invalid::new(what, format!("given either as `{what}` or as `{what}_base64`"), "both"))
         }
     }
 }
 
 /// Reads an optional field for which `null` is a JSON value like any other.
-pub(super) fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+pub(crate) fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 

@@ -1,7 +1,7 @@
 //! Instants as RFC 3339 text with milliseconds: `"2026-11-20T10:00:00.250Z"`.
 
 use super::text;
-use crate::Millis;
+use crate::clock::Millis;
 use jiff::Timestamp;
 use jiff::fmt::StdFmtWrite;
 use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter};

@@ -1,7 +1,7 @@
 //! Durations as people write them: `"250ms"`, `"30s"`, `"1h30m"`, `"7d"`.
 
 use super::text;
-use crate::error::Error;
+use crate::invalid::Invalid;
 use crate::limits::{DAY_MS, DELAY_MS_MAX, HOUR_MS, MINUTE_MS, SECOND_MS};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_with::{DeserializeAs, SerializeAs, SerializeDisplay};
@@ -54,12 +54,12 @@ impl Span {
     /// Checks that it is between two bounds in milliseconds, which are themselves accepted.
     ///
     /// # Errors
-    /// [`Error::Invalid`], with the field `what` and the bounds.
-    pub fn check(self, what: &'static str, low_ms: u64, high_ms: u64) -> Result<(), Error> {
+    /// [`Invalid`], with the field `what` and the bounds.
+    pub fn check(self, what: &'static str, low_ms: u64, high_ms: u64) -> Result<(), Invalid> {
         if (low_ms..=high_ms).contains(&self.0) {
             return Ok(());
         }
-        Err(Error::invalid(what, Self::bounds(low_ms, high_ms), self))
+        Err(Invalid::new(what, Self::bounds(low_ms, high_ms), self))
     }
 }
 

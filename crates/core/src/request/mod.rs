@@ -1,9 +1,14 @@
 //! Requests to the engine, and its answers.
 
-use super::QueueSettings;
-use crate::api::{Degraded, Instant, or_default};
+mod filter;
+mod queue_settings;
+
+pub use filter::Filter;
+pub use queue_settings::{Configured, QueueRetention, QueueSettings};
+
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::json::{Instant, or_default};
 pub use crate::model::id::JobRef;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, Job, Payload, State};
@@ -210,20 +215,20 @@ pub struct Patch {
 #[serde(deny_unknown_fields)]
 pub struct Query {
     /// In this queue.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::QueueName>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::QueueName>))]
     pub queue: Option<Arc<str>>,
     /// In one of these states; empty for all.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<States>))]
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "States::is_empty")]
     pub state: States,
     /// With this tag.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Tag>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::Tag>))]
     pub tag: Option<Arc<str>>,
     /// With this key; needs a queue.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Key>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::Key>))]
     pub key: Option<Arc<str>>,
     /// Of this kind.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Kind>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::Kind>))]
     pub kind: Option<Arc<str>>,
     /// Due from this instant on.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
@@ -237,11 +242,11 @@ pub struct Query {
 
 impl Query {
     /// Whether it has no conditions.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    pub(super) fn window(&self) -> Window {
+    pub(crate) fn window(&self) -> Window {
         Window { from: self.due_from.unwrap_or(0), to: self.due_to.unwrap_or(Millis::MAX) }
     }
 }
@@ -286,22 +291,6 @@ pub struct QueueStatus {
     /// A server delivers no job of the queue until then: its target is overloaded or unavailable. `None` in a list, and in a
     /// process that delivers nothing.
     pub target_held_until: Option<Millis>,
-}
-
-/// The health of the engine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Health {
-    /// Whether jobs are handed out.
-    pub ready: bool,
-    /// Degraded parts.
-    pub degraded: Vec<Degraded>,
-    /// Jobs loaded since the start.
-    pub loaded: u64,
-    /// Whether all jobs due within the horizon are loaded.
-    pub is_loaded: bool,
-    /// Outcomes that wait to be recorded.
-    pub backlog: usize,
 }
 
 /// The options of an engine.
