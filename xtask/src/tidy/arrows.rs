@@ -1,4 +1,5 @@
-//! Checks the direction of dependencies: between our crates, from the core outwards, and between the folders of the store.
+//! Checks the direction of dependencies: between our crates, from the core outwards, and between the folders of the core
+//! and of the store.
 //!
 //! The compiler forbids circles and no more; these are the arrows of ARCHITECTURE.md. Dependencies of tests count as
 //! well: a test that needs another crate of ours belongs there.
@@ -12,15 +13,28 @@ use crate::repo::Source;
 /// Modules with sockets, by path.
 const SOCKETS: &[&str] = &["std::net", "tokio::net", "std::os::unix::net"];
 
+const CORE: &str = "crates/core/src/";
 const STORE: &str = "crates/store/src/";
+
+/// Folders of the core. Each imports only those before it.
+const FLOORS: &[&[&str]] = &[
+    &["json"],
+    &["model"],
+    &["rules", "schedule"],
+    &["ports"],
+    &["memory", "request"],
+    &["api"],
+    &["engine"],
+    &["testing"],
+];
 
 /// Folders of the store that others depend on, and those others. They depend on none themselves.
 const GROUNDS: &[(&str, &[&str])] = &[("sql", &["mysql", "postgres"])];
 
 /// All arrows that should not be there.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
-    let core = sources.iter().filter(|source| is_rust(source) && source.path.starts_with("crates/core/src/"));
-    let mut findings: Vec<_> = core.flat_map(sockets).collect();
+    let core = sources.iter().filter(|source| is_rust(source) && source.path.starts_with(CORE));
+    let mut findings: Vec<_> = core.flat_map(|source| sockets(source).into_iter().chain(upward(source))).collect();
     let folders = store_folders(sources);
     let store = sources.iter().filter(|source| is_rust(source) && source.path.starts_with(STORE));
     findings.extend(store.flat_map(|source| siblings(source, &folders)));
@@ -36,6 +50,27 @@ fn sockets(source: &Source) -> Vec<Finding> {
         advice: format!("the core knows no sockets, got `{path}`: put this behind a port"),
     };
     places.map(finding).collect()
+}
+
+/// Paths in a folder of the core that lead into one that is not below it.
+fn upward(source: &Source) -> Vec<Finding> {
+    let own = source.path.strip_prefix(CORE).and_then(|path| path.split_once('/')).map(|(folder, _)| folder);
+    let floor = FLOORS.iter().position(|floor| own.is_some_and(|own| floor.contains(&own)));
+    let (Some(own), Some(floor)) = (own, floor) else { return Vec::new() };
+    // Unit tests stand at the end of a file, or in files of their own. They may use all of the core.
+    if source.path.ends_with("/tests.rs") || source.path.contains("/tests/") {
+        return Vec::new();
+    }
+    let masked = Masked::new(source.text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default());
+    let above = FLOORS[floor..].iter().copied().flatten().filter(|other| **other != own);
+    let places = above.flat_map(|other| masked.words(other).map(move |at| (at, other)));
+    let reaching = places.filter(|(at, _)| masked.text()[..*at].ends_with("crate::"));
+    let finding = |(at, other): (usize, &&str)| Finding {
+        path: source.path.clone(),
+        line: masked.line(at),
+        advice: format!("`{own}` reaches into `{other}`, which is not below it"),
+    };
+    reaching.map(finding).collect()
 }
 
 /// Names of the folders right under the store's sources.
@@ -100,6 +135,15 @@ mod tests {
         let text = "use tokio::net::TcpStream;\n// std::net\nuse std::{fmt, net};\nuse std::net::IpAddr;\n";
         assert_eq!(lines(&[source("crates/core/src/a.rs", text)]), [1, 4]);
         assert_eq!(lines(&[source("crates/server/src/a.rs", text)]), [0_usize; 0]);
+    }
+
+    #[test]
+    fn folders_of_the_core_import_those_below() {
+        let text =
+            "use crate::ports::A;\nuse crate::engine::B;\n#[cfg(test)]\nmod tests {\n    use crate::api::C;\n}\n";
+        assert_eq!(lines(&[source("crates/core/src/api/a.rs", text)]), [2]);
+        assert_eq!(lines(&[source("crates/core/src/model/a.rs", text)]), [1, 2]);
+        assert_eq!(lines(&[source("crates/core/src/engine/a.rs", text)]), [0_usize; 0]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::Instant;
 #[cfg(feature = "openapi")]
-use super::schema::QueueName;
+use crate::json::schema::QueueName;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

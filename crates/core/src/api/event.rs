@@ -1,7 +1,7 @@
 //! The query string of a stream of events, and its events that are not about one job.
 
 use super::Span;
-use super::select::once;
+use super::query_string::once;
 use crate::Error;
 use crate::invalid::UNKNOWN;
 use crate::json::known;

@@ -2,7 +2,7 @@
 
 use super::Instant;
 #[cfg(feature = "openapi")]
-use super::schema::{Kind, QueueName};
+use crate::json::schema::{Kind, QueueName};
 use crate::model::id::JobId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The history of a server over the last hour or day.
 
-#[cfg(feature = "openapi")]
-use super::schema::QueueName;
 use super::{Instant, Span};
 use crate::Error;
+#[cfg(feature = "openapi")]
+use crate::json::schema::QueueName;
 use crate::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

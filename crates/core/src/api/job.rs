@@ -1,9 +1,9 @@
 //! The JSON of a job.
 
-use super::lease::is_zero;
-#[cfg(feature = "openapi")]
-use super::schema::{Cursor, Key, Kind, Message, QueueName, Tag};
 use super::{Instant, Span};
+use crate::json::is_zero;
+#[cfg(feature = "openapi")]
+use crate::json::schema::{Cursor, Key, Kind, Message, QueueName, Tag};
 use crate::json::{Base64, bytes_of, raw, show_bytes};
 use crate::model::beanstalk::Beanstalk;
 use crate::model::options::with_options;

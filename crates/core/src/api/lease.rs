@@ -1,9 +1,10 @@
 //! A leased job as a worker gets it: enough to run the job, and not the whole record.
 
 use super::job::payload_of;
-#[cfg(feature = "openapi")]
-use super::schema::{Key, Kind, QueueName, Tag, Trace};
 use super::{Instant, Span};
+use crate::json::is_zero;
+#[cfg(feature = "openapi")]
+use crate::json::schema::{Key, Kind, QueueName, Tag, Trace};
 use crate::json::{Base64, raw, show_bytes};
 use crate::limits::PRIORITY_DEFAULT;
 use crate::ports::Lease;
@@ -69,10 +70,6 @@ pub struct LeaseBody<'a> {
     pub created_at: Instant,
     /// When it was handed out.
     pub started_at: Instant,
-}
-
-pub(super) fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 impl<'a> From<&'a Lease> for LeaseBody<'a> {

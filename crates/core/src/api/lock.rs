@@ -1,8 +1,8 @@
 //! Locks: acquire, renew, release, inspect.
 
-#[cfg(feature = "openapi")]
-use super::schema::{LockName, Owner};
 use super::{Instant, Span};
+#[cfg(feature = "openapi")]
+use crate::json::schema::{LockName, Owner};
 use crate::limits::LOCK_TTL_MS_DEFAULT;
 use crate::ports::{Grant, Holding};
 use crate::request::LockRequest;

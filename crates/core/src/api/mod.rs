@@ -20,6 +20,7 @@ mod parameters;
 mod patch;
 mod problem;
 mod push;
+mod query_string;
 mod queue;
 mod reserve;
 mod schedule;

@@ -1,12 +1,11 @@
 //! The parameters of a query string: of a page, of one lock, of a report.
 
 use super::HistorySpan;
-use super::select::once;
+use super::query_string::{number, once};
 use crate::Error;
 use crate::invalid::UNKNOWN;
 use crate::json::known;
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 /// The parameters of a query string. Each call allows some of them.
@@ -66,12 +65,6 @@ impl Parameters {
     pub fn fence(&self) -> Result<u64, Error> {
         self.fence.ok_or_else(|| Error::invalid("fence", "given as ?owner=…&fence=…", "nothing"))
     }
-}
-
-pub(super) fn number<T: FromStr>(what: &'static str, text: &str) -> Result<T, Error> {
-    let is_number = text.bytes().all(|b| b.is_ascii_digit());
-    let number = is_number.then(|| text.parse().ok()).flatten();
-    number.ok_or_else(|| Error::invalid(what, "a number", format!("{text:?}")))
 }
 
 impl fmt::Display for Parameters {

@@ -2,7 +2,7 @@
 
 use super::Span;
 #[cfg(feature = "openapi")]
-use super::schema::{Key, LockName, Owner, ProblemCode, QueueName, ScheduleName};
+use crate::json::schema::{Key, LockName, Owner, ProblemCode, QueueName, ScheduleName};
 use crate::{Error, Invalid, JobId, Receipt, State};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

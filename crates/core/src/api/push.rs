@@ -1,8 +1,8 @@
 //! A job to push, and the result of the push.
 
-#[cfg(feature = "openapi")]
-use super::schema::{Key, Kind, QueueName, Tag};
 use super::{Instant, Span};
+#[cfg(feature = "openapi")]
+use crate::json::schema::{Key, Kind, QueueName, Tag};
 use crate::json::text;
 use crate::json::{Base64, bytes_of, raw, show_bytes};
 use crate::limits::PRIORITY_DEFAULT;

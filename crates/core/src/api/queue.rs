@@ -1,10 +1,10 @@
 //! Queues: their state, and changes of their settings.
 
-#[cfg(feature = "openapi")]
-use super::schema::{Cursor, QueueName};
 use super::{Instant, Span, Unread, read};
 use crate::invalid::UNKNOWN;
 use crate::json::known;
+#[cfg(feature = "openapi")]
+use crate::json::schema::{Cursor, QueueName};
 use crate::ports::{Counts, Tally, Totals};
 use crate::request::{QueueSettings, QueueStatus};
 use crate::{Error, Millis};

@@ -1,8 +1,8 @@
 //! Reserve and take: requests, and the jobs that are handed out.
 
-#[cfg(feature = "openapi")]
-use super::schema::{QueueName, RequestId, WorkerName};
 use super::{Instant, JobBody, LeaseBody, Object, Problem, Span};
+#[cfg(feature = "openapi")]
+use crate::json::schema::{QueueName, RequestId, WorkerName};
 use crate::limits::TAKE_JOBS_DEFAULT;
 use crate::request::{self, JobRef, ReserveRequest, Source, TakeRequest};
 use crate::{Error, Millis};

@@ -1,9 +1,9 @@
 //! Schedules: their settings and their state.
 
-#[cfg(feature = "openapi")]
-use super::schema::{Cron, Cursor, TimeZone};
-use super::select::once;
+use super::query_string::once;
 use super::{Instant, Push, Span};
+#[cfg(feature = "openapi")]
+use crate::json::schema::{Cron, Cursor, TimeZone};
 use crate::model::name;
 use crate::schedule::{Run, ScheduleStatus};
 use crate::{Error, Missed, Overlap, Schedule, Timing};
@@ -40,6 +40,24 @@ pub struct ScheduleBody<'a> {
     pub paused: Option<bool>,
     /// The end of the pause, beside `"paused": true`; by default it lasts until the schedule is resumed.
     pub paused_until: Option<Instant>,
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for Schedule {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        ScheduleBody::schema()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for Schedule {
+    fn name() -> std::borrow::Cow<'static, str> {
+        ScheduleBody::name()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>) {
+        ScheduleBody::schemas(schemas);
+    }
 }
 
 impl ScheduleBody<'_> {

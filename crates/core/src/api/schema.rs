@@ -12,18 +12,6 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// The codes of problems. The server lists them in its document.
-#[derive(Clone, Copy, Debug)]
-pub struct ProblemCode;
-
-impl PartialSchema for ProblemCode {
-    fn schema() -> RefOr<Schema> {
-        literal(json!({"type": "string", "description": "Stable error code. New codes may be added."}))
-    }
-}
-
-impl ToSchema for ProblemCode {}
-
 impl PartialSchema for Instant {
     fn schema() -> RefOr<Schema> {
         literal(json!({

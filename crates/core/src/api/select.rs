@@ -1,7 +1,7 @@
 //! The filter for jobs in a query string; in a body it is a [`Query`].
 
 use super::Instant;
-use super::parameters::number;
+use super::query_string::{number, once};
 use crate::Error;
 use crate::invalid::UNKNOWN;
 use crate::json::known;
@@ -49,13 +49,6 @@ impl FromStr for Find {
             }
         }
         Ok(find)
-    }
-}
-
-pub(super) fn once<T>(what: &'static str, place: &mut Option<T>, value: T) -> Result<(), Error> {
-    match place.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(Error::invalid(what, "given once", "several")),
     }
 }
 

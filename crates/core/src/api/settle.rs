@@ -1,8 +1,8 @@
 //! Settling and extending leases, and cancelling jobs.
 
-#[cfg(feature = "openapi")]
-use super::schema::Note;
 use super::{Object, Span};
+#[cfg(feature = "openapi")]
+use crate::json::schema::Note;
 use crate::json::{Base64, bytes_of, raw, show_bytes};
 use crate::model::job::check_lease;
 use crate::request::{CancelOutcome, Outcome};

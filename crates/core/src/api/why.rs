@@ -1,9 +1,9 @@
 //! Why a job does not run.
 
 use super::Instant;
-#[cfg(feature = "openapi")]
-use super::schema::QueueName;
 use crate::clock::Millis;
+#[cfg(feature = "openapi")]
+use crate::json::schema::QueueName;
 use crate::model::id::JobId;
 use crate::model::job::State;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use super::Instant;
 #[cfg(feature = "openapi")]
-use super::schema::{Cursor, QueueName, WorkerName};
+use crate::json::schema::{Cursor, QueueName, WorkerName};
 use crate::model::id::JobId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

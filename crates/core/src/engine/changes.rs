@@ -6,6 +6,7 @@
 //! are read only if more was changed than the document names, and rarely.
 
 use super::Engine;
+use super::parts::settings::REFRESH_EVERY;
 use super::queues::read_one;
 use crate::api::DegradedCode;
 use crate::error::Error;
@@ -19,8 +20,6 @@ use tokio::time::Instant;
 const CHANGES: &str = "queues";
 /// The maximum number of changes that it names.
 const NAMED_MAX: usize = 100;
-/// How often it is read.
-pub(super) const REFRESH_EVERY: Duration = Duration::from_millis(900);
 /// How long the settings of a queue are read again after an announced change: longer than a call is retried.
 const READ_FOR: Duration = Duration::from_secs(30);
 /// How often all settings are read in case a change was missed; and at most how often after a known miss.

@@ -1,6 +1,6 @@
 //! Changes of jobs from outside: the broker is asked first, and the ledger for what the broker does not hold.
 
-use super::events::{Observed, Subject};
+use super::parts::observed::{Observed, Subject};
 use super::{Answers, CancelOutcome, Engine, JobRef, Patch};
 use crate::clock::Millis;
 use crate::error::Error;

@@ -7,8 +7,8 @@
 //! whatever its clock says.
 
 use super::Engine;
+use super::parts::waiting::Waiting;
 use super::queues::read_settings;
-use super::wait::Waiting;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::model::id::{generation_above, generation_at};

@@ -4,7 +4,7 @@
 //! the right partition: always the same id, so that a repeated import duplicates nothing. Sequences allotted later lie
 //! beyond the imported ones.
 
-use super::events::Observed;
+use super::parts::observed::Observed;
 use super::push::{TRIES, conflict, is_same};
 use super::{Answers, Engine, Imported};
 use crate::clock::Millis;

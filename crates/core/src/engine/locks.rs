@@ -3,7 +3,8 @@
 //! A waiting caller sleeps until the store wakes it, or until it is the first in line. A caller that stops waiting gives up
 //! its place, also if its future is dropped. A grant whose caller has gone is released.
 
-use super::waiters::Registration;
+use super::parts::Claim;
+use super::parts::waiters::Registration;
 use super::{Engine, LockRequest};
 use crate::api::Span;
 use crate::error::Error;
@@ -16,10 +17,6 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// An owner, and the lock that it wants. The same owner may wait twice for a lock if it repeats a request whose answer was
-/// lost.
-pub(super) type Claim = (Arc<str>, Arc<str>);
 
 /// A page of locks that are held.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Push: jobs are recorded first, then put into the broker if they are due soon.
 
-use super::events::Observed;
+use super::parts::observed::Observed;
 use super::{Answers, Engine, PushOutcome, Pushed};
 use crate::clock::Millis;
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! Queues: their settings, kept in the registry, and their counts.
 
-use super::changes::REFRESH_EVERY;
+use super::parts::settings::REFRESH_EVERY;
 use super::{Configured, Engine, Expected, QueueSettings, QueueStatus};
 use crate::clock::Millis;
 use crate::error::Error;

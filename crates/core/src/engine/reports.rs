@@ -3,6 +3,7 @@
 
 use super::Engine;
 use super::parts::Parts;
+use super::parts::report::{Due, Failed, Report};
 use crate::api::{DueBucket, DueCounts, FailureGroup, Failures, Instant};
 use crate::clock::Millis;
 use crate::error::Error;
@@ -11,9 +12,8 @@ use crate::model::name;
 use crate::ports::{DueTally, FAILED_MESSAGE_CHARS, FailedJob, Queues};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::time::Instant as Moment;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -30,36 +30,6 @@ const REST_MIN: Duration = Duration::from_millis(1);
 
 /// Longest wait for a new reading of a report. Callers get the last one then; if there is none, they ask again later.
 pub const READING_WAIT: Duration = Duration::from_secs(1);
-
-/// The last reading of a report.
-pub(super) struct Report<T> {
-    state: Mutex<State<T>>,
-    done: Notify,
-}
-
-struct State<T> {
-    last: Option<Result<Arc<T>, Error>>,
-    /// The instant from which a new reading is due.
-    again_at: Option<Moment>,
-    running_since: Option<Moment>,
-    /// How long the last one took.
-    took: Duration,
-}
-
-impl<T> Default for Report<T> {
-    fn default() -> Self {
-        let state = Mutex::new(State { last: None, again_at: None, running_since: None, took: Duration::ZERO });
-        Self { state, done: Notify::new() }
-    }
-}
-
-/// Jobs by due time.
-pub(super) struct Due {
-    as_of: Millis,
-    tally: DueTally,
-    /// Whether each queue that has jobs is counted separately.
-    has_all_queues: bool,
-}
 
 impl Engine {
     /// Unfinished jobs by due time, of a queue or of all. They are read in the background. Waits this long for a new reading
@@ -203,13 +173,6 @@ fn bounds(now: Millis) -> Vec<Millis> {
     let hours = (2..=24).map(|hour| hour * HOUR_MS);
     let days = (2..=30).map(|day| day * DAY_MS);
     minutes.chain(hours).chain(days).map(|ms| now + ms).collect()
-}
-
-/// Failed jobs.
-pub(super) struct Failed {
-    as_of: Millis,
-    looked_at: u64,
-    groups: Vec<FailureGroup>,
 }
 
 impl Engine {

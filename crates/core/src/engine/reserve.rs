@@ -1,7 +1,7 @@
 //! Reserve.
 
+use super::parts::waiters::Registration;
 use super::unclaimed::Unclaimed;
-use super::waiters::Registration;
 use super::workers::Asking;
 use super::{Engine, Reservation, ReserveRequest};
 use crate::api::Span;

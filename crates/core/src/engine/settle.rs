@@ -1,7 +1,7 @@
 //! Ends of leases: by their holders, and by time.
 
-use super::events::Observed;
-use super::wait::LOOK_AGAIN;
+use super::parts::observed::Observed;
+use super::parts::waiting::LOOK_AGAIN;
 use super::{Answers, Ending, Engine, Extension, Outcome, Settlement};
 use crate::api::{DegradedCode, Span};
 use crate::clock::Millis;

@@ -1,6 +1,6 @@
 //! A subscription to job events.
 
-use super::events::Subscribers;
+use super::parts::subscribers::Subscribers;
 use crate::ports::Event;
 use crate::request::Filter;
 use std::sync::Arc;

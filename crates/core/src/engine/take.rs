@@ -8,7 +8,7 @@
 //! could not give.
 
 use super::background::leader::outdated;
-use super::events::Observed;
+use super::parts::observed::Observed;
 use super::reserve::{check_limit, check_request_id, check_source};
 use super::{Engine, Reservation, TakeRequest};
 use crate::error::Error;

@@ -3,7 +3,7 @@
 //! A repeat of the same request gets the same leases, so those of a request with an id are not given back. They belong to
 //! the repeat; if there is none, they expire.
 
-use super::events::Observed;
+use super::parts::observed::Observed;
 use super::{Engine, Outcome, Reservation};
 use crate::error::Error;
 use crate::ports::{Lease, Reserve, Reserved};

@@ -13,6 +13,7 @@ pub(crate) mod text;
 pub(crate) use bytes::raw;
 pub use bytes::{Base64, bytes_of, show_bytes};
 pub use instant::Instant;
+pub(crate) use object::is_zero;
 pub use object::{Object, object, or_default};
 pub(crate) use read::known;
 pub use read::{Unread, read, read_bytes, unread};

@@ -41,3 +41,8 @@ pub fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -
 pub fn or_default<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
+
+/// Leaves out fields that are 0.
+pub(crate) fn is_zero(number: &u32) -> bool {
+    *number == 0
+}

@@ -94,6 +94,18 @@ forms! {
     Cursor: "The `next_cursor` of the previous page.", 0..=usize::MAX, ANY, "a-0-117111681613568";
 }
 
+/// The codes of problems. The server lists them in its document.
+#[derive(Clone, Copy, Debug)]
+pub struct ProblemCode;
+
+impl PartialSchema for ProblemCode {
+    fn schema() -> RefOr<Schema> {
+        literal(json!({"type": "string", "description": "Stable error code. New codes may be added."}))
+    }
+}
+
+impl ToSchema for ProblemCode {}
+
 /// The description of the wrapped type.
 impl<T: PartialSchema> PartialSchema for Object<T> {
     fn schema() -> RefOr<Schema> {

@@ -1,6 +1,7 @@
 //! Data of a job that only the beanstalk protocol needs.
 
 use super::retry::Retry;
+use crate::json::is_zero;
 use serde::{Deserialize, Serialize};
 
 /// The kind of jobs that clients of the beanstalk protocol put. Unless they or their queue say otherwise, their attempts and
@@ -32,8 +33,4 @@ pub struct Beanstalk {
     pub delay_ms: Option<u64>,
     /// Its time to run in seconds, if that is longer than the longest lease.
     pub ttr_s: Option<u32>,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }

@@ -1,6 +1,7 @@
 //! The model: jobs, their options and their names.
 
 pub mod beanstalk;
+pub mod edit;
 pub mod id;
 pub mod job;
 pub(super) mod key;

@@ -9,6 +9,7 @@ use super::retry::Retry;
 use super::target::Target;
 use super::trace;
 use crate::invalid::Invalid;
+use crate::json::is_zero;
 use crate::limits::MOVES_MAX;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -30,10 +31,6 @@ pub struct JobOptions {
     pub moves: u32,
     /// Counters of the beanstalk protocol, and a time to run beyond 12 h. `None` until a job needs one of them.
     pub beanstalk: Option<Beanstalk>,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// Declares a struct with the [`JobOptions`] that a caller gives between its own fields, as they stand in JSON.

@@ -1,7 +1,6 @@
 //! The broker: live jobs, in order, and leases.
 
 use super::broker_clock::{BrokerClock, Reading};
-use super::edit::{Edit, Edited};
 use super::host::Host;
 use super::leases::LeaseRecord;
 use super::ledger::{OutboxEntry, Tally};
@@ -14,6 +13,7 @@ use super::window::Window;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::MINUTE_MS;
+use crate::model::edit::{Edit, Edited};
 use crate::model::id::{JobId, JobRef, Receipt};
 use crate::model::job::{Job, State};
 use crate::model::progress::Progress;

@@ -1,11 +1,11 @@
 //! The ledger: every job, durably.
 
-use super::edit::{Edit, Edited};
 use super::queues::Queues;
 use super::window::Window;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::MINUTE_MS;
+use crate::model::edit::{Edit, Edited};
 use crate::model::id::JobId;
 use crate::model::job::{Job, Stage, State};
 use async_trait::async_trait;

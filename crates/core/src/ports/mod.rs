@@ -13,7 +13,6 @@
 
 mod broker;
 mod broker_clock;
-mod edit;
 mod events;
 mod host;
 mod inbox;
@@ -29,12 +28,12 @@ mod reports;
 mod room;
 mod window;
 
+pub use crate::model::edit::{Change, Edit, Edited, Update};
 pub use broker::{
     Broker, Counts, Detail, Expired, Extend, Extended, Lease, Listing, Put, Reserve, Reserved, Run, Settle, Settled,
     Source,
 };
 pub use broker_clock::{BrokerClock, Reading};
-pub use edit::{Change, Edit, Edited, Update};
 pub use events::{Event, EventBus, EventSink, Transition, What};
 pub use host::{Beginning, Host};
 pub use inbox::{Admitted, INBOX_BYTES_MAX, INBOX_TEXT_MAX, Inbox, InboxRow, Verdict};

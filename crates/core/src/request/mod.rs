@@ -20,6 +20,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// One answer for each item of a request, in order.
+pub type Answers<T> = Vec<Result<T, Error>>;
+
 /// The outcome of a push for one job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pushed {

@@ -4,9 +4,9 @@ use super::{Again, Decision, Finish, Return};
 use crate::clock::Millis;
 use crate::limits::ERRORS_KEPT;
 use crate::model::beanstalk::{self, BURIED, Beanstalk};
+use crate::model::edit::{Change, Edited, Update};
 use crate::model::id::Numbers;
 use crate::model::job::{AttemptError, Job, Stage};
-use crate::ports::{Change, Edited, Update};
 use std::sync::Arc;
 
 /// Leases the job until `lease_until`.

@@ -15,7 +15,6 @@ pub struct ScheduleStatus {
     #[cfg_attr(feature = "openapi", schema(value_type = crate::json::schema::ScheduleName))]
     pub name: Arc<str>,
     /// The settings.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::api::ScheduleBody<'_>))]
     pub schedule: Schedule,
     /// Of what was set; grows when that changes, and stays when it ticks.
     pub version: u64,

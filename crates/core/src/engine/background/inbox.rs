@@ -4,11 +4,11 @@
 //! into the broker at once; if that fails, the loader does it. An invalid row is marked with the reason and does not delay
 //! others. Whichever process crashes when, a committed row becomes exactly one job.
 
-use super::leader::document;
+use super::documents::document;
 use crate::api::{DegradedCode, Object, Push, Unread, read};
 use crate::clock::Millis;
 use crate::engine::Engine;
-use crate::engine::events::Observed;
+use crate::engine::parts::observed::Observed;
 use crate::engine::push::conflict;
 use crate::error::Error;
 use crate::invalid::Invalid;

@@ -8,21 +8,22 @@
 //! reading can be put any more, it compares again: from then on the broker has nothing that is older than the ledger. A slow
 //! audit keeps putting loaded jobs again, so a job that slipped through is late, but not lost.
 
+use super::documents::{document, set_document};
 use super::load::LoadProgress;
-use super::overflow::OVERFLOWING;
 use crate::api::DegradedCode;
 use crate::engine::Engine;
+use crate::engine::parts::overflow::OVERFLOWING;
 use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
 use crate::model::name::OF_ENGINE;
 use crate::ports::{
-    ADOPTED, Acquire, Acquired, BROKER, BUCKET_MS, Broker, COMPARED, Counts, Cursor, Detail, LOADED, Listing, PutIf,
-    Queues, Registry, Window,
+    ADOPTED, Acquire, Acquired, BROKER, BUCKET_MS, Broker, COMPARED, Counts, Cursor, Detail, LOADED, Listing, Queues,
+    Window,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -48,23 +49,6 @@ const COMPARE_AFTER: Duration = Duration::from_millis(<dyn Broker>::READ_AGE_MS_
 const COMPARE_TRIES: usize = 5;
 /// The end of the rows that are marked as loaded.
 const END_OF_NEAR: Cursor = Cursor { bucket: 0, id: u64::MAX };
-
-/// Whether this process leads, and under which name.
-#[derive(Debug, Default)]
-pub(crate) struct Role {
-    leads: AtomicBool,
-    owner: OnceLock<Arc<str>>,
-}
-
-impl Role {
-    fn set_owner(&self, owner: &str) {
-        assert!(self.owner.set(Arc::from(owner)).is_ok(), "an engine starts once");
-    }
-
-    fn owner(&self) -> Arc<str> {
-        self.owner.get().cloned().unwrap_or_default()
-    }
-}
 
 /// The progress of the audit.
 #[derive(Debug, Default)]
@@ -317,18 +301,5 @@ pub(crate) fn outdated(job: &Job, row: Option<Job>) -> Option<(JobId, u64)> {
         Some(row) if row.is_pending() => (row.version > job.version).then_some((row.id, row.version)),
         Some(row) => Some((job.id, row.version.max(job.version) + 1)),
         None => Some((job.id, job.version + 1)),
-    }
-}
-
-pub(crate) async fn document(registry: &dyn Registry, name: &str) -> Result<Option<String>, Error> {
-    Ok(registry.document(BROKER, name).await?.map(|document| document.body))
-}
-
-async fn set_document(registry: &dyn Registry, name: &str, body: &str) -> Result<(), Error> {
-    loop {
-        let version = registry.document(BROKER, name).await?.map_or(0, |document| document.version);
-        if let PutIf::Stored(_) = registry.put_if(BROKER, name, body, version).await? {
-            return Ok(());
-        }
     }
 }

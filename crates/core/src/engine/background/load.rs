@@ -9,16 +9,15 @@
 use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::engine::Engine;
-use crate::engine::wait::LOOK_AGAIN;
+use crate::engine::parts::loading::ToReconcile;
+use crate::engine::parts::waiting::LOOK_AGAIN;
 use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
 use crate::model::job::Job;
 use crate::ports::{BUCKET_MS, Cursor, OVERFLOW, Put, Reading, Room};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 use std::time::Duration;
-use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 /// Rows read at once.
@@ -27,77 +26,6 @@ pub(crate) const PAGE_JOBS: usize = 4_000;
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// How long a push waits for a shared broker; after that its jobs are left to the loader.
 const HOLD_MAX: Duration = Duration::from_secs(1);
-/// Puts of this process at the same time, each of what several callers have.
-const HOLDS_AT_ONCE: usize = 2;
-
-#[derive(Debug, Default)]
-pub(crate) struct Watermark {
-    at: AtomicU64,
-}
-
-impl Watermark {
-    pub(crate) fn get(&self) -> Millis {
-        self.at.load(Ordering::SeqCst)
-    }
-
-    /// Moves on to the end of the bucket in which `until` lies.
-    pub(crate) fn advance(&self, until: Millis) {
-        let next = until.div_ceil(BUCKET_MS).saturating_mul(BUCKET_MS);
-        self.at.fetch_max(next, Ordering::SeqCst);
-    }
-}
-
-/// Jobs of several callers that are put at once.
-#[derive(Debug)]
-pub(crate) struct Together {
-    waiting: Mutex<Vec<Batch>>,
-    permits: Semaphore,
-}
-
-#[derive(Debug)]
-struct Batch {
-    jobs: Vec<Job>,
-    /// The oldest reading.
-    reading: Reading,
-    callers: Vec<oneshot::Sender<Result<(), Error>>>,
-}
-
-impl Default for Together {
-    fn default() -> Self {
-        Self { waiting: Mutex::default(), permits: Semaphore::new(HOLDS_AT_ONCE) }
-    }
-}
-
-impl Together {
-    fn add(&self, jobs: Vec<Job>, reading: Reading) -> oneshot::Receiver<Result<(), Error>> {
-        let (caller, answer) = oneshot::channel();
-        let mut waiting = self.waiting.lock().expect("no panic under this lock");
-        match waiting.last_mut().filter(|batch| batch.jobs.len() + jobs.len() <= STEP_JOBS_MAX) {
-            Some(batch) => {
-                batch.jobs.extend(jobs);
-                batch.reading = batch.reading.older(reading);
-                batch.callers.push(caller);
-            }
-            None => waiting.push(Batch { jobs, reading, callers: vec![caller] }),
-        }
-        answer
-    }
-
-    fn take(&self) -> Option<Batch> {
-        let mut waiting = self.waiting.lock().expect("no panic under this lock");
-        if waiting.is_empty() { None } else { Some(waiting.remove(0)) }
-    }
-}
-
-/// Jobs that the broker does not hold as they were put, until the ledger has been read or updated.
-#[derive(Debug, Default)]
-pub(crate) struct ToReconcile {
-    /// To be read from the ledger again.
-    again: Vec<JobId>,
-    /// To be marked as overflow.
-    full: Vec<JobId>,
-}
-
 /// The outcome of a put.
 #[derive(Debug, Default)]
 pub(crate) struct Puts {

@@ -1,6 +1,7 @@
 //! Background tasks of the engine: loading, recording, pruning, leading.
 
 pub(super) mod census;
+mod documents;
 pub(super) mod inbox;
 pub(super) mod leader;
 pub(super) mod load;

@@ -8,25 +8,20 @@
 //! Invariant: only the ledger knows what is in the overflow. The state here merely decides where a new job goes first, so no
 //! job is stranded by a process that dies or has old information.
 
-use super::leader::document;
+use super::documents::document;
 use super::load::PAGE_JOBS;
 use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::engine::Engine;
+use crate::engine::parts::overflow::{Boundary, Counted, QUEUES_TOLD};
 use crate::error::Error;
 use crate::model::id::{JobId, JobRef};
-use crate::model::job::Job;
 use crate::ports::{ADOPTED, Detail, OverflowDue, Queues, Reserve, Reserved, Room, SOON_MS, Source, Window};
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The document of a shared registry that says which queues have an overflow.
-pub(crate) const OVERFLOWING: &str = "overflowing";
 /// The minimum number of ready jobs that the broker holds of an overflowing queue, if there is room: enough until more are
 /// loaded, and few enough that an urgent job does not wait long behind them.
 const READY_MIN: u64 = 16_000;
@@ -40,128 +35,16 @@ const LOOK_ALONE_EVERY: Duration = Duration::from_secs(10);
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// The number of queues that one look covers; the next look continues after them.
 const QUEUES_AT_ONCE: usize = 100;
-/// Queues that are published to other processes, at most.
-const QUEUES_TOLD: usize = 1_000;
 /// Jobs that are tried if the last try found no room.
 const PROBE_JOBS: usize = 10;
 /// The least age of a count before it is made again; or twenty times as long as it took, if that is more.
 const COUNT_AGE_MIN: Duration = Duration::from_secs(1);
-
-/// The boundary beyond which new jobs of a queue join its overflow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Boundary {
-    /// Priority and due time of the most urgent job there that is due soon.
-    soon: Option<(u32, Millis)>,
-    /// Whether others are there.
-    later: bool,
-}
-
-impl Boundary {
-    fn takes(self, job: &Job, now: Millis) -> bool {
-        let is_later = job.due_at > now.saturating_add(SOON_MS);
-        self.soon.is_some_and(|soon| (job.priority, job.due_at) >= soon) || (is_later && self.later)
-    }
-}
-
-/// The known overflows.
-#[derive(Debug, Default)]
-pub(crate) struct Overflow {
-    bounds: RwLock<HashMap<Arc<str>, Boundary>>,
-    /// Whether there are any.
-    is_used: AtomicBool,
-    /// Somebody asks for a look.
-    asked: Notify,
-    /// One loads at a time. Queues of which the last page found no room.
-    full: tokio::sync::Mutex<HashSet<Arc<str>>>,
-    counted: Mutex<HashMap<Arc<str>, Counted>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Counted {
-    until: Instant,
-    due: OverflowDue,
-}
 
 /// The position of the loader among the queues.
 #[derive(Debug, Default)]
 struct Walk {
     after: Option<Arc<str>>,
     seen: HashSet<Arc<str>>,
-}
-
-impl Overflow {
-    /// Whether any queue is known to have one.
-    pub(crate) fn is_used(&self) -> bool {
-        self.is_used.load(Ordering::Acquire)
-    }
-
-    fn bounds(&self) -> std::sync::RwLockReadGuard<'_, HashMap<Arc<str>, Boundary>> {
-        self.bounds.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change<R>(&self, change: impl FnOnce(&mut HashMap<Arc<str>, Boundary>) -> R) -> R {
-        let mut bounds = self.bounds.write().unwrap_or_else(PoisonError::into_inner);
-        let answer = change(&mut bounds);
-        self.is_used.store(!bounds.is_empty(), Ordering::Release);
-        answer
-    }
-
-    fn bound(&self, queue: &str) -> Option<Boundary> {
-        if self.is_used() { self.bounds().get(queue).copied() } else { None }
-    }
-
-    /// Whether a new job joins the overflow of its queue.
-    pub(crate) fn takes(&self, job: &Job, now: Millis) -> bool {
-        self.bound(&job.queue).is_some_and(|bound| bound.takes(job, now))
-    }
-
-    /// There was no room for this job.
-    pub(crate) fn refused(&self, (queue, priority, due_at): (Arc<str>, u32, Millis), now: Millis) {
-        let is_new = self.change(|bounds| {
-            let is_new = !bounds.contains_key(&queue);
-            let bound = bounds.entry(queue.clone()).or_default();
-            if due_at <= now.saturating_add(SOON_MS) {
-                let rank = (priority, due_at);
-                bound.soon = Some(bound.soon.map_or(rank, |soon| soon.min(rank)));
-            } else {
-                bound.later = true;
-            }
-            is_new
-        });
-        if is_new {
-            tracing::info!(%queue, "the queue has more due jobs than fit into memory; the rest waits in the ledger. Add \
-             workers, or raise --memory-max");
-        }
-    }
-
-    fn set(&self, queue: &Arc<str>, bound: Boundary) {
-        self.change(|bounds| {
-            if bound == Boundary::default() {
-                bounds.remove(queue);
-            } else {
-                bounds.insert(queue.clone(), bound);
-            }
-        });
-    }
-
-    /// Has the loader look.
-    pub(crate) fn ask(&self) {
-        self.asked.notify_one();
-    }
-
-    /// The boundaries as published to other processes.
-    pub(crate) fn told(&self) -> String {
-        let bounds: BTreeMap<String, Boundary> =
-            self.bounds().iter().take(QUEUES_TOLD).map(|(queue, bound)| (queue.to_string(), *bound)).collect();
-        serde_json::to_string(&bounds).unwrap_or_default()
-    }
-
-    /// Takes over the boundaries that the leader published.
-    pub(crate) fn hear(&self, told: &str) {
-        if let Ok(told) = serde_json::from_str::<BTreeMap<String, Boundary>>(told) {
-            self.change(|bounds| *bounds = told.into_iter().map(|(queue, bound)| (queue.into(), bound)).collect());
-        }
-    }
 }
 
 impl Engine {

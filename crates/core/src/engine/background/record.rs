@@ -9,7 +9,6 @@ use crate::model::id::JobId;
 use crate::ports::{OutboxEntry, Outcomes};
 use std::iter;
 use std::time::Duration;
-use tokio::sync::{Mutex, mpsc};
 
 /// How often the outbox is searched for entries whose writer failed to have them recorded.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
@@ -17,24 +16,8 @@ const DRAIN_EVERY: Duration = Duration::from_secs(1);
 const DRAIN_AGE_MS: u64 = 1_000;
 /// The same if other processes have entries on their way, too.
 const DRAIN_AGE_SHARED_MS: u64 = 2_000;
-/// Entries that wait to be recorded soon, at most.
-const SOON_MAX: usize = 50_000;
 /// Entries recorded in one go.
 const SOON_STEP: usize = 4 * STEP_JOBS_MAX;
-
-/// Entries that are recorded soon.
-#[derive(Debug)]
-pub(crate) struct Recorder {
-    entries: mpsc::Sender<OutboxEntry>,
-    waiting: Mutex<mpsc::Receiver<OutboxEntry>>,
-}
-
-impl Default for Recorder {
-    fn default() -> Self {
-        let (entries, waiting) = mpsc::channel(SOON_MAX);
-        Self { entries, waiting: waiting.into() }
-    }
-}
 
 impl Engine {
     /// Records entries, and returns whether that succeeded. Otherwise they stay in the outbox until it does.

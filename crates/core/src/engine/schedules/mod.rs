@@ -9,8 +9,6 @@ mod entry;
 mod tick;
 mod timer;
 
-pub(super) use timer::Timer;
-
 use super::{Engine, Expected, Pushed};
 use crate::clock::Millis;
 use crate::error::Error;

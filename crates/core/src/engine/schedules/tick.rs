@@ -7,7 +7,7 @@
 use super::KIND;
 use super::entry::{Entry, Known, Pending};
 use crate::clock::Millis;
-use crate::engine::events::Observed;
+use crate::engine::parts::observed::Observed;
 use crate::engine::push::is_same;
 use crate::engine::{Engine, PushOutcome};
 use crate::error::Error;

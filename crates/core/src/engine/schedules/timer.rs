@@ -9,13 +9,12 @@ use super::{CHANGES, KIND};
 use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::engine::Engine;
-use crate::engine::wait::LOOK_AGAIN;
+use crate::engine::parts::waiting::LOOK_AGAIN;
 use crate::error::Error;
 use crate::model::id::JobId;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -27,25 +26,6 @@ const READ_ALL_EVERY: Duration = Duration::from_secs(30);
 const RETRY_AFTER_MS: u64 = 1_000;
 /// Schedules that are looked at together.
 const LOOKS_AT_ONCE: usize = 64;
-
-/// Schedules that were changed here.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct Timer {
-    touched: Mutex<Vec<Arc<str>>>,
-    changed: Notify,
-}
-
-impl Timer {
-    /// Has the timer look at this schedule now.
-    pub(super) fn touch(&self, name: Arc<str>) {
-        self.touched.lock().expect("no panic under this lock").push(name);
-        self.changed.notify_one();
-    }
-
-    fn take(&self) -> Vec<Arc<str>> {
-        std::mem::take(&mut self.touched.lock().expect("no panic under this lock"))
-    }
-}
 
 /// When to look at which schedule.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! The actors: pushers, workers, and a meddler.
 
-use super::history::{History, Shared};
+use super::history::{History, LEASE_MS_LONGEST, RESCHEDULED, Shared};
 use super::moment::{Asked, At};
 use crate::api::Span;
 use crate::clock::Clock;
@@ -20,14 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-/// Jobs with this tag may be rescheduled at any time.
-pub(super) const RESCHEDULED: &str = "tag-0";
-
 pub(super) const QUEUES: [&str; 3] = ["orders", "mail", "dead"];
 /// A queue whose limits only one actor sets, which never dies.
 pub(super) const LIMITED: &str = "limited";
-/// The longest lease, or extension of one.
-pub(super) const LEASE_MS_LONGEST: u64 = 10 * SECOND_MS;
 
 /// The pace of a world, in milliseconds.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,10 @@
 //! Requests and answers, and whether they keep the promises.
 
-use super::actors::{LEASE_MS_LONGEST, RESCHEDULED};
 use super::given::Given;
 use super::known_job::{KnownJob, LeaseEnd};
 use super::moment::{Asked, At, Span};
 use crate::clock::Millis;
+use crate::limits::SECOND_MS;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, Job, KeyUntil, Stage, State};
 use crate::model::retry::WhenExhausted;
@@ -12,6 +12,11 @@ use crate::ports::Lease;
 use crate::testing::ModelLedger;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// The longest lease, or extension of one.
+pub(super) const LEASE_MS_LONGEST: u64 = 10 * SECOND_MS;
+/// Jobs with this tag may be rescheduled at any time.
+pub(super) const RESCHEDULED: &str = "tag-0";
 
 #[derive(Debug, Default)]
 pub(super) struct History {

@@ -20,7 +20,7 @@ impl Fault {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Status {
+pub(crate) struct Status {
     /// The first one.
     fault: watch::Sender<Option<Fault>>,
     loaded: AtomicU64,
@@ -31,7 +31,7 @@ pub(super) struct Status {
 
 impl Status {
     /// Marks a part as degraded, for this reason; logged when it begins.
-    pub(super) fn degrade(&self, what: DegradedCode, error: &Error) {
+    pub(crate) fn degrade(&self, what: DegradedCode, error: &Error) {
         let mut degraded = self.degraded.lock().expect("no panic under this lock");
         if degraded.insert(what, error.to_string()).is_none() {
             tracing::error!(%error, "{}", what.detail());
@@ -40,7 +40,7 @@ impl Status {
     }
 
     /// Marks it as working again; logged if it was degraded.
-    pub(super) fn mend(&self, what: DegradedCode) {
+    pub(crate) fn mend(&self, what: DegradedCode) {
         if !self.is_degraded() {
             return;
         }
@@ -52,7 +52,7 @@ impl Status {
     }
 
     /// Marks a part as working, or as degraded for this reason.
-    pub(super) fn set(&self, what: DegradedCode, trouble: Option<Error>) {
+    pub(crate) fn set(&self, what: DegradedCode, trouble: Option<Error>) {
         match trouble {
             Some(error) => self.degrade(what, &error),
             None => self.mend(what),
@@ -60,15 +60,15 @@ impl Status {
     }
 
     /// Whether this degradation is active.
-    pub(super) fn is(&self, what: DegradedCode) -> bool {
+    pub(crate) fn is(&self, what: DegradedCode) -> bool {
         self.is_degraded() && self.degraded.lock().expect("no panic under this lock").contains_key(&what)
     }
 
-    pub(super) fn is_degraded(&self) -> bool {
+    pub(crate) fn is_degraded(&self) -> bool {
         self.is_degraded.load(Ordering::Relaxed)
     }
 
-    pub(super) fn degraded(&self) -> Vec<Degraded> {
+    pub(crate) fn degraded(&self) -> Vec<Degraded> {
         let ended = self.fault().map(|fault| Degraded {
             code: DegradedCode::TaskEnded,
             detail: fault.to_string(),
@@ -84,7 +84,7 @@ impl Status {
     }
 
     /// A background task has ended.
-    pub(super) fn fail(&self, fault: Fault) {
+    pub(crate) fn fail(&self, fault: Fault) {
         tracing::error!("{fault}");
         self.fault.send_if_modified(|first| {
             let is_first = first.is_none();
@@ -93,28 +93,28 @@ impl Status {
         });
     }
 
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub(crate) fn fault(&self) -> Option<Fault> {
         *self.fault.borrow()
     }
 
     /// Waits for the first fault.
-    pub(super) async fn faulted(&self) -> Fault {
+    pub(crate) async fn faulted(&self) -> Fault {
         let mut fault = self.fault.subscribe();
         let found = fault.wait_for(Option::is_some).await.ok().and_then(|fault| *fault);
         found.expect("the sender lives as long as `self`")
     }
 
-    pub(super) fn count_loaded(&self, jobs: u64) {
+    pub(crate) fn count_loaded(&self, jobs: u64) {
         self.loaded.fetch_add(jobs, Ordering::Relaxed);
     }
 
     /// Whether all that is due soon is in the broker.
-    pub(super) fn set_loaded(&self, is_loaded: bool) {
+    pub(crate) fn set_loaded(&self, is_loaded: bool) {
         self.is_loaded.store(is_loaded, Ordering::Relaxed);
     }
 
     /// The number of loaded jobs, and whether all are loaded for now.
-    pub(super) fn progress(&self) -> (u64, bool) {
+    pub(crate) fn progress(&self) -> (u64, bool) {
         (self.loaded.load(Ordering::Relaxed), self.is_loaded.load(Ordering::Relaxed))
     }
 }

@@ -12,11 +12,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// The longest sleep between looks at the clock: a wall clock that is set forward makes jobs due sooner.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(500);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
-    pub(super) at_queues: Arc<Waiters<Arc<str>>>,
+pub(crate) struct Waiting {
+    pub(crate) at_queues: Arc<Waiters<Arc<str>>>,
     alarm: Mutex<Alarm>,
     alarm_changed: Notify,
 }
@@ -30,7 +30,7 @@ struct Alarm {
 
 impl Waiting {
     /// Wakes at these queues at this instant, or earlier if that is set already.
-    pub(super) fn arm(&self, queues: &[Arc<str>], at: Millis) {
+    pub(crate) fn arm(&self, queues: &[Arc<str>], at: Millis) {
         let mut alarm = self.alarm();
         let first = alarm.by_time.first().map(|&(at, _)| at);
         for queue in queues {
@@ -49,7 +49,7 @@ impl Waiting {
     }
 
     /// The same, but only for queues with a waiting caller.
-    pub(super) fn arm_waited(&self, queues: &[Arc<str>], at: Millis) {
+    pub(crate) fn arm_waited(&self, queues: &[Arc<str>], at: Millis) {
         let waited: Vec<_> = queues.iter().filter(|queue| self.at_queues.count(*queue) > 0).cloned().collect();
         if !waited.is_empty() {
             self.arm(&waited, at);
@@ -57,7 +57,7 @@ impl Waiting {
     }
 
     /// Wakes callers that have something due, until the process stops.
-    pub(super) async fn keep(&self, broker: &dyn Broker) {
+    pub(crate) async fn keep(&self, broker: &dyn Broker) {
         loop {
             let changed = self.alarm_changed.notified();
             match self.wake_due(broker.now()) {

@@ -11,7 +11,7 @@ use tokio::sync::futures::OwnedNotified;
 
 /// All waiting callers, in order of their keys, so that a seed always wakes the same one first.
 #[derive(Debug)]
-pub(super) struct Waiters<K: Ord>(Mutex<BTreeMap<K, Waiter>>);
+pub(crate) struct Waiters<K: Ord>(Mutex<BTreeMap<K, Waiter>>);
 
 /// The callers with one key.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl<K: Ord> Waiters<K> {
     }
 
     /// The number of waiters with this key.
-    pub(super) fn count<Q: Ord + ?Sized>(&self, key: &Q) -> usize
+    pub(crate) fn count<Q: Ord + ?Sized>(&self, key: &Q) -> usize
     where
         K: Borrow<Q>,
     {
@@ -40,19 +40,19 @@ impl<K: Ord> Waiters<K> {
     }
 
     /// Wakes the caller that has waited longest with this key.
-    pub(super) fn wake_first(&self, key: &K) {
+    pub(crate) fn wake_first(&self, key: &K) {
         if let Some(waiter) = self.by_key().get(key) {
             waiter.notify.notify_one();
         }
     }
 
     /// The same for each key.
-    pub(super) fn wake_first_of_each(&self) {
+    pub(crate) fn wake_first_of_each(&self) {
         self.by_key().values().for_each(|waiter| waiter.notify.notify_one());
     }
 
     /// Wakes all callers with this key.
-    pub(super) fn wake_all(&self, key: &K) {
+    pub(crate) fn wake_all(&self, key: &K) {
         if let Some(waiter) = self.by_key().get(key) {
             waiter.notify.notify_waiters();
         }
@@ -61,7 +61,7 @@ impl<K: Ord> Waiters<K> {
 
 impl<K: Ord + Clone> Waiters<K> {
     /// Begins to wait with these keys.
-    pub(super) fn register(self: &Arc<Self>, keys: Vec<K>) -> Registration<K> {
+    pub(crate) fn register(self: &Arc<Self>, keys: Vec<K>) -> Registration<K> {
         let mut by_key = self.by_key();
         let notifies = keys.iter().map(|key| {
             let waiter = by_key.entry(key.clone()).or_default();
@@ -73,7 +73,7 @@ impl<K: Ord + Clone> Waiters<K> {
 }
 
 /// A place among the waiting callers.
-pub(super) struct Registration<K: Ord> {
+pub(crate) struct Registration<K: Ord> {
     notifies: Vec<Arc<Notify>>,
     waiters: Arc<Waiters<K>>,
     keys: Vec<K>,
@@ -81,12 +81,12 @@ pub(super) struct Registration<K: Ord> {
 
 impl<K: Ord> Registration<K> {
     /// Whether another caller waits with one of the same keys.
-    pub(super) fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.keys.iter().any(|key| self.waiters.count(key) > 1)
     }
 
     /// The next wake from now on.
-    pub(super) fn woken(&self) -> Woken {
+    pub(crate) fn woken(&self) -> Woken {
         let notified = self.notifies.iter().map(|notify| {
             let mut notified = Box::pin(notify.clone().notified_owned());
             notified.as_mut().enable();
@@ -111,10 +111,10 @@ impl<K: Ord> Drop for Registration<K> {
 }
 
 /// The next wake with any of some keys.
-pub(super) struct Woken(Vec<Pin<Box<OwnedNotified>>>);
+pub(crate) struct Woken(Vec<Pin<Box<OwnedNotified>>>);
 
 impl Woken {
-    pub(super) async fn wait(mut self) {
+    pub(crate) async fn wait(mut self) {
         poll_fn(|context| {
             let any = self.0.iter_mut().any(|notified| notified.as_mut().poll(context).is_ready());
             if any { Poll::Ready(()) } else { Poll::Pending }

@@ -3,7 +3,7 @@
 //! Transitions are counted as they happen, not read back from stores. Each process that shares a broker has its own
 //! counters; add them up.
 
-use super::events::Observed;
+use super::observed::Observed;
 use crate::clock::Millis;
 use crate::model::job::State;
 use crate::ports::Run;
@@ -156,7 +156,7 @@ impl Metrics {
     }
 
     /// Counts what happened to jobs, which mostly are neighbours of one queue.
-    pub(super) fn count<'a>(&self, events: impl Iterator<Item = (&'a Arc<str>, Observed, State)>) {
+    pub(crate) fn count<'a>(&self, events: impl Iterator<Item = (&'a Arc<str>, Observed, State)>) {
         let mut last: Option<(&Arc<str>, Arc<QueueMetrics>)> = None;
         for (queue, event, state) in events {
             let metrics = match &last {
@@ -170,7 +170,7 @@ impl Metrics {
 
 impl QueueMetrics {
     /// Jobs pushed, started, succeeded, failed and cancelled, then attempts failed and crashed.
-    pub(super) fn counts(&self) -> [u64; 7] {
+    pub(crate) fn counts(&self) -> [u64; 7] {
         let Self { pushed, started, succeeded, failed, cancelled, attempts_failed, attempts_crashed, .. } = self;
         [pushed, started, succeeded, failed, cancelled, attempts_failed, attempts_crashed]
             .map(|count| count.load(Ordering::Relaxed))
@@ -217,7 +217,7 @@ impl QueueMetrics {
 }
 
 /// The duration of a run until now, in milliseconds.
-pub(super) fn run_ms(run: &Run, now: Millis) -> u64 {
+pub(crate) fn run_ms(run: &Run, now: Millis) -> u64 {
     now.saturating_sub(run.started_at)
 }
 

@@ -13,7 +13,7 @@ const BLOCK_MIN: u64 = 64;
 const BLOCK_MAX: u64 = 65_536;
 
 #[derive(Debug, Default)]
-pub(super) struct Ids(Mutex<Blocks>);
+pub(crate) struct Ids(Mutex<Blocks>);
 
 #[derive(Debug, Default)]
 struct Blocks {
@@ -24,12 +24,12 @@ struct Blocks {
 
 impl Ids {
     /// Gives up the rest of the block: ids of it are taken.
-    pub(super) async fn skip(&self) {
+    pub(crate) async fn skip(&self) {
         self.0.lock().await.left = 0..0;
     }
 
     /// An id in each of these partitions, rising.
-    pub(super) async fn next(&self, partitions: &[u16], ledger: &dyn Ledger, now: Millis) -> Result<Vec<JobId>, Error> {
+    pub(crate) async fn next(&self, partitions: &[u16], ledger: &dyn Ledger, now: Millis) -> Result<Vec<JobId>, Error> {
         let mut blocks = self.0.lock().await;
         let mut ids = Vec::with_capacity(partitions.len());
         while let Some(&partition) = partitions.get(ids.len()) {

@@ -1,20 +1,24 @@
 //! The settings of queues that this process has read. Questions about all queues at once use an index, so that the cost of
 //! one queue does not depend on the number of others.
 
-use super::{QueueRetention, QueueSettings};
 use crate::clock::Millis;
 use crate::ports::{QueueLeases, Retention};
+use crate::request::{QueueRetention, QueueSettings};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 use tokio::sync::Notify;
 
+/// How often changes by other processes are read.
+pub(crate) const REFRESH_EVERY: Duration = Duration::from_millis(900);
+
 #[derive(Debug, Default)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     known: RwLock<KnownSettings>,
     leases: Arc<QueueLeases>,
     /// Something may have been set.
-    pub(super) changed: Notify,
+    pub(crate) changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -80,37 +84,37 @@ impl Settings {
         self.known.write().expect("no panic under this lock")
     }
 
-    pub(super) fn of(&self, queue: &str) -> Arc<QueueSettings> {
+    pub(crate) fn of(&self, queue: &str) -> Arc<QueueSettings> {
         self.known().queues.get(queue).cloned().unwrap_or_default()
     }
 
     /// At most `limit` queues that have settings, by name, from this one on.
-    pub(super) fn from(&self, from: &str, limit: usize) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
+    pub(crate) fn from(&self, from: &str, limit: usize) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
         let known = self.known();
         let range = known.queues.range::<str, _>((Bound::Included(from), Bound::Unbounded)).take(limit);
         range.map(|(queue, settings)| (queue.clone(), settings.clone())).collect()
     }
 
     /// The lease lengths of queues that have one.
-    pub(super) fn leases(&self) -> Arc<QueueLeases> {
+    pub(crate) fn leases(&self) -> Arc<QueueLeases> {
         self.leases.clone()
     }
 
     /// The queues that have a target, with their settings.
-    pub(super) fn with_targets(&self) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
+    pub(crate) fn with_targets(&self) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
         let known = self.known();
         let settings = |queue: &Arc<str>| Some((queue.clone(), known.queues.get(queue)?.clone()));
         known.targets.iter().filter_map(settings).collect()
     }
 
     /// At most `limit` queues that have their own retention, by name, from this one on.
-    pub(super) fn keeping(&self, from: &str, limit: usize) -> Vec<Arc<str>> {
+    pub(crate) fn keeping(&self, from: &str, limit: usize) -> Vec<Arc<str>> {
         let known = self.known();
         known.keeping.range::<str, _>((Bound::Included(from), Bound::Unbounded)).take(limit).cloned().collect()
     }
 
     /// The longest retention of any queue.
-    pub(super) fn longest_retention(&self, usual: Retention) -> Retention {
+    pub(crate) fn longest_retention(&self, usual: Retention) -> Retention {
         let known = self.known();
         let longest = |kept: &BTreeMap<u64, usize>, usual: u64| kept.keys().last().map_or(usual, |&ms| ms.max(usual));
         Retention {
@@ -120,20 +124,20 @@ impl Settings {
     }
 
     /// Queues whose pause is over, at most `limit`, and when the next pause ends; now, if there are more.
-    pub(super) fn pauses(&self, now: Millis, limit: usize) -> (Vec<Arc<str>>, Option<Millis>) {
+    pub(crate) fn pauses(&self, now: Millis, limit: usize) -> (Vec<Arc<str>>, Option<Millis>) {
         let known = self.known();
         let over = known.pauses.iter().take_while(|(until, _)| *until <= now).take(limit);
         (over.map(|(_, queue)| queue.clone()).collect(), known.pauses.first().map(|&(until, _)| until))
     }
 
-    pub(super) fn set(&self, queue: Arc<str>, settings: QueueSettings) {
+    pub(crate) fn set(&self, queue: Arc<str>, settings: QueueSettings) {
         self.leases.set(&queue, settings.lease_ms);
         self.to_change().set(queue, settings);
         self.changed.notify_waiters();
     }
 
     /// Replaces all known settings.
-    pub(super) fn set_all(&self, all: Vec<(Arc<str>, QueueSettings)>) {
+    pub(crate) fn set_all(&self, all: Vec<(Arc<str>, QueueSettings)>) {
         let mut known = KnownSettings::default();
         let leases = all.iter().filter_map(|(queue, settings)| Some((queue.clone(), settings.lease_ms?)));
         self.leases.set_all(leases.collect());

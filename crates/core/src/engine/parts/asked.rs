@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const QUEUES_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Asked(Mutex<Known>);
+pub(crate) struct Asked(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -25,12 +25,12 @@ impl Asked {
     }
 
     /// Requests are remembered from now on.
-    pub(super) fn begin(&self, now: Millis) {
+    pub(crate) fn begin(&self, now: Millis) {
         *self.known() = Known { since: now, ..Known::default() };
     }
 
     /// Notes a request for jobs of these queues.
-    pub(super) fn note(&self, queues: &[Arc<str>], now: Millis) {
+    pub(crate) fn note(&self, queues: &[Arc<str>], now: Millis) {
         let mut known = self.known();
         for queue in queues {
             if let Some(at) = known.by_queue.get_mut(queue) {
@@ -45,7 +45,7 @@ impl Asked {
     }
 
     /// When jobs of this queue were last requested; or since when none were.
-    pub(super) fn last(&self, queue: &str) -> Result<Millis, Millis> {
+    pub(crate) fn last(&self, queue: &str) -> Result<Millis, Millis> {
         let known = self.known();
         known.by_queue.get(queue).copied().ok_or(known.since)
     }
