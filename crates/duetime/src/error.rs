@@ -117,3 +117,11 @@ impl Error {
 pub(crate) fn answers<T>(answers: duetime_core::engine::Answers<T>) -> Answers<T> {
     answers.into_iter().map(|answer| answer.map_err(Error::from)).collect()
 }
+
+/// Returns the only answer to a request with one item.
+pub(crate) fn only<T>(mut answers: Answers<T>) -> Result<T, Error> {
+    match answers.pop() {
+        Some(answer) if answers.is_empty() => answer,
+        _ => Err(Error::Protocol("expected one answer".to_owned())),
+    }
+}

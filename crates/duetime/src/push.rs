@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::kind::Kind;
 pub use duetime_core::api::Pushed;
-use duetime_core::{Backoff, Due, KeyUntil, Millis, NewJob, OnConflict, Retry, Target};
+use duetime_core::{Backoff, Due, KeyUntil, Millis, NewJob, OnConflict, Payload, Retry, Target};
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -129,6 +129,24 @@ impl Push {
     /// [`Error::Payload`] if the payload cannot be serialized as JSON.
     pub fn build(self) -> Result<NewJob, Error> {
         self.job
+    }
+}
+
+impl Client {
+    /// Pushes a typed job, by default due at once. Await the returned builder to send it. Once the await returns, the job is
+    /// recorded.
+    ///
+    /// If the connection to a server is lost, the client repeats the push without making a second job: it sends an
+    /// `Idempotency-Key` header with each push. To repeat a push later, or from another process, give it an
+    /// [origin](Push::origin).
+    #[expect(clippy::needless_pass_by_value, reason = "a push reads like a call of the handler")]
+    pub fn push<K: Kind>(&self, job: K) -> Push {
+        Push::new(self.clone(), new_job(&job))
+    }
+
+    /// Pushes a job with a payload of bytes, for handlers of this kind.
+    pub fn push_raw(&self, kind: impl Into<Arc<str>>, payload: impl Into<Payload>) -> Push {
+        Push::new(self.clone(), Ok(NewJob { kind: kind.into(), ..NewJob::new(payload) }))
     }
 }
 

@@ -2,10 +2,8 @@
 //!
 //! Every call runs as a task of that runtime. A caller that blocks its thread or is dropped delays nobody else.
 
-use super::pushes::only;
-use crate::error::{Answers, Error, answers};
-use crate::push::Pushed;
-use duetime_core::api::{DueCounts, Failures, History, HistorySpan, WorkerStatus};
+use crate::error::{Answers, Error, answers, only};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Pushed, WorkerStatus};
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
     self, CancelOutcome, Expected, Extension, Health, Imported, JobRef, LockRequest, Outcome, READING_WAIT,

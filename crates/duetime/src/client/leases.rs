@@ -1,8 +1,7 @@
 //! Reserving, taking and settling jobs. [`Worker`](crate::Worker) does all of this automatically.
 
-use super::pushes::only;
 use super::{Client, ask, forward};
-use crate::error::{Answers, Error};
+use crate::error::{Answers, Error, only};
 use crate::push::millis_up;
 use duetime_core::engine::{Extension, Outcome, Reservation, ReserveRequest, Settlement, TakeRequest};
 use duetime_core::rules::Failure;

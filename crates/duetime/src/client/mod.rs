@@ -1,5 +1,6 @@
 //! The client: the same calls on a store in this process and on a server.
 
+mod connect_options;
 #[cfg(feature = "engine")]
 mod embedded;
 mod events;
@@ -14,10 +15,11 @@ mod redis;
 mod remote;
 mod schedules;
 
+pub use connect_options::ConnectOptions;
 pub use events::Events;
 #[cfg(feature = "embedded")]
 pub use open::OpenOptions;
-pub use remote::{ConnectOptions, Token};
+pub use remote::token::Token;
 
 use crate::error::Error;
 #[cfg(feature = "engine")]

@@ -1,30 +1,12 @@
-//! Pushing jobs.
+//! Pushes of many jobs, and imports.
 
 use super::{Client, forward};
-use crate::error::{Answers, Error};
-use crate::kind::Kind;
-use crate::push::{Push, Pushed, new_job};
+use crate::error::{Answers, Error, only};
+use duetime_core::api::Pushed;
 use duetime_core::engine::Imported;
-use duetime_core::{Job, NewJob, Payload};
-use std::sync::Arc;
+use duetime_core::{Job, NewJob};
 
 impl Client {
-    /// Pushes a typed job, by default due at once. Await the returned builder to send it. Once the await returns, the job is
-    /// recorded.
-    ///
-    /// If the connection to a server is lost, the client repeats the push without making a second job: it sends an
-    /// `Idempotency-Key` header with each push. To repeat a push later, or from another process, give it an
-    /// [origin](Push::origin).
-    #[expect(clippy::needless_pass_by_value, reason = "a push reads like a call of the handler")]
-    pub fn push<K: Kind>(&self, job: K) -> Push {
-        Push::new(self.clone(), new_job(&job))
-    }
-
-    /// Pushes a job with a payload of bytes, for handlers of this kind.
-    pub fn push_raw(&self, kind: impl Into<Arc<str>>, payload: impl Into<Payload>) -> Push {
-        Push::new(self.clone(), Ok(NewJob { kind: kind.into(), ..NewJob::new(payload) }))
-    }
-
     /// Pushes at most 10,000 jobs with at most 64 MiB of payload. Returns one answer for each, in order. Not atomic as a
     /// whole.
     ///
@@ -46,13 +28,5 @@ impl Client {
 
     pub(crate) async fn push_one(&self, job: NewJob) -> Result<Pushed, Error> {
         only(self.push_all(vec![job]).await?)
-    }
-}
-
-/// Returns the only answer to a request with one item.
-pub(super) fn only<T>(mut answers: Answers<T>) -> Result<T, Error> {
-    match answers.pop() {
-        Some(answer) if answers.is_empty() => answer,
-        _ => Err(Error::Protocol("expected one answer".to_owned())),
     }
 }

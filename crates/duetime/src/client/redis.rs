@@ -1,6 +1,6 @@
 //! An engine in this process on a shared Redis, with or without a ledger.
 
-use super::ConnectOptions;
+use super::connect_options::ConnectOptions;
 use super::embedded::Embedded;
 use crate::error::Error;
 use duetime_core::Error as CoreError;

@@ -2,7 +2,6 @@
 //!
 //! The thread starts with the first lock and runs until the process ends. Work for one lock never waits for another.
 
-use super::RENEW_PART;
 use crate::client::Client;
 use crate::error::Error;
 use crate::push::millis_up;
@@ -19,6 +18,8 @@ use tracing::{debug, warn};
 const DRIFT_PART: u32 = 100;
 /// plus the rounding to milliseconds.
 const DRIFT_LEAST: Duration = Duration::from_millis(2);
+/// A lock is renewed after this fraction of its time to live.
+pub(super) const RENEW_PART: u32 = 3;
 /// An unanswered renewal is retried after this fraction of the time to live.
 const RETRY_PART: u32 = 12;
 

@@ -18,13 +18,12 @@ use duetime_core::Error as CoreError;
 use duetime_core::engine::LockRequest;
 use duetime_core::limits::LOCK_TTL_MS_DEFAULT;
 use duetime_core::ports::Grant;
+use keeper::RENEW_PART;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The longest wait of one call. A longer wait is split into several calls, which keep their place in line.
 const CALL_WAIT_MAX: Duration = Duration::from_secs(20);
-/// A lock is renewed after this fraction of its time to live.
-const RENEW_PART: u32 = 3;
 
 /// A lock. Acquire it with [`try_acquire`](Self::try_acquire) or [`acquire`](Self::acquire).
 ///

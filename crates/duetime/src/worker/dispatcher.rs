@@ -7,7 +7,6 @@ use super::handler::Handlers;
 use super::leases::Leases;
 use super::outbox::Outbox;
 use super::prefetch::{Prefetch, WAIT_MAX};
-use super::run::Summary;
 use super::{Room, Worker};
 use crate::error::Error;
 use crate::push::millis_up;
@@ -31,6 +30,19 @@ const UNKNOWN_DELAY_MS: u64 = 5_000;
 const UNKNOWN_LOGGED_MAX: usize = 1_000;
 /// Time limit for aborted handlers to end and for the last outcomes to be acknowledged.
 const LEAVE: Duration = Duration::from_secs(2);
+
+/// A summary of a worker's run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Attempts that succeeded.
+    pub succeeded: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Jobs that were released.
+    pub released: u64,
+    /// Attempts whose outcome does not count, because the lease had ended or the outcome could not be delivered.
+    pub lost: u64,
+}
 
 /// When the worker is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

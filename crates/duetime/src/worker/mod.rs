@@ -17,8 +17,8 @@ mod prefetch;
 mod run;
 
 pub use context::Context;
+pub use dispatcher::Summary;
 pub use handler::{Handled, HandlerError, Next};
-pub use run::Summary;
 
 use crate::client::Client;
 use crate::kind::Kind;

@@ -1,26 +1,13 @@
 //! Running a worker: forever, until a signal, for a time, or until nothing is due.
 
 use super::Worker;
-use super::dispatcher::{Dispatcher, Goal};
+use super::dispatcher::{Dispatcher, Goal, Summary};
 use crate::error::Error;
 use duetime_core::Error as CoreError;
 use std::future::pending;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
-
-/// A summary of a worker's run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Attempts that succeeded.
-    pub succeeded: u64,
-    /// Attempts that failed.
-    pub failed: u64,
-    /// Jobs that were released.
-    pub released: u64,
-    /// Attempts whose outcome does not count, because the lease had ended or the outcome could not be delivered.
-    pub lost: u64,
-}
 
 impl Worker {
     /// Works until the process stops. If the server or the store is unavailable, the worker waits for it and continues.

@@ -1,9 +1,11 @@
 //! The port's verbs, and reads that change nothing.
 
+use super::call::Text;
 use super::jobs::{bytes, groups_of};
 use super::memory::push_limits;
+use super::parts::{Parts, Redis};
 use super::put::Entered;
-use super::{Parts, Redis, scripts};
+use super::scripts;
 use async_trait::async_trait;
 use duetime_core::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use duetime_core::ports::{
@@ -123,7 +125,7 @@ impl Broker for Redis {
     }
 
     async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error> {
-        let arguments = |text: &mut super::Text| {
+        let arguments = |text: &mut Text| {
             text.push(queue.as_bytes());
             push_limits(text, &limits, version);
         };
@@ -149,7 +151,7 @@ impl Parts {
         after: Option<Scored>,
         limit: usize,
     ) -> Result<Vec<Scored>, Error> {
-        let arguments = |text: &mut super::Text| {
+        let arguments = |text: &mut Text| {
             text.push(which.as_bytes());
             text.number(after.map_or(window.from, |(at, _)| at));
             text.number(window.to);
@@ -253,7 +255,7 @@ impl Parts {
 
     /// The same for one partition.
     pub(super) async fn queues_of(&self, partition: u16, from: &str, limit: usize) -> Result<Vec<Arc<str>>, Error> {
-        let arguments = |text: &mut super::Text| {
+        let arguments = |text: &mut Text| {
             text.push(from.as_bytes());
             text.number(limit as u64);
         };
@@ -274,7 +276,7 @@ impl Parts {
         let groups = groups_of(queues.iter().map(|queue| self.keys.partition_of(queue)), QUEUES_AT_ONCE);
         for (partition, chosen) in groups {
             let names: Vec<&str> = chosen.iter().map(|&i| queues[i].as_ref()).collect();
-            let arguments = |text: &mut super::Text| names.iter().for_each(|name| text.push(name.as_bytes()));
+            let arguments = |text: &mut Text| names.iter().for_each(|name| text.push(name.as_bytes()));
             let mut answers = self.run(partition, &scripts::COUNTS, &names, arguments).await?.list()?;
             for &i in &chosen {
                 let mut answer = answers.list()?;

@@ -1,9 +1,11 @@
 //! Changes of jobs: read, decided by the rules, and written if the version is still the one that was read. If another change
 //! came in between, the job is read again.
 
+use super::call::Text;
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
-use super::{Parts, Text, scripts};
+use super::parts::Parts;
+use super::scripts;
 use duetime_core::ports::Detail;
 use duetime_core::{Error, Job, JobId, Stage};
 use std::collections::HashSet;

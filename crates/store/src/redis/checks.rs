@@ -1,6 +1,7 @@
 //! Checks whether a server is suitable, and what this setup can lose.
 
 use super::link::Link;
+use super::reply::Reply;
 use super::url::Address;
 use duetime_core::Error;
 use redis::{ToRedisArgs, Value};
@@ -143,7 +144,7 @@ fn read(text: &str, said: &mut HashMap<String, String>) {
 }
 
 async fn clocks_apart(link: &Link) -> Result<Option<u64>, Error> {
-    let mut reply = super::Reply::new(link.query(&redis::cmd("TIME")).await?)?;
+    let mut reply = Reply::new(link.query(&redis::cmd("TIME")).await?)?;
     let theirs = u64::try_from(reply.number()?).unwrap_or(0);
     let ours = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
     Ok(ours.map(|ours| ours.abs_diff(theirs)))

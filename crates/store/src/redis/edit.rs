@@ -1,11 +1,13 @@
 //! External changes of jobs.
 
+use super::call::Text;
 use super::change::{Came, Step};
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
+use super::parts::Parts;
 use super::reserve::ended;
+use super::scripts;
 use super::settle::entry;
-use super::{Parts, Text, scripts};
 use duetime_core::ports::{Change, Edit, Edited, OutboxEntry};
 use duetime_core::{Error, JobId, rules};
 

@@ -3,9 +3,10 @@
 //! A walk visits one partition after the other. In each it visits waiting jobs (queue by queue), running, finished and
 //! failed ones. This is the order of a job's life, so a job that moves on meanwhile is not missed.
 
-use super::Parts;
 use super::broker::Scored;
+use super::call::Text;
 use super::jobs::bytes;
+use super::parts::Parts;
 use duetime_core::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX, TAG_BYTES_MAX};
 use duetime_core::ports::{Detail, Find, Found, Selector, Window, after};
 use duetime_core::{Error, Job, JobId, State};
@@ -142,7 +143,7 @@ impl Parts {
         let Selector::Tag(tag) = &find.selector else { return Ok(Vec::new()) };
         let length = u8::try_from(tag.len().min(TAG_BYTES_MAX)).unwrap_or(u8::MAX);
         let prefix = [&[length], tag.as_bytes()].concat();
-        let arguments = |text: &mut super::Text| {
+        let arguments = |text: &mut Text| {
             text.push(b"tags");
             text.push(&prefix);
             text.push(b"");

@@ -1,7 +1,9 @@
 //! Reads jobs, and groups requests by partition.
 
+use super::call::Text;
 use super::codec::Record;
-use super::{Parts, scripts};
+use super::parts::Parts;
+use super::scripts;
 use duetime_core::limits::STEP_JOBS_MAX;
 use duetime_core::ports::Detail;
 use duetime_core::{Error, JobId};
@@ -43,7 +45,7 @@ impl Parts {
         for (partition, positions) in groups(ids.iter().map(|&id| place(self, id))) {
             let mut left = positions.as_slice();
             while !left.is_empty() {
-                let arguments = |text: &mut super::Text| {
+                let arguments = |text: &mut Text| {
                     text.flag(detail == Detail::Whole);
                     left.iter().for_each(|&i| text.push(&bytes(ids[i])));
                 };

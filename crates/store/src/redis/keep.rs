@@ -1,8 +1,10 @@
 //! Imports finished jobs.
 
+use super::call::Text;
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
-use super::{Parts, scripts};
+use super::parts::Parts;
+use super::scripts;
 use duetime_core::ports::Recorded;
 use duetime_core::{Error, Job};
 
@@ -19,7 +21,7 @@ impl Parts {
             let mut left = positions.as_slice();
             while !left.is_empty() {
                 let (now, later) = left.split_at(fitting(&records, left));
-                let arguments = |text: &mut super::Text| {
+                let arguments = |text: &mut Text| {
                     text.number(self.options.ended_max as u64);
                     text.number(self.options.dead_max as u64);
                     now.iter().for_each(|&position| push(text, &records[position]));
@@ -39,7 +41,7 @@ impl Parts {
     }
 }
 
-fn push(text: &mut super::Text, record: &Record) {
+fn push(text: &mut Text, record: &Record) {
     let job = &record.job;
     text.push(&bytes(job.id));
     text.number(job.finished_at.unwrap_or(job.updated_at));

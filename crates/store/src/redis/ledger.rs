@@ -1,7 +1,10 @@
 //! Redis as its own ledger: recording a job puts it into its queue, and finished jobs are kept for a while.
 
+use super::call::Call;
+use super::call::Text;
+use super::parts::{Parts, Redis};
 use super::put::Entered;
-use super::{Parts, Redis, call, scripts};
+use super::scripts;
 use async_trait::async_trait;
 use duetime_core::ports::{
     BrokerClock, Cursor, Detail, Edit, Edited, Find, Found, Ledger, OutboxEntry, Page, Put, Queues, Recorded,
@@ -66,7 +69,7 @@ impl Ledger for Redis {
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
         let mut pruned = 0;
         for partition in self.used() {
-            let arguments = |text: &mut super::Text| {
+            let arguments = |text: &mut Text| {
                 text.number(now.saturating_sub(retention.succeeded_ms));
                 text.number(now.saturating_sub(retention.failed_ms));
                 text.number((limit - pruned) as u64);
@@ -93,8 +96,7 @@ impl Ledger for Redis {
 impl Parts {
     /// By the clock of Redis, or by this instant if it is later.
     async fn allot_block(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
-        let mut call =
-            super::Call { script: &scripts::ALLOT, keys: call::Text::default(), arguments: call::Text::default() };
+        let mut call = Call { script: &scripts::ALLOT, keys: Text::default(), arguments: Text::default() };
         call.keys.push(self.keys.own("ids").as_bytes());
         call.arguments.number(count);
         match self.clock.given() {

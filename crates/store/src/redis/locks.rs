@@ -10,10 +10,13 @@
 //!
 //! Grants, tickets and lost grants are kept until they are swept; a request is forgotten after a minute.
 
+use super::call::Call;
 use super::call::Text;
+use super::checks;
+use super::parts::Redis;
+use super::reply::Reply;
 use super::requests::Request;
 use super::scripts::{self, Script};
-use super::{Call, Redis, Reply, checks};
 use async_trait::async_trait;
 use duetime_core::Error;
 use duetime_core::model::id;

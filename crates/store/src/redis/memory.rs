@@ -12,13 +12,17 @@
 
 use super::call::{Call, Text};
 use super::jobs::place;
-use super::{FORMAT, Parts, Reply, Script, checks, fault, keys, scripts};
+use super::memories::{KnownMemory, generation, identity};
+use super::parts::{FORMAT, Parts};
+use super::reply::Reply;
+use super::scripts::{self, Script};
+use super::{checks, fault, keys};
 use duetime_core::ports::{Beginning, Host, Limits, Reading};
 use duetime_core::{Error, JobId, Numbers};
 use redis::Value;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -26,44 +30,6 @@ use tokio::time::Instant;
 pub(super) const HOST_REST: Duration = Duration::from_millis(500);
 /// How long to wait for other partitions to begin.
 const OTHERS_WITHIN: Duration = Duration::from_secs(1);
-
-/// All known memories.
-#[derive(Default)]
-pub(super) struct Memories {
-    incarnations: Mutex<BTreeMap<u16, KnownMemory>>,
-    /// The number of new memories found.
-    found: AtomicU64,
-    host: OnceLock<Arc<dyn Host>>,
-    /// Locked by the task that begins memories; contains the time and error of the host's last failure.
-    pub(super) beginning: tokio::sync::Mutex<Option<(Instant, Error)>>,
-}
-
-/// The incarnation of a partition.
-#[derive(Clone)]
-struct KnownMemory {
-    incarnation: Arc<[u8]>,
-    /// Its number among the memories that were found.
-    number: u64,
-    /// A script reported another incarnation.
-    is_outdated: bool,
-}
-
-impl KnownMemory {
-    fn has_begun(&self) -> bool {
-        generation(&self.incarnation) > 0
-    }
-}
-
-/// The part of an incarnation that stays the same when the memory begins.
-fn identity(incarnation: &[u8]) -> &[u8] {
-    incarnation.rsplitn(2, |&byte| byte == b' ').last().unwrap_or_default()
-}
-
-/// The generation; 0 if the memory has not begun.
-fn generation(incarnation: &[u8]) -> u64 {
-    let last = incarnation.rsplit(|&byte| byte == b' ').next().and_then(|last| std::str::from_utf8(last).ok());
-    last.and_then(|last| last.parse().ok()).unwrap_or(0)
-}
 
 /// The way to repeat a call.
 enum Again {
@@ -345,17 +311,4 @@ pub(super) fn push_limits(text: &mut Text, limits: &Limits, version: u64) {
 
 fn no_incarnation(found: &str) -> Error {
     Error::Damaged(format!("a partition's incarnation is {found}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_memory_is_the_same_before_and_after_it_has_begun() {
-        assert_eq!(identity(b"1 4 none a.1 5f 0"), b"1 4 none a.1 5f");
-        assert_eq!(identity(b"1 4 none a.1 5f 0"), identity(b"1 4 none a.1 5f 12"));
-        assert_ne!(identity(b"1 4 none a.1 5f 0"), identity(b"1 4 none a.2 5f 0"));
-        assert_eq!((generation(b"1 4 none a.1 5f 0"), generation(b"1 4 none a.1 5f 12")), (0, 12));
-    }
 }

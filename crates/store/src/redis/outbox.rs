@@ -1,9 +1,12 @@
 //! Entries that a ledger has not recorded yet. If Redis is its own ledger, these are only copies for other queues.
 
+use super::call::Text;
 use super::codec::{Decoder, Record};
 use super::jobs::{bytes, groups, place};
+use super::parts::Parts;
+use super::reply::Reply;
+use super::scripts;
 use super::settle::entry;
-use super::{Parts, Reply, scripts};
 use duetime_core::ports::{Detail, OutboxEntry, Outcomes};
 use duetime_core::{Error, JobId, Millis};
 
@@ -24,7 +27,7 @@ impl Parts {
             if left == 0 {
                 break;
             }
-            let arguments = |text: &mut super::Text| {
+            let arguments = |text: &mut Text| {
                 text.number(left as u64);
                 text.number(age_ms);
                 text.push(b"");
@@ -37,7 +40,7 @@ impl Parts {
     }
 
     pub(super) async fn outcomes_of(&self, id: JobId) -> Result<Vec<OutboxEntry>, Error> {
-        let arguments = |text: &mut super::Text| {
+        let arguments = |text: &mut Text| {
             text.number(1);
             text.number(0);
             text.push(&bytes(id));
@@ -56,7 +59,7 @@ impl Parts {
             if self.watermarks().get(&partition) == Some(&(incarnation.clone(), watermark)) {
                 continue;
             }
-            self.run(partition, &scripts::WATERMARK, &[], |text: &mut super::Text| text.number(watermark)).await?;
+            self.run(partition, &scripts::WATERMARK, &[], |text: &mut Text| text.number(watermark)).await?;
             self.watermarks().insert(partition, (incarnation, watermark));
         }
         Ok(())
@@ -90,7 +93,7 @@ impl Parts {
             let mut names: Vec<&str> = chosen.iter().filter_map(|&i| queues[i].as_deref()).collect();
             names.sort_unstable();
             names.dedup();
-            let arguments = |text: &mut super::Text| {
+            let arguments = |text: &mut Text| {
                 text.number(watermark);
                 text.number(names.len() as u64);
                 for &i in &chosen {

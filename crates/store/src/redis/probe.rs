@@ -1,6 +1,7 @@
 //! Checks whether a server could use a Redis, without changing it.
 
 use super::link::Link;
+use super::reply::Reply;
 use super::{checks, url};
 use duetime_core::{Error, Millis};
 
@@ -31,7 +32,7 @@ pub async fn probe(address: &str) -> Result<ProbeReport, Error> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let link = Link::new(&url::Address::parse(address)?)?;
     let fitness = checks::check(&link).await?;
-    let mut reply = super::Reply::new(link.query(&redis::cmd("TIME")).await?)?;
+    let mut reply = Reply::new(link.query(&redis::cmd("TIME")).await?)?;
     let (seconds, micros) = (reply.number()?, reply.number()?);
     let clock = u64::try_from(seconds * 1_000 + micros / 1_000).unwrap_or(0);
     let mut script = redis::cmd("EVAL");

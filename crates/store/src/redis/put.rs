@@ -1,10 +1,12 @@
 //! Putting jobs into Redis.
 
+use super::call::Text;
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
+use super::parts::Parts;
 use super::reply::id;
+use super::scripts;
 use super::usage::{Free, JOB_BYTES};
-use super::{Parts, scripts};
 use duetime_core::ports::{Put, Reading, Room};
 use duetime_core::{Error, Job, JobId};
 
@@ -90,7 +92,7 @@ impl Parts {
             sizes[number].1 += JOB_BYTES + (packed.body.len() + packed.meta.len()) as u64;
             numbers.push(number);
         }
-        let arguments = |text: &mut super::Text| {
+        let arguments = |text: &mut Text| {
             // Jobs that were read before the partition's memory was known are treated as read at the earliest possible time.
             text.number(if self.was_known(partition, reading) { reading.at } else { 0 });
             match free {

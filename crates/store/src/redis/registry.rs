@@ -1,7 +1,10 @@
 //! Small documents: each kind is a hash of `<version> <body>` by name.
 
+use super::call::Call;
 use super::call::Text;
-use super::{Call, Redis, Reply, scripts};
+use super::parts::Redis;
+use super::reply::Reply;
+use super::scripts;
 use async_trait::async_trait;
 use duetime_core::Error;
 use duetime_core::ports::{Document, PutIf, Registry};

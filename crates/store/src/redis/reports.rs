@@ -1,7 +1,9 @@
 //! Reports over many jobs, if Redis is its own ledger.
 
 use super::broker::Scored;
-use super::{Redis, scripts};
+use super::call::Text;
+use super::parts::Redis;
+use super::scripts;
 use async_trait::async_trait;
 use duetime_core::ports::{Detail, DueTally, FailedJob, Reports, Window, after};
 use duetime_core::{Error, JobId, Millis, Stage};
@@ -23,7 +25,7 @@ impl Reports for Redis {
         let queues = self.queues_of(partition, from, QUEUES_AT_ONCE).await?;
         if !queues.is_empty() {
             let names: Vec<&str> = queues.iter().map(AsRef::as_ref).collect();
-            let arguments = |text: &mut super::Text| {
+            let arguments = |text: &mut Text| {
                 text.number(tally.bounds().len() as u64);
                 tally.bounds().iter().for_each(|&bound| text.number(bound));
                 names.iter().for_each(|name| text.push(name.as_bytes()));

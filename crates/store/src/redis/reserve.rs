@@ -1,9 +1,11 @@
 //! Handing out jobs.
 
+use super::call::Text;
 use super::codec::Decoder;
 use super::jobs::{bytes, place};
 use super::memory::HOST_REST;
-use super::{Parts, fault, scripts};
+use super::parts::Parts;
+use super::{fault, scripts};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Reserve, Reserved, Source};
 use duetime_core::{Error, JobId, JobRef, Receipt};
@@ -66,7 +68,7 @@ impl Parts {
             Some(id) => (format!("id:{part}:{id}"), format!("{id}:{part}")),
             None => (own.key.clone(), own.name.clone()),
         };
-        let arguments = |text: &mut super::Text| {
+        let arguments = |text: &mut Text| {
             text.number(limit as u64);
             text.number(reserve.window.from);
             text.number(reserve.window.to);

@@ -1,9 +1,12 @@
 //! Leases: extended, settled, expired.
 
+use super::call::Text;
 use super::change::{Came, Step};
 use super::codec::{self, Record};
 use super::jobs::{bytes, groups, place};
-use super::{Parts, scripts};
+use super::parts::Parts;
+use super::reply::Reply;
+use super::scripts;
 use duetime_core::model::name::KIND_DEFAULT;
 use duetime_core::ports::{Expired, Extend, Extended, OutboxEntry, Run, Settle, Settled};
 use duetime_core::rules::{self, Decision, Finish, Left};
@@ -40,7 +43,7 @@ impl Parts {
             }
         }
         for (partition, chosen) in groups(plain.iter().map(|(_, receipt, _)| place(self, receipt.id))) {
-            let arguments = |text: &mut super::Text| {
+            let arguments = |text: &mut Text| {
                 text.number(self.options.ended_max as u64);
                 text.flag(self.bus.is_wanted());
                 for &i in &chosen {
@@ -132,7 +135,7 @@ impl Parts {
     /// The end of a job of which only a tombstone remains.
     async fn tombstone_end(&self, receipt: Receipt, decision: &Decision) -> Result<Option<State>, Error> {
         let Some(end) = decision.end() else { return Ok(None) };
-        let arguments = |text: &mut super::Text| {
+        let arguments = |text: &mut Text| {
             text.number(0);
             text.flag(false);
             text.push(&bytes(receipt.id));
@@ -147,7 +150,7 @@ impl Parts {
     pub(super) async fn extend_leases(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {
         let mut extended = vec![Extended::Lost; leases.len()];
         for (partition, chosen) in groups(leases.iter().map(|lease| place(self, lease.receipt.id))) {
-            let arguments = |text: &mut super::Text| {
+            let arguments = |text: &mut Text| {
                 for &i in &chosen {
                     let Extend { receipt, lease_ms, progress } = &leases[i];
                     text.push(&bytes(receipt.id));
@@ -181,9 +184,9 @@ impl Parts {
             partitions.push(0);
         }
         for partition in partitions {
-            let arguments = |text: &mut super::Text| text.number(limit as u64);
+            let arguments = |text: &mut Text| text.number(limit as u64);
             let mut reply = self.run(partition, &scripts::EXPIRED, &[], arguments).await?;
-            let live = |reply: super::Reply| -> Result<Vec<Record>, Error> {
+            let live = |reply: Reply| -> Result<Vec<Record>, Error> {
                 let records = reply.records()?.into_iter().filter_map(|(_, record)| record);
                 Ok(records.filter(|record| record.job.is_pending()).collect())
             };

@@ -1,7 +1,6 @@
 //! The interface to a kind of server: connections that run statements, and the text of these.
 
 use super::fault::Fault;
-use super::foreign::Words;
 use super::statements::{Bulk, Statements};
 use super::value::{Row, Rows, Value};
 use async_trait::async_trait;
@@ -29,6 +28,16 @@ pub(super) struct Dialect {
     pub(super) foreign: Words,
     /// The text of all statements.
     pub(super) statements: Statements,
+}
+
+/// Parts of queries about a table of another program.
+pub(super) struct Words {
+    /// The quote character for names.
+    pub(super) quote: char,
+    /// The type of text, in a cast.
+    pub(super) text: &'static str,
+    /// The schema of a table if none is named, as an expression.
+    pub(super) schema: &'static str,
 }
 
 /// A server and its connections.

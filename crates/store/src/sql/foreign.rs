@@ -1,8 +1,9 @@
 //! A table of another program, whose rows show which of its jobs are waiting, for `duetime adopt`. It is only read.
 
 use super::call::{self, Plain};
-use super::connection::Database;
+use super::connection::{Database, Words};
 use super::fault::Fault;
+use super::server::open;
 use super::value::Row;
 use duetime_core::Error;
 use std::collections::HashSet;
@@ -12,16 +13,6 @@ use std::sync::{Arc, OnceLock};
 const NAME_BYTES_MAX: usize = 64;
 /// Maximum bytes of an id, and of the value of a status.
 const VALUE_BYTES_MAX: usize = 255;
-
-/// Dialect-specific parts of queries about such a table.
-pub(super) struct Words {
-    /// The quote character for names.
-    pub(super) quote: char,
-    /// The type of text, in a cast.
-    pub(super) text: &'static str,
-    /// The schema of a table if none is named, as an expression.
-    pub(super) schema: &'static str,
-}
 
 /// A table with a column of ids and one of states. Rows in one of these states are waiting.
 pub struct Foreign {
@@ -53,7 +44,7 @@ impl Foreign {
         if !is_plain(waiting) {
             return Err(Error::invalid("status", "letters, digits, and any of _-.:", format!("{waiting:?}")));
         }
-        let database = super::open(url, 1).map_err(|error| match error {
+        let database = open(url, 1).map_err(|error| match error {
             Error::Invalid(invalid) => Error::invalid("rows", invalid.expected, invalid.got),
             error => error,
         })?;

@@ -1,8 +1,9 @@
 //! Rows by id, running rows, and pending rows by bucket and id.
 
 use super::fault::Fault;
-use super::row::{Hit, signed};
+use super::row::Hit;
 use super::session::Session;
+use super::value::signed;
 use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{BUCKET_MS, Cursor, OVERFLOW_BUCKET, Page, Window};
 use duetime_core::{Job, JobId, Millis};

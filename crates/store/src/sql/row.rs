@@ -301,16 +301,6 @@ fn stage(row: &Row, column: usize) -> Result<Stage, Fault> {
     u8::try_from(code).ok().and_then(Stage::from_code).ok_or_else(|| Fault::damaged("state", code))
 }
 
-/// A number in its stored form, after [`check`].
-pub(super) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// Text.
-pub(super) fn text(bytes: &[u8]) -> Result<Arc<str>, Fault> {
-    std::str::from_utf8(bytes).map(Arc::from).map_err(|error| Fault::damaged("text", error))
-}
-
 /// JSON, or NULL for nothing. The columns of a rewritten row besides its state: tags, payload, options, id.
 pub(super) fn rewritten(job: &Job) -> Result<[Value<'_>; 4], Fault> {
     Ok([list(&job.tags)?, (&*job.payload).into(), optional(job.options.as_ref())?, job.id.get().into()])

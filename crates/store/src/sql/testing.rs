@@ -8,7 +8,7 @@ const ROWS: usize = 50;
 /// Returns the statements for the kind of server that a URL names: a name, the text for 50 rows, and the index that it must
 /// use. An empty index means the primary key.
 pub fn questions(url: &str) -> Vec<(&'static str, String, &'static str)> {
-    let Ok(dialect) = super::dialect(url) else { return Vec::new() };
+    let Ok(dialect) = super::server::dialect(url) else { return Vec::new() };
     let sql = &dialect.statements;
     let over = if sql.has_urgency { "duetime_jobs_pending" } else { "duetime_jobs_overflow" };
     let bulks = [

@@ -1,7 +1,6 @@
 //! Values sent to and received from any kind of server.
 
 use super::fault::Fault;
-use super::row::{signed, text};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -128,4 +127,14 @@ impl Row {
     pub(super) fn text(&self, column: usize) -> Result<Arc<str>, Fault> {
         text(self.bytes(column)?.unwrap_or_default())
     }
+}
+
+/// A number in its stored form, after [`check`](super::row::check).
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Text.
+pub(super) fn text(bytes: &[u8]) -> Result<Arc<str>, Fault> {
+    std::str::from_utf8(bytes).map(Arc::from).map_err(|error| Fault::damaged("text", error))
 }

@@ -1,6 +1,6 @@
 //! Connections to servers: plain, and with the feature `tls` encrypted.
 
-use super::ConnectOptions;
+use crate::client::connect_options::ConnectOptions;
 use crate::error::Error;
 use hyper_util::client::legacy::connect::HttpConnector;
 use std::time::Duration;

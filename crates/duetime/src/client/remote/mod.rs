@@ -4,19 +4,17 @@ mod connector;
 mod events;
 mod locks;
 mod schedules;
-mod token;
+pub(super) mod token;
 mod transport;
 
-pub use token::Token;
-
+use super::connect_options::ConnectOptions;
 use crate::error::{Answers, Error};
-use crate::push::Pushed;
 use crate::request_id;
 use api::path_segment;
-use duetime_core::api::{self, DueCounts, Failures, History, HistorySpan};
+use duetime_core::api::{self, DueCounts, Failures, History, HistorySpan, Pushed};
 use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Health, Imported, JobRef, Listed, Options, Outcome,
-    Patch, PushOutcome, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
+    BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Health, Imported, JobRef, Listed, Outcome, Patch,
+    PushOutcome, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
 };
 use duetime_core::limits::PAGE_NAMES_MAX;
 use duetime_core::model::name;
@@ -25,50 +23,15 @@ use duetime_core::{Job, JobId, Millis, NewJob, Receipt};
 pub(super) use events::Stream;
 use hyper::Method;
 use serde::de::DeserializeOwned;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 use transport::{Call, Transport, of_problem};
 
-/// Default time limit of a call.
-const TIME_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 /// Extra time for a bulk change of all matching jobs: an hour, for tens of millions.
 const BULK_MS: u64 = 3_600_000;
 
 impl std::fmt::Debug for Remote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Remote({})", self.address())
-    }
-}
-
-/// Options for connecting to a server or a Redis.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ConnectOptions {
-    /// Time limit of a call to a server, not counting the wait of a reserve; 30 s by default. A bulk change of all jobs that
-    /// match a query may take an hour more. A call that takes longer fails with [`Error::OutcomeUnknown`].
-    pub time_limit: Duration,
-    /// Options of the engine, if it runs in this process: limits and retention.
-    pub engine: Options,
-    /// The ledger beside Redis, `mysql://…` or `postgres://…` (features `mysql` and `postgres`). With a ledger, no
-    /// acknowledged job is lost if Redis loses data. All processes that share the jobs must name the same one. By default
-    /// there is none.
-    pub ledger: Option<String>,
-    /// The token for the server; none by default.
-    pub token: Option<Token>,
-    /// An additional root certificate, as PEM, to trust for `https://` servers.
-    pub root_certificates: Option<PathBuf>,
-}
-
-impl Default for ConnectOptions {
-    fn default() -> Self {
-        Self {
-            time_limit: TIME_LIMIT_DEFAULT,
-            engine: Options::default(),
-            ledger: None,
-            token: None,
-            root_certificates: None,
-        }
     }
 }
 

@@ -2,7 +2,8 @@
 //! and requests that were answered. No proxies, no redirects; every call has a time limit.
 
 use super::connector::{Connector, SCHEMES, connector};
-use super::{ConnectOptions, Token};
+use super::token::Token;
+use crate::client::connect_options::ConnectOptions;
 use crate::error::Error;
 use bytes::Bytes;
 use duetime_core::api::Problem;

@@ -2,10 +2,9 @@
 
 use crate::sql::connection::{Answer, Connection};
 use crate::sql::fault::Fault;
-use crate::sql::row::signed;
 use crate::sql::schema::MIGRATE_MAX;
 use crate::sql::statements::Bulk;
-use crate::sql::value::{Row, Rows, Value};
+use crate::sql::value::{Row, Rows, Value, signed};
 use async_trait::async_trait;
 use duetime_core::Error;
 use mysql_async::prelude::Queryable;

@@ -7,8 +7,7 @@ mod fault;
 mod pool;
 mod statements;
 
-use super::connection::Dialect;
-use super::foreign::Words;
+use super::connection::{Dialect, Words};
 
 pub(super) static DIALECT: Dialect = Dialect {
     name: "MySQL or MariaDB",

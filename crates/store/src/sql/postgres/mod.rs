@@ -8,8 +8,7 @@ mod pool;
 mod statements;
 mod tls;
 
-use super::connection::Dialect;
-use super::foreign::Words;
+use super::connection::{Dialect, Words};
 
 pub(super) static DIALECT: Dialect = Dialect {
     name: "PostgreSQL",

@@ -1,0 +1,113 @@
+//! Connects to Redis.
+
+use super::bus::{self, Bus};
+use super::clock::RedisClock;
+use super::keys::Keys;
+use super::link::Link;
+use super::memories::Memories;
+use super::parts::{Options, Parts, Redis};
+use super::requests::Requests;
+use super::usage::{self, Usage};
+use super::wake::{self, Channels, Waker};
+use super::{checks, fault, url};
+use crate::keep::keep;
+use duetime_core::Error;
+use duetime_core::engine::{Stores, Topology};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use tokio::sync::oneshot;
+
+impl Redis {
+    /// Connects, checks that the server is suitable, and subscribes.
+    ///
+    /// The URL is `redis://[user:password@]host[:port][/db][?namespace=name]`, `rediss://` for TLS,
+    /// `redis+sentinel://host:port,…/master[/db]` or `redis+cluster://host:port,…`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a malformed URL; [`Error::Unavailable`] if Redis does not answer; [`Error::Unusable`] if it is
+    /// too old, refuses the password, or has data in another format.
+    pub async fn connect(url: &str, options: Options) -> Result<Self, Error> {
+        // If another provider was installed before, that one is fine, too.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let address = url::Address::parse(url)?;
+        let link = Arc::new(Link::new(&address)?);
+        let fitness = checks::check(&link).await.map_err(fault::at_start)?;
+        let partitions = checks::partitions(&link, &address).await?;
+        let keys = Keys::new(&address.namespace, partitions);
+        checks::keep_side(&link, &keys, options.beside.as_deref()).await?;
+        let waker = Arc::new(Waker::default());
+        let (begun, has_begun) = oneshot::channel();
+        let channels = Channels { queues: keys.channel(), locks: keys.lock_channel() };
+        let requests = Requests::new();
+        let bus = Arc::new(Bus::new(keys.events_channel(), requests.unique()));
+        let mut begun = Some(begun);
+        let usage = Arc::new(Usage::default());
+        usage.ask(&link).await?;
+        let tasks = [
+            keep("usage", {
+                let (link, usage) = (link.clone(), usage.clone());
+                move || usage::watch(link.clone(), usage.clone())
+            }),
+            keep("listen", {
+                let (link, waker) = (link.clone(), waker.clone());
+                move || wake::listen(link.clone(), channels.clone(), waker.clone(), begun.take())
+            }),
+            keep("receive", {
+                let (link, bus) = (link.clone(), bus.clone());
+                move || bus::receive(link.clone(), bus.clone())
+            }),
+            keep("publish", {
+                let (link, bus) = (link.clone(), bus.clone());
+                move || bus::publish(link.clone(), bus.clone())
+            }),
+        ];
+        let parts = Parts {
+            place: link.place.clone(),
+            link,
+            keys,
+            clock: RedisClock::new(options.clock.clone()),
+            options,
+            memories: Memories::default(),
+            used: Mutex::default(),
+            looks: AtomicU64::new(0),
+            watermarks: Mutex::default(),
+            backlog: Mutex::default(),
+            requests,
+            last_fence: AtomicU64::new(0),
+            waker,
+            bus,
+            usage,
+            tasks,
+            fitness,
+        };
+        let redis = Self::of(parts);
+        redis.read_clock().await?;
+        // It keeps trying in the background after this wait.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(5), has_begun).await;
+        Ok(redis)
+    }
+
+    /// Everything that an engine needs, if Redis is its own ledger.
+    pub fn stores(self) -> Stores {
+        let redis = Arc::new(self);
+        Stores {
+            topology: Topology::RedisAlone,
+            broker: redis.clone(),
+            ledger: redis.clone(),
+            reports: redis.clone(),
+            leases: None,
+            inbox: None,
+            registry: redis.clone(),
+            locks: redis.clone(),
+            events: Some(redis),
+        }
+    }
+}
+
+/// Checks the form of a Redis URL, without connecting.
+///
+/// # Errors
+/// [`Error::Invalid`], without the password.
+pub fn check_url(text: &str) -> Result<(), Error> {
+    url::Address::parse(text).map(drop)
+}
