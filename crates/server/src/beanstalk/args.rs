@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", env = "DUETIME_BEANSTALK")]
     pub(crate) beanstalk: Option<Address>,
     /// Maximum body of a job over the beanstalkd protocol, in bytes, up to --payload-max
-    #[arg(long, value_name = "BYTES", env = "DUETIME_BEANSTALK_JOB_MAX", default_value_t = super::JOB_BYTES_DEFAULT)]
+    #[arg(long, value_name = "BYTES", env = "DUETIME_BEANSTALK_JOB_MAX", default_value_t = super::limits::JOB_BYTES_DEFAULT)]
     pub(crate) beanstalk_job_max: u32,
 }
 

@@ -2,10 +2,11 @@
 
 use super::command::{Command, Tube};
 use super::counters::{add, take_one};
+use super::door::Door;
 use super::held::Held;
 use super::input::{Input, Request};
+use super::limits::{AUTH_TIME_MAX, INPUT_BYTES, OUTPUT_BYTES_MAX, SEND_TIME_MAX};
 use super::reply::Reply;
-use super::{AUTH_TIME_MAX, Door, INPUT_BYTES, OUTPUT_BYTES_MAX, SEND_TIME_MAX};
 use crate::access::Caller;
 use crate::http::Share;
 use duetime_core::engine::{Ending, uninterrupted};

@@ -2,7 +2,8 @@
 
 use super::args::Address;
 use super::connection::converse;
-use super::{AUTH_TIME_MAX, Door, SEND_TIME_MAX};
+use super::door::Door;
+use super::limits::{AUTH_TIME_MAX, SEND_TIME_MAX};
 use crate::http::{ACCEPT_PAUSE, HANDSHAKE_TIME_MAX, ListenerConfig, STOP_TIME_MAX, UNACKNOWLEDGED_MS_MAX, peers};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpUserTimeout;

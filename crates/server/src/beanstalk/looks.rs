@@ -1,8 +1,8 @@
 //! Looks at jobs and tubes.
 
-use super::Door;
 use super::command::Tube;
 use super::connection::Connection;
+use super::door::Door;
 use super::rights::FORBIDDEN;
 use super::stats;
 use crate::access::Scope;

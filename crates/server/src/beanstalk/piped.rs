@@ -42,7 +42,7 @@ impl Bench {
             allow_host: Vec::new(),
         };
         let config = ListenerConfig::new(&args, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
-        let door = Door::new(engine.clone(), &config, super::JOB_BYTES_DEFAULT, CancellationToken::new());
+        let door = Door::new(engine.clone(), &config, super::limits::JOB_BYTES_DEFAULT, CancellationToken::new());
         Self { engine, ledger, door }
     }
 
@@ -150,6 +150,6 @@ async fn a_client_without_a_token_is_disconnected() {
     }
     assert_eq!(silent.line().await, "");
     assert_eq!(busy.line().await, "");
-    tokio::time::sleep(super::AUTH_TIME_MAX).await;
+    tokio::time::sleep(super::limits::AUTH_TIME_MAX).await;
     assert!(known.ask("put 0 0 60 1\r\nx").await.starts_with("INSERTED "));
 }

@@ -1,11 +1,13 @@
 //! Reserve: at once, or once a job of a watched tube is due; and of a named job.
 
+use super::command::Tube;
 use super::connection::{Connection, Flow};
 use super::counters::{add, take_one};
+use super::door::Door;
 use super::ends::TRIES;
 use super::held::{HELD_MAX, MARGIN};
+use super::limits::OUTPUT_BYTES_MAX;
 use super::rights::FORBIDDEN;
-use super::{Door, OUTPUT_BYTES_MAX, command::Tube};
 use crate::access::Scope;
 use duetime_core::engine::{ReserveRequest, Source};
 use duetime_core::limits::WAIT_MS_MAX;

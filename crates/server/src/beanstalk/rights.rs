@@ -1,7 +1,7 @@
 //! Rights, by the tokens that the server asks for.
 
-use super::Door;
 use super::connection::State;
+use super::door::Door;
 use crate::access::{Caller, Scope};
 
 /// The answer to a client without a valid token.

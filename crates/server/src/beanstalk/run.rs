@@ -1,10 +1,11 @@
 //! Carries out commands in the order in which they came; consecutive ones of one kind are carried out together.
 
+use super::command::Tube;
 use super::command::{Command, Refusal, Token};
 use super::connection::{Connection, Flow};
 use super::counters::add;
 use super::input::Request;
-use super::{WATCHED_MAX, command::Tube};
+use super::limits::WATCHED_MAX;
 use duetime_core::engine::uninterrupted;
 use std::io;
 use std::iter::Peekable;
@@ -75,7 +76,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Request::Refused(_) => {}
             }
-            if self.reply.0.len() >= super::OUTPUT_BYTES_MAX {
+            if self.reply.0.len() >= super::limits::OUTPUT_BYTES_MAX {
                 self.flush().await?;
             }
         }

@@ -1,8 +1,8 @@
 //! Statistics as YAML, with all of beanstalkd's keys in its order.
 
-use super::Door;
 use super::command::Tube;
 use super::counters::get;
+use super::door::Door;
 use super::tubes::Known;
 use duetime_core::engine::QueueStatus;
 use duetime_core::limits::{LEASE_MS_DEFAULT, SECOND_MS};

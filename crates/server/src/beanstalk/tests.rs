@@ -3,8 +3,9 @@
 use super::command::{Command, Put, Refusal, Release, Token, parse};
 use super::connection::converse;
 use super::counters::get;
+use super::door::Door;
 use super::input::{Input, Request};
-use super::{Door, JOB_BYTES_DEFAULT, SEND_TIME_MAX};
+use super::limits::{JOB_BYTES_DEFAULT, SEND_TIME_MAX};
 use crate::http::ListenerConfig;
 use duetime_core::Engine;
 use duetime_core::engine::Options;

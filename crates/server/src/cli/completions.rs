@@ -1,6 +1,7 @@
 //! `duetime completions` and `duetime man`: files for packagers and shells.
 
 use super::exit::{Failure, Result};
+use clap::Command;
 use clap_complete::{Shell, generate};
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,15 +29,15 @@ pub(crate) struct Man {
 }
 
 /// Runs `completions`.
-pub(crate) fn run(args: &Args) -> Result {
+pub(crate) fn run(args: &Args, command: &mut Command) -> Result {
     let mut script = Vec::new();
-    generate(args.shell, &mut super::command(), "duetime", &mut script);
+    generate(args.shell, command, "duetime", &mut script);
     Ok(std::io::stdout().lock().write_all(&script)?)
 }
 
 /// Runs `man`.
-pub(crate) fn man(args: &Man) -> Result {
+pub(crate) fn man(args: &Man, command: Command) -> Result {
     std::fs::create_dir_all(&args.folder)
         .map_err(|error| Failure::error(format!("cannot create the folder {}: {error}", args.folder.display())))?;
-    Ok(clap_mangen::generate_to(super::command(), &args.folder)?)
+    Ok(clap_mangen::generate_to(command, &args.folder)?)
 }

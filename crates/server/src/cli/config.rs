@@ -4,6 +4,7 @@ use super::exit::{CONFIG, Failure, Result};
 use super::output::{self, note};
 use crate::config::{Mistake, Settings, example};
 use crate::serve;
+use clap::Command;
 use duetime_core::error::system_words;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -42,12 +43,11 @@ struct Used {
 }
 
 /// Runs it.
-pub(crate) fn run(args: Args, settings: &Settings) -> Result {
+pub(crate) fn run(args: Args, settings: &Settings, command: &Command) -> Result {
     match args.action {
         Action::Check(used) => check(&used, settings),
         Action::Show(used) => show(&used, settings),
         Action::Example => {
-            let command = super::command();
             let serve = command.find_subcommand("serve").expect("the command line has `serve`");
             Ok(std::io::stdout().lock().write_all(example(serve).as_bytes())?)
         }

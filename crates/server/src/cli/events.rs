@@ -3,6 +3,7 @@
 use super::exit::{Failure, Result};
 use super::output::{self, note};
 use super::target::Target;
+use super::terminal::is_colourful;
 use super::time::{now, relative};
 use comfy_table::Color;
 use duetime_core::State;
@@ -74,7 +75,7 @@ fn show(transition: &Transition, json: bool) -> Result {
 
 /// A text in the colour of a state.
 fn painted(text: &str, state: State) -> String {
-    if !output::is_colourful(&std::io::stdout()) {
+    if !is_colourful(&std::io::stdout()) {
         return text.to_owned();
     }
     let code = match output::state_color(state) {

@@ -1,6 +1,6 @@
 //! The end of a command: its exit code, its message on standard error, and a hint.
 
-use super::output;
+use super::terminal::safe;
 use crate::file_error::FileError;
 use crate::log;
 use duetime::Error;
@@ -91,7 +91,7 @@ impl Failure {
             text.push_str(&format!("  {hint}\n"));
         }
         if !text.is_empty() {
-            log::last_words(&output::safe(&text));
+            log::last_words(&safe(&text));
         }
         ExitCode::from(self.code)
     }

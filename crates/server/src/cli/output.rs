@@ -1,6 +1,8 @@
 //! Standard output, for people and programs.
 
 use super::exit::Result;
+pub(crate) use super::terminal::safe;
+use super::terminal::{is_colourful, is_shown};
 use super::time::relative;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, Color};
@@ -8,7 +10,7 @@ use duetime_core::{Job, Millis, Stage, State};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 /// Characters of a payload, message or list of tags in a table.
 const SNIPPET_CHARS: usize = 48;
@@ -70,11 +72,6 @@ impl Formatter for Escaped {
     fn write_raw_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> std::io::Result<()> {
         self.write_string_fragment(out, fragment)
     }
-}
-
-/// True if this output may have colours: it is a terminal, and NO_COLOR is not set.
-pub(crate) fn is_colourful(out: &impl IsTerminal) -> bool {
-    out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// A table without lines; a row is a line, also in a pipe.
@@ -200,23 +197,6 @@ pub(crate) fn snippet(bytes: &[u8]) -> String {
     let mut short: String = text.chars().take(SNIPPET_CHARS - 1).collect();
     short.push('…');
     short
-}
-
-/// Makes a text safe to show on a terminal. Characters that would move the cursor, change colours or reorder letters are
-/// replaced.
-pub(crate) fn safe(text: &str) -> String {
-    text.chars().map(|letter| if is_shown(letter) { letter } else { char::REPLACEMENT_CHARACTER }).collect()
-}
-
-/// Whether a terminal just shows this: no control character but the end of a line and a tabulator, and no other that one cannot
-/// see: of the direction of writing, of lines, marks and tags.
-fn is_shown(letter: char) -> bool {
-    match letter {
-        '\n' | '\t' => true,
-        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
-        '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}' => false,
-        letter => !letter.is_control(),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Values: whether an option takes one, by the option's own parser; and how they may be shown.
 
 use super::keys::flag;
-use crate::cli::value_words;
+use crate::cli::usage::value_words;
 use clap::builder::Resettable;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};

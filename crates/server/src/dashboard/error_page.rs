@@ -1,7 +1,9 @@
 //! Errors as pages for browsers: those that the API returns as JSON, and requests refused before a page is rendered.
 
+use super::paths::is_page;
+use super::routes::add_headers;
+use super::state::Dashboard;
 use super::visit::Guest;
-use super::{Dashboard, add_headers, is_page};
 use crate::access::Caller;
 use crate::http::{App, Peer};
 use axum::Router;

@@ -1,7 +1,7 @@
 //! Forms that a page sends: only the dashboard's, and only from the reader's session.
 
-use super::Dashboard;
 use super::session::{self, cookie, form_token, name};
+use super::state::Dashboard;
 use crate::http::{App, FORM_FIELDS_MAX, FormBody, GuestFormBody};
 use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::StatusCode;

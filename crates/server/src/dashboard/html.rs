@@ -2,9 +2,10 @@
 
 use super::assets;
 use super::language::Language;
+use super::paths::{NOTHING, page_path, with_query};
 use super::seen::{shown, visible};
 use super::text::Text;
-use super::visit::{NOTHING, Visit, page_path, with_query};
+use super::visit::Visit;
 use crate::access::Scope;
 use duetime_core::api::{Instant, Span};
 use duetime_core::{JobId, Millis, State};

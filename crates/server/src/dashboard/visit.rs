@@ -1,22 +1,21 @@
 //! A request for a page: its reader, its language, and the answer.
 
-use super::api::{Answer, Api, Call, Problem, quoted};
+use super::api::{Answer, Api, Problem, quoted};
 use super::form::Form;
 use super::language::Language;
+use super::paths::{IN_QUERY, see_other, with_query};
 use super::session::{self, cookie, form_token};
+use super::state::Dashboard;
 use super::text::Text;
-use super::{Dashboard, html};
 use crate::access::{Caller, Scope};
-use crate::cli::SERVER_DEFAULT;
+use crate::cli::target::SERVER_DEFAULT;
 use crate::http::{Peer, REQUEST_ID};
 use axum::extract::{FromRequestParts, Path};
-use axum::http::header::{CONTENT_TYPE, HOST, LOCATION, SET_COOKIE};
+use axum::http::header::HOST;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode};
-use axum::response::{IntoResponse, Response};
-use duetime_core::api::path_segment;
+use axum::http::{HeaderValue, Method};
+use axum::response::Response;
 use duetime_core::{Error, Millis};
-use maud::Markup;
 use std::convert::Infallible;
 use url::form_urlencoded;
 
@@ -34,7 +33,7 @@ pub(super) struct Visit {
     /// The server's address, as the browser names it.
     pub(super) origin: String,
     pub(super) asks_for_tokens: bool,
-    cookies: Vec<HeaderValue>,
+    pub(super) cookies: Vec<HeaderValue>,
     /// The problem of the last action.
     pub(super) problem: Option<Problem>,
     /// The form of the last action, if it was refused.
@@ -135,22 +134,6 @@ impl Visit {
         self.refused = Some(form);
     }
 
-    /// The answer to an action. If it was refused, the page shows the problem, and the form as it was filled in.
-    pub(super) async fn answer_action<F: Future<Output = Response>>(
-        mut self,
-        made: Result<Response, Problem>,
-        form: Form,
-        page: impl FnOnce(Self) -> F,
-    ) -> Response {
-        match made {
-            Ok(response) => response,
-            Err(problem) => {
-                self.refuse(problem, form);
-                page(self).await
-            }
-        }
-    }
-
     /// The refused form of an action.
     pub(super) fn refused(&self, action: &str) -> Option<&Form> {
         self.refused.as_ref().filter(|form| form.get("do") == Some(action))
@@ -170,98 +153,6 @@ impl Visit {
     pub(super) fn typed<'a>(&'a self, action: &str, name: &str, usual: &'a str) -> &'a str {
         self.refused(action).and_then(|form| form.all(name).next()).unwrap_or(usual)
     }
-
-    /// A page.
-    pub(super) fn page(mut self, title: &str, content: &Markup) -> Response {
-        let status = self.problem.as_ref().map_or(200, |problem| problem.status);
-        let page = html::page(&self, title, content);
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, page.into_string()).into_response();
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-        for cookie in self.cookies.drain(..) {
-            response.headers_mut().append(SET_COOKIE, cookie);
-        }
-        response
-    }
-
-    /// The page with this title and content, or that of the problem.
-    pub(super) fn answer(mut self, rendered: Result<(String, Markup), Problem>) -> Response {
-        match rendered {
-            Ok((title, content)) => self.page(&title, &content),
-            Err(problem) => {
-                let title = self.say(Text::NotShown);
-                self.problem = Some(problem);
-                self.page(title, &maud::html! {})
-            }
-        }
-    }
-
-    /// Makes calls, and goes to a page that tells how many came to which outcome. Once the store is unavailable, the calls
-    /// that are left are not made: each would wait for it.
-    ///
-    /// # Errors
-    /// The first problem, if there is only one call.
-    pub(super) async fn act(&self, calls: Vec<(Call, &'static str)>, to: &str) -> Result<Response, Problem> {
-        let is_one = calls.len() == 1;
-        let mut done: Vec<(String, u64)> = Vec::new();
-        let mut is_down = false;
-        for (call, word) in calls {
-            let word = match is_down {
-                true => NOT_TRIED.to_owned(),
-                false => match self.api.call(call).await {
-                    Ok(answer) => answer.outcome().unwrap_or_else(|| word.to_owned()),
-                    Err(problem) if is_one => return Err(problem),
-                    Err(problem) => {
-                        is_down = problem.status >= 500;
-                        problem.code.clone()
-                    }
-                },
-            };
-            match done.iter_mut().find(|(known, _)| *known == word) {
-                Some((_, count)) => *count += 1,
-                None => done.push((word, 1)),
-            }
-        }
-        Ok(went(to, &done))
-    }
-}
-
-/// The outcome of a call that was not made.
-const NOT_TRIED: &str = "not_tried";
-/// The outcome of an action that changed nothing.
-pub(super) const NOTHING: &str = "nothing";
-
-/// Goes to a page that tells how many came to which outcome.
-pub(super) fn went(to: &str, done: &[(String, u64)]) -> Response {
-    let told: Vec<String> = done.iter().map(|(word, count)| format!("{word}.{count}")).collect();
-    let told = if told.is_empty() { NOTHING.to_owned() } else { told.join("-") };
-    let glue = if to.contains('?') { '&' } else { '?' };
-    see_other(&format!("{to}{glue}done={told}"))
-}
-
-/// Goes to a page of the dashboard.
-pub(super) fn see_other(to: &str) -> Response {
-    let to = HeaderValue::try_from(to).unwrap_or(HeaderValue::from_static("/"));
-    (StatusCode::SEE_OTHER, [(LOCATION, to)]).into_response()
-}
-
-/// A path with a query.
-pub(super) fn with_query<'a>(path: &str, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(pairs);
-    let query = query.finish();
-    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
-}
-
-/// A placeholder in a path for a name that the query has.
-const IN_QUERY: &str = "-";
-
-/// The page of something with a name. Browsers resolve `.` and `..` in paths, so these names are in the query.
-pub(super) fn page_path(folder: &str, name: &str) -> String {
-    match name {
-        "." | ".." => with_query(&format!("{folder}/{IN_QUERY}"), std::iter::once(("name", name))),
-        name => format!("{folder}/{}", path_segment(name)),
-    }
 }
 
 /// The name of what a page is about: see [`page_path`].
@@ -279,13 +170,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
         let mut query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
         Ok(Self(query.find(|(field, _)| field == "name").map_or(name, |(_, name)| name.into_owned())))
     }
-}
-
-/// A path of this server and nothing else, to go to after a form.
-pub(super) fn local(path: &str) -> &str {
-    // Browsers read a backslash as a slash, and leave out tabs.
-    let is_local = path.starts_with('/') && !path.starts_with("//") && !path.contains(['\\', '\t', '\r', '\n']);
-    if is_local { path } else { "/" }
 }
 
 /// A visit without a check of who makes it.

@@ -1,11 +1,11 @@
 //! Connections: accepted within limits, encrypted if configured, served, and closed in order.
 
 use super::app::App;
+use super::audit_log::Peer;
 use super::limits::{
     ACCEPT_PAUSE, BUFFER_BYTES_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX, HEADERS_PARSED_MAX, STOP_TIME_MAX,
     UNACKNOWLEDGED_MS_MAX,
 };
-use super::middleware::audit::Peer;
 use super::middleware::peers::{self, PeerConnection, Peers};
 use super::middleware::request_id::{self, REQUEST_ID};
 use super::middleware::sending::SendProgress;

@@ -1,7 +1,7 @@
 //! The rules for reaching the server, read from the operator's options before there is an engine.
 
 use super::args::Args;
-use super::middleware::audit::Audit;
+use super::audit_log::Audit;
 use super::middleware::hosts::Hosts;
 use super::tls::Tls;
 use crate::access::{Caller, Tokens};
@@ -64,7 +64,7 @@ impl ListenerConfig {
             return Err(Error::Remote(listen));
         }
         let tokens = args.tokens.clone().map(Tokens::open).transpose()?.map(Arc::new);
-        let tls = Tls::open(args.tls_cert.clone(), args.tls_key.clone())?.map(Arc::new);
+        let tls = open_tls(args)?.map(Arc::new);
         let audit = Arc::new(Audit::open(args.audit_log.clone())?);
         let hosts = Hosts::new(&args.allow_host, tokens.is_some());
         let connections_max = usize::try_from(args.connections_max).expect("32 bits fit");
@@ -75,7 +75,7 @@ impl ListenerConfig {
     pub(crate) fn refusals(args: &Args, listen: SocketAddr) -> Vec<Error> {
         let remote = Self::is_open_to_all(args, listen).then_some(Error::Remote(listen));
         let tokens = args.tokens.clone().and_then(|file| Tokens::open(file).err()).map(Error::from);
-        let tls = Tls::open(args.tls_cert.clone(), args.tls_key.clone()).err();
+        let tls = open_tls(args).err();
         [remote, tokens, tls].into_iter().flatten().collect()
     }
 
@@ -118,5 +118,14 @@ impl ListenerConfig {
     pub(crate) fn local() -> Self {
         let audit = Arc::new(Audit::default());
         Self { tokens: None, hosts: Hosts::new(&[], false), audit, tls: None, connections_max: 16, has_dashboard: true }
+    }
+}
+
+/// The files of TLS; `None` if none are given.
+fn open_tls(args: &Args) -> Result<Option<Tls>, Error> {
+    match (args.tls_cert.clone(), args.tls_key.clone()) {
+        (None, None) => Ok(None),
+        (Some(cert), Some(key)) => Ok(Some(Tls::open(cert, key)?)),
+        _ => Err(Error::HalfTls),
     }
 }

@@ -5,10 +5,13 @@
 
 mod app;
 mod args;
+mod audit_log;
 mod batch;
 mod body;
+mod call;
 mod etag;
 mod handlers;
+mod json;
 mod limits;
 mod listen;
 mod listener_config;
@@ -29,11 +32,11 @@ mod tls;
 
 pub(crate) use app::App;
 pub(crate) use args::Args;
+pub(crate) use audit_log::{Audit, AuditedCommand, Peer};
 pub(crate) use body::{FormBody, GuestFormBody};
 pub(crate) use limits::{ACCEPT_PAUSE, FORM_FIELDS_MAX, HANDSHAKE_TIME_MAX, STOP_TIME_MAX, UNACKNOWLEDGED_MS_MAX};
 pub(crate) use listen::serve;
 pub(crate) use listener_config::{Error, ListenerConfig};
-pub(crate) use middleware::audit::{Audit, AuditedCommand, Peer};
 pub(crate) use middleware::budget::{Budget, Share};
 pub(crate) use middleware::peers;
 pub(crate) use middleware::request_id::REQUEST_ID;

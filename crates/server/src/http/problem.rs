@@ -1,6 +1,6 @@
 //! Errors and their HTTP statuses: the one place that maps them. The OpenAPI document is made from the same table.
 
-use super::reply;
+use super::json;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
@@ -159,7 +159,7 @@ impl IntoResponse for Problem {
         if status.is_server_error() {
             tracing::warn!(code = self.0.code, status = self.0.status, "{}", self.0.detail);
         }
-        let mut response = reply::with_type(status, "application/problem+json", &self.0);
+        let mut response = json::with_type(status, "application/problem+json", &self.0);
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"duetime\""));
         }

@@ -2,6 +2,7 @@
 
 use super::app::App;
 use super::etag;
+use super::json::with_type;
 use super::problem::Problem;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, ETAG, HeaderValue};
@@ -15,9 +16,6 @@ use serde::Serialize;
 /// The result of a request.
 pub(super) type Answered = Result<Response, Problem>;
 
-/// Most answers are shorter than this.
-const BYTES_USUAL: usize = 512;
-
 /// 200 with this body.
 pub(super) fn ok(body: &impl Serialize) -> Response {
     with_status(StatusCode::OK, body)
@@ -26,18 +24,6 @@ pub(super) fn ok(body: &impl Serialize) -> Response {
 /// This status with this body.
 pub(super) fn with_status(status: StatusCode, body: &impl Serialize) -> Response {
     with_type(status, "application/json", body)
-}
-
-/// This status with this body of this media type.
-pub(super) fn with_type(status: StatusCode, media_type: &'static str, body: &impl Serialize) -> Response {
-    let mut bytes = Vec::with_capacity(BYTES_USUAL);
-    serde_json::to_writer(&mut bytes, body).expect("answers have no maps with keys that are no strings");
-    // Otherwise the shell prompt follows the answer on the same line.
-    bytes.push(b'\n');
-    let mut response = HttpResponse::new(Body::from(bytes));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    response
 }
 
 /// 200 with a body that is JSON already.

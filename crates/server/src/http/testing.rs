@@ -1,8 +1,8 @@
 //! An app over stores in memory whose registry can be made to fail, for tests of the edge.
 
 use super::app::App;
+use super::audit_log::Peer;
 use super::listener_config::ListenerConfig;
-use super::middleware::audit::Peer;
 use super::middleware::request_id::REQUEST_ID;
 use super::routes::routes;
 use crate::access::Caller;

@@ -1,6 +1,5 @@
 //! TLS 1.2 and 1.3, with a certificate that is read again when it changes, as it does every few weeks.
 
-use super::listener_config::Error;
 use crate::file_error::FileError;
 use crate::watched::Watched;
 use duetime::tls::{certificates, pem_words};
@@ -17,19 +16,13 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Reads the files; `None` if none are given.
+    /// Reads the certificate and its key.
     ///
     /// # Errors
-    /// If one is missing, or they cannot be used.
-    pub(super) fn open(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<Self>, Error> {
-        match (cert, key) {
-            (None, None) => Ok(None),
-            (Some(cert), Some(key)) => {
-                let acceptor = read(&cert, &key)?;
-                Ok(Some(Self { acceptor: Watched::new("certificates", [cert, key], acceptor) }))
-            }
-            _ => Err(Error::HalfTls),
-        }
+    /// If a file is missing, or they cannot be used.
+    pub(super) fn open(cert: PathBuf, key: PathBuf) -> Result<Self, FileError> {
+        let acceptor = read(&cert, &key)?;
+        Ok(Self { acceptor: Watched::new("certificates", [cert, key], acceptor) })
     }
 
     /// For a new connection.

@@ -7,7 +7,7 @@ mod json;
 mod lines;
 mod text;
 
-use crate::cli::is_colourful;
+use crate::cli::terminal::is_colourful;
 use clap::ValueEnum;
 use lines::Lines;
 use std::backtrace::{Backtrace, BacktraceStatus};

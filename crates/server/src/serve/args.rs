@@ -1,6 +1,7 @@
 //! The options of `duetime serve`.
 
 use super::instance::Instance;
+use super::port::port_bound;
 use super::size::{MemorySize, Size};
 use crate::log;
 use clap::ValueEnum;
@@ -133,13 +134,6 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
         let bound = port_bound(text);
         format!("expected an IP address and a port{bound}, such as 127.0.0.1:7300 or [::]:7300")
     })
-}
-
-/// What to add to "a port" in the refusal of an address whose port is too large.
-pub(crate) fn port_bound(address: &str) -> &'static str {
-    let port = address.rsplit_once(':').map_or("", |(_, port)| port);
-    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-    if is_number && port.parse::<u16>().is_err() { " of at most 65535" } else { "" }
 }
 
 #[cfg(test)]

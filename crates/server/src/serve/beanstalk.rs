@@ -1,6 +1,9 @@
 //! The beanstalkd protocol: beside HTTP, or alone (`duetime beanstalk`).
 
-use super::{Error, supervised};
+use super::args::Args as ServeArgs;
+use super::error::Error;
+use super::instance::Instance;
+use super::supervise::{STOP_AFTER_FAULT_MAX, stop_signal, supervised};
 use crate::beanstalk::{Address, Door, Listener, serve};
 use crate::http::{self, ListenerConfig};
 use crate::log;
@@ -141,7 +144,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
         return Ok(std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes())?);
     }
     let level = ["warn", "info", "debug", "trace"][usize::from(args.verbose).min(3)];
-    let name = super::instance::Instance::of_process();
+    let name = Instance::of_process();
     log::of_server(EnvFilter::new(level), log::Format::Text, name.name());
     check_bytes(args.job_bytes_max, PAYLOAD_BYTES_MAX, "-z")?;
     let address = args.address()?;
@@ -155,7 +158,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     if let Some(user) = &args.user {
         become_user(user)?;
     }
-    let stop = super::stop_signal()?;
+    let stop = stop_signal()?;
     let opened = open(args.store()?).await?;
     let options = Options {
         payload_bytes_max: PAYLOAD_BYTES_DEFAULT.max(args.job_bytes_max as usize),
@@ -174,7 +177,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
         }
     };
     let served = supervised(work, engine.fault(), &stop).await;
-    let stopped = tokio::time::timeout(super::STOP_AFTER_FAULT_MAX, engine.stop()).await;
+    let stopped = tokio::time::timeout(STOP_AFTER_FAULT_MAX, engine.stop()).await;
     served.map_err(Error::Fault)?;
     stopped.map_or(Ok(()), |stopped| Ok(stopped?))
 }
@@ -222,7 +225,7 @@ fn check_bytes(bytes: u32, bytes_max: usize, option: &str) -> Result<(), Error> 
 }
 
 /// Checks the options of `serve`.
-pub(super) fn check(args: &super::Args) -> Result<(), Error> {
+pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     let bytes_max = args.payload_max.0;
     if args.beanstalk.beanstalk.is_some() {
         check_bytes(args.beanstalk.beanstalk_job_max, bytes_max, "--beanstalk-job-max, within --payload-max,")?;
@@ -244,7 +247,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    pub(super) async fn new(args: &super::Args) -> Result<Self, Error> {
+    pub(super) async fn new(args: &ServeArgs) -> Result<Self, Error> {
         check(args)?;
         let listener = match &args.beanstalk.beanstalk {
             Some(address) => Some(bind(address).await?),

@@ -10,6 +10,7 @@ mod framework;
 mod hand_back;
 mod layout;
 mod look;
+mod options;
 mod push;
 mod redis;
 mod report;
@@ -18,7 +19,6 @@ mod sorted_set;
 mod source;
 
 use super::exit::Result;
-use super::target::Target;
 
 /// Take over waiting jobs from another queue system.
 ///
@@ -43,22 +43,6 @@ enum SourceArgs {
     TableSet(sorted_set::table_set::Args),
     Laravel(framework::laravel::Args),
     Sidekiq(framework::sidekiq::Args),
-}
-
-/// Options that every source has.
-#[derive(Clone, Debug, clap::Args)]
-struct Options {
-    /// Take each job once it is due, until stopped; the old code may keep pushing
-    #[arg(long, conflicts_with = "drain", requires = "yes")]
-    follow: bool,
-    /// Take all jobs now, then exit; the old code can no longer change them
-    #[arg(long, requires = "yes")]
-    drain: bool,
-    /// Confirm the layout that the look recognised
-    #[arg(long, value_name = "LAYOUT")]
-    yes: Option<String>,
-    #[command(flatten)]
-    target: Target,
 }
 
 pub(crate) async fn run(args: Args) -> Result {

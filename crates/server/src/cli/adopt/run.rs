@@ -2,9 +2,10 @@
 
 use super::adopter::{Adopter, PATIENCE};
 use super::look;
+use super::options::Options;
 use super::push::Pusher;
+use super::report::Report;
 use super::source::{Look, Source, Step, Trouble};
-use super::{Options, report::Report};
 use crate::cli::exit::{Failure, Result, TRY_LATER};
 use crate::signals::Signals;
 use tokio_util::sync::CancellationToken;

@@ -2,7 +2,8 @@
 
 use super::jobs::{CANCELLED, JOBS};
 use crate::cli::exit::Result;
-use crate::cli::output::{self, is_colourful};
+use crate::cli::output;
+use crate::cli::terminal::is_colourful;
 use crate::cli::time::{late, short};
 use duetime::Context;
 use serde_json::json;

@@ -5,7 +5,7 @@ use crate::cli::exit::{CONFIG, Failure, Result, TRY_LATER};
 use crate::config::{Surroundings, parse};
 use crate::serve;
 use bytes::Bytes;
-use clap::FromArgMatches;
+use clap::{Command, FromArgMatches};
 use duetime_core::engine::Health;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::Request;
@@ -34,8 +34,8 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// The health of the server.
-pub(super) async fn health() -> Result<Health> {
-    let args = configuration()?;
+pub(super) async fn health(command: &Command) -> Result<Health> {
+    let args = configuration(command)?;
     let address = args.reached_at();
     let asked = async {
         let stream = TcpStream::connect(address).await?;
@@ -56,10 +56,10 @@ pub(super) async fn health() -> Result<Health> {
 }
 
 /// The options that `duetime serve` has here, from its file and variables.
-fn configuration() -> Result<serve::Args> {
+fn configuration(command: &Command) -> Result<serve::Args> {
     let line = ["duetime", "serve"].map(OsString::from);
     let wrong = |error: clap::Error| Failure::new(CONFIG, error.to_string());
-    let parsed = parse(&crate::cli::command(), &line, &Surroundings::own()).map_err(wrong)?;
+    let parsed = parse(command, &line, &Surroundings::own()).map_err(wrong)?;
     if let Some(mistake) = parsed.settings.iter().flat_map(|settings| &settings.mistakes).next() {
         return Err(Failure::new(CONFIG, mistake.text.clone()));
     }

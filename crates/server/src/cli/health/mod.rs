@@ -5,6 +5,7 @@ mod configured;
 use super::exit::{Failure, Result, TRY_LATER};
 use super::output;
 use super::target::Target;
+use clap::Command;
 use duetime_core::api::Alive;
 use duetime_core::engine::Health;
 use serde_json::{Map, Value, json};
@@ -38,10 +39,10 @@ pub(crate) struct Metrics {
 }
 
 /// Runs `health`.
-pub(crate) async fn run(args: Args) -> Result {
+pub(crate) async fn run(args: Args, command: &Command) -> Result {
     let Args { alive, configured, target } = args;
     if configured {
-        return tell(&configured::health().await?, target.json);
+        return tell(&configured::health(command).await?, target.json);
     }
     let client = target.client().await?;
     if alive {

@@ -2,8 +2,9 @@
 
 use crate::dashboard::api::Call;
 use crate::dashboard::html::{field, heads};
+use crate::dashboard::paths::with_query;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Visit, with_query};
+use crate::dashboard::visit::Visit;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Method};
 use axum::response::Response;

@@ -2,15 +2,15 @@
 
 use super::jobs;
 use crate::dashboard::api::Problem;
+use crate::dashboard::form::Form;
 use crate::dashboard::html::{field, instant, number, queue, table};
+use crate::dashboard::paths::{FAILED, with_query};
 use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Visit, with_query};
+use crate::dashboard::visit::Visit;
 use axum::response::Response;
 use duetime_core::api::Failures;
 use maud::{Markup, html};
-
-pub(super) const PATH: &str = "/failed";
 
 pub(in crate::dashboard) async fn page(mut visit: Visit) -> Response {
     let listed = list(&visit).await;
@@ -21,14 +21,18 @@ pub(in crate::dashboard) async fn page(mut visit: Visit) -> Response {
     visit.page(title, &content)
 }
 
+pub(in crate::dashboard) async fn act(visit: Visit, form: Form) -> Response {
+    jobs::act_on(visit, form, page).await
+}
+
 fn search(visit: &Visit) -> Markup {
     let asked = |name| visit.asked(name).unwrap_or_default();
     html! {
-        form.search method="get" action=(PATH) role="search" {
+        form.search method="get" action=(FAILED) role="search" {
             (field(visit, "queue", Text::Queue, asked("queue"), ""))
             (field(visit, "kind", Text::Kind, asked("kind"), ""))
             (field(visit, "tag", Text::Tag, asked("tag"), ""))
-            p { button type="submit" { (visit.say(Text::Search)) } a href=(PATH) { (visit.say(Text::Clear)) } }
+            p { button type="submit" { (visit.say(Text::Search)) } a href=(FAILED) { (visit.say(Text::Clear)) } }
         }
     }
 }
@@ -67,7 +71,7 @@ async fn groups(visit: &Visit) -> Result<Markup, Problem> {
                 th.message scope="row" { a href={ "/jobs/" (group.job) } { (shown(&group.message)) } }
                 td { (queue(&group.queue)) }
                 td { (shown(&group.kind)) }
-                td.number { a href=(with_query(PATH, found.into_iter())) { (number(group.jobs)) } }
+                td.number { a href=(with_query(FAILED, found.into_iter())) { (number(group.jobs)) } }
                 td { (instant(visit, group.latest.0)) }
                 td { (instant(visit, group.first.0)) }
             }

@@ -3,8 +3,9 @@
 use crate::dashboard::api::Problem;
 use crate::dashboard::chart::{Bar, bars};
 use crate::dashboard::html::{exact, instant};
+use crate::dashboard::paths::with_query;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Visit, with_query};
+use crate::dashboard::visit::Visit;
 use duetime_core::api::{History, HistoryPoint, HistorySpan};
 use maud::{Markup, html};
 

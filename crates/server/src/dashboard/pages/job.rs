@@ -1,15 +1,16 @@
 //! One job: its state, its history, its next steps, and the actions on it.
 
-use super::jobs::when;
-use super::queue::{invalid, unknown, value};
+use super::job_call::{call, to_api};
 use crate::access::Scope;
 use crate::dashboard::action::{Action, actions as row};
 use crate::dashboard::api::{Call, Problem};
+use crate::dashboard::fields::{invalid, value};
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{allowed, exact, field, instant, number, queue, state, table, tag};
+use crate::dashboard::paths::went;
 use crate::dashboard::seen::{indented, json as visible, shown, visible as as_shown};
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Named, Visit, went};
+use crate::dashboard::visit::{Named, Visit};
 use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::{Base64, JobBody, Queue, Why, path_segment};
@@ -245,23 +246,6 @@ fn actions(visit: &Visit, job: &JobBody<'_>) -> Markup {
         });
     }
     allowed(visit, Scope::Change, &job.queue, || row(visit, &format!("/jobs/{id}"), &[("version", &version)], &offered))
-}
-
-/// The call of an action on a job, and the word for its effect.
-pub(super) fn call(id: &str, action: &str, due: Option<&str>) -> Result<(Call, &'static str), Problem> {
-    let post = |word| (Call::post(format!("{}/{action}", to_api(id))), word);
-    Ok(match action {
-        "run" => post("run"),
-        "retry" => post("retried"),
-        "cancel" => post("cancelled"),
-        "reschedule" => (Call::new(Method::PATCH, to_api(id)).with(&when(due)?), "rescheduled"),
-        "delete" => (Call::new(Method::DELETE, to_api(id)), "deleted"),
-        other => return Err(unknown(other)),
-    })
-}
-
-fn to_api(id: &str) -> String {
-    format!("/v1/jobs/{id}")
 }
 
 pub(in crate::dashboard) async fn act(visit: Visit, Named(id): Named, form: Form) -> Response {

@@ -6,19 +6,19 @@ use crate::dashboard::form::Form;
 use crate::dashboard::html::{
     empty, field, form_token, heads, instant, job, next_page, number, queue, state, tag as tag_link,
 };
+use crate::dashboard::paths::FAILED;
+use crate::dashboard::paths::{see_other, went, with_query};
 use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Visit, see_other, went, with_query};
+use crate::dashboard::visit::Visit;
 use axum::response::Response;
-use duetime_core::api::{self, Counts, Find, Instant, JobBody, Page, Span};
+use duetime_core::api::{self, Counts, Find, JobBody, Page};
 use duetime_core::limits::PAGE_JOBS_MAX;
 use duetime_core::{JobId, State};
 use maud::{Markup, html};
-use serde_json::{Value, json};
 
-use super::failed;
-use super::job;
-use super::queue::{invalid, unknown};
+use super::job_call::{call, when};
+use crate::dashboard::fields::{invalid, unknown};
 
 /// The parameters of a search, as in the API.
 const FILTERS: [&str; 7] = ["queue", "state", "tag", "kind", "key", "due_from", "due_to"];
@@ -87,7 +87,7 @@ fn search(visit: &Visit) -> Markup {
 /// The jobs that a page is about, as the API asks for them.
 fn selection(visit: &Visit) -> Vec<(&str, &str)> {
     let asked = visit.asked_all(&FILTERS);
-    if visit.here.starts_with(failed::PATH) {
+    if visit.here.starts_with(FAILED) {
         asked.filter(|(name, _)| *name != "state").chain([("state", State::Failed.word())]).collect()
     } else {
         asked.collect()
@@ -99,7 +99,7 @@ pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
     let selection = selection(visit);
     let (is_narrowed, limit) = (!selection.is_empty(), LIMIT.to_string());
     // A failed job can be retried or deleted.
-    let is_failed = visit.here.starts_with(failed::PATH);
+    let is_failed = visit.here.starts_with(FAILED);
     let actions = || {
         ACTIONS.into_iter().filter(move |(name, _)| !(is_failed && matches!(*name, "cancel" | "run" | "reschedule")))
     };
@@ -172,13 +172,22 @@ fn table(visit: &Visit, jobs: &[JobBody<'_>]) -> Markup {
     }
 }
 
-pub(in crate::dashboard) async fn act(mut visit: Visit, form: Form) -> Response {
+pub(in crate::dashboard) async fn act(visit: Visit, form: Form) -> Response {
+    act_on(visit, form, page).await
+}
+
+/// Does what the form of a list asks for. If that is refused, shows the page of the list again.
+pub(super) async fn act_on<F: Future<Output = Response>>(
+    mut visit: Visit,
+    form: Form,
+    page: impl FnOnce(Visit) -> F,
+) -> Response {
     match made(&visit, &form).await {
         Ok(Made::Done(response)) => response,
         Ok(Made::Asked(title, content)) => visit.answer(Ok((title, content))),
         Err(problem) => {
             visit.refuse(problem, form);
-            if visit.here.starts_with(failed::PATH) { failed::page(visit).await } else { page(visit).await }
+            page(visit).await
         }
     }
 }
@@ -204,7 +213,7 @@ async fn made(visit: &Visit, form: &Form) -> Result<Made, Problem> {
             .split_once('.')
             .and_then(|(id, version)| Some((id.parse::<JobId>().ok()?, version.parse::<u64>().ok()?)));
         let (id, version) = parsed.ok_or_else(|| invalid("job", "an id and a version"))?;
-        let (call, word) = job::call(&id.to_string(), action, form.get("delay"))?;
+        let (call, word) = call(&id.to_string(), action, form.get("delay"))?;
         calls.push((call.at(Some(version)), word));
     }
     if calls.len() > LIMIT {
@@ -227,18 +236,7 @@ async fn made(visit: &Visit, form: &Form) -> Result<Made, Problem> {
 
 /// Whether an action on selected jobs waits for a confirmation.
 fn asks(visit: &Visit, action: &str) -> bool {
-    action == "delete" || (action == "retry" && !visit.here.starts_with(failed::PATH))
-}
-
-/// The API's field for a new due time.
-pub(super) fn when(due: Option<&str>) -> Result<Value, Problem> {
-    let due = due.unwrap_or_default().trim();
-    if due.parse::<Span>().is_ok() {
-        return Ok(json!({ "delay": due }));
-    }
-    let expected = "a delay such as 30m or an instant such as 2026-11-20T10:00:00Z";
-    let at: Instant = due.parse().map_err(|_| invalid("delay", &format!("{expected}, got {due:?}")))?;
-    Ok(json!({ "due_at": at }))
+    action == "delete" || (action == "retry" && !visit.here.starts_with(FAILED))
 }
 
 /// Does something with all jobs that the query finds, once it was said how many they are.

@@ -1,14 +1,15 @@
 //! Locks.
 
-use super::queue::invalid;
 use crate::access::Scope;
 use crate::dashboard::action::Action;
 use crate::dashboard::api::{Call, Problem};
+use crate::dashboard::fields::invalid;
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{allowed, empty, instant, next_page, table};
+use crate::dashboard::paths::with_query;
 use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Visit, with_query};
+use crate::dashboard::visit::Visit;
 use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::path_segment;

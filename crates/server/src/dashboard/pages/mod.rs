@@ -5,6 +5,7 @@ pub(super) mod events;
 pub(super) mod failed;
 mod history;
 pub(super) mod job;
+mod job_call;
 pub(super) mod jobs;
 pub(super) mod locks;
 pub(super) mod overview;

@@ -5,21 +5,19 @@ use super::history;
 use crate::access::Scope;
 use crate::dashboard::action::{Action, actions as row};
 use crate::dashboard::api::{Call, Problem};
+use crate::dashboard::fields::{invalid, members, not_json, unknown};
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{distance, field, instant, number};
+use crate::dashboard::paths::{page_path, went};
 use crate::dashboard::seen::json;
 use crate::dashboard::session;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Named, Visit, page_path, went};
+use crate::dashboard::visit::{Named, Visit};
 use axum::http::Method;
 use axum::response::Response;
-use duetime_core::api::{self, Purged, Pushed, Queue, SETTINGS, Unread, path_segment, read};
+use duetime_core::api::{Purged, Pushed, Queue, SETTINGS, path_segment, read};
 use maud::{Markup, html};
-use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use serde_with::serde_as;
-use std::collections::BTreeMap;
 
 pub(in crate::dashboard) async fn page(visit: Visit, Named(name): Named) -> Response {
     let rendered = render(&visit, &name).await;
@@ -230,49 +228,4 @@ fn pushed(form: &Form) -> Result<String, Problem> {
         job.entry("origin".to_owned()).or_insert_with(|| raw(origin));
     }
     Ok(serde_json::to_string(&job).expect("a job has only string keys"))
-}
-
-/// The members of an object, as they were typed.
-#[serde_as]
-#[derive(Deserialize)]
-struct Members(#[serde_as(as = "serde_with::Map<_, _>")] Vec<(String, Box<RawValue>)>);
-
-/// The members of the JSON object in a field.
-fn members(field: &str, text: &str) -> Result<BTreeMap<String, Box<RawValue>>, Problem> {
-    let wrong = |why: String| invalid(field, &format!("a JSON object: {why}"));
-    let Members(typed) = read(text).map_err(|error| match error {
-        Unread::Malformed(why) => wrong(why),
-        Unread::Invalid(_) => invalid(field, "a JSON object such as {\"a\": 1}"),
-    })?;
-    let mut members = BTreeMap::new();
-    for (name, value) in typed {
-        if members.contains_key(&name) {
-            return Err(wrong(format!("`{name}` is given twice")));
-        }
-        members.insert(name, value);
-    }
-    Ok(members)
-}
-
-/// The JSON in a field.
-pub(super) fn value(field: &str, text: &str) -> Result<Value, Problem> {
-    read(text).map_err(|error| invalid(field, &not_json(&error)))
-}
-
-fn not_json(error: &Unread) -> String {
-    let why = match error {
-        Unread::Malformed(why) => why.clone(),
-        Unread::Invalid(error) => error.to_string(),
-    };
-    format!("JSON: {why}")
-}
-
-/// An action that the page does not have.
-pub(super) fn unknown(action: &str) -> Problem {
-    invalid("do", &format!("an action of this page, got {action:?}"))
-}
-
-pub(super) fn invalid(field: &str, expected: &str) -> Problem {
-    let detail = format!("`{field}` must be {expected}");
-    api::Problem::new("invalid", 400, "The request is not valid", detail).into()
 }

@@ -1,13 +1,15 @@
 //! All queues.
 
-use super::queue::{invalid, push, push_form};
+use super::queue::{push, push_form};
 use crate::access::Scope;
 use crate::dashboard::api::Problem;
+use crate::dashboard::fields::invalid;
 use crate::dashboard::form::Form;
 use crate::dashboard::html;
 use crate::dashboard::html::{empty, near, next_page, number, queue};
+use crate::dashboard::paths::with_query;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Visit, with_query};
+use crate::dashboard::visit::Visit;
 use axum::response::Response;
 use duetime_core::api::{self, Queues, path_segment};
 use duetime_core::engine::QueueStatus;

@@ -1,18 +1,19 @@
 //! One schedule: its next run, the result of the last run, and the actions on it.
 
-use super::queue::{invalid, unknown, value};
-use super::schedules::timing;
 use crate::access::Scope;
 use crate::dashboard::action::{Action, actions as row};
 use crate::dashboard::api::{Call, Problem};
+use crate::dashboard::fields::{invalid, unknown, value};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{allowed, field, instant, job, queue, state};
+use crate::dashboard::html::{allowed, exact, field, instant, job, queue, state};
+use crate::dashboard::paths::{page_path, went};
 use crate::dashboard::seen::{json, shown};
 use crate::dashboard::session;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Named, Visit, page_path, went};
+use crate::dashboard::visit::{Named, Visit};
 use axum::http::Method;
 use axum::response::Response;
+use duetime_core::Timing;
 use duetime_core::api::{JobBody, Pushed, Runs, path_segment};
 use duetime_core::schedule::{ClockChange, ScheduleStatus};
 use maud::{Markup, html};
@@ -70,6 +71,14 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
         pre { (text(&status)) }
     };
     Ok((name.to_owned(), content))
+}
+
+/// When it runs, as it was set.
+pub(super) fn timing(timing: &Timing) -> String {
+    match timing {
+        Timing::Cron { expression, time_zone } => format!("{expression} · {time_zone}"),
+        Timing::Every(ms) => format!("every {}", exact(*ms)),
+    }
 }
 
 /// A local time (RFC 9557) to be read by people, such as `2026-11-25 03:00:00 +01:00 Europe/Berlin`.

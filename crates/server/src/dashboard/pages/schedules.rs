@@ -1,15 +1,16 @@
 //! Recurring jobs.
 
-use super::queue::invalid;
-use super::schedule;
+use super::schedule::{self, timing};
 use crate::access::Scope;
 use crate::dashboard::action::Action;
 use crate::dashboard::api::Problem;
+use crate::dashboard::fields::invalid;
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{empty, instant, next_page, queue, table};
+use crate::dashboard::paths::{page_path, with_query};
 use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Visit, page_path, with_query};
+use crate::dashboard::visit::Visit;
 use axum::response::Response;
 use duetime_core::Timing;
 use duetime_core::api::Schedules;
@@ -65,14 +66,6 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
         (next_page(visit, next_cursor.as_deref()))
     };
     Ok((visit.say(Text::Schedules).to_owned(), content))
-}
-
-/// When it runs, as it was set.
-pub(super) fn timing(timing: &Timing) -> String {
-    match timing {
-        Timing::Cron { expression, time_zone } => format!("{expression} · {time_zone}"),
-        Timing::Every(ms) => format!("every {}", crate::dashboard::html::exact(*ms)),
-    }
 }
 
 pub(in crate::dashboard) async fn act(visit: Visit, form: Form) -> Response {

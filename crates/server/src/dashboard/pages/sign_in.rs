@@ -1,12 +1,13 @@
 //! Signing in with a token, and out.
 
 use crate::access::{Caller, Scope};
-use crate::dashboard::Dashboard;
 use crate::dashboard::form::Form;
 use crate::dashboard::html::form_token;
+use crate::dashboard::paths::{local, see_other};
 use crate::dashboard::session;
+use crate::dashboard::state::Dashboard;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Guest, Visit, local, see_other};
+use crate::dashboard::visit::{Guest, Visit};
 use axum::extract::State;
 use axum::http::header::SET_COOKIE;
 use axum::response::Response;

@@ -2,9 +2,10 @@
 
 use crate::dashboard::api::Problem;
 use crate::dashboard::html::{empty, instant, job, near, next_page, number, queue, table};
+use crate::dashboard::paths::with_query;
 use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::{Visit, with_query};
+use crate::dashboard::visit::Visit;
 use axum::response::Response;
 use duetime_core::api::Workers;
 use maud::{Markup, html};

@@ -1,10 +1,11 @@
 //! `POST /v1/jobs/{cancel,retry,reschedule,delete}`: the same for all that a selection finds.
 
 use crate::access::{Caller, Scope};
-use crate::http::app::{App, Call};
+use crate::http::app::App;
+use crate::http::audit_log::Jobs;
 use crate::http::body::One;
+use crate::http::call::Call;
 use crate::http::middleware::access;
-use crate::http::middleware::audit::Jobs;
 use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
 use axum::response::{IntoResponse, Response};

@@ -5,7 +5,8 @@
 //! reconnects and reads the state of jobs again.
 
 use crate::access::{Caller, STREAMS_MAX, Scope};
-use crate::http::app::{App, Asked};
+use crate::http::app::App;
+use crate::http::call::Asked;
 use crate::http::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, EVENTS_TOGETHER, HEARTBEAT_EVERY};
 use crate::http::problem::refuse;
 use crate::http::reply::Answered;

@@ -1,7 +1,7 @@
 //! `GET /v1/jobs`: find, and peek.
 
 use crate::access::Scope;
-use crate::http::app::Asked;
+use crate::http::call::Asked;
 use crate::http::limits::PAGE_ANSWER_BYTES;
 use crate::http::middleware::access;
 use crate::http::middleware::sending::Room;

@@ -1,7 +1,8 @@
 //! For the platform: whether the process lives, and whether it hands out jobs.
 
 use crate::access::Caller;
-use crate::http::app::{App, NoQuery};
+use crate::http::app::App;
+use crate::http::call::NoQuery;
 use crate::http::reply;
 use axum::extract::State;
 use axum::http::StatusCode;

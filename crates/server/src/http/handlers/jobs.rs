@@ -1,8 +1,8 @@
 //! One job: read, change, remove, cancel, retry, run.
 
 use crate::access::Scope;
-use crate::http::app::{Call, Changing};
 use crate::http::body::{Batch, Empty};
+use crate::http::call::{Call, Changing};
 use crate::http::limits::JOB_ANSWER_BYTES;
 use crate::http::middleware::access;
 use crate::http::middleware::sending::Room;

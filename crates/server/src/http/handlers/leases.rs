@@ -1,9 +1,10 @@
 //! Leases: complete, fail, release, extend, progress; and many settles, or extensions, at once.
 
 use crate::access::{Caller, Scope};
-use crate::http::app::{App, Call};
+use crate::http::app::App;
 use crate::http::batch;
 use crate::http::body::{Batch, One};
+use crate::http::call::Call;
 use crate::http::middleware::access;
 use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};

@@ -3,8 +3,9 @@
 //! A request that waits ends with its connection, as a reserve does: then its place in line is given up.
 
 use crate::access::{Names, Scope};
-use crate::http::app::{App, Asked, Call};
+use crate::http::app::App;
 use crate::http::body::One;
+use crate::http::call::{Asked, Call};
 use crate::http::middleware::access;
 use crate::http::page::PageQuery;
 use crate::http::reply::{self, Answered};

@@ -5,7 +5,7 @@
 
 use crate::access::Scope;
 use crate::deliver::Observed;
-use crate::http::app::Call;
+use crate::http::call::Call;
 use crate::http::middleware::access;
 use crate::http::problem::Problem;
 use crate::log;

@@ -2,9 +2,10 @@
 //! request, and the header `Idempotency-Key` gives an origin to those that name none.
 
 use crate::access::{Caller, Scope};
-use crate::http::app::{App, Call};
+use crate::http::app::App;
 use crate::http::batch;
 use crate::http::body::Batch;
+use crate::http::call::Call;
 use crate::http::middleware::access;
 use crate::http::middleware::trace;
 use crate::http::problem::Problem;

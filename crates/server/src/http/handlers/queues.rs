@@ -1,11 +1,11 @@
 //! Queues: statistics and settings.
 
 use crate::access::Scope;
-use crate::http::app::{Asked, Call};
+use crate::http::audit_log::Jobs;
 use crate::http::body::{Empty, One};
+use crate::http::call::{Asked, Call};
 use crate::http::etag;
 use crate::http::middleware::access;
-use crate::http::middleware::audit::Jobs;
 use crate::http::page::{self, Page, PageQuery};
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};

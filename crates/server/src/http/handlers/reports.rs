@@ -1,7 +1,7 @@
 //! Reports: completed work, due times and failures.
 
 use crate::access::Scope;
-use crate::http::app::Asked;
+use crate::http::call::Asked;
 use crate::http::middleware::access;
 use crate::http::reply::{self, Answered};
 use duetime_core::api::schema::QueueName;

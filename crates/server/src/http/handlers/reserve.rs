@@ -4,8 +4,9 @@
 //! the engine hands nothing to a caller that is gone. A client that shuts down its sending half counts as gone.
 
 use crate::access::{Caller, Scope};
-use crate::http::app::{App, Call};
+use crate::http::app::App;
 use crate::http::body::One;
+use crate::http::call::Call;
 use crate::http::middleware::access;
 use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};

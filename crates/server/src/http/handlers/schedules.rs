@@ -4,8 +4,9 @@
 
 use super::push;
 use crate::access::{Caller, Scope};
-use crate::http::app::{App, Asked, Call};
+use crate::http::app::App;
 use crate::http::body::{Empty, One};
+use crate::http::call::{Asked, Call};
 use crate::http::etag;
 use crate::http::middleware::access;
 use crate::http::page::{self, Page, PageQuery};

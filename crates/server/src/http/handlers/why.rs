@@ -1,7 +1,8 @@
 //! Why a job does not run.
 
 use crate::access::Scope;
-use crate::http::app::{App, Call};
+use crate::http::app::App;
+use crate::http::call::Call;
 use crate::http::middleware::access;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::Segment;

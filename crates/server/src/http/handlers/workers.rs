@@ -1,7 +1,7 @@
 //! Workers, as this server knows them.
 
 use crate::access::Scope;
-use crate::http::app::Asked;
+use crate::http::call::Asked;
 use crate::http::page::{self, PageQuery};
 use crate::http::reply::{self, Answered};
 use duetime_core::api::Workers;

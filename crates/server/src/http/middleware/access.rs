@@ -5,7 +5,7 @@
 //! asked of the engine. A missing job and a job of another queue are answered alike.
 
 use crate::access::{Caller, Scope};
-use crate::dashboard;
+use crate::dashboard::session;
 use crate::http::app::App;
 use crate::http::problem::{Problem, refuse};
 use axum::extract::{FromRequestParts, Request, State};
@@ -30,7 +30,7 @@ fn is_open(path: &str) -> bool {
 pub(crate) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Caller, Problem> {
     let Some(tokens) = &app.listener_config.tokens else { return Ok(Caller::Anyone) };
     if app.is_page(path) {
-        return dashboard::caller(app, headers);
+        return session::caller(app, headers);
     }
     if is_open(path) {
         return Ok(Caller::Nobody);

@@ -4,7 +4,8 @@
 //! error once, with the text of the book. Everything else comes from the document. The page has no scripts and loads nothing
 //! from other servers.
 
-use super::super::app::{App, NoQuery};
+use super::super::app::App;
+use super::super::call::NoQuery;
 use super::super::problem::CODES;
 use super::operation::{documented_status, is_common};
 use super::{DOCUMENT, TAGS};

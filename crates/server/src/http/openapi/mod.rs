@@ -13,7 +13,7 @@ mod tests;
 pub(super) use docs::{__path_docs, __path_style, docs, style};
 pub(super) use operation::{Needs, needing};
 
-use super::app::NoQuery;
+use super::call::NoQuery;
 use super::reply;
 use super::routes;
 use axum::body::Bytes;

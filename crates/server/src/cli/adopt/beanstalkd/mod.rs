@@ -11,8 +11,8 @@ mod scan;
 mod stats;
 mod wire;
 
-use super::Options;
 use super::source::{Claim, Done, Look, Source, Step, Trouble};
+use crate::cli::adopt::options::Options;
 use crate::cli::exit::{Failure, Result};
 use crate::cli::output::note;
 use async_trait::async_trait;

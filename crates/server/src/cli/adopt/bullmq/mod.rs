@@ -13,11 +13,11 @@ mod look;
 #[cfg(test)]
 mod tests;
 
-use super::Options;
 use super::hand_back::{HandBack, check_no_circle};
 use super::layout::{BATCH, Layout, RedisSource};
 use super::redis::{Claimed, Redis, check_slot};
 use super::source::{Done, Look, Step, tag};
+use crate::cli::adopt::options::Options;
 use crate::cli::exit::{Failure, Result};
 use crate::deliver::ADD_TO_BULLMQ;
 use async_trait::async_trait;

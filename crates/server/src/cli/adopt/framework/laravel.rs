@@ -5,9 +5,9 @@
 
 use super::survey::{Survey, Taken};
 use super::{Texts, claimed, due, kind, object, tags};
-use crate::cli::adopt::Options;
 use crate::cli::adopt::hand_back::{HandBack, check_no_circle};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
+use crate::cli::adopt::options::Options;
 use crate::cli::adopt::redis::{Claimed, Redis, hashed, is_cluster};
 use crate::cli::adopt::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};

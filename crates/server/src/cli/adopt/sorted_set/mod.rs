@@ -7,9 +7,9 @@ mod survey;
 pub(super) mod table_set;
 pub(super) mod zset;
 
-use super::Options;
 use super::redis::Redis;
 use super::source::{Done, Look, Part, Step, Trouble, tag};
+use crate::cli::adopt::options::Options;
 use crate::cli::exit::{Failure, Result};
 use duetime_core::limits::DELAY_MS_MAX;
 use duetime_core::model::name;

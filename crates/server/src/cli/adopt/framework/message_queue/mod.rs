@@ -9,8 +9,8 @@
 
 use super::survey::{Survey, Taken};
 use super::{Texts, due, instant, tags};
-use crate::cli::adopt::Options;
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
+use crate::cli::adopt::options::Options;
 use crate::cli::adopt::redis::{Claimed, Redis, check_slot};
 use crate::cli::adopt::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};

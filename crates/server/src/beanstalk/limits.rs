@@ -1,0 +1,18 @@
+//! Limits of connections.
+
+use std::time::Duration;
+
+/// Default limit of a job's body, in bytes: the same as beanstalkd's.
+pub(crate) const JOB_BYTES_DEFAULT: u32 = 65_535;
+/// Bytes of input that a connection holds without a share of the budget.
+pub(super) const INPUT_BYTES: usize = 64 << 10;
+/// Bytes of bodies beyond that, of all connections together.
+pub(super) const BODIES_BYTES_MAX: usize = 192 << 20;
+/// Bytes of replies after which a connection sends them before it continues.
+pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// A connection is closed if its client reads nothing for this long.
+pub(super) const SEND_TIME_MAX: Duration = Duration::from_secs(60);
+/// If the server requires tokens, a client that has shown no valid one this long after it connected is disconnected.
+pub(super) const AUTH_TIME_MAX: Duration = Duration::from_secs(10);
+/// Most tubes that a connection watches.
+pub(super) const WATCHED_MAX: usize = duetime_core::limits::RESERVE_QUEUES_MAX;

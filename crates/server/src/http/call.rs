@@ -1,0 +1,66 @@
+//! What handlers take from a request: the state, the caller, and the job of the path.
+
+use super::app::App;
+use super::etag;
+use super::middleware::access;
+use super::problem::{Problem, refuse};
+use super::segment::Segment;
+use crate::access::{Caller, Scope};
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use duetime_core::JobRef;
+
+/// The state and the caller of a request.
+pub(super) struct Call(pub(super) App, pub(super) Caller);
+
+impl FromRequestParts<App> for Call {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        NoQuery::from_request_parts(parts, app).await?;
+        let Asked(app, caller, _) = Asked::from_request_parts(parts, app).await?;
+        Ok(Self(app, caller))
+    }
+}
+
+/// The same for a route with query parameters, and the query.
+pub(super) struct Asked(pub(super) App, pub(super) Caller, pub(super) String);
+
+impl FromRequestParts<App> for Asked {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Ok(caller) = Caller::from_request_parts(parts, app).await;
+        Ok(Self(app.clone(), caller, parts.uri.query().unwrap_or_default().to_owned()))
+    }
+}
+
+/// Refuses query parameters.
+pub(super) struct NoQuery;
+
+impl<S: Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        match parts.uri.query().filter(|query| !query.is_empty()) {
+            None => Ok(Self),
+            Some(query) => {
+                Err(refuse("invalid", format!("{} has no query parameters, got {query:?}", parts.uri.path())))
+            }
+        }
+    }
+}
+
+/// The job of the path, in the version that `If-Match` names, for a caller who may change it.
+pub(super) struct Changing(pub(super) App, pub(super) Caller, pub(super) JobRef);
+
+impl FromRequestParts<App> for Changing {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Call(_, caller) = Call::from_request_parts(parts, app).await?;
+        let Segment(id) = Segment::from_request_parts(parts, app).await?;
+        access::check_job(app, &caller, Scope::Change, id).await?;
+        Ok(Self(app.clone(), caller, etag::target(id, &parts.headers)?))
+    }
+}
