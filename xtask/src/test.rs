@@ -17,7 +17,7 @@ pub(crate) const SERVER_BINARY: &str = "DUETIME_BIN";
 const CONSUMER: &str = "tests/consumer/Cargo.toml";
 
 /// Seeds of the simulation in a run of all tests.
-pub(crate) const SEEDS: u64 = 150;
+pub(crate) const SEEDS: u64 = 100;
 /// Seconds of interleavings on a real Redis in a run of all tests.
 const INTERLEAVE_SECONDS: u64 = 120;
 
