@@ -6,7 +6,8 @@
 //! nothing.
 //!
 //! In the background it loads jobs that enter the horizon (`load`), takes back jobs whose lease has expired (`settle`),
-//! records outcomes that were left over (`record`), wakes reserves, pushes the jobs of due schedules (`schedules`) and prunes. If several processes share a broker and a ledger, one of them does most of that for all (`leader`), and moves
+//! records outcomes that were left over (`record`), wakes reserves, pushes the jobs of due schedules (`schedules`) and
+//! prunes. If several processes share a broker and a ledger, one of them does most of that for all (`leader`), and moves
 //! rows from the ledger's inbox to its jobs (`inbox`).
 //!
 //! What it remembers beside its stores is in `parts`, which does nothing by itself. It deliberately does not run business
