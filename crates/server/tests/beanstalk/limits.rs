@@ -105,8 +105,8 @@ fn an_open_address_needs_tokens() {
         .unwrap();
     assert_eq!(ended.status.code(), Some(2));
     assert!(String::from_utf8(ended.stderr).unwrap().contains("no tokens are required"));
-    let large = ["serve", "--store", "memory", "--beanstalk", "127.0.0.1:0", "--beanstalk-job-max", "2000000"];
-    let ended = Command::new(binary()).env_clear().args(large).output().unwrap();
+    let large = "serve --store memory --listen 127.0.0.1:0 --beanstalk 127.0.0.1:0 --beanstalk-job-max 2000000";
+    let ended = Command::new(binary()).env_clear().args(large.split(' ')).output().unwrap();
     assert!(String::from_utf8(ended.stderr).unwrap().contains("--beanstalk-job-max"));
 }
 
