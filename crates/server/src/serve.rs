@@ -14,4 +14,4 @@ mod supervise;
 pub(crate) use args::{Args, address};
 pub(crate) use error::Error;
 pub(crate) use port::port_bound;
-pub(crate) use run::{refusals, run};
+pub(crate) use run::{delivery_troubles, refusals, run};

@@ -104,12 +104,12 @@ impl Engine {
             Ok(last) => (last, "No worker has asked this server for jobs of the queue since"),
             Err(since) => (since, "No worker has asked this server for jobs of the queue. It remembers requests since"),
         };
-        let target = if is_delivered {
-            " Its jobs go to a target: the log of the server says why it delivers none."
+        let detail = if is_delivered {
+            "Jobs of the queue go to a target, and this server delivers none: its log says why.".to_owned()
         } else {
-            ""
+            format!("{words} {}.", Instant(last))
         };
-        let none = Reason::new(ReasonCode::NoWorker, format!("{words} {}.{target}", Instant(last)), None);
+        let none = Reason::new(ReasonCode::NoWorker, detail, None);
         Some(Reason { since: Some(Instant(last)), ..none })
     }
 }
@@ -118,7 +118,10 @@ fn not_due(job: &Job) -> Reason {
     let detail = match job.attempt {
         0 => "Its due time has not come.".to_owned(),
         attempts => {
-            let failed = job.errors.last().map(|error| format!(" The last one failed: {}.", error.message));
+            let failed = job
+                .errors
+                .last()
+                .map(|error| format!(" The last one failed: {}.", error.message.trim_end_matches('.')));
             format!("It waits for its next attempt. Attempts so far: {attempts}.{}", failed.unwrap_or_default())
         }
     };

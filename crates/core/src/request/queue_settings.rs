@@ -38,7 +38,7 @@ with_rule! {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueRetention>))]
         #[serde(skip_serializing_if = "QueueRetention::is_usual")]
         pub retention: QueueRetention,
-        /// The target of its jobs. They are delivered there, and no worker reserves them.
+        /// The target of its jobs. They are delivered there. A worker that asks for jobs of the queue takes some instead.
         pub target: Option<Target>,
     }
 }

@@ -57,14 +57,18 @@ pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<C
             Ok(command)
         }
         Append::Laravel => {
+            let _: LaravelJob = serde_json::from_slice(payload).map_err(
+                |_| "expected a job of Laravel, which is a JSON object with `job` and `attempts`, got another payload",
+            )?;
             let notify = format!("{}:notify", list.key);
             Ok(eval(LARAVEL, &[key, notify.as_bytes()], &[payload]))
         }
         Append::Sidekiq => {
             let expected = "expected a list of Sidekiq, queue:NAME or NAMESPACE:queue:NAME";
             let (namespace, name) = list.of_sidekiq().ok_or_else(|| format!("{expected}, got {}", list.key))?;
-            let job = enqueued(payload, now)
-                .map_err(|_| "expected a job of Sidekiq, which is a JSON object, got another payload")?;
+            let expected =
+                "expected a job of Sidekiq, which is a JSON object with `class` and `args`, got another payload";
+            let job = enqueued(payload, now).ok().flatten().ok_or(expected)?;
             let queues = format!("{namespace}queues");
             Ok(eval(SIDEKIQ, &[key, queues.as_bytes()], &[&job, name.as_bytes()]))
         }
@@ -85,6 +89,15 @@ fn eval(script: &str, keys: &[&[u8]], arguments: &[&[u8]]) -> Cmd {
         command.arg(*text);
     }
     command
+}
+
+/// What a job of Laravel must have: a worker that pops a payload without it drops it.
+#[derive(Deserialize)]
+struct LaravelJob {
+    #[serde(rename = "job")]
+    _job: String,
+    #[serde(rename = "attempts")]
+    _attempts: u64,
 }
 
 /// A delayed job of BullMQ or Bull, as a payload.
@@ -160,13 +173,17 @@ impl BullmqJob {
     }
 }
 
-/// A job of Sidekiq as its poller pushes it: with the time, in seconds. All else is kept as it is written.
-fn enqueued(payload: &[u8], now: Millis) -> Result<Vec<u8>, serde_json::Error> {
+/// A job of Sidekiq as its poller pushes it: with the time, in seconds. All else is kept as it is written. `None` if a worker
+/// could not run it.
+fn enqueued(payload: &[u8], now: Millis) -> Result<Option<Vec<u8>>, serde_json::Error> {
     let Fields(mut fields) = serde_json::from_slice(payload)?;
+    if ["class", "args"].iter().any(|needed| fields.iter().all(|(name, _)| name != needed)) {
+        return Ok(None);
+    }
     fields.retain(|(name, _)| !SCHEDULED.contains(&&**name));
     let at = to_raw_value(&(now as f64 / 1_000.0))?;
     fields.push((ENQUEUED_AT.to_owned(), &at));
-    serde_json::to_vec(&Fields(fields))
+    serde_json::to_vec(&Fields(fields)).map(Some)
 }
 
 /// The fields of an object in their order, as they were written.
@@ -190,13 +207,16 @@ mod tests {
                 r#"{"retry":true,"queue":"mail", "args":[1e400, 12345678901234567890123, 0.10, "\ud800é"],"class":"A","at":5,"jid":"x"}"#,
                 r#"{"retry":true,"queue":"mail","args":[1e400, 12345678901234567890123, 0.10, "\ud800é"],"class":"A","jid":"x","enqueued_at":1700000000.123}"#,
             ),
-            (r#"{"enqueued_at":1.5,"created_at":1.25}"#, r#"{"created_at":1.25,"enqueued_at":1700000000.123}"#),
+            (r#"{"enqueued_at":1.5,"class":"A","args":[]}"#, r#"{"class":"A","args":[],"enqueued_at":1700000000.123}"#),
         ] {
-            let job = enqueued(payload.as_bytes(), now).unwrap();
+            let job = enqueued(payload.as_bytes(), now).unwrap().unwrap();
             assert_eq!(String::from_utf8(job).unwrap(), expected);
         }
         for payload in ["", "[]", "7", r#"{"class":"#, "\"\u{0}\""] {
             assert!(enqueued(payload.as_bytes(), now).is_err(), "{payload:?}");
+        }
+        for payload in ["{}", r#"{"order":4711}"#, r#"{"class":"A"}"#, r#"{"args":[]}"#] {
+            assert_eq!(enqueued(payload.as_bytes(), now).unwrap(), None, "{payload:?}");
         }
     }
 }

@@ -89,6 +89,15 @@ pub(crate) struct Setup {
     observed: Arc<Observed>,
 }
 
+/// Why Redis servers that are named for deliveries cannot be used now.
+pub(crate) async fn troubles(args: &Args) -> Vec<String> {
+    match Servers::new(&args.deliver_redis) {
+        Ok(servers) => servers.troubles().await,
+        // It is among the refusals of the options.
+        Err(_) => Vec::new(),
+    }
+}
+
 impl Setup {
     /// Reads what the operator says. Must be called in a tokio runtime, which carries the connections.
     ///

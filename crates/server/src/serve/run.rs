@@ -21,6 +21,11 @@ pub(crate) fn refusals(args: &Args) -> Vec<Error> {
     level.into_iter().chain(of_store).chain(of_http).chain(deliver).chain(of_beanstalk).collect()
 }
 
+/// Why deliveries to Redis would fail now.
+pub(crate) async fn delivery_troubles(args: &Args) -> Vec<String> {
+    deliver::troubles(&args.deliver).await
+}
+
 /// Runs the server until the process gets a signal to stop, or an essential background task has ended. Given options
 /// without effect are logged.
 pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {

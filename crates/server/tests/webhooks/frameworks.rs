@@ -11,7 +11,7 @@ async fn a_job_of_laravel_wakes_a_worker() {
     let target = json!({"redis_list": {"url": redis.url(), "key": "queues:default", "as": "laravel"}});
     let retry = json!({"fixed": {"delay": "50ms"}});
     server.set("mail", json!({"max_attempts": 1000, "retry": retry, "target": target})).await;
-    let payload = r#"{"job": "Ship", "data": [1.10]}"#;
+    let payload = r#"{"job": "Ship", "data": [1.10], "attempts": 0}"#;
     let first = server.push("mail", payload).await;
     assert_eq!(result(&server.completed(first).await), json!({"length": 1}));
     assert_eq!(redis.command(&["LPOP", "queues:default"]), payload);
@@ -29,6 +29,13 @@ async fn a_job_of_laravel_wakes_a_worker() {
         assert_eq!(redis.command(&["LLEN", "queues:default"]), "1");
         redis.command(&["DEL", "queues:default", "queues:default:notify"]);
     }
+    // A worker would drop these without a word.
+    for other in ["7", r#"{"order": 4711}"#, r#"{"job": "Ship", "data": []}"#, r#"{"attempts": 0}"#] {
+        let id = server.push("mail", other).await;
+        let said = server.failed(id).await;
+        assert!(said.contains("a job of Laravel"), "{other}: {said}");
+    }
+    assert_eq!(redis.command(&["EXISTS", "queues:default"]), "0");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

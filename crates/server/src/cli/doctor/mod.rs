@@ -52,6 +52,10 @@ pub(crate) async fn run(args: Args, settings: &Settings) -> Result {
     findings.extend(store.findings);
     findings.extend(server.findings);
     findings.extend(store.clocks.findings());
+    findings.extend(serve::delivery_troubles(&args.serve).await.into_iter().map(|why| {
+        let advice = "start it, or correct its URL in --deliver-redis; a password stands before the host: redis://:PASSWORD@host";
+        Finding::warning("deliveries", why, advice)
+    }));
     findings.push(limits::probe(args.serve.http.connections_max));
     findings.extend(store.folder.and_then(|(folder, bytes)| disk::probe(&folder, bytes)));
     findings.push(zones::probe());

@@ -55,7 +55,7 @@ pub(super) struct Set {
     /// Keep failed jobs this long
     #[arg(long, value_name = "DURATION|default", value_parser = or_default_span)]
     keep_failed: Option<Setting<Span>>,
-    /// Deliver jobs to this target instead of handing them to workers: a URL, or JSON as in the HTTP API
+    /// Deliver jobs to this target: a URL, or JSON as in the HTTP API. Start no workers for the queue: they would take some
     #[arg(long, value_name = "TARGET|default", value_parser = or_default::<Target>)]
     target: Option<Setting<Target>>,
     #[command(flatten)]
