@@ -57,9 +57,7 @@ pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<C
             Ok(command)
         }
         Append::Laravel => {
-            let _: LaravelJob = serde_json::from_slice(payload).map_err(
-                |_| "expected a job of Laravel, which is a JSON object with `job` and `attempts`, got another payload",
-            )?;
+            check_laravel(payload)?;
             let notify = format!("{}:notify", list.key);
             Ok(eval(LARAVEL, &[key, notify.as_bytes()], &[payload]))
         }
@@ -91,13 +89,20 @@ fn eval(script: &str, keys: &[&[u8]], arguments: &[&[u8]]) -> Cmd {
     command
 }
 
-/// What a job of Laravel must have: a worker that pops a payload without it drops it.
-#[derive(Deserialize)]
-struct LaravelJob {
-    #[serde(rename = "job")]
-    _job: String,
-    #[serde(rename = "attempts")]
-    _attempts: u64,
+/// Whether Laravel's workers run this payload. They drop one without these fields.
+///
+/// # Errors
+/// What is expected.
+pub(crate) fn check_laravel(payload: &[u8]) -> Result<(), &'static str> {
+    #[derive(Deserialize)]
+    struct Job {
+        #[serde(rename = "job")]
+        _job: String,
+        #[serde(rename = "attempts")]
+        _attempts: u64,
+    }
+    let expected = "expected a job of Laravel, which is a JSON object with `job` and `attempts`, got another payload";
+    serde_json::from_slice(payload).map(|_: Job| ()).map_err(|_| expected)
 }
 
 /// A delayed job of BullMQ or Bull, as a payload.

@@ -15,7 +15,7 @@ mod redis_list;
 pub(crate) mod webhook;
 
 pub(crate) use delivery::Policy;
-pub(crate) use framework::{ADD_TO_BULLMQ, BullmqJob};
+pub(crate) use framework::{ADD_TO_BULLMQ, BullmqJob, check_laravel};
 pub(crate) use observe::Observed;
 pub(crate) use pace::SharedPace;
 

@@ -38,8 +38,9 @@ pub(super) fn kills(default: u64) -> u64 {
 
 /// A job as Laravel writes it, with other fields before `data`, such as `"maxTries":3,`.
 pub(super) fn laravel(n: u64, own: &str) -> String {
+    let attempts = if own.contains("attempts") { "" } else { r#""attempts":0,"# };
     format!(
-        r#"{{"uuid":"{n:08}-87a6-4a52-9eb5-0bd3fa2e6cd6","displayName":"App\\Jobs\\Ship","job":"Illuminate\\Queue\\CallQueuedHandler@call",{own}"data":{{"commandName":"App\\Jobs\\Ship","command":"O:13:\"App\\Jobs\\Ship\":1:{{s:5:\"order\";i:{n};}}","price":1.10}},"id":"{n}"}}"#
+        r#"{{"uuid":"{n:08}-87a6-4a52-9eb5-0bd3fa2e6cd6","displayName":"App\\Jobs\\Ship","job":"Illuminate\\Queue\\CallQueuedHandler@call",{own}"data":{{"commandName":"App\\Jobs\\Ship","command":"O:13:\"App\\Jobs\\Ship\":1:{{s:5:\"order\";i:{n};}}","price":1.10}},{attempts}"id":"{n}"}}"#
     )
 }
 

@@ -57,10 +57,13 @@ fn jobs_of_laravel_go_back_when_they_are_due() {
     let looked = adopt(&server, &redis, &HAND_BACK);
     assert!(looked.out.contains("--deliver-redis") && looked.out.contains("for Laravel's workers"), "{looked:?}");
     assert_eq!(run_offered(&server, &looked.out).code, 0);
-    let report = drain(&server, &redis, &HAND_BACK, 0);
-    assert_eq!((&report["adopted"], &report["refused"]), (&301.into(), &0.into()), "{report}");
+    // Laravel's workers would drop a payload without attempts.
+    let dropped = laravel(5, "").replace(r#""attempts":0,"#, "");
+    add(&redis, DELAYED, start + 2_000, &dropped);
+    let report = drain(&server, &redis, &HAND_BACK, 65);
+    assert_eq!((&report["adopted"], &report["refused"]), (&301.into(), &1.into()), "{report}");
     assert_eq!(lines(&redis, &["ZRANGE", RESERVED, "0", "-1"]), [laravel(2, ""), laravel(3, "")]);
-    assert_eq!(number(&redis, &["EXISTS", DELAYED]), 0);
+    assert_eq!(lines(&redis, &["ZRANGE", DELAYED, "0", "-1"]), [dropped]);
 
     // A consumer that pops the list gets each job once, unchanged, and not early.
     let mut popped = Vec::new();

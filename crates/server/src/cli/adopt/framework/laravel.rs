@@ -11,6 +11,7 @@ use crate::cli::adopt::options::Options;
 use crate::cli::adopt::redis::{Claimed, Redis, hashed, is_cluster};
 use crate::cli::adopt::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};
+use crate::deliver::check_laravel;
 use async_trait::async_trait;
 use duetime::Client;
 use duetime_core::api::Span;
@@ -169,10 +170,11 @@ impl Layout for Laravel {
             tags: payload.tags(&self.tag),
             ..NewJob::new(member)
         };
-        Ok(match &self.hand_back {
-            Some(hand_back) => NewJob { options: hand_back.options(&self.list), ..job },
-            None => NewJob { lease_ms: payload.lease_ms(), options: payload.retry(at).into(), ..job },
-        })
+        let Some(hand_back) = &self.hand_back else {
+            return Ok(NewJob { lease_ms: payload.lease_ms(), options: payload.retry(at).into(), ..job });
+        };
+        check_laravel(member)?;
+        Ok(NewJob { options: hand_back.options(&self.list), ..job })
     }
 
     fn put_back(&self) -> &'static str {
