@@ -81,7 +81,7 @@ pub use duetime_core::api::{
 pub use duetime_core::engine::events::{Event, Filter, Transition, What};
 pub use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Extension, Health, Imported, JobRef, Listed, LockList, LockRequest, Outcome,
-    Patch, PushOutcome, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, Source,
+    Patch, Pause, PushOutcome, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, Source,
     TakeRequest,
 };
 pub use duetime_core::ports::{Grant, Holding, Lease, Rate, Released, Window};

@@ -1,5 +1,6 @@
 //! Due times if the path to Redis is slow in one direction: nothing is early by Redis' own clock.
 
+use duetime_core::engine::Pause;
 use duetime_core::engine::{Engine, Options as EngineOptions, Outcome, Patch, ReserveRequest, Source};
 use duetime_core::ports::Lease;
 use duetime_core::rules::Failure;
@@ -133,7 +134,7 @@ async fn no_pause_ends_early_where_one_direction_is_slow() {
     let site = Site::new(Duration::ZERO, LATE).await;
     site.push(Due::Now).await;
     let until = site.engine.now_at_most() + 500;
-    site.engine.pause("default", Some(until)).await.unwrap();
+    site.engine.pause("default", Pause::Until(until)).await.unwrap();
     let started_at = site.lease().await.job.started_at.unwrap();
     assert!(started_at >= until, "{} ms early", until - started_at);
 }

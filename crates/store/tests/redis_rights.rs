@@ -1,6 +1,7 @@
 //! A Redis user with the rights of `packaging/redis-acl`, and no others: all that an engine asks of Redis is among
 //! them, and all of them are asked for.
 
+use duetime_core::engine::Pause;
 use duetime_core::engine::events::Filter;
 use duetime_core::engine::{
     BulkAction, LockRequest, Options as EngineOptions, Outcome, Patch, Query, QueueSettings, ReserveRequest, Source,
@@ -80,7 +81,7 @@ async fn reserve(engine: &Engine, queue: &str) -> duetime_core::Receipt {
 /// Jobs that succeed, fail, are moved, retried, taken, changed, cancelled, found and forgotten.
 async fn life_of_jobs(redis: &Redis, engine: &Engine) {
     engine.configure(QUEUE, QueueSettings { lease_ms: Some(30_000), ..QueueSettings::default() }).await.unwrap();
-    engine.pause(QUEUE, None).await.unwrap();
+    engine.pause(QUEUE, Pause::UntilResumed).await.unwrap();
     engine.resume(QUEUE).await.unwrap();
 
     let id = push(engine, job()).await;

@@ -83,6 +83,8 @@ pub enum DegradedCode {
     Schedules,
     /// Queue settings cannot be read.
     QueueSettings,
+    /// Jobs of a queue with a target are not delivered by this server: its options do not allow the target.
+    Deliveries,
     /// A part of a newer server, which this version does not know: see the detail.
     #[serde(other)]
     Unknown,
@@ -106,6 +108,7 @@ impl DegradedCode {
             Self::ScheduleRuns => "a schedule pushes no jobs",
             Self::Schedules => "schedules cannot be read",
             Self::QueueSettings => "settings that other servers changed cannot be read",
+            Self::Deliveries => "this server does not deliver the jobs of a queue with a target",
             Self::Unknown => "something else is degraded; see the server's log",
         }
     }

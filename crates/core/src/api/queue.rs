@@ -6,7 +6,7 @@ use crate::json::known;
 #[cfg(feature = "openapi")]
 use crate::json::schema::{Cursor, QueueName};
 use crate::ports::{Counts, Tally, Totals};
-use crate::request::{QueueSettings, QueueStatus};
+use crate::request::{Pause, QueueSettings, QueueStatus};
 use crate::{Error, Millis};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -114,14 +114,25 @@ pub struct PauseBody {
     pub span: Option<Span>,
 }
 
-impl PauseBody {
-    /// The end of the pause, if it has one.
-    ///
-    /// # Errors [`Error::Invalid`] if both are given.
-    pub fn until(self, now: Millis) -> Result<Option<Millis>, Error> {
-        match (self.until, self.span) {
+impl TryFrom<PauseBody> for Pause {
+    type Error = Error;
+
+    fn try_from(body: PauseBody) -> Result<Self, Error> {
+        match (body.until, body.span) {
             (Some(_), Some(_)) => Err(Error::invalid("pause", "limited by `until` or by `for`", "both")),
-            (until, span) => Ok(until.map(|at| at.0).or(span.map(|Span(ms)| now.saturating_add(ms)))),
+            (Some(Instant(at)), None) => Ok(Self::Until(at)),
+            (None, Some(Span(ms))) => Ok(Self::For(ms)),
+            (None, None) => Ok(Self::UntilResumed),
+        }
+    }
+}
+
+impl From<Pause> for PauseBody {
+    fn from(pause: Pause) -> Self {
+        match pause {
+            Pause::UntilResumed => Self::default(),
+            Pause::For(ms) => Self { span: Some(Span(ms)), ..Self::default() },
+            Pause::Until(at) => Self { until: Some(Instant(at)), ..Self::default() },
         }
     }
 }

@@ -73,6 +73,11 @@ impl Engine {
         Health { ready, degraded: self.status.degraded(), loaded, is_loaded, backlog }
     }
 
+    /// Notes why jobs of queues with targets are not delivered, if they are not: [`health`](Self::health) then says so.
+    pub fn set_undelivered(&self, trouble: Option<impl std::fmt::Display>) {
+        self.status.set(DegradedCode::Deliveries, trouble);
+    }
+
     /// Waits until a background task has ended although the engine was not stopped: it panicked. The engine is not ready
     /// from then on, and a process that runs it should stop it, end, and be started again.
     pub async fn fault(&self) -> Fault {

@@ -1,10 +1,11 @@
 //! Queues: their settings, kept in the registry, and their counts.
 
 use super::parts::settings::REFRESH_EVERY;
-use super::{Configured, Engine, Expected, QueueSettings, QueueStatus};
+use super::{Configured, Engine, Expected, Pause, QueueSettings, QueueStatus};
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::limits::{DELAY_MS_MAX, STEP_QUEUES_MAX};
+use crate::invalid::Invalid;
+use crate::limits::STEP_QUEUES_MAX;
 use crate::model::name;
 use crate::ports::{Document, OverflowDue, PutIf, Queues, Registry, after};
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 /// The registry's kind of document for a queue's settings.
 const KIND: &str = "queue";
+
 impl Engine {
     /// Reads all settings, before anything is served.
     pub(super) async fn load_settings(&self) -> Result<(), Error> {
@@ -41,14 +43,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a pause may end then.
-    pub(super) fn check_pause(&self, until: Option<Millis>) -> Result<(), Error> {
-        let now = self.now();
-        let Some(until) = until.filter(|&until| until <= now || until - now > DELAY_MS_MAX) else { return Ok(()) };
-        let expected = format!("an instant within the next 10 years; it is {now} ms since 1970");
-        Err(Error::invalid("until", expected, until))
-    }
-
     /// Passes a queue's limits to the broker if they are new here: the process that set them may have died before.
     async fn tell_limits(&self, queue: &Arc<str>, settings: &QueueSettings, version: u64) -> Result<(), Error> {
         if self.settings.of(queue).limits() == settings.limits() {
@@ -65,14 +59,19 @@ impl Engine {
         self.reconfigure(queue, move |_| settings.clone()).await
     }
 
-    /// Stops handing out a queue's jobs, for good or until this instant. Running jobs continue.
+    /// Stops handing out a queue's jobs. Running jobs continue.
     ///
     /// # Errors
     /// [`Error::Invalid`].
-    pub async fn pause(&self, queue: &str, until: Option<Millis>) -> Result<QueueSettings, Error> {
-        self.check_pause(until)?;
-        let paused = move |known| QueueSettings { paused: true, paused_until: until, ..known };
+    pub async fn pause(&self, queue: &str, pause: Pause) -> Result<QueueSettings, Error> {
+        let paused_until = self.end_of(pause)?;
+        let paused = move |known| QueueSettings { paused: true, paused_until, ..known };
         self.reconfigure(queue, paused).await
+    }
+
+    /// The instant at which a pause ends that begins now, if it has one.
+    pub(super) fn end_of(&self, pause: Pause) -> Result<Option<Millis>, Invalid> {
+        pause.end(if matches!(pause, Pause::For(_)) { self.now_at_most() } else { self.now() })
     }
 
     /// Hands out a queue's jobs again.

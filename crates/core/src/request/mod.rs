@@ -1,9 +1,11 @@
 //! Requests to the engine, and its answers.
 
 mod filter;
+mod pause;
 mod queue_settings;
 
 pub use filter::Filter;
+pub use pause::Pause;
 pub use queue_settings::{Configured, QueueRetention, QueueSettings};
 
 use crate::clock::Millis;

@@ -1,6 +1,7 @@
 //! Changes of schedules and settings on the condition that they are as they were read.
 
 use super::fixture::{Bench, job, pass};
+use duetime_core::engine::Pause;
 use duetime_core::engine::{Expected, QueueSettings};
 use duetime_core::{Error, Schedule, Timing};
 use std::time::Duration;
@@ -37,7 +38,7 @@ async fn settings_have_a_version() {
     assert_eq!(engine.queue_versioned("q").await.unwrap().1, 0);
     let lease = |ms| move |known| QueueSettings { lease_ms: Some(ms), ..known };
     let (_, first) = engine.reconfigure_if("q", Expected::Nothing, lease(5_000)).await.unwrap();
-    engine.pause("q", None).await.unwrap();
+    engine.pause("q", Pause::UntilResumed).await.unwrap();
     let stale = engine.reconfigure_if("q", Expected::Version(first), lease(6_000)).await.unwrap_err();
     let (status, now) = engine.queue_versioned("q").await.unwrap();
     assert_eq!(stale, Error::Changed { kind: "queue", name: "q".into(), current: now });

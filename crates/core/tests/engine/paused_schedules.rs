@@ -2,6 +2,7 @@
 
 use super::fixture::{Bench, job};
 use super::schedules::{World, every, pushed, seconds, ticks};
+use duetime_core::engine::Pause;
 use duetime_core::engine::{Expected, PushOutcome};
 use duetime_core::testing::mortal::{Life, When};
 use duetime_core::{Clock, Error, Millis, NewJob, OnConflict, Overlap, Schedule};
@@ -12,11 +13,11 @@ async fn a_paused_schedule_pushes_nothing_and_makes_nothing_up() {
     let (engine, t0) = (&bench.engine, bench.clock.wall());
     let set = engine.set_schedule("s", every(10_000)).await.unwrap();
     assert_eq!(set.schedule.paused, Some(false));
-    let paused = engine.pause_schedule("s", None, Expected::Version(set.version)).await.unwrap();
+    let paused = engine.pause_schedule("s", Pause::UntilResumed, Expected::Version(set.version)).await.unwrap();
     assert_eq!((paused.schedule.paused, paused.schedule.paused_until), (Some(true), None));
     assert!(paused.version > set.version && paused.next.is_empty());
     assert!(paused.runs(5).unwrap().is_empty());
-    assert_eq!(engine.pause_schedule("s", None, Expected::Anything).await.unwrap(), paused);
+    assert_eq!(engine.pause_schedule("s", Pause::UntilResumed, Expected::Anything).await.unwrap(), paused);
     let stale = engine.resume_schedule("s", Expected::Version(set.version)).await.unwrap_err();
     assert!(matches!(stale, Error::Changed { current, .. } if current == paused.version), "{stale}");
     seconds(35).await;
@@ -36,7 +37,7 @@ async fn a_paused_schedule_pushes_nothing_and_makes_nothing_up() {
     let on = Schedule { paused: Some(false), ..every(10_000) };
     assert_eq!(engine.set_schedule("s", on).await.unwrap().next[0], t0 + 55_000);
     for gone in [
-        engine.pause_schedule("none", None, Expected::Anything).await.map(drop),
+        engine.pause_schedule("none", Pause::UntilResumed, Expected::Anything).await.map(drop),
         engine.resume_schedule("none", Expected::Anything).await.map(drop),
         engine.run_schedule("none", None, Expected::Anything).await.map(drop),
     ] {
@@ -49,7 +50,7 @@ async fn a_pause_may_end() {
     let bench = Bench::new().await;
     let (engine, t0) = (&bench.engine, bench.clock.wall());
     engine.set_schedule("s", every(10_000)).await.unwrap();
-    let paused = engine.pause_schedule("s", Some(t0 + 30_000), Expected::Anything).await.unwrap();
+    let paused = engine.pause_schedule("s", Pause::Until(t0 + 30_000), Expected::Anything).await.unwrap();
     assert_eq!((paused.schedule.paused, paused.schedule.paused_until), (Some(true), Some(t0 + 30_000)));
     assert_eq!(paused.next[0], t0 + 30_000, "a tick at the end of the pause");
     seconds(25).await;
@@ -63,10 +64,10 @@ async fn a_pause_may_end() {
     assert_eq!(engine.set_schedule("s", paused.schedule).await.unwrap().next[0], t0 + 40_000);
     // A pause may be cut short.
     let now = bench.clock.wall();
-    engine.pause_schedule("s", Some(now + 60_000), Expected::Anything).await.unwrap();
+    engine.pause_schedule("s", Pause::Until(now + 60_000), Expected::Anything).await.unwrap();
     assert_eq!(engine.resume_schedule("s", Expected::Anything).await.unwrap().next[0], t0 + 40_000);
     for until in [0, now, Millis::MAX] {
-        let refused = engine.pause_schedule("s", Some(until), Expected::Anything).await.unwrap_err();
+        let refused = engine.pause_schedule("s", Pause::Until(until), Expected::Anything).await.unwrap_err();
         assert!(matches!(&refused, Error::Invalid(invalid) if invalid.what == "until"), "{refused}");
     }
     let refused = engine.set_schedule("s", Schedule { paused_until: Some(now + 60_000), ..every(10_000) }).await;
@@ -87,7 +88,7 @@ async fn a_pause_holds_against_a_tick_elsewhere() {
             while !first.life.is_over() {
                 seconds(1).await;
             }
-            second.engine.pause_schedule("s", None, Expected::Anything).await.unwrap();
+            second.engine.pause_schedule("s", Pause::UntilResumed, Expected::Anything).await.unwrap();
             let begun = ticks(&world.ledger, "s");
             assert!(begun.iter().all(|tick| *tick == at), "{verb} {when:?}: {begun:?}");
             seconds(40).await;
@@ -102,7 +103,7 @@ async fn a_run_by_hand_pushes_one_job() {
     let bench = Bench::new().await;
     let (engine, t0) = (&bench.engine, bench.clock.wall());
     let set = engine.set_schedule("s", every(10_000)).await.unwrap();
-    let paused = engine.pause_schedule("s", None, Expected::Anything).await.unwrap();
+    let paused = engine.pause_schedule("s", Pause::UntilResumed, Expected::Anything).await.unwrap();
     let stale = engine.run_schedule("s", None, Expected::Version(set.version)).await.unwrap_err();
     assert!(matches!(stale, Error::Changed { .. }), "{stale}");
     let run = |origin: &str| engine.run_schedule("s", Some(origin.into()), Expected::Version(paused.version));

@@ -1,6 +1,7 @@
 //! Waiting, waking, taking.
 
 use super::fixture::{Bench, job, pass, request};
+use duetime_core::engine::Pause;
 use duetime_core::engine::{JobRef, Query, QueueSettings, ReserveRequest, Source, TakeRequest};
 use duetime_core::ports::{Broker, BrokerClock, Ledger, Put, Rate, Room};
 use duetime_core::{Due, Error, JobId, NewJob, State};
@@ -194,7 +195,7 @@ async fn a_stepped_clock_ends_no_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_paused_queue_hands_out_nothing_until_it_is_resumed() {
     let bench = Bench::new().await;
-    bench.engine.pause("default", None).await.unwrap();
+    bench.engine.pause("default", Pause::UntilResumed).await.unwrap();
     bench.push(job()).await;
     let waiter = bench.waiter(60 * SECOND).await;
     pass(SECOND).await;
@@ -208,10 +209,14 @@ async fn a_paused_queue_hands_out_nothing_until_it_is_resumed() {
 async fn a_pause_ends_by_itself() {
     let bench = Bench::new().await;
     let now = bench.engine.now();
-    for until in [now, now - 1, now + 11 * 366 * 86_400_000] {
-        assert_eq!(bench.engine.pause("default", Some(until)).await.unwrap_err().code(), "invalid");
+    let eleven_years = 11 * 366 * 86_400_000;
+    for wrong in
+        [now, now - 1, now + eleven_years].map(Pause::Until).into_iter().chain([0, eleven_years].map(Pause::For))
+    {
+        assert_eq!(bench.engine.pause("default", wrong).await.unwrap_err().code(), "invalid", "{wrong:?}");
     }
-    let paused = bench.engine.pause("default", Some(now + 30_000)).await.unwrap();
+    assert_eq!(bench.engine.pause("default", Pause::For(1)).await.unwrap().paused_until, Some(now + 1));
+    let paused = bench.engine.pause("default", Pause::For(30_000)).await.unwrap();
     assert_eq!((paused.paused, paused.paused_until), (true, Some(now + 30_000)));
     bench.push(job()).await;
     let waiter = bench.waiter(60 * SECOND).await;
@@ -228,8 +233,8 @@ async fn a_pause_ends_by_itself() {
 async fn a_longer_pause_takes_the_place_of_a_shorter() {
     let bench = Bench::new().await;
     let now = bench.engine.now();
-    bench.engine.pause("default", Some(now + 1_000)).await.unwrap();
-    bench.engine.pause("default", None).await.unwrap();
+    bench.engine.pause("default", Pause::Until(now + 1_000)).await.unwrap();
+    bench.engine.pause("default", Pause::UntilResumed).await.unwrap();
     pass(60 * SECOND).await;
     assert!(bench.engine.queue("default").await.unwrap().settings.paused);
 }

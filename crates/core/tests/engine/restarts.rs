@@ -1,6 +1,7 @@
 //! The state that a new process restores.
 
 use super::fixture::{Bench, job, pass};
+use duetime_core::engine::Pause;
 use duetime_core::{Due, Error, NewJob, State};
 use std::time::Duration;
 
@@ -57,7 +58,7 @@ async fn a_job_that_is_not_reserved_early_stays_scheduled() {
     for delay_ms in [60_000, 10 * 3_600_000] {
         let bench = Bench::new().await;
         let id = bench.push(NewJob { due: Due::After(delay_ms), ..job() }).await.id;
-        bench.engine.pause("default", None).await.unwrap();
+        bench.engine.pause("default", Pause::UntilResumed).await.unwrap();
         assert_eq!(bench.engine.reserve_early(id).await.unwrap_err(), Error::NotDue(id));
         bench.engine.resume("default").await.unwrap();
         assert_eq!((bench.state(id).await, bench.reserve(1, Duration::ZERO).await.len()), (State::Scheduled, 0));
@@ -106,7 +107,7 @@ async fn a_restored_lease_is_no_longer_than_it_was() {
 #[tokio::test(start_paused = true)]
 async fn a_paused_queue_stays_paused() {
     let bench = Bench::new().await;
-    bench.engine.pause("default", None).await.unwrap();
+    bench.engine.pause("default", Pause::UntilResumed).await.unwrap();
     bench.push(job()).await;
     let bench = restart(bench).await;
     pass(Duration::from_secs(1)).await;

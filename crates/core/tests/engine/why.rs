@@ -2,6 +2,7 @@
 
 use super::fixture::{Bench, job, pass};
 use duetime_core::api::{Instant, ReasonCode};
+use duetime_core::engine::Pause;
 use duetime_core::engine::{JobRef, Options, QueueSettings};
 use duetime_core::limits::{HOUR_MS, LEASE_MS_DEFAULT};
 use duetime_core::ports::{Ledger, Rate};
@@ -81,10 +82,10 @@ async fn settings_of_the_queue_hold_jobs_back() {
     bench.asks().await;
     let id = bench.push(job()).await.id;
     let later = bench.push(NewJob { due: Due::After(HOUR_MS), ..job() }).await.id;
-    engine.pause("default", Some(engine.now() + 5_000)).await.unwrap();
+    engine.pause("default", Pause::Until(engine.now() + 5_000)).await.unwrap();
     assert_eq!(bench.why(id).await, [(ReasonCode::Paused, Some(5_000))]);
     assert_eq!(bench.why(later).await, [(ReasonCode::NotDue, Some(HOUR_MS)), (ReasonCode::Paused, Some(5_000))]);
-    engine.pause("default", None).await.unwrap();
+    engine.pause("default", Pause::UntilResumed).await.unwrap();
     assert_eq!(bench.why(id).await, [(ReasonCode::Paused, None)]);
     engine.resume("default").await.unwrap();
 

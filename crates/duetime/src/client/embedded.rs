@@ -4,6 +4,7 @@
 
 use crate::error::{Answers, Error, answers, only};
 use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Pushed, WorkerStatus};
+use duetime_core::engine::Pause;
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
     self, CancelOutcome, Expected, Extension, Health, Imported, JobRef, LockRequest, Outcome, READING_WAIT,
@@ -11,7 +12,7 @@ use duetime_core::engine::{
 };
 use duetime_core::ports::Grant;
 use duetime_core::schedule::{Run, ScheduleStatus};
-use duetime_core::{Engine, Error as CoreError, Job, Millis, NewJob, Receipt};
+use duetime_core::{Engine, Error as CoreError, Job, NewJob, Receipt};
 use duetime_store::open::Opened;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -134,9 +135,9 @@ impl Embedded {
         Ok(self.call(|engine| async move { engine.failures(queue.as_deref(), READING_WAIT).await }).await??)
     }
 
-    pub(super) async fn pause_schedule(&self, name: &str, until: Option<Millis>) -> Result<ScheduleStatus, Error> {
+    pub(super) async fn pause_schedule(&self, name: &str, pause: Pause) -> Result<ScheduleStatus, Error> {
         let name = name.to_owned();
-        Ok(self.call(|engine| async move { engine.pause_schedule(&name, until, Expected::Anything).await }).await??)
+        Ok(self.call(|engine| async move { engine.pause_schedule(&name, pause, Expected::Anything).await }).await??)
     }
 
     pub(super) async fn resume_schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {

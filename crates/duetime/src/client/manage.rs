@@ -3,12 +3,13 @@
 use super::{Client, ask, forward};
 use crate::error::Error;
 use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Why, WorkerStatus};
+use duetime_core::engine::Pause;
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Health, JobRef, Listed, Patch, Query, QueueSettings, QueueStatus,
 };
 use duetime_core::limits::PAGE_JOBS_MAX;
 use duetime_core::ports::Window;
-use duetime_core::{Due, Job, JobId, Millis, State};
+use duetime_core::{Due, Job, JobId, State};
 use std::sync::Arc;
 
 impl Client {
@@ -166,19 +167,9 @@ impl Client {
     /// Pauses a queue: no jobs are handed out, and running ones finish.
     ///
     /// # Errors
-    /// Same as [`queue`](Self::queue).
-    pub async fn pause(&self, queue: &str) -> Result<QueueSettings, Error> {
-        let until = None;
-        ask!(self.pause(&queue, until))
-    }
-
-    /// Pauses a queue until this time, in milliseconds since 1970.
-    ///
-    /// # Errors
-    /// Same as [`queue`](Self::queue), and if the instant is not in the future.
-    pub async fn pause_until(&self, queue: &str, until: Millis) -> Result<QueueSettings, Error> {
-        let until = Some(until);
-        ask!(self.pause(&queue, until))
+    /// Same as [`queue`](Self::queue), and if the pause ends in the past or is too long.
+    pub async fn pause(&self, queue: &str, pause: Pause) -> Result<QueueSettings, Error> {
+        ask!(self.pause(&queue, pause))
     }
 
     /// Resumes a paused queue.

@@ -3,8 +3,9 @@
 use super::{Client, ask, forward};
 use crate::error::Error;
 use crate::push::Pushed;
+use duetime_core::Schedule;
+use duetime_core::engine::Pause;
 use duetime_core::schedule::{Run, ScheduleStatus};
-use duetime_core::{Millis, Schedule};
 use std::sync::Arc;
 
 impl Client {
@@ -59,20 +60,12 @@ impl Client {
         ask!(self.preview_schedule(&name, schedule))
     }
 
-    /// Pauses a schedule. A run that has begun may still push its job.
+    /// Pauses a schedule: runs during the pause are skipped. A run that has begun may still push its job.
     ///
     /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule).
-    pub async fn pause_schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
-        forward!(self.pause_schedule(name, None))
-    }
-
-    /// Pauses a schedule until this time, in milliseconds since 1970. Runs during the pause are skipped.
-    ///
-    /// # Errors
-    /// Same as [`pause_schedule`](Self::pause_schedule), and if the instant is not in the future.
-    pub async fn pause_schedule_until(&self, name: &str, until: Millis) -> Result<ScheduleStatus, Error> {
-        forward!(self.pause_schedule(name, Some(until)))
+    /// [`NoSchedule`](duetime_core::Error::NoSchedule), and if the pause ends in the past or is too long.
+    pub async fn pause_schedule(&self, name: &str, pause: Pause) -> Result<ScheduleStatus, Error> {
+        forward!(self.pause_schedule(name, pause))
     }
 
     /// Resumes a paused schedule, from its next run.

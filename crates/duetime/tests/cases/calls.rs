@@ -1,6 +1,7 @@
 //! The client's calls.
 
 use super::{Remind, ended, push, queue};
+use duetime::Pause;
 use duetime::{
     BulkAction, Client, Due, Event, Filter, HistoryPoint, HistorySpan, Instant, JobId, JobRef, KeyUntil, NewJob,
     OnConflict, Outcome, Patch, PushOutcome, Query, QueueSettings, Rate, ReasonCode, ReserveRequest, Retry, Source,
@@ -130,7 +131,7 @@ pub(crate) async fn a_job_says_why_it_does_not_run(client: Client) {
     let id = push(&client, &queue, 1).await;
     assert_eq!(reasons(id).await, [(ReasonCode::NoWorker, None)]);
     let until = later.due_at;
-    client.pause_until(&queue, until).await.unwrap();
+    client.pause(&queue, Pause::Until(until)).await.unwrap();
     assert_eq!(reasons(id).await, [(ReasonCode::Paused, Some(Instant(until))), (ReasonCode::NoWorker, None)]);
     assert!(client.reserve(reserve(&queue, 1)).await.unwrap().leases.is_empty());
     client.resume(&queue).await.unwrap();
@@ -342,14 +343,14 @@ pub(crate) async fn queues_are_managed(client: Client) {
     assert_eq!(client.configure(&queue, settings.clone()).await.unwrap(), settings);
     let unlimited = QueueSettings { max_running: Some(0), ..settings.clone() };
     assert_eq!(client.configure(&queue, unlimited).await.unwrap_err().code(), "invalid");
-    assert!(client.pause(&queue).await.unwrap().paused);
+    assert!(client.pause(&queue, Pause::UntilResumed).await.unwrap().paused);
     assert!(client.reserve(reserve(&queue, 1)).await.unwrap().leases.is_empty());
     let until = client.queue(&queue).await.unwrap().settings.paused_until;
     assert_eq!(until, None);
     let year_2100 = 4_102_444_800_000;
-    assert_eq!(client.pause_until(&queue, year_2100).await.unwrap_err().code(), "invalid");
+    assert_eq!(client.pause(&queue, Pause::Until(year_2100)).await.unwrap_err().code(), "invalid");
     let soon = client.push(Remind { user: 1 }).queue(queue.clone()).await.unwrap().due_at + 3_600_000;
-    assert_eq!(client.pause_until(&queue, soon).await.unwrap().paused_until, Some(soon));
+    assert_eq!(client.pause(&queue, Pause::Until(soon)).await.unwrap().paused_until, Some(soon));
     assert_eq!(client.resume(&queue).await.unwrap(), settings);
     let status = client.queue(&queue).await.unwrap();
     assert_eq!((status.counts.ready, status.tally.pending, &status.settings), (2, 2, &settings));

@@ -1,6 +1,7 @@
 //! The client's schedules.
 
 use super::queue;
+use duetime::Pause;
 use duetime::{
     Client, ClockChange, Error, Job, Millis, Missed, NewJob, Outcome, Overlap, PushOutcome, Query, ReserveRequest, Run,
     Schedule, Source, State, TickOutcome, Timing,
@@ -79,9 +80,9 @@ pub(crate) async fn a_schedule_is_paused_resumed_and_run(client: Client) {
     assert_eq!(client.next_runs(&name, 0).await.unwrap_err().code(), "invalid");
 
     let until = set.next[3];
-    let paused = client.pause_schedule_until(&name, until).await.unwrap();
+    let paused = client.pause_schedule(&name, Pause::Until(until)).await.unwrap();
     assert_eq!((paused.schedule.paused_until, &paused.next[..]), (Some(until), &runs_from(&runs, 3)[..]));
-    let paused = client.pause_schedule(&name).await.unwrap();
+    let paused = client.pause_schedule(&name, Pause::UntilResumed).await.unwrap();
     assert_eq!((paused.schedule.paused, paused.schedule.paused_until), (Some(true), None));
     assert!(client.next_runs(&name, 10).await.unwrap().is_empty());
 
@@ -99,7 +100,10 @@ pub(crate) async fn a_schedule_is_paused_resumed_and_run(client: Client) {
     let resumed = client.resume_schedule(&name).await.unwrap();
     assert_eq!((resumed.schedule.paused, &resumed.next), (Some(false), &set.next));
     client.delete_schedule(&name).await.unwrap();
-    for gone in [client.pause_schedule(&name).await.map(drop), client.run_schedule(&name, None).await.map(drop)] {
+    for gone in [
+        client.pause_schedule(&name, Pause::UntilResumed).await.map(drop),
+        client.run_schedule(&name, None).await.map(drop),
+    ] {
         assert_eq!(gone.unwrap_err().code(), "schedule_not_found");
     }
 }

@@ -6,7 +6,7 @@ use super::rights::FORBIDDEN;
 use crate::access::Scope;
 use crate::http::AuditedCommand;
 use duetime_core::api::Instant;
-use duetime_core::engine::Query;
+use duetime_core::engine::{Pause, Query};
 use duetime_core::limits::{DELAY_MS_MAX, PAGE_JOBS_MAX, SECOND_MS};
 use duetime_core::{Error, Job, JobId, JobRef, State, States};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -133,7 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 engine.resume(tube).await?;
             }
         } else {
-            engine.pause(tube, Some(engine.now() + pause_ms)).await?;
+            engine.pause(tube, Pause::For(pause_ms)).await?;
         }
         self.door.tubes.change(tube, |known| {
             known.pauses += 1;

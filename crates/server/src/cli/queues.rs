@@ -81,8 +81,12 @@ pub(super) struct PauseEnd {
 }
 
 impl PauseEnd {
-    pub(super) fn at(&self) -> Option<Millis> {
-        self.until.map(|Instant(at)| at).or(self.span.map(|Span(ms)| now().saturating_add(ms)))
+    pub(super) fn pause(&self) -> duetime::Pause {
+        match (self.until, self.span) {
+            (Some(Instant(at)), _) => duetime::Pause::Until(at),
+            (None, Some(Span(ms))) => duetime::Pause::For(ms),
+            (None, None) => duetime::Pause::UntilResumed,
+        }
     }
 }
 
@@ -133,15 +137,11 @@ fn row(queue: &QueueStatus) -> Vec<String> {
 async fn pause(Pause { one, end }: &Pause) -> Result {
     let client = one.target.client().await?;
     let before = client.queue(&one.queue).await?;
-    let end = end.at();
-    match end {
-        Some(end) => client.pause_until(&one.queue, end).await?,
-        None => client.pause(&one.queue).await?,
-    };
+    let paused = client.pause(&one.queue, end.pause()).await?;
     if is_unused(&before) {
         output::note!("{} is a new queue without jobs and settings. `duetime queues` lists all queues", one.queue);
     }
-    said(client, one, format_args!("{} is paused{}", one.queue, until(end))).await
+    said(client, one, format_args!("{} is paused{}", one.queue, until(paused.paused_until))).await
 }
 
 /// True if this queue was never used: it has no jobs, no records of jobs, and no settings.

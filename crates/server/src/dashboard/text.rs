@@ -244,6 +244,7 @@ texts! {
     Pruning: "Finished jobs past their retention are not removed. Check the ledger.", "超过保留期的已结束任务没有删除，请检查持久化存储。";
     ScheduleRuns: "A schedule cannot push its job.", "有计划无法推送任务。";
     SchedulesUnread: "The server cannot read the schedules.", "服务器无法读取定时计划。";
+    Undelivered: "This server does not deliver the jobs of a queue with a target.", "此服务器不投递某个设有目标的队列的任务。";
     QueueSettings: "The server cannot read settings that other servers changed.", "服务器无法读取其他服务器更改的队列设置。";
     Unknown: "Something else. See the log.", "其他原因，见日志。";
     Unrecorded: "{} outcomes wait to be recorded.", "{} 个结果等待写入。";
@@ -321,6 +322,7 @@ impl Text {
             DegradedCode::ScheduleRuns => Self::ScheduleRuns,
             DegradedCode::Schedules => Self::SchedulesUnread,
             DegradedCode::QueueSettings => Self::QueueSettings,
+            DegradedCode::Deliveries => Self::Undelivered,
             DegradedCode::Unknown => Self::Unknown,
         }
     }

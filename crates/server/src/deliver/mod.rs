@@ -154,7 +154,7 @@ struct Deliveries {
     client: Client,
     executor: Arc<Executor>,
     by_queue: HashMap<Arc<str>, Running>,
-    /// Targets that were said to be refused.
+    /// Targets that the log says are refused.
     refused: HashSet<(Arc<str>, String)>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -193,14 +193,18 @@ impl Deliveries {
             }
             stays
         });
+        let mut undelivered = None;
         for (queue, settings) in wanted {
-            if let Some(target) = settings.target.as_ref().filter(|_| !self.by_queue.contains_key(&queue)) {
-                self.start(queue, target, settings.max_running);
+            if let Some(target) = settings.target.as_ref().filter(|_| !self.by_queue.contains_key(&queue))
+                && let Err(error) = self.start(queue.clone(), target, settings.max_running)
+            {
+                undelivered.get_or_insert(format!("queue {queue}: {error}"));
             }
         }
+        self.executor.engine.set_undelivered(undelivered);
     }
 
-    fn start(&mut self, queue: Arc<str>, target: &Target, max_running: Option<u32>) {
+    fn start(&mut self, queue: Arc<str>, target: &Target, max_running: Option<u32>) -> Result<(), CoreError> {
         match Delivery::new(&queue, target, &self.executor.setup.policy) {
             Ok(delivery) => {
                 tracing::info!(%queue, "jobs of the queue are delivered to its target");
@@ -214,6 +218,7 @@ impl Deliveries {
                 };
                 let task = self.tasks.spawn(work.instrument(span));
                 self.by_queue.insert(queue, Running { target: target.clone(), max_running, stop, task });
+                Ok(())
             }
             // Its jobs wait: another server may be allowed to deliver them, or this one at its next start.
             Err(error) => {
@@ -221,6 +226,7 @@ impl Deliveries {
                     tracing::error!(%queue, %error, "this server cannot deliver jobs of the queue, which wait; correct the \
                      target or the options of this server");
                 }
+                Err(error)
             }
         }
     }

@@ -297,10 +297,16 @@ fn jobs_wait_in_a_store_until_a_server_hands_them_back() {
     let arguments = [&["adopt", "laravel", "--from", &url], &HAND_BACK[1..], &["--drain", "--yes", "laravel"]].concat();
     assert_eq!(place.run(&arguments).code, 0);
     assert_eq!(number(&redis, &["LLEN", LIST]), 0);
-    // A server that may not reach that Redis leaves them, too.
+    // A server that may not reach that Redis leaves them, too, and says so.
     let mut server = Server::start_in(place, &[]);
     assert_eq!(jobs(&server).iter().find(|(_, job)| job["queue"] == "mail").unwrap().1["state"], "ready");
+    let degraded = |server: &Server| server.json(&["status"])["health"]["degraded"].clone();
+    let told = until("it is told", || degraded(&server).as_array().unwrap().first().cloned());
+    assert_eq!(told["code"], "deliveries");
+    let why = told["error"].as_str().unwrap();
+    assert!(why.starts_with("queue mail: ") && why.contains("--deliver-redis"), "{why}");
     server.stop();
-    let _server = Server::start_in(std::mem::replace(&mut server.place, Place::new()), &["--deliver-redis", &url]);
+    let server = Server::start_in(std::mem::replace(&mut server.place, Place::new()), &["--deliver-redis", &url]);
     until("it is handed back", || (number(&redis, &["LLEN", LIST]) == 1).then_some(()));
+    assert_eq!(degraded(&server), json!([]));
 }

@@ -62,7 +62,7 @@ async fn life(client: &Client) {
     let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 10_000, request_id: None, worker: None };
     let lease = client.reserve(request).await.unwrap().leases.remove(0);
     client.complete(lease.job.receipt(), Some((*b"2").into())).await.unwrap();
-    client.pause(QUEUE).await.unwrap();
+    client.pause(QUEUE, duetime::Pause::UntilResumed).await.unwrap();
     client.resume(QUEUE).await.unwrap();
     let tagged = Query { tag: Some("later".into()), ..Query::default() };
     assert_eq!(client.bulk(&tagged, BulkAction::Cancel).await.unwrap()["cancelled"], 1);

@@ -2,6 +2,7 @@
 
 use crate::redis_faults::memory::{fill, make_room};
 use crate::redis_faults::subject::until;
+use duetime_core::engine::Pause;
 use duetime_core::engine::{Options as EngineOptions, Outcome, QueueSettings, ReserveRequest, Source};
 use duetime_core::testing::ModelLedger;
 use duetime_core::{Due, Engine, Error, Job, JobId, NewJob};
@@ -54,7 +55,7 @@ async fn work_goes_on(server: &RedisServer, engine: &Engine) -> JobId {
     let again = next(engine, 60_000).await;
     assert_eq!((again.id, again.attempt), (unsettled.id, 2));
     engine.extend(vec![(again.receipt(), Some(60_000))]).await.remove(0).unwrap();
-    engine.pause(QUEUE, None).await.unwrap();
+    engine.pause(QUEUE, Pause::UntilResumed).await.unwrap();
     engine.resume(QUEUE).await.unwrap();
     complete(engine, &again).await;
     let other = next(engine, 60_000).await;

@@ -1,8 +1,8 @@
 //! The engine's health.
 
 use crate::api::{Degraded, DegradedCode};
-use crate::error::Error;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::watch;
@@ -31,7 +31,7 @@ pub(crate) struct Status {
 
 impl Status {
     /// Marks a part as degraded, for this reason; logged when it begins.
-    pub(crate) fn degrade(&self, what: DegradedCode, error: &Error) {
+    pub(crate) fn degrade(&self, what: DegradedCode, error: &impl Display) {
         let mut degraded = self.degraded.lock().expect("no panic under this lock");
         if degraded.insert(what, error.to_string()).is_none() {
             tracing::error!(%error, "{}", what.detail());
@@ -52,7 +52,7 @@ impl Status {
     }
 
     /// Marks a part as working, or as degraded for this reason.
-    pub(crate) fn set(&self, what: DegradedCode, trouble: Option<Error>) {
+    pub(crate) fn set(&self, what: DegradedCode, trouble: Option<impl Display>) {
         match trouble {
             Some(error) => self.degrade(what, &error),
             None => self.mend(what),

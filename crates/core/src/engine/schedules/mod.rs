@@ -9,7 +9,7 @@ mod entry;
 mod tick;
 mod timer;
 
-use super::{Engine, Expected, Pushed};
+use super::{Engine, Expected, Pause, Pushed};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_MAX};
@@ -100,19 +100,14 @@ impl Engine {
         .await
     }
 
-    /// Stops pushing the jobs of a schedule, for good or until this instant. A tick that has begun may still push its job.
+    /// Stops pushing the jobs of a schedule. A tick that has begun may still push its job.
     /// Ticks during the pause are skipped.
     ///
     /// # Errors
     /// [`Error::NoSchedule`]; [`Error::Changed`]; [`Error::Invalid`].
-    pub async fn pause_schedule(
-        &self,
-        name: &str,
-        until: Option<Millis>,
-        expected: Expected,
-    ) -> Result<ScheduleStatus, Error> {
-        self.check_pause(until)?;
-        self.set_pause(name, Some(until.unwrap_or(Millis::MAX)), expected).await
+    pub async fn pause_schedule(&self, name: &str, pause: Pause, expected: Expected) -> Result<ScheduleStatus, Error> {
+        let end = self.end_of(pause)?;
+        self.set_pause(name, Some(end.unwrap_or(Millis::MAX)), expected).await
     }
 
     /// Pushes the jobs of a schedule again, from its first tick after now.

@@ -14,6 +14,7 @@ use crate::model::job::{Due, KeyUntil, NewJob, OnConflict, State};
 use crate::model::options::JobOptions;
 use crate::model::retry::{Backoff, Retry, WhenExhausted};
 use crate::ports::Lease;
+use crate::request::Pause;
 use crate::rules::Failure;
 use crate::testing::{ModelLedger, Random, TokioClock};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -264,7 +265,7 @@ impl Actor {
                 }
                 70..75 => {
                     let queue: Arc<str> = Arc::from(*self.random.of(&QUEUES[..2]));
-                    drop(self.engine.pause(&queue, None).await);
+                    drop(self.engine.pause(&queue, Pause::UntilResumed).await);
                     self.pause(5 * SECOND_MS).await;
                     drop(self.engine.resume(&queue).await);
                 }

@@ -2,6 +2,7 @@
 
 use super::super::fixture::job;
 use super::{World, seconds};
+use duetime_core::engine::Pause;
 use duetime_core::engine::{Outcome, Patch};
 use duetime_core::ports::InboxRow;
 use duetime_core::rules::Failure;
@@ -54,7 +55,7 @@ async fn no_pause_ends_early() {
     let (world, leader, other) = World::with_two().await;
     world.broker.blur_clock(BEHIND_MS, AHEAD_MS);
     let until = leader.engine.now_at_most() + 2_000;
-    leader.engine.pause("default", Some(until)).await.unwrap();
+    leader.engine.pause("default", Pause::Until(until)).await.unwrap();
     other.push(job()).await;
     while leader.engine.queue("default").await.unwrap().counts.paused {
         assert!(world.clock.wall() < until + 5_000);

@@ -2,6 +2,7 @@
 
 use super::super::fixture::job;
 use super::{Node, World, seconds};
+use duetime_core::engine::Pause;
 use duetime_core::engine::QueueSettings;
 use duetime_core::ports::{Broker, Limits};
 use duetime_core::testing::mortal::When;
@@ -10,7 +11,7 @@ use duetime_core::{Due, NewJob};
 #[tokio::test(start_paused = true)]
 async fn a_paused_queue_stays_paused_after_a_flush() {
     let (world, leader, other) = World::with_two().await;
-    other.engine.pause("default", None).await.unwrap();
+    other.engine.pause("default", Pause::UntilResumed).await.unwrap();
     other.push(job()).await;
     world.flush().await;
     seconds(3).await;
@@ -23,7 +24,7 @@ async fn a_paused_queue_stays_paused_after_a_flush() {
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_is_told_late_does_not_stand() {
     let (world, leader, other) = World::with_two().await;
-    other.engine.pause("default", None).await.unwrap();
+    other.engine.pause("default", Pause::UntilResumed).await.unwrap();
     other.engine.resume("default").await.unwrap();
     world.broker.limit(&"default".into(), Limits { paused: true, ..Limits::default() }, 1).await.unwrap();
     other.push(job()).await;
@@ -57,7 +58,7 @@ async fn who_dies_before_settings_are_stored_has_set_nothing() {
     other.push(job()).await;
     seconds(2).await;
     assert_eq!(leader.leases().await.len(), 1);
-    other.engine.pause("default", None).await.unwrap();
+    other.engine.pause("default", Pause::UntilResumed).await.unwrap();
     seconds(2).await;
     assert!(leader.engine.queue("default").await.unwrap().settings.paused);
 }

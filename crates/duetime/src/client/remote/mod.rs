@@ -12,6 +12,7 @@ use crate::error::{Answers, Error};
 use crate::request_id;
 use api::path_segment;
 use duetime_core::api::{self, DueCounts, Failures, History, HistorySpan, Pushed};
+use duetime_core::engine::Pause;
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Health, Imported, JobRef, Listed, Outcome, Patch,
     PushOutcome, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
@@ -19,7 +20,7 @@ use duetime_core::engine::{
 use duetime_core::limits::PAGE_NAMES_MAX;
 use duetime_core::model::name;
 use duetime_core::ports::Lease;
-use duetime_core::{Job, JobId, Millis, NewJob, Receipt};
+use duetime_core::{Job, JobId, NewJob, Receipt};
 pub(super) use events::Stream;
 use hyper::Method;
 use serde::de::DeserializeOwned;
@@ -213,8 +214,8 @@ impl Remote {
         self.transport.send(Call::get(queue_path(queue)?)).await?.read()
     }
 
-    pub(super) async fn pause(&self, queue: &str, until: Option<Millis>) -> Result<QueueSettings, Error> {
-        let body = api::PauseBody { until: until.map(api::Instant), span: None };
+    pub(super) async fn pause(&self, queue: &str, pause: Pause) -> Result<QueueSettings, Error> {
+        let body = api::PauseBody::from(pause);
         self.configured(Call::post(format!("{}/pause", queue_path(queue)?)).json(&body)?).await
     }
 
@@ -236,7 +237,7 @@ impl Remote {
         let configured = self.configured(call).await?;
         match (configured == settings, settings.paused) {
             (true, _) => Ok(configured),
-            (false, true) => self.pause(queue, settings.paused_until).await,
+            (false, true) => self.pause(queue, settings.paused_until.map_or(Pause::UntilResumed, Pause::Until)).await,
             (false, false) => self.resume(queue).await,
         }
     }

@@ -5,10 +5,11 @@ use super::{Remote, first};
 use crate::error::Error;
 use crate::push::Pushed;
 use crate::request_id;
+use duetime_core::Schedule;
 use duetime_core::api::{self, path_segment};
+use duetime_core::engine::Pause;
 use duetime_core::model::name;
 use duetime_core::schedule::{Run, ScheduleStatus};
-use duetime_core::{Millis, Schedule};
 use hyper::Method;
 use std::sync::Arc;
 
@@ -41,12 +42,8 @@ impl Remote {
         self.shown_schedule(Call::new(Method::PUT, path).json(schedule)?.repeats(true)).await
     }
 
-    pub(in crate::client) async fn pause_schedule(
-        &self,
-        name: &str,
-        until: Option<Millis>,
-    ) -> Result<ScheduleStatus, Error> {
-        let body = api::PauseBody { until: until.map(api::Instant), span: None };
+    pub(in crate::client) async fn pause_schedule(&self, name: &str, pause: Pause) -> Result<ScheduleStatus, Error> {
+        let body = api::PauseBody::from(pause);
         self.shown_schedule(Call::post(format!("{}/pause", path(name)?)).json(&body)?.repeats(true)).await
     }
 

@@ -132,12 +132,9 @@ async fn show_one(one: &One) -> Result {
 
 async fn pause(Pause { one, end }: &Pause) -> Result {
     let client = one.target.client().await?;
-    let end = end.at();
-    let status = match end {
-        Some(end) => client.pause_schedule_until(&one.name, end).await?,
-        None => client.pause_schedule(&one.name).await?,
-    };
-    output::tell(one.target.json, &status, format_args!("{} is paused{}", one.name, until(end)))
+    let status = client.pause_schedule(&one.name, end.pause()).await?;
+    let end = until(status.schedule.paused_until);
+    output::tell(one.target.json, &status, format_args!("{} is paused{end}", one.name))
 }
 
 async fn resume(one: &One) -> Result {

@@ -111,8 +111,8 @@ pub(crate) async fn put(
 )]
 pub(crate) async fn pause(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
-    let until = body.object::<PauseBody>()?.until(app.engine.now_at_most())?;
-    let settings = app.engine.pause(&queue, until).await?;
+    let pause = body.object::<PauseBody>()?.try_into()?;
+    let settings = app.engine.pause(&queue, pause).await?;
     Ok(reply::ok(&Configured::new(queue, settings)))
 }
 

@@ -146,10 +146,10 @@ pub(crate) async fn pause(
     headers: HeaderMap,
     body: One,
 ) -> Answered {
-    let until = body.object::<PauseBody>()?.until(app.engine.now_at_most())?;
+    let pause = body.object::<PauseBody>()?.try_into()?;
     drop(body);
-    let pause = |expected| app.engine.pause_schedule(&name, until, expected);
-    Ok(reply::schedule(&change(&app, &caller, &name, &headers, |_| Ok(()), pause).await?))
+    let set = |expected| app.engine.pause_schedule(&name, pause, expected);
+    Ok(reply::schedule(&change(&app, &caller, &name, &headers, |_| Ok(()), set).await?))
 }
 
 /// Resume a schedule.
