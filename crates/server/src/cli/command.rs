@@ -23,6 +23,10 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    #[command(after_help = "Examples:
+  duetime serve --store /var/lib/duetime/jobs.db
+  duetime serve --broker redis://cache:6379 --ledger postgres://duetime@db/duetime
+  duetime serve --listen 0.0.0.0:7300 --tokens tokens.toml --tls-cert cert.pem --tls-key key.pem")]
     Serve(Box<crate::serve::Args>),
     Beanstalk(Box<crate::serve::beanstalk::Args>),
     Push(Box<jobs::push::Args>),

@@ -46,7 +46,10 @@ pub(super) fn show(look: &Look, json: bool) -> Result {
         };
         output::rows(&["PART", "DUE", "READ FROM", "PAYLOAD"], samples.iter().map(row), "")?;
     }
-    output::say(format_args!("\n{unread} of the sampled jobs cannot be read"))?;
+    output::say("")?;
+    if *unread > 0 {
+        output::say(format_args!("{unread} of the jobs that were looked at cannot be read"))?;
+    }
     for note in notes {
         output::say(note)?;
     }
