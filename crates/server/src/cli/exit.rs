@@ -121,7 +121,7 @@ impl From<Error> for Failure {
             Error::Untrusted { .. } => {
                 failure.hint("name its certificate or its root certificate with --ca or DUETIME_CA")
             }
-            Error::OutcomeUnknown { .. } => failure.hint("check with `duetime list` before you repeat it"),
+            Error::OutcomeUnknown { .. } => failure.hint("check with `duetime list` before you repeat it; if it never answers, check that this is the address of a Duetime server"),
             Error::Refused { status: 401, .. } => {
                 failure.hint("put a valid token into DUETIME_TOKEN, or name its file with --token-file")
             }

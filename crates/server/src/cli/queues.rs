@@ -138,10 +138,15 @@ async fn pause(Pause { one, end }: &Pause) -> Result {
     let client = one.target.client().await?;
     let before = client.queue(&one.queue).await?;
     let paused = client.pause(&one.queue, end.pause()).await?;
-    if is_unused(&before) {
-        output::note!("{} is a new queue without jobs and settings. `duetime queues` lists all queues", one.queue);
-    }
+    tell_if_unused(&before);
     said(client, one, format_args!("{} is paused{}", one.queue, until(paused.paused_until))).await
+}
+
+/// A name with a typo is a new queue.
+fn tell_if_unused(queue: &QueueStatus) {
+    if is_unused(queue) {
+        output::note!("{} is a new queue without jobs and settings. `duetime queues` lists all queues", queue.queue);
+    }
 }
 
 /// True if this queue was never used: it has no jobs, no records of jobs, and no settings.
@@ -151,6 +156,7 @@ pub(super) fn is_unused(QueueStatus { queue: _, counts, tally, settings, target_
 
 async fn resume(one: &One) -> Result {
     let client = one.target.client().await?;
+    tell_if_unused(&client.queue(&one.queue).await?);
     client.resume(&one.queue).await?;
     said(client, one, format_args!("{} is resumed", one.queue)).await
 }

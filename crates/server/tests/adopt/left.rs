@@ -3,7 +3,7 @@
 use super::framework::{LARAVEL, LARAVEL_CLAIMS, LIST, adopt as run, laravel, number, step};
 use super::redis_source::{Adopt, OldSet, QUEUE, jobs_made, made, now_ms, report};
 use crate::cli::server::Server;
-use crate::cli::support::{pid, until};
+use crate::cli::support::{Place, pid, until};
 use duetime_store::testing::RedisServer;
 use nix::sys::signal::{Signal, kill};
 use std::time::{Duration, Instant};
@@ -112,6 +112,30 @@ fn a_command_ends_soon_after_its_signal_though_the_server_never_answers() {
     assert_eq!(old.claims(), 1);
     adopt.drain();
     assert_eq!((old.claims(), jobs_made(&server)), (0, 2));
+}
+
+#[test]
+fn a_follower_tells_that_the_server_is_away_and_goes_on() {
+    let (mut server, redis) = (Server::start(), RedisServer::start());
+    let mut old = OldSet::open(&redis.url(), KEY);
+    let adopt = Adopt::new(&server, "zset", &redis.url(), KEY);
+    let follower = adopt.follow();
+    old.add(b"first", now_ms());
+    until("it has begun", || (jobs_made(&server) == 1 && old.claims() == 0).then_some(()));
+    server.stop();
+    old.add(b"second", now_ms());
+    until("it is claimed", || (old.claims() == 1).then_some(()));
+    let address = server.url.trim_start_matches("http://").to_owned();
+    let place = std::mem::replace(&mut server.place, Place::new());
+    let command = place.command(&["serve", "--listen", &address]);
+    let server = Server::spawn(place, command);
+    until("it is pushed", || (jobs_made(&server) == 2 && old.claims() == 0).then_some(()));
+    kill(pid(follower.0.as_ref().unwrap()), Signal::SIGTERM).unwrap();
+    let ran = follower.wait();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let told: Vec<&str> = ran.err.lines().filter(|line| line.contains("pushed")).collect();
+    assert_eq!(told.len(), 2, "{ran:?}");
+    assert!(told[0].starts_with("jobs cannot be pushed: ") && told[1] == "jobs are pushed again", "{told:?}");
 }
 
 /// Origins are known by queue: in another one, the same claim would be a second job.

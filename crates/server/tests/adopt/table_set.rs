@@ -189,13 +189,18 @@ fn a_table_that_cannot_be_read_is_refused() {
     world.table("INT", std::iter::empty());
     let url = world.redis.url();
     let rows = world.database.url();
-    let refusals: [(&[&str], i32, &str); 7] = [
+    let refusals: [(&[&str], i32, &str); 8] = [
         (&["--rows", &rows], 2, "--table"),
         (&["--rows", "redis://u:secret@h", "--table", "order"], 2, "`rows` must be a URL: mysql://"),
         (&["--rows", &rows, "--table", "none"], 2, "with the columns id and status, got \"none\" in postgres://"),
         (&["--rows", &rows, "--table", "order", "--id-column", "order_id"], 2, "with the columns order_id and status"),
         (&["--rows", &rows, "--table", "order; DROP TABLE order"], 2, "`table` must be a name"),
         (&["--rows", &rows, "--table", "order", "--status", "1' OR '1'='1"], 2, "`status` must be"),
+        (
+            &["--rows", &rows, "--table", "order", "--status", "active"],
+            2,
+            "a value of the column status, which is of the type",
+        ),
         (&["--rows", "postgres://u@127.0.0.1:1/x", "--table", "order"], 75, "127.0.0.1:1"),
     ];
     for (options, code, expected) in refusals {

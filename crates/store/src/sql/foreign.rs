@@ -22,7 +22,7 @@ pub struct Foreign {
     id: String,
     status: String,
     waiting: String,
-    ids: OnceLock<Ids>,
+    known: OnceLock<Known>,
 }
 
 impl Foreign {
@@ -49,7 +49,7 @@ impl Foreign {
             error => error,
         })?;
         let [table, id, status, waiting] = [table, id, status, waiting].map(str::to_owned);
-        Ok(Self { database, schema: schema.map(str::to_owned), table, id, status, waiting, ids: OnceLock::new() })
+        Ok(Self { database, schema: schema.map(str::to_owned), table, id, status, waiting, known: OnceLock::new() })
     }
 
     /// Returns which of these ids belong to waiting rows, spelled as in the database.
@@ -57,17 +57,17 @@ impl Foreign {
     /// # Errors
     /// [`Error::Invalid`] if there is no such table; a [retryable](Error::is_retryable) error if the server does not answer.
     pub async fn waiting<'a>(&self, ids: &[&'a str]) -> Result<HashSet<&'a str>, Error> {
-        let kind = self.kind().await?;
-        let literals: Vec<String> = ids.iter().filter_map(|id| kind.literal(id)).collect();
+        let known = self.known().await?;
+        let literals: Vec<String> = ids.iter().filter_map(|id| known.ids.literal(id)).collect();
         if literals.is_empty() {
             return Ok(HashSet::new());
         }
         let Words { quote, text, .. } = self.words();
-        let Self { table, id, status, waiting, .. } = self;
+        let (Self { table, id, status, .. }, waiting) = (self, &known.waiting);
         let schema = self.schema.as_ref().map_or_else(String::new, |schema| format!("{quote}{schema}{quote}."));
         let statement = format!(
             "SELECT CAST({quote}{id}{quote} AS {text}) FROM {schema}{quote}{table}{quote} \
-             WHERE {quote}{id}{quote} IN ({}) AND {quote}{status}{quote} = '{waiting}'",
+             WHERE {quote}{id}{quote} IN ({}) AND {quote}{status}{quote} = {waiting}",
             literals.join(", ")
         );
         let rows = self.ask(statement).await?;
@@ -76,13 +76,13 @@ impl Foreign {
         Ok(ids.iter().copied().filter(|&id| found.contains(id)).collect())
     }
 
-    /// The type of its ids, queried once. This also checks that the table exists.
-    async fn kind(&self) -> Result<Ids, Error> {
-        if let Some(kind) = self.ids.get() {
-            return Ok(*kind);
+    /// What its columns contain, queried once. This also checks that the table exists.
+    async fn known(&self) -> Result<&Known, Error> {
+        if let Some(known) = self.known.get() {
+            return Ok(known);
         }
         let Words { text, schema, .. } = self.words();
-        let Self { table, id, status, .. } = self;
+        let Self { table, id, status, waiting, .. } = self;
         let schema = self.schema.as_ref().map_or_else(|| (*schema).to_owned(), |schema| format!("'{schema}'"));
         let statement = format!(
             "SELECT CAST(column_name AS {text}), CAST(data_type AS {text}) FROM information_schema.columns \
@@ -93,7 +93,14 @@ impl Foreign {
         let columns = columns.map_err(Fault::into_error)?;
         let of = |name: &str| columns.iter().find(|(column, _)| column.eq_ignore_ascii_case(name));
         match (of(id), of(status)) {
-            (Some((_, kind)), Some(_)) => Ok(*self.ids.get_or_init(|| Ids::of(kind))),
+            (Some((_, ids)), Some((_, states))) => {
+                // MySQL takes any word for 0.
+                let waiting = Values::of(states).literal(waiting).ok_or_else(|| {
+                    let expected = format!("a value of the column {status}, which is of the type {states}");
+                    Error::invalid("status", expected, format!("{waiting:?}"))
+                })?;
+                Ok(self.known.get_or_init(|| Known { ids: Values::of(ids), waiting }))
+            }
             _ => {
                 let expected = format!("one that this user can read, with the columns {id} and {status}");
                 Err(Error::invalid("table", expected, format!("{table:?} in {}", self.database.shown())))
@@ -112,15 +119,22 @@ impl Foreign {
     }
 }
 
-/// The values of a column of ids.
+/// What the columns contain.
+struct Known {
+    ids: Values,
+    /// The status of waiting rows, as an SQL literal.
+    waiting: String,
+}
+
+/// The values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ids {
+enum Values {
     Numbers,
     Uuids,
     Texts,
 }
 
-impl Ids {
+impl Values {
     /// Derives it from the type of the column.
     fn of(kind: &str) -> Self {
         let kind = kind.to_ascii_lowercase();
@@ -132,16 +146,16 @@ impl Ids {
         }
     }
 
-    /// The id as an SQL literal. `None` if the column cannot hold it.
-    fn literal(self, id: &str) -> Option<String> {
+    /// The value as an SQL literal. `None` if the column cannot hold it.
+    fn literal(self, value: &str) -> Option<String> {
         match self {
             // Without quotes, so that the column's index is used.
             Self::Numbers => {
-                let number = id.parse().ok().filter(|number| NUMBERS.contains(number));
+                let number = value.parse().ok().filter(|number| NUMBERS.contains(number));
                 number.map(|number: i128| number.to_string())
             }
-            Self::Uuids => is_uuid(id).then(|| format!("'{id}'")),
-            Self::Texts => is_plain(id).then(|| format!("'{id}'")),
+            Self::Uuids => is_uuid(value).then(|| format!("'{value}'")),
+            Self::Texts => is_plain(value).then(|| format!("'{value}'")),
         }
     }
 }
@@ -174,7 +188,7 @@ mod tests {
 
     #[test]
     fn only_what_a_column_holds_stands_in_a_statement() {
-        let literal = |kind: &str, id: &str| Ids::of(kind).literal(id);
+        let literal = |kind: &str, id: &str| Values::of(kind).literal(id);
         for kind in ["bigint", "int", "integer", "smallint", "numeric"] {
             assert_eq!(literal(kind, "9007199254740993").as_deref(), Some("9007199254740993"));
             assert_eq!(literal(kind, "-1").as_deref(), Some("-1"));

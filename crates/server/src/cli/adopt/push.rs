@@ -1,6 +1,7 @@
 //! Claims become jobs: pushed until each is answered.
 
 use super::source::{ADOPTED, Claim};
+use crate::cli::output::note;
 use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::time::now;
 use duetime::{Client, Error};
@@ -8,6 +9,7 @@ use duetime_core::engine::PushOutcome;
 use duetime_core::{Due, Error as CoreError, Job, JobId, JobRef, NewJob, OnConflict, State};
 use futures_util::{StreamExt, stream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -48,6 +50,8 @@ pub(super) struct Pusher {
     pub(super) patience: Option<Duration>,
     /// Tries end with it.
     pub(super) stop: CancellationToken,
+    /// Whether it was told that nothing can be pushed.
+    pub(super) is_away: Arc<AtomicBool>,
 }
 
 impl Pusher {
@@ -74,7 +78,7 @@ impl Pusher {
         let mut may_be_there: Vec<bool> = claims.iter().map(|claim| claim.is_replay).collect();
         loop {
             let is_over = self.patience.is_some_and(|patience| begin.elapsed() > patience);
-            let (mut is_open, is_last) = (false, is_over || self.stop.is_cancelled());
+            let (mut why_open, is_last) = (None, is_over || self.stop.is_cancelled());
             let mut places = (0..claims.len()).filter(|&place| fates[place].is_none()).collect::<Vec<_>>();
             while !places.is_empty() {
                 let batch: Vec<usize> = places.drain(..batch_size(claims, &places)).collect();
@@ -83,15 +87,21 @@ impl Pusher {
                 for (place, answer) in batch.into_iter().zip(answers) {
                     fates[place] = match answer {
                         Ok(outcome) => Some(Fate::Taken(outcome == PushOutcome::Repeated)),
-                        Err(error) if error.is_retryable() && !is_last => None,
+                        Err(error) if error.is_retryable() && !is_last => {
+                            why_open = Some(error);
+                            may_be_there[place] = true;
+                            None
+                        }
                         Err(error) => Some(fate(&claims[place], error, may_be_there[place])),
                     };
-                    may_be_there[place] |= fates[place].is_none();
-                    is_open |= fates[place].is_none();
                 }
             }
-            if !is_open {
-                return;
+            let was_away = self.is_away.swap(why_open.is_some(), Ordering::Relaxed);
+            match why_open {
+                None if was_away => return note!("jobs are pushed again"),
+                None => return,
+                Some(error) if !was_away => note!("jobs cannot be pushed: {error}; trying again"),
+                Some(_) => {}
             }
             // A last try follows the end of the pause.
             tokio::select! {

@@ -67,8 +67,10 @@ impl Report {
         self.refused += 1;
         match self.refused {
             ..=TOLD_MAX => {
-                let job =
-                    claim.job.as_ref().map_or_else(|_| String::new(), |job| format!(": {}", snippet(&job.payload)));
+                let job = claim
+                    .job
+                    .as_ref()
+                    .map_or_else(|_| String::new(), |job| format!("; payload: {}", snippet(&job.payload)));
                 note!("refused {}: {why}{job}", claim.id);
             }
             refused if refused == TOLD_MAX + 1 => note!("more are refused; they are only counted"),

@@ -8,6 +8,7 @@ use super::report::Report;
 use super::source::{Look, Source, Step, Trouble};
 use crate::cli::exit::{Failure, Result, TRY_LATER};
 use crate::signals::Signals;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub(super) async fn run(mut source: Box<dyn Source>, options: &Options) -> Result {
@@ -60,6 +61,6 @@ pub(super) async fn run(mut source: Box<dyn Source>, options: &Options) -> Resul
     look.notes.iter().for_each(|note| crate::cli::output::note!("{note}"));
     let report = Report::new(look.layout, options.target.json);
     let patience = (step == Step::Drain).then_some(PATIENCE);
-    let pusher = Pusher { client, is_server: options.target.is_server(), patience, stop };
+    let pusher = Pusher { client, is_server: options.target.is_server(), patience, stop, is_away: Arc::default() };
     Adopter::new(source, pusher, step, report).run(failure).await
 }
