@@ -77,6 +77,13 @@ impl QueueChanges {
         Self(SETTINGS.into_iter().map(|name| (name.to_owned(), set.remove(name).unwrap_or_default())).collect())
     }
 
+    /// Sets the settings that differ.
+    pub fn between(old: &QueueSettings, new: &QueueSettings) -> Self {
+        let (Self(before), Self(mut after)) = (Self::all(old), Self::all(new));
+        after.retain(|name, value| before.get(name) != Some(value));
+        Self(after)
+    }
+
     /// The settings that have a new value.
     pub fn given(&self) -> QueueSettings {
         self.apply(&QueueSettings::default())

@@ -3,12 +3,12 @@
 //! Every call runs as a task of that runtime. A caller that blocks its thread or is dropped delays nobody else.
 
 use crate::error::{Answers, Error, answers, only};
-use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Pushed, WorkerStatus};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Pushed, QueueChanges, WorkerStatus};
 use duetime_core::engine::Pause;
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
-    self, CancelOutcome, Expected, Extension, Health, Imported, JobRef, LockRequest, Outcome, READING_WAIT,
-    Reservation, ReserveRequest, Settlement, uninterrupted,
+    self, CancelOutcome, Expected, Extension, Health, Imported, JobRef, LockRequest, Outcome, QueueSettings,
+    READING_WAIT, Reservation, ReserveRequest, Settlement, uninterrupted,
 };
 use duetime_core::ports::Grant;
 use duetime_core::schedule::{Run, ScheduleStatus};
@@ -133,6 +133,12 @@ impl Embedded {
     pub(super) async fn failures(&self, queue: Option<&str>) -> Result<Failures, Error> {
         let queue = queue.map(str::to_owned);
         Ok(self.call(|engine| async move { engine.failures(queue.as_deref(), READING_WAIT).await }).await??)
+    }
+
+    pub(super) async fn change_settings(&self, queue: &str, changes: QueueChanges) -> Result<QueueSettings, Error> {
+        let queue = queue.to_owned();
+        let change = move |old| changes.apply(&old);
+        Ok(self.call(|engine| async move { engine.reconfigure(&queue, change).await }).await??)
     }
 
     pub(super) async fn pause_schedule(&self, name: &str, pause: Pause) -> Result<ScheduleStatus, Error> {

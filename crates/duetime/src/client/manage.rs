@@ -2,7 +2,7 @@
 
 use super::{Client, ask, forward};
 use crate::error::Error;
-use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Why, WorkerStatus};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan, QueueChanges, Why, WorkerStatus};
 use duetime_core::engine::Pause;
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Health, JobRef, Listed, Patch, Query, QueueSettings, QueueStatus,
@@ -194,6 +194,14 @@ impl Client {
     /// Same as [`queue`](Self::queue), and if a setting is out of bounds.
     pub async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
         ask!(self.configure(&queue, settings))
+    }
+
+    /// Changes some settings of a queue; others keep their values, also if somebody changes them at the same time.
+    ///
+    /// # Errors
+    /// Same as [`configure`](Self::configure).
+    pub async fn change_settings(&self, queue: &str, changes: QueueChanges) -> Result<QueueSettings, Error> {
+        forward!(self.change_settings(queue, changes))
     }
 
     /// Returns the throughput and lateness of the last hour or day, for one queue or for all. Each engine or server counts

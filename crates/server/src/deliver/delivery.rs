@@ -79,7 +79,10 @@ impl Delivery {
                 let delivered = own.send(executor, job).await;
                 if self.is_beside(&own) { delivered } else { Delivered { sign: Sign::None, ..delivered } }
             }
-            Err(error) => Delivered::refused(format!("refused: {error}"), Sign::None),
+            // The options of the server may be wrong, and are corrected.
+            Err(error) => {
+                Delivered::failed(format!("this server does not deliver to the job's target: {error}"), Sign::None)
+            }
         }
     }
 

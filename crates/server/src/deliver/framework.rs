@@ -6,6 +6,7 @@ use duetime_core::Millis;
 use duetime_core::model::target::{Append, RedisList};
 use redis::Cmd;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_with::base64::Base64;
 use serde_with::serde_as;
@@ -89,20 +90,16 @@ fn eval(script: &str, keys: &[&[u8]], arguments: &[&[u8]]) -> Cmd {
     command
 }
 
-/// Whether Laravel's workers run this payload. They drop one without these fields.
+/// Whether Laravel's workers run this payload. They drop one that they cannot read whole, or without these fields.
 ///
 /// # Errors
 /// What is expected.
 pub(crate) fn check_laravel(payload: &[u8]) -> Result<(), &'static str> {
-    #[derive(Deserialize)]
-    struct Job {
-        #[serde(rename = "job")]
-        _job: String,
-        #[serde(rename = "attempts")]
-        _attempts: u64,
+    let fields: BTreeMap<String, Value> = serde_json::from_slice(payload).unwrap_or_default();
+    match (fields.get("job"), fields.get("attempts")) {
+        (Some(Value::String(_)), Some(Value::Number(_))) => Ok(()),
+        _ => Err("expected a job of Laravel, which is a JSON object with `job` and `attempts`, got another payload"),
     }
-    let expected = "expected a job of Laravel, which is a JSON object with `job` and `attempts`, got another payload";
-    serde_json::from_slice(payload).map(|_: Job| ()).map_err(|_| expected)
 }
 
 /// A delayed job of BullMQ or Bull, as a payload.
@@ -182,7 +179,11 @@ impl BullmqJob {
 /// could not run it.
 fn enqueued(payload: &[u8], now: Millis) -> Result<Option<Vec<u8>>, serde_json::Error> {
     let Fields(mut fields) = serde_json::from_slice(payload)?;
-    if ["class", "args"].iter().any(|needed| fields.iter().all(|(name, _)| name != needed)) {
+    let begins = |name: &str, with: char| {
+        let mut values = fields.iter().filter(|(field, _)| field == name).map(|(_, value)| value.get());
+        matches!((values.next(), values.next()), (Some(value), None) if value.starts_with(with) && value != "\"\"")
+    };
+    if !(begins("class", '"') && begins("args", '[')) {
         return Ok(None);
     }
     fields.retain(|(name, _)| !SCHEDULED.contains(&&**name));

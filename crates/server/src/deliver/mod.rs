@@ -27,7 +27,7 @@ use duetime_core::limits::RESERVE_JOBS_MAX;
 use duetime_core::model::target::Target;
 use duetime_core::{Engine, Error as CoreError};
 use redis_list::Servers;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -177,7 +177,7 @@ impl Running {
 impl Deliveries {
     /// Stops workers whose settings have changed, and starts missing ones.
     fn look(&mut self) {
-        let wanted: HashMap<Arc<str>, Arc<QueueSettings>> =
+        let wanted: BTreeMap<Arc<str>, Arc<QueueSettings>> =
             self.executor.engine.queues_with_targets().into_iter().collect();
         self.by_queue.retain(|queue, running| {
             if running.task.is_finished() {

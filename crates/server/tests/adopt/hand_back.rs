@@ -310,3 +310,28 @@ fn jobs_wait_in_a_store_until_a_server_hands_them_back() {
     until("it is handed back", || (number(&redis, &["LLEN", LIST]) == 1).then_some(()));
     assert_eq!(degraded(&server), json!([]));
 }
+
+/// The options of the server are wrong meanwhile.
+#[test]
+fn a_job_that_may_not_be_handed_back_now_is_tried_again() {
+    let redis = RedisServer::start();
+    let (place, url) = (Place::new(), redis.url());
+    let target = to_laravel(&redis).to_string();
+    place.push(&["--queue", "other", "7"]);
+    place.ok(&["queues", "set", "mail", "--target", &target]);
+    add(&redis, DELAYED, now_ms() / 1_000 - 5, &laravel(1, ""));
+    let arguments = [&["adopt", "laravel", "--from", &url], &HAND_BACK[1..], &["--drain", "--yes", "laravel"]].concat();
+    assert_eq!(place.run(&arguments).code, 0);
+    place.ok(&["queues", "set", "mail", "--target", r#"{"queue":"other"}"#]);
+    let mut server = Server::start_in(place, &[]);
+    let tried = until("it is tried", || {
+        let jobs = jobs(&server);
+        jobs.into_iter().map(|(_, job)| job).find(|job| job["queue"] == "mail" && job["attempt"] != 0)
+    });
+    assert_ne!(tried["state"], "failed", "{tried}");
+    server.stop();
+    let place = std::mem::replace(&mut server.place, Place::new());
+    place.ok(&["queues", "set", "mail", "--target", &target]);
+    let _server = Server::start_in(place, &["--deliver-redis", &url]);
+    until("it is handed back", || (number(&redis, &["LLEN", LIST]) == 1).then_some(()));
+}

@@ -30,7 +30,14 @@ async fn a_job_of_laravel_wakes_a_worker() {
         redis.command(&["DEL", "queues:default", "queues:default:notify"]);
     }
     // A worker would drop these without a word.
-    for other in ["7", r#"{"order": 4711}"#, r#"{"job": "Ship", "data": []}"#, r#"{"attempts": 0}"#] {
+    for other in [
+        "7",
+        r#"{"order": 4711}"#,
+        r#"{"job": "Ship", "data": []}"#,
+        r#"{"attempts": 0}"#,
+        r#"["x@call", 0]"#,
+        r#"{"job": "Ship", "attempts": 0, "data": 1e400}"#,
+    ] {
         let id = server.push("mail", other).await;
         let said = server.failed(id).await;
         assert!(said.contains("a job of Laravel"), "{other}: {said}");
@@ -105,7 +112,7 @@ async fn a_job_of_sidekiq_gets_the_time_and_its_queue_is_known() {
     assert!((job.due_at as f64 - 1.0..=job.finished_at.unwrap() as f64 + 1.0).contains(&enqueued_ms), "{pushed}");
 
     // Others are no jobs of Sidekiq, and never will be.
-    for payload in ["7", "[]", "no JSON"] {
+    for payload in ["7", "[]", "no JSON", r#"{"class": 7, "args": []}"#, r#"{"class": "Ship", "args": {}}"#] {
         let id = server.client.push_raw("x", payload.as_bytes().to_vec()).queue("mail").await.unwrap().id;
         let said = server.failed(id).await;
         assert!(said.contains("expected a job of Sidekiq"), "{said}");

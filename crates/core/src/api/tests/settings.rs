@@ -30,6 +30,11 @@ fn the_documented_settings_read_and_leave_the_rest() {
     assert_eq!((limited.max_running, limited.rate), (Some(50), Some(Rate { per_second: 100.0, burst: Some(20) })));
     assert_eq!(limited.retention, QueueRetention { succeeded_ms: Some(3_600_000), failed_ms: None });
     assert_eq!(read::<QueueChanges>(&print(&QueueChanges::all(&limited))).apply(&old), limited);
+    let between =
+        QueueChanges::between(&limited, &QueueSettings { lease_ms: Some(7_000), max_running: None, ..limited.clone() });
+    let elsewhere = QueueSettings { max_attempts: Some(2), ..limited.clone() };
+    let both = QueueSettings { lease_ms: Some(7_000), max_running: None, ..elsewhere.clone() };
+    assert_eq!(between.apply(&elsewhere), both, "what others changed stays");
     refused::<QueueChanges>(r#"{"speed":1}"#, "`speed` is unknown");
     refused::<QueueChanges>(r#"{"lease":"5s","lease":"6s"}"#, "duplicate field `lease`");
     let twice = r#"{"retry":{"fixed":{"delay":"5s","delay":"6s"}}}"#;

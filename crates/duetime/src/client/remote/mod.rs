@@ -233,13 +233,20 @@ impl Remote {
     }
 
     pub(super) async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
-        let call = Call::new(Method::PUT, queue_path(queue)?).json(&api::QueueChanges::all(&settings))?;
-        let configured = self.configured(call).await?;
+        let configured = self.change_settings(queue, api::QueueChanges::all(&settings)).await?;
         match (configured == settings, settings.paused) {
             (true, _) => Ok(configured),
             (false, true) => self.pause(queue, settings.paused_until.map_or(Pause::UntilResumed, Pause::Until)).await,
             (false, false) => self.resume(queue).await,
         }
+    }
+
+    pub(super) async fn change_settings(
+        &self,
+        queue: &str,
+        changes: api::QueueChanges,
+    ) -> Result<QueueSettings, Error> {
+        self.configured(Call::new(Method::PUT, queue_path(queue)?).json(&changes)?).await
     }
 
     pub(super) async fn history(&self, queue: Option<&str>, span: HistorySpan) -> Result<History, Error> {

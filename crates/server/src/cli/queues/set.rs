@@ -6,7 +6,7 @@ use super::super::target::Target as Server;
 use crate::cli::jobs::retry_rule::{parse_backoff, parse_exhausted};
 use crate::cli::usage::span;
 use crate::rate;
-use duetime_core::api::Span;
+use duetime_core::api::{QueueChanges, Span};
 use duetime_core::engine::QueueSettings;
 use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN};
 use duetime_core::ports::Rate;
@@ -99,7 +99,7 @@ impl Set {
         if new == old && !self.server.json {
             return Err(Failure::usage("nothing to change: name a setting, such as `--max-running 20`"));
         }
-        client.configure(&self.queue, new).await?;
+        client.change_settings(&self.queue, QueueChanges::between(&old, &new)).await?;
         if self.server.json {
             return output::json(&client.queue(&self.queue).await?);
         }
