@@ -155,7 +155,7 @@ impl Visit {
     }
 }
 
-/// The name of what a page is about: see [`page_path`].
+/// The name of what a page is about: see [`page_path`](super::paths::page_path).
 pub(super) struct Named(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Named {
