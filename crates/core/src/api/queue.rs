@@ -77,7 +77,7 @@ impl QueueChanges {
         Self(SETTINGS.into_iter().map(|name| (name.to_owned(), set.remove(name).unwrap_or_default())).collect())
     }
 
-    /// Sets the settings that differ.
+    /// The changes that turn the old settings into the new ones.
     pub fn between(old: &QueueSettings, new: &QueueSettings) -> Self {
         let (Self(before), Self(mut after)) = (Self::all(old), Self::all(new));
         after.retain(|name, value| before.get(name) != Some(value));

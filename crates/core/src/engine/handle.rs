@@ -73,7 +73,7 @@ impl Engine {
         Health { ready, degraded: self.status.degraded(), loaded, is_loaded, backlog }
     }
 
-    /// Notes why jobs of queues with targets are not delivered, if they are not: [`health`](Self::health) then says so.
+    /// Records why this process does not deliver the jobs of a queue with a target, for [`health`](Self::health); `None` if it delivers all.
     pub fn set_undelivered(&self, trouble: Option<impl std::fmt::Display>) {
         self.status.set(DegradedCode::Deliveries, trouble);
     }

@@ -69,7 +69,8 @@ impl Engine {
         self.reconfigure(queue, paused).await
     }
 
-    /// The instant at which a pause ends that begins now, if it has one.
+    /// When a pause that begins now ends; `None` if it lasts until it is resumed. A length counts from
+    /// [`now_at_most`](Self::now_at_most), so that the pause never ends early.
     pub(super) fn end_of(&self, pause: Pause) -> Result<Option<Millis>, Invalid> {
         pause.end(if matches!(pause, Pause::For(_)) { self.now_at_most() } else { self.now() })
     }

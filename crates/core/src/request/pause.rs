@@ -8,16 +8,16 @@ use crate::limits::DELAY_MS_MAX;
 /// When a pause ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// When it is resumed.
+    /// It lasts until it is resumed.
     UntilResumed,
-    /// After this many milliseconds, 1 to 10 years.
+    /// It ends after this many milliseconds: at least 1, at most 10 years.
     For(u64),
-    /// At this instant, in milliseconds since 1970, at most 10 years ahead.
+    /// It ends at this instant, in milliseconds since 1970, at most 10 years ahead.
     Until(Millis),
 }
 
 impl Pause {
-    /// The instant at which a pause ends that begins now, if it has one.
+    /// When a pause that begins now ends; `None` if it lasts until it is resumed.
     pub(crate) fn end(self, now: Millis) -> Result<Option<Millis>, Invalid> {
         match self {
             Self::UntilResumed => Ok(None),

@@ -196,7 +196,7 @@ impl Client {
         ask!(self.configure(&queue, settings))
     }
 
-    /// Changes some settings of a queue; others keep their values, also if somebody changes them at the same time.
+    /// Changes some settings of a queue. The others stay, even if somebody else changes them at the same time.
     ///
     /// # Errors
     /// Same as [`configure`](Self::configure).

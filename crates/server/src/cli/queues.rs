@@ -142,7 +142,7 @@ async fn pause(Pause { one, end }: &Pause) -> Result {
     said(client, one, format_args!("{} is paused{}", one.queue, until(paused.paused_until))).await
 }
 
-/// A name with a typo is a new queue.
+/// Tells of a queue that was never used: its name may have a typo.
 fn tell_if_unused(queue: &QueueStatus) {
     if is_unused(queue) {
         output::note!("{} is a new queue without jobs and settings. `duetime queues` lists all queues", queue.queue);

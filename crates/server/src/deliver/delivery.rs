@@ -79,7 +79,7 @@ impl Delivery {
                 let delivered = own.send(executor, job).await;
                 if self.is_beside(&own) { delivered } else { Delivered { sign: Sign::None, ..delivered } }
             }
-            // The options of the server may be wrong, and are corrected.
+            // Not final: the operator can correct the options of the server.
             Err(error) => {
                 Delivered::failed(format!("this server does not deliver to the job's target: {error}"), Sign::None)
             }

@@ -90,7 +90,7 @@ fn eval(script: &str, keys: &[&[u8]], arguments: &[&[u8]]) -> Cmd {
     command
 }
 
-/// Whether Laravel's workers run this payload. They drop one that they cannot read whole, or without these fields.
+/// Checks that Laravel's workers can run this payload. They lose one that they cannot parse, or that lacks these fields.
 ///
 /// # Errors
 /// What is expected.

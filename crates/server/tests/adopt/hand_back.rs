@@ -301,7 +301,7 @@ fn jobs_wait_in_a_store_until_a_server_hands_them_back() {
     let mut server = Server::start_in(place, &[]);
     assert_eq!(jobs(&server).iter().find(|(_, job)| job["queue"] == "mail").unwrap().1["state"], "ready");
     let degraded = |server: &Server| server.json(&["status"])["health"]["degraded"].clone();
-    let told = until("it is told", || degraded(&server).as_array().unwrap().first().cloned());
+    let told = until("the status says so", || degraded(&server).as_array().unwrap().first().cloned());
     assert_eq!(told["code"], "deliveries");
     let why = told["error"].as_str().unwrap();
     assert!(why.starts_with("queue mail: ") && why.contains("--deliver-redis"), "{why}");
@@ -311,7 +311,7 @@ fn jobs_wait_in_a_store_until_a_server_hands_them_back() {
     assert_eq!(degraded(&server), json!([]));
 }
 
-/// The options of the server are wrong meanwhile.
+/// For a while, the server runs with the wrong options.
 #[test]
 fn a_job_that_may_not_be_handed_back_now_is_tried_again() {
     let redis = RedisServer::start();

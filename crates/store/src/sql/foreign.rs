@@ -76,7 +76,7 @@ impl Foreign {
         Ok(ids.iter().copied().filter(|&id| found.contains(id)).collect())
     }
 
-    /// What its columns contain, queried once. This also checks that the table exists.
+    /// Reads the types of the two columns from the database, the first time. This also checks that the table exists.
     async fn known(&self) -> Result<&Known, Error> {
         if let Some(known) = self.known.get() {
             return Ok(known);
@@ -94,7 +94,7 @@ impl Foreign {
         let of = |name: &str| columns.iter().find(|(column, _)| column.eq_ignore_ascii_case(name));
         match (of(id), of(status)) {
             (Some((_, ids)), Some((_, states))) => {
-                // MySQL takes any word for 0.
+                // In a column of numbers, MySQL compares any word as 0.
                 let waiting = Values::of(states).literal(waiting).ok_or_else(|| {
                     let expected = format!("a value of the column {status}, which is of the type {states}");
                     Error::invalid("status", expected, format!("{waiting:?}"))
@@ -119,7 +119,7 @@ impl Foreign {
     }
 }
 
-/// What the columns contain.
+/// What is known of the columns.
 struct Known {
     ids: Values,
     /// The status of waiting rows, as an SQL literal.

@@ -50,7 +50,7 @@ pub(super) struct Pusher {
     pub(super) patience: Option<Duration>,
     /// Tries end with it.
     pub(super) stop: CancellationToken,
-    /// Whether it was told that nothing can be pushed.
+    /// Whether the user was told that jobs cannot be pushed.
     pub(super) is_away: Arc<AtomicBool>,
 }
 
@@ -98,7 +98,7 @@ impl Pusher {
             }
             let was_away = self.is_away.swap(why_open.is_some(), Ordering::Relaxed);
             match why_open {
-                None if was_away => return note!("jobs are pushed again"),
+                None if was_away && !is_last => return note!("jobs are pushed again"),
                 None => return,
                 Some(error) if !was_away => note!("jobs cannot be pushed: {error}; trying again"),
                 Some(_) => {}
