@@ -2,7 +2,9 @@
 //!
 //! A broker that is its own ledger does it in one step. Beside a ledger a take *leases* jobs, *records* in the ledger that
 //! they were taken, *finishes* them in the broker, and only then answers. So the row decides, whatever fails in between: a
-//! job that is recorded as taken under its lease never runs again, and any other is given back, its attempt uncounted.
+//! job that is recorded as taken under its lease never runs again, and any other is given back, its attempt uncounted. Only
+//! a broker that was emptied before the take was recorded, and loaded meanwhile, may hand out such a job: the take fails, and
+//! the end of that run is recorded in its place.
 //!
 //! Only the call that leased records. A repeat of the request reads the rows, so it gets the answer that the first call
 //! could not give.
@@ -111,8 +113,7 @@ impl Engine {
         if taken.len() < count {
             tracing::warn!(
                 jobs = count - taken.len(),
-                "leases expired before their jobs were taken; these jobs are handed \
-             out again"
+                "leases were lost before their jobs were taken; these jobs may be handed out again"
             );
         }
         if taken.is_empty() {

@@ -164,10 +164,11 @@ pub enum OutboxEntry {
 impl OutboxEntry {
     /// Whether an entry about this job changes a row with this version, epoch and stage. A higher version changes a
     /// pending row. Only the end of a later lease changes a row that an entry has ended: the broker lost the first end
-    /// before it was recorded, and handed the job out again. A row that an edit has ended keeps its end; its version is
-    /// [odd](crate::model::id::Numbers::Ledger).
+    /// before it was recorded, and handed the job out again. A row that an edit has ended keeps its end. Its version is
+    /// [odd](crate::model::id::Numbers::Ledger), as that of a taken job, and it has not succeeded.
     pub fn replaces(job: &Job, version: u64, epoch: u64, stage: Stage) -> bool {
-        let is_later_end = !job.is_pending() && job.epoch > epoch && version.is_multiple_of(2);
+        let has_edit_ended = !version.is_multiple_of(2) && stage != Stage::Succeeded;
+        let is_later_end = !job.is_pending() && job.epoch > epoch && !has_edit_ended;
         job.version > version && (stage == Stage::Pending || is_later_end)
     }
 

@@ -108,6 +108,18 @@ pub async fn the_end_of_a_later_lease_replaces_that_of_an_earlier_one(subject: S
     assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [1, 2, 3, 4, 5, 6]);
 }
 
+/// A broker was emptied between the lease of a take and its record, and handed the job out again. Nobody got the taken job.
+pub async fn the_end_of_a_later_lease_replaces_a_take(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let taken = Job { version: 101, message: Some(text("taken")), ..ended(&job(1), Stage::Succeeded) };
+    let later = Job { version: 200, epoch: NOW + 1, ..ended(&job(1), Stage::Failed) };
+    record(ledger, &[job(1)]).await;
+    apply(ledger, &[taken.clone(), Job { epoch: taken.epoch, ..later.clone() }]).await;
+    assert_eq!(row(ledger, id(1)).await, Some(taken), "the same lease");
+    apply(ledger, std::slice::from_ref(&later)).await;
+    assert_eq!(row(ledger, id(1)).await, Some(later));
+}
+
 /// The caller got the answer that the job is cancelled, so a late end changes nothing.
 pub async fn what_an_edit_has_ended_stays(subject: Subject) {
     let ledger = &*subject.ledger;

@@ -94,6 +94,7 @@ macro_rules! ledger_suite {
             ]
             apply: [
                 every_field_comes_back, how_far_a_job_had_come_stays_with_its_end, the_higher_version_wins, what_has_ended_is_changed_by_no_entry, the_end_of_a_later_lease_replaces_that_of_an_earlier_one,
+                the_end_of_a_later_lease_replaces_a_take,
                 what_an_edit_has_ended_stays,
                 an_entry_of_an_unknown_job_is_nothing,
                 a_final_entry_frees_the_key, a_job_that_waits_again_keeps_its_key, a_rewritten_job_has_new_payload_and_tags, a_rewritten_job_has_new_options,

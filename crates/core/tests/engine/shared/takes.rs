@@ -3,6 +3,8 @@
 use super::super::fixture::{job, pass};
 use super::super::takes::take;
 use super::{Node, World, seconds};
+use duetime_core::engine::Outcome;
+use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::When;
 use duetime_core::{Error, Job, JobId, State};
 use std::time::Duration;
@@ -117,4 +119,25 @@ async fn what_a_failover_brings_back_is_not_taken_twice() {
     assert_eq!(leader.take("a").await.unwrap(), [id]);
     world.fall_back().await;
     assert_eq!(leader.take("b").await.unwrap(), []);
+}
+
+/// The process stood still, so its take was recorded after the job had been loaded again. It fails, and the job runs.
+#[tokio::test(start_paused = true)]
+async fn a_take_that_is_recorded_after_the_broker_was_emptied_gives_way_to_the_next_end() {
+    let (world, leader, other) = World::with_two().await;
+    let Job { id, .. } = leader.push(job()).await;
+    other.life.freeze_at("apply", When::Before, Duration::from_secs(5));
+    let engine = other.engine.clone();
+    let taken = tokio::spawn(async move { engine.take(take(10, Some("a"))).await });
+    world.flush().await;
+    seconds(3).await;
+    let lease = leader.lease().await;
+    seconds(3).await;
+    assert_eq!(taken.await.unwrap().unwrap_err().code(), "store_unavailable");
+    assert_eq!(world.row(id).message.as_deref(), Some("taken"));
+    let end = Failure { message: "no".into(), is_final: true, ..Failure::default() };
+    assert_eq!(leader.settle(lease.receipt(), Outcome::Fail(end)).await, Ok(State::Failed));
+    seconds(3).await;
+    let row = world.row(id);
+    assert_eq!((row.state(0), row.epoch), (State::Failed, lease.epoch));
 }
