@@ -69,7 +69,9 @@ impl Servers {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let servers = urls.iter().map(|url| {
             let expected = "a URL redis://[user:password@]host[:port][/db] or rediss://…";
-            let wrong = |_| Error::invalid("--deliver-redis", expected, "another text");
+            // Without the text: a password may be in it.
+            let got = if url.contains("://") { "another URL" } else { "a text without redis://" };
+            let wrong = |_| Error::invalid("--deliver-redis", expected, got);
             let info = url.as_str().into_connection_info().map_err(wrong)?;
             let place =
                 place(&info).ok_or_else(|| Error::invalid("--deliver-redis", expected, "the path of a socket"))?;

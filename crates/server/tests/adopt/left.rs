@@ -145,8 +145,12 @@ fn claims_are_finished_in_the_queue_for_which_they_were_made() {
     let mut old = OldSet::open(&redis.url(), KEY);
     claim_of_set(&redis, "adopt-1", "order", now_ms());
     let other = Adopt::from_words(&server, &redis.url(), &["zset", "--key", KEY, "--to", "elsewhere"]);
+    assert!(other.look()["first"].to_string().contains(&format!("with --to {QUEUE}:")));
     let ran = other.run(&other.step("--drain"));
-    assert!(ran.code == 2 && ran.err.contains(&format!("run the command with --to {QUEUE} first")), "{ran:?}");
+    assert!(
+        ran.code == 2 && ran.err.contains(&format!("run the command with --to {QUEUE}: it finishes the claims")),
+        "{ran:?}"
+    );
     assert_eq!((jobs_made(&server), old.claims()), (0, 1));
     Adopt::new(&server, "zset", &redis.url(), KEY).drain();
     assert_eq!((jobs_made(&server), old.claims()), (1, 0));

@@ -109,7 +109,7 @@ fn units_are_told_by_their_size() {
         );
         assert_eq!(look["samples"].as_array().unwrap().len(), scores.len());
         let is_unclear = why.contains("unclear") || why.contains("not times");
-        assert_eq!(look["notes"].to_string().contains("--score"), is_unclear, "{look}");
+        assert_eq!(look["first"].to_string().contains("--score"), is_unclear, "{look}");
         for step in ["--follow", "--drain"] {
             if is_unclear {
                 let ran = adopt(&server, &redis).run(&[step, "--yes", "zset"]);

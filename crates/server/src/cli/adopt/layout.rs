@@ -75,6 +75,7 @@ impl Source for RedisSource {
         let mut look = self.layout.look(&self.redis).await?;
         let claims = self.redis.count().await?;
         if claims > 0 {
+            look.first = self.redis.first().await?.or(look.first);
             look.notes.push(format!(
                 "{claims} jobs are claimed by an earlier run that was killed, or by one that is still running. --follow and \
                  --drain push these first."

@@ -23,7 +23,7 @@ pub(super) fn show(look: &Look, json: bool) -> Result {
     if json {
         return output::json(look);
     }
-    let Look { layout, why, parts, samples, unread, notes, only_drains } = look;
+    let Look { layout, why, parts, samples, unread, notes, first, only_drains } = look;
     output::say(format_args!("recognised: {layout} ({})\n", why.replace('\n', " ")))?;
     let mut columns = vec!["PART", "DUE", "LATER", "NOT TAKEN"];
     let has_unchecked = parts.iter().any(|part| part.unchecked > 0);
@@ -52,6 +52,9 @@ pub(super) fn show(look: &Look, json: bool) -> Result {
     }
     for note in notes {
         output::say(note)?;
+    }
+    if let Some(first) = first {
+        return output::say(format_args!("Nothing was changed. {first}"));
     }
     let follow = format!("To take each job once it is due, add --follow --yes {layout}. ");
     let follow = if *only_drains { "" } else { &*follow };

@@ -172,6 +172,13 @@ impl Redis {
         self.call("HLEN", &self.claims).await
     }
 
+    /// What must be done first if the log has claims for another queue.
+    pub(super) async fn first(&self) -> Done<Option<String>> {
+        let (_, some): (Vec<u8>, Vec<Vec<u8>>) = self.call("HSCAN", (&self.claims, START)).await?;
+        let to = some.get(1).and_then(|packed| unpack(packed)?.into_iter().next());
+        Ok(to.filter(|to| to != self.to.as_bytes()).map(|to| format!("First {}.", finish(&to))))
+    }
+
     /// Removes claims from the log.
     pub(super) async fn done(&mut self, claims: &[Arc<str>]) -> Done {
         if claims.is_empty() {
@@ -284,10 +291,14 @@ fn unpack(mut packed: &[u8]) -> Option<Vec<Vec<u8>>> {
 
 /// The error for claims that may be jobs of another queue already: origins are known by queue.
 fn other_queue(to: &[u8]) -> Failure {
+    Failure::usage("an earlier run for another queue was killed, and has left claims").hint(finish(to))
+}
+
+/// How to finish the claims of this queue.
+fn finish(to: &[u8]) -> String {
     let to = String::from_utf8_lossy(to);
     let option = if to.is_empty() { "without --to".to_owned() } else { format!("with --to {to}") };
-    Failure::usage(format!("an earlier run {option} was killed, and has left claims"))
-        .hint(format!("run the command {option} first: it finishes them"))
+    format!("run the command {option}: it finishes the claims of an earlier run")
 }
 
 fn trouble(error: Error) -> Trouble {

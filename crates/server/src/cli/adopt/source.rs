@@ -72,6 +72,9 @@ pub(super) struct Look {
     pub(super) unread: u64,
     /// Facts that the user must know before going on.
     pub(super) notes: Vec<String>,
+    /// What must be done before jobs can be taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) first: Option<String>,
     /// Whether jobs cannot be followed.
     #[serde(skip)]
     pub(super) only_drains: bool,

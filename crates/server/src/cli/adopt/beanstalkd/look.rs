@@ -20,6 +20,10 @@ impl Beanstalkd {
                 .push("It is draining (SIGUSR1), so it accepts no claims: restart it with its log first.".to_owned());
         }
         let tubes: Vec<String> = self.list().await?.into_iter().collect();
+        for missing in self.tubes.iter().filter(|&tube| !tubes.contains(tube)) {
+            look.notes
+                .push(format!("The tube {missing:?} does not exist: a tube that nobody uses is gone. Check the name."));
+        }
         let all = tubes.iter().map(String::as_str).chain([CLAIMS]);
         let mut replies = self.ask(&all.map(|tube| format!("stats-tube {tube}")).collect()).await?;
         let claims = replies.pop().map_or(0, |reply| number(&reply, "current-jobs-ready"));

@@ -95,6 +95,9 @@ impl Beanstalkd {
         if args.tube.iter().any(|tube| tube == CLAIMS) {
             return Err(Failure::usage(format!("the tube {CLAIMS} is reserved for claims: name another one")));
         }
+        if args.from.contains("://") {
+            return Err(Failure::usage(format!("expected --from HOST or HOST:PORT, got {:?}", args.from)));
+        }
         let has_port = args.from.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let address = if has_port { args.from.clone() } else { format!("{}:{PORT_DEFAULT}", args.from) };
         Ok(Self { address, tubes: args.tube.iter().cloned().collect(), to: args.to.clone(), ..Self::default() })

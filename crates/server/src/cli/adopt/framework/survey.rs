@@ -184,6 +184,7 @@ impl<'a> Survey<'a> {
             samples,
             unread: wrong.len() as u64,
             notes,
+            first: None,
             only_drains: false,
         })
     }

@@ -123,7 +123,7 @@ impl SortedSet {
         let (key, total) = (&self.key, survey.total());
         let kept =
             if self.template.on_conflict == OnConflict::Keep { "first job stays" } else { "new job replaces that one" };
-        let mut notes = vec![format!("{TAKEN} {kept}.")];
+        let (mut notes, mut first) = (vec![format!("{TAKEN} {kept}.")], None);
         let verdict = survey.judge();
         // A run keeps its unit.
         if let (Verdict::Unit(unit), None) = (&verdict, self.unit) {
@@ -137,12 +137,14 @@ impl SortedSet {
             (_, Some(unit)) if self.is_named => format!("a sorted set of {total} members, as --score {}", unit.name()),
             (_, Some(unit)) => format!("a sorted set of {total} members whose scores are {} since 1970", unit.name()),
             (Verdict::Unclear(why), None) => {
-                notes.push(format!("The scores are in different units: {why}. {NAME_UNIT}"));
+                notes.push(format!("The scores are in different units: {why}."));
+                first = Some(NAME_UNIT.to_owned());
                 format!("a sorted set of {total} members whose unit is unclear")
             }
             (_, None) => {
                 self.is_needed = true;
-                notes.push(format!("No score is a time: is this a queue? {NAME_UNIT}"));
+                notes.push("No score is a time: is this a queue?".to_owned());
+                first = Some(NAME_UNIT.to_owned());
                 format!("a sorted set of {total} members whose scores are not times")
             }
         };
@@ -151,7 +153,7 @@ impl SortedSet {
         let why_left = (left > 0).then(|| survey.others(self.unit));
         let (samples, unread) = survey.samples(key);
         let parts = vec![Part { name: key.clone(), due, later, left, why_left, ..Part::default() }];
-        Ok(Look { layout: layout.to_owned(), why, parts, samples, unread, notes, only_drains: false })
+        Ok(Look { layout: layout.to_owned(), why, parts, samples, unread, notes, first, only_drains: false })
     }
 }
 
