@@ -5,11 +5,13 @@
 use duetime_core::Millis;
 use duetime_core::model::target::{Append, RedisList};
 use redis::Cmd;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_with::base64::Base64;
 use serde_with::serde_as;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// `LuaScripts::push` of Laravel: one entry of `:notify` wakes one worker. It looks first whether the list can be pushed to.
@@ -58,9 +60,10 @@ pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<C
             Ok(command)
         }
         Append::Laravel => {
-            check_laravel(payload)?;
+            let job = with_attempts(payload);
+            check_laravel(&job)?;
             let notify = format!("{}:notify", list.key);
-            Ok(eval(LARAVEL, &[key, notify.as_bytes()], &[payload]))
+            Ok(eval(LARAVEL, &[key, notify.as_bytes()], &[&job]))
         }
         Append::Sidekiq => {
             let expected = "expected a list of Sidekiq, queue:NAME or NAMESPACE:queue:NAME";
@@ -88,6 +91,17 @@ fn eval(script: &str, keys: &[&[u8]], arguments: &[&[u8]]) -> Cmd {
         command.arg(*text);
     }
     command
+}
+
+/// A job of Laravel as its Redis driver writes it: other drivers leave out the count of attempts.
+fn with_attempts(payload: &[u8]) -> Cow<'_, [u8]> {
+    let fields: BTreeMap<String, IgnoredAny> = serde_json::from_slice(payload).unwrap_or_default();
+    match payload.trim_ascii_end().strip_suffix(b"}") {
+        Some(begin) if fields.contains_key("job") && !fields.contains_key("attempts") => {
+            Cow::Owned([begin, br#","attempts":0}"#].concat())
+        }
+        _ => Cow::Borrowed(payload),
+    }
 }
 
 /// Checks that Laravel's workers can run this payload. They lose one that they cannot parse, or that lacks these fields.
@@ -204,6 +218,20 @@ struct Fields<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As its drivers for other queues write them.
+    #[test]
+    fn a_job_of_laravel_without_a_count_of_attempts_gets_one() {
+        for (payload, expected) in [
+            (r#"{"job":"A","data":{"attempts":7}} "#, r#"{"job":"A","data":{"attempts":7},"attempts":0}"#),
+            (r#"{"job":"A","attempts":2}"#, r#"{"job":"A","attempts":2}"#),
+            (r#"{"data":{}}"#, r#"{"data":{}}"#),
+            ("[1]", "[1]"),
+            ("}", "}"),
+        ] {
+            assert_eq!(String::from_utf8_lossy(&with_attempts(payload.as_bytes())), expected);
+        }
+    }
 
     #[test]
     fn a_job_of_sidekiq_gets_the_time_and_keeps_the_rest() {

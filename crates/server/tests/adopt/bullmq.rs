@@ -102,7 +102,7 @@ fn a_look_changes_nothing_and_says_what_stays() {
 
     for (options, expected) in [
         (&["--follow", "--yes", "bullmq"][..], "expected --drain, got --follow"),
-        (&["--drain", "--hand-back", "--yes", "bullmq"], "has no target that hands its jobs back"),
+        (&["--drain", "--hand-back", "--yes", "bullmq"], "has no target at redis://"),
         (&["--drain", "--yes", "bull"], "the layout that was recognised is bullmq"),
         (&["--prefix", "other"], "neither other:mail:meta nor other:mail:id"),
     ] {

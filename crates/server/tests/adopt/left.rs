@@ -199,3 +199,39 @@ fn counts_add_up_though_the_connection_to_the_source_breaks() {
     assert!(claimed <= MEMBERS, "{report}");
     assert_eq!(jobs_made(&server) as u64, MEMBERS);
 }
+
+/// The end of a drain is exit code 0 only if everything was taken.
+#[test]
+fn a_drain_that_is_stopped_before_its_end_says_what_is_left() {
+    let (server, redis) = (Server::start(), RedisServer::start());
+    let mut old = OldSet::open(&redis.url(), KEY);
+    old.add(b"order", now_ms() / 1_000 - 60);
+    redis.command(&["SET", &format!("Lock:{KEY}"), "1"]);
+    let adopt = Adopt::new(&server, "locked-set", &redis.url(), KEY);
+    let running = adopt.spawn("--drain");
+    // The look asks once for the lock.
+    until("it waits for the lock", || (old.calls("exists") > 2).then_some(()));
+    let ran = running.end();
+    let report = report(&ran.out);
+    assert_eq!((ran.code, &report["claimed"], &report["there"][0]["due"]), (75, &0.into(), &1.into()), "{ran:?}");
+    assert!(ran.err.contains("run the same command again"), "{ran:?}");
+}
+
+#[test]
+fn what_cannot_go_back_is_counted_as_claimed() {
+    let (server, redis) = (Server::start(), RedisServer::start());
+    let mut old = OldSet::open(&redis.url(), KEY);
+    let later_s = now_ms() / 1_000 + 3_600;
+    old.add(&vec![b'x'; 1_100_000], later_s);
+    old.add(b"order", later_s);
+    redis.command(&["ACL", "SETUSER", "shop", "on", ">hush", "~*", "&*", "+@all", "-zadd"]);
+    let url = redis.url().replace("redis://", "redis://shop:hush@");
+    let adopt = Adopt::new(&server, "zset", &url, KEY);
+    let ran = adopt.run(&adopt.step("--drain"));
+    let counted = report(&ran.out);
+    let counts = ["claimed", "adopted", "refused", "left_claimed"].map(|name| counted[name].as_u64().unwrap());
+    assert_eq!((ran.code, counts, old.claims(), old.count()), (1, [2, 1, 0, 1], 1, 0), "{ran:?}");
+    assert!(ran.err.contains("may not run all commands") && !ran.err.contains("hush"), "{ran:?}");
+    redis.command(&["ACL", "SETUSER", "shop", "+zadd"]);
+    assert_eq!((adopt.run(&adopt.step("--drain")).code, old.claims(), old.count()), (1, 0, 1));
+}

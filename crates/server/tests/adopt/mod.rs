@@ -19,5 +19,6 @@ mod redis_places;
 mod redis_source;
 mod sidekiq;
 mod table_set;
+mod undo;
 mod zset;
 mod zset_races;

@@ -208,10 +208,15 @@ impl Running {
         Ran { code: ended.status.code().unwrap_or(-1), out, err }
     }
 
+    /// Sends SIGTERM.
+    pub(super) fn end(self) -> Ran {
+        kill(pid(self.0.as_ref().unwrap()), Signal::SIGTERM).unwrap();
+        self.wait()
+    }
+
     /// Sends SIGTERM; returns its report.
     pub(super) fn stop(self) -> Value {
-        kill(pid(self.0.as_ref().unwrap()), Signal::SIGTERM).unwrap();
-        let ran = self.wait();
+        let ran = self.end();
         assert_eq!(ran.code, 0, "{ran:?}");
         report(&ran.out)
     }

@@ -12,7 +12,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// Batches that are pushed at a time.
 const PUSHES_MAX: usize = 6;
@@ -22,6 +22,8 @@ const REFUSED_MAX: usize = 1_000;
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a session may still take once it is stopped: longer than its pushes.
 const END_MAX: Duration = Duration::from_secs(8);
+/// How long the last look may take, at a source that did not answer before.
+const LOOK_MAX: Duration = Duration::from_secs(2);
 /// How long a drain waits for the source, or for the target, to come back.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -42,13 +44,15 @@ pub(super) struct Adopter {
     failure: Option<Failure>,
     /// Why it ends after the replay.
     look: Option<Failure>,
+    /// A drain found nothing more.
+    is_drained: bool,
     report: Report,
 }
 
 impl Adopter {
     pub(super) fn new(source: Box<dyn Source>, pusher: Pusher, step: Step, report: Report) -> Self {
         let (pushes, refused) = (VecDeque::new(), Vec::new());
-        Self { source, pusher, step, pushes, refused, failure: None, look: None, report }
+        Self { source, pusher, step, pushes, refused, failure: None, look: None, is_drained: false, report }
     }
 
     /// Runs until a drain is done, or until it is stopped. If a look has failed, only claims of an earlier run are finished.
@@ -67,12 +71,15 @@ impl Adopter {
                 () = overdue => Err(Trouble::Away(format!("it did not answer within {END_MAX:?} of the signal"))),
             };
             let trouble = match session {
-                Ok(()) => break self.failure.take().map_or(Ok(()), Err),
+                Ok(()) => break self.end(),
                 Err(trouble) => trouble,
             };
-            self.forget_pushes().await;
+            let left = self.forget_pushes().await;
             let why = match trouble {
-                Trouble::Failed(failure) => break Err(failure),
+                Trouble::Failed(failure) => {
+                    self.leave(left).await;
+                    break Err(failure);
+                }
                 Trouble::Away(why) => why,
             };
             if self.report.claimed > before {
@@ -81,6 +88,7 @@ impl Adopter {
             let since = *away_since.get_or_insert_with(Instant::now);
             let is_over = self.step == Step::Drain && since.elapsed() > PATIENCE;
             if is_over || self.pusher.stop.is_cancelled() {
+                self.leave(left).await;
                 break Err(Failure::new(TRY_LATER, why).hint("run the same command again to continue"));
             }
             note!("the source is unavailable: {why}; trying again");
@@ -89,8 +97,30 @@ impl Adopter {
                 () = self.pusher.stop.cancelled() => {}
             }
         };
-        self.report.left_claimed += self.refused.len() as u64;
         self.report.end(result)
+    }
+
+    /// The result of the last session.
+    fn end(&mut self) -> Result {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        if self.step == Step::Drain && !self.is_drained {
+            return Err(
+                Failure::new(TRY_LATER, "stopped before all was taken").hint("run the same command again to continue")
+            );
+        }
+        Ok(())
+    }
+
+    /// Ends without the source, in which these claims stay.
+    async fn leave(&mut self, claims: u64) {
+        self.report.claimed += claims;
+        self.report.left_claimed += claims;
+        self.report.there = match timeout(LOOK_MAX, self.source.look()).await {
+            Ok(Ok(look)) => Some(look.parts.into_iter().filter(|part| !part.is_empty()).collect()),
+            _ => None,
+        };
     }
 
     /// From a connection to the source until it breaks, or all is done.
@@ -111,6 +141,7 @@ impl Adopter {
             } else if !self.pushes.is_empty() {
                 self.settle().await?;
             } else if self.step == Step::Drain {
+                self.is_drained = true;
                 break;
             } else {
                 self.source.wait().await?;
@@ -124,8 +155,8 @@ impl Adopter {
             self.refused = refused;
         }
         put_back?;
-        self.report.there = self.source.look().await?.parts;
-        self.report.there.retain(|part| !part.is_empty());
+        let parts = self.source.look().await?.parts;
+        self.report.there = Some(parts.into_iter().filter(|part| !part.is_empty()).collect());
         Ok(())
     }
 
@@ -237,16 +268,18 @@ impl Adopter {
         self.failure.get_or_insert(failure);
     }
 
-    /// Waits for pushes whose claims the source will give again.
-    async fn forget_pushes(&mut self) {
+    /// Waits for pushes whose claims the source will give again. Returns how many it will give.
+    async fn forget_pushes(&mut self) -> u64 {
         let refused = self.refused.drain(..).len() as u64;
         self.report.refused -= refused;
-        self.report.claimed -= refused;
+        let mut in_flight = 0;
         while let Some(Push { claims, fates }) = self.pushes.pop_front() {
-            self.report.in_flight -= claims.len() as u64;
-            self.report.claimed -= claims.len() as u64;
+            in_flight += claims.len() as u64;
             let _ = fates.await;
         }
+        self.report.in_flight -= in_flight;
+        self.report.claimed -= refused + in_flight;
+        refused + in_flight
     }
 }
 

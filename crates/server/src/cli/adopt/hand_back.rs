@@ -51,6 +51,8 @@ impl HandBack {
 
     /// Tells how the server is set up.
     pub(super) fn explain(&self, list: &str, look: &mut Look) {
+        // A follower would give back at once what it takes.
+        look.only_drains = true;
         look.notes.push(format!(
             "Jobs go back once they are due. This needs a server that was started with --deliver-redis {}, including user \
              and password if that Redis needs them.",
@@ -73,7 +75,8 @@ impl HandBack {
             return Ok(());
         }
         let got = target.map_or_else(|| "none".to_owned(), |target| shown(&target.masked()));
-        let why = format!("the queue {} has no target that hands its jobs back: its target is {got}", self.queue);
+        let why =
+            format!("the queue {} has no target at {}, as --from names it: its target is {got}", self.queue, self.url);
         Err(Failure::usage(why).hint(format!("set it: {}", self.command(list))))
     }
 }

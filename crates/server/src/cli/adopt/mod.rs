@@ -50,6 +50,11 @@ pub(crate) async fn run(args: Args) -> Result {
         SourceArgs::Beanstalkd(args) => run::run(Box::new(beanstalkd::Beanstalkd::new(&args)?), &args.options).await,
         SourceArgs::Bullmq(args) => run::run(Box::new(args.source()?), &args.options).await,
         SourceArgs::MessageQueue(args) => run::run(Box::new(args.source()?), &args.options).await,
+        SourceArgs::Zset(args) if args.set.undo => sorted_set::undo::run(&args.set, "zset", None).await,
+        SourceArgs::LockedSet(args) if args.set.undo => {
+            sorted_set::undo::run(&args.set, "locked-set", Some(args.lock()?)).await
+        }
+        SourceArgs::TableSet(args) if args.set.undo => sorted_set::undo::run(&args.set, "table-set", None).await,
         SourceArgs::Zset(args) => run::run(Box::new(args.source()?), &args.set.options).await,
         SourceArgs::LockedSet(args) => run::run(Box::new(args.source()?), &args.set.options).await,
         SourceArgs::TableSet(args) => run::run(Box::new(args.source()?), &args.set.options).await,

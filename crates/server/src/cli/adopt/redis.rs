@@ -310,8 +310,12 @@ fn trouble(error: Error) -> Trouble {
         }
         error => error.into(),
     };
-    if is_retryable {
+    if failure.to_string().contains("READONLY") {
+        Trouble::Away("it is a read-only replica: name its master, or its Sentinels, in --from".to_owned())
+    } else if is_retryable {
         Trouble::Away(failure.to_string())
+    } else if failure.to_string().contains("access one of the keys") {
+        Trouble::Failed(failure.hint("its user must have the keys of the source, and duetime:adopt:*"))
     } else if failure.to_string().contains("can't run this command") {
         Trouble::Failed(
             failure.hint("its user may not run all commands that are needed; the guide for this source lists them"),

@@ -32,8 +32,8 @@ pub(super) struct Report {
     pub(super) left_claimed: u64,
     /// The lateness of the last claim, if the source shows it.
     pub(super) lag_ms: Option<u64>,
-    /// The contents of the source at the end.
-    pub(super) there: Vec<Part>,
+    /// The contents of the source at the end; `None` if they could not be read.
+    pub(super) there: Option<Vec<Part>>,
     has_ended: bool,
     #[serde(skip)]
     is_json: bool,
@@ -54,7 +54,7 @@ impl Report {
             in_flight: 0,
             left_claimed: 0,
             lag_ms: None,
-            there: Vec::new(),
+            there: None,
             has_ended: false,
             is_json,
             printed: Instant::now(),
@@ -99,7 +99,7 @@ impl Report {
         } else {
             let Self { adopted, repeated, refused, .. } = self;
             output::say(format_args!("{adopted} jobs adopted, {repeated} adopted before, {refused} refused"))?;
-            for Part { name, due, later, left, unchecked, why_left } in &self.there {
+            for Part { name, due, later, left, unchecked, why_left } in self.there.iter().flatten() {
                 let name = look::name(name);
                 let why = why_left.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
                 let others = match unchecked {

@@ -6,7 +6,7 @@ use super::options::Options;
 use super::push::Pusher;
 use super::report::Report;
 use super::source::{Look, Source, Step, Trouble};
-use crate::cli::exit::{Failure, Result, TRY_LATER};
+use crate::cli::exit::{Failure, Result};
 use crate::signals::Signals;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ pub(super) async fn run(mut source: Box<dyn Source>, options: &Options) -> Resul
     let look = match look.await {
         Ok(look) => Ok(look),
         Err(Trouble::Failed(failure)) => Err(failure),
-        Err(Trouble::Away(why)) => return Err(Failure::new(TRY_LATER, why)),
+        Err(away) => return Err(away.into()),
     };
     let Some(step) = step else {
         if options.yes.is_some() {

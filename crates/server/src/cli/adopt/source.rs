@@ -1,6 +1,6 @@
 //! A queue elsewhere, as the loop sees it.
 
-use crate::cli::exit::{Failure, Result};
+use crate::cli::exit::{Failure, Result, TRY_LATER};
 use async_trait::async_trait;
 use duetime::Client;
 use duetime_core::limits::TAG_BYTES_MAX;
@@ -33,6 +33,15 @@ pub(super) type Done<T = ()> = std::result::Result<T, Trouble>;
 impl From<std::io::Error> for Trouble {
     fn from(error: std::io::Error) -> Self {
         Self::Away(error.to_string())
+    }
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Away(why) => Self::new(TRY_LATER, why),
+            Trouble::Failed(failure) => failure,
+        }
     }
 }
 

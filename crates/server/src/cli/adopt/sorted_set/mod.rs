@@ -5,6 +5,7 @@
 mod score;
 mod survey;
 pub(super) mod table_set;
+pub(super) mod undo;
 pub(super) mod zset;
 
 use super::redis::Redis;
@@ -45,6 +46,9 @@ pub(super) struct SetArgs {
     /// Unit of the scores, counted since 1970; by default guessed from their size
     #[arg(long, value_name = "UNIT")]
     score: Option<Unit>,
+    /// Put all jobs that wait in the queue back into the set, then exit; their payloads become the members
+    #[arg(long, requires = "yes", conflicts_with_all = ["follow", "drain"])]
+    pub(super) undo: bool,
     #[command(flatten)]
     pub(super) options: Options,
 }
@@ -90,7 +94,7 @@ impl SortedSet {
                     None
                 }
                 Verdict::None => self.is_needed.then(|| "no score is a time".to_owned()),
-                Verdict::Unclear(why) => Some(format!("the scores are in different units: {why}")),
+                Verdict::Unclear(why) => Some(why),
             };
             if let Some(why) = unclear {
                 return Err(Trouble::Failed(Failure::usage(why).hint(NAME_UNIT)));
@@ -137,7 +141,7 @@ impl SortedSet {
             (_, Some(unit)) if self.is_named => format!("a sorted set of {total} members, as --score {}", unit.name()),
             (_, Some(unit)) => format!("a sorted set of {total} members whose scores are {} since 1970", unit.name()),
             (Verdict::Unclear(why), None) => {
-                notes.push(format!("The scores are in different units: {why}."));
+                notes.push(format!("The unit is unclear: {why}."));
                 first = Some(NAME_UNIT.to_owned());
                 format!("a sorted set of {total} members whose unit is unclear")
             }
@@ -151,9 +155,9 @@ impl SortedSet {
         let (due, later) = survey.taken(self.unit);
         let left = total - due - later;
         let why_left = (left > 0).then(|| survey.others(self.unit));
-        let (samples, unread) = survey.samples(key);
+        let samples = survey.samples(key);
         let parts = vec![Part { name: key.clone(), due, later, left, why_left, ..Part::default() }];
-        Ok(Look { layout: layout.to_owned(), why, parts, samples, unread, notes, first, only_drains: false })
+        Ok(Look { layout: layout.to_owned(), why, parts, samples, notes, first, ..Look::default() })
     }
 }
 

@@ -10,8 +10,11 @@ pub(super) const INSTANT_S_MIN: u64 = 1_262_304_000;
 /// The unit of scores since 1970. Within ten years from now, no score is an instant in two units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Unit {
+    #[value(alias = "s")]
     Seconds,
+    #[value(alias = "ms")]
     Milliseconds,
+    #[value(alias = "us")]
     Microseconds,
 }
 
@@ -50,6 +53,16 @@ impl Unit {
         match Self::of(score) {
             None => Some(Due::Now),
             Some(unit) => (unit == self).then(|| Due::At(self.instant(score))),
+        }
+    }
+
+    /// The score of this instant.
+    pub(super) fn score(self, at: Millis) -> String {
+        match self {
+            Self::Seconds if at.is_multiple_of(SECOND_MS) => format!("{}", at / SECOND_MS),
+            Self::Seconds => format!("{}.{:03}", at / SECOND_MS, at % SECOND_MS),
+            Self::Milliseconds => at.to_string(),
+            Self::Microseconds => (at * 1_000).to_string(),
         }
     }
 
@@ -96,6 +109,7 @@ mod tests {
         for ms in 0..1_000 {
             let text = format!("1790000000.{ms:03}");
             let exact = 1_790_000_000_000 + ms;
+            assert_eq!(Unit::Seconds.score(exact).parse::<f64>(), text.parse());
             let at = Unit::Seconds.instant(text.parse().unwrap());
             assert!((exact..=exact + 1).contains(&at), "{text}: {at}");
         }

@@ -81,7 +81,8 @@ impl Survey {
         match (used.next(), used.next()) {
             (Some((unit, _)), None) => Verdict::Unit(unit),
             (None, _) if self.total() == self.plain => Verdict::None,
-            _ => Verdict::Unclear(self.others(None)),
+            (None, _) => Verdict::Unclear("no score is a time within the next 10 years".to_owned()),
+            _ => Verdict::Unclear(format!("the scores are in different units: {}", self.others(None))),
         }
     }
 
@@ -103,9 +104,8 @@ impl Survey {
         parts.join(", ")
     }
 
-    /// Some members, with their due times as they are read; and how many of these cannot be read.
-    pub(super) fn samples(&self, part: &str) -> (Vec<Sample>, u64) {
-        let mut unread = 0;
+    /// Some members, with their due times as they are read.
+    pub(super) fn samples(&self, part: &str) -> Vec<Sample> {
         let sample = |(member, score): &(Vec<u8>, Vec<u8>)| {
             let number = parse(score).unwrap_or(f64::INFINITY);
             let score = String::from_utf8_lossy(score);
@@ -114,15 +114,13 @@ impl Survey {
                 Some(unit) => {
                     let at = unit.instant(number).min(SHOWN_MAX);
                     let is_beyond = at > self.now + DELAY_MS_MAX;
-                    unread += u64::from(is_beyond);
                     let read = if is_beyond { ", too far ahead".to_owned() } else { format!(" {}", unit.name()) };
                     (Some(at), format!("{score}{read}"))
                 }
             };
             Sample { part: part.to_owned(), due_at_ms, due_as, payload: snippet(member) }
         };
-        let samples = self.samples.iter().take(SAMPLES_MAX).map(sample).collect();
-        (samples, unread)
+        self.samples.iter().take(SAMPLES_MAX).map(sample).collect()
     }
 
     fn each(&self) -> impl Iterator<Item = (Unit, &Count)> {
@@ -153,12 +151,12 @@ mod tests {
     #[test]
     fn mixed_units_and_no_instants_are_unclear() {
         let mixed = of([1, 3, 4, 0, 1, 0, 2, 0, 0, 0]);
-        let why = "7 in seconds, 1 in milliseconds, 2 beyond the next 10 years";
+        let why = "the scores are in different units: 7 in seconds, 1 in milliseconds, 2 beyond the next 10 years";
         assert_eq!(mixed.judge(), Verdict::Unclear(why.to_owned()));
         assert_eq!(mixed.taken(Some(Unit::Milliseconds)), (2, 0));
         assert_eq!(mixed.taken(None), (1, 0));
         // As BullMQ packs them.
         let packed = of([0, 0, 0, 0, 0, 0, 0, 0, 0, 5]);
-        assert_eq!(packed.judge(), Verdict::Unclear("5 beyond the next 10 years".to_owned()));
+        assert_eq!(packed.judge(), Verdict::Unclear("no score is a time within the next 10 years".to_owned()));
     }
 }

@@ -10,10 +10,10 @@ use super::{Done, PUT_BACK, SetArgs, SortedSet};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
 use crate::cli::adopt::redis::{Claimed, Logged, Redis};
 use crate::cli::adopt::source::{Look, Step, Trouble};
-use crate::cli::exit::Result;
+use crate::cli::exit::{Failure, Result};
 use async_trait::async_trait;
 use duetime_core::limits::DELAY_MS_MAX;
-use duetime_core::{Due, Millis, NewJob, OnConflict};
+use duetime_core::{Due, Error, Millis, NewJob, OnConflict};
 use duetime_store::sql::Foreign;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -86,7 +86,16 @@ impl TableSet {
     async fn jobs(&self, members: impl Iterator<Item = &[u8]> + Send) -> Done<HashSet<Vec<u8>>> {
         let ids: Vec<&str> = members.filter_map(|member| std::str::from_utf8(member).ok()).collect();
         let waiting = self.rows.waiting(&ids).await.map_err(|error| {
-            if error.is_retryable() { Trouble::Away(error.to_string()) } else { Trouble::Failed(error.into()) }
+            let is_retryable = error.is_retryable();
+            match error {
+                // These speak of a store of Duetime.
+                Error::Unavailable(why) if is_retryable => Trouble::Away(format!("--rows: {why}")),
+                Error::Unavailable(why) | Error::Unusable(why) | Error::Damaged(why) => {
+                    Trouble::Failed(Failure::error(format!("--rows: {why}")))
+                }
+                error if is_retryable => Trouble::Away(error.to_string()),
+                error => Trouble::Failed(error.into()),
+            }
         })?;
         Ok(waiting.into_iter().map(|id| id.as_bytes().to_vec()).collect())
     }
@@ -148,19 +157,21 @@ impl Layout for TableSet {
         look.notes.push(CRON.to_owned());
         let Some(unit) = self.set.unit else { return Ok(look) };
         let now = redis.now().await?;
-        let (mut left_due, mut left_later, mut from) = (0, 0, 0);
+        let (mut left_due, mut left_later, mut looked_at, mut from) = (0, 0, 0, 0);
         while from < LOOKED_MAX {
             let page: Vec<(Vec<u8>, f64)> =
                 redis.call("ZRANGE", (&self.set.key, from, from + BATCH - 1, "WITHSCORES")).await?;
             let jobs = self.jobs(page.iter().map(|(member, _)| member.as_slice())).await?;
-            for (_, score) in page.iter().filter(|(member, _)| !jobs.contains(member)) {
-                match unit.due(*score) {
-                    None => {}
+            for (member, score) in &page {
+                let left = match unit.due(*score) {
+                    None => continue,
                     // It stays anyway.
-                    Some(Due::At(at)) if at > now + DELAY_MS_MAX => {}
-                    Some(Due::At(at)) if at > now => left_later += 1,
-                    Some(_) => left_due += 1,
-                }
+                    Some(Due::At(at)) if at > now + DELAY_MS_MAX => continue,
+                    Some(Due::At(at)) if at > now => &mut left_later,
+                    Some(_) => &mut left_due,
+                };
+                looked_at += 1;
+                *left += u64::from(!jobs.contains(member));
             }
             from += BATCH;
             if page.len() < BATCH {
@@ -171,6 +182,10 @@ impl Layout for TableSet {
         let total = part.due + part.later + part.left;
         if total > LOOKED_MAX as u64 {
             look.notes.push(format!("Only the first {LOOKED_MAX} of {total} members were compared with the table."));
+            part.unchecked = (part.due + part.later).saturating_sub(looked_at);
+            // The latest ones are the last.
+            let later = part.later.min(part.unchecked);
+            (part.later, part.due) = (part.later - later, part.due - (part.unchecked - later));
         }
         part.due = part.due.saturating_sub(left_due);
         part.later = part.later.saturating_sub(left_later);

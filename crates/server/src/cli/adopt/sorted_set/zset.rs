@@ -65,6 +65,11 @@ pub(in crate::cli::adopt) struct LockedArgs {
 
 impl LockedArgs {
     pub(in crate::cli::adopt) fn source(&self) -> Result<RedisSource> {
+        Zset::source(&self.set, "locked-set", OnConflict::Keep, Some(self.lock()?))
+    }
+
+    /// The key of the lock.
+    pub(in crate::cli::adopt) fn lock(&self) -> Result<String> {
         let SetArgs { from, key, .. } = &self.set;
         let lock = self.lock.clone().unwrap_or_else(|| format!("Lock:{key}"));
         if is_cluster(from) && hashed(key) != hashed(&lock) {
@@ -73,7 +78,7 @@ impl LockedArgs {
             ))
             .hint("keys with the same hash tag share a slot, such as Queue:{mail} and Lock:Queue:{mail}"));
         }
-        Zset::source(&self.set, "locked-set", OnConflict::Keep, Some(lock))
+        Ok(lock)
     }
 }
 
