@@ -43,6 +43,14 @@ fn a_look_changes_nothing_and_says_what_it_recognised() {
     assert_eq!(jobs_made(&server), 0);
 }
 
+/// A follower goes by the clock of Redis, a job by that of Duetime.
+#[test]
+fn a_look_tells_of_another_clock() {
+    let (server, redis) = (Server::start(), RedisServer::with_clock_at(-3_600_000, &[]));
+    let looked = adopt(&server, &redis).run(&[]);
+    assert!(looked.out.contains("The clock of Redis is 3600 s behind that of this machine"), "{looked:?}");
+}
+
 #[test]
 fn what_cannot_be_right_is_refused() {
     let (server, redis) = (Server::start(), RedisServer::start());

@@ -125,6 +125,7 @@ impl Adopter {
 
     /// From a connection to the source until it breaks, or all is done.
     async fn session(&mut self) -> Done {
+        self.is_drained = false;
         self.source.connect().await?;
         self.replay().await?;
         if let Some(failure) = self.look.take() {

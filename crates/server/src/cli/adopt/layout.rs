@@ -4,6 +4,7 @@ use super::redis::{Claimed, Logged, Redis};
 use super::source::{Claim, Done, Look, Source, Step};
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::snippet;
+use crate::cli::time::now;
 use async_trait::async_trait;
 use duetime::Client;
 use duetime_core::{Due, Millis, NewJob};
@@ -12,6 +13,9 @@ use std::time::Duration;
 
 /// Members claimed by one script, so that it blocks Redis for less than 10 ms. If they are large, `claim.lua` takes fewer.
 pub(super) const BATCH: usize = 250;
+
+/// Clocks that differ by more are told.
+const CLOCKS_MS: u64 = 5_000;
 
 /// The layout of jobs in Redis. `docs/internals/adopt-redis.md` has the contract of each method.
 #[async_trait]
@@ -73,6 +77,12 @@ impl Source for RedisSource {
 
     async fn look(&mut self) -> Done<Look> {
         let mut look = self.layout.look(&self.redis).await?;
+        let off_ms = self.redis.now().await?.cast_signed() - now().cast_signed();
+        if off_ms.unsigned_abs() > CLOCKS_MS {
+            let (off_s, side) = (off_ms.unsigned_abs() / 1_000, if off_ms > 0 { "ahead of" } else { "behind" });
+            look.notes
+                .push(format!("The clock of Redis is {off_s} s {side} that of this machine. --follow goes by it."));
+        }
         let claims = self.redis.count().await?;
         if claims > 0 {
             look.first = self.redis.first().await?.or(look.first);

@@ -302,25 +302,17 @@ fn finish(to: &[u8]) -> String {
 }
 
 fn trouble(error: Error) -> Trouble {
-    let is_retryable = error.is_retryable();
-    let failure = match error {
-        // These speak of a store of Duetime.
-        Error::Unavailable(why) | Error::Full(why) | Error::Damaged(why) | Error::Unusable(why) => {
-            Failure::error(format!("the source: {why}"))
+    let is_of_replica = error.to_string().contains("READONLY");
+    match Trouble::with("the source", error) {
+        _ if is_of_replica => {
+            Trouble::Away("it is a read-only replica: name its master, or its Sentinels, in --from".to_owned())
         }
-        error => error.into(),
-    };
-    if failure.to_string().contains("READONLY") {
-        Trouble::Away("it is a read-only replica: name its master, or its Sentinels, in --from".to_owned())
-    } else if is_retryable {
-        Trouble::Away(failure.to_string())
-    } else if failure.to_string().contains("access one of the keys") {
-        Trouble::Failed(failure.hint("its user must have the keys of the source, and duetime:adopt:*"))
-    } else if failure.to_string().contains("can't run this command") {
-        Trouble::Failed(
+        Trouble::Failed(failure) if failure.to_string().contains("can't run this command") => Trouble::Failed(
             failure.hint("its user may not run all commands that are needed; the guide for this source lists them"),
-        )
-    } else {
-        Trouble::Failed(failure)
+        ),
+        Trouble::Failed(failure) if failure.to_string().contains("access one of the keys") => {
+            Trouble::Failed(failure.hint("its user must have the keys of the source, and duetime:adopt:*"))
+        }
+        trouble => trouble,
     }
 }

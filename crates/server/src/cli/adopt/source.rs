@@ -4,7 +4,7 @@ use crate::cli::exit::{Failure, Result, TRY_LATER};
 use async_trait::async_trait;
 use duetime::Client;
 use duetime_core::limits::TAG_BYTES_MAX;
-use duetime_core::{Millis, NewJob};
+use duetime_core::{Error, Millis, NewJob};
 use serde::Serialize;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -25,6 +25,20 @@ pub(super) enum Trouble {
     Away(String),
     /// Trying again does not help.
     Failed(Failure),
+}
+
+impl Trouble {
+    /// The trouble with a store that is not Duetime's, though its error speaks of one.
+    pub(super) fn with(place: &str, error: Error) -> Self {
+        let is_retryable = error.is_retryable();
+        let failure = match error {
+            Error::Unavailable(why) | Error::Full(why) | Error::Damaged(why) | Error::Unusable(why) => {
+                Failure::error(format!("{place}: {why}"))
+            }
+            error => error.into(),
+        };
+        if is_retryable { Self::Away(failure.to_string()) } else { Self::Failed(failure) }
+    }
 }
 
 /// The result of an operation on a source.

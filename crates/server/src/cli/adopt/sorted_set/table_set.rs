@@ -10,10 +10,10 @@ use super::{Done, PUT_BACK, SetArgs, SortedSet};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
 use crate::cli::adopt::redis::{Claimed, Logged, Redis};
 use crate::cli::adopt::source::{Look, Step, Trouble};
-use crate::cli::exit::{Failure, Result};
+use crate::cli::exit::Result;
 use async_trait::async_trait;
 use duetime_core::limits::DELAY_MS_MAX;
-use duetime_core::{Due, Error, Millis, NewJob, OnConflict};
+use duetime_core::{Due, Millis, NewJob, OnConflict};
 use duetime_store::sql::Foreign;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -85,18 +85,7 @@ impl TableSet {
     /// The members whose rows have the status.
     async fn jobs(&self, members: impl Iterator<Item = &[u8]> + Send) -> Done<HashSet<Vec<u8>>> {
         let ids: Vec<&str> = members.filter_map(|member| std::str::from_utf8(member).ok()).collect();
-        let waiting = self.rows.waiting(&ids).await.map_err(|error| {
-            let is_retryable = error.is_retryable();
-            match error {
-                // These speak of a store of Duetime.
-                Error::Unavailable(why) if is_retryable => Trouble::Away(format!("--rows: {why}")),
-                Error::Unavailable(why) | Error::Unusable(why) | Error::Damaged(why) => {
-                    Trouble::Failed(Failure::error(format!("--rows: {why}")))
-                }
-                error if is_retryable => Trouble::Away(error.to_string()),
-                error => Trouble::Failed(error.into()),
-            }
-        })?;
+        let waiting = self.rows.waiting(&ids).await.map_err(|error| Trouble::with("--rows", error))?;
         Ok(waiting.into_iter().map(|id| id.as_bytes().to_vec()).collect())
     }
 
