@@ -43,7 +43,7 @@ fn a_look_changes_nothing_and_says_what_it_recognised() {
     assert_eq!(jobs_made(&server), 0);
 }
 
-/// A follower goes by the clock of Redis, a job by that of Duetime.
+/// A follower uses the clock of Redis, and a drained job is due by Duetime's.
 #[test]
 fn a_look_tells_of_another_clock() {
     let (server, redis) = (Server::start(), RedisServer::with_clock_at(-3_600_000, &[]));

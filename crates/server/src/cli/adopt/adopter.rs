@@ -106,14 +106,13 @@ impl Adopter {
             return Err(failure);
         }
         if self.step == Step::Drain && !self.is_drained {
-            return Err(
-                Failure::new(TRY_LATER, "stopped before all was taken").hint("run the same command again to continue")
-            );
+            return Err(Failure::new(TRY_LATER, "stopped before everything was taken")
+                .hint("run the same command again to continue"));
         }
         Ok(())
     }
 
-    /// Ends without the source, in which these claims stay.
+    /// Gives up on the source; these claims stay in it.
     async fn leave(&mut self, claims: u64) {
         self.report.claimed += claims;
         self.report.left_claimed += claims;

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Members claimed by one script, so that it blocks Redis for less than 10 ms. If they are large, `claim.lua` takes fewer.
 pub(super) const BATCH: usize = 250;
 
-/// Clocks that differ by more are told.
+/// A look warns if the clocks differ by more than this.
 const CLOCKS_MS: u64 = 5_000;
 
 /// The layout of jobs in Redis. `docs/internals/adopt-redis.md` has the contract of each method.
@@ -80,8 +80,9 @@ impl Source for RedisSource {
         let off_ms = self.redis.now().await?.cast_signed() - now().cast_signed();
         if off_ms.unsigned_abs() > CLOCKS_MS {
             let (off_s, side) = (off_ms.unsigned_abs() / 1_000, if off_ms > 0 { "ahead of" } else { "behind" });
-            look.notes
-                .push(format!("The clock of Redis is {off_s} s {side} that of this machine. --follow goes by it."));
+            look.notes.push(format!(
+                "The clock of Redis is {off_s} s {side} that of this machine. --follow uses the clock of Redis."
+            ));
         }
         let claims = self.redis.count().await?;
         if claims > 0 {

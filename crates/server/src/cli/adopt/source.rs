@@ -28,7 +28,7 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    /// The trouble with a store that is not Duetime's, though its error speaks of one.
+    /// From an error of a store. Its text would call the source a store of Duetime, so this names the place instead.
     pub(super) fn with(place: &str, error: Error) -> Self {
         let is_retryable = error.is_retryable();
         let failure = match error {

@@ -1,7 +1,7 @@
 //! The way back: the jobs that wait in a queue become members of a sorted set.
 //!
 //! A member is added before its job is cancelled. If the command is killed in between, there are both, and the next run
-//! cancels the job. A job that was handed out meanwhile is not cancelled, and its member is removed again.
+//! cancels the job, unless a worker got it first: so the guide has the queue paused. A job that was handed out meanwhile is not cancelled, and its member is removed again.
 
 use super::score::Unit;
 use super::survey::{Survey, Verdict};
