@@ -42,39 +42,35 @@ impl Engine {
     }
 
     async fn import_batch(&self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
-        let (now, reading) = (self.now(), self.broker.reading());
-        let placed: Answers<Job> = jobs.into_iter().map(|job| self.place(job, now)).collect();
-        let to_record: Vec<Job> = placed.iter().flatten().cloned().collect();
-        self.pass(&to_record, now).await?;
-        self.pass_numbers(&to_record).await?;
-        let mut recorded = self.ledger.record(to_record, self.watermark.get()).await?.into_iter();
-        let (mut to_hold, mut known, mut answers) = (Vec::new(), Vec::new(), Vec::with_capacity(placed.len()));
-        for job in placed {
-            let outcome = match job {
-                Err(error) => Err(error),
-                Ok(job) => match recorded.next().expect("the ledger answers for each job") {
-                    Recorded::KeyHeld(holder) => self.import_held(&job, holder).await.map(|recorded| (recorded, job)),
-                    recorded => Ok((recorded, job)),
+        let now = self.now();
+        let (mut to_admit, mut refusals) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+        for job in jobs {
+            refusals.push(self.place(job, now).map(|job| to_admit.push(job)).err());
+        }
+        self.pass(&to_admit, now).await?;
+        self.pass_numbers(&to_admit).await?;
+        let mut admitted = self.admit(to_admit, Observed::Imported).await?.into_iter();
+        let (mut known, mut answers) = (Vec::new(), Vec::with_capacity(refusals.len()));
+        for refusal in refusals {
+            let outcome = match refusal {
+                Some(error) => Err(error),
+                None => match admitted.next().expect("each job is answered for") {
+                    (job, Recorded::KeyHeld(holder)) => self.import_held(job, holder).await,
+                    admitted => Ok(admitted),
                 },
             };
             answers.push(match outcome {
                 Err(error) => Err(error),
-                Ok((Recorded::Created, job)) => {
-                    let id = job.id;
-                    self.observe_jobs(std::iter::once(&job), |_| Observed::Imported);
-                    to_hold.extend(job.is_pending().then_some(job));
-                    Ok(Imported { id, is_new: true })
-                }
+                Ok((job, Recorded::Created)) => Ok(Imported { id: job.id, is_new: true }),
                 // The job of this origin is here already.
-                Ok((Recorded::Known(first), _)) => Ok(Imported { id: first, is_new: false }),
-                Ok((_, job)) => {
+                Ok((_, Recorded::Known(first))) => Ok(Imported { id: first, is_new: false }),
+                Ok((job, _)) => {
                     let id = job.id;
                     known.push((answers.len(), job));
                     Ok(Imported { id, is_new: false })
                 }
             });
         }
-        self.hold(to_hold, reading).await?;
         self.compare_known(known, &mut answers).await?;
         Ok(answers)
     }
@@ -99,18 +95,18 @@ impl Engine {
         }
     }
 
-    /// Records a job whose key was held by another job a moment ago.
-    async fn import_held(&self, job: &Job, mut holder: JobId) -> Result<Recorded, Error> {
+    /// Admits a job whose key was held by another job a moment ago.
+    async fn import_held(&self, mut job: Job, mut holder: JobId) -> Result<(Job, Recorded), Error> {
         for _ in 0..TRIES {
             if self.key_holder(holder).await?.is_some() {
                 break;
             }
-            match self.ledger.record(vec![job.clone()], self.watermark.get()).await?[0] {
-                Recorded::KeyHeld(next) => holder = next,
-                recorded => return Ok(recorded),
+            match self.admit_one(job, Observed::Imported).await? {
+                (refused, Recorded::KeyHeld(next)) => (job, holder) = (refused, next),
+                admitted => return Ok(admitted),
             }
         }
-        Err(conflict(job, holder))
+        Err(conflict(&job, holder))
     }
 
     /// Whether jobs whose ids were known are the same jobs. If an earlier import was cut off they may not be in the broker,

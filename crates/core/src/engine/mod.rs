@@ -13,6 +13,7 @@
 //! What it remembers beside its stores is in `parts`, which does nothing by itself. It deliberately does not run business
 //! code, parse or render.
 
+mod admit;
 mod background;
 mod bulk;
 mod changes;

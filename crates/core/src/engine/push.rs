@@ -1,4 +1,4 @@
-//! Push: jobs are recorded first, then put into the broker if they are due soon.
+//! Push: jobs are checked, get ids, and are [admitted](Engine::admit); then repeats and held keys are resolved.
 
 use super::parts::observed::Observed;
 use super::{Answers, Engine, PushOutcome, Pushed};
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, KeyUntil, NewJob, OnConflict};
-use crate::ports::{Change, Detail, Edit, Edited, OVERFLOW, OutboxEntry, Outcomes, Recorded, Update};
+use crate::ports::{Change, Detail, Edit, Edited, OutboxEntry, Outcomes, Recorded, Update};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Engine {
         new: Vec<NewJob>,
         origin: Option<Arc<str>>,
     ) -> Result<Answers<Pushed>, Error> {
-        let (now, reading) = (self.now(), self.broker.reading());
+        let now = self.now();
         let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
         let ids = self.ids.next(&partitions, self.ledger.as_ref(), now).await?;
         let unknown_ms = self.now_at_most().saturating_sub(now);
@@ -47,40 +47,26 @@ impl Engine {
             }
             Ok(job)
         };
-        let mut accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
-        let to_record: Vec<Job> = accepted.iter().flatten().cloned().collect();
-        let mut recorded = self.metrics.stores.record.time(self.record_new(to_record, now)).await?;
-        for (job, (recorded, is_over)) in accepted.iter_mut().flatten().zip(&mut recorded) {
-            if *recorded == Recorded::Repeat {
-                (*recorded, *is_over) = (self.record_apart(job).await?, false);
-            }
+        let accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
+        let (mut jobs, mut refusals) = (Vec::with_capacity(accepted.len()), Vec::with_capacity(accepted.len()));
+        for accepted in accepted {
+            refusals.push(accepted.map(|job| jobs.push(job)).err());
         }
-        let mut recorded = recorded.into_iter();
-
-        let (mut to_hold, mut joins_overflow) = (Vec::new(), false);
-        let mut answers = Vec::with_capacity(accepted.len());
-        for job in accepted {
-            answers.push(match job {
-                Err(error) => (Err(error), None),
-                Ok(job) => match recorded.next().expect("the ledger answers for each job") {
-                    (Recorded::Created | Recorded::Repeat, is_over) => {
-                        joins_overflow |= is_over;
-                        if !is_over && self.is_to_hold(&job) {
-                            to_hold.push(job.clone());
-                        }
-                        (Ok(Pushed { job, outcome: PushOutcome::Created }), None)
-                    }
-                    (refused, _) => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(refused)),
-                },
+        let mut admitted = self.admit(jobs, Observed::Pushed).await?.into_iter();
+        let mut answers = Vec::with_capacity(refusals.len());
+        for refusal in refusals {
+            if let Some(error) = refusal {
+                answers.push((Err(error), None));
+                continue;
+            }
+            let (job, recorded) = admitted.next().expect("each job is answered for");
+            let (job, recorded) =
+                if recorded == Recorded::Repeat { self.admit_apart(job).await? } else { (job, recorded) };
+            answers.push(match recorded {
+                Recorded::Created => (Ok(Pushed { job, outcome: PushOutcome::Created }), None),
+                refused => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(refused)),
             });
         }
-        let pushed = answers.iter().filter_map(|(answer, _)| answer.as_ref().ok());
-        let created = pushed.filter(|pushed| pushed.outcome == PushOutcome::Created);
-        self.observe_jobs(created.map(|pushed| &pushed.job), |_| Observed::Pushed);
-        if joins_overflow {
-            self.overflow.ask();
-        }
-        self.hold(to_hold, reading).await?;
         let firsts = answers.iter().filter_map(|(_, refused)| match refused {
             Some(Recorded::Known(first)) => Some(*first),
             _ => None,
@@ -99,35 +85,6 @@ impl Engine {
         Ok(resolved)
     }
 
-    /// Records new jobs, separately those that join the overflow of their queue; returns which these are.
-    async fn record_new(&self, jobs: Vec<Job>, now: Millis) -> Result<Vec<(Recorded, bool)>, Error> {
-        let watermark = self.watermark.get();
-        let joins = |job: &Job| job.due_at < watermark && self.overflow.takes(job, now);
-        let is_over: Vec<bool> = jobs.iter().map(joins).collect();
-        let (mut near, mut over) = (Vec::with_capacity(jobs.len()), Vec::new());
-        for (job, is_over) in jobs.into_iter().zip(&is_over) {
-            if *is_over { &mut over } else { &mut near }.push(job);
-        }
-        if over.is_empty() {
-            let recorded = self.ledger.record(near, watermark).await?;
-            return Ok(recorded.into_iter().map(|recorded| (recorded, false)).collect());
-        }
-        let near_ids: Vec<JobId> = near.iter().map(|job| job.id).collect();
-        let record_near =
-            async { if near.is_empty() { Ok(Vec::new()) } else { self.ledger.record(near, watermark).await } };
-        let (near, over) = tokio::join!(record_near, self.ledger.record(over, OVERFLOW));
-        if near.is_ok() && over.is_err() {
-            // These are not acknowledged, but they are recorded.
-            self.reconcile_later(near_ids.into_iter());
-        }
-        let (mut near, mut over) = (near?.into_iter(), over?.into_iter());
-        let next = |is_over: bool| {
-            let recorded = if is_over { over.next() } else { near.next() };
-            (recorded.expect("the ledger answers for each job"), is_over)
-        };
-        Ok(is_over.into_iter().map(next).collect())
-    }
-
     /// The job to record, if it is within all limits.
     pub(super) fn accept(&self, new: &NewJob, id: JobId, created_at: Millis) -> Result<Job, Error> {
         let job = new.accept(id, created_at, self.options.payload_bytes_max)?;
@@ -138,22 +95,24 @@ impl Engine {
         Ok(job)
     }
 
-    /// Records a job whose id was taken: by an earlier attempt of the same push, or by an imported job. In that case this
-    /// job gets another id.
-    async fn record_apart(&self, job: &mut Job) -> Result<Recorded, Error> {
+    /// Admits a job whose id was taken: by an earlier try of this push whose answer was lost, or by an imported job. In that
+    /// case the job gets another id.
+    async fn admit_apart(&self, mut job: Job) -> Result<(Job, Recorded), Error> {
         loop {
+            let reading = self.broker.reading();
             let row = self.ledger.get(&[job.id]).await?.pop().flatten();
-            if row.is_none_or(|row| is_same(&row, job)) {
-                return Ok(Recorded::Repeat);
+            if row.is_none_or(|row| is_same(&row, &job)) {
+                self.observe_jobs(std::iter::once(&job), |_| Observed::Pushed);
+                self.hold(vec![job.clone()], reading).await?;
+                return Ok((job, Recorded::Created));
             }
             self.ids.skip().await;
             let ids = self.ids.next(&[job.id.partition()], self.ledger.as_ref(), self.now()).await?;
-            job.id = ids[0];
-            let recorded = self.ledger.record(vec![job.clone()], self.watermark.get()).await?;
-            match recorded[0] {
-                Recorded::Repeat => {}
-                recorded => return Ok(recorded),
+            let admitted = self.admit_one(Job { id: ids[0], ..job }, Observed::Pushed).await?;
+            if admitted.1 != Recorded::Repeat {
+                return Ok(admitted);
             }
+            job = admitted.0;
         }
     }
 
@@ -176,7 +135,7 @@ impl Engine {
     /// Pushes a job that was not recorded a moment ago, since its origin was known or its key was held.
     pub(super) async fn push_refused(
         &self,
-        job: Job,
+        mut job: Job,
         mut refused: Recorded,
         on_conflict: OnConflict,
     ) -> Result<Pushed, Error> {
@@ -194,11 +153,11 @@ impl Engine {
                 }
                 Recorded::Created | Recorded::Repeat => {}
             }
-            let reading = self.broker.reading();
-            refused = self.ledger.record(vec![job.clone()], self.watermark.get()).await?[0];
-            if matches!(refused, Recorded::Created | Recorded::Repeat) {
-                self.observe_jobs(std::iter::once(&job), |_| Observed::Pushed);
-                self.hold(vec![job.clone()], reading).await?;
+            (job, refused) = self.admit_one(job, Observed::Pushed).await?;
+            if refused == Recorded::Repeat {
+                (job, refused) = self.admit_apart(job).await?;
+            }
+            if refused == Recorded::Created {
                 return Ok(Pushed { job, outcome: PushOutcome::Created });
             }
         }

@@ -68,7 +68,7 @@ impl Engine {
         // After the rows were read, so that no age is counted too long.
         let (candidates, mut verdicts) = self.judge(rows, self.now_at_most()).await?;
         verdicts.extend(candidates.iter().map(|one| (one.number, Verdict::Record(Box::new(one.job.clone())))));
-        let (admitted, outcome) = self.admit(inbox, verdicts).await;
+        let (admitted, outcome) = self.carry_out(inbox, verdicts).await;
 
         let mut created = Vec::new();
         let (mut held, mut repeats) = (Vec::new(), Vec::new());
@@ -89,7 +89,7 @@ impl Engine {
         let put = self.put_admitted(created, reading, &incarnation).await;
         let (mut resolved, unresolved) = self.resolve(held).await;
         resolved.extend(repeats);
-        let (admitted, last) = self.admit(inbox, resolved).await;
+        let (admitted, last) = self.carry_out(inbox, resolved).await;
         has_moved |= admitted.values().any(|admitted| *admitted == Admitted::Done);
         outcome.and(put).and(unresolved).and(last)?;
         Ok(has_moved)
@@ -120,7 +120,7 @@ impl Engine {
 
     /// Carries out verdicts. If they fail for what may be the fault of one row, each is tried alone. Returns the outcome of
     /// each, and the first error that is not a row's own.
-    async fn admit(
+    async fn carry_out(
         &self,
         inbox: &dyn Inbox,
         verdicts: Vec<(i64, Verdict)>,
@@ -130,7 +130,7 @@ impl Engine {
         if verdicts.is_empty() {
             return (admitted, outcome);
         }
-        match inbox.admit(verdicts.clone()).await {
+        match self.metrics.stores.record.time(inbox.admit(verdicts.clone())).await {
             Ok(answers) => admitted.extend(verdicts.iter().map(|(number, _)| *number).zip(answers)),
             Err(error) if !is_own(&error) => outcome = Err(error),
             Err(_) => {

@@ -9,7 +9,7 @@
 //! audit keeps putting loaded jobs again, so a job that slipped through is late, but not lost.
 
 use super::documents::{document, set_document};
-use super::load::LoadProgress;
+use super::load::{LoadProgress, NEAR};
 use crate::api::DegradedCode;
 use crate::engine::Engine;
 use crate::engine::parts::overflow::OVERFLOWING;
@@ -19,8 +19,7 @@ use crate::model::id::JobId;
 use crate::model::job::{Job, State};
 use crate::model::name::OF_ENGINE;
 use crate::ports::{
-    ADOPTED, Acquire, Acquired, BROKER, BUCKET_MS, Broker, COMPARED, Counts, Cursor, Detail, LOADED, Listing, Queues,
-    Window,
+    ADOPTED, Acquire, Acquired, BROKER, Broker, COMPARED, Counts, Cursor, Detail, LOADED, Listing, Queues, Window,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -290,9 +289,6 @@ impl Engine {
         self.reconcile().await
     }
 }
-
-/// The end of the pages that have only loaded rows.
-const NEAR: u64 = BUCKET_MS;
 
 /// The version up to which the broker's copy of the job is invalid: the ledger has a later version, or the job has ended or
 /// is gone there. An ended job does not become live again before the ledger knows.

@@ -26,6 +26,9 @@ pub(crate) const PAGE_JOBS: usize = 4_000;
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// How long a push waits for a shared broker; after that its jobs are left to the loader.
 const HOLD_MAX: Duration = Duration::from_secs(1);
+/// The end of the buckets that have only rows that are marked as loaded.
+pub(crate) const NEAR: Millis = BUCKET_MS;
+
 /// The outcome of a put.
 #[derive(Debug, Default)]
 pub(crate) struct Puts {
@@ -135,9 +138,25 @@ impl Engine {
         self.put_or_leave(&[id], put).await;
     }
 
+    /// Whether a waiting job joins the overflow of its queue: otherwise it would overtake the older jobs there.
+    pub(crate) fn joins_overflow(&self, job: &Job, now: Millis) -> bool {
+        job.is_pending() && job.lease_until.is_none() && self.overflow.takes(job, now)
+    }
+
+    /// Puts all of these jobs that are pending and do not join an overflow. Returns which of them the broker holds.
+    pub(crate) async fn put(&self, mut jobs: Vec<Job>, reading: Reading) -> Result<Vec<(JobId, u64)>, Error> {
+        if self.overflow.is_used() {
+            let now = self.now();
+            let over = jobs.extract_if(.., |job| self.joins_overflow(job, now)).map(|job| job.id);
+            self.to_reconcile().full.extend(over);
+        }
+        self.put_loaded(jobs, reading).await
+    }
+
     /// Puts all of these jobs that are pending, also those beyond the watermark: a page of the ledger may come from a later
-    /// watermark, before the clock was set back. Returns which of them the broker holds.
-    pub(crate) async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<(JobId, u64)>, Error> {
+    /// watermark, before the clock was set back. The broker may hold them already, so none joins an overflow unless there is
+    /// no room. Returns which of them the broker holds.
+    async fn put_loaded(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<(JobId, u64)>, Error> {
         let Puts { held, refused, full } = self.try_put(jobs, reading, self.room()).await?;
         let mut to_reconcile = self.to_reconcile();
         to_reconcile.again.extend(refused);
@@ -264,7 +283,11 @@ impl Engine {
         let reading = self.broker.reading();
         let page = self.ledger.pending(until, *after, PAGE_JOBS).await?;
         self.status.count_loaded(page.jobs.len() as u64);
-        let held = self.put(page.jobs, reading).await?;
+        let held = if until == NEAR {
+            self.put_loaded(page.jobs, reading).await?
+        } else {
+            self.put(page.jobs, reading).await?
+        };
         if !self.to_reconcile().full.is_empty() {
             self.reconcile().await?;
         }

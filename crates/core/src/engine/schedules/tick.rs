@@ -150,13 +150,10 @@ impl Engine {
     }
 
     async fn push_tick(&self, job: Job, on_conflict: OnConflict) -> Result<TickPush, Error> {
-        let (id, reading) = (job.id, self.broker.reading());
-        let recorded = self.ledger.record(vec![job.clone()], self.watermark.get()).await?;
-        match recorded[0] {
-            Recorded::Created => {
-                self.observe_jobs(std::iter::once(&job), |_| Observed::Pushed);
-                self.hold(vec![job], reading).await?;
-            }
+        let id = job.id;
+        let (job, recorded) = self.admit_one(job, Observed::Pushed).await?;
+        match recorded {
+            Recorded::Created => {}
             Recorded::Repeat => {
                 let row = self.ledger.get(&[id]).await?.pop().flatten();
                 match row {

@@ -1,11 +1,12 @@
 //! More jobs than there is memory for, of a broker that several processes share.
 
 use super::{DONE, Node, World, seconds};
-use crate::engine::fixture::{job, request};
-use duetime_core::engine::{ReserveRequest, Source};
-use duetime_core::ports::{Broker, Queues};
+use crate::engine::fixture::{job, moves_to, request};
+use duetime_core::engine::{Expected, Outcome, ReserveRequest, Source};
+use duetime_core::ports::{Broker, InboxRow, Queues};
+use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::When;
-use duetime_core::{Job, JobId, NewJob};
+use duetime_core::{Job, JobId, KeyUntil, NewJob, Schedule, Timing};
 use std::time::Duration;
 
 const ROOM_JOBS: u64 = 100;
@@ -110,4 +111,86 @@ async fn what_found_no_room_is_loaded_whoever_dies() {
         other.run_all("default", &mut done).await;
         assert!(sorted(done) == sorted(pushed), "{verb} {when:?}");
     }
+}
+
+/// While its queue has an overflow, a new job waits behind the older ones there, whoever made it.
+#[tokio::test(start_paused = true)]
+async fn no_producer_overtakes_what_waits_in_the_ledger() {
+    const PRODUCERS: [&str; 10] =
+        ["one", "many", "conflict", "repeat", "tick", "run", "import", "inbox", "moved", "retried"];
+    let (world, leader, _other) = bounded().await;
+    let engine = &leader.engine;
+    let new = |kind: &str| NewJob { kind: kind.into(), ..job() };
+    let elsewhere = |kind: &str| NewJob { queue: "first".into(), ..new(kind) };
+    let (key, origin) = (Some("k".into()), Some("o".into()));
+
+    // Made before, in a queue without an overflow or while this one had none.
+    let keyed = NewJob { key, key_until: KeyUntil::Started, ..job() };
+    let holder = leader.push(keyed.clone()).await;
+    leader.lease().await;
+    let failing = NewJob { options: moves_to("default").options, ..elsewhere("moved") };
+    let moving = leader.push(failing).await;
+    let retried = leader.push(new("retried")).await;
+    let leased = leader.leases().await;
+    assert_eq!(leased.len(), 2);
+    let receipt = |id: JobId| leased.iter().find(|job| job.id == id).unwrap().receipt();
+    leader.complete(receipt(retried.id)).await.unwrap();
+
+    let older = leader.push_to("default", 1_000).await;
+    let schedule = |kind: &str| Schedule::new(Timing::Every(3_600_000), new(kind));
+    engine.set_schedule("run", schedule("run")).await.unwrap();
+    let soon = Schedule { start: Some(engine.now() + 5_000), ..schedule("tick") };
+    engine.set_schedule("tick", soon).await.unwrap();
+    seconds(1).await;
+    // From now on nothing is loaded, though there is room.
+    leader.life.mute(Some("overflow"));
+    for _ in 0..6 {
+        for leased in leader.leases().await {
+            leader.complete(leased.receipt()).await.unwrap();
+        }
+    }
+    let recorded = || engine.metrics().stores.record.counts().iter().sum::<u64>();
+    let before = recorded();
+
+    leader.push(new("one")).await;
+    engine.push(vec![new("many"); 3]).await.unwrap();
+    assert_ne!(leader.push(NewJob { kind: "conflict".into(), ..keyed }).await.id, holder.id);
+    let repeated = NewJob { origin, ..new("repeat") };
+    leader.push(repeated.clone()).await;
+    leader.push(repeated).await;
+    engine.run_schedule("run", None, Expected::Anything).await.unwrap();
+    let imported = JobId::new(retried.id.get() - (1 << 40)).unwrap();
+    let imported = Job { id: imported, kind: "import".into(), due_at: engine.now(), ..retried.clone() };
+    for _ in 0..2 {
+        engine.import(vec![imported.clone()]).await.unwrap().remove(0).unwrap();
+    }
+    let row = InboxRow { queue: "default".into(), kind: "inbox".into(), ..InboxRow::default() };
+    world.ledger.insert(row);
+    let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
+    leader.settle(receipt(moving.id), Outcome::Fail(failure)).await.unwrap();
+    engine.retry(vec![retried.id.into()]).await.remove(0).unwrap();
+    seconds(7).await;
+
+    let of = |kind: &str| {
+        world
+            .ledger
+            .jobs()
+            .into_iter()
+            .filter(move |job| (&*job.kind, &*job.queue) == (kind, "default") && job.is_pending())
+            .collect::<Vec<_>>()
+    };
+    for kind in PRODUCERS {
+        assert!(!of(kind).is_empty(), "{kind}");
+        for job in of(kind) {
+            assert_eq!(world.held(job.id).await, None, "{kind}");
+        }
+    }
+    // Each but the retry and the move, and the refused ones once more.
+    assert!(recorded() - before >= 11, "{}", recorded() - before);
+
+    leader.life.mute(None);
+    let mut done = Vec::new();
+    leader.run_all("default", &mut done).await;
+    let first = done.iter().position(|id| !older.contains(id)).unwrap();
+    assert!(done.len() - first <= 12 + ROOM_JOBS as usize, "{first} of {}", done.len());
 }
