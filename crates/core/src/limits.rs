@@ -44,6 +44,9 @@ pub const BATCH_BYTES_MAX: usize = 64 << 20;
 pub const RESERVE_JOBS_MAX: usize = 1_000;
 /// Most queues one reserve may name.
 pub const RESERVE_QUEUES_MAX: usize = 64;
+/// Bytes of jobs ([`Job::held_bytes`](crate::Job::held_bytes)) after which a reserve or take hands out no more, so one answer has about
+/// this much: 16 MiB.
+pub const RESERVE_BYTES_MAX: usize = 16 << 20;
 /// Default number of jobs that a take hands out.
 pub const TAKE_JOBS_DEFAULT: usize = 10;
 /// Longest lock name.
@@ -84,6 +87,8 @@ pub const RESULT_BYTES_MAX: usize = 1 << 20;
 pub const REQUEST_ID_BYTES_MAX: usize = 64;
 /// How many errors a job keeps: the last 20.
 pub const ERRORS_KEPT: usize = 20;
+/// Bytes of the messages of all kept errors of a job: beyond it the oldest are dropped, but never the newest.
+pub const ERRORS_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 /// Most steps in a retry rule.
 pub const RETRY_STEPS_MAX: usize = 100;
 /// Slowest rate of a queue: a job in a thousand seconds.
@@ -100,7 +105,7 @@ pub const NOTE_BYTES_MAX: usize = 1_024;
 pub const TRACE_BYTES: usize = 55;
 /// Most jobs one page of find or list shows.
 pub const PAGE_JOBS_MAX: usize = 1_000;
-/// Bytes of payloads and results after which a page ends.
+/// Bytes of jobs after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 16 << 20;
 /// Default size of a page of jobs.
 pub const PAGE_JOBS_DEFAULT: usize = 100;
@@ -112,6 +117,8 @@ pub const STEP_QUEUES_MAX: usize = 1_000;
 pub const INSTANT_MS_MIN: u64 = 100_000_000_000;
 /// Most schedules of a store.
 pub const SCHEDULES_MAX: usize = 10_000;
+/// Bytes of all schedules of a store together, as they are stored: 64 MiB, since every process reads them all.
+pub const SCHEDULES_BYTES_MAX: usize = 64 << 20;
 /// Longest cron expression.
 pub const CRON_BYTES_MAX: usize = 255;
 /// Largest payload of a schedule's job: 64 KiB, since every process reads all schedules.

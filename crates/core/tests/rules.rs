@@ -3,7 +3,7 @@
 mod given;
 
 use duetime_core::api::Span;
-use duetime_core::limits::{DAY_MS, DELAY_MS_MAX, HOUR_MS, MINUTE_MS, SECOND_MS};
+use duetime_core::limits::{DAY_MS, DELAY_MS_MAX, ERRORS_BYTES_MAX, HOUR_MS, MESSAGE_BYTES_MAX, MINUTE_MS, SECOND_MS};
 use duetime_core::model::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
 use duetime_core::rules::{
     self, Again, Decision, Failure, Finish, after_crash, after_expiry, after_failure, after_release,
@@ -314,6 +314,26 @@ fn the_last_twenty_errors_are_kept() {
         assert_eq!(kept.attempt, n);
     }
     assert_eq!(kept.errors.iter().map(|error| error.attempt).collect::<Vec<_>>(), (11..=30).collect::<Vec<_>>());
+}
+
+/// 20 messages of 64 KiB in each of a few hundred jobs were more than the server's memory, and no page could show them.
+#[test]
+fn kept_errors_are_bounded_in_bytes() {
+    let mut kept = attempt(0);
+    let retry = Retry { max_attempts: Some(0), ..Retry::default() };
+    let fail = |kept: &mut Job, bytes: usize| {
+        rules::lease(kept, T0 + MINUTE_MS, T0, NUMBERS);
+        let decided = after_failure(kept, &retry, &failed(&"x".repeat(bytes)), T0, None);
+        rules::apply(kept, decided, T0, NUMBERS);
+        kept.errors.iter().map(|error| error.message.len()).collect::<Vec<_>>()
+    };
+    let part = ERRORS_BYTES_MAX / 4;
+    for n in 1..=4 {
+        assert_eq!(fail(&mut kept, part), vec![part; n]);
+    }
+    assert_eq!(fail(&mut kept, part), [part; 4], "the oldest makes room");
+    assert_eq!(fail(&mut kept, MESSAGE_BYTES_MAX), [MESSAGE_BYTES_MAX], "the newest is kept whole");
+    assert_eq!(fail(&mut kept, 1), [1]);
 }
 
 proptest! {

@@ -55,6 +55,11 @@ impl Engine {
         self.broker.now_at_most()
     }
 
+    /// The largest payload that it takes, in bytes.
+    pub fn payload_bytes_max(&self) -> usize {
+        self.options.payload_bytes_max
+    }
+
     /// The engine's stores, and who shares them. If they are shared, give a reserve a request id: otherwise its leases are
     /// lost with a lost answer.
     pub fn topology(&self) -> Topology {

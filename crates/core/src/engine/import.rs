@@ -10,8 +10,8 @@ use super::{Answers, Engine, Imported};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{
-    BATCH_BYTES_MAX, BATCH_JOBS_MAX, DAY_MS, DELAY_MS_MAX, ERRORS_KEPT, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX,
-    RESULT_BYTES_MAX,
+    BATCH_BYTES_MAX, BATCH_JOBS_MAX, DAY_MS, DELAY_MS_MAX, ERRORS_BYTES_MAX, ERRORS_KEPT, MESSAGE_BYTES_MAX,
+    PAYLOAD_BYTES_MAX, RESULT_BYTES_MAX,
 };
 use crate::model::beanstalk::BURIED;
 use crate::model::id::{JobId, NUMBER_END};
@@ -154,9 +154,8 @@ pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
     at_most("bytes of the result", bytes(job.result.as_deref()), RESULT_BYTES_MAX as u64)?;
     at_most("bytes of the message", bytes(job.message.as_deref().map(str::as_bytes)), MESSAGE_BYTES_MAX as u64)?;
     at_most("number of errors", job.errors.len() as u64, ERRORS_KEPT as u64)?;
-    for error in &job.errors {
-        at_most("bytes of an error", error.message.len() as u64, MESSAGE_BYTES_MAX as u64)?;
-    }
+    let errors: usize = job.errors.iter().map(|error| error.message.len()).sum();
+    at_most("bytes of the errors", errors as u64, ERRORS_BYTES_MAX as u64)?;
     let is_over = !job.is_pending();
     // A buried job is kept until somebody removes it, so its end has no time.
     let is_buried = job.stage.end_state() == Some(State::Failed) && job.message.as_deref() == Some(BURIED);

@@ -31,6 +31,11 @@ impl Unclaimed {
         self
     }
 
+    /// The leases, to look at.
+    pub fn leases(&self) -> &[Lease] {
+        &self.reservation.leases
+    }
+
     /// The leases, for a caller that is still connected.
     pub fn claim(mut self) -> Reservation {
         std::mem::take(&mut self.reservation)

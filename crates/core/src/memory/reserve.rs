@@ -4,13 +4,28 @@ use super::held::{Held, Now};
 use super::live::Whereabouts;
 use super::queue::{FIRST, Rank, Walk};
 use crate::clock::Millis;
-use crate::limits::{LEASE_MS_DEFAULT, STEP_JOBS_MAX};
+use crate::limits::{LEASE_MS_DEFAULT, RESERVE_BYTES_MAX, STEP_JOBS_MAX};
 use crate::model::id::{JobId, JobRef, Receipt};
 use crate::ports::{Edited, Lease, Reserve, Reserved, Source};
 use std::sync::Arc;
 
 /// The queue and the rank at which a reserve goes on if a step did not find anything.
 pub(super) type Resume = (usize, Rank);
+
+/// What a reserve has got so far.
+#[derive(Default)]
+struct Got {
+    reserved: Reserved,
+    /// The bytes of its jobs.
+    bytes: usize,
+}
+
+impl Got {
+    /// Whether it has as many jobs, or as many bytes of them, as one answer may.
+    fn is_full(&self, reserve: &Reserve) -> bool {
+        self.reserved.leases.len() == reserve.limit || self.bytes > RESERVE_BYTES_MAX
+    }
+}
 
 impl Held {
     /// One step: `None` if there is more to read than a step may, and it found nothing yet.
@@ -21,18 +36,19 @@ impl Held {
         if let Some(got) = reserve.request_id.as_ref().and_then(|id| self.requests.get(id, now.mono)) {
             return Some(self.again(got, reserve.take));
         }
-        let mut reserved = Reserved::default();
+        let mut got = Got::default();
         match &reserve.source {
             Source::Queues(queues) if reserve.merges && queues.len() > 1 => {
-                self.reserve_merged(queues, reserve, now, &mut reserved)?;
+                self.reserve_merged(queues, reserve, now, &mut got)?;
             }
-            Source::Queues(queues) => self.reserve_queues(queues, reserve, resume, now, &mut reserved)?,
+            Source::Queues(queues) => self.reserve_queues(queues, reserve, resume, now, &mut got)?,
             Source::Jobs(named) => {
                 for named in named {
-                    self.reserve_named(*named, reserve, now, &mut reserved);
+                    self.reserve_named(*named, reserve, now, &mut got);
                 }
             }
         }
+        let Got { reserved, .. } = got;
         if let Some(id) = &reserve.request_id {
             let got = reserved.leases.iter().map(|lease| lease.job.receipt()).collect();
             self.requests.remember(id.clone(), got, now.mono);
@@ -58,24 +74,28 @@ impl Held {
         reserve: &Reserve,
         resume: &mut Resume,
         now: Now,
-        reserved: &mut Reserved,
+        got: &mut Got,
     ) -> Option<()> {
         for (index, name) in queues.iter().enumerate() {
             let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
             let room = queue.room(reserve.take, now.wall).unwrap_or(0);
-            if reserved.leases.len() == reserve.limit || room == 0 {
+            if got.is_full(reserve) || room == 0 {
                 // Only a hint if there is more. Until then, or until a job has ended, no caller needs to look.
-                reserved.next_at = earliest(reserved.next_at, queue.free_at(reserve.take, now.wall));
+                got.reserved.next_at = earliest(got.reserved.next_at, queue.free_at(reserve.take, now.wall));
                 queue.look_at = if room == 0 { Some(0) } else { queue.look_at };
                 continue;
             }
             let mut more = self.advance(name, now, STEP_JOBS_MAX);
             if !more {
                 let start = if resume.0 == index { resume.1 } else { FIRST };
-                let wanted = room.min(reserve.limit - reserved.leases.len());
+                let wanted = room.min(reserve.limit - got.reserved.leases.len());
                 let (picked, rest) = self.pick(name, start, reserve, wanted, now.wall);
                 for id in picked {
-                    self.hand_out(id, reserve, now, reserved);
+                    if got.is_full(reserve) {
+                        got.reserved.next_at = Some(now.wall);
+                        return Some(());
+                    }
+                    self.hand_out(id, reserve, now, got);
                 }
                 if rest.is_some() || resume.0 == index {
                     *resume = (index, rest.unwrap_or(FIRST));
@@ -84,27 +104,21 @@ impl Held {
             }
             if more {
                 // Jobs that were handed out stay so: return these.
-                reserved.next_at = Some(now.wall);
-                return (!reserved.leases.is_empty()).then_some(());
+                got.reserved.next_at = Some(now.wall);
+                return (!got.reserved.leases.is_empty()).then_some(());
             }
             let queue = self.queues.get_mut(name).expect("it was found above");
             let free_at = queue.free_at(reserve.take, now.wall);
             let is_limited = queue.room(reserve.take, now.wall).is_err();
             queue.look_at = if is_limited { Some(0) } else { free_at };
-            reserved.next_at = earliest(reserved.next_at, free_at);
+            got.reserved.next_at = earliest(got.reserved.next_at, free_at);
         }
         Some(())
     }
 
     /// The most urgent jobs of all these queues, one after the other.
-    fn reserve_merged(
-        &mut self,
-        queues: &[Arc<str>],
-        reserve: &Reserve,
-        now: Now,
-        reserved: &mut Reserved,
-    ) -> Option<()> {
-        while reserved.leases.len() < reserve.limit {
+    fn reserve_merged(&mut self, queues: &[Arc<str>], reserve: &Reserve, now: Now, got: &mut Got) -> Option<()> {
+        while !got.is_full(reserve) {
             let mut first: Option<Rank> = None;
             for name in queues {
                 let Some(queue) = self.queues.get(name).filter(|queue| !queue.limits.paused) else { continue };
@@ -120,19 +134,19 @@ impl Held {
                     more = rest.is_some();
                 }
                 if more {
-                    reserved.next_at = Some(now.wall);
-                    return (!reserved.leases.is_empty()).then_some(());
+                    got.reserved.next_at = Some(now.wall);
+                    return (!got.reserved.leases.is_empty()).then_some(());
                 }
             }
             let Some((.., id)) = first else { break };
-            self.hand_out(id, reserve, now, reserved);
+            self.hand_out(id, reserve, now, got);
         }
         for name in queues {
             let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
             let free_at = queue.free_at(reserve.take, now.wall);
             let is_limited = queue.room(reserve.take, now.wall).is_err();
             queue.look_at = if is_limited { Some(0) } else { free_at };
-            reserved.next_at = earliest(reserved.next_at, free_at);
+            got.reserved.next_at = earliest(got.reserved.next_at, free_at);
         }
         Some(())
     }
@@ -171,30 +185,31 @@ impl Held {
         (picked, rest)
     }
 
-    fn reserve_named(&mut self, named: JobRef, reserve: &Reserve, now: Now, reserved: &mut Reserved) {
+    fn reserve_named(&mut self, named: JobRef, reserve: &Reserve, now: Now, got: &mut Got) {
         let Some(job) = self.live.get(named.id).map(|live| live.unpack(named.id)) else {
-            reserved.refused.push((named.id, self.ended(named.id).unwrap_or(Edited::Unknown)));
+            got.reserved.refused.push((named.id, self.ended(named.id).unwrap_or(Edited::Unknown)));
             return;
         };
         let is_held = self.queues.get(&job.queue).is_some_and(|queue| queue.room(reserve.take, now.wall).is_err());
         let held_back = || is_held.then(|| Edited::Unfit { id: job.id, state: job.state(now.wall) });
         let refused = reserve.refusal(&job, named.version, now.wall).or_else(held_back);
         if let Some(refused) = refused {
-            reserved.refused.push((named.id, refused));
-        } else if reserved.leases.len() < reserve.limit {
-            self.hand_out(named.id, reserve, now, reserved);
+            got.reserved.refused.push((named.id, refused));
+        } else if !got.is_full(reserve) {
+            self.hand_out(named.id, reserve, now, got);
         }
     }
 
-    fn hand_out(&mut self, id: JobId, reserve: &Reserve, now: Now, reserved: &mut Reserved) {
+    fn hand_out(&mut self, id: JobId, reserve: &Reserve, now: Now, got: &mut Got) {
         let live = self.live.get(id).expect("what is picked is live");
         let of_queue = || reserve.queue_leases.of(live.queue());
         let lease_ms = reserve.lease_ms.or(live.lease_ms()).or_else(of_queue).unwrap_or(LEASE_MS_DEFAULT);
         let job = self.start(id, lease_ms, reserve.take, now);
         // Otherwise a restart would restore the lease of a take as that of a worker.
         let noted = if reserve.take { self.outbox.get(id).cloned() } else { self.lease_entry(&job, now) };
-        reserved.entries.extend(noted);
-        reserved.leases.push(Lease { job, lease_ms });
+        got.reserved.entries.extend(noted);
+        got.bytes += job.held_bytes();
+        got.reserved.leases.push(Lease { job, lease_ms });
     }
 }
 

@@ -144,7 +144,7 @@ pub struct Job {
     pub options: Option<Arc<JobOptions>>,
     /// The message of the last attempt or edit.
     pub message: Option<Arc<str>>,
-    /// The last 20 attempts that did not succeed, oldest first.
+    /// The last attempts that did not succeed, oldest first: at most 20, and 64 KiB of messages.
     pub errors: Vec<AttemptError>,
     /// The result that the handler returned.
     pub result: Option<Payload>,
@@ -221,9 +221,12 @@ impl Job {
         self.options.as_deref().unwrap_or(&options::NONE)
     }
 
-    /// Bytes of its payload and its result.
+    /// About how many bytes an answer needs to show it, besides what is small in every job: of its payload, its result, and its messages.
     pub fn held_bytes(&self) -> usize {
-        self.payload.len() + self.result.as_ref().map_or(0, |result| result.len())
+        let result = self.result.as_ref().map_or(0, |result| result.len());
+        let message = self.message.as_ref().map_or(0, |message| message.len());
+        let errors: usize = self.errors.iter().map(|error| error.message.len()).sum();
+        self.payload.len() + result + message + errors
     }
 
     /// Whether it waits for, or has begun, another attempt.

@@ -2,7 +2,7 @@
 
 use super::{Again, Decision, Finish, Return};
 use crate::clock::Millis;
-use crate::limits::ERRORS_KEPT;
+use crate::limits::{ERRORS_BYTES_MAX, ERRORS_KEPT};
 use crate::model::beanstalk::{self, BURIED, Beanstalk};
 use crate::model::edit::{Change, Edited, Update};
 use crate::model::id::Numbers;
@@ -101,10 +101,16 @@ fn end(job: &mut Job, stage: Stage, now: Millis) {
 fn remember(job: &mut Job, error: Option<AttemptError>) {
     if let Some(error) = error {
         job.message = Some(error.message.clone());
-        if job.errors.len() == ERRORS_KEPT {
-            job.errors.remove(0);
-        }
         job.errors.push(error);
+        // From the newest back: what fits.
+        let mut bytes = 0;
+        let newest_first = job.errors.iter().rev();
+        let kept = newest_first.take(ERRORS_KEPT).take_while(|error| {
+            bytes += error.message.len();
+            bytes <= ERRORS_BYTES_MAX
+        });
+        let dropped = job.errors.len() - kept.count().max(1);
+        job.errors.drain(..dropped);
     }
 }
 

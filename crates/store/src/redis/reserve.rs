@@ -6,7 +6,7 @@ use super::jobs::{bytes, place};
 use super::memory::HOST_REST;
 use super::parts::Parts;
 use super::{fault, scripts};
-use duetime_core::limits::LEASE_MS_DEFAULT;
+use duetime_core::limits::{LEASE_MS_DEFAULT, RESERVE_BYTES_MAX};
 use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Reserve, Reserved, Source};
 use duetime_core::{Error, JobId, JobRef, Receipt};
 use std::collections::HashSet;
@@ -47,7 +47,7 @@ impl Parts {
             let partition = self.keys.partition_of(first);
             let count = rest.iter().take_while(|queue| self.keys.partition_of(queue) == partition).count();
             let (together, later) = rest.split_at(count);
-            let left = reserve.limit.saturating_sub(reserved.leases.len() + reserved.repeats.len());
+            let left = left(reserve, &reserved);
             let part = Part { partition, name: first, queues: together, limit: left, candidates: &[] };
             self.reserve_part(part, reserve, &mut reserved).await?;
             rest = later;
@@ -156,7 +156,7 @@ impl Parts {
             let refused = if is_live { reserve.refusal(&job, version, now) } else { Some(ended(&job)) };
             if let Some(refused) = refused {
                 reserved.refused.push((id, refused));
-            } else if reserved.leases.len() < reserve.limit {
+            } else if left(reserve, &reserved) > 0 {
                 let before = reserved.leases.len();
                 let candidates = [(id, job.version, 0)];
                 let (name, queues) = (id.to_string(), [queue]);
@@ -178,6 +178,15 @@ impl Parts {
         reserved.next_at = None;
         Ok(reserved)
     }
+}
+
+/// How many more jobs may be handed out. Each part of a request has its own bound in bytes, and their sum has the same.
+fn left(reserve: &Reserve, reserved: &Reserved) -> usize {
+    let bytes: usize = reserved.leases.iter().map(|lease| lease.job.held_bytes()).sum();
+    if bytes > RESERVE_BYTES_MAX {
+        return 0;
+    }
+    reserve.limit.saturating_sub(reserved.leases.len() + reserved.repeats.len())
 }
 
 /// The answer for a job that is finished here; a removed job counts as finished.

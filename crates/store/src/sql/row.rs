@@ -89,7 +89,7 @@ pub(super) struct Hit {
     pub(super) stage: Stage,
     pub(super) due_at: u64,
     pub(super) is_leased: bool,
-    /// Bytes of payload and result.
+    /// Bytes of payload, result and errors.
     pub(super) bytes: usize,
 }
 

@@ -19,7 +19,7 @@ macro_rules! hits {
     ($of:literal) => {
         concat!(
             "SELECT /*! STRAIGHT_JOIN */ j.id, COALESCE(j.bucket, 0), j.due_at, j.state, j.lease_until IS NOT NULL, j.queue, j.kind, \
-             LENGTH(j.payload) + COALESCE(LENGTH(j.result), 0)",
+             LENGTH(j.payload) + COALESCE(LENGTH(j.result), 0) + COALESCE(LENGTH(j.errors), 0)",
             $of
         )
     };

@@ -12,7 +12,7 @@ mod timer;
 use super::{Engine, Expected, Pause, Pushed};
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_MAX};
+use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_BYTES_MAX, SCHEDULES_MAX};
 use crate::model::job::NewJob;
 use crate::model::name;
 use crate::ports::{PutIf, Registry};
@@ -216,7 +216,6 @@ impl Engine {
         loop {
             let document = self.registry.document(KIND, name).await?;
             let version = document.as_ref().map_or(0, |document| document.version);
-            let is_new = document.is_none();
             // An unreadable document counts as none.
             let known = document.and_then(|document| Known::read(&document, self.now()).ok());
             check(expected, name, known.as_ref())?;
@@ -225,26 +224,33 @@ impl Engine {
                 continue;
             }
             let entry = change(known.as_ref())?;
-            if is_new {
-                self.check_room().await?;
+            let body = entry.body();
+            let payload_bytes = |entry: &Entry| entry.schedule.job.payload.len();
+            let grows = known.as_ref().is_none_or(|known| payload_bytes(&entry) > payload_bytes(&known.entry));
+            if grows {
+                self.check_room(name, body.len()).await?;
             }
-            if let PutIf::Stored(version) = self.registry.put_if(KIND, name, &entry.body(), version).await? {
+            if let PutIf::Stored(version) = self.registry.put_if(KIND, name, &body, version).await? {
                 self.tell_of(name.clone()).await?;
                 return self::known(name, version, entry);
             }
         }
     }
 
-    async fn check_room(&self) -> Result<(), Error> {
-        let count = self.registry.documents(KIND).await?.len();
-        if count < SCHEDULES_MAX {
-            return Ok(());
+    /// Whether there is room for a schedule that is stored in this many bytes.
+    async fn check_room(&self, name: &str, bytes: usize) -> Result<(), Error> {
+        let mut others = self.registry.documents(KIND).await?;
+        others.retain(|document| *document.name != *name);
+        if others.len() >= SCHEDULES_MAX {
+            let expected = format!("one of at most {SCHEDULES_MAX} schedules");
+            return Err(Error::invalid("schedule", expected, format!("number {}", others.len() + 1)));
         }
-        Err(Error::invalid(
-            "schedule",
-            format!("one of at most {SCHEDULES_MAX} schedules"),
-            format!("number {}", count + 1),
-        ))
+        let all = others.iter().map(|document| document.body.len()).sum::<usize>() + bytes;
+        if all > SCHEDULES_BYTES_MAX {
+            let expected = format!("smaller: all schedules together take at most {SCHEDULES_BYTES_MAX} bytes");
+            return Err(Error::invalid("schedule", expected, format!("{all} with this one of {bytes}")));
+        }
+        Ok(())
     }
 
     async fn known_schedule(&self, name: &str) -> Result<Option<Result<Known, Error>>, Error> {

@@ -277,7 +277,7 @@ macro_rules! broker_suite {
             }
             order {
                 nothing_is_early priority_comes_first then_the_due_time_then_the_id queues_come_in_their_order
-                a_reserve_stops_at_its_limit a_window_is_inclusive a_window_goes_by_priority_too
+                a_reserve_stops_at_its_limit a_reserve_stops_at_its_bytes a_window_is_inclusive a_window_goes_by_priority_too
                 a_paused_queue_hands_out_nothing the_next_instant_is_told
             }
             outbox {

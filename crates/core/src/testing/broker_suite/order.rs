@@ -1,9 +1,10 @@
 //! The selection and order of jobs that are handed out.
 
 use super::{Subject, ids};
-use crate::model::job::Job;
+use crate::limits::RESERVE_BYTES_MAX;
+use crate::model::job::{Job, Payload};
 use crate::ports::{Limits, Reserve, Window};
-use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, reserve_from};
+use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, reserve_from, reserve_named};
 
 /// A job is handed out at its `due_at`, and not a millisecond before.
 pub async fn nothing_is_early(s: Subject) {
@@ -111,4 +112,34 @@ pub async fn the_next_instant_is_told(s: Subject) {
     }
     assert_eq!(s.reserve(reserve(QUEUE, 1)).await.next_at, None);
     assert!(s.reserve(reserve_from(&[QUEUE, "other"], 1)).await.leases.len() == 1);
+}
+
+/// One answer is held in memory as a whole, by the store and by the server: large jobs come a few at a time, however they are asked for.
+pub async fn a_reserve_stops_at_its_bytes(s: Subject) {
+    const BYTES: usize = 1 << 20;
+    const JOBS: u64 = 60;
+    let payload: Payload = vec![b'x'; BYTES].into();
+    let large = |n: u64| Job {
+        queue: if n.is_multiple_of(2) { QUEUE } else { "other" }.into(),
+        payload: payload.clone(),
+        ..job(n)
+    };
+    for some in (1..=JOBS).map(large).collect::<Vec<_>>().chunks(8) {
+        s.hold(some).await;
+    }
+    let both = || reserve_from(&[QUEUE, "other"], 1_000);
+    let named = reserve_named(&(1..=JOBS).map(id).collect::<Vec<_>>());
+    let (mut known, most) = (Vec::new(), RESERVE_BYTES_MAX / BYTES + 1);
+    for asked in [reserve(QUEUE, 1_000), Reserve { merges: true, ..both() }, named, both()] {
+        let reserved = s.reserve(asked).await;
+        assert!((1..=most).contains(&reserved.leases.len()), "{} at once", reserved.leases.len());
+        known.extend(ids(reserved.leases));
+        let is_named = reserved.next_at.is_none();
+        assert!(
+            is_named || known.len() as u64 == JOBS || reserved.next_at.is_some_and(|at| at <= s.now()),
+            "more is there"
+        );
+    }
+    known.sort_unstable();
+    assert_eq!(known, (1..=JOBS).map(id).collect::<Vec<_>>());
 }
