@@ -199,19 +199,13 @@ impl Link {
         if let Some(connected) = self.connected() {
             return Ok(connected);
         }
-        // Includes the wait for another caller's attempt: if Redis hangs, many callers queue here.
-        match tokio::time::timeout(CONNECT_MAX, Box::pin(self.connect_once())).await {
-            Ok(connected) => connected,
-            Err(_) => Err(fault::timed_out(CONNECT_MAX)),
-        }
-    }
-
-    async fn connect_once(&self) -> RedisResult<(u64, Connection)> {
-        let _one_at_a_time = self.connecting.lock().await;
+        let _one_at_a_time = within(CONNECT_MAX, self.connecting.lock()).await?;
         if let Some(connected) = self.connected() {
             return Ok(connected);
         }
-        let connection = self.connect().await?;
+        // However long its caller has waited, an attempt has its whole time: otherwise many callers that wait would give each
+        // attempt only what is left of their own time, and a slow connection would never be opened.
+        let connection = within(CONNECT_MAX, Box::pin(self.connect())).await??;
         let mut current = self.current();
         current.number += 1;
         current.connection = Some(connection.clone());
@@ -255,6 +249,11 @@ impl Link {
             }
         }
     }
+}
+
+/// Ends a wait that takes longer than this.
+async fn within<T>(limit: Duration, wait: impl Future<Output = T>) -> RedisResult<T> {
+    tokio::time::timeout(limit, wait).await.map_err(|_| fault::timed_out(limit))
 }
 
 fn sentinel(

@@ -5,7 +5,7 @@ use crate::redis_locks::proxy::Lossy;
 use duetime_core::ports::{Beginning, Broker as _, Host, Recorded, Reserve, Settle};
 use duetime_core::testing::fixtures::{QUEUE, id, reserve, success};
 use duetime_core::{Error, JobId, State};
-use duetime_store::testing::RedisServer;
+use duetime_store::testing::{End, Fate, Proxy, RedisServer};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -81,6 +81,50 @@ async fn nothing_is_lost_or_done_twice_over_lost_connections() {
     assert_eq!(*seen.ends.lock().unwrap(), once, "each was completed once");
     assert_eq!(s.counts().await, (0, 0, JOBS));
     assert_eq!(server.command(&["ZCARD", "{duetime:default:0}:running"]), "0");
+}
+
+/// After the first connection breaks, so many others get no answer.
+const HUNG: u64 = 3;
+/// How long each command of later connections takes when they are opened, such as over a distance or with TLS: a part of the
+/// time that a connection has.
+const HANDSHAKE_STEP: Duration = Duration::from_millis(250);
+
+/// Callers that had waited gave a connection only what was left of their own time, and then the next of them began anew: with
+/// enough of them none was ever opened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_connection_is_opened_however_many_wait_for_it() {
+    let server = RedisServer::start();
+    let (is_slow, last) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
+    let slow = is_slow.clone();
+    let proxy = Proxy::to(server.port(), move |command| {
+        let words = |word: &[u8]| command.bytes.windows(word.len()).any(|bytes| bytes == word);
+        if !slow.load(Ordering::SeqCst) {
+            last.fetch_max(command.connection, Ordering::SeqCst);
+            return Fate::default();
+        }
+        let held = match command.connection.checked_sub(last.load(Ordering::SeqCst) + 1) {
+            None if command.connection == 0 => return Fate { end: End::Dropped, ..Fate::default() },
+            Some(new) if new < HUNG => Duration::from_secs(60),
+            Some(_) if words(b"HELLO") || words(b"SETINFO") => HANDSHAKE_STEP,
+            _ => Duration::ZERO,
+        };
+        Fate { held, ..Fate::default() }
+    });
+    let s = Subject::connect(&proxy.url()).await;
+    let mut callers = JoinSet::new();
+    is_slow.store(true, Ordering::SeqCst);
+    for n in 0..200_u64 {
+        let s = s.clone();
+        callers.spawn(async move {
+            // They come one after the other.
+            tokio::time::timeout(Duration::from_millis(n * 30), std::future::pending::<()>()).await.unwrap_err();
+            s.push([n + 1]).await
+        });
+    }
+    while let Some(pushed) = callers.join_next().await {
+        pushed.unwrap().unwrap();
+    }
+    assert_eq!(s.counts().await, (200, 0, 0));
 }
 
 /// How often this queue was announced, and all queues.
