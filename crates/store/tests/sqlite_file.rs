@@ -1,7 +1,10 @@
 //! The SQLite store as a file: opening, holding, damage, a full disk, backups. The behaviour of a ledger is tested in the
 //! conformance suite.
 
+mod damage;
+mod descriptors;
 mod full_disk;
+mod moved;
 
 use duetime_core::Error;
 use duetime_core::ports::{Ledger, OutboxEntry, Queues, Recorded, Registry, Selector};

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Health {
-    /// Whether jobs are handed out.
+    /// Whether jobs are handed out, and new ones are taken as far as this process knows.
     pub ready: bool,
     /// Degraded parts.
     pub degraded: Vec<Degraded>,
@@ -85,6 +85,16 @@ pub enum DegradedCode {
     QueueSettings,
     /// Jobs of a queue with a target are not delivered by this server: its options do not allow the target.
     Deliveries,
+    /// The store has refused changes for lack of room.
+    StoreFull,
+    /// The files of the store are no longer where they were opened, so changes are refused.
+    StoreMoved,
+    /// The store refuses changes for another reason.
+    StoreUnwritable,
+    /// Some content of the store cannot be read, or is missing.
+    StoreDamaged,
+    /// Records of finished jobs are removed before their time, to make room for jobs.
+    RecordsDroppedEarly,
     /// A part of a newer server, which this version does not know: see the detail.
     #[serde(other)]
     Unknown,
@@ -109,6 +119,19 @@ impl DegradedCode {
             Self::Schedules => "schedules cannot be read",
             Self::QueueSettings => "settings that other servers changed cannot be read",
             Self::Deliveries => "this server does not deliver the jobs of a queue with a target",
+            Self::StoreFull => "the store is full, so changes are refused: make room",
+            Self::StoreMoved => {
+                "the files of the store were moved, removed or replaced, so changes are refused: put them back, or stop the \
+                 server and restore them"
+            }
+            Self::StoreUnwritable => "the store cannot be written, so changes are refused: see the server's log",
+            Self::StoreDamaged => {
+                "the store is damaged and jobs may be missing: stop the server, then restore a backup or salvage the store"
+            }
+            Self::RecordsDroppedEarly => {
+                "records of finished jobs are dropped early, because the store is nearly full: make room, or keep them for less \
+                 time"
+            }
             Self::Unknown => "something else is degraded; see the server's log",
         }
     }

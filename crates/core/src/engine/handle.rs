@@ -7,6 +7,7 @@ use super::stores::Topology;
 use crate::api::{DegradedCode, Health};
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::ports::Trouble;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -68,14 +69,32 @@ impl Engine {
 
     /// The engine's health.
     pub fn health(&self) -> Health {
+        let is_writable = self.look_at_ledger();
         let (loaded, is_loaded) = self.status.progress();
         let backlog = self.broker.backlog();
         let is_away = self.status.is(DegradedCode::BrokerUnavailable);
         let ready = !self.stopping.is_cancelled()
             && backlog < self.options.backlog_max
             && self.status.fault().is_none()
-            && !is_away;
+            && !is_away
+            && is_writable;
         Health { ready, degraded: self.status.degraded(), loaded, is_loaded, backlog }
+    }
+
+    /// Asks the ledger what it knows to be wrong. Returns whether it takes changes, as far as it knows.
+    pub(crate) fn look_at_ledger(&self) -> bool {
+        let troubles = self.ledger.troubles();
+        for trouble in Trouble::ALL {
+            let code = match trouble {
+                Trouble::Full => DegradedCode::StoreFull,
+                Trouble::Moved => DegradedCode::StoreMoved,
+                Trouble::Unwritable => DegradedCode::StoreUnwritable,
+                Trouble::Damaged => DegradedCode::StoreDamaged,
+                Trouble::DropsRecords => DegradedCode::RecordsDroppedEarly,
+            };
+            self.status.set(code, troubles.iter().find(|(found, _)| *found == trouble).map(|(_, why)| why));
+        }
+        troubles.iter().all(|(trouble, _)| !trouble.refuses())
     }
 
     /// Records why this process does not deliver the jobs of a queue with a target, for [`health`](Self::health); `None` if it delivers all.

@@ -123,7 +123,7 @@ impl Engine {
             // Leases of jobs that were given back a moment ago. Nobody waits for these either.
             let (engine, entries) = (self.clone(), reserved.entries);
             self.finish_alone(async move {
-                let _ = engine.record_soon(entries).await;
+                drop(engine.record_soon(entries).await);
             });
         }
         Unclaimed::new(self, reserved.leases, may_be_repeated)

@@ -1,6 +1,7 @@
 //! Ends of leases: by their holders, and by time.
 
 use super::parts::observed::Observed;
+use super::parts::unrecorded;
 use super::parts::waiting::LOOK_AGAIN;
 use super::{Answers, Ending, Engine, Extension, Outcome, Settlement};
 use crate::api::{DegradedCode, Span};
@@ -13,9 +14,9 @@ use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Job, Stage, State, check_lease};
 use crate::model::progress::Progress;
 use crate::model::retry::{Retry, WhenExhausted};
-use crate::ports::{Change, Detail, Edit, Edited, Expired, Extend, Extended, LeaseRecord, Settle};
+use crate::ports::{Change, Detail, Edit, Edited, Expired, Extend, Extended, LeaseRecord, Outcomes, Settle};
 use crate::rules::{self, Again, Decision, Finish, Return};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,8 @@ const SILENT_MAX: Duration = Duration::from_secs(3);
 
 impl Engine {
     /// Ends leases. A settle that is sent again after its reply was lost gets the first answer if it finished the job; also
-    /// after a restart.
+    /// after a restart. If an end cannot be recorded, it counts and is kept, and its answer is the error: repeat it until it
+    /// is recorded. A broker that several processes share keeps it safe, so there it is answered.
     pub async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Answers<Settlement> {
         self.end_leases(outcomes.into_iter().map(|(receipt, outcome)| (receipt, outcome.into())).collect()).await
     }
@@ -41,12 +43,31 @@ impl Engine {
         }
     }
 
-    /// True if the end of a lease outlives this process: it is recorded, or in a broker that many processes share.
-    pub fn is_kept(&self, settlement: &Settlement) -> bool {
-        settlement.recorded || self.topology.is_shared()
+    async fn settle_batch(&self, outcomes: Vec<(Receipt, Ending)>) -> Result<Answers<Settlement>, Error> {
+        let state = |(receipt, ending): &(Receipt, Ending)| self.unrecorded.state(unrecorded::asked(*receipt, ending));
+        let repeats: Vec<(Receipt, Option<State>)> = outcomes.iter().map(|asked| (asked.0, state(asked))).collect();
+        let new = outcomes.into_iter().zip(&repeats).filter(|(_, (_, state))| state.is_none());
+        let new: Vec<_> = new.map(|(outcome, _)| outcome).collect();
+        let mut settled = if new.is_empty() { Vec::new() } else { self.settle_new(new).await? }.into_iter();
+        let mut answers = Vec::with_capacity(repeats.len());
+        for (receipt, state) in repeats {
+            answers.push(match state {
+                Some(state) => self.settle_again(receipt, state).await,
+                None => settled.next().expect("each has an answer"),
+            });
+        }
+        Ok(answers)
     }
 
-    async fn settle_batch(&self, outcomes: Vec<(Receipt, Ending)>) -> Result<Answers<Settlement>, Error> {
+    /// Answers a repeated ending that gave the job this state, and could not be recorded the first time.
+    async fn settle_again(&self, receipt: Receipt, state: State) -> Result<Settlement, Error> {
+        let mut entries = self.broker.outcomes(Outcomes::Of(receipt.id)).await?;
+        entries.retain(|entry| entry.job().epoch >= receipt.epoch);
+        self.try_record(entries).await?;
+        Ok(Settlement { receipt, state, recorded: true })
+    }
+
+    async fn settle_new(&self, outcomes: Vec<(Receipt, Ending)>) -> Result<Answers<Settlement>, Error> {
         let to_read =
             outcomes.iter().filter(|(_, outcome)| !matches!(outcome, Ending::Outcome(Outcome::Complete { .. })));
         let ids: Vec<JobId> = to_read.map(|(receipt, _)| receipt.id).collect();
@@ -56,7 +77,9 @@ impl Engine {
         let mut settles = Vec::with_capacity(outcomes.len());
         let mut answers = Vec::with_capacity(outcomes.len());
         let mut events: Vec<fn(u64) -> Observed> = Vec::with_capacity(outcomes.len());
+        let mut asked = Vec::with_capacity(outcomes.len());
         for (receipt, outcome) in outcomes {
+            let ending = unrecorded::asked(receipt, &outcome);
             let event: fn(u64) -> Observed = match outcome {
                 Ending::Outcome(Outcome::Complete { .. }) => Observed::Succeeded,
                 Ending::Outcome(Outcome::Fail(_)) | Ending::Bury { .. } => Observed::Failed,
@@ -69,6 +92,7 @@ impl Engine {
             answers.push(decided.map(|settle| {
                 settles.push(settle);
                 events.push(event);
+                asked.push(ending);
                 receipt
             }));
         }
@@ -78,12 +102,24 @@ impl Engine {
         let ids = answers.iter().flatten().map(|receipt| receipt.id);
         self.observe_settled(&ids, &settled, |place, ms| events[place](ms));
         self.workers.ended(answers.iter().flatten().copied());
-        let recorded = self.record_soon(settled.entries).await;
+        let noted: HashSet<JobId> = settled.entries.iter().map(|entry| entry.job().id).collect();
+        let (recorded, refused) = match self.record_soon(settled.entries).await {
+            Ok(recorded) => (recorded, None),
+            // A process that dies does not take it along.
+            Err(_) if self.topology.is_shared() && !self.options.settles_recorded => (false, None),
+            Err(error) => (true, Some(error)),
+        };
         self.find_settled(&ends, &mut settled.states).await;
-        let mut states = settled.states.into_iter();
-        let mut settlement = |receipt| match states.next().expect("the broker answers for each receipt") {
-            Some(state) => Ok(Settlement { receipt, state, recorded }),
-            None => Err(Error::LeaseLost(receipt)),
+        let mut states = settled.states.into_iter().zip(asked);
+        let mut settlement = |receipt: Receipt| match states.next().expect("the broker answers for each receipt") {
+            (Some(state), asked) => match refused.as_ref().filter(|_| noted.contains(&receipt.id)) {
+                Some(error) => {
+                    self.unrecorded.remember(asked, state);
+                    Err(error.clone())
+                }
+                None => Ok(Settlement { receipt, state, recorded }),
+            },
+            (None, _) => Err(Error::LeaseLost(receipt)),
         };
         Ok(answers.into_iter().map(|answer| answer.and_then(&mut settlement)).collect())
     }

@@ -228,7 +228,8 @@ impl Engine {
             Ok(settled) => {
                 let noted = settled.entries.iter().map(OutboxEntry::job);
                 self.observe_jobs(noted.filter(|job| !job.is_pending()), |_| Observed::Taken);
-                self.record_soon(settled.entries).await;
+                // The drain tries again.
+                drop(self.record_soon(settled.entries).await);
             }
             Err(error) => tracing::warn!(%error, "jobs that were not taken stay leased for a moment longer"),
         }

@@ -1,6 +1,7 @@
 //! The ledger: every job, durably.
 
 use super::queues::Queues;
+use super::trouble::Trouble;
 use super::window::Window;
 use crate::clock::Millis;
 use crate::error::Error;
@@ -130,6 +131,12 @@ pub trait Ledger: Send + Sync {
     /// Rows by queue and how many there ever were, by name. Queues without rows may be
     /// left out.
     async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error>;
+
+    /// What is wrong with it now, and why: what it has noticed itself. It waits for nothing. A ledger that many processes
+    /// share may leave it to them to notice.
+    fn troubles(&self) -> Vec<(Trouble, String)> {
+        Vec::new()
+    }
 
     /// Finishes the work under way and closes the store.
     async fn close(&self) -> Result<(), Error>;

@@ -26,6 +26,7 @@ mod queues;
 mod registry;
 mod reports;
 mod room;
+mod trouble;
 mod window;
 
 pub use crate::model::edit::{Change, Edit, Edited, Update};
@@ -50,4 +51,5 @@ pub use queues::{Queues, after};
 pub use registry::{Document, PutIf, Registry};
 pub use reports::{DueTally, FAILED_MESSAGE_CHARS, FAILED_MESSAGE_READ, FailedJob, Reports, row_after};
 pub use room::{Room, SOON_MS};
+pub use trouble::Trouble;
 pub use window::Window;

@@ -164,7 +164,7 @@ pub struct Settlement {
     pub receipt: Receipt,
     /// The job's state now.
     pub state: State,
-    /// False if the outcome could not be recorded yet. It is kept in memory until it can.
+    /// False if the outcome is not in the ledger yet, but in a broker that outlives this process.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub recorded: bool,
 }

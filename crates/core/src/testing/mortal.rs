@@ -11,7 +11,8 @@ use crate::model::job::Job;
 use crate::ports::{
     Admitted, Broker, BrokerClock, Counts, Cursor, Detail, Edit, Edited, Expired, Extend, Extended, Find, Found, Host,
     Inbox, InboxRow, LeaseRecord, Leases, Ledger, Limits, Listing, Outbox, OutboxEntry, Outcomes, OverflowDue, Page,
-    Put, Queues, Reading, Recorded, Reserve, Reserved, Retention, Room, Settle, Settled, Tally, Verdict, Window,
+    Put, Queues, Reading, Recorded, Reserve, Reserved, Retention, Room, Settle, Settled, Tally, Trouble, Verdict,
+    Window,
 };
 use async_trait::async_trait;
 pub use others::{MortalLocks, MortalRegistry};
@@ -193,6 +194,10 @@ impl Ledger for MortalLedger {
 
     async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error> {
         self.life.around("tallies", self.ledger.tallies(queues)).await
+    }
+
+    fn troubles(&self) -> Vec<(Trouble, String)> {
+        self.ledger.troubles()
     }
 
     async fn close(&self) -> Result<(), Error> {

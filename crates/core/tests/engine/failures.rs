@@ -3,7 +3,7 @@
 use super::fixture::{Bench, job, pass, request};
 use duetime_core::api::Span;
 use duetime_core::engine::{Outcome, QueueSettings, ReserveRequest, Source};
-use duetime_core::limits::MOVES_MAX;
+use duetime_core::limits::{HOUR_MS, MOVES_MAX};
 use duetime_core::rules::Failure;
 use duetime_core::{
     Backoff, Due, Error, Job, JobOptions, NewJob, Retry, Schedule, Stage, State, Timing, WhenExhausted,
@@ -171,8 +171,7 @@ async fn a_ledger_that_is_away_refuses_pushes_and_keeps_outcomes_until_it_is_bac
     bench.ledger.set_away(true);
     assert_eq!(bench.engine.push(vec![job()]).await.unwrap_err().code(), "store_unavailable");
     let settlement = bench.engine.settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await;
-    let settlement = settlement.into_iter().next().unwrap().unwrap();
-    assert_eq!((settlement.state, settlement.recorded), (State::Succeeded, false));
+    assert_eq!(settlement[0].as_ref().unwrap_err().code(), "store_unavailable", "it is in memory only");
     assert_eq!(bench.state(pushed.id).await, State::Succeeded);
     assert_eq!(bench.engine.health().backlog, 1);
     assert!(!bench.engine.health().degraded.is_empty());
@@ -185,4 +184,41 @@ async fn a_ledger_that_is_away_refuses_pushes_and_keeps_outcomes_until_it_is_bac
     assert_eq!(bench.engine.health().backlog, 0);
     let rows = bench.ledger.jobs();
     assert!(rows.iter().any(|row| row.id == pushed.id && row.state(0) == State::Succeeded));
+}
+
+/// The outcomes count, but a process that died now would forget them.
+#[tokio::test(start_paused = true)]
+async fn an_outcome_is_answered_once_it_is_recorded() {
+    let outcomes = [
+        (Outcome::Complete { result: None }, State::Succeeded),
+        (Outcome::Fail(Failure { is_final: true, ..Failure::default() }), State::Failed),
+        (Outcome::Fail(Failure::default()), State::Scheduled),
+        (Outcome::Release { delay_ms: HOUR_MS }, State::Scheduled),
+    ];
+    for is_drained in [true, false] {
+        for (outcome, state) in outcomes.clone() {
+            let bench = Bench::new().await;
+            let id = bench.push(job()).await.id;
+            let lease = bench.lease().await;
+            bench.ledger.set_away(true);
+            for _ in 0..3 {
+                assert_eq!(bench.settle(&lease, outcome.clone()).await.unwrap_err().code(), "store_unavailable");
+            }
+            assert_eq!(bench.state(id).await, state, "it is kept");
+            bench.ledger.set_away(false);
+            if is_drained {
+                pass(Duration::from_secs(5)).await;
+                assert_eq!(bench.engine.health().backlog, 0);
+            }
+            for _ in 0..2 {
+                assert_eq!(bench.settle(&lease, outcome.clone()).await.unwrap(), state, "{outcome:?}");
+            }
+            let (rows, stage) = (bench.ledger.jobs(), bench.engine.job(id).await.unwrap().stage);
+            assert_eq!((rows[0].stage, rows[0].epoch), (stage, lease.job.epoch), "{outcome:?}");
+            let other = Outcome::Release { delay_ms: 0 };
+            if !matches!(outcome, Outcome::Release { .. }) {
+                assert!(matches!(bench.settle(&lease, other).await, Err(Error::LeaseLost(_))));
+            }
+        }
+    }
 }

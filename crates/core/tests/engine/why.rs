@@ -154,7 +154,7 @@ async fn too_many_outcomes_may_wait_to_be_recorded() {
     let lease = bench.lease_first().await;
     assert_eq!(lease.job.id, running.id);
     bench.ledger.set_away(true);
-    bench.complete(&lease).await.unwrap();
+    bench.complete(&lease).await.unwrap_err();
     assert_eq!(bench.why(waiting.id).await, [(ReasonCode::Backlog, None)]);
     bench.ledger.set_away(false);
     pass(Duration::from_secs(3)).await;

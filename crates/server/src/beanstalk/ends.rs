@@ -12,11 +12,6 @@ use tokio::time::Instant;
 /// Tries for a job that others change at the same time.
 pub(super) const TRIES: usize = 5;
 
-/// The end of a lease counts, but not beyond the process as long as the store cannot be written.
-fn not_kept() -> Error {
-    Error::Unavailable("the store cannot be written".into())
-}
-
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn delete(&mut self, ids: Vec<u64>) {
         let ids: Vec<Option<JobId>> = ids.into_iter().map(JobId::new).collect();
@@ -33,17 +28,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 continue;
             };
             let deleted = match lease.map(|lease| (ended.next(), lease)) {
-                Some((Some(Ok(settlement)), lease)) if self.door.engine.is_kept(&settlement) => {
+                Some((Some(Ok(_)), lease)) => {
                     self.door.tubes.change(&lease.tube, |known| known.deletes += 1);
                     Ok(())
                 }
-                // Held on, so that the client may ask again.
-                Some((Some(Ok(_)), lease)) => {
-                    self.state.held.put_back(lease);
-                    Err(not_kept())
-                }
                 // The lease has expired: the job may be ready again, and anyone may reserve it.
                 None | Some((None | Some(Err(Error::LeaseLost(_))), _)) => self.delete_waiting(id).await,
+                // Held on, so that the client may ask again.
                 Some((Some(Err(error)), lease)) => {
                     self.state.held.put_back(lease);
                     Err(error)
@@ -99,15 +90,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         match self.door.engine.end_leases(vec![(lease.receipt, ending)]).await.pop() {
             Some(Err(error)) => {
-                // If the end could not be recorded, the job may still be held.
+                // If the end could not be recorded, the client may ask again.
                 if matches!(error, Error::LeaseLost(_)) {
                     self.state.held.remove(lease.receipt.id);
                 }
                 self.reply.failure(&error);
-            }
-            Some(Ok(settlement)) if !self.door.engine.is_kept(&settlement) => {
-                self.state.held.remove(lease.receipt.id);
-                self.reply.failure(&not_kept());
             }
             _ => {
                 self.state.held.remove(lease.receipt.id);

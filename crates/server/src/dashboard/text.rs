@@ -246,6 +246,11 @@ texts! {
     SchedulesUnread: "The server cannot read the schedules.", "服务器无法读取定时计划。";
     Undelivered: "This server does not deliver the jobs of a queue with a target.", "此服务器不投递某个设有目标的队列的任务。";
     QueueSettings: "The server cannot read settings that other servers changed.", "服务器无法读取其他服务器更改的队列设置。";
+    StoreFull: "The store is full, so changes are refused. Make room.", "存储已满，因此拒绝更改。请腾出空间。";
+    StoreMoved: "The files of the store were moved, removed or replaced, so changes are refused. Put them back, or stop the server and restore them.", "存储文件被移动、删除或替换，因此拒绝更改。请将其放回原处，或停止服务器后恢复。";
+    StoreUnwritable: "The store cannot be written, so changes are refused. See the log.", "存储无法写入，因此拒绝更改，原因见日志。";
+    StoreDamaged: "The store is damaged, and jobs may be missing. Stop the server, then restore a backup or salvage the store.", "存储已损坏，可能缺少任务。请停止服务器，然后恢复备份或抢救数据。";
+    RecordsDroppedEarly: "Records of finished jobs are dropped early, because the store is nearly full. Make room, or keep them for less time.", "存储将满，已结束任务的记录会被提前删除。请腾出空间，或缩短保留期。";
     Unknown: "Something else. See the log.", "其他原因，见日志。";
     Unrecorded: "{} outcomes wait to be recorded.", "{} 个结果等待写入。";
     // Outcomes of actions.
@@ -323,6 +328,11 @@ impl Text {
             DegradedCode::Schedules => Self::SchedulesUnread,
             DegradedCode::QueueSettings => Self::QueueSettings,
             DegradedCode::Deliveries => Self::Undelivered,
+            DegradedCode::StoreFull => Self::StoreFull,
+            DegradedCode::StoreMoved => Self::StoreMoved,
+            DegradedCode::StoreUnwritable => Self::StoreUnwritable,
+            DegradedCode::StoreDamaged => Self::StoreDamaged,
+            DegradedCode::RecordsDroppedEarly => Self::RecordsDroppedEarly,
             DegradedCode::Unknown => Self::Unknown,
         }
     }

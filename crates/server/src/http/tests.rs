@@ -66,7 +66,7 @@ async fn who_can_record_no_more_hands_nothing_out() {
     let receipt = reservation["leases"][0]["receipt"].as_str().unwrap();
     stores.close_ledger().await;
     let settled = ask(&app, &format!("POST /v1/leases/{receipt}/complete"), &[], "").await;
-    assert_eq!((settled.status.as_u16(), &settled.json()["recorded"]), (200, &json!(false)));
+    assert_eq!((settled.status.as_u16(), &settled.json()["code"]), (503, &json!("stopping")));
     let reply = ask(&app, "POST /v1/queues/q/reserve", &[], "").await;
     assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &json!("backlog")));
     assert_eq!((&reply.json()["backlog"], reply.header("retry-after")), (&json!(1), Some("1")));

@@ -5,6 +5,7 @@ use super::durability;
 use super::fault::{self, advice};
 use crate::private;
 use duetime_core::Error;
+use nix::sys::statvfs::statvfs;
 use rusqlite::{Connection, OpenFlags};
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -144,6 +145,16 @@ pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
     connection.execute_batch(&format!(
         "PRAGMA cache_size = -{READER_CACHE_KIB}; PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON;"
     ))?;
+    open_log(&connection)?;
+    Ok(connection)
+}
+
+/// A connection to a file that no process has open and that has no log: it makes no files beside it.
+pub(super) fn closed(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let escaped: String = path.as_os_str().as_encoded_bytes().iter().map(|byte| format!("%{byte:02X}")).collect();
+    let connection = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)?;
+    connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON;")?;
     Ok(connection)
 }
 
@@ -152,5 +163,27 @@ pub(super) fn checkpointer(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = NORMAL;")?;
+    open_log(&connection)?;
     Ok(connection)
+}
+
+/// Makes SQLite open the write-ahead log and its index, which it does with the first reading.
+fn open_log(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA schema_version", [], |_| Ok(()))
+}
+
+/// The free bytes of the disk that this file or folder is on; `None` if the system does not tell.
+pub fn free_bytes(path: &Path) -> Option<u64> {
+    let disk = statvfs(path).ok()?;
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "other widths on other systems")]
+    Some((disk.blocks_available() as u64).saturating_mul(disk.fragment_size() as u64))
+}
+
+/// Whether the disk has room for all pages of the log that lie beyond the end of the file.
+pub(super) fn has_room_to_copy(connection: &Connection) -> rusqlite::Result<bool> {
+    let Some(path) = connection.path().map(Path::new) else { return Ok(true) };
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u64>(0));
+    let bytes = number("PRAGMA page_count")? * number("PRAGMA page_size")?;
+    let (Ok(file), Some(free)) = (fs::metadata(path), free_bytes(path)) else { return Ok(true) };
+    Ok(bytes.saturating_sub(file.len()) <= free)
 }

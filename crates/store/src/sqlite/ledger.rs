@@ -4,7 +4,7 @@ use super::{Sqlite, apply, documents, edit, end, find, overflow, prune, read, re
 use async_trait::async_trait;
 use duetime_core::ports::{
     Cursor, Document, DueTally, Edit, Edited, FailedJob, Find, Found, LeaseRecord, Leases, Ledger, OutboxEntry,
-    OverflowDue, Page, PutIf, Queues, Recorded, Registry, Reports, Retention, Tally, Window, row_after,
+    OverflowDue, Page, PutIf, Queues, Recorded, Registry, Reports, Retention, Tally, Trouble, Window, row_after,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use rusqlite::Connection;
@@ -80,6 +80,14 @@ impl Ledger for Sqlite {
 
     async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error> {
         self.read(move |connection| tally::of(connection, &queues)).await
+    }
+
+    fn troubles(&self) -> Vec<(Trouble, String)> {
+        let Some(log) = &self.log else { return Vec::new() };
+        if log.health.is_to_try() {
+            self.queue.try_change();
+        }
+        log.troubles()
     }
 
     async fn close(&self) -> Result<(), Error> {

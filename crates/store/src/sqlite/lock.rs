@@ -1,45 +1,109 @@
-//! One process per file: a lock on `<file>.lock`, which contains the owner's process id. The system releases the lock when
-//! the process ends for any reason. The lock file remains, which means nothing.
+//! One process per file: a lock on `<file>.lock`, which contains the owner's process id, and one on the file itself. The first
+//! keeps others from the log and the index beside the file even if the file is gone; the second keeps them from the file by
+//! whatever name. The system releases both when the process ends for any reason. The lock file remains, which means nothing.
 
+use super::file;
+use super::probe;
 use crate::private;
 use duetime_core::Error;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Device and inode of the files that this process has open. Another name of such a file must not be opened: closing it would
+/// release SQLite's own locks.
+static OPEN: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
 /// The right to use a store's file, until dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    _name: File,
+    _file: OpenFile,
 }
 
 impl Lock {
-    /// Takes it, if no other holder in this or another process has it.
+    /// Takes it, if no other holder in this or another process has it. The file is created if it does not exist.
     pub(super) fn take(store: &Path) -> Result<Self, Error> {
         let path = beside(store, ".lock");
         let shown = path.display();
-        let unusable = |error: std::io::Error| {
+        let unusable = |error: io::Error| {
             Error::Unusable(format!(
                 "cannot write the lock file {shown:?} ({error}): give this user write access to its folder"
             ))
         };
         // Anyone who can open a file can lock it, so only the owner may open it.
-        let mut file = private::open_lock(&path).map_err(unusable)?;
-        match file.try_lock() {
+        let mut name = private::open_lock(&path).map_err(unusable)?;
+        match name.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
                 // The holder may not have written its process id yet.
-                let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok()).unwrap_or(0);
+                let pid = name.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok()).unwrap_or(0);
                 return Err(Error::Held { path: store.display().to_string(), pid });
             }
             Err(TryLockError::Error(error)) => return Err(unusable(error)),
         }
-        file.set_len(0).and_then(|()| file.rewind()).map_err(unusable)?;
-        writeln!(file, "{}", std::process::id()).map_err(unusable)?;
-        Ok(Self { _file: file })
+        let file = OpenFile::lock(store)?;
+        name.set_len(0).and_then(|()| name.rewind()).map_err(unusable)?;
+        writeln!(name, "{}", std::process::id()).map_err(unusable)?;
+        Ok(Self { _name: name, _file: file })
     }
+}
+
+/// A store's file that is locked, and registered in [`OPEN`].
+#[derive(Debug)]
+struct OpenFile {
+    id: (u64, u64),
+    file: Option<File>,
+}
+
+impl OpenFile {
+    fn lock(store: &Path) -> Result<Self, Error> {
+        file::create(store)?;
+        let unreadable = |error: io::Error| {
+            Error::Unusable(format!("{store:?} cannot be read ({error}): give this user read and write access"))
+        };
+        let held = |pid| Error::Held { path: store.display().to_string(), pid };
+        let found = fs::metadata(store).map_err(unreadable)?;
+        let id = (found.dev(), found.ino());
+        if !open_files().insert(id) {
+            return Err(held(std::process::id()));
+        }
+        let mut opened = Self { id, file: None };
+        let file = opened.file.insert(File::open(store).map_err(unreadable)?);
+        // Elsewhere this lock could exclude those that SQLite takes.
+        if cfg!(target_os = "linux") {
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(held(probe::holder(store, None).unwrap_or(0))),
+                Err(TryLockError::Error(error)) => return Err(unreadable(error)),
+            }
+        }
+        if found.nlink() > 1 {
+            return Err(Error::Unusable(format!(
+                "{store:?} has {} names (hard links), and its write-ahead log is found by its name: remove the other names, or \
+                 copy the file",
+                found.nlink()
+            )));
+        }
+        Ok(opened)
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        // Before it can be opened again.
+        drop(self.file.take());
+        open_files().remove(&self.id);
+    }
+}
+
+fn open_files() -> MutexGuard<'static, BTreeSet<(u64, u64)>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The path with this suffix.

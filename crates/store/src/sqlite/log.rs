@@ -7,17 +7,20 @@
 #[cfg(test)]
 mod tests;
 
-use super::fault;
-use super::file::BUSY_WAIT;
+use super::fault::{self, Fault};
+use super::file::{self, BUSY_WAIT};
+use super::health::Health;
 use super::lock::beside;
 use super::task::Task;
-use duetime_core::Error;
-use rusqlite::Connection;
-use rusqlite::ffi::{SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC};
+use super::verify;
+use duetime_core::ports::Trouble;
+use duetime_core::{Clock, Error, Millis, SystemClock};
+use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC};
+use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Growth in pages after which the log is copied again: 16 MiB. SQLite searches a longer log more slowly.
@@ -29,6 +32,10 @@ const PAGES_WANTED: u32 = 4 * PAGES_PER_COPY;
 const PAGES_WANTED_LOADED: u32 = 2 * PAGES_PER_COPY_LOADED;
 /// Pages at which the writer restarts the log however much is left: 256 MiB. While a reader needs the log, it tries again after each growth.
 const PAGES_MAX: u32 = 16 * PAGES_PER_COPY;
+/// How long a reading of the whole file may take, in milliseconds. Meanwhile the log grows by all that is written.
+const VERIFY_MS_MAX: Millis = 5_000;
+/// Steps of SQLite's machine after which such a reading looks whether it is to end: a few hundred microseconds.
+const STEPS_PER_LOOK: i32 = 10_000;
 /// How long written pages may stay unsynced with `durability = "interval"`: 50 ms including the sync itself.
 pub(super) const SYNC_INTERVAL: Duration = Duration::from_millis(40);
 
@@ -48,6 +55,8 @@ pub(super) fn watch(connection: &Connection) {
 /// The log of one file.
 pub(super) struct Log {
     path: PathBuf,
+    /// Of the store.
+    pub(super) health: Health,
     state: Mutex<SyncState>,
     changed: Condvar,
 }
@@ -75,8 +84,24 @@ struct SyncState {
 
 impl Log {
     /// Of this store.
-    pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), state: Mutex::default(), changed: Condvar::new() }
+    pub(super) fn new(path: &Path, health: Health) -> Self {
+        Self { path: path.to_owned(), health, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// The file, to be synced.
+    pub(super) fn open(&self) -> Result<File, Error> {
+        let path = beside(&self.path, "-wal");
+        File::open(&path).map_err(|error| Error::Unavailable(format!("cannot open {path:?} ({error})")))
+    }
+
+    /// What is wrong with the store.
+    pub(super) fn troubles(&self) -> Vec<(Trouble, String)> {
+        let mut troubles = self.health.troubles();
+        if let Err(error) = self.check() {
+            troubles.retain(|(trouble, _)| *trouble != Trouble::Unwritable);
+            troubles.push((Trouble::Unwritable, error.to_string()));
+        }
+        troubles
     }
 
     /// Fails once a sync has failed.
@@ -174,7 +199,7 @@ impl Log {
                 return;
             }
             drop(state);
-            if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+            if let Err(error) = checkpoint(connection, "PASSIVE") {
                 self.warn(&error);
             }
             self.state().is_copying = false;
@@ -182,10 +207,36 @@ impl Log {
         }
     }
 
+    /// Compares the jobs that are there with those that are counted, once. Runs on its own thread. A reading that takes long is
+    /// given up, since the log cannot be restarted meanwhile.
+    pub(super) fn verify(self: &Arc<Self>, connection: &Connection, store: &str) {
+        for step in verify::STEPS {
+            let (log, clock) = (self.clone(), SystemClock::new());
+            let is_over = move || log.state().is_closed || clock.mono() >= VERIFY_MS_MAX;
+            let outcome = connection
+                .progress_handler(STEPS_PER_LOOK, Some(is_over))
+                .map_err(Fault::from)
+                .and_then(|()| step(connection));
+            match outcome {
+                Ok(_) => {}
+                Err(Fault::Sql(error)) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+                    tracing::info!(
+                        store,
+                        "the file is too large to compare all its jobs with its totals while it is open"
+                    );
+                }
+                Err(fault) => {
+                    let error = fault.into_error(store);
+                    tracing::error!(store, %error, "jobs are missing or damaged");
+                    self.health.note(Err(&error));
+                }
+            }
+        }
+    }
+
     /// Syncs the log this long after a write, until closed. Runs on its own thread.
-    pub(super) fn sync(&self, interval: Duration) {
+    pub(super) fn sync(&self, interval: Duration, file: &File) {
         let _told = Told(self);
-        let mut file = None;
         loop {
             let mut state = self.wait_while(self.state(), |state| !state.is_dirty && !state.is_closed);
             if !interval.is_zero() {
@@ -198,7 +249,7 @@ impl Log {
             state.is_dirty = false;
             let (tasks, ended) = (std::mem::take(&mut state.tasks), state.ended);
             drop(state);
-            let synced = self.sync_file(&mut file);
+            let synced = file.sync_data();
             let mut state = self.state();
             if synced.is_ok() {
                 state.synced = ended;
@@ -212,14 +263,6 @@ impl Log {
                 task.answer(self.check());
             }
         }
-    }
-
-    fn sync_file(&self, file: &mut Option<File>) -> std::io::Result<()> {
-        let file = match file {
-            Some(file) => file,
-            None => file.insert(File::open(beside(&self.path, "-wal"))?),
-        };
-        file.sync_data()
     }
 
     /// Ends the threads.
@@ -283,9 +326,9 @@ impl Drop for Told<'_> {
 /// Copies the rest of the log and lets the next write restart it, unless a reader still needs the log.
 fn start_over(connection: &Connection) -> rusqlite::Result<bool> {
     connection.busy_timeout(Duration::ZERO)?;
-    let outcome = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
+    let outcome = checkpoint(connection, "RESTART");
     connection.busy_timeout(BUSY_WAIT)?;
-    outcome.map(|busy| busy == 0)
+    outcome
 }
 
 /// Empties a log that a killed process has left. If that process could not sync a part, the system may take this part for written, and no later
@@ -298,5 +341,14 @@ pub(super) fn begin_empty(connection: &Connection) {
 
 /// Copies all of the log and truncates it.
 pub(super) fn empty(connection: &Connection) -> rusqlite::Result<()> {
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    checkpoint(connection, "TRUNCATE").map(drop)
+}
+
+/// Copies the log, if the disk has room for what the file grows by; otherwise the copy would take the rest of the disk from the
+/// log, and fail. Returns whether all is copied.
+fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<bool> {
+    if !file::has_room_to_copy(connection)? {
+        return Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(SQLITE_FULL), None));
+    }
+    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok(row.get::<_, i64>(0)? == 0))
 }

@@ -14,6 +14,7 @@ mod edit;
 mod fault;
 mod file;
 mod find;
+mod health;
 mod lease;
 mod ledger;
 mod lock;
@@ -31,12 +32,15 @@ mod row;
 mod schema;
 mod tally;
 mod task;
+mod verify;
 mod writer;
 
 pub use durability::Durability;
+pub use file::free_bytes;
 pub use probe::{FileState, ProbeReport, probe};
 
 use self::fault::Fault;
+use self::health::Health;
 use self::lock::Lock;
 use self::log::Log;
 use self::pool::Pool;
@@ -66,6 +70,20 @@ pub fn backup(from: &Path, to: &Path) -> Result<(), Error> {
         return Err(Error::Unusable(format!("{store} is not a store: name the store file of the server")));
     }
     backup::backup(&connection, to).map_err(|fault| fault.into_error(&store))
+}
+
+/// Compares the jobs that are in a file with those that are counted there, and returns how many there are. Nothing is changed,
+/// and no other file is made. No process may have the store open, and it must have been closed in order
+/// ([`ProbeReport::log_bytes`] is 0).
+///
+/// # Errors
+/// [`Error::Damaged`] if they differ, or the file cannot be read; [`Error::Unusable`] if it is not a store.
+pub fn verify(path: &Path) -> Result<u64, Error> {
+    let path = file::locate(path)?;
+    let store = path.display().to_string();
+    let connection = file::closed(&path).map_err(|error| fault::explain(&error, &store))?;
+    schema::check(&connection, &store)?;
+    verify::verify(&connection).map_err(|fault| fault.into_error(&store))
 }
 
 /// How a store is opened.
@@ -104,7 +122,6 @@ impl Sqlite {
         let path = file::locate(path)?;
         let lock = Lock::take(&path)?;
         file::check_head(&path)?;
-        file::create(&path)?;
         let store = path.display().to_string();
         let told = |error: rusqlite::Error| fault::explain(&error, &store);
         let mut connection = file::writer(&path, options.durability.synchronous()).map_err(told)?;
@@ -113,7 +130,11 @@ impl Sqlite {
         schema::migrate(&mut connection, &store)?;
         log::begin_empty(&connection);
         let copier = file::checkpointer(&path).map_err(told)?;
-        let log = Arc::new(Log::new(&path));
+        let log = Arc::new(Log::new(&path, Health::of(&path)?));
+        // Everything is opened now: later there may be no descriptor left.
+        let synced = log.open()?;
+        let verifier = file::reader(&path).map_err(told)?;
+        let pool = Arc::new(Pool::open(path, log.clone()).map_err(told)?);
 
         let mut others = vec![spawn("duetime-copier", {
             let log = log.clone();
@@ -122,6 +143,10 @@ impl Sqlite {
                 keep_log(&copier);
             }
         })?];
+        others.push(spawn("duetime-verifier", {
+            let (log, store) = (log.clone(), store.clone());
+            move || log.verify(&verifier, &store)
+        })?);
         let interval = match options.durability {
             Durability::Commit => Some(Duration::ZERO),
             Durability::Interval => Some(log::SYNC_INTERVAL),
@@ -129,10 +154,9 @@ impl Sqlite {
         };
         if let Some(interval) = interval {
             let log = log.clone();
-            others.push(spawn("duetime-syncer", move || log.sync(interval))?);
+            others.push(spawn("duetime-syncer", move || log.sync(interval, &synced))?);
         }
-        let pool = Some(Arc::new(Pool::new(path, log.clone())));
-        Self::start(connection, store, options, pool, Some(log), others, Some(lock))
+        Self::start(connection, store, options, Some(pool), Some(log), others, Some(lock))
     }
 
     /// A store in memory, gone when dropped.
@@ -236,6 +260,7 @@ fn end(threads: Threads, pool: Option<&Pool>, log: Option<&Log>, empties_log: bo
     if empties_log {
         if let Err(error) = log::empty(&connection) {
             tracing::warn!(%error, "the write-ahead log could not be copied into the store; the next start recovers from it");
+            keep_log(&connection);
         }
     } else {
         keep_log(&connection);

@@ -21,8 +21,10 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(path: PathBuf, log: Arc<Log>) -> Self {
-        Self { path, log, idle: Mutex::default(), room: Arc::new(Semaphore::new(READERS)) }
+    /// All connections are opened at once: later there may be no descriptor left.
+    pub(super) fn open(path: PathBuf, log: Arc<Log>) -> rusqlite::Result<Self> {
+        let idle = (0..READERS).map(|_| file::reader(&path)).collect::<Result<_, _>>()?;
+        Ok(Self { path, log, idle: Mutex::new(idle), room: Arc::new(Semaphore::new(READERS)) })
     }
 
     /// Calls this function with a connection. What it returns is on disk.
@@ -35,7 +37,11 @@ impl Pool {
         let pool = self.clone();
         let work = move || {
             let _permit = permit;
-            pool.lend(function).map_err(|fault| fault.into_error(&pool.path.display().to_string()))
+            let outcome = pool.lend(function).map_err(|fault| fault.into_error(&pool.path.display().to_string()));
+            if let Err(error @ Error::Damaged(_)) = &outcome {
+                pool.log.health.note(Err(error));
+            }
+            outcome
         };
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
             if error.is_panic() {

@@ -62,7 +62,9 @@ pub fn probe(path: &Path) -> Result<ProbeReport, Error> {
         }
     };
     let all = bytes(&path) + log;
-    let held_by = holder(&beside(&path, ".lock"));
+    let lock = beside(&path, ".lock");
+    let named = fs::read_to_string(&lock).ok().and_then(|text| text.trim().parse().ok());
+    let held_by = holder(&lock, named).or_else(|| holder(&path, None));
     Ok(ProbeReport { state, schema_known: schema::known(), bytes: all, log_bytes: log, held_by, path })
 }
 
@@ -81,11 +83,10 @@ fn head(path: &Path) -> Result<Option<(usize, i32)>, Error> {
     Ok(Some((usize::try_from(schema).unwrap_or(usize::MAX), application)))
 }
 
-/// The process that has locked a lock file, from the system's list of locks. Trying the lock could make a server that is
-/// just starting fail.
-fn holder(lock: &Path) -> Option<u32> {
-    let inode = fs::metadata(lock).ok()?.ino();
-    let named = fs::read_to_string(lock).ok().and_then(|text| text.trim().parse::<u32>().ok());
+/// The process that has locked a file, from the system's list of locks; the `named` one, if it is given. Trying the lock could
+/// make a server that is just starting fail.
+pub(super) fn holder(file: &Path, named: Option<u32>) -> Option<u32> {
+    let inode = fs::metadata(file).ok()?.ino();
     // Such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`.
     let locks = fs::read_to_string("/proc/locks").ok()?;
     locks.lines().find_map(|line| {

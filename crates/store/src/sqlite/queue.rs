@@ -79,6 +79,21 @@ impl Queue {
         answer.await.unwrap_or_else(|_| Err(abandoned()))
     }
 
+    /// Makes the writer change something small, whose outcome nobody waits for: it shows whether changes are possible again.
+    pub(super) fn try_change(&self) {
+        let Ok(permit) = self.room.clone().try_acquire_owned() else { return };
+        let function = |transaction: &mut Transaction<'_>| {
+            let mut change = transaction
+                .connection
+                .prepare_cached("INSERT OR REPLACE INTO duetime_meta (name, value) VALUES ('tried', 1)")?;
+            change.execute([])?;
+            Ok(())
+        };
+        let (reply, _) = oneshot::channel();
+        // A closed queue needs no try.
+        let _ = self.push(Box::new(Call { function, found: None, reply, rows: 1, _permit: permit }));
+    }
+
     /// Why no more tasks are accepted.
     fn closed(&self) -> Error {
         if self.waiting().is_abandoned { abandoned() } else { Error::Stopping }

@@ -10,6 +10,7 @@ use super::queue::{Batch, Queue};
 use super::tally;
 use super::task::{Task, Transaction};
 use crate::sums::Tallies;
+use duetime_core::Error;
 use duetime_core::ports::LeaseRecord;
 use rusqlite::Connection;
 use std::sync::Arc;
@@ -57,6 +58,9 @@ impl Writer {
         let synchronous = if tasks.is_empty() || syncer.is_some() { NORMAL } else { FULL };
         let outcome = self.attempt(&mut tasks, &leases, synchronous, false);
         let Err(fault) = outcome else {
+            if !tasks.is_empty() {
+                self.note(Ok(()));
+            }
             return match syncer {
                 Some(log) => log.end(tasks),
                 None => tasks.into_iter().for_each(|task| task.answer(Ok(()))),
@@ -72,10 +76,18 @@ impl Writer {
         tracing::debug!(?fault, tasks = tasks.len(), "a transaction failed; its tasks are retried one by one");
         for mut task in tasks {
             let outcome = self.attempt(std::slice::from_mut(&mut task), &[], FULL, true);
-            task.answer(outcome.map_err(|fault| fault.into_error(&self.store)));
+            let outcome = outcome.map_err(|fault| fault.into_error(&self.store));
+            self.note(outcome.as_ref().copied());
+            task.answer(outcome);
         }
         if let Err(fault) = self.attempt(&mut [], &leases, NORMAL, true) {
             self.give_back(fault, leases, queue);
+        }
+    }
+
+    fn note(&self, outcome: Result<(), &Error>) {
+        if let Some(log) = &self.log {
+            log.health.note(outcome);
         }
     }
 
@@ -107,6 +119,7 @@ impl Writer {
         self.set_synchronous(synchronous)?;
         if let Some(log) = &self.log {
             log.check()?;
+            log.health.check_files()?;
         }
         let outcome = self.transaction(tasks, leases, is_careful);
         if outcome.is_err() && !self.connection.is_autocommit() {

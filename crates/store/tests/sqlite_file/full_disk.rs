@@ -2,10 +2,11 @@
 
 use super::{folder, open};
 use duetime_core::clock::SystemClock;
-use duetime_core::ports::{LeaseRecord, Leases, Ledger, Queues, Selector};
+use duetime_core::ports::{LeaseRecord, Leases, Ledger, Queues, Selector, Trouble};
 use duetime_core::testing::fixtures::T0;
 use duetime_core::testing::ledger_suite::fixture::*;
-use duetime_core::{Clock as _, Job};
+use duetime_core::{Clock as _, Job, Stage};
+use duetime_store::sqlite;
 use std::fs;
 use std::process::Command;
 use std::sync::Arc;
@@ -53,6 +54,8 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
     assert_eq!(error.code(), "store_full");
     assert!(error.is_retryable() && error.to_string().contains("the disk of"), "{error}");
     assert!(!kept.is_empty());
+    let troubles = store.troubles();
+    assert!(matches!(&troubles[..], [(Trouble::Full, why)] if why.contains("the disk of")), "{troubles:?}");
 
     // In a batch with others, each caller gets its own answer.
     let many: Vec<_> = (1_000..1_020)
@@ -91,4 +94,25 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
     kept.push(2_000);
     let store = open(&path).unwrap();
     assert_eq!(found(&store, all(Selector::All)).await, kept);
+}
+
+/// The copy of the log would take the rest of the disk, and nothing could be written any more.
+#[tokio::test]
+async fn a_start_with_less_room_than_the_log_needs_leaves_the_rest_of_the_disk_to_changes() {
+    let disk = SmallDisk::mount("8m");
+    let path = disk.0.path().join("duetime.db");
+    let store = open(&path).unwrap();
+    let jobs: Vec<Job> = (1..=30).map(|n| job_with(n, |job| job.payload = vec![7; 100_000].into())).collect();
+    record(&store, &jobs).await;
+    drop(store);
+    let free = || sqlite::free_bytes(disk.0.path()).unwrap();
+    let ballast = usize::try_from(free() - 1_000_000).unwrap();
+    fs::write(disk.0.path().join("ballast"), vec![0; ballast]).unwrap();
+    let before = free();
+    let store = open(&path).unwrap();
+    assert!(free() + 100_000 >= before, "{} of {before} are left", free());
+    apply(&store, &[ended(&jobs[0], Stage::Succeeded)]).await;
+    assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.succeeded, 1);
+    store.close().await.unwrap();
+    assert_eq!(open(&path).unwrap().tallies(Queues::first()).await.unwrap()[0].1.pending, 29);
 }

@@ -74,17 +74,17 @@ impl Engine {
         self.reconcile().await
     }
 
-    /// Records entries that no caller waits for. If a shared broker keeps the outbox, a bounded number waits here, and the
-    /// rest is left to the process that drains it.
-    pub(crate) async fn record_soon(&self, entries: Vec<OutboxEntry>) -> bool {
+    /// Records entries, or has them recorded soon: if a shared broker keeps the outbox, a bounded number waits here, and the
+    /// rest is left to the process that drains it. Returns whether they are recorded.
+    pub(crate) async fn record_soon(&self, entries: Vec<OutboxEntry>) -> Result<bool, Error> {
         if !self.topology.shares_ledger() || self.options.settles_recorded {
-            return self.record(entries).await;
+            return self.try_record(entries).await.map(|()| true);
         }
         let is_empty = entries.is_empty();
         if let Ok(room) = self.recorder.entries.try_reserve_many(entries.len()) {
             room.zip(entries).for_each(|(place, entry)| place.send(entry));
         }
-        is_empty
+        Ok(is_empty)
     }
 
     /// Records waiting entries as they come, until the engine stops.
@@ -118,6 +118,7 @@ impl Engine {
         let age_ms = if self.topology.shares_ledger() { DRAIN_AGE_SHARED_MS } else { DRAIN_AGE_MS };
         loop {
             tokio::time::sleep(DRAIN_EVERY).await;
+            self.look_at_ledger();
             self.try_left().await;
             if self.broker.backlog() == 0 {
                 // Entries that could not be recorded have been recorded by another process, or are gone.

@@ -16,6 +16,7 @@ pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod subscribers;
 mod timer;
+pub(crate) mod unrecorded;
 pub(crate) mod waiters;
 pub(crate) mod waiting;
 mod workers;
@@ -43,6 +44,7 @@ use timer::Timer;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use unrecorded::Unrecorded;
 use waiters::Waiters;
 use waiting::Waiting;
 use workers::Workers;
@@ -79,6 +81,8 @@ pub struct Parts {
     pub(crate) ending_takes: tokio::sync::Mutex<()>,
     /// Entries that are recorded soon.
     pub(crate) recorder: Recorder,
+    /// Ends of leases that could not be recorded.
+    pub(crate) unrecorded: Unrecorded,
     /// Whether this process loads for all that share the broker.
     pub(crate) role: Role,
     pub(crate) settings: Settings,
@@ -132,6 +136,7 @@ impl Parts {
             together: Together::default(),
             ending_takes: tokio::sync::Mutex::default(),
             recorder: Recorder::default(),
+            unrecorded: Unrecorded::default(),
             role: Role::default(),
             settings: Settings::default(),
             asked: Asked::default(),

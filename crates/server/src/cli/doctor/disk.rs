@@ -1,7 +1,7 @@
 //! Room for the store's file.
 
 use super::finding::Finding;
-use nix::sys::statvfs::statvfs;
+use duetime_store::sqlite;
 use std::path::Path;
 
 const CHECK: &str = "disk";
@@ -12,10 +12,7 @@ const FREE_BYTES_LOW: u64 = 1 << 30;
 
 /// The free bytes beside a store of this size; `None` if the system does not tell.
 pub(super) fn probe(folder: &Path, bytes: u64) -> Option<Finding> {
-    let disk = statvfs(folder).ok()?;
-    #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "other widths on other systems")]
-    let free = (disk.blocks_available() as u64).saturating_mul(disk.fragment_size() as u64);
-    Some(judge(&folder.display().to_string(), free, bytes))
+    Some(judge(&folder.display().to_string(), sqlite::free_bytes(folder)?, bytes))
 }
 
 fn judge(folder: &str, free: u64, bytes: u64) -> Finding {

@@ -1,6 +1,6 @@
 //! `duetime doctor`: looks at everything that a server depends on, changes nothing, and says what to do.
 //!
-//! It opens no store: it reads the head of a file, and asks Redis and SQL servers only what any client may ask. This module
+//! It opens no store as a server does: it only reads a file that nobody has open, and asks Redis and SQL servers only what any client may ask. This module
 //! and its siblings judge the results; the code they call only returns facts.
 
 mod disk;

@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 use crate::serve;
-use duetime::{Client, ConnectOptions, Error};
+use duetime::{Client, ConnectOptions, DegradedCode, Error};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -67,11 +67,16 @@ async fn ask(url: &str, ca: Option<PathBuf>) -> Result<Vec<Finding>, Error> {
         findings.push(Finding::problem(CHECK, "the server hands out no jobs", advice));
     }
     for what in &health.degraded {
-        findings.push(Finding::warning(
-            CHECK,
-            what.to_string(),
-            "see its log; it recovers on its own once the cause is gone",
-        ));
+        findings.push(match what.code {
+            DegradedCode::StoreDamaged => Finding::problem(
+                CHECK,
+                what.to_string(),
+                "stop it and keep a copy, then restore a backup or salvage the store",
+            ),
+            _ => {
+                Finding::warning(CHECK, what.to_string(), "see its log; it recovers on its own once the cause is gone")
+            }
+        });
     }
     if !health.is_loaded {
         let text = format!("the server is still loading jobs after its start: {} so far", health.loaded);

@@ -120,6 +120,15 @@ fn file(path: &Path, server: Option<&str>, probed: &mut StoreProbe) {
         )),
         FileState::Schema(schema) => {
             found.push(Finding::ok(CHECK, format!("{shown} has schema {schema}, which is current")));
+            // A server that has it open compares them itself.
+            if seen.held_by.is_none() && seen.log_bytes == 0 {
+                found.push(match sqlite::verify(&seen.path) {
+                    Ok(jobs) => Finding::ok(CHECK, format!("{shown} has all {jobs} jobs that it counts")),
+                    Err(error) => {
+                        Finding::problem(CHECK, error.to_string(), "keep a copy, then restore a backup or salvage it")
+                    }
+                });
+            }
         }
     }
     let may = |path: &Path, rights: AccessFlags| access(path, rights).is_ok();

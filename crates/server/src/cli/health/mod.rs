@@ -11,7 +11,7 @@ use duetime_core::engine::Health;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// Check whether the server hands out jobs; exit with 75 if it does not.
+/// Check whether the server hands out jobs and takes changes; exit with 75 if it does not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime health
@@ -59,7 +59,11 @@ fn tell(health: &Health, json: bool) -> Result {
     if json {
         output::json(health)?;
     } else {
-        output::say(if is_ready { "ready: jobs are handed out" } else { "not ready: no jobs are handed out" })?;
+        output::say(if is_ready {
+            "ready: jobs are handed out"
+        } else {
+            "not ready: no jobs are handed out, or changes are refused"
+        })?;
         for what in &health.degraded {
             output::say(format_args!("degraded: {}", output::safe(&what.to_string())))?;
         }

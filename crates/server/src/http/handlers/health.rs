@@ -19,14 +19,14 @@ pub(crate) async fn alive(_: NoQuery) -> Response {
     reply::ok(&Alive { status: "ok".to_owned(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) })
 }
 
-/// Check that jobs are handed out.
+/// Check that jobs are handed out and changes are taken.
 ///
 /// The answer also lists what is degraded. If the server requires tokens, only its log has the reasons.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "server",
     responses(
-        (status = 200, description = "Jobs are handed out.", body = Health),
-        (status = 503, description = "No jobs are handed out, or not yet.", body = Health),
+        (status = 200, description = "Jobs are handed out, and changes are taken.", body = Health),
+        (status = 503, description = "No jobs are handed out, or not yet; or changes are refused.", body = Health),
     ),
 )]
 pub(crate) async fn ready(State(app): State<App>, caller: Caller, _: NoQuery) -> Response {

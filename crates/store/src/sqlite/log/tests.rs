@@ -23,7 +23,7 @@ impl Ended {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
         make(&beside(&path, "-wal"));
-        let log = Arc::new(Log::new(&path));
+        let log = Arc::new(Log::new(&path, Health::default()));
         let queue = Arc::new(Queue::new());
         let answer = tokio::spawn({
             let queue = queue.clone();
@@ -36,7 +36,7 @@ impl Ended {
         log.end(tasks);
         let syncer = thread::spawn({
             let log = log.clone();
-            move || log.sync(Duration::ZERO)
+            move || log.sync(Duration::ZERO, &log.open().unwrap())
         });
         Self { _folder: folder, log, answer, syncer }
     }
@@ -103,7 +103,7 @@ async fn after_a_failed_sync_nothing_is_written_or_read() {
 #[test]
 fn at_the_hard_limit_the_writer_waits_for_the_copy_and_restarts_the_log() {
     let folder = tempfile::tempdir().unwrap();
-    let log = Log::new(&folder.path().join("store.db"));
+    let log = Log::new(&folder.path().join("store.db"), Health::default());
     // The last copy began just below the limit.
     *log.state() = SyncState { asked_at: PAGES_MAX - 1, is_copying: true, ..SyncState::default() };
     thread::scope(|scope| {
