@@ -32,8 +32,8 @@ pub trait Registry: Send + Sync {
     /// All documents of a kind, by name.
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error>;
 
-    /// Stores a document if the stored one has this version; 0 means that there is none. After a lost reply, a registry on a
-    /// network takes an equal body in the next version for its own. If only one of two callers may be told that it stored
+    /// Stores a document if the stored one has this version; 0 means that there is none. After a lost reply, an SQL server
+    /// takes an equal body in the next version for its own. If only one of two callers may be told that it stored
     /// the document, their bodies must differ.
     async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error>;
 

@@ -4,6 +4,7 @@
 pub mod account;
 pub mod broker_suite;
 pub mod clock;
+mod edits;
 pub mod fixtures;
 pub mod fuzz;
 mod heads;

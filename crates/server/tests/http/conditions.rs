@@ -2,7 +2,9 @@
 
 use super::client::Reply;
 use super::server::Server;
+use duetime_store::testing::RedisServer;
 use serde_json::json;
+use std::sync::Barrier;
 
 fn ask(server: &Server, method: &str, path: &str, header: (&str, &str), body: &str) -> Reply {
     server.send(method, path, &[header], body)
@@ -80,4 +82,46 @@ fn settings_are_changed_as_they_were_read_only() {
     let second = put("if-match", &now, "6s").ok();
     assert_eq!((&second["settings"]["lease"], &second["paused"]), (&json!("6s"), &json!(true)));
     server.put("/v1/queues/q", &json!({"lease": "7s"})).ok();
+}
+
+/// What these threads do begins at the same moment.
+fn at_once<T: Send>(count: usize, act: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let (begin, act) = (&Barrier::new(count), &act);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..count)
+            .map(|n| {
+                scope.spawn(move || {
+                    begin.wait();
+                    act(n)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// On Redis too, where a job is read, changed and written in several steps: both of two changes are kept, and of those that
+/// name one version, one is made.
+#[test]
+fn changes_at_the_same_moment_are_not_lost() {
+    let redis = RedisServer::start();
+    let server = Server::with(&["--broker", &redis.url()]);
+    for round in 0..20 {
+        let id = server.push(&json!({"payload": 0, "delay": "1h"}));
+        let path = format!("/v1/jobs/{id}");
+        let changes = [json!({"payload": round + 1}).to_string(), json!({"priority": 7}).to_string()];
+        for reply in at_once(2, |n| server.send("PATCH", &path, &[], &changes[n])) {
+            reply.ok();
+        }
+        let job = server.job(&id);
+        assert_eq!((&job["payload"], &job["priority"]), (&json!(round + 1), &json!(7)));
+        let version = etag(&server.get(&path));
+        let replies = at_once(4, |n| {
+            let change = if n % 2 == 0 { json!({"payload": n}) } else { json!({"priority": n}) };
+            ask(&server, "PATCH", &path, ("if-match", &version), &change.to_string())
+        });
+        let mut statuses: Vec<u16> = replies.iter().map(|reply| reply.status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 412, 412, 412]);
+    }
 }

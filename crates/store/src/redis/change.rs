@@ -97,15 +97,18 @@ impl Parts {
             let mut queues: Vec<&str> = chosen.iter().map(|&i| writes[i].now.job.queue.as_ref()).collect();
             queues.sort_unstable();
             queues.dedup();
+            // A call that is sent again after a lost reply gets the answers of its first attempt.
+            let request = self.requests.begin();
             let arguments = |text: &mut Text| {
                 text.number(self.options.ended_max as u64);
                 text.number(self.options.dead_max as u64);
+                text.push(request.name.as_bytes());
                 for &i in &chosen {
                     let number = queues.binary_search(&writes[i].now.job.queue.as_ref()).unwrap_or(0);
                     self.describe(&writes[i], number, text);
                 }
             };
-            let mut reply = self.run(partition, &scripts::CHANGE, &queues, arguments).await?;
+            let mut reply = self.run_request(partition, &scripts::CHANGE, &request.key, &queues, arguments).await?;
             let mut answers = reply.list()?;
             for i in chosen {
                 made[i] = match answers.number_or_id()? {

@@ -1,4 +1,4 @@
-//! Small documents: each kind is a hash of `<version> <body>` by name.
+//! Small documents: each kind is a hash of `<version> <call> <body>` by name, with the call that stored it.
 
 use super::call::Call;
 use super::call::Text;
@@ -57,6 +57,7 @@ impl Registry for Redis {
         call.arguments.push(name.as_bytes());
         call.arguments.number(version);
         call.arguments.push(body.as_bytes());
+        call.arguments.push(self.requests.unique().as_bytes());
         let mut reply = Reply::new(self.link.call(&call).await?)?;
         let (stored, is_ours) = (reply.number()? as u64, reply.number()? != 0);
         Ok(if is_ours { PutIf::Stored(stored) } else { PutIf::Mismatch(stored) })
@@ -71,8 +72,9 @@ impl Registry for Redis {
 
 fn read(name: &str, stored: &[u8]) -> Result<Document, Error> {
     let text = std::str::from_utf8(stored).ok();
-    let parts = text.and_then(|text| text.split_once(' '));
-    let document = parts.and_then(|(version, body)| {
+    let document = text.and_then(|text| {
+        let (version, rest) = text.split_once(' ')?;
+        let (_call, body) = rest.split_once(' ')?;
         Some(Document { name: name.to_owned(), body: body.to_owned(), version: version.parse().ok()? })
     });
     document.ok_or_else(|| Error::Damaged(format!("the document {name:?} in Redis cannot be read")))

@@ -31,7 +31,7 @@ async fn every_promise_holds_in_every_order() {
     }
     println!("{} worlds from the seed {first}: {}", seed - first, all.counted());
     assert!(all.wrong.is_empty(), "{} things are wrong:\n{}", all.wrong.len(), all.wrong.join("\n"));
-    for what in ["leases extended", "ends refused", "jobs taken", "jobs cancelled", "locks acquired"] {
+    for what in ["leases extended", "ends refused", "jobs taken", "jobs cancelled", "jobs edited", "locks acquired"] {
         assert!(all.counts.contains_key(what), "nothing was tried: {what}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::redis_faults::subject::until;
 use duetime_core::ports::{
     Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, Edit, Edited, Host, Ledger, Locks, Outbox,
-    Outcomes, Put, Reserve, Room, Settle,
+    Outcomes, Put, Reserve, Room, Settle, Update,
 };
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::fixtures::{Given, QUEUE, job, reserve};
@@ -70,6 +70,47 @@ async fn a_job_that_is_put_while_it_is_edited_is_edited() {
         ([Put::Tombstone], [Edited::Unknown]) => {}
         came => panic!("{came:?}"),
     }
+}
+
+/// Its repeat finds a job that others have changed since: it is answered as the first attempt was, and changes nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edit_whose_answer_was_lost_is_made_once() {
+    let server = RedisServer::start();
+    let other = begun(&server.url()).await;
+    let (change, seen) = (hash("change"), AtomicU64::new(0));
+    let (is_repeated, repeated) = std::sync::mpsc::channel();
+    let (go, goes) = std::sync::mpsc::channel();
+    let goes = Mutex::new(goes);
+    let proxy = Proxy::to(server.port(), move |command| {
+        let end = match has(command, change).then(|| seen.fetch_add(1, Ordering::SeqCst)) {
+            Some(0) => End::ReplyLost,
+            Some(1) => {
+                is_repeated.send(()).unwrap();
+                goes.lock().unwrap().recv().unwrap();
+                End::Answered
+            }
+            _ => End::Answered,
+        };
+        Fate { end, ..Fate::default() }
+    });
+    let redis = begun(&proxy.url()).await;
+    other.put(vec![job(1), job(2)], other.reading(), Room::Any).await.unwrap();
+    let update = |n, payload: &[u8]| {
+        let update = Update { payload: Some(payload.into()), ..Update::default() };
+        vec![Edit { id: job(n).id, version: None, change: Change::Update(update) }]
+    };
+    // So that the script is known, and is called by its hash.
+    Broker::edit(&other, update(2, b"0")).await.unwrap();
+    let edit = update(1, b"first");
+    let edit = vec![Edit { version: Some(job(1).version), ..edit[0].clone() }];
+    let edit = tokio::spawn(async move { Broker::edit(&redis, edit).await });
+    tokio::task::block_in_place(|| repeated.recv().unwrap());
+    Broker::edit(&other, update(1, b"second")).await.unwrap();
+    go.send(()).unwrap();
+    let (edited, _) = edit.await.unwrap().unwrap();
+    assert!(matches!(&edited[..], [Edited::Changed(job)] if *job.payload == *b"first"), "{edited:?}");
+    let left = Broker::get(&other, &[job(1).id], Detail::Whole).await.unwrap();
+    assert!(matches!(&left[..], [Some(job)] if *job.payload == *b"second"), "{left:?}");
 }
 
 /// Generations, each another one.

@@ -11,6 +11,7 @@ use crate::model::retry::Retry;
 use crate::ports::{Lease, Rate};
 use crate::rules::Failure;
 use crate::testing::Random;
+use crate::testing::edits::Edits;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,6 +26,8 @@ const LOCKS: [&str; 2] = ["hot", "warm"];
 const LIVE_MAX: i64 = 150;
 /// How many recent jobs meddlers choose from.
 const RECENT: usize = 60;
+/// How many pairs of edits of one job follow each other.
+const PAIRS: usize = 5;
 /// A holder extends its lease this close to its end, before or after.
 const ABOUT_MS: u64 = 20;
 
@@ -250,7 +253,8 @@ impl Actor {
                     }
                     self.field.account().cancelled(id, call, answer.ok());
                 }
-                40..70 => {
+                40..55 => self.edit_twice(id).await,
+                55..75 => {
                     self.field.account().touched(id);
                     let due = Due::After(self.random.within(0..1_500));
                     // Whether the change is made is known later, or never.
@@ -258,6 +262,23 @@ impl Actor {
                     let _ = self.system.update(id, patch).await;
                 }
                 _ => self.take().await,
+            }
+        }
+    }
+
+    /// Two edits at once, decided from one reading perhaps; again and again, as long as the job can be changed.
+    async fn edit_twice(&mut self, id: JobId) {
+        self.field.account().touched(id);
+        for _ in 0..PAIRS {
+            let [a, b] = Edits::pair(&mut self.random);
+            let (first, second) =
+                tokio::join!(self.ask(self.system.update(id, a.clone())), self.ask(self.system.update(id, b.clone())),);
+            let is_over = first.1.is_err() || second.1.is_err();
+            for (patch, (call, answer)) in [(a, first), (b, second)] {
+                self.field.account().edited(id, &patch, call, answer.is_ok());
+            }
+            if is_over {
+                return;
             }
         }
     }

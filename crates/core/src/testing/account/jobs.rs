@@ -31,7 +31,15 @@ impl Account {
             self.judge_cancel(id, call, &leases, record, &mut wrong);
         }
         match record {
-            Some(record) => self.judge_record(life, record, &mut wrong),
+            Some(record) => {
+                self.judge_record(life, record, &mut wrong);
+                let now = At { wall: 0, mono: u64::MAX };
+                let is_kept = |asked| {
+                    let at = At { wall: 0, mono: asked };
+                    self.is_kept(true, Call { asked: at, answered: at }, now)
+                };
+                wrong.extend(life.edits.lost(record, is_kept).map(|lost| format!("{id}: {lost}")));
+            }
             None => self.judge_absence(id, life, &mut wrong),
         }
         wrong

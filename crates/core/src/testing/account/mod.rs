@@ -25,6 +25,8 @@ use crate::error::Error;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, Job, NewJob, State};
 use crate::ports::Grant;
+use crate::request::Patch;
+use crate::testing::edits::Edits;
 use span::Span;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,6 +106,7 @@ struct Life {
     /// Answered as cancelled.
     cancelled: Vec<Call>,
     is_cancel_asked: bool,
+    edits: Edits,
 }
 
 /// A lease, or a take, which is over when it is answered.
@@ -262,6 +265,15 @@ impl Account {
     pub fn touched(&mut self, id: JobId) {
         self.jobs.entry(id).or_default().is_touched = true;
         self.count("jobs changed");
+    }
+
+    /// An edit of a job was requested; `is_made` if that was answered.
+    pub(crate) fn edited(&mut self, id: JobId, patch: &Patch, call: Call, is_made: bool) {
+        let made = is_made.then_some(call.answered.mono);
+        self.jobs.entry(id).or_default().edits.asked(patch, call.asked.mono, made);
+        if is_made {
+            self.count("jobs edited");
+        }
     }
 
     /// Settings of a queue hold from now on; `is_known` if that was answered.

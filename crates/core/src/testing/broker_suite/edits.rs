@@ -102,6 +102,41 @@ pub async fn an_edit_of_another_version_changes_nothing(s: Subject) {
     assert!(matches!(s.edit_with_entries(of(1)).await.0, Edited::Changed(_)));
 }
 
+/// Both are made, one after the other, though both may have been decided from one reading, in the same millisecond.
+pub async fn two_edits_at_once_are_both_made(s: Subject) {
+    let update = |update: Update| edit(id(1), Change::Update(update));
+    let payload = || update(Update { payload: Some((*b"new").into()), ..Update::default() });
+    let priority = || update(Update { priority: Some(7), ..Update::default() });
+    let tags = || update(Update { tags: Some(["t".into()].into()), ..Update::default() });
+    s.hold(&[job(1)]).await;
+    let (a, b, c) =
+        tokio::join!(s.edit_with_entries(payload()), s.edit_with_entries(priority()), s.edit_with_entries(tags()),);
+    let version = |edited| if let Edited::Changed(job) = edited { job.version } else { panic!("{edited:?}") };
+    let mut versions = [a.0, b.0, c.0].map(version);
+    versions.sort_unstable();
+    assert!(versions[0] < versions[1] && versions[1] < versions[2], "{versions:?}");
+    let job = s.one().await;
+    assert_eq!((&*job.payload, job.priority, &*job.tags), (&b"new"[..], 7, &["t".into()][..]));
+}
+
+/// The others are told that it has changed, though what they change is in another part of the job.
+pub async fn of_edits_of_one_version_one_is_made(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let of_version = |change: Update| Edit { version: Some(1), ..edit(id(1), Change::Update(change)) };
+    let (a, b, c, d) = tokio::join!(
+        s.edit_with_entries(of_version(Update { payload: Some((*b"a").into()), ..Update::default() })),
+        s.edit_with_entries(of_version(Update { payload: Some((*b"b").into()), ..Update::default() })),
+        s.edit_with_entries(of_version(Update { priority: Some(7), ..Update::default() })),
+        s.edit_with_entries(of_version(Update { tags: Some(["t".into()].into()), ..Update::default() })),
+    );
+    let edited = [a.0, b.0, c.0, d.0];
+    let made: Vec<&Job> =
+        edited.iter().filter_map(|edited| if let Edited::Changed(job) = edited { Some(job) } else { None }).collect();
+    let refused = edited.iter().filter(|edited| matches!(edited, Edited::Mismatch(_))).count();
+    assert_eq!((made.len(), refused), (1, 3), "{edited:?}");
+    assert_eq!(s.get(id(1)).await.as_ref(), Some(made[0]));
+}
+
 /// As long as its end is not forgotten.
 pub async fn a_finished_job_is_unfit(s: Subject) {
     s.hold(&[job(1)]).await;

@@ -241,3 +241,24 @@ pub async fn versions_of_edits_are_odd(subject: Subject) {
     assert_eq!(cancelled.version, 501);
     assert_eq!(changed(ledger, change(&handed_back, Change::Retry)).await.version, 503);
 }
+
+/// Both are made, whatever part of the job they change; of those that name one version, one is.
+pub async fn edits_at_once_are_made_one_after_the_other(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1), job(2)]).await;
+    let payload = || Change::Update(Update { payload: Some((*b"new").into()), ..Update::default() });
+    let priority = || Change::Update(Update { priority: Some(7), ..Update::default() });
+    let any = |change| Edit { id: id(1), version: None, change };
+    let (a, b) = tokio::join!(edit(ledger, any(payload())), edit(ledger, any(priority())));
+    assert!(matches!((&a, &b), (Edited::Changed(a), Edited::Changed(b)) if a.version != b.version), "{a:?} {b:?}");
+    let both = row(ledger, id(1)).await.unwrap();
+    assert_eq!((&*both.payload, both.priority), (&b"new"[..], 7));
+    let of_version = |change| Edit { version: Some(job(2).version), ..self::change(&job(2), change) };
+    let (a, b, c) = tokio::join!(
+        edit(ledger, of_version(payload())),
+        edit(ledger, of_version(priority())),
+        edit(ledger, of_version(payload())),
+    );
+    let made = [a, b, c].into_iter().filter(|edited| matches!(edited, Edited::Changed(_))).count();
+    assert_eq!(made, 1);
+}

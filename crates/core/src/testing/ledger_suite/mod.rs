@@ -85,7 +85,7 @@ macro_rules! ledger_suite {
                 a_retry_holds_the_key_again, a_retry_of_a_taken_key_names_the_holder, a_kick_of_a_waiting_job_keeps_its_key,
                 an_expiry_only_where_not_started_in_time,
                 a_change_that_does_not_fit_changes_nothing, a_version_must_match, an_unknown_job_is_unknown,
-                edits_of_one_job_follow_each_other, versions_of_edits_are_odd,
+                edits_of_one_job_follow_each_other, edits_at_once_are_made_one_after_the_other, versions_of_edits_are_odd,
             ]
             find: [
                 by_queue_in_the_order_of_ids, by_states_merged_in_order, by_key_live_and_finished, a_row_that_moves_is_not_missed, by_tag,

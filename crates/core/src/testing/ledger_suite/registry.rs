@@ -55,12 +55,18 @@ pub async fn kinds_are_apart(subject: Subject) {
     assert_eq!(registry.documents("token").await.unwrap(), [document("a", "2", 1)]);
 }
 
-/// However many ask at the same time.
+/// However many ask at the same time, also with the same body.
 pub async fn concurrent_puts_have_one_winner(subject: Subject) {
+    for name in ["a", "b"] {
+        have_one_winner(&subject, name, |n| if name == "a" { n.to_string() } else { "{}".into() }).await;
+    }
+}
+
+async fn have_one_winner(subject: &Subject, name: &'static str, body: impl Fn(u32) -> String) {
     let puts: Vec<_> = (0..20)
         .map(|n| {
-            let registry = subject.registry.clone();
-            tokio::spawn(async move { registry.put_if("queue", "a", &n.to_string(), 0).await.unwrap() })
+            let (registry, body) = (subject.registry.clone(), body(n));
+            tokio::spawn(async move { registry.put_if("queue", name, &body, 0).await.unwrap() })
         })
         .collect();
     let mut stored = 0;

@@ -3,7 +3,7 @@
 use super::history::{History, LEASE_MS_LONGEST, RESCHEDULED, Shared};
 use super::moment::{Asked, At};
 use crate::api::Span;
-use crate::clock::Clock;
+use crate::clock::{Clock, Millis};
 use crate::engine::{
     BulkAction, CancelOutcome, Engine, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, QueueSettings,
     ReserveRequest, Source, TakeRequest,
@@ -16,6 +16,7 @@ use crate::model::retry::{Backoff, Retry, WhenExhausted};
 use crate::ports::Lease;
 use crate::request::Pause;
 use crate::rules::Failure;
+use crate::testing::edits::Edits;
 use crate::testing::{ModelLedger, Random, TokioClock};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
@@ -308,11 +309,20 @@ impl Actor {
     async fn update(&mut self, target: JobRef) {
         self.history().touched(target.id, false, false);
         let due = Due::After(self.random.within(0..self.pace.changed));
-        let payload: [u8; 8] = self.random.any().to_be_bytes();
-        let patch = Patch { due: Some(due), payload: Some(payload.as_slice().into()), ..Patch::default() };
-        if let Ok(job) = self.engine.update(target, patch).await {
-            let at = self.at();
-            self.history().saw(&job, at);
+        // Two at once, decided from one reading perhaps.
+        let [a, b] = Edits::pair(&mut self.random);
+        let a = Patch { due: Some(due), ..a };
+        let (asked, other) = (self.at().mono, JobRef::from(target.id));
+        tokio::join!(self.make(target, a, asked), self.make(other, b, asked));
+    }
+
+    async fn make(&self, target: JobRef, patch: Patch, asked: Millis) {
+        let answer = self.engine.update(target, patch.clone()).await;
+        let at = self.at();
+        let mut history = self.history();
+        history.edited(target.id, &patch, asked, answer.is_ok(), at);
+        if let Ok(job) = answer {
+            history.saw(&job, at);
         }
     }
 

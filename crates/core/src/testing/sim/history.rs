@@ -9,7 +9,9 @@ use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, Job, KeyUntil, Stage, State};
 use crate::model::retry::WhenExhausted;
 use crate::ports::Lease;
+use crate::request::Patch;
 use crate::testing::ModelLedger;
+use crate::testing::edits::Edits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -64,6 +66,7 @@ impl History {
             epoch: job.epoch,
             leases: BTreeMap::new(),
             is_stopped: false,
+            edits: job.key.is_none().then(Edits::default),
             pushed: job,
         };
         self.jobs.entry(known.pushed.id).or_insert(known);
@@ -94,6 +97,7 @@ impl History {
         for (id, known) in &mut self.jobs {
             (known.span, known.is_stopped) = (None, false);
             known.keep_recorded_end(rows.get(id));
+            known.edits = known.edits.take().filter(|_| !fell_back);
         }
         self.is_unfenced |= fell_back;
     }
@@ -126,6 +130,17 @@ impl History {
                 (known.ended, known.is_stopped) = (None, false);
                 known.revivals += 1;
                 known.unanswered += 1;
+            }
+        }
+    }
+
+    /// An edit was asked for at this time, and answered as made if `is_made`.
+    pub(super) fn edited(&mut self, id: JobId, patch: &Patch, asked: Millis, is_made: bool, at: At) {
+        let is_unfenced = self.is_unfenced;
+        if let Some(known) = self.jobs.get_mut(&id) {
+            known.edits = known.edits.take().filter(|_| !is_unfenced);
+            if let Some(edits) = &mut known.edits {
+                edits.asked(patch, asked, is_made.then_some(at.mono));
             }
         }
     }
@@ -344,7 +359,10 @@ impl History {
                 Some(row) if known.ended.is_some_and(|end| end.stage != row.stage) => {
                     blames.push((*id, format!("ended as {:?} and is recorded as {:?}", known.ended, row.stage)));
                 }
-                Some(_) => {}
+                Some(row) => {
+                    let lost = known.edits.as_ref().and_then(|edits| edits.lost(row, |_| true));
+                    blames.extend(lost.map(|lost| (*id, lost)));
+                }
             }
         }
         for (id, blame) in blames {

@@ -2,6 +2,7 @@
 
 use super::moment::Span;
 use crate::model::job::{Job, Stage};
+use crate::testing::edits::Edits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,6 +27,8 @@ pub(super) struct KnownJob {
     pub(super) leases: BTreeMap<u64, u64>,
     /// Its worker was asked to stop: it does not run again.
     pub(super) is_stopped: bool,
+    /// `None` if other requests may change the same fields, or if a broker that fell back may have undone edits.
+    pub(super) edits: Option<Edits>,
 }
 
 /// An end that was answered.

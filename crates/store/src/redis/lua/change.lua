@@ -1,11 +1,16 @@
 -- Changes jobs if they still have the version that was read. ARGV[5]: how many finished jobs are kept; [6]: how many failed
--- ones; then for each job 13 values:
+-- ones; [7]: the name of this call; then for each job 13 values:
 -- id, number of its queue, version, new meta, new body ('' unchanged), its new state (waits, runs, ended, gone), the new due
 -- time, the deadline to start (0: none), whether to note it in the outbox, result ('' none), the copy that it leaves in
 -- another queue ('' none), the old and the new priority.
 -- Returns for each 1, 0 if it has another version, or the holder of its key.
+-- The state of a job does not show whether this call has changed it: another one may have made the same change, or one with
+-- the same meta and another body. So a repeat gets the answers of its first attempt.
+local first, is_late = remembered(ARGV[7])
+if first then return { micros, first[3], redis.call('ZCARD', OUTBOX) } end
+if is_late then return { micros, {}, 0 } end
 local rewrites = false
-for i = 7, #ARGV, 13 do rewrites = rewrites or ARGV[i + 4] ~= '' end
+for i = 8, #ARGV, 13 do rewrites = rewrites or ARGV[i + 4] ~= '' end
 -- A changed body may be larger than before; all other changes are allowed when Redis is full.
 if rewrites then needs_room() else runs_when_full() end
 
@@ -31,7 +36,6 @@ local function change(i)
     ARGV[i + 9], ARGV[i + 10]
   local priority_was, priority = tonumber(ARGV[i + 11]), tonumber(ARGV[i + 12])
   local old_meta = redis.call('HGET', META, id)
-  if old_meta == meta then return 1 end
   local body = redis.call('HGET', BODY, id)
   if not body then return 0 end
   local old, new = head(body, old_meta), head(nil, meta)
@@ -80,7 +84,8 @@ local function change(i)
   return 1
 end
 
-for i = 7, #ARGV, 13 do table.insert(answers, change(i)) end
+for i = 8, #ARGV, 13 do answers[#answers + 1] = change(i) end
 if ended > 0 then trim(ENDED, kept, ended) end
 if dead > 0 then trim(DEAD, kept_dead, dead) end
+remember({ ARGV[7], now + REQUEST_MS, answers })
 return { micros, answers, redis.call('ZCARD', OUTBOX) }

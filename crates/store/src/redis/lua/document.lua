@@ -1,16 +1,17 @@
 -- Stores a document if the stored one has this version. KEYS[1]: documents of its kind; ARGV[1]: its name; [2]: the version;
--- [3]: the body. Returns the version stored now, and whether this call stored it; a repeat recognizes its own. The first
--- write is a removal, because settings must be changeable when Redis has reached its maxmemory.
+-- [3]: the body; [4]: the name of this call. Returns the version stored now, and whether this call stored it. The name is
+-- stored with the document, so that a repeat recognizes its own: another call may have stored the same body. The first write
+-- is a removal, because settings must be changeable when Redis has reached its maxmemory.
 redis.call('HDEL', KEYS[1], '')
 local stored = redis.call('HGET', KEYS[1], ARGV[1])
-local version, body = 0, nil
+local version, call = 0, nil
 if stored then
-  local space = string.find(stored, ' ', 1, true)
-  version, body = tonumber(string.sub(stored, 1, space - 1)), string.sub(stored, space + 1)
+  version, call = string.match(stored, '^(%d+) (%S+) ')
+  version = tonumber(version)
 end
 local asked = tonumber(ARGV[2])
 if version == asked then
-  redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f', asked + 1) .. ' ' .. ARGV[3])
+  redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f', asked + 1) .. ' ' .. ARGV[4] .. ' ' .. ARGV[3])
   return { asked + 1, 1 }
 end
-return { version, (version == asked + 1 and body == ARGV[3]) and 1 or 0 }
+return { version, (version == asked + 1 and call == ARGV[4]) and 1 or 0 }

@@ -53,6 +53,22 @@ local without = function(flags, flag) return bit.band(flags, bit.bnot(flag)) end
 local FLOOR = OWN and now or GENERATION * GENERATION_SIZE
 local after = function(last) return math.max(OWN and last + 1 or last + 2 - last % 2, FLOOR) end
 
+-- The number of a request within its process; nil for a request named by the caller. Requests of a process share slots.
+local function number_of(name) return tonumber(string.match(name, '^%x+%.(%d+)$')) end
+
+-- What is remembered of this request if it repeats an earlier one; else nothing, and whether it is a late attempt: its caller
+-- already has its answer, and the slot has served a newer request.
+local function remembered(request)
+  local got = redis.call('GET', REQUEST)
+  got = got and cmsgpack.unpack(got)
+  if not got then return nil, false end
+  if got[1] == request and got[2] > now then return got, false end
+  return nil, (number_of(got[1]) or 0) > (number_of(request) or math.huge)
+end
+
+-- Remembers a request: its name, until when, and what a repeat needs.
+local function remember(got) redis.call('SET', REQUEST, cmsgpack.pack(got), 'PX', REQUEST_MS) end
+
 -- Splits variadic calls: Lua unpacks at most a few thousand values at once.
 local function many(command, key, values)
   for i = 1, #values, 4000 do

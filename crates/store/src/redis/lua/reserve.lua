@@ -20,17 +20,10 @@ runs_when_full()
 
 local leases, noted = {}, {}
 
--- The number of a request within its process; nil for a request named by the caller. Requests of a process share slots.
-local function number_of(name) return tonumber(string.match(name, '^%x+%.(%d+)$')) end
-
 if request ~= '' then
-  local got = redis.call('GET', REQUEST)
-  got = got and cmsgpack.unpack(got)
-  if got and (number_of(got[1]) or 0) > (number_of(request) or math.huge) then
-    -- A late attempt: the caller already has its answer, and the slot has served a newer request.
-    return { micros, leases, noted, '', 0, OWN and 0 or redis.call('ZCARD', OUTBOX), {} }
-  end
-  if got and got[1] == request and got[2] > now then
+  local got, is_late = remembered(request)
+  if is_late then return { micros, leases, noted, '', 0, OWN and 0 or redis.call('ZCARD', OUTBOX), {} } end
+  if got then
     if got[3] then return { micros, got[3], noted, '', 0, 0, {} } end
     if takes and not OWN and got[5] ~= ARGV[8] then
       -- Another call of the same request: the ledger knows the outcome of these jobs.
@@ -381,7 +374,6 @@ end
 if request ~= '' and (lease_count > 0 or finishes and queues > 0 and is_to_repeat == 0) then
   -- Small taken jobs are remembered in full: their records may be removed before the request is forgotten.
   local whole = finishes and bytes <= WHOLE_BYTES_MAX and leases
-  local got = { request, now + REQUEST_MS, whole, receipts, ARGV[8] }
-  redis.call('SET', REQUEST, cmsgpack.pack(got), 'PX', REQUEST_MS)
+  remember({ request, now + REQUEST_MS, whole, receipts, ARGV[8] })
 end
 return { micros, leases, noted, next_at and string.format('%.0f', next_at) or '', is_to_repeat, OWN and 0 or redis.call('ZCARD', OUTBOX), {} }
