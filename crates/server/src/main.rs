@@ -3,11 +3,13 @@
 #![warn(clippy::print_stderr, clippy::print_stdout, reason = "they panic where nobody reads")]
 
 mod access;
+mod account;
 mod beanstalk;
 mod cli;
 mod config;
 mod dashboard;
 mod deliver;
+mod descriptors;
 mod file_error;
 mod http;
 mod log;

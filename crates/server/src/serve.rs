@@ -15,3 +15,4 @@ pub(crate) use args::{Args, address};
 pub(crate) use error::Error;
 pub(crate) use port::port_bound;
 pub(crate) use run::{delivery_troubles, refusals, run};
+pub(crate) use size::RequestsSize;

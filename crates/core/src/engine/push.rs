@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, KeyUntil, NewJob, OnConflict};
+use crate::model::retry::WhenExhausted;
 use crate::ports::{Change, Detail, Edit, Edited, OutboxEntry, Outcomes, Recorded, Update};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,6 +39,10 @@ impl Engine {
         let unknown_ms = self.now_at_most().saturating_sub(now);
         let accept = |(new, id): (&NewJob, JobId)| {
             let mut job = self.accept(new, id, now)?;
+            self.names.admit(&job.queue)?;
+            if let Some(WhenExhausted::Move(queue)) = &job.options().retry.when_exhausted {
+                self.names.admit(queue)?;
+            }
             if origin.is_some() {
                 job.origin.clone_from(&origin);
             }

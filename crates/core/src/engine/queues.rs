@@ -249,6 +249,7 @@ impl Engine {
             expected.check("queue", queue, version)?;
             let settings = change(known);
             settings.check(queue)?;
+            self.names.admit(queue)?;
             let shown = Configured::new(queue.clone(), settings.clone());
             let body = serde_json::to_string(&shown).expect("settings have only string keys");
             self.announce_change(queue).await?;

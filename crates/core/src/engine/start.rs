@@ -52,6 +52,7 @@ impl Engine {
             engine.in_background("refresh_settings", |engine| async move { engine.refresh_settings().await });
         }
         engine.in_background("count_others", |engine| async move { engine.count_others().await });
+        engine.in_background("count_names", |engine| async move { engine.count_names().await });
         engine.in_background("record_history", |engine| async move { engine.record_history().await });
         engine.in_background("end_pauses", |engine| async move { engine.end_pauses().await });
         engine.in_background("alarm", |engine| async move { engine.waiting.keep(engine.broker.as_ref()).await });

@@ -1,12 +1,13 @@
 //! One queue costs the same beside many others.
 
-use super::fixture::pass;
+use super::fixture::{Bench, job, pass};
 use async_trait::async_trait;
 use duetime_core::engine::metrics::OTHER_QUEUES;
 use duetime_core::engine::{Configured, Options, QueueSettings, Stores, Topology};
+use duetime_core::model::retry::{Retry, WhenExhausted};
 use duetime_core::ports::{Document, Inbox, PutIf, Registry};
 use duetime_core::testing::{ModelLedger, Shared, TokioClock};
-use duetime_core::{Engine, Error};
+use duetime_core::{Engine, Error, JobOptions, JobRef, NewJob};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -115,4 +116,29 @@ async fn queues_are_listed_in_steps_by_name() {
     assert_eq!((sums.len(), &**name), (201, OTHER_QUEUES));
     assert_eq!((others.tally.pending, others.tally.totals.pushed, others.paused), (50, 50, 250));
     engine.stop().await.unwrap();
+}
+
+/// A caller who may push made 300,000 queues in seconds, and each took memory that nothing counted.
+#[tokio::test(start_paused = true)]
+async fn names_of_queues_have_a_bound() {
+    const MOST: usize = 1_024;
+    let options = Options { memory_max: Some(MOST as u64 * 4_096), ..Options::default() };
+    let engine = Bench::over_with(ModelLedger::default(), Arc::new(TokioClock::new()), options).await.engine.clone();
+    let in_queue = |n: usize| NewJob { queue: format!("q{n}").into(), ..job() };
+    let push = async |jobs: Vec<NewJob>| engine.push(jobs).await.unwrap();
+    let pushed = push((0..MOST + 1).map(in_queue).collect()).await;
+    assert!(pushed[..MOST].iter().all(Result::is_ok));
+    assert_eq!(pushed[MOST].as_ref().unwrap_err().code(), "store_full");
+    assert!(push(vec![in_queue(7)]).await[0].is_ok(), "those that there are go on");
+    let when_exhausted = Some(WhenExhausted::Move("elsewhere".into()));
+    let moves = JobOptions::from(Retry { when_exhausted, ..Retry::default() });
+    assert!(push(vec![NewJob { options: moves, ..in_queue(7) }]).await[0].is_err(), "nor where they are to be moved");
+    // An empty queue is none once its records are gone.
+    let purged = engine.purge("q0").await.unwrap();
+    assert_eq!(purged, 1);
+    let ids: Vec<_> = pushed[0].iter().map(|pushed| JobRef::from(pushed.job.id)).collect();
+    engine.delete(ids).await;
+    seconds(70).await;
+    assert!(push(vec![in_queue(MOST)]).await[0].is_ok());
+    assert!(push(vec![in_queue(MOST + 1)]).await[0].is_err());
 }

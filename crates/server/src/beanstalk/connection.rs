@@ -5,10 +5,13 @@ use super::counters::{add, take_one};
 use super::door::Door;
 use super::held::Held;
 use super::input::{Input, Request};
-use super::limits::{AUTH_TIME_MAX, INPUT_BYTES, OUTPUT_BYTES_MAX, SEND_TIME_MAX};
+use super::limits::{
+    AUTH_TIME_MAX, INPUT_BYTES, OUTPUT_BYTES_MAX, OUTPUT_FREE_BYTES, SEND_TIME_MAX, STRANGER_INPUT_BYTES,
+};
 use super::reply::Reply;
 use crate::access::Caller;
-use crate::http::Share;
+use crate::account::Share;
+use crate::http::Pace;
 use duetime_core::engine::{Ending, uninterrupted};
 use duetime_core::model::name::QUEUE_DEFAULT;
 use std::io;
@@ -16,7 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 /// Requests that are carried out before replies are sent.
 const TOGETHER_MAX: usize = 500;
@@ -24,6 +27,10 @@ const TOGETHER_MAX: usize = 500;
 const TOGETHER_BYTES_MAX: usize = 4 << 20;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
+/// Replies that are not taken within this time are counted.
+const AT_ONCE: Duration = Duration::from_millis(20);
+/// How often it is looked how a client reads.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Leases that are given back in one call.
 const GIVEN_BACK_TOGETHER: usize = 1_000;
 
@@ -39,7 +46,7 @@ pub(super) struct Connection<S> {
     pub(super) door: Arc<Door>,
     stream: S,
     pub(super) input: Input,
-    /// Its part of the budget for bodies.
+    /// Of the memory for requests: for input beyond its own buffer.
     share: Share,
     pub(super) reply: Reply,
     pub(super) state: State,
@@ -70,7 +77,7 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(door: Arc<Door>,
     let caller = if door.tokens.is_some() { Caller::Nobody } else { Caller::Anyone };
     let watched = vec![used.clone()];
     let state = State { caller, peer, used, watched, held: Held::default(), is_producer: false, is_worker: false };
-    let (input, share) = (Input::new(door.job_bytes_max), door.bodies.share());
+    let (input, share) = (Input::new(door.job_bytes_max), door.account.requests.share());
     let (reply, auth_by) = (Reply::default(), Instant::now() + AUTH_TIME_MAX);
     let mut connection = Connection { door, stream, input, share, reply, state, is_half_closed: false, auth_by };
     if let Err(error) = connection.run().await {
@@ -132,15 +139,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Makes room for more input. Bytes beyond the connection's own buffer count toward the shared budget once they arrive.
+    /// Makes room for more input. Bytes beyond the connection's own buffer count toward a shared budget before they arrive: that of
+    /// strangers, if the client has shown no token.
     async fn make_room(&mut self) -> io::Result<()> {
-        let more = self.input.wanted().clamp(READ_BYTES, self.input.buffer.len().max(INPUT_BYTES));
+        let is_stranger = matches!(self.state.caller, Caller::Nobody);
+        let own = if is_stranger { STRANGER_INPUT_BYTES } else { INPUT_BYTES };
+        let more = self.input.wanted().clamp(READ_BYTES.min(own), self.input.buffer.len().max(own));
         let bytes = self.input.buffer.len() + more;
-        let beyond = bytes.saturating_sub(INPUT_BYTES + READ_BYTES);
+        let beyond = bytes.saturating_sub(own + READ_BYTES);
+        let account = &self.door.account;
+        let budget = if is_stranger { &account.strangers } else { &account.requests };
+        if !self.share.is_of(budget) {
+            self.share = budget.share();
+        }
         if beyond != self.share.bytes() && self.share.resize(beyond).await.is_err() {
             self.reply.line("OUT_OF_MEMORY");
             self.flush().await?;
-            return Err(io::Error::other("the job bodies of all connections use too much memory"));
+            return Err(io::Error::other("the requests of all connections use too much memory"));
         }
         if self.input.buffer.is_empty() && self.input.buffer.capacity() > 4 * INPUT_BYTES {
             self.input.buffer = bytes::BytesMut::new();
@@ -149,16 +164,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Sends the replies.
+    /// Sends the replies. What a client does not read at once has a share of the memory for answers; one that reads too slowly is
+    /// disconnected.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
-        let mut rest = &self.reply.0[..];
+        let (mut rest, mut share): (_, Option<Share>) = (&self.reply.0[..], None);
+        let (mut pace, mut read_at) = (Pace::default(), Instant::now());
+        let mut look_at = read_at + AT_ONCE;
         while !rest.is_empty() {
-            let written = timeout(SEND_TIME_MAX, self.stream.write(rest)).await;
-            let written = written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            if written == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
+            if let Ok(written) = timeout_at(look_at, self.stream.write(rest)).await {
+                let written = written?;
+                if written == 0 {
+                    return Err(io::ErrorKind::WriteZero.into());
+                }
+                pace.came(written);
+                (rest, read_at) = (&rest[written..], Instant::now());
             }
-            rest = &rest[written..];
+            let now = Instant::now();
+            if now < look_at {
+                continue;
+            }
+            look_at = now + LOOK_EVERY;
+            if share.is_none() && rest.len() > OUTPUT_FREE_BYTES {
+                let made = self.door.account.made(self.reply.0.len()).await;
+                share = Some(made.map_err(|_| io::Error::other("the replies of all connections use too much memory"))?);
+            }
+            let is_slow = share.as_ref().is_some_and(|share| share.is_short() && pace.second_over(rest.len(), true));
+            if is_slow || now >= read_at + SEND_TIME_MAX {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
         }
         self.reply.0.clear();
         self.reply.0.shrink_to(INPUT_BYTES);

@@ -1,10 +1,10 @@
 //! The state that all connections share.
 
 use super::counters::Counters;
-use super::limits::BODIES_BYTES_MAX;
 use super::tubes::Tubes;
 use crate::access::Tokens;
-use crate::http::{Audit, Budget, ListenerConfig};
+use crate::account::Account;
+use crate::http::{Audit, ListenerConfig};
 use duetime_core::Engine;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +20,10 @@ pub(crate) struct Door {
     pub(super) job_bytes_max: u32,
     pub(super) counters: Counters,
     pub(super) tubes: Tubes,
-    /// The budget for incomplete bodies.
-    pub(super) bodies: Arc<Budget>,
+    /// The memory of requests and replies.
+    pub(super) account: Arc<Account>,
+    /// Looks at all tubes, of which one is in memory at a time.
+    pub(super) all_tubes: tokio::sync::Mutex<()>,
     pub(super) is_draining: AtomicBool,
     pub(super) started: Instant,
     /// Identifies this process among others in its statistics.
@@ -47,7 +49,8 @@ impl Door {
             job_bytes_max,
             counters: Counters::default(),
             tubes: Tubes::default(),
-            bodies: Arc::new(Budget::new(BODIES_BYTES_MAX)),
+            account: config.account.clone(),
+            all_tubes: tokio::sync::Mutex::default(),
             is_draining: AtomicBool::new(false),
             started: Instant::now(),
             id: crate::access::hex(&id),

@@ -6,8 +6,10 @@ use std::time::Duration;
 pub(crate) const JOB_BYTES_DEFAULT: u32 = 65_535;
 /// Bytes of input that a connection holds without a share of the budget.
 pub(super) const INPUT_BYTES: usize = 64 << 10;
-/// Bytes of bodies beyond that, of all connections together.
-pub(super) const BODIES_BYTES_MAX: usize = 192 << 20;
+/// The same for a client that has shown no token yet.
+pub(super) const STRANGER_INPUT_BYTES: usize = 4 << 10;
+/// Bytes of replies that a connection holds without a share of the budget.
+pub(super) const OUTPUT_FREE_BYTES: usize = 16 << 10;
 /// Bytes of replies after which a connection sends them before it continues.
 pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// A connection is closed if its client reads nothing for this long.

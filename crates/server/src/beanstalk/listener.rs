@@ -92,7 +92,7 @@ async fn is_left_behind(path: &Path) -> bool {
 
 /// Serves until the door stops, then gives back what connections hold, within a limit of time.
 pub(crate) async fn serve(listener: Listener, door: Arc<Door>, config: ListenerConfig) {
-    let connections_max = peers::connections(config.connections_max);
+    let connections_max = config.connections_max;
     let slots = Arc::new(Semaphore::new(connections_max));
     let peers = peers::Peers::new((connections_max / 2).max(1));
     let conversations = TaskTracker::new();

@@ -85,11 +85,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if !self.state.caller.may_all(Scope::Read) {
             return self.reply.line(FORBIDDEN);
         }
+        let door = self.door.clone();
+        let _turn = door.all_tubes.lock().await;
         let yaml = self.door.stats().await;
         self.reply.yaml(yaml);
     }
 
     pub(super) async fn list_tubes(&mut self) {
+        let door = self.door.clone();
+        let _turn = door.all_tubes.lock().await;
         let yaml = self.door.tubes_with_jobs().await.map(|queues| {
             let names = queues.into_iter().map(|status| status.queue).collect();
             let tubes = self.door.tubes.ordered(names);

@@ -37,6 +37,7 @@ impl Bench {
             tls_key: None,
             audit_log: None,
             connections_max: 100,
+            requests_memory_max: crate::serve::RequestsSize(crate::account::BYTES_MIN),
             allow_remote: false,
             no_dashboard: true,
             allow_host: Vec::new(),

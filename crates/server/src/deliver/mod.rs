@@ -29,6 +29,7 @@ use duetime_core::{Engine, Error as CoreError};
 use redis_list::Servers;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -119,13 +120,15 @@ impl Setup {
         self.observed.clone()
     }
 
-    /// Delivers until it is stopped. Running deliveries may then finish, within a limit.
-    pub(crate) async fn run(self, engine: Engine, stop: CancellationToken) {
+    /// Delivers until it is stopped, at most so many jobs at once. Running deliveries may then finish, within a limit.
+    pub(crate) async fn run(self, engine: Engine, max: usize, stop: CancellationToken) {
         let mut deliveries = Deliveries {
             client: Client::of_engine(engine.clone()),
             executor: Arc::new(Executor { engine: engine.clone(), setup: self }),
             by_queue: HashMap::new(),
             refused: HashSet::new(),
+            max,
+            each_max: Arc::new(AtomicUsize::new(max)),
             tasks: TaskTracker::new(),
             stop: stop.clone(),
         };
@@ -156,6 +159,10 @@ struct Deliveries {
     by_queue: HashMap<Arc<str>, Running>,
     /// Targets that the log says are refused.
     refused: HashSet<(Arc<str>, String)>,
+    /// Deliveries of all queues at once: each has a connection.
+    max: usize,
+    /// An equal part of it for each queue, so that silent receivers of some leave the others theirs.
+    each_max: Arc<AtomicUsize>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -201,6 +208,7 @@ impl Deliveries {
                 undelivered.get_or_insert(format!("queue {queue}: {error}"));
             }
         }
+        self.each_max.store((self.max / self.by_queue.len().max(1)).max(1), Ordering::Relaxed);
         self.executor.engine.set_undelivered(undelivered);
     }
 
@@ -247,7 +255,8 @@ impl Deliveries {
             .lease((delivery.timeout() + LEASE_MARGIN).min(LEASE_MAX))
             .stop_limit(STOP_MAX);
         let (room, executor, delivery) = (pace.clone(), self.executor.clone(), Arc::new((delivery, target)));
-        worker.room(move |now| room.room(now)).fallback(move |_, context| {
+        let each_max = self.each_max.clone();
+        worker.room(move |now| Ok(room.room(now)?.min(each_max.load(Ordering::Relaxed)))).fallback(move |_, context| {
             let (pace, executor, delivery, stop) = (pace.clone(), executor.clone(), delivery.clone(), stop.clone());
             async move {
                 let (delivery, target) = &*delivery;

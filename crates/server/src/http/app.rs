@@ -2,8 +2,8 @@
 
 use super::limits::{ACTIVITY_EVERY, EVENT_STREAMS_MAX};
 use super::listener_config::ListenerConfig;
-use super::middleware::budget::Budget;
 use crate::access::Tokens;
+use crate::account::Account;
 use crate::dashboard::paths::is_page;
 use crate::deliver::{Observed, Policy};
 use duetime_core::{Engine, Millis};
@@ -22,10 +22,8 @@ pub(crate) struct App {
     pub(crate) stopping: CancellationToken,
     /// Calls that continue without their caller.
     pub(super) calls: TaskTracker,
-    /// The memory budget of request bodies.
-    pub(super) bodies: Arc<Budget>,
-    /// The memory budget of answers that are not sent yet.
-    pub(super) answers: Arc<Budget>,
+    /// The memory of requests and answers.
+    pub(super) account: Arc<Account>,
     /// One for each stream of events.
     pub(super) event_streams: Arc<Semaphore>,
     /// The earliest instant of the next `activity` event.
@@ -85,18 +83,7 @@ impl App {
         let event_streams = Arc::new(Semaphore::new(EVENT_STREAMS_MAX));
         let next_turn = Arc::new(Mutex::new(Instant::now()));
         let stopping = CancellationToken::new();
-        let (calls, bodies, answers) = (TaskTracker::new(), Arc::default(), Arc::default());
-        Self {
-            engine,
-            stopping,
-            calls,
-            bodies,
-            answers,
-            event_streams,
-            next_turn,
-            listener_config,
-            targets,
-            deliveries,
-        }
+        let (calls, account) = (TaskTracker::new(), listener_config.account.clone());
+        Self { engine, stopping, calls, account, event_streams, next_turn, listener_config, targets, deliveries }
     }
 }

@@ -13,6 +13,11 @@ use std::marker::PhantomData;
 pub(super) struct Batch<T>(Vec<Result<T, Problem>>);
 
 impl<T> Batch<T> {
+    /// The number of elements, of which each has its answer.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The valid elements.
     pub(super) fn asked(&self) -> impl Iterator<Item = &T> {
         self.0.iter().flatten()

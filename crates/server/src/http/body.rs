@@ -2,13 +2,13 @@
 
 use super::app::App;
 use super::limits::{
-    BATCH_BODY_BYTES_MAX, BODY_BYTES_MAX, BODY_PROGRESS_BYTES, BODY_STALL_SECONDS_MAX, BODY_TIME_MAX, DISCARD_TIME_MAX,
-    FORM_BYTES_MAX, GUEST_FORM_BYTES_MAX,
+    BATCH_BODY_BYTES_MAX, BODY_BYTES_MAX, BODY_PARTS, BODY_PROGRESS_BYTES, BODY_STALL_SECONDS_MAX, BODY_TIME_MAX,
+    DISCARD_TIME_MAX, FORM_BYTES_MAX, GUEST_FORM_BYTES_MAX,
 };
-use super::middleware::budget::{Budget, Exhausted, Share};
 use super::middleware::gzip::{Flaw, Intake};
 use super::middleware::pace::Pace;
 use super::problem::{Problem, refuse};
+use crate::account::{Budget, Exhausted, Share};
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
@@ -27,8 +27,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The text of a body of at most so many bytes.
 pub(crate) struct Body<const BYTES_MAX: usize> {
     text: String,
-    /// Held as long as the text is.
-    _share: Share,
+    /// For the text, and for what is parsed from it.
+    share: Share,
 }
 
 /// The body of a request about one thing.
@@ -46,6 +46,12 @@ impl<const BYTES_MAX: usize> Body<BYTES_MAX> {
         &self.text
     }
 
+    /// Drops the text. The share is for what was parsed from it, until the request is done.
+    pub(super) fn parsed(mut self) -> Share {
+        self.share.shrink(self.share.bytes() / BODY_PARTS);
+        self.share
+    }
+
     /// An object; an empty body is an empty one.
     pub(super) fn object<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Problem> {
         let text = if self.text.is_empty() { "{}" } else { &self.text };
@@ -60,16 +66,19 @@ impl<const BYTES_MAX: usize> FromRequest<App> for Body<BYTES_MAX> {
         let (parts, body) = request.into_parts();
         let announced = HttpBody::size_hint(&body).exact();
         let is_gzip = announced != Some(0) && check_media_type(&parts.headers)?;
-        if announced.is_some_and(|length| length > BYTES_MAX as u64) {
-            return Err(too_large(parts.headers, body, BYTES_MAX, announced).await);
+        // One that could never be held would be refused each time it is repeated.
+        let requests = &app.account.requests;
+        let bytes_max = BYTES_MAX.min(requests.bytes() / BODY_PARTS);
+        if announced.is_some_and(|length| length > bytes_max as u64) {
+            return Err(too_large(parts.headers, body, bytes_max, announced).await);
         }
         let announced = announced.and_then(|length| usize::try_from(length).ok());
-        let (mut intake, mut sent) = (Intake::new(is_gzip, BYTES_MAX), 0);
-        let mut incoming = Incoming::new(body, &app.bodies);
+        let (mut intake, mut sent) = (Intake::new(is_gzip, bytes_max), 0);
+        let mut incoming = Incoming::new(body, requests);
         let is_too_large = 'read: {
             while let Some(data) = incoming.next().await? {
                 sent += data.len();
-                if sent > BYTES_MAX {
+                if sent > bytes_max {
                     break 'read true;
                 }
                 for part in intake.parts(&data) {
@@ -93,14 +102,14 @@ impl<const BYTES_MAX: usize> FromRequest<App> for Body<BYTES_MAX> {
         };
         let bytes = match bytes {
             Ok(bytes) => bytes,
-            Err(Flaw::TooLarge) => return Err(too_large(parts.headers, body, BYTES_MAX, None).await),
+            Err(Flaw::TooLarge) => return Err(too_large(parts.headers, body, bytes_max, None).await),
             Err(Flaw::NoGzip) => return Err(no_gzip()),
         };
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             refuse("malformed_json", format!("in the body: it is not UTF-8 at byte {at}"))
         })?;
-        Ok(Self { text, _share: share })
+        Ok(Self { text, share })
     }
 }
 
@@ -158,7 +167,7 @@ impl<'a> Incoming<'a> {
         }
         if now >= self.second_ends {
             self.second_ends = now + SECOND;
-            if self.pace.second_over(self.share.bytes(), self.budget.is_short()) {
+            if self.pace.second_over(self.share.bytes() / BODY_PARTS, self.budget.is_short()) {
                 let (least, seconds) = (BODY_PROGRESS_BYTES >> 10, BODY_STALL_SECONDS_MAX);
                 return Err(refuse(
                     "timeout",
@@ -171,9 +180,9 @@ impl<'a> Incoming<'a> {
         Ok(())
     }
 
-    /// Holds so many bytes in all.
+    /// Holds a text of so many bytes in all.
     async fn hold(&mut self, bytes: usize) -> Result<(), Problem> {
-        let more = bytes.saturating_sub(self.share.bytes());
+        let more = (BODY_PARTS * bytes).saturating_sub(self.share.bytes());
         if more == 0 {
             return Ok(());
         }
@@ -181,7 +190,7 @@ impl<'a> Incoming<'a> {
         // The time for which it waited is not the sender's.
         self.second_ends = Instant::now() + SECOND;
         grown.map_err(|Exhausted| {
-            refuse("too_many_bodies", "other bodies use all memory for bodies at the moment; try again")
+            refuse("too_many_bodies", "other requests use all memory for requests at the moment; try again")
         })
     }
 }
@@ -227,6 +236,7 @@ async fn too_large(
 mod tests {
     use super::super::listener_config::ListenerConfig;
     use super::*;
+    use crate::account::Account;
     use crate::deliver::Policy;
     use duetime_core::engine::{Options, Stores};
     use duetime_core::{Engine, SystemClock};
@@ -236,14 +246,14 @@ mod tests {
     use futures_util::{StreamExt, stream};
     use std::io::Write;
 
-    /// The edge over a store in memory, with room for so many bytes.
-    async fn app(bodies: usize) -> App {
+    /// The edge over a store in memory, with room for so many bytes of bodies.
+    async fn app(bytes: usize) -> App {
         let sqlite = Arc::new(Sqlite::memory().unwrap());
         let stores = Stores::one_process(Arc::new(SystemClock::new()), sqlite);
         let engine = Engine::start(stores, Options::default()).await.unwrap();
         let app = App::new(engine, ListenerConfig::local(), Policy::default(), Arc::default());
         tokio::time::pause();
-        App { bodies: Arc::new(Budget::new(bodies)), ..app }
+        App { account: Account::with_requests(BODY_PARTS * bytes), ..app }
     }
 
     /// A body of this many bytes, after which its sender stalls.
@@ -296,6 +306,25 @@ mod tests {
         assert_eq!(refusal(whole(100 << 10), &app).await, None);
         drop(read);
         assert_eq!(refusal(whole(200 << 10), &app).await, None);
+    }
+
+    /// It would be refused as often as it is repeated.
+    #[tokio::test]
+    async fn a_body_that_can_never_be_held_is_too_large() {
+        let app = app(1 << 20).await;
+        assert_eq!(refusal(whole((1 << 20) + 1), &app).await, Some((413, "body_too_large".to_owned())));
+        assert_eq!(refusal(whole(1 << 20), &app).await, None);
+    }
+
+    /// What is parsed from a body is in memory until it is stored.
+    #[tokio::test]
+    async fn what_was_parsed_counts_until_the_request_is_done() {
+        let app = app(1 << 20).await;
+        let parsed = Batch::from_request(whole(1 << 20), &app).await.unwrap().parsed();
+        assert_eq!(refusal(whole(600 << 10), &app).await, Some((503, "too_many_bodies".to_owned())));
+        assert_eq!(refusal(whole(400 << 10), &app).await, None);
+        drop(parsed);
+        assert_eq!(refusal(whole(1 << 20), &app).await, None);
     }
 
     #[tokio::test]

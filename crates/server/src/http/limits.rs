@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-/// File descriptors that are kept for other things than connections: stores, deliveries, files.
+/// File descriptors that are kept for other things than connections and deliveries: stores, files.
 pub(crate) const DESCRIPTORS_KEPT: usize = 512;
+/// Most deliveries of a process at once, of all queues.
+pub(crate) const DELIVERIES_MAX: usize = 4_096;
 /// Time to agree on how a connection is encrypted.
 pub(crate) const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long sent data may stay unacknowledged, in milliseconds; then the connection is closed.
@@ -17,7 +19,7 @@ pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Most header fields.
 pub(crate) const HEADERS_MAX: usize = 64;
 /// Longer heads are cut off without a problem document; also the buffer size of a connection.
-pub(crate) const BUFFER_BYTES_MAX: usize = 128 << 10;
+pub(crate) const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Most header fields that are parsed at all.
 pub(crate) const HEADERS_PARSED_MAX: usize = 256;
 /// Largest body of a request about one thing: a result of 1 MiB, in base64, and what stands around it.
@@ -32,22 +34,25 @@ pub(crate) const GUEST_FORM_BYTES_MAX: usize = 16 << 10;
 pub(crate) const FORM_FIELDS_MAX: usize = 1_000;
 /// Answers from this size on are sent in gzip to who takes it.
 pub(crate) const GZIP_BYTES_MIN: u64 = 1 << 10;
-/// Bytes of all bodies that are held at once, decoded: two of the largest. The process may grow by twice as much, since the
-/// allocator keeps what bodies leave while others grow.
-pub(crate) const BODIES_BYTES_MAX: usize = 192 << 20;
-/// Room in the budget of answers, which is as large, that is taken for a page of jobs before it is made: 16 MiB of payloads and
+/// Bytes that a body is counted as for each of its own: its text, and what is parsed from it.
+pub(crate) const BODY_PARTS: usize = 2;
+/// Room in the budget of answers that is taken for a page of jobs before it is made: 16 MiB of payloads and
 /// results, in base64, and what stands around them.
 pub(crate) const PAGE_ANSWER_BYTES: usize = 24 << 20;
 /// The same for one job; a larger one takes more when it is made.
 pub(crate) const JOB_ANSWER_BYTES: usize = 2 << 20;
-/// How long a body or an answer waits for others to make room.
-pub(crate) const BODIES_WAIT_MAX: Duration = Duration::from_secs(3);
 /// A body that has come this far in a second, or in the seconds since it last did, makes progress.
 pub(crate) const BODY_PROGRESS_BYTES: usize = 16 << 10;
 /// While others wait for room, a body must grow each second by one part in this many.
 pub(crate) const BODY_PROGRESS_PART: usize = 32;
 /// Seconds without enough progress after which a body is given up.
 pub(crate) const BODY_STALL_SECONDS_MAX: u32 = 10;
+/// The same for each element of a batch.
+pub(crate) const ELEMENT_ANSWER_BYTES: usize = 512;
+/// The same for an entry of a list of queues, workers or locks: a list of large ones takes more when it is made.
+pub(crate) const ENTRY_ANSWER_BYTES: usize = 1 << 10;
+/// Bytes of a head that each connection may hold without a share.
+pub(crate) const HEAD_FREE_BYTES: usize = 8 << 10;
 /// How long a body that is too large is read and discarded, so that its sender sees the answer.
 pub(crate) const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long running requests may continue once the server is stopping.

@@ -6,9 +6,10 @@ use super::limits::{
     ACCEPT_PAUSE, BUFFER_BYTES_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX, HEADERS_PARSED_MAX, STOP_TIME_MAX,
     UNACKNOWLEDGED_MS_MAX,
 };
-use super::middleware::peers::{self, PeerConnection, Peers};
+use super::middleware::heads::Heads;
+use super::middleware::peers::{PeerConnection, Peers};
 use super::middleware::request_id::{self, REQUEST_ID};
-use super::middleware::sending::SendProgress;
+use super::middleware::sending::{self, SendProgress};
 use super::middleware::{guard, trace};
 use super::routes;
 use crate::dashboard;
@@ -37,7 +38,7 @@ type Routes = TowerToHyperService<axum::Router>;
 pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationToken) {
     let speaker = Speaker { routes: TowerToHyperService::new(routes::routes(app.clone())), http: http(), app };
     let app = &speaker.app;
-    let connections_max = peers::connections(app.listener_config.connections_max);
+    let connections_max = app.listener_config.connections_max;
     let slots = Arc::new(Semaphore::new(connections_max));
     let peers = Peers::new((connections_max / 2).max(1));
     let connections = GracefulShutdown::new();
@@ -150,24 +151,35 @@ impl Speaker {
         let (app, routes) = (self.app.clone(), self.routes.clone());
         let progress = Arc::new(SendProgress::default());
         let watched = progress.clone();
+        let stream = Heads::new(stream, &self.app.account);
+        let head = stream.arrivals();
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            let head = head.clone();
+            head.arrived();
             let (app, routes) = (app.clone(), routes.clone());
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
             let trace = trace::of(request.headers());
             let id = request_id::of(request.headers());
             request.headers_mut().insert(REQUEST_ID, id.clone());
             // Boxed: the wrapping futures would hold it twice, and a long poll waits for a long time.
-            let handle = Box::pin(async move { handle(&app, &routes, peer, request).await });
+            let asked = request.method().clone();
+            let handle = Box::pin(async move {
+                let response = handle(&app, &routes, peer, request).await;
+                sending::with_share(&app.account, &asked, response).await
+            });
             let progress = progress.clone();
             let handled = guard::shield(method, path, id, trace, handle);
-            handled.map(move |response| Ok::<_, Infallible>(progress.watch(response)))
+            handled.map(move |response| {
+                head.next();
+                Ok::<_, Infallible>(progress.watch(response))
+            })
         });
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         tokio::select! {
             ended = watcher.watch(connection) => if let Err(error) = ended {
                 tracing::debug!(%error, "a connection ended early");
             },
-            () = watched.stalled(&self.app.answers) => tracing::debug!(%peer, "closed: the client read too slowly"),
+            () = watched.stalled(&self.app.account.answers) => tracing::debug!(%peer, "closed: the client read too slowly"),
         }
     }
 }

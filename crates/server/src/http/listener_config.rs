@@ -5,6 +5,7 @@ use super::audit_log::Audit;
 use super::middleware::hosts::Hosts;
 use super::tls::Tls;
 use crate::access::{Caller, Tokens};
+use crate::account::Account;
 use crate::file_error::FileError;
 use duetime_core::Millis;
 use futures_util::future::OptionFuture;
@@ -48,6 +49,8 @@ pub(crate) struct ListenerConfig {
     pub(crate) audit: Arc<Audit>,
     /// Encrypts connections.
     pub(super) tls: Option<Arc<Tls>>,
+    /// The memory of requests and answers, of all listeners together.
+    pub(crate) account: Arc<Account>,
     /// Connections at once at most.
     pub(crate) connections_max: usize,
     /// Whether the dashboard is served.
@@ -67,8 +70,9 @@ impl ListenerConfig {
         let tls = open_tls(args)?.map(Arc::new);
         let audit = Arc::new(Audit::open(args.audit_log.clone())?);
         let hosts = Hosts::new(&args.allow_host, tokens.is_some());
+        let account = Account::new(args.requests_memory_max.0);
         let connections_max = usize::try_from(args.connections_max).expect("32 bits fit");
-        Ok(Self { tokens, hosts, audit, tls, connections_max, has_dashboard: !args.no_dashboard })
+        Ok(Self { tokens, hosts, audit, tls, account, connections_max, has_dashboard: !args.no_dashboard })
     }
 
     /// All errors that would keep a server from listening so. Nothing is created.
@@ -117,7 +121,16 @@ impl ListenerConfig {
     #[cfg(test)]
     pub(crate) fn local() -> Self {
         let audit = Arc::new(Audit::default());
-        Self { tokens: None, hosts: Hosts::new(&[], false), audit, tls: None, connections_max: 16, has_dashboard: true }
+        let account = Arc::default();
+        Self {
+            tokens: None,
+            hosts: Hosts::new(&[], false),
+            audit,
+            tls: None,
+            account,
+            connections_max: 16,
+            has_dashboard: true,
+        }
     }
 }
 

@@ -34,10 +34,13 @@ pub(crate) use app::App;
 pub(crate) use args::Args;
 pub(crate) use audit_log::{Audit, AuditedCommand, Peer};
 pub(crate) use body::{FormBody, GuestFormBody};
-pub(crate) use limits::{ACCEPT_PAUSE, FORM_FIELDS_MAX, HANDSHAKE_TIME_MAX, STOP_TIME_MAX, UNACKNOWLEDGED_MS_MAX};
+pub(crate) use limits::{
+    ACCEPT_PAUSE, DELIVERIES_MAX, DESCRIPTORS_KEPT, FORM_FIELDS_MAX, HANDSHAKE_TIME_MAX, STOP_TIME_MAX,
+    UNACKNOWLEDGED_MS_MAX,
+};
 pub(crate) use listen::serve;
 pub(crate) use listener_config::{Error, ListenerConfig};
-pub(crate) use middleware::budget::{Budget, Share};
+pub(crate) use middleware::pace::Pace;
 pub(crate) use middleware::peers;
 pub(crate) use middleware::request_id::REQUEST_ID;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use duetime_core::Error;
 use duetime_core::api::Parameters;
 use duetime_core::api::schema::Cursor;
-use duetime_core::limits::{PAGE_NAMES_DEFAULT, PAGE_NAMES_MAX};
+use duetime_core::limits::{PAGE_BYTES_MAX, PAGE_NAMES_DEFAULT, PAGE_NAMES_MAX};
 
 /// The query parameters of a page, as they are documented.
 #[derive(utoipa::IntoParams)]
@@ -60,9 +60,35 @@ pub(super) fn cut<T>(mut all: Vec<T>, name: fn(&T) -> &str, limit: usize) -> Pag
     Page { shown: all, next_cursor }
 }
 
+impl<T> Page<T> {
+    /// The first of these, up to the bytes of a page.
+    pub(super) fn within(self, name: fn(&T) -> &str, bytes: fn(&T) -> usize) -> Self {
+        let (mut all, limit) = (0, self.shown.len());
+        let fitting = self.shown.iter().take_while(|one| {
+            let has_room = all < PAGE_BYTES_MAX;
+            all += bytes(one);
+            has_room
+        });
+        let fitting = fitting.count();
+        if fitting == limit { self } else { cut(self.shown, name, fitting) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_ends_with_its_bytes() {
+        fn name(one: &String) -> &str {
+            &one[..2]
+        }
+        let all: Vec<String> = (0..40).map(|n| format!("{n:02}{}", "x".repeat(1 << 20))).collect();
+        let Page { shown, next_cursor } = cut(all, name, 39).within(name, String::len);
+        assert_eq!((shown.len(), next_cursor.as_deref()), (16, Some("15")));
+        let Page { shown, next_cursor } = cut(shown, name, 15).within(name, String::len);
+        assert_eq!((shown.len(), next_cursor.as_deref()), (15, Some("14")));
+    }
 
     #[test]
     fn pages_follow_each_other() {

@@ -3,8 +3,11 @@
 use super::args::Args as ServeArgs;
 use super::error::Error;
 use super::instance::Instance;
+use super::size::RequestsSize;
 use super::supervise::{STOP_AFTER_FAULT_MAX, stop_signal, supervised};
+use crate::account;
 use crate::beanstalk::{Address, Door, Listener, serve};
+use crate::descriptors::Descriptors;
 use crate::http::{self, ListenerConfig};
 use crate::log;
 use crate::signals::Signals;
@@ -130,6 +133,7 @@ impl Args {
             tls_key: self.tls_key.clone(),
             audit_log: None,
             connections_max: self.connections_max,
+            requests_memory_max: RequestsSize(account::BYTES_DEFAULT),
             allow_remote: true,
             no_dashboard: true,
             allow_host: Vec::new(),
@@ -149,7 +153,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     check_bytes(args.job_bytes_max, PAYLOAD_BYTES_MAX, "-z")?;
     let address = args.address()?;
     let listen = if let Address::Tcp(address) = address { address } else { SocketAddr::from(([127, 0, 0, 1], 0)) };
-    let config = ListenerConfig::new(&args.http(), listen)?;
+    let mut config = ListenerConfig::new(&args.http(), listen)?;
+    config.connections_max = Descriptors::share_out(1, config.connections_max)?.connections;
     if !listen.ip().is_loopback() && !config.asks_for_tokens() {
         tracing::warn!(%address, "anyone who reaches this address can do anything with your jobs: no tokens are required");
     }

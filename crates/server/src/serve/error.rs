@@ -11,6 +11,9 @@ pub(crate) enum Error {
     /// The server cannot listen as requested.
     #[error(transparent)]
     Http(#[from] http::Error),
+    /// The system allows too few open files.
+    #[error(transparent)]
+    Descriptors(#[from] crate::descriptors::TooFew),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {}", listen_failure(error))]
     Listen {

@@ -5,6 +5,7 @@ use super::error::Error;
 use super::instance::Instance;
 use super::supervise::{STOP_AFTER_FAULT_MAX, stop_signal, supervised};
 use super::{banner, beanstalk, store};
+use crate::descriptors::Descriptors;
 use crate::http::{self, App, ListenerConfig};
 use crate::{deliver, log};
 use tokio::net::TcpListener;
@@ -32,7 +33,10 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     let instance = args.instance.clone().unwrap_or_else(Instance::of_process);
     log::of_server(filter(&args)?, args.log_format, instance.name());
     put_aside.iter().for_each(|what| tracing::warn!("{what}"));
-    let listener_config = ListenerConfig::new(&args.http, args.listen)?;
+    let mut listener_config = ListenerConfig::new(&args.http, args.listen)?;
+    let listeners = 1 + usize::from(args.beanstalk.beanstalk.is_some());
+    let descriptors = Descriptors::share_out(listeners, listener_config.connections_max)?;
+    listener_config.connections_max = descriptors.connections;
     // Before the store is opened, so that an address in use does not touch it.
     let address = args.listen;
     let listener = TcpListener::bind(address).await.map_err(|error| Error::Listen { address, error })?;
@@ -43,7 +47,8 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     banner::print(listener.local_addr()?, beanstalk.address()?, &listener_config, &opened);
     let talking = beanstalk.run(engine.clone(), listener_config.clone(), stop.clone())?;
     let app = App::new(engine.clone(), listener_config, deliver.policy(), deliver.observed());
-    let (serving, delivering) = (http::serve(listener, app, stop.clone()), deliver.run(engine.clone(), stop.clone()));
+    let (serving, delivering) =
+        (http::serve(listener, app, stop.clone()), deliver.run(engine.clone(), descriptors.deliveries, stop.clone()));
     let work = async {
         tokio::join!(serving, delivering, talking);
     };

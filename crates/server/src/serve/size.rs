@@ -1,5 +1,6 @@
 //! Sizes as people write them: `512KiB`, `1MiB`, `2GiB`.
 
+use crate::account;
 use duetime_core::limits::PAYLOAD_BYTES_MAX;
 use std::str::FromStr;
 
@@ -14,6 +15,10 @@ pub(super) struct Size(pub(super) usize);
 /// Memory for jobs in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MemorySize(pub(super) u64);
+
+/// Memory for requests and answers in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RequestsSize(pub(crate) u64);
 
 impl FromStr for Size {
     type Err = String;
@@ -31,6 +36,15 @@ impl FromStr for MemorySize {
     fn from_str(text: &str) -> Result<Self, String> {
         let fit = bytes(text).filter(|&bytes| bytes >= MEMORY_BYTES_MIN).map(Self);
         fit.ok_or_else(|| format!("expected a size such as 512MiB or 2GiB, from 1KiB on, got {text:?}"))
+    }
+}
+
+impl FromStr for RequestsSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fit = bytes(text).filter(|bytes| (account::BYTES_MIN..=account::BYTES_MAX).contains(bytes)).map(Self);
+        fit.ok_or_else(|| format!("expected a size such as 128MiB, from 16MiB to 4GiB, got {text:?}"))
     }
 }
 
@@ -53,6 +67,8 @@ mod tests {
         for wrong in ["", "MiB", "0", "65MiB", "1MB", "-1", "+1", "1 MiB", "1.5MiB", "99999999999999999999"] {
             assert!(wrong.parse::<Size>().is_err(), "{wrong}");
         }
+        assert_eq!(("16MiB".parse(), "4GiB".parse()), (Ok(RequestsSize(16 << 20)), Ok(RequestsSize(4 << 30))));
+        assert!(["16383KiB", "5GiB"].iter().all(|wrong| wrong.parse::<RequestsSize>().is_err()));
         for (text, bytes) in [("512MiB", 512 << 20), ("2GiB", 2 << 30), ("1024", 1_024)] {
             assert_eq!(text.parse(), Ok(MemorySize(bytes)));
         }

@@ -19,6 +19,7 @@ mod metrics;
 mod pages;
 mod poison;
 mod poll;
+mod pressure;
 mod protocol;
 mod push;
 mod queues;

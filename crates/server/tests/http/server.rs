@@ -33,6 +33,14 @@ pub(crate) fn command() -> Command {
     command
 }
 
+/// The same with no more open files than this.
+pub(crate) fn command_with_files(files: usize) -> Command {
+    let mut command = Command::new("/bin/sh");
+    let script = format!("ulimit -n {files} && exec \"$0\" serve \"$@\"");
+    command.env_clear().arg("-c").arg(script).arg(binary()).stdin(Stdio::null());
+    command
+}
+
 /// The path of a store in a folder.
 pub(crate) fn store_in(folder: &TempDir) -> PathBuf {
     folder.path().join("duetime.db")
@@ -53,6 +61,11 @@ impl Server {
 
     pub(crate) fn with(arguments: &[&str]) -> Self {
         Self::run(command(), arguments)
+    }
+
+    /// With no more open files than this.
+    pub(crate) fn with_files(files: usize, arguments: &[&str]) -> Self {
+        Self::run(command_with_files(files), arguments)
     }
 
     /// On this clock.
@@ -156,6 +169,11 @@ impl Server {
     /// Waits until connections are refused.
     pub(crate) fn wait_until_closed(&self) {
         eventually(|| std::net::TcpStream::connect(self.address).is_err());
+    }
+
+    /// The number of files that the process has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
     /// The number of sockets that the process has open.

@@ -6,7 +6,8 @@ use crate::engine::parts::census::Sum;
 use crate::engine::parts::metrics::{OTHER_QUEUES, QUEUES_MAX};
 use crate::error::Error;
 use crate::limits::STEP_QUEUES_MAX;
-use crate::ports::after;
+use crate::ports::{Queues, after};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use std::time::Duration;
 const STEP_EVERY: Duration = Duration::from_millis(50);
 /// Between two rounds.
 const ROUND_EVERY: Duration = Duration::from_secs(10);
+/// How often names of queues are looked up if there are many.
+const NAMES_EVERY: Duration = Duration::from_secs(30);
 
 impl Engine {
     /// Counts of each of the first 200 queues, by name. The sum of all others is under [`OTHER_QUEUES`] once it is
@@ -59,5 +62,51 @@ impl Engine {
             tokio::time::sleep(STEP_EVERY).await;
         }
         Ok((count > 0).then_some(sum))
+    }
+
+    /// Looks up which queues there are, once after the start, and then whenever there are many, until the engine stops.
+    pub(crate) async fn count_names(&self) {
+        let mut is_first = true;
+        loop {
+            tokio::time::sleep(NAMES_EVERY).await;
+            if !is_first && !self.names.are_many() {
+                continue;
+            }
+            self.names.recount();
+            match self.queue_names().await {
+                Ok(names) => {
+                    self.names.recounted(names);
+                    is_first = false;
+                }
+                Err(error) => tracing::debug!(%error, "the queues could not be counted; trying again"),
+            }
+        }
+    }
+
+    /// The names of all queues that have jobs or settings.
+    async fn queue_names(&self) -> Result<HashSet<Arc<str>>, Error> {
+        let mut names = HashSet::new();
+        let mut from: Arc<str> = Arc::default();
+        loop {
+            let asked = Queues::From(from, STEP_QUEUES_MAX);
+            let some: Vec<Arc<str>> = if self.topology.has_ledger() {
+                self.ledger.tallies(asked).await?.into_iter().map(|(queue, _)| queue).collect()
+            } else {
+                self.broker.counts(asked).await?.into_iter().map(|(queue, ..)| queue).collect()
+            };
+            let Some(last) = some.last().cloned() else { break };
+            names.extend(some);
+            from = after(&last);
+            tokio::time::sleep(STEP_EVERY).await;
+        }
+        let mut from: Arc<str> = Arc::default();
+        while let Some((last, _)) = {
+            let some = self.settings.from(&from, STEP_QUEUES_MAX);
+            names.extend(some.iter().map(|(queue, _)| queue.clone()));
+            some.last().cloned()
+        } {
+            from = after(&last);
+        }
+        Ok(names)
     }
 }

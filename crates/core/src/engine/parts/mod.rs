@@ -7,6 +7,7 @@ mod history;
 mod ids;
 pub(crate) mod loading;
 pub mod metrics;
+mod names;
 pub(crate) mod observed;
 pub(crate) mod overflow;
 mod recorder;
@@ -32,6 +33,7 @@ use history::Record;
 use ids::Ids;
 use loading::{ToReconcile, Together, Watermark};
 use metrics::Metrics;
+use names::Names;
 use overflow::Overflow;
 use recorder::Recorder;
 use report::{Due, Failed, Report};
@@ -86,6 +88,8 @@ pub struct Parts {
     /// Whether this process loads for all that share the broker.
     pub(crate) role: Role,
     pub(crate) settings: Settings,
+    /// The names of queues that there are.
+    pub(crate) names: Names,
     pub(crate) asked: Asked,
     pub(crate) workers: Workers,
     /// Job counts across many queues.
@@ -116,6 +120,7 @@ impl Parts {
     /// The parts of an engine that starts in this runtime.
     pub(crate) fn new(stores: Stores, options: Options) -> Self {
         let Stores { topology, broker, ledger, reports, leases, inbox, registry, locks, events: bus } = stores;
+        let names = Names::new(options.memory_max);
         Self {
             topology,
             broker,
@@ -139,6 +144,7 @@ impl Parts {
             unrecorded: Unrecorded::default(),
             role: Role::default(),
             settings: Settings::default(),
+            names,
             asked: Asked::default(),
             workers: Workers::default(),
             census: Census::default(),

@@ -6,6 +6,7 @@
 
 mod address;
 mod keys;
+mod lookup;
 mod reply;
 mod resolver;
 mod retry_after;
@@ -27,9 +28,9 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use lookup::Resolver;
 use resolver::Guarded;
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -101,19 +102,19 @@ impl Sender {
     pub(crate) fn new(args: &Args) -> Result<Self, Error> {
         let keys = Arc::new(Keys::open(args.webhook_keys.clone())?);
         let tls = duetime::tls::client_config(args.webhook_ca.as_deref())?;
-        let rules = args.rules();
+        let (rules, resolver) = (args.rules(), Resolver::of_system());
         let https = HttpsConnectorBuilder::new()
             .with_tls_config(tls)
             .https_only()
             .enable_all_versions()
-            .wrap_connector(connector(rules, false));
+            .wrap_connector(connector(resolver.clone(), rules, false));
         let mut client = Client::builder(TokioExecutor::new());
         client
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_MAX)
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX);
-        let (encrypted, plain) = (client.build(https), client.build(connector(rules, true)));
+        let (encrypted, plain) = (client.build(https), client.build(connector(resolver, rules, true)));
         let watched = keys.clone();
         let watch = AbortOnDropHandle::new(tokio::spawn(async move { watched.watch().await }));
         Ok(Self { encrypted, plain, keys, _watch: watch })
@@ -177,8 +178,8 @@ impl Sender {
     }
 }
 
-fn connector(rules: Rules, is_plain: bool) -> Tcp {
-    let mut connector = HttpConnector::new_with_resolver(Guarded::new(GaiResolver::new(), rules.reach(is_plain)));
+fn connector(resolver: Resolver, rules: Rules, is_plain: bool) -> Tcp {
+    let mut connector = HttpConnector::new_with_resolver(Guarded::new(resolver, rules.reach(is_plain)));
     connector.enforce_http(false);
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(CONNECT_MAX));

@@ -3,7 +3,8 @@
 //! name cannot change in between.
 
 use super::address::{Reach, Refused};
-use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use super::lookup::Resolver;
+use hyper_util::client::legacy::connect::dns::Name;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,7 +14,7 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A resolver whose answers are judged; by default that of the system.
 #[derive(Clone)]
-pub(super) struct Guarded<R = GaiResolver> {
+pub(super) struct Guarded<R = Resolver> {
     inner: R,
     reach: Reach,
 }

@@ -43,9 +43,10 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>, he
 )]
 pub(crate) async fn patch(Changing(app, caller, job): Changing, body: Batch) -> Answered {
     let patch = engine::Patch::try_from(body.object::<Patch<'_>>()?)?;
-    drop(body);
+    let _parsed = body.parsed();
+    let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
     let job = app.engine.update(job, patch).await.map_err(conditional)?;
-    Ok(shown::changed(&app, &caller, job))
+    Ok(room.hold_done(shown::changed(&app, &caller, job)))
 }
 
 /// Delete a job and its record.
@@ -86,8 +87,9 @@ pub(crate) async fn cancel(Changing(app, _, job): Changing, _: Empty) -> Answere
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_live", "key_conflict"]))),
 )]
 pub(crate) async fn retry(Changing(app, caller, job): Changing, _: Empty) -> Answered {
+    let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
     let job = reply::only(app.engine.retry(vec![job]).await).map_err(|error| shown::refused(&caller, error))?;
-    Ok(shown::changed(&app, &caller, job))
+    Ok(room.hold_done(shown::changed(&app, &caller, job)))
 }
 
 /// Run a waiting job now.
@@ -100,8 +102,9 @@ pub(crate) async fn retry(Changing(app, caller, job): Changing, _: Empty) -> Ans
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
 )]
 pub(crate) async fn run(Changing(app, caller, job): Changing, _: Empty) -> Answered {
+    let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
     let job = app.engine.run(job).await.map_err(conditional)?;
-    Ok(shown::changed(&app, &caller, job))
+    Ok(room.hold_done(shown::changed(&app, &caller, job)))
 }
 
 /// Only `If-Match` asks for a version here.

@@ -6,6 +6,7 @@ use crate::http::batch;
 use crate::http::body::{Batch, One};
 use crate::http::call::Call;
 use crate::http::middleware::access;
+use crate::http::middleware::sending::Room;
 use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::Segment;
@@ -85,12 +86,13 @@ pub(crate) async fn extend(Call(app, caller): Call, Segment(receipt): Segment<Re
 )]
 pub(crate) async fn extend_many(Call(app, caller): Call, body: Batch) -> Answered {
     let mut batch = batch::read(body.text(), |one: ExtendOne| <(Receipt, Option<u64>)>::try_from(one))?;
-    drop(body);
+    let _parsed = body.parsed();
     check_each(&app, &caller, &mut batch).await?;
+    let room = Room::of_batch(&app, &batch).await?;
     let (leases, merge) = batch.split();
     let receipts: Vec<_> = leases.iter().map(|(receipt, _)| *receipt).collect();
     let answers = app.engine.extend(leases).await;
-    Ok(reply::ok(&merge.answers(each(receipts, answers))))
+    Ok(room.hold_done(reply::ok(&merge.answers(each(receipts, answers)))))
 }
 
 /// Report the progress of a job.
@@ -119,12 +121,13 @@ pub(crate) async fn progress(Call(app, caller): Call, Segment(receipt): Segment<
 )]
 pub(crate) async fn settle(Call(app, caller): Call, body: Batch) -> Answered {
     let mut batch = batch::read(body.text(), |one: Settle<'_>| <(Receipt, Outcome)>::try_from(one))?;
-    drop(body);
+    let _parsed = body.parsed();
     check_each(&app, &caller, &mut batch).await?;
+    let room = Room::of_batch(&app, &batch).await?;
     let (outcomes, merge) = batch.split();
     let receipts: Vec<_> = outcomes.iter().map(|(receipt, _)| *receipt).collect();
     let answers = app.engine.settle(outcomes).await;
-    Ok(reply::ok(&merge.answers(each(receipts, answers))))
+    Ok(room.hold_done(reply::ok(&merge.answers(each(receipts, answers)))))
 }
 
 /// Reports a lease of a queue as ended if the caller has no right to the queue.

@@ -6,7 +6,9 @@ use crate::access::{Names, Scope};
 use crate::http::app::App;
 use crate::http::body::One;
 use crate::http::call::{Asked, Call};
+use crate::http::limits::ENTRY_ANSWER_BYTES;
 use crate::http::middleware::access;
+use crate::http::middleware::sending::Room;
 use crate::http::page::PageQuery;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
@@ -16,7 +18,7 @@ use duetime_core::Error;
 use duetime_core::api::schema::Owner;
 use duetime_core::api::{self, LockAsked, LockBody, Parameters};
 use duetime_core::engine::LockList;
-use duetime_core::limits::PAGE_LOCKS_DEFAULT;
+use duetime_core::limits::{PAGE_LOCKS_DEFAULT, PAGE_LOCKS_MAX};
 use duetime_core::ports::{Grant, Released};
 
 /// List the locks that are held
@@ -24,16 +26,18 @@ use duetime_core::ports::{Grant, Released};
     get, path = "/v1/locks", operation_id = "list_locks", tag = "locks",
     params(PageQuery),
     responses((status = 200, description = "A page.", body = LockList)),
+    extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
 pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
     let query = Parameters::read(&query, &["cursor", "limit"])?;
     let limit = query.limit.unwrap_or(PAGE_LOCKS_DEFAULT);
     let cursor = query.cursor.as_deref();
+    let room = Room::new(&app, limit.min(PAGE_LOCKS_MAX) * ENTRY_ANSWER_BYTES).await?;
     let locks = match caller.names(Scope::Lock) {
         None => app.engine.list_locks(cursor, limit).await?,
         Some(names) => list_own(&app, names, cursor, limit).await?,
     };
-    Ok(reply::ok(&locks))
+    room.hold(reply::ok(&locks)).await
 }
 
 /// A page of the locks that have these names. A lock with another name is neither shown nor named by the cursor.

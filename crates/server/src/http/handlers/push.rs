@@ -7,6 +7,7 @@ use crate::http::batch;
 use crate::http::body::Batch;
 use crate::http::call::Call;
 use crate::http::middleware::access;
+use crate::http::middleware::sending::Room;
 use crate::http::middleware::trace;
 use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
@@ -91,7 +92,8 @@ async fn push_into(app: &App, caller: &Caller, path: Option<Arc<str>>, headers: 
     };
     if body.text().trim_ascii_start().starts_with('[') {
         let mut batch = batch::read(body.text(), into_job)?;
-        drop(body);
+        let _parsed = body.parsed();
+        let room = Room::of_batch(app, &batch).await?;
         if let Some(origin) = &origin {
             for (place, job) in batch.placed().filter(|(_, job)| job.origin.is_none()) {
                 job.origin = Some(Arc::from(format!("{origin}-{place}")));
@@ -103,11 +105,11 @@ async fn push_into(app: &App, caller: &Caller, path: Option<Arc<str>>, headers: 
         let answer = |answer: Result<engine::Pushed, Error>| {
             Answer::from(answer.map(|pushed| Pushed::new(&pushed, now)).map_err(Problem::from))
         };
-        return Ok(reply::ok(&merge.answers(answers.into_iter().map(answer))));
+        return Ok(room.hold_done(reply::ok(&merge.answers(answers.into_iter().map(answer)))));
     }
     let mut job = into_job(body.object::<Push<'_>>()?)?;
     job.origin = job.origin.or(origin);
-    drop(body);
+    let _parsed = body.parsed();
     let pushed = reply::only(app.engine.push(vec![job]).await?)?;
     Ok(answer(app, &pushed))
 }

@@ -5,7 +5,9 @@ use crate::http::audit_log::Jobs;
 use crate::http::body::{Empty, One};
 use crate::http::call::{Asked, Call};
 use crate::http::etag;
+use crate::http::limits::ENTRY_ANSWER_BYTES;
 use crate::http::middleware::access;
+use crate::http::middleware::sending::Room;
 use crate::http::page::{self, Page, PageQuery};
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
@@ -27,9 +29,11 @@ use std::sync::Arc;
     get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
     params(PageQuery),
     responses((status = 200, description = "A page.", body = Queues)),
+    extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
 pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
     let (cursor, limit) = page::asked(&query)?;
+    let room = Room::new(&app, limit * ENTRY_ANSWER_BYTES).await?;
     let mut queues: Vec<QueueStatus> = Vec::new();
     if let Some(cursor) = &cursor {
         let is_wrong = |_| Error::invalid("cursor", "the `next_cursor` of an earlier answer", cursor);
@@ -50,7 +54,7 @@ pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
     }
     let Page { mut shown, next_cursor } = page::cut(queues, |status| &status.queue, limit);
     shown.iter_mut().for_each(|status| shown::queue(&caller, status));
-    Ok(reply::ok(&Queues { queues: shown, next_cursor }))
+    room.hold(reply::ok(&Queues { queues: shown, next_cursor })).await
 }
 
 /// Show a queue.

@@ -7,7 +7,9 @@ use crate::access::{Caller, Scope};
 use crate::http::app::App;
 use crate::http::body::One;
 use crate::http::call::Call;
+use crate::http::limits::{ENTRY_ANSWER_BYTES, PAGE_ANSWER_BYTES};
 use crate::http::middleware::access;
+use crate::http::middleware::sending::Room;
 use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
@@ -15,6 +17,7 @@ use crate::http::{repeat, shown};
 use duetime_core::api::schema::{ReserveOfQueue, TakeOfQueue};
 use duetime_core::api::{self, Reservation, Reserve, Take, Taken};
 use duetime_core::engine::{self, ReserveRequest, Source, TakeRequest, Unclaimed};
+use duetime_core::ports::Lease;
 use duetime_core::{Error, JobId};
 
 /// Reserve due jobs of a queue.
@@ -63,10 +66,28 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> An
         }
         return Err(problem);
     }
+    let room = match Room::of_made(app, reserved.as_ref().map_or(0, |reserved| answer_bytes(reserved.leases()))).await {
+        Ok(room) => room,
+        Err(problem) => {
+            // A repeat of the request still gets them.
+            drop(reserved);
+            return Err(problem);
+        }
+    };
     let mut reservation = reserved.map(Unclaimed::claim).unwrap_or_default();
     reservation.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
     let refused = refusals(&mut reservation, unknown);
-    Ok(reply::ok(&Reservation::new(&reservation, refused)))
+    Ok(room.hold_done(reply::ok(&Reservation::new(&reservation, refused))))
+}
+
+/// About how many bytes the answer with these leases has.
+fn answer_bytes(leases: &[Lease]) -> usize {
+    leases.iter().map(|lease| ENTRY_ANSWER_BYTES + shown_bytes(lease.job.held_bytes())).sum()
+}
+
+/// Bytes of a payload in base64.
+fn shown_bytes(bytes: usize) -> usize {
+    bytes / 3 * 4
 }
 
 /// Take due jobs, at most once.
@@ -105,10 +126,13 @@ pub(crate) async fn take_anywhere(Call(app, caller): Call, body: One) -> Answere
 async fn take_from(app: &App, caller: &Caller, mut request: TakeRequest) -> Answered {
     request.request_id = repeat::of_take(caller, &request);
     let unknown = check(app, caller, &mut request.from).await?;
+    // Before anything is taken: then it cannot be refused any more.
+    let each = ENTRY_ANSWER_BYTES + shown_bytes(app.engine.payload_bytes_max());
+    let room = Room::new(app, (request.limit * each).min(PAGE_ANSWER_BYTES)).await?;
     let mut reservation = app.engine.take(request).await?;
     reservation.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
     let refused = refusals(&mut reservation, unknown);
-    Ok(reply::ok(&Taken::new(&reservation, refused, app.engine.now())))
+    Ok(room.hold_done(reply::ok(&Taken::new(&reservation, refused, app.engine.now()))))
 }
 
 /// Checks that the caller may work on these queues. Jobs reserved by id may be of any queue. Those of queues that the

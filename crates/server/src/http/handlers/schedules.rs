@@ -9,6 +9,7 @@ use crate::http::body::{Empty, One};
 use crate::http::call::{Asked, Call};
 use crate::http::etag;
 use crate::http::middleware::access;
+use crate::http::middleware::sending::Room;
 use crate::http::page::{self, Page, PageQuery};
 use crate::http::problem::{Problem, refuse};
 use crate::http::reply::{self, Answered};
@@ -19,7 +20,7 @@ use axum::response::IntoResponse;
 use duetime_core::api::schema::{Key, Star};
 use duetime_core::api::{Nothing, Parameters, PauseBody, Pushed, Runs, ScheduleBody, Schedules, dry_run};
 use duetime_core::engine::Expected;
-use duetime_core::limits::NEXT_RUNS_SHOWN;
+use duetime_core::limits::{NEXT_RUNS_SHOWN, SCHEDULES_BYTES_MAX};
 use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Error, NewJob};
 use std::sync::Arc;
@@ -32,13 +33,18 @@ const TRIES: u32 = 5;
     get, path = "/v1/schedules", operation_id = "list_schedules", tag = "schedules",
     params(PageQuery),
     responses((status = 200, description = "A page.", body = Schedules)),
+    extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
 pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
+    // All are read.
+    let room = Room::new(&app, SCHEDULES_BYTES_MAX).await?;
     let mut schedules = app.engine.schedules().await?;
     schedules.retain(|status| caller.may(Scope::Read, &status.schedule.job.queue));
-    let Page { mut shown, next_cursor } = page::of(schedules, |status| &status.name, &query)?;
+    let page = page::of(schedules, |status| &status.name, &query)?;
+    let Page { mut shown, next_cursor } =
+        page.within(|status| &status.name, |status| status.schedule.job.payload.len());
     shown.iter_mut().for_each(|status| shown::schedule(&caller, status));
-    Ok(reply::ok(&Schedules { schedules: shown, next_cursor }))
+    room.hold(reply::ok(&Schedules { schedules: shown, next_cursor })).await
 }
 
 /// Show a schedule.

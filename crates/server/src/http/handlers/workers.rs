@@ -2,6 +2,8 @@
 
 use crate::access::Scope;
 use crate::http::call::Asked;
+use crate::http::limits::ENTRY_ANSWER_BYTES;
+use crate::http::middleware::sending::Room;
 use crate::http::page::{self, PageQuery};
 use crate::http::reply::{self, Answered};
 use duetime_core::api::Workers;
@@ -14,8 +16,11 @@ use duetime_core::api::Workers;
     get, path = "/v1/workers", operation_id = "list_workers", tag = "work",
     params(PageQuery),
     responses((status = 200, description = "A page.", body = Workers)),
+    extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
 pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
     let (cursor, limit) = page::asked(&query)?;
-    Ok(reply::ok(&app.engine.workers(cursor.as_deref(), limit, |queue| caller.may(Scope::Read, queue))))
+    let room = Room::new(&app, limit * ENTRY_ANSWER_BYTES).await?;
+    let workers = app.engine.workers(cursor.as_deref(), limit, |queue| caller.may(Scope::Read, queue));
+    room.hold(reply::ok(&workers)).await
 }

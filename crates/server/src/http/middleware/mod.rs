@@ -2,11 +2,11 @@
 
 pub(super) mod access;
 pub(super) mod audit;
-pub(super) mod budget;
 pub(super) mod guard;
 pub(super) mod gzip;
+pub(super) mod heads;
 pub(super) mod hosts;
-pub(super) mod pace;
+pub(crate) mod pace;
 pub(crate) mod peers;
 pub(super) mod request_id;
 pub(super) mod sending;

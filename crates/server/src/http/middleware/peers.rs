@@ -1,7 +1,5 @@
 //! Limits connections per address, so that one client cannot take them all.
 
-use crate::http::limits::DESCRIPTORS_KEPT;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,25 +57,6 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// How many connections the system allows, up to as many as are wanted: open files are limited, by a bound that a process
-/// may raise up to another.
-pub(crate) fn connections(wanted: usize) -> usize {
-    let needed = (wanted + DESCRIPTORS_KEPT) as u64;
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return wanted };
-    let raised = needed.min(hard).max(soft);
-    let has = if raised > soft && setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_ok() { raised } else { soft };
-    let files = usize::try_from(has).unwrap_or(usize::MAX);
-    let connections = wanted.min(files.saturating_sub(DESCRIPTORS_KEPT).max(files / 2));
-    if connections < wanted {
-        tracing::warn!(
-            connections,
-            "the system allows {files} open files, too few for {wanted} connections: raise its limit (`ulimit -n`, or \
-             LimitNOFILE of systemd) or lower --connections-max"
-        );
-    }
-    connections
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,14 +73,5 @@ mod tests {
         assert!(of("10.0.0.1").is_some());
         drop((two, six));
         assert!(peers.counts.lock().unwrap().is_empty());
-    }
-
-    #[test]
-    fn no_more_connections_than_files() {
-        assert_eq!(connections(1), 1);
-        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-        if let Ok(hard) = usize::try_from(hard).map(|hard| hard.min(usize::MAX / 2)) {
-            assert!(connections(hard) <= hard);
-        }
     }
 }

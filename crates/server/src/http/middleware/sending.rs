@@ -1,15 +1,18 @@
 //! Bounds the memory of answers that are being sent, and disconnects readers that are too slow.
 //!
 //! A handler whose answer may be large takes a share of the budget before it reads from the stores, and attaches it to the
-//! response. The share is released with the last part of the body. The HTTP library asks for the next part when most of the
-//! previous one is sent, so the parts show how fast the reader is.
+//! response. An answer without one gets its share here, before it is sent. The share is released with the last part of the body. The HTTP
+//! library asks for the next part when most of the previous one is sent, so the parts show how fast the reader is.
 
-use super::budget::{Budget, Share};
 use super::pace::Pace;
+use crate::account::{Account, Budget, Share};
 use crate::http::app::App;
+use crate::http::batch::Batch;
+use crate::http::limits::ELEMENT_ANSWER_BYTES;
 use crate::http::problem::{Problem, refuse};
 use axum::body::{Body, Bytes, HttpBody};
-use axum::response::Response;
+use axum::http::Method;
+use axum::response::{IntoResponse, Response};
 use http_body::{Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,9 +35,42 @@ impl Room {
     /// # Errors
     /// If other answers do not make room in time.
     pub(crate) async fn new(app: &App, bytes: usize) -> Result<Self, Problem> {
-        let mut share = app.answers.share();
+        let mut share = app.account.answers.share();
         share.grow(bytes).await.map_err(|_| full())?;
         Ok(Self(share))
+    }
+
+    /// Room for the answer to a batch, before it is carried out.
+    ///
+    /// # Errors
+    /// If other answers do not make room in time.
+    pub(crate) async fn of_batch<T>(app: &App, batch: &Batch<T>) -> Result<Self, Problem> {
+        Self::new(app, batch.len() * ELEMENT_ANSWER_BYTES).await
+    }
+
+    /// Room for an answer of about so many bytes that is in memory already.
+    ///
+    /// # Errors
+    /// If others do not make room in time, or wait for it.
+    pub(crate) async fn of_made(app: &App, bytes: usize) -> Result<Self, Problem> {
+        if bytes <= PART_BYTES {
+            return Ok(Self(app.account.answers.share()));
+        }
+        Ok(Self(app.account.made(bytes).await.map_err(|_| full())?))
+    }
+
+    /// Attaches this room to the answer of a request that has changed something, and cannot be refused any more.
+    pub(crate) fn hold_done(mut self, mut response: Response) -> Response {
+        let bytes = bytes_of(&response);
+        if bytes > PART_BYTES {
+            match bytes.checked_sub(self.0.bytes()) {
+                None => self.0.shrink(bytes),
+                // It was more than expected.
+                Some(more) => drop(self.0.try_grow(more)),
+            }
+            attach(&mut response, self.0);
+        }
+        response
     }
 
     /// Attaches this room to the answer until it is sent.
@@ -42,14 +78,38 @@ impl Room {
     /// # Errors
     /// If there is no room for the size that it really has.
     pub(crate) async fn hold(mut self, mut response: Response) -> Result<Response, Problem> {
-        let bytes = usize::try_from(response.body().size_hint().lower()).unwrap_or(usize::MAX);
+        let bytes = bytes_of(&response);
         if bytes <= PART_BYTES {
             return Ok(response);
         }
         self.0.resize(bytes).await.map_err(|_| full())?;
-        response.extensions_mut().insert(HeldShare(Arc::new(Mutex::new(Some(self.0)))));
+        attach(&mut response, self.0);
         Ok(response)
     }
+}
+
+/// Gives an answer its share if its handler has not. A question that finds no room is refused; a request that may have changed something is
+/// answered: its answer is not much larger than the request.
+pub(crate) async fn with_share(account: &Account, method: &Method, mut response: Response) -> Response {
+    let bytes = bytes_of(&response);
+    if bytes <= PART_BYTES || response.extensions().get::<HeldShare>().is_some() {
+        return response;
+    }
+    match account.made(bytes).await {
+        Ok(share) => attach(&mut response, share),
+        Err(_) if method.is_safe() => return full().into_response(),
+        Err(_) => {}
+    }
+    response
+}
+
+/// The size of an answer, or what is known of it.
+fn bytes_of(response: &Response) -> usize {
+    usize::try_from(response.body().size_hint().lower()).unwrap_or(usize::MAX)
+}
+
+fn attach(response: &mut Response, share: Share) {
+    response.extensions_mut().insert(HeldShare(Arc::new(Mutex::new(Some(share)))));
 }
 
 fn full() -> Problem {
