@@ -34,7 +34,7 @@ impl Export {
         if stores.topology.has_ledger() {
             let oldest = Outcomes::Oldest { limit: STEP_JOBS_MAX, age_ms: 0 };
             let entries = stores.broker.outcomes(oldest).await?;
-            if entries.len() == STEP_JOBS_MAX {
+            if entries.len() < stores.broker.backlog() {
                 let why =
                     "many outcomes wait to be recorded: run a server for a moment, without workers, then try again";
                 return Err(Error::Unavailable(why.into()));

@@ -112,7 +112,7 @@ impl Engine {
         let now = self.now();
         let jobs = self.broker.get(&ids, Detail::Whole).await?.into_iter().flatten();
         let fitting: Vec<Job> = jobs.filter(|job| query.fits(job, now)).collect();
-        let is_all = entries.len() < PAGE_JOBS_MAX && fitting.len() < limit;
+        let is_all = entries.len() >= self.broker.backlog() && fitting.len() < limit;
         if is_all {
             found.extend(fitting);
         }

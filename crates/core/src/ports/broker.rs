@@ -74,7 +74,7 @@ pub trait Broker: BrokerClock + Outbox {
     async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error>;
 
     /// At most `limit` running jobs whose leases have expired, and waiting ones that were not started in time, each a
-    /// [head](Detail::Head).
+    /// [head](Detail::Head). Of large ones it returns few at a time.
     async fn expired(&self, limit: usize) -> Result<Expired, Error>;
 
     /// Changes jobs from outside. The entries are those of the changes. A broker whose outbox ends with its process adds
@@ -84,7 +84,8 @@ pub trait Broker: BrokerClock + Outbox {
     /// The state of these jobs: live ones, and those whose outcome is still in the outbox.
     async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error>;
 
-    /// Live jobs of one queue in due order (`due_at`, then id).
+    /// Live jobs of one queue in due order (`due_at`, then id). A page of large jobs ends early, but none is empty before the
+    /// last one.
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error>;
 
     /// Live jobs by queue: for each named queue, or for those that it has, by name. A broker that is its own ledger also

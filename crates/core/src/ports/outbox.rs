@@ -9,7 +9,7 @@ use async_trait::async_trait;
 /// Entries about jobs, only the latest of each, until they are forgotten.
 #[async_trait]
 pub trait Outbox: Send + Sync {
-    /// Entries that have not been forgotten.
+    /// Entries that have not been forgotten. Of large ones it returns few at a time, but at least one.
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error>;
 
     /// The ledger has these jobs in these versions: drops their entries up to there, and the jobs themselves if they wait
@@ -21,7 +21,7 @@ pub trait Outbox: Send + Sync {
     /// them, so that they are read from the ledger again.
     async fn forget(&self, noted: &[(JobId, u64)], watermark: Millis) -> Result<Vec<JobId>, Error>;
 
-    /// The number of entries that have not been forgotten.
+    /// The number of entries that have not been forgotten, as of the last call that read or wrote entries.
     fn backlog(&self) -> usize;
 }
 

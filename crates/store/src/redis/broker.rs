@@ -7,7 +7,7 @@ use super::parts::{Parts, Redis};
 use super::put::Entered;
 use super::scripts;
 use async_trait::async_trait;
-use duetime_core::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
+use duetime_core::limits::{PAGE_BYTES_MAX, STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use duetime_core::ports::{
     Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing, Outbox,
     OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally, Totals, Window,
@@ -24,6 +24,11 @@ const PARTITIONS_AT_ONCE: usize = 16;
 const QUEUES_AT_ONCE: usize = 100;
 /// Maximum number of running jobs that a listing examines in a partition.
 const RUNNING_MAX: usize = 100_000;
+
+/// Running jobs whose heads a listing reads at a time.
+const RUNNING_AT_ONCE: usize = 100;
+/// Jobs that a listing reads at a time.
+const READ_AT_ONCE: usize = 100;
 
 /// A position in a sorted set.
 pub(super) type Scored = (Millis, JobId);
@@ -186,7 +191,7 @@ impl Parts {
         let waiting = wants(State::Scheduled) || wants(State::Ready);
         // A job that is given back meanwhile is neither among those that wait now nor among those that run then.
         let mut ran = if waiting && wants(State::Running) { self.running(partition, queue).await? } else { Vec::new() };
-        let (mut jobs, mut end) = (Vec::new(), None);
+        let (mut places, mut end) = (Vec::new(), None);
         if waiting {
             let mut part = *window;
             if !wants(State::Ready) {
@@ -196,28 +201,45 @@ impl Parts {
                 part.to = part.to.min(now);
             }
             let after = after.filter(|&(at, _)| at >= part.from);
-            let places = self.page(partition, "due", queue, part, after, *limit).await?;
+            places = self.page(partition, "due", queue, part, after, *limit).await?;
             end = places.last().copied().filter(|_| places.len() == *limit);
-            let is_wanted = |job: &Job| job.lease_until.is_none() || wants(State::Running);
-            jobs.extend(self.at(&places).await?.into_iter().filter(is_wanted));
         }
         if wants(State::Running) {
+            ran.append(&mut self.running(partition, queue).await?);
             let is_next = |job: &Job| after.is_none_or(|after| (job.due_at, job.id) > after);
             let is_in = |job: &Job| (window.from..=window.to).contains(&job.due_at) && job.queue == *queue;
-            let listed: HashSet<JobId> = jobs.iter().map(|job: &Job| job.id).collect();
-            let mut places = self.running(partition, queue).await?;
-            places.append(&mut ran);
-            places.sort_unstable_by_key(|&(_, id)| id);
-            places.dedup_by_key(|&mut (_, id)| id);
-            places.retain(|(_, id)| !listed.contains(id));
-            for some in places.chunks(STEP_JOBS_MAX) {
-                jobs.extend(self.at(some).await?.into_iter().filter(|job| is_next(job) && is_in(job)));
+            let mut ids: Vec<JobId> = ran.into_iter().map(|(_, id)| id).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            for some in ids.chunks(RUNNING_AT_ONCE) {
+                let heads = self.live(some, Detail::Head).await?;
+                let fitting = heads.iter().filter(|job| is_next(job) && is_in(job));
+                places.extend(fitting.map(|job| (job.due_at, job.id)));
             }
         }
+        places.sort_unstable();
+        // A job that was leased meanwhile is in both parts.
+        let mut listed = HashSet::new();
+        places.retain(|&(_, id)| listed.insert(id));
         // Beyond the end, other jobs may wait before those that run.
-        jobs.retain(|job| end.is_none_or(|end| (job.due_at, job.id) <= end));
+        places.retain(|&place| end.is_none_or(|end| place <= end));
+        let mut jobs: Vec<Job> = Vec::new();
+        let (mut looked_at, mut bytes) = (0, 0);
+        while looked_at < places.len() && jobs.len() < *limit {
+            if bytes > PAGE_BYTES_MAX {
+                end = Some(places[looked_at - 1]);
+                break;
+            }
+            let rest = &places[looked_at..];
+            let some: Vec<JobId> = rest.iter().take(READ_AT_ONCE.min(*limit - jobs.len())).map(|&(_, id)| id).collect();
+            looked_at += some.len();
+            let is_wanted = |job: &Job| job.lease_until.is_none() || wants(State::Running);
+            for job in self.live(&some, Detail::Whole).await?.into_iter().filter(is_wanted) {
+                bytes += job.held_bytes();
+                jobs.push(job);
+            }
+        }
         jobs.sort_unstable_by_key(|job| (job.due_at, job.id));
-        jobs.truncate(*limit);
         jobs.retain(|job| states.contains(&job.state(now)));
         Ok((jobs, end))
     }
@@ -237,9 +259,8 @@ impl Parts {
         Ok(running)
     }
 
-    async fn at(&self, places: &[Scored]) -> Result<Vec<Job>, Error> {
-        let ids: Vec<JobId> = places.iter().map(|&(_, id)| id).collect();
-        let records = self.records(&ids, Detail::Whole).await?.into_iter().flatten();
+    async fn live(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Job>, Error> {
+        let records = self.records(ids, detail).await?.into_iter().flatten();
         Ok(records.filter(|record| record.is_live()).map(|record| record.job).collect())
     }
 

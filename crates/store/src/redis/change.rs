@@ -3,7 +3,7 @@
 
 use super::call::Text;
 use super::codec::Record;
-use super::jobs::{bytes, groups, place};
+use super::jobs::{bytes, groups_by_size, place};
 use super::parts::Parts;
 use super::scripts;
 use duetime_core::ports::Detail;
@@ -42,6 +42,13 @@ struct Write {
     was: Record,
     now: Record,
     copy: Option<Box<Job>>,
+}
+
+impl Write {
+    /// About how many bytes it takes in a call.
+    fn bytes(&self) -> usize {
+        self.now.bytes() + self.copy.as_ref().map_or(0, |copy| Record::new(copy.as_ref().clone()).bytes())
+    }
 }
 
 impl Parts {
@@ -93,7 +100,8 @@ impl Parts {
         if self.options.is_ledger() {
             writes.iter_mut().for_each(|write| write.now.rewritten = false);
         }
-        for (partition, chosen) in groups(writes.iter().map(|write| place(self, write.now.job.id))) {
+        let sizes = writes.iter().map(|write| (place(self, write.now.job.id), write.bytes()));
+        for (partition, chosen) in groups_by_size(sizes) {
             let mut queues: Vec<&str> = chosen.iter().map(|&i| writes[i].now.job.queue.as_ref()).collect();
             queues.sort_unstable();
             queues.dedup();

@@ -34,6 +34,15 @@ const FIRST_DUE_DIFFERS: u16 = 16_384;
 /// [`JobOptions`](duetime_core::JobOptions) as JSON.
 const HAS_OPTIONS: u16 = 32_768;
 
+/// A body without a meta has at most this many bytes, so that scripts need not measure it before they read it. It leaves room
+/// for everything but the payload.
+pub(super) const FRESH_BYTES_MAX: usize = 64 << 10;
+/// The largest payload of a body without a meta.
+const FRESH_PAYLOAD_BYTES_MAX: usize = FRESH_BYTES_MAX / 2;
+
+/// About how many bytes a job takes beyond its large parts.
+const OTHERS_BYTES: usize = 256;
+
 /// A job as it is stored.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
@@ -58,6 +67,11 @@ impl Record {
         self.job.is_pending() && !self.removed
     }
 
+    /// About how many bytes it takes.
+    pub(super) fn bytes(&self) -> usize {
+        OTHERS_BYTES + self.job.held_bytes()
+    }
+
     /// Whether its body is sufficient, without a meta.
     fn is_fresh(&self) -> bool {
         let job = &self.job;
@@ -70,6 +84,7 @@ impl Record {
             && job.result.is_none()
             && job.progress.is_none()
             && !(job.cancel_asked || self.rewritten || self.removed)
+            && job.payload.len() <= FRESH_PAYLOAD_BYTES_MAX
     }
 
     /// Packs it as one value: id, length of the body, body, meta.

@@ -11,6 +11,8 @@ use std::time::Duration;
 pub(super) enum Remedy {
     /// Send the source: the server does not have the script.
     SendSource,
+    /// Send it over the connection for large replies.
+    SendLarge,
     /// Retry after a pause, on the same connection.
     Wait,
     /// Retry on a new connection: this one is broken, or leads to the wrong server.
@@ -81,6 +83,7 @@ pub(super) fn remedy(error: &RedisError) -> Remedy {
         | ErrorKind::Parse => Remedy::Reconnect,
         _ => match code(error) {
             "BUSY" | "NOREPLICAS" => Remedy::Wait,
+            "LARGE" => Remedy::SendLarge,
             // Redis 6.2 wraps errors of commands within a script.
             _ if error.to_string().contains("READONLY") => Remedy::Reconnect,
             _ => Remedy::None,

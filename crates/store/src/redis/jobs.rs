@@ -1,6 +1,6 @@
 //! Reads jobs, and groups requests by partition.
 
-use super::call::Text;
+use super::call::{CALL_BYTES_MAX, Text};
 use super::codec::Record;
 use super::parts::Parts;
 use super::scripts;
@@ -30,6 +30,31 @@ pub(super) fn groups_of(partitions: impl Iterator<Item = u16>, size: usize) -> V
         groups.extend(positions.chunks(size).map(|chunk| (partition, chunk.to_vec())));
     }
     groups
+}
+
+/// Positions by partition, in groups small enough for one script, of jobs with these sizes.
+pub(super) fn groups_by_size(jobs: impl Iterator<Item = (u16, usize)>) -> Vec<(u16, Vec<usize>)> {
+    let (partitions, sizes): (Vec<u16>, Vec<usize>) = jobs.unzip();
+    let mut parts = Vec::new();
+    for (partition, positions) in groups(partitions.into_iter()) {
+        let mut left = positions.as_slice();
+        while !left.is_empty() {
+            let (now, later) = left.split_at(fitting(left.iter().map(|&position| sizes[position])));
+            parts.push((partition, now.to_vec()));
+            left = later;
+        }
+    }
+    parts
+}
+
+/// How many of the first jobs, with these sizes, fit in one call; at least one.
+pub(super) fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
+    let mut bytes = 0;
+    let fits = |&(position, size): &(usize, usize)| {
+        bytes += size;
+        position == 0 || bytes <= CALL_BYTES_MAX
+    };
+    sizes.enumerate().take_while(fits).count()
 }
 
 /// The bytes of an id, as used for members and fields.

@@ -68,16 +68,18 @@ impl Ledger for Redis {
 
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
         let mut pruned = 0;
-        for partition in self.used() {
+        let mut partitions = self.used().into_iter();
+        let mut next = partitions.next();
+        while let Some(partition) = next.filter(|_| pruned < limit) {
             let arguments = |text: &mut Text| {
                 text.number(now.saturating_sub(retention.succeeded_ms));
                 text.number(now.saturating_sub(retention.failed_ms));
                 text.number((limit - pruned) as u64);
             };
-            pruned += self.run(partition, &scripts::PRUNE, &[], arguments).await?.number()? as usize;
-            if pruned >= limit {
-                break;
-            }
+            let mut reply = self.run(partition, &scripts::PRUNE, &[], arguments).await?;
+            pruned += reply.number()? as usize;
+            let are_more = reply.number()? != 0;
+            next = if are_more { Some(partition) } else { partitions.next() };
         }
         Ok(pruned)
     }

@@ -1,10 +1,16 @@
-//! The connection for commands: one for all, reopened when it breaks, with a time limit for every call and our own retries.
-//! A command may be carried out twice if its reply is lost; every script is idempotent.
+//! The connections for commands, reopened when they break, with a time limit for every call and our own retries. A command may
+//! be carried out twice if its reply is lost; every script is idempotent.
+//!
+//! One connection serves all calls. Replies come in order, so a large one delays those behind it. Therefore calls and replies
+//! have a bound in bytes, and a call has time as long as replies to others arrive. A single job that exceeds the bound takes
+//! a second connection, where only other large jobs wait for it. If replies do not get through, the bound is halved.
 
-use super::call::Call;
+use super::bound::Bound;
+use super::call::{CALL_BYTES_MAX, Call, ReplyBound};
 use super::fault::{self, Remedy};
 use super::url::{Address, Shape};
 use duetime_core::Error;
+use duetime_core::limits::{PAYLOAD_BYTES_MAX, RESULT_BYTES_MAX};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
@@ -14,8 +20,13 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Time limit of one attempt, after which its connection is closed.
+/// Time limit of one attempt, from when it was sent or the last reply to another one, after which its connection is closed.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
+/// A large call or reply has more time: a second for as many bytes.
+const LARGE_BYTES_PER_SECOND: usize = 1 << 20;
+/// The time for the largest job.
+const LARGE_MAX: Duration =
+    Duration::from_secs(((PAYLOAD_BYTES_MAX + 4 * RESULT_BYTES_MAX) / LARGE_BYTES_PER_SECOND) as u64);
 /// Time limit for connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// How long a call is retried before it fails. This is longer than a failover, and, with the last attempt, shorter than
@@ -48,7 +59,15 @@ impl Connection {
 enum Target {
     Single(Client),
     Sentinel(tokio::sync::Mutex<SentinelClient>),
-    Cluster { commands: ClusterClient, nodes: Vec<Client> },
+    Cluster { usual: Box<ClusterClient>, large: Box<ClusterClient>, nodes: Vec<Client> },
+}
+
+/// A connection that is opened when it is needed.
+#[derive(Default)]
+struct Line {
+    is_large: bool,
+    current: Mutex<Current>,
+    connecting: tokio::sync::Mutex<()>,
 }
 
 /// The current connection, and its number.
@@ -57,6 +76,8 @@ struct Current {
     number: u64,
     connection: Option<Connection>,
     has_answered: bool,
+    /// When the last reply came.
+    answered: Option<Instant>,
     /// When the first call since the last answer failed.
     failing_since: Option<Instant>,
 }
@@ -72,10 +93,37 @@ impl Current {
     }
 }
 
+impl Line {
+    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
+        self.current.lock().expect("no panic under this lock")
+    }
+
+    fn connected(&self) -> Option<(u64, Connection)> {
+        let current = self.current();
+        Some((current.number, current.connection.clone()?))
+    }
+
+    /// Drops a broken connection if it is still the current one.
+    fn give_up(&self, number: u64) {
+        let mut current = self.current();
+        if current.number == number {
+            current.connection = None;
+        }
+    }
+}
+
+/// An attempt that got no answer.
+struct Failure {
+    error: RedisError,
+    /// The number of the connection over which it was sent.
+    sent: Option<u64>,
+}
+
 pub(super) struct Link {
     target: Target,
-    current: Mutex<Current>,
-    connecting: tokio::sync::Mutex<()>,
+    usual: Line,
+    large: Line,
+    bound: Mutex<Bound>,
     /// Its URL, without user and password.
     pub(super) place: String,
 }
@@ -92,17 +140,26 @@ impl Link {
             }
             Shape::Cluster(nodes) => {
                 // The library's own retries can carry commands out twice, or hang; our retries replace them.
-                let commands = ClusterClient::builder(nodes.clone())
-                    .retries(0)
-                    .connection_timeout(CONNECT_MAX)
-                    .response_timeout(ANSWER_MAX)
-                    .tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
+                let commands = |answer_max| {
+                    ClusterClient::builder(nodes.clone())
+                        .retries(0)
+                        .connection_timeout(CONNECT_MAX)
+                        .response_timeout(answer_max)
+                        .tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true))
+                        .build()
+                        .map(Box::new)
+                };
+                let usual = commands(ANSWER_MAX).map_err(wrong)?;
+                let large = commands(ANSWER_MAX + LARGE_MAX).map_err(wrong)?;
                 let nodes: RedisResult<Vec<Client>> = nodes.iter().map(|node| Client::open(node.clone())).collect();
-                Target::Cluster { commands: commands.build().map_err(wrong)?, nodes: nodes.map_err(wrong)? }
+                Target::Cluster { usual, large, nodes: nodes.map_err(wrong)? }
             }
         };
         let place = address.shown.clone();
-        Ok(Self { target, current: Mutex::default(), connecting: tokio::sync::Mutex::default(), place })
+        let large = Line { is_large: true, ..Line::default() };
+        large.current().has_answered = true;
+        let bound = Mutex::new(Bound::new(Instant::now()));
+        Ok(Self { target, usual: Line::default(), large, bound, place })
     }
 
     pub(super) fn is_cluster(&self) -> bool {
@@ -115,59 +172,84 @@ impl Link {
 
     /// Runs a script.
     pub(super) async fn call(&self, call: &Call) -> Result<Value, Error> {
-        let (by_hash, mut by_source) = (call.command(false), None);
-        self.retried(call.script.name(), |needs_source| {
-            if needs_source { by_source.get_or_insert_with(|| call.command(true)).clone() } else { by_hash.clone() }
-        })
-        .await
+        self.retried(call.script.name(), call.bytes(), |needs_source, bound| call.command(needs_source, bound)).await
     }
 
     /// Runs a command.
     pub(super) async fn query(&self, command: &Cmd) -> Result<Value, Error> {
-        self.retried("a command", |_| command.clone()).await
+        self.retried("a command", 0, |_, _| command.clone()).await
     }
 
     /// Runs a command without retries.
     pub(super) async fn once(&self, command: &Cmd) -> Result<Value, Error> {
-        let (number, answer) = self.attempt(command).await;
-        answer.map_err(|error| {
+        self.attempt(&self.usual, command, ANSWER_MAX).await.map_err(|Failure { error, sent }| {
             if matches!(fault::remedy(&error), Remedy::Reconnect) {
-                self.give_up(number);
+                sent.iter().for_each(|&number| self.usual.give_up(number));
             }
             fault::explain(&error, &self.place)
         })
     }
 
-    async fn retried(&self, what: &str, mut command: impl FnMut(bool) -> Cmd) -> Result<Value, Error> {
+    /// The present bound of replies, in bytes.
+    pub(super) fn reply_bytes_max(&self) -> usize {
+        self.bound().bytes()
+    }
+
+    fn bound(&self) -> std::sync::MutexGuard<'_, Bound> {
+        self.bound.lock().expect("no panic under this lock")
+    }
+
+    async fn retried(
+        &self,
+        what: &str,
+        bytes: usize,
+        command: impl Fn(bool, ReplyBound) -> Cmd,
+    ) -> Result<Value, Error> {
         let begin = Instant::now();
         let mut pause = PAUSE.0;
-        let mut needs_source = false;
+        let (mut needs_source, mut is_large, mut is_lost) = (false, bytes > CALL_BYTES_MAX, false);
         loop {
-            let (number, answer) = self.attempt(&command(needs_source)).await;
-            let error = match answer {
+            let line = if is_large { &self.large } else { &self.usual };
+            let more = if is_large { LARGE_MAX } else { Duration::ZERO };
+            let bound = ReplyBound { bytes: self.reply_bytes_max(), any_job: is_large };
+            let answer = self.attempt(line, &command(needs_source, bound), ANSWER_MAX + more).await;
+            let Failure { error, sent } = match answer {
                 Ok(value) => {
-                    let mut current = self.current();
+                    let mut current = line.current();
                     (current.has_answered, current.failing_since) = (true, None);
+                    self.bound().grow(Instant::now());
                     return Ok(value);
                 }
-                Err(error) => error,
+                Err(failure) => failure,
             };
             match fault::remedy(&error) {
                 Remedy::SendSource if !needs_source => {
                     needs_source = true;
                     continue;
                 }
-                Remedy::Reconnect => self.give_up(number),
+                Remedy::SendLarge if !is_large => {
+                    is_large = true;
+                    continue;
+                }
+                Remedy::Reconnect => {
+                    sent.iter().for_each(|&number| line.give_up(number));
+                    // The first loss may be that of a server. If the same call is lost on the next connection, its reply may
+                    // be too large for this network.
+                    if is_lost && sent.is_some() {
+                        self.bound().shrink(Instant::now());
+                    }
+                    is_lost |= sent.is_some();
+                }
                 Remedy::Wait | Remedy::SendSource => {}
-                Remedy::None => return Err(fault::explain(&error, &self.place)),
+                Remedy::SendLarge | Remedy::None => return Err(fault::explain(&error, &self.place)),
             }
             tracing::debug!(%error, what, "Redis did not answer as expected; trying again");
             let end = {
-                let mut current = self.current();
+                let mut current = line.current();
                 current.failing_since.get_or_insert(begin);
                 current.end(begin)
             };
-            if Instant::now() + pause >= end {
+            if Instant::now() + pause >= end + more {
                 return Err(fault::explain(&error, &self.place));
             }
             tokio::time::sleep(pause).await;
@@ -175,53 +257,49 @@ impl Link {
         }
     }
 
-    async fn attempt(&self, command: &Cmd) -> (u64, RedisResult<Value>) {
-        let (number, mut connection) = match self.connection().await {
-            Ok(connected) => connected,
-            Err(error) => return (0, Err(error)),
-        };
-        let answer = match tokio::time::timeout(ANSWER_MAX, connection.send(command)).await {
-            Ok(answer) => answer.and_then(Value::extract_error),
-            Err(_) => Err(fault::timed_out(ANSWER_MAX)),
-        };
-        (number, answer)
-    }
-
-    /// Drops a broken connection if it is still the current one.
-    fn give_up(&self, number: u64) {
-        let mut current = self.current();
-        if current.number == number {
-            current.connection = None;
+    async fn attempt(&self, line: &Line, command: &Cmd, limit: Duration) -> Result<Value, Failure> {
+        let connected = self.connection(line).await;
+        let (number, mut connection) = connected.map_err(|error| Failure { error, sent: None })?;
+        let failed = |error| Failure { error, sent: Some(number) };
+        let (sent, mut answer) = (Instant::now(), std::pin::pin!(connection.send(command)));
+        let mut heard = sent;
+        loop {
+            let end = heard + limit;
+            // A large reply has long, but not if Redis has gone.
+            let look = if line.is_large { end.min(Instant::now() + ANSWER_MAX) } else { end };
+            if let Ok(answer) = tokio::time::timeout_at(look, &mut answer).await {
+                let answer = answer.and_then(Value::extract_error);
+                if answer.as_ref().err().is_none_or(|error| fault::remedy(error) != Remedy::Reconnect) {
+                    line.current().answered = Some(Instant::now());
+                }
+                return answer.map_err(failed);
+            }
+            heard = line.current().answered.map_or(heard, |last| last.max(heard));
+            let has_gone = line.is_large && self.usual.current().failing_since.is_some();
+            if has_gone || Instant::now() >= heard + limit {
+                return Err(failed(fault::timed_out(sent.elapsed())));
+            }
         }
     }
 
-    async fn connection(&self) -> RedisResult<(u64, Connection)> {
-        if let Some(connected) = self.connected() {
+    async fn connection(&self, line: &Line) -> RedisResult<(u64, Connection)> {
+        if let Some(connected) = line.connected() {
             return Ok(connected);
         }
-        let _one_at_a_time = within(CONNECT_MAX, self.connecting.lock()).await?;
-        if let Some(connected) = self.connected() {
+        let _one_at_a_time = within(CONNECT_MAX, line.connecting.lock()).await?;
+        if let Some(connected) = line.connected() {
             return Ok(connected);
         }
         // However long its caller has waited, an attempt has its whole time: otherwise many callers that wait would give each
         // attempt only what is left of their own time, and a slow connection would never be opened.
-        let connection = within(CONNECT_MAX, Box::pin(self.connect())).await??;
-        let mut current = self.current();
+        let connection = within(CONNECT_MAX, Box::pin(self.connect(line.is_large))).await??;
+        let mut current = line.current();
         current.number += 1;
         current.connection = Some(connection.clone());
         Ok((current.number, connection))
     }
 
-    fn connected(&self) -> Option<(u64, Connection)> {
-        let current = self.current();
-        Some((current.number, current.connection.clone()?))
-    }
-
-    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
-        self.current.lock().expect("no panic under this lock")
-    }
-
-    async fn connect(&self) -> RedisResult<Connection> {
+    async fn connect(&self, is_large: bool) -> RedisResult<Connection> {
         let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(Some(CONNECT_MAX));
         Ok(match &self.target {
             Target::Single(client) => {
@@ -231,7 +309,9 @@ impl Link {
                 let connection = client.lock().await.get_async_connection_with_config(&config).await?;
                 Connection::Single(connection)
             }
-            Target::Cluster { commands, .. } => Connection::Cluster(commands.get_async_connection().await?),
+            Target::Cluster { usual, large, .. } => {
+                Connection::Cluster(if is_large { large } else { usual }.get_async_connection().await?)
+            }
         })
     }
 

@@ -6,6 +6,7 @@
 //! Without a ledger, Redis is its own ledger: finished jobs are kept within limits of age and number, and jobs can only be
 //! found by indexed fields.
 
+mod bound;
 mod broker;
 mod bus;
 mod bytes;

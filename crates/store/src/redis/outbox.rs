@@ -1,6 +1,6 @@
 //! Entries that a ledger has not recorded yet. If Redis is its own ledger, these are only copies for other queues.
 
-use super::call::Text;
+use super::call::{CALL_BYTES_MAX, Text};
 use super::codec::{Decoder, Record};
 use super::jobs::{bytes, groups, place};
 use super::parts::Parts;
@@ -13,10 +13,10 @@ use duetime_core::{Error, JobId, Millis};
 impl Parts {
     pub(super) async fn outcomes_which(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error> {
         let (limit, age_ms) = match which {
-            Outcomes::Of(id) => return self.outcomes_of(id).await,
+            Outcomes::Of(id) => return self.outcomes_of(&[id]).await,
             Outcomes::Oldest { limit, age_ms } => (limit, age_ms),
         };
-        let mut entries = Vec::new();
+        let (mut entries, mut bytes) = (Vec::new(), 0);
         for partition in self.used() {
             // The search for expired leases counts them every second.
             let is_known_empty = self.backlogs().get(&partition) == Some(&0);
@@ -24,29 +24,39 @@ impl Parts {
                 continue;
             }
             let left = limit.saturating_sub(entries.len());
-            if left == 0 {
+            if left == 0 || bytes > CALL_BYTES_MAX {
                 break;
             }
             let arguments = |text: &mut Text| {
                 text.number(left as u64);
                 text.number(age_ms);
-                text.push(b"");
             };
             let mut reply = self.run(partition, &scripts::OUTCOMES, &[], arguments).await?;
-            entries.extend(read(reply.list()?)?);
+            let some = read(reply.list()?)?;
+            bytes += some.iter().map(|entry| entry.job().held_bytes()).sum::<usize>();
+            entries.extend(some);
             self.entry_backlog(partition, reply.number()? as u64);
         }
         Ok(entries)
     }
 
-    pub(super) async fn outcomes_of(&self, id: JobId) -> Result<Vec<OutboxEntry>, Error> {
-        let arguments = |text: &mut Text| {
-            text.number(1);
-            text.number(0);
-            text.push(&bytes(id));
-        };
-        let mut reply = self.run(place(self, id), &scripts::OUTCOMES, &[], arguments).await?;
-        read(reply.list()?)
+    pub(super) async fn outcomes_of(&self, ids: &[JobId]) -> Result<Vec<OutboxEntry>, Error> {
+        let mut entries = Vec::new();
+        for (partition, chosen) in groups(ids.iter().map(|&id| place(self, id))) {
+            let mut left = chosen.as_slice();
+            while !left.is_empty() {
+                let arguments = |text: &mut Text| {
+                    text.number(0);
+                    text.number(0);
+                    left.iter().for_each(|&i| text.push(&bytes(ids[i])));
+                };
+                let mut reply = self.run(partition, &scripts::OUTCOMES, &[], arguments).await?;
+                entries.extend(read(reply.list()?)?);
+                self.entry_backlog(partition, reply.number()? as u64);
+                left = &left[reply.number()? as usize..];
+            }
+        }
+        Ok(entries)
     }
 
     /// Sets the watermark: from now on, jobs due before this instant stay in Redis. It is set again if a memory may have

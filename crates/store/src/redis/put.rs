@@ -2,16 +2,13 @@
 
 use super::call::Text;
 use super::codec::Record;
-use super::jobs::{bytes, groups, place};
+use super::jobs::{bytes, groups_by_size, place};
 use super::parts::Parts;
 use super::reply::id;
 use super::scripts;
 use super::usage::{Free, JOB_BYTES};
 use duetime_core::ports::{Put, Reading, Room};
 use duetime_core::{Error, Job, JobId};
-
-/// Maximum bytes of jobs in one call: larger calls would delay others.
-const CALL_BYTES_MAX: usize = 4 << 20;
 
 /// The result for a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,27 +38,19 @@ impl Parts {
             record
         };
         let records: Vec<Record> = jobs.into_iter().map(restored).collect();
-        for (partition, positions) in groups(records.iter().map(|record| place(self, record.job.id))) {
-            let mut positions = positions.as_slice();
-            while !positions.is_empty() {
-                let mut packed = Vec::new();
-                let mut size = 0;
-                for &position in positions {
-                    if size > CALL_BYTES_MAX {
-                        break;
-                    }
-                    let record = &records[position];
-                    let job = Packed { body: record.body(self.options.is_ledger()), meta: record.meta() };
-                    size += job.body.len() + job.meta.len();
-                    packed.push(job);
-                }
-                let (now, later) = positions.split_at(packed.len());
-                let free = self.usage.free(room);
-                self.put_some(partition, &records, now, &packed, (reading, free), &mut answers).await?;
-                let new = now.iter().filter(|&&position| answers[position] == Entered::New).count();
-                self.usage.add(new as u64 * (JOB_BYTES + (size / packed.len()) as u64));
-                positions = later;
-            }
+        for (partition, positions) in
+            groups_by_size(records.iter().map(|record| (place(self, record.job.id), record.bytes())))
+        {
+            let pack = |&position: &usize| {
+                let record = &records[position];
+                Packed { body: record.body(self.options.is_ledger()), meta: record.meta() }
+            };
+            let packed: Vec<Packed> = positions.iter().map(pack).collect();
+            let size: usize = packed.iter().map(|job| job.body.len() + job.meta.len()).sum();
+            let free = self.usage.free(room);
+            self.put_some(partition, &records, &positions, &packed, (reading, free), &mut answers).await?;
+            let new = positions.iter().filter(|&&position| answers[position] == Entered::New).count();
+            self.usage.add(new as u64 * (JOB_BYTES + (size / packed.len()) as u64));
         }
         Ok(answers)
     }

@@ -7,12 +7,15 @@ use super::reply::Reply;
 use super::scripts;
 use async_trait::async_trait;
 use duetime_core::Error;
+use duetime_core::limits::SCHEDULE_PAYLOAD_BYTES_MAX;
 use duetime_core::ports::{Document, PutIf, Registry};
 use redis::Value;
 use std::collections::BTreeMap;
 
-/// Documents that Redis examines in one step.
+/// Documents that Redis examines in one step at most.
 const DOCUMENTS_AT_ONCE: usize = 500;
+/// About the size of the largest document: a schedule with its payload in base64.
+const DOCUMENT_BYTES_MAX: usize = 2 * SCHEDULE_PAYLOAD_BYTES_MAX;
 
 impl Redis {
     fn documents_key(&self, kind: &str) -> String {
@@ -35,14 +38,19 @@ impl Registry for Redis {
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
         // Read in steps: a document that changes meanwhile may be returned twice, and the later one counts.
         let (mut documents, mut cursor) = (BTreeMap::new(), b"0".to_vec());
+        // The largest one so far; the first step reckons with large ones.
+        let mut size = DOCUMENT_BYTES_MAX;
         loop {
+            let at_once = (self.link.reply_bytes_max() / size).clamp(1, DOCUMENTS_AT_ONCE);
             let mut command = redis::cmd("HSCAN");
-            command.arg(self.documents_key(kind)).arg(&cursor).arg("COUNT").arg(DOCUMENTS_AT_ONCE);
+            command.arg(self.documents_key(kind)).arg(&cursor).arg("COUNT").arg(at_once);
             let mut reply = Reply::new(self.link.query(&command).await?)?;
             cursor = reply.bytes()?;
             let mut pairs = reply.list()?;
+            size = if documents.is_empty() { 1 } else { size };
             while pairs.len() > 0 {
                 let (name, stored) = (pairs.text()?, pairs.bytes()?);
+                size = size.max(name.len() + stored.len());
                 documents.insert(name.clone(), read(&name, &stored)?);
             }
             if cursor == b"0" {

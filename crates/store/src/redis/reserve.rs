@@ -11,6 +11,7 @@ use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Reserve, Reserved,
 use duetime_core::{Error, JobId, JobRef, Receipt};
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A named job that may be handed out: its version, and the index of its queue in the call.
 type Candidate = (JobId, u64, usize);
@@ -68,6 +69,7 @@ impl Parts {
             Some(id) => (format!("id:{part}:{id}"), format!("{id}:{part}")),
             None => (own.key.clone(), own.name.clone()),
         };
+        let had = AtomicU64::new(0);
         let arguments = |text: &mut Text| {
             text.number(limit as u64);
             text.number(reserve.window.from);
@@ -79,6 +81,7 @@ impl Parts {
             text.number(LEASE_MS_DEFAULT);
             text.flag(reserve.merges && names.len() > 1);
             text.flag(reserve.early);
+            text.number(had.load(Ordering::Relaxed));
             text.number(names.len() as u64);
             for queue in &names {
                 text.push(queue.as_bytes());
@@ -104,6 +107,7 @@ impl Parts {
                 let epoch = epoch.iter().fold(0, |epoch, &byte| epoch << 8 | u64::from(byte));
                 reserved.repeats.push(Receipt { id, epoch });
             }
+            let next = reply.number()? as u64;
             let mut ids = HashSet::new();
             while noted.len() > 0 {
                 ids.insert(noted.id()?);
@@ -122,6 +126,11 @@ impl Parts {
                     });
                 }
                 reserved.leases.push(Lease { job: record.job, lease_ms: record.lease_ms });
+            }
+            if next > 0 {
+                // A repeat whose answer does not fit in one reply.
+                had.store(next, Ordering::Relaxed);
+                continue;
             }
             if is_to_repeat && is_none {
                 continue;

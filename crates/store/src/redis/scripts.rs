@@ -1,5 +1,7 @@
 //! The scripts: one for each transition, each consisting of a shared prelude and its own part.
 
+use super::call::CALL_BYTES_MAX;
+use super::codec::FRESH_BYTES_MAX;
 use duetime_core::Stage;
 use duetime_core::limits::{
     LOCK_LOST_KEPT_MS, LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX, MINUTE_MS, PRIORITY_DEFAULT, STEP_JOBS_MAX,
@@ -12,6 +14,7 @@ use std::sync::LazyLock;
 /// A Lua script.
 pub(super) struct Script {
     name: &'static str,
+    is_bounded: bool,
     source: LazyLock<String>,
     hash: LazyLock<String>,
 }
@@ -19,6 +22,11 @@ pub(super) struct Script {
 impl Script {
     pub(super) fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Whether its reply has a bound, as for all scripts of jobs.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.is_bounded
     }
 
     pub(super) fn source(&self) -> &str {
@@ -37,12 +45,13 @@ impl std::fmt::Debug for Script {
 }
 
 macro_rules! scripts {
-    ($all:ident, $prelude:expr => $($constant:ident $file:literal)*) => {
+    ($all:ident, $bounded:literal, $prelude:expr => $($constant:ident $file:literal)*) => {
         #[cfg(feature = "testing")]
         const $all: &[&Script] = &[$(&$constant),*];
         $(
             pub(super) static $constant: Script = Script {
                 name: $file,
+                is_bounded: $bounded,
                 source: LazyLock::new(|| [$prelude, include_str!(concat!("lua/", $file, ".lua"))].concat()),
                 hash: LazyLock::new(|| redis::Script::new($constant.source()).get_hash().to_owned()),
             };
@@ -52,6 +61,9 @@ macro_rules! scripts {
 
 /// How long the answer to a request is remembered: longer than the request is repeated.
 const REQUEST_MS: u64 = MINUTE_MS;
+
+/// Bytes of jobs that a script reads at most, unless one job alone has more: that many take about 20 ms.
+const READ_BYTES_MAX: usize = 8 * CALL_BYTES_MAX;
 
 /// The prelude of job scripts, with constants shared with Rust.
 fn jobs_prelude() -> String {
@@ -66,13 +78,15 @@ fn jobs_prelude() -> String {
         ("UNSEEN_MS", <dyn Broker>::UNSEEN_MS),
         ("SOON_MS", SOON_MS),
         ("REQUEST_MS", REQUEST_MS),
+        ("FRESH_BYTES_MAX", FRESH_BYTES_MAX as u64),
+        ("READ_BYTES_MAX", READ_BYTES_MAX as u64),
     ];
     let numbers = numbers.map(|(name, number)| format!("local {name} = {number}\n")).concat();
     let stages = format!("local PENDING, SUCCEEDED, FAILED, CANCELLED = {}\n", stages.join(", "));
     [&numbers, &stages, include_str!("lua/prelude.lua")].concat()
 }
 
-scripts! { OF_JOBS, jobs_prelude().as_str() =>
+scripts! { OF_JOBS, true, jobs_prelude().as_str() =>
     BEGIN "begin"
     COUNTS "counts"
     DUE "due"
@@ -87,7 +101,7 @@ scripts! { OF_JOBS, jobs_prelude().as_str() =>
     WATERMARK "watermark"
 }
 
-scripts! { OF_A_MEMORY_THAT_HAS_BEGUN, (jobs_prelude() + include_str!("lua/require_begun.lua")).as_str() =>
+scripts! { OF_A_MEMORY_THAT_HAS_BEGUN, true, (jobs_prelude() + include_str!("lua/require_begun.lua")).as_str() =>
     CHANGE "change"
     EXPIRED "expired"
     EXTEND "extend"
@@ -105,7 +119,7 @@ fn locks_prelude() -> String {
     )
 }
 
-scripts! { OF_LOCKS, locks_prelude().as_str() =>
+scripts! { OF_LOCKS, false, locks_prelude().as_str() =>
     LOCK_ABANDON "lock_abandon"
     LOCK_ACQUIRE "lock_acquire"
     LOCK_BEGIN "lock_begin"
@@ -121,11 +135,11 @@ fn ids_prelude() -> String {
     format!("local FIRST_MS, SEQUENCES_PER_MS, AHEAD_MS = {FIRST_MS}, {per_ms}, {MINUTE_MS}\n")
 }
 
-scripts! { OF_IDS, ids_prelude().as_str() =>
+scripts! { OF_IDS, false, ids_prelude().as_str() =>
     ALLOT "allot"
 }
 
-scripts! { OTHERS, "" =>
+scripts! { OTHERS, false, "" =>
     DOCUMENT "document"
     INCARNATION "incarnation"
 }

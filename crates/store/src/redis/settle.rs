@@ -3,7 +3,7 @@
 use super::call::Text;
 use super::change::{Came, Step};
 use super::codec::{self, Record};
-use super::jobs::{bytes, groups, place};
+use super::jobs::{bytes, groups, groups_by_size, place};
 use super::parts::Parts;
 use super::reply::Reply;
 use super::scripts;
@@ -11,11 +11,15 @@ use duetime_core::model::name::KIND_DEFAULT;
 use duetime_core::ports::{Expired, Extend, Extended, OutboxEntry, Run, Settle, Settled};
 use duetime_core::rules::{self, Decision, Finish, Left};
 use duetime_core::{Error, JobId, Receipt, Stage, State};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// One of this many searches for expired leases covers all partitions: about every two minutes.
 const LOOKS_AT_ALL: u64 = 120;
+
+/// A completion: its position, the lease, and the result.
+type Plain = (usize, Receipt, Option<Arc<[u8]>>);
 
 /// The result of a settle.
 enum SettleEnd {
@@ -42,37 +46,60 @@ impl Parts {
                 settle => others.push((position, settle)),
             }
         }
-        for (partition, chosen) in groups(plain.iter().map(|(_, receipt, _)| place(self, receipt.id))) {
-            let arguments = |text: &mut Text| {
-                text.number(self.options.ended_max as u64);
-                text.flag(self.bus.is_wanted());
-                for &i in &chosen {
-                    let (_, receipt, result) = &plain[i];
-                    text.push(&bytes(receipt.id));
-                    text.push(&receipt.epoch.to_be_bytes()[2..]);
-                    text.push(&result.as_ref().map(|result| [b"=", &**result].concat()).unwrap_or_default());
-                }
-            };
-            let mut reply = self.run(partition, &scripts::SETTLE, &[], arguments).await?;
-            let mut stages = reply.list()?;
-            for &i in &chosen {
-                let stage = Stage::from_code(stages.number()? as u8);
-                let is_this = |stage: &Stage| *stage == Stage::Succeeded;
-                settled.states[plain[i].0] = stage.filter(is_this).and_then(Stage::end_state);
-            }
-            let mut runs = reply.list()?;
-            let mut last: Option<Arc<str>> = None;
-            for &i in &chosen {
-                settled.runs[plain[i].0] = run(&runs.bytes()?, &mut last);
-            }
-            let noted = reply.list()?.records()?.into_iter().filter_map(|(_, record)| record);
-            settled.entries.extend(noted.filter(|record| record.job.stage == Stage::Succeeded).map(entry));
-            if !self.options.is_ledger() {
-                self.entry_backlog(partition, reply.number()? as u64);
+        let sizes = plain
+            .iter()
+            .map(|(_, receipt, result)| (place(self, receipt.id), result.as_ref().map_or(0, |result| result.len())));
+        for (partition, chosen) in groups_by_size(sizes) {
+            let mut left = chosen.as_slice();
+            while !left.is_empty() {
+                left = &left[self.settle_some(partition, left, &plain, &mut settled).await?..];
             }
         }
         self.decide_others(&others, &mut settled).await?;
         Ok(settled)
+    }
+
+    /// Completes the first of these jobs. Returns how many: not all, if they have long histories.
+    async fn settle_some(
+        &self,
+        partition: u16,
+        chosen: &[usize],
+        plain: &[Plain],
+        settled: &mut Settled,
+    ) -> Result<usize, Error> {
+        let arguments = |text: &mut Text| {
+            text.number(self.options.ended_max as u64);
+            text.flag(self.bus.is_wanted());
+            for &i in chosen {
+                let (_, receipt, result) = &plain[i];
+                text.push(&bytes(receipt.id));
+                text.push(&receipt.epoch.to_be_bytes()[2..]);
+                text.push(&result.as_ref().map(|result| [b"=", &**result].concat()).unwrap_or_default());
+            }
+        };
+        let mut reply = self.run(partition, &scripts::SETTLE, &[], arguments).await?;
+        let (mut stages, mut runs) = (reply.list()?, reply.list()?);
+        let chosen = &chosen[..stages.len()];
+        let mut last: Option<Arc<str>> = None;
+        let mut to_note = HashSet::new();
+        for (position, receipt, _) in chosen.iter().map(|&i| &plain[i]) {
+            if stages.number()? as u8 == Stage::Succeeded.code() {
+                settled.states[*position] = Stage::Succeeded.end_state();
+                to_note.insert(receipt.id);
+            }
+            settled.runs[*position] = run(&runs.bytes()?, &mut last);
+        }
+        let noted = reply.list()?.records()?.into_iter().filter_map(|(_, record)| record);
+        for record in noted.filter(|record| record.job.stage == Stage::Succeeded) {
+            to_note.remove(&record.job.id);
+            settled.entries.push(entry(record));
+        }
+        if !self.options.is_ledger() {
+            self.entry_backlog(partition, reply.number()? as u64);
+            // Those that did not fit in the reply.
+            settled.entries.extend(self.outcomes_of(&Vec::from_iter(to_note)).await?);
+        }
+        Ok(chosen.len())
     }
 
     /// Applies outcomes that require reading the job.
@@ -121,7 +148,7 @@ impl Parts {
                 }
                 SettleEnd::Before(state) if self.options.is_ledger() => Some(state),
                 SettleEnd::Before(state) => {
-                    let entries = self.outcomes_of(receipt.id).await?;
+                    let entries = self.outcomes_of(&[receipt.id]).await?;
                     // Without an entry, either the end was recorded or Redis was emptied. The engine asks the ledger.
                     let state = (!entries.is_empty()).then_some(state);
                     settled.entries.extend(entries);
@@ -150,23 +177,28 @@ impl Parts {
     pub(super) async fn extend_leases(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {
         let mut extended = vec![Extended::Lost; leases.len()];
         for (partition, chosen) in groups(leases.iter().map(|lease| place(self, lease.receipt.id))) {
-            let arguments = |text: &mut Text| {
-                for &i in &chosen {
-                    let Extend { receipt, lease_ms, progress } = &leases[i];
-                    text.push(&bytes(receipt.id));
-                    text.number(receipt.epoch);
-                    text.number(lease_ms.unwrap_or(0));
-                    text.push(&progress.as_deref().map(codec::progress).unwrap_or_default());
+            let mut left = chosen.as_slice();
+            while !left.is_empty() {
+                let arguments = |text: &mut Text| {
+                    for &i in left {
+                        let Extend { receipt, lease_ms, progress } = &leases[i];
+                        text.push(&bytes(receipt.id));
+                        text.number(receipt.epoch);
+                        text.number(lease_ms.unwrap_or(0));
+                        text.push(&progress.as_deref().map(codec::progress).unwrap_or_default());
+                    }
+                };
+                let mut answers = self.run(partition, &scripts::EXTEND, &[], arguments).await?.list()?;
+                let (now, later) = left.split_at(answers.len());
+                for &i in now {
+                    if let Err(mut answer) = answers.number_or_list()? {
+                        let lease_until = answer.optional()?.unwrap_or(0);
+                        let version = answer.optional()?.unwrap_or(0);
+                        let cancel_asked = answer.number()? != 0;
+                        extended[i] = Extended::Until { lease_until, version, cancel_asked, lease: None };
+                    }
                 }
-            };
-            let mut answers = self.run(partition, &scripts::EXTEND, &[], arguments).await?.list()?;
-            for &i in &chosen {
-                if let Err(mut answer) = answers.number_or_list()? {
-                    let lease_until = answer.optional()?.unwrap_or(0);
-                    let version = answer.optional()?.unwrap_or(0);
-                    let cancel_asked = answer.number()? != 0;
-                    extended[i] = Extended::Until { lease_until, version, cancel_asked, lease: None };
-                }
+                left = later;
             }
         }
         Ok(extended)

@@ -78,7 +78,7 @@ impl Fates {
         } else {
             End::Answered
         };
-        Fate { held, end, reply_held }
+        Fate { held, end, reply_held, ..Fate::default() }
     }
 }
 

@@ -29,7 +29,7 @@ pub use fake_clock::FakeClock;
 pub use fates::Fates;
 pub use maria_db_server::MariaDbServer;
 pub use postgres_server::PostgresServer;
-pub use proxy::{Command, End, Fate, Proxy};
+pub use proxy::{Command, End, Fate, Proxy, TooLong};
 pub use redis_cluster::RedisCluster;
 pub use redis_sentinel::RedisSentinel;
 pub use redis_server::{RedisServer, shared_redis};

@@ -1,4 +1,5 @@
-//! A proxy to a server that injects faults: commands are delayed, carried out late, or lose their reply.
+//! A proxy to a server that injects faults: commands are delayed, carried out late, or lose their reply; long replies do not get
+//! through, or slowly.
 //!
 //! It splits Redis' protocol into whole commands and replies, so each command has one fate. The order within a connection is
 //! kept, as in TCP; connections overtake each other.
@@ -23,6 +24,19 @@ pub struct Fate {
     pub end: End,
     /// Its reply is delayed this long.
     pub reply_held: Duration,
+    /// Its reply takes a second for this many bytes; 0 for no time. Replies behind it wait.
+    pub bytes_per_second: u32,
+    /// What happens to its reply if it has more bytes than this.
+    pub reply_max: Option<(usize, TooLong)>,
+}
+
+/// What happens to a reply that is too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooLong {
+    /// Its connection breaks.
+    Breaks,
+    /// It never arrives, nor do those behind it.
+    Stalls,
 }
 
 /// What happens to a command.
@@ -174,7 +188,14 @@ async fn pass_replies(mut from: Frames, mut client: OwnedWriteHalf, mut fates: F
             if fate.end == End::ReplyLost {
                 return Ok(());
             }
-            tokio::time::sleep(fate.reply_held).await;
+            match fate.reply_max {
+                Some((max, TooLong::Breaks)) if reply.len() > max => return Ok(()),
+                Some((max, TooLong::Stalls)) if reply.len() > max => std::future::pending().await,
+                _ => {}
+            }
+            let seconds = f64::from(u32::try_from(reply.len()).unwrap_or(u32::MAX)) / f64::from(fate.bytes_per_second);
+            let passes = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            tokio::time::sleep(fate.reply_held + passes).await;
         }
         client.write_all(&reply).await?;
     }

@@ -8,6 +8,7 @@ mod connections;
 mod fitness;
 mod full;
 mod full_engine;
+mod large;
 mod memory;
 mod races;
 mod slow;

@@ -330,7 +330,7 @@ async fn named_jobs_of_one_take_are_all_taken() {
 #[tokio::test]
 async fn a_large_take_is_repeated() {
     let bench = Bench::new("takes").await;
-    let payload: Arc<[u8]> = vec![7; 1 << 20].into();
+    let payload: Arc<[u8]> = vec![7; 700 << 10].into();
     bench.record(&(1..=3).map(|n| Job { payload: payload.clone(), ..job(n) }).collect::<Vec<_>>()).await;
     let take = Reserve { take: true, request_id: Some("r".into()), ..reserve(QUEUE, 2) };
     let first = bench.redis.reserve(take.clone()).await.unwrap();

@@ -243,7 +243,7 @@ impl Engine {
         loop {
             let jobs = self.broker.list(listing.clone()).await?;
             listing.after = jobs.last().map(|job| (job.due_at, job.id));
-            let is_last = jobs.len() < STEP_JOBS_MAX;
+            let is_last = jobs.is_empty();
             self.compare_jobs(jobs).await?;
             if is_last || !self.leads() {
                 return Ok(());

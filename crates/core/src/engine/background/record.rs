@@ -135,8 +135,8 @@ impl Engine {
         loop {
             let oldest = Outcomes::Oldest { limit: STEP_JOBS_MAX, age_ms };
             let entries = self.broker.outcomes(oldest).await.unwrap_or_default();
-            let is_all = entries.len() < STEP_JOBS_MAX;
-            if !self.record(entries).await || is_all {
+            // Of large ones it returns few at a time.
+            if entries.is_empty() || !self.record(entries).await {
                 return;
             }
         }

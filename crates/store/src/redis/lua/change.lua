@@ -36,8 +36,9 @@ local function change(i)
     ARGV[i + 9], ARGV[i + 10]
   local priority_was, priority = tonumber(ARGV[i + 11]), tonumber(ARGV[i + 12])
   local old_meta = redis.call('HGET', META, id)
-  local body = redis.call('HGET', BODY, id)
-  if not body then return 0 end
+  -- A body may be large, and is seldom needed.
+  local body = (not old_meta or new_body ~= '') and redis.call('HGET', BODY, id)
+  if not body and redis.call('HSTRLEN', BODY, id) == 0 then return 0 end
   local old, new = head(body, old_meta), head(nil, meta)
   if old.version ~= version or has(old.flags, REMOVED) then return 0 end
   -- The change was based on a reading that lacks what the ledger does not know yet.

@@ -8,25 +8,20 @@ runs_when_full()
 local limit = tonumber(ARGV[5])
 local crashed = redis.call('ZRANGEBYSCORE', RUNNING, '-inf', now, 'LIMIT', 0, limit)
 local unstarted = redis.call('ZRANGEBYSCORE', EXPIRING, '-inf', now, 'LIMIT', 0, limit)
-local is_all = #crashed < limit and #unstarted < limit
 
--- The jobs with these ids from this index. Missing jobs are removed from the index.
+-- The jobs with these ids from this index, and whether these are all. Missing jobs are removed from the index.
 local function jobs(index, ids)
-  local found, bodies, metas = {}, fetch(BODY, ids), fetch(META, ids)
-  for i, id in ipairs(ids) do
-    if bodies[i] then
-      table.insert(found, id)
-      table.insert(found, without_payload(bodies[i]))
-      table.insert(found, metas[i] or '')
-      table.insert(found, '')
-    else
-      redis.call('ZREM', index, id)
-    end
-  end
-  return found
+  local found = {}
+  local n = read_jobs(ids, false, {}, function(id, body, meta)
+    if body == '' then redis.call('ZREM', index, id) else add_job(found, id, body, meta) end
+  end)
+  return found, n == #ids and #ids < limit
 end
 
-local crashed_jobs, unstarted_jobs, put_off = jobs(RUNNING, crashed), jobs(EXPIRING, unstarted), {}
+local crashed_jobs, is_all_crashed = jobs(RUNNING, crashed)
+local unstarted_jobs, is_all_unstarted = jobs(EXPIRING, unstarted)
+if replied == 0 and #crashed + #unstarted > 0 then return too_large() end
+local is_all, put_off = is_all_crashed and is_all_unstarted, {}
 for i = 1, #crashed_jobs, 4 do
   table.insert(put_off, now + AGAIN_MS)
   table.insert(put_off, crashed_jobs[i])

@@ -1,10 +1,11 @@
 -- Extends leases. ARGV from [5]: id, epoch, the length in ms (0 for the original one), and the progress ('' unchanged).
--- Returns for each its end, the new version and whether its worker should stop, or 0 if the lease is over.
+-- Returns for each its end, the new version and whether its worker should stop, or 0 if the lease is over; if they have long
+-- histories, only for the first ones.
 runs_when_full()
 local ids, answers = {}, {}
 for i = 5, #ARGV, 4 do table.insert(ids, ARGV[i]) end
-local metas = fetch(META, ids)
-for i = 5, #ARGV, 4 do
+local metas, n = fetch_some(META, ids)
+for i = 5, 4 * n + 1, 4 do
   local id, epoch, length, progress = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3]
   local meta = metas[(i - 1) / 4]
   local h = meta and head(nil, meta)

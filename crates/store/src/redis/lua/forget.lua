@@ -29,7 +29,8 @@ local function raise(id, version)
   if not old or (unseen == 0 and old < version) then add_tombstone(id, version, 0, 0) end
 end
 
-local function let_go(n, id, h, body, version)
+local function let_go(n, id, h, version)
+  local body = redis.call('HGET', BODY, id)
   if h.lease_until > 0 then
     redis.call('ZREM', RUNNING, id)
     count(h.queue, 'r', -1)
@@ -82,21 +83,21 @@ for i = 7, #ARGV, 3 do
     redis.call('ZREM', OUTBOX, id)
   elseif not gone[id] then
     answer(id, version)
-    local body, meta = redis.call('HGET', BODY, id), redis.call('HGET', META, id)
-    local h = body and head(body, meta)
+    -- Bodies may be large, and most are not needed.
+    local meta = redis.call('HGET', META, id)
+    local body = not meta and redis.call('HGET', BODY, id)
+    local h = (body or meta) and head(body, meta)
     if h and h.version <= version then
       local was_noted = redis.call('ZREM', OUTBOX, id) == 1
       if was_noted then redis.call('HDEL', MOVED, id) end
       if h.stage ~= PENDING or has(h.flags, REMOVED) then
-        if has(h.flags, TAGGED) then untag(id, body) end
-        redis.call('HDEL', RESULT, id)
-        erase({ id }, {})
+        erase({ id }, { meta })
         add_tombstone(id, h.version, h.epoch, h.stage)
       elseif h.version < version then
-        if n > 0 then let_go(n, id, h, body, version) end
+        if n > 0 then let_go(n, id, h, version) end
         outdated[#outdated + 1] = id
       elseif h.version == version and h.lease_until == 0 and h.due >= watermark and n > 0 then
-        let_go(n, id, h, body, version)
+        let_go(n, id, h, version)
       elseif has(h.flags, REWRITTEN) then
         h.flags = without(h.flags, REWRITTEN)
         redis.call('HSET', META, id, packed(h))

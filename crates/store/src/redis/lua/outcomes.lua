@@ -1,17 +1,16 @@
--- Returns outbox entries that were not forgotten. ARGV[5]: how many at most; [6]: their age in ms; [7]: the job, '' for the
--- oldest.
-local ids
-if ARGV[7] ~= '' then
-  ids = redis.call('ZSCORE', OUTBOX, ARGV[7]) and { ARGV[7] } or {}
+-- Returns outbox entries that were not forgotten; if they are large, only the first ones. ARGV[5]: how many at most; [6]:
+-- their age in ms; from [7] on the jobs, none for the oldest. Then the number of all entries, and how many jobs were looked
+-- at.
+local ids, found = {}, {}
+if ARGV[7] then
+  for i = 7, #ARGV do ids[#ids + 1] = ARGV[i] end
 else
   ids = redis.call('ZRANGEBYSCORE', OUTBOX, '-inf', now - tonumber(ARGV[6]), 'LIMIT', 0, tonumber(ARGV[5]))
 end
-local bodies, metas, results, moved, found = fetch(BODY, ids), fetch(META, ids), fetch(RESULT, ids), fetch(MOVED, ids), {}
-for i, id in ipairs(ids) do
-  table.insert(found, id)
-  table.insert(found, bodies[i] or '')
-  table.insert(found, metas[i] or '')
-  table.insert(found, results[i] and '=' .. results[i] or '')
-  table.insert(found, moved[i] or '')
-end
-return { micros, found, redis.call('ZCARD', OUTBOX) }
+local n = read_jobs(ids, true, { RESULT, MOVED }, function(id, body, meta, result, moved)
+  if ARGV[7] and not redis.call('ZSCORE', OUTBOX, id) then return end
+  add_job(found, id, body, meta, result)
+  found[#found + 1] = moved or ''
+end)
+if n == 0 and #ids > 0 then return too_large() end
+return { micros, found, redis.call('ZCARD', OUTBOX), n }

@@ -1,9 +1,9 @@
 -- The shared part of all job scripts, after the constants shared with Rust (scripts.rs). KEYS: the keys of the partition,
--- always in this order; from KEYS[19] on four for each queue. ARGV: the incarnation, the clock ('' for that of Redis),
--- whether the broker is its own ledger, the channel for wakes.
+-- always in this order; from KEYS[19] on four for each queue. ARGV: the incarnation; the clock ('' for that of Redis);
+-- whether the broker is its own ledger ('1' or '0'), and the bound of the reply; the channel for wakes.
 local INCARNATION, BODY, META, RESULT, HOLDERS, TAGS, RUNNING, EXPIRING, ENDED, DEAD, OUTBOX, MOVED, TOMBSTONES, TOMBSTONE_TIMES, COUNTERS,
   QUEUES, PAUSED, REQUEST = unpack(KEYS, 1, 18)
-local OWN, CHANNEL = ARGV[3] == '1', ARGV[4]
+local OWN, CHANNEL = string.byte(ARGV[3]) == 49, ARGV[4]
 
 if redis.call('GET', INCARNATION) ~= ARGV[1] then return redis.error_reply('INCARNATION the partition was emptied or replaced') end
 -- The server on which this memory began, and its generation, 0 while it has not begun.
@@ -79,6 +79,55 @@ end
 local function fetch(key, ids)
   if #ids == 0 then return {} end
   return redis.call('HMGET', key, unpack(ids))
+end
+
+-- Values read at a time: before the next ones, the script checks how much it has read.
+local SLICE = 50
+
+local function slice_of(ids, first)
+  local slice = {}
+  for i = first, math.min(first + SLICE - 1, #ids) do slice[#slice + 1] = ids[i] end
+  return slice
+end
+
+-- The same for the first of these ids, until READ_BYTES_MAX bytes were read. Returns also how many ids that were; the caller
+-- asks again for the others.
+local function fetch_some(key, ids)
+  if #ids <= SLICE then return fetch(key, ids), #ids end
+  local values, n, bytes = {}, 0, 0
+  while n < #ids and bytes < READ_BYTES_MAX do
+    for i, value in ipairs(fetch(key, slice_of(ids, n + 1))) do
+      values[n + i] = value
+      bytes = bytes + (value and #value or 0)
+    end
+    n = math.min(n + SLICE, #ids)
+  end
+  return values, n
+end
+
+-- A reply ends at its bound, and the caller asks for the rest. A single job that is larger is sent only if the caller expects
+-- that ('y'), because it delays the replies to others.
+local reply_room, any_job, replied, read_room = tonumber(string.sub(ARGV[3], 3)), string.byte(ARGV[3], 2) == 121, 0,
+  READ_BYTES_MAX
+local function too_large() return redis.error_reply('LARGE the next job is larger than the bound of this reply') end
+
+-- Makes room in the reply for a job of this size; returns whether there is.
+local function has_room(bytes)
+  if bytes > reply_room and (replied > 0 or not any_job) then return false end
+  reply_room, replied = reply_room - bytes, replied + 1
+  return true
+end
+-- Of a job in a reply, beyond its data.
+local OVERHEAD = 64
+
+-- The size of what is read of a job. A body without a meta is known to be small.
+local function bytes_of(id, meta, keys)
+  local bytes = (meta and #meta or 0) + redis.call('HSTRLEN', BODY, id)
+  for _, key in ipairs(keys) do
+    local may_have = key ~= RESULT or meta and has(struct.unpack('>I2', meta, HEAD_FLAGS), HAS_RESULT)
+    if may_have then bytes = bytes + redis.call('HSTRLEN', key, id) end
+  end
+  return bytes
 end
 
 -- The rest of a body's beginning: own lease_ms (0: none), priority, key, position of the tags, first version, and origin.
@@ -180,6 +229,49 @@ local function without_payload(body)
   return string.sub(body, 1, at - 1)
 end
 
+-- How many of the first of these jobs have at most this many bytes together; at least one if the reply has none yet.
+local function count_within(ids, metas, keys, most)
+  local bytes = 0
+  for i, id in ipairs(ids) do
+    local size = FRESH_BYTES_MAX
+    if metas[i] or bytes + size > most then size = bytes_of(id, metas[i], keys) end
+    bytes = bytes + size
+    if bytes > most and (i > 1 or replied > 0) then return i - 1 end
+  end
+  return #ids
+end
+
+-- Reads the first of these jobs: as many as fit in the reply, and within what a script may read. Calls `add` with the id, body,
+-- meta, and values in other keys of each; body and meta are '' if there is none, a value is false. Returns how many.
+local function read_jobs(ids, is_whole, keys, add)
+  local n = 0
+  while n < #ids do
+    local slice = slice_of(ids, n + 1)
+    local metas = fetch(META, slice)
+    local count = count_within(slice, metas, keys, is_whole and math.min(read_room, reply_room) or read_room)
+    if count == 0 then return n end
+    while #slice > count do slice[#slice] = nil end
+    local bodies, values = fetch(BODY, slice), {}
+    for k, key in ipairs(keys) do values[k] = fetch(key, slice) end
+    for i, id in ipairs(slice) do
+      local body, meta, value, other = bodies[i] or '', metas[i] or '', values[1] and values[1][i], values[2] and values[2][i]
+      read_room = read_room - #body - #meta
+      if not is_whole and body ~= '' then body = without_payload(body) end
+      local size = OVERHEAD + #body + #meta + (value and #value or 0) + (other and #other or 0)
+      if not has_room(size) then return n end
+      add(id, body, meta, value, other)
+      n = n + 1
+    end
+  end
+  return n
+end
+
+-- Adds a job to a list of a reply.
+local function add_job(found, id, body, meta, result)
+  local n = #found
+  found[n + 1], found[n + 2], found[n + 3], found[n + 4] = id, body, meta, result and '=' .. result or ''
+end
+
 local function tags_of(body)
   local tags = {}
   if not has(struct.unpack('>I2', body, BODY_FLAGS), TAGGED) then return tags end
@@ -223,14 +315,14 @@ end
 
 -- Removes all data of jobs that are in no queue, including tags and results if their metas have them.
 local function erase(ids, metas)
-  local tagged, with_result = {}, {}
+  local with_result = {}
   for i, id in ipairs(ids) do
     local flags = metas[i] and struct.unpack('>I2', metas[i], HEAD_FLAGS) or 0
-    if flags ~= 0 and has(flags, TAGGED) then table.insert(tagged, id) end
+    if flags ~= 0 and has(flags, TAGGED) then
+      local body = redis.call('HGET', BODY, id)
+      if body then untag(id, body) end
+    end
     if flags ~= 0 and has(flags, HAS_RESULT) then table.insert(with_result, id) end
-  end
-  for i, body in ipairs(fetch(BODY, tagged)) do
-    if body then untag(tagged[i], body) end
   end
   if #ids > 0 then
     many('HDEL', BODY, ids)
@@ -239,10 +331,18 @@ local function erase(ids, metas)
   if #with_result > 0 then many('HDEL', RESULT, with_result) end
 end
 
--- Erases these finished jobs of an index.
+-- Erases the first of these finished jobs of an index: as many as may be read. Returns how many.
 local function prune(index, ids)
-  if #ids == 0 then return end
-  local metas = fetch(META, ids)
+  if #ids == 0 then return 0 end
+  local metas, n = fetch_some(META, ids)
+  local count, bytes = 0, 0
+  while count < n and bytes < READ_BYTES_MAX do
+    count = count + 1
+    local meta = metas[count]
+    -- For its tags a body is read.
+    if meta and has(struct.unpack('>I2', meta, HEAD_FLAGS), TAGGED) then bytes = bytes + redis.call('HSTRLEN', BODY, ids[count]) end
+  end
+  while #ids > count do ids[#ids] = nil end
   many('ZREM', index, ids)
   local counts = {}
   for i = 1, #ids do
@@ -254,6 +354,7 @@ local function prune(index, ids)
   end
   for what, n in pairs(counts) do redis.call('HINCRBY', COUNTERS, what, -n) end
   erase(ids, metas)
+  return #ids
 end
 
 -- Minimum time that finished jobs are kept: longer than a call is repeated, because a repeat must find what its first

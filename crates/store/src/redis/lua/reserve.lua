@@ -1,18 +1,18 @@
 -- Leases due jobs. ARGV[5]: how many at most; [6], [7]: the earliest and latest due time; [8]: the name of this call if jobs
 -- are taken, '' if they are to run; [9]: the lease in ms, 0 for each job's own; [10]: the request, '' for none; [11]: how
 -- many finished jobs are kept; [12]: the default lease; [13]: whether the most urgent job of all queues comes first; [14]:
--- whether named jobs are leased before they are due, too; [15]: the number of queues, then for each its name and lease in
--- ms; then the named jobs, if any: id, version, and the queue's number.
+-- whether named jobs are leased before they are due, too; [15]: how many of the leases that are remembered for the request
+-- the caller has; [16]: the number of queues, then for each its name and lease in ms; then the named jobs, if any: id,
+-- version, and the queue's number. The last value of the answer is the next [15] if not all remembered leases fit in it.
 local limit, from, to, takes, lease_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] ~= '',
   tonumber(ARGV[9])
 -- Beside a ledger, taken jobs are leased until they are recorded there.
 local finishes = takes and OWN
-local request, default_ms, merges, early, queues = ARGV[10], tonumber(ARGV[12]), ARGV[13] == '1', ARGV[14] == '1',
-  tonumber(ARGV[15])
-local named_at = 16 + 2 * queues
+local request, default_ms, merges, early, had, queues = ARGV[10], tonumber(ARGV[12]), ARGV[13] == '1', ARGV[14] == '1',
+  tonumber(ARGV[15]), tonumber(ARGV[16])
+local named_at = 17 + 2 * queues
 local ROUNDS = 10
--- The number of bodies read at a time; if they are large, no more are read.
-local SLICE, BYTES_MAX, WHOLE_BYTES_MAX = 50, 16777216, 1048576
+local WHOLE_BYTES_MAX = 1048576
 local bytes = 0
 if not early then to = math.min(to, now) end
 
@@ -22,28 +22,40 @@ local leases, noted = {}, {}
 
 if request ~= '' then
   local got, is_late = remembered(request)
-  if is_late then return { micros, leases, noted, '', 0, OWN and 0 or redis.call('ZCARD', OUTBOX), {} } end
+  if is_late then return { micros, leases, noted, '', 0, OWN and 0 or redis.call('ZCARD', OUTBOX), {}, 0 } end
   if got then
-    if got[3] then return { micros, got[3], noted, '', 0, 0, {} } end
+    if got[3] then
+      local next = 0
+      for i = 3 * had + 1, #got[3], 3 do
+        if not has_room(OVERHEAD + #got[3][i + 1] + #got[3][i + 2]) then
+          if replied == 0 then return too_large() end
+          next = (i - 1) / 3
+          break
+        end
+        for k = i, i + 2 do table.insert(leases, got[3][k]) end
+      end
+      return { micros, leases, noted, '', 0, 0, {}, next }
+    end
     if takes and not OWN and got[5] ~= ARGV[8] then
       -- Another call of the same request: the ledger knows the outcome of these jobs.
-      return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX), got[4] }
+      return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX), got[4], 0 }
     end
     local ids = {}
-    for i = 1, #got[4], 2 do table.insert(ids, got[4][i]) end
-    local bodies, metas = fetch(BODY, ids), fetch(META, ids)
-    for i, id in ipairs(ids) do
-      local meta = metas[i]
-      local h = meta and head(nil, meta)
+    for i = 2 * had + 1, #got[4], 2 do table.insert(ids, got[4][i]) end
+    local at = had
+    local n = read_jobs(ids, true, {}, function(id, body, meta)
+      at = at + 1
+      local h = meta ~= '' and head(nil, meta)
       local runs = h and h.stage == PENDING and h.lease_until > 0 and has(h.flags, TAKEN) == takes
-      if h and (finishes or runs) and six(h.epoch) == got[4][2 * i] then
+      if h and (finishes or runs) and six(h.epoch) == got[4][2 * at] then
         if takes and not OWN and redis.call('ZSCORE', OUTBOX, id) then table.insert(noted, id) end
         table.insert(leases, id)
-        table.insert(leases, bodies[i])
+        table.insert(leases, body)
         table.insert(leases, meta)
       end
-    end
-    return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX), {} }
+    end)
+    if n == 0 and #ids > 0 then return too_large() end
+    return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX), {}, n < #ids and had + n or 0 }
   end
 end
 
@@ -62,8 +74,8 @@ local lease_count, meta_count = 0, 0
 local templates = {}
 local function template(n)
   if not templates[n] then
-    local queue, length = ARGV[14 + 2 * n], lease_ms
-    if length == 0 then length = tonumber(ARGV[15 + 2 * n]) end
+    local queue, length = ARGV[15 + 2 * n], lease_ms
+    if length == 0 then length = tonumber(ARGV[16 + 2 * n]) end
     if length == 0 then length = default_ms end
     local lease_until = now + length
     templates[n] = {
@@ -102,7 +114,7 @@ local function lease(n, id, body, meta)
   local own_ms, priority = body_rest(body)
   local length = lease_ms
   if length == 0 then length = own_ms end
-  if length == 0 then length = tonumber(ARGV[15 + 2 * n]) end
+  if length == 0 then length = tonumber(ARGV[16 + 2 * n]) end
   if length == 0 then length = default_ms end
   if priority == DEFAULT_PRIORITY then gone[#gone + 1] = id else leave(n, id, h.due, priority) end
   if has(h.flags, EXPIRES) then redis.call('ZREM', EXPIRING, id) end
@@ -143,22 +155,38 @@ end
 
 -- How many jobs may still be handed out from the current queue.
 local room = limit
-local function is_full() return lease_count >= room * 3 or bytes > BYTES_MAX end
+-- Whether the next job does not fit in the reply.
+local is_over = false
+local function is_full() return is_over or lease_count >= room * 3 end
+
+-- Whether a job fits in the reply. One that was never leased gets a short meta.
+local function fits(body, meta)
+  is_over = is_over or not has_room(OVERHEAD + #body + (meta and #meta or OVERHEAD))
+  return not is_over
+end
 
 local function lease_some(n, ids)
-  for first = 1, #ids, SLICE do
-    local slice = {}
-    for i = first, math.min(first + SLICE - 1, #ids) do slice[#slice + 1] = ids[i] end
-    local bodies, metas = fetch(BODY, slice), fetch(META, slice)
+  local done = 0
+  while done < #ids do
+    local slice = slice_of(ids, done + 1)
+    local metas = fetch(META, slice)
+    local count = count_within(slice, metas, {}, reply_room)
+    if count == 0 then
+      is_over = true
+      return
+    end
+    while #slice > count do slice[#slice] = nil end
+    local bodies = fetch(BODY, slice)
     for i, id in ipairs(slice) do
       if is_full() then return end
       if not bodies[i] then
         -- This cannot happen, but such a job must not block others forever.
         gone[#gone + 1] = id
-      elseif not put_off_late(n, id, bodies[i]) then
+      elseif not put_off_late(n, id, bodies[i]) and fits(bodies[i], metas[i]) then
         lease(n, id, bodies[i], metas[i])
       end
     end
+    done = done + count
   end
 end
 
@@ -284,7 +312,7 @@ local function reserve_merged()
     local best, best_rank
     for n = 1, queues do
       local due = head_due(n)
-      local limits = due and due <= now and any_limits and limits_of(ARGV[14 + 2 * n])
+      local limits = due and due <= now and any_limits and limits_of(ARGV[15 + 2 * n])
       if due and due <= now and not (limits and limits.room <= 0) then
         local rank, is_sorted = first_of(n)
         if not is_sorted then return lease_count > 0 end
@@ -292,14 +320,14 @@ local function reserve_merged()
       end
     end
     if not best then return true end
-    local before, queue = lease_count, ARGV[14 + 2 * best]
+    local before, queue = lease_count, ARGV[15 + 2 * best]
     local limits = any_limits and limits_of(queue)
     room = lease_count / 3 + 1
     local is_sorted = reserve_queue(best)
     leave_all(best)
     if limits then pass(queue, limits, (lease_count - before) / 3) end
     if not is_sorted then return lease_count > before end
-    if bytes > BYTES_MAX then return true end
+    if is_over then return true end
   end
   return true
 end
@@ -312,7 +340,7 @@ if named_at <= #ARGV then
     if h and h.stage == PENDING and h.lease_until == 0 and h.version == version and h.due >= from and h.due <= to
       and not has(h.flags, REMOVED) and not put_off_late(n, id, body) then
       local limits = any_limits and limits_of(h.queue)
-      if not limits or limits.room > 0 then
+      if (not limits or limits.room > 0) and fits(body, meta) then
         lease(n, id, body, meta)
         leave_all(n)
         if limits then pass(h.queue, limits, 1) end
@@ -327,7 +355,7 @@ else
   for n = 1, is_to_repeat == 1 and 0 or queues do
     -- For most queues nothing else has to be read.
     local due = head_due(n)
-    local queue, before = ARGV[14 + 2 * n], lease_count
+    local queue, before = ARGV[15 + 2 * n], lease_count
     local limits = due and any_limits and limits_of(queue)
     if due and not (limits and limits.paused) then
       room = limits and math.min(limit, lease_count / 3 + limits.room) or limit
@@ -348,6 +376,7 @@ else
   end
 end
 
+if is_over and lease_count == 0 then return too_large() end
 if lease_count > 0 then
   many('HSET', META, new_metas)
   if finishes then
@@ -376,4 +405,4 @@ if request ~= '' and (lease_count > 0 or finishes and queues > 0 and is_to_repea
   local whole = finishes and bytes <= WHOLE_BYTES_MAX and leases
   remember({ request, now + REQUEST_MS, whole, receipts, ARGV[8] })
 end
-return { micros, leases, noted, next_at and string.format('%.0f', next_at) or '', is_to_repeat, OWN and 0 or redis.call('ZCARD', OUTBOX), {} }
+return { micros, leases, noted, next_at and string.format('%.0f', next_at) or '', is_to_repeat, OWN and 0 or redis.call('ZCARD', OUTBOX), {}, 0 }

@@ -1,13 +1,24 @@
 -- Completes jobs. ARGV[5]: how many finished jobs are kept; [6]: whether kinds are requested; then for each job its id, the
 -- epoch of the lease and the result, '' for none. Returns for each the stage in which it ended, 0 if the lease is over; for
 -- each that ended now when its run began, its due time and attempts, its queue and, if requested, its kind, '' for others;
--- and the jobs to note in the outbox.
+-- and the jobs to note in the outbox that fit in the reply. If they are large, only the first jobs are completed.
 runs_when_full()
 
 local kept, ids = tonumber(ARGV[5]), {}
 for i = 7, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
-local metas = fetch(META, ids)
-local bodies_of_all = ARGV[6] == '1' and fetch(BODY, ids)
+local metas, n = fetch_some(META, ids)
+local bodies_of_all
+if ARGV[6] == '1' then
+  local bytes, most = 0, 0
+  for i = 1, n do
+    bytes = bytes + redis.call('HSTRLEN', BODY, ids[i])
+    if i > 1 and bytes > READ_BYTES_MAX then break end
+    most = i
+  end
+  n = most
+  while #ids > n do ids[#ids] = nil end
+  bodies_of_all = fetch(BODY, ids)
+end
 local answers, noted, done, new_metas, gone, ended, by_queue = {}, {}, {}, {}, {}, {}, {}
 
 local count_of_done = 0
@@ -38,7 +49,7 @@ local function finish_plain(id, epoch, meta)
   return true
 end
 
-for i = 7, #ARGV, 3 do
+for i = 7, 3 * n + 4, 3 do
   local id, epoch, result = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local meta = metas[(i - 4) / 3]
   local is_done = done[id] == epoch or (result == '' and meta and not done[id] and finish_plain(id, epoch, meta))
@@ -85,13 +96,7 @@ if #gone > 0 then
 end
 
 local entries = {}
-local bodies, entry_metas, results = fetch(BODY, noted), fetch(META, noted), fetch(RESULT, noted)
-for i, id in ipairs(noted) do
-  if bodies[i] then
-    table.insert(entries, id)
-    table.insert(entries, bodies[i])
-    table.insert(entries, entry_metas[i] or '')
-    table.insert(entries, results[i] and '=' .. results[i] or '')
-  end
-end
+read_jobs(noted, true, { RESULT }, function(id, body, meta, result)
+  if body ~= '' then add_job(entries, id, body, meta, result) end
+end)
 return { micros, answers, runs, entries, OWN and 0 or redis.call('ZCARD', OUTBOX) }

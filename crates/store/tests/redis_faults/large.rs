@@ -1,0 +1,371 @@
+//! Large jobs, and networks that are too slow for their replies: calls and replies are bounded in bytes, and what did not get
+//! through is tried again in smaller parts.
+
+use crate::redis_faults::subject::{Subject, until};
+use duetime_core::limits::{ERRORS_BYTES_MAX, ERRORS_KEPT, PAGE_JOBS_MAX};
+use duetime_core::model::job::AttemptError;
+use duetime_core::ports::{
+    Broker, BrokerClock as _, Detail, Extend, Extended, Find, Ledger as _, Listing, Outbox as _, Outcomes, Reserve,
+    Room, Selector, Settle, Window,
+};
+use duetime_core::rules::{Again, Decision, Finish};
+use duetime_core::testing::ManualClock;
+use duetime_core::testing::fixtures::{Given, QUEUE, id, listing, reserve, success};
+use duetime_core::{Job, JobId, State};
+use duetime_store::redis::{Options, Redis};
+use duetime_store::testing::{Command, Fate, Proxy, RedisServer, TooLong};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// The bound of calls and replies.
+const BOUND: usize = 2 << 20;
+/// Beyond the bound, a call may have keys and the like.
+const ROOM: usize = 64 << 10;
+/// Longer than any lease here.
+const LEASE_MS: u64 = 60_000;
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// A link whose faults begin when they are wanted.
+struct Link {
+    proxy: Proxy,
+    state: Arc<LinkState>,
+}
+
+#[derive(Default)]
+struct LinkState {
+    fate: Mutex<Fate>,
+    /// The longest call over each connection, in bytes.
+    longest: Mutex<BTreeMap<u64, usize>>,
+    calls: AtomicU64,
+}
+
+impl Link {
+    fn to(server: &RedisServer) -> Self {
+        let state = Arc::new(LinkState::default());
+        let judge = state.clone();
+        let proxy = Proxy::to(server.port(), move |command: &Command<'_>| {
+            judge.calls.fetch_add(1, Ordering::Relaxed);
+            let mut longest = judge.longest.lock().unwrap();
+            let longest = longest.entry(command.connection).or_default();
+            *longest = command.bytes.len().max(*longest);
+            *judge.fate.lock().unwrap()
+        });
+        Self { proxy, state }
+    }
+
+    async fn subject(&self, beside: bool) -> Subject {
+        let options = Options { beside: beside.then(|| "test".into()), ..Options::default() };
+        let redis = Redis::connect(&self.proxy.url(), options).await.unwrap();
+        redis.begin(Arc::new(Given::default())).await.unwrap();
+        Subject { redis }
+    }
+
+    fn set(&self, fate: Fate) {
+        *self.state.fate.lock().unwrap() = fate;
+    }
+
+    /// From now on longer replies are lost.
+    fn lose_longer_than(&self, bytes: usize, how: TooLong) {
+        self.set(Fate { reply_max: Some((bytes, how)), ..Fate::default() });
+    }
+
+    fn connections(&self) -> usize {
+        self.state.longest.lock().unwrap().len()
+    }
+
+    fn longest_call(&self) -> usize {
+        self.state.longest.lock().unwrap().values().copied().max().unwrap_or(0)
+    }
+}
+
+/// Jobs with payloads of this size, due now.
+fn jobs(s: &Subject, numbers: std::ops::RangeInclusive<u64>, payload: usize) -> Vec<Job> {
+    let payload: Arc<[u8]> = vec![b'x'; payload].into();
+    numbers.map(|n| Job { payload: payload.clone(), ..s.job(n) }).collect()
+}
+
+async fn put(s: &Subject, jobs: Vec<Job>) {
+    s.redis.put(jobs, s.redis.reading(), Room::Any).await.unwrap();
+}
+
+/// Reserves until nothing is due.
+async fn reserve_all(s: &Subject) -> Vec<Job> {
+    let mut all = Vec::new();
+    loop {
+        let some = s.reserve(1_000).await.unwrap();
+        if some.is_empty() {
+            return all;
+        }
+        all.extend(some);
+    }
+}
+
+fn ids(jobs: &[Job]) -> BTreeSet<JobId> {
+    jobs.iter().map(|job| job.id).collect()
+}
+
+fn first(n: u64) -> BTreeSet<JobId> {
+    (1..=n).map(id).collect()
+}
+
+/// A success with a result of this size.
+fn result(bytes: usize) -> Decision {
+    let Decision::Finish(finish) = success() else { unreachable!("a success finishes") };
+    Decision::Finish(Finish { result: Some(vec![b'r'; bytes].into()), ..finish })
+}
+
+/// A failure that leaves the job running again at once.
+fn failure(job: &Job, message: &Arc<str>, due_at: u64) -> Settle {
+    let error = AttemptError { attempt: job.attempt, at: due_at, crashed: false, message: message.clone() };
+    let again = Again { due_at, attempt: job.attempt, crashes: 0, error: Some(error) };
+    Settle::while_unchanged(job.clone(), Decision::Again(again))
+}
+
+/// Records what is in the outbox, as an engine does, until nothing is left. Returns the jobs.
+async fn drain(redis: &Redis) -> BTreeSet<JobId> {
+    let mut drained = BTreeSet::new();
+    loop {
+        let entries = redis.outcomes(Outcomes::Oldest { limit: 1_000, age_ms: 0 }).await.unwrap();
+        if entries.is_empty() {
+            return drained;
+        }
+        let noted: Vec<(JobId, u64)> = entries.iter().map(|entry| (entry.job().id, entry.job().version)).collect();
+        redis.forget(&noted, u64::MAX).await.unwrap();
+        drained.extend(noted.iter().map(|(id, _)| *id));
+    }
+}
+
+/// After the database was away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outcomes_with_large_results_are_read() {
+    let server = RedisServer::start();
+    let link = Link::to(&server);
+    let s = link.subject(true).await;
+    put(&s, jobs(&s, 1..=60, 10)).await;
+    let leased = reserve_all(&s).await;
+    let settles = leased.iter().map(|job| Settle::new(job.receipt(), result(MIB))).collect();
+    let settled = s.redis.settle(settles).await.unwrap();
+    assert_eq!(settled.states, vec![Some(State::Succeeded); 60]);
+    assert_eq!(settled.entries.len(), 60, "also those that did not fit in a reply");
+    assert!(settled.entries.iter().all(|entry| entry.job().result.as_ref().is_some_and(|result| result.len() == MIB)));
+    // A reply above the bound would break it.
+    link.lose_longer_than(BOUND + ROOM, TooLong::Breaks);
+    let before = link.connections();
+    assert_eq!(drain(&s.redis).await, first(60));
+    assert_eq!(link.connections(), before, "no reply exceeded the bound");
+    assert!(link.longest_call() <= BOUND + ROOM, "{}", link.longest_call());
+}
+
+/// Each loop must get on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_reading_gets_through_a_link_that_loses_long_replies() {
+    const N: u64 = 60;
+    let server = RedisServer::start();
+    let link = Link::to(&server);
+    let s = link.subject(true).await;
+    put(&s, jobs(&s, 1..=N, 50 * KIB)).await;
+    link.lose_longer_than(300 * KIB, TooLong::Breaks);
+    let all: Vec<JobId> = (1..=N).map(id).collect();
+
+    let read = Broker::get(&s.redis, &all, Detail::Whole).await.unwrap();
+    assert!(read.iter().all(|job| job.as_ref().is_some_and(|job| job.payload.len() == 50 * KIB)));
+    let (mut after, mut listed) = (None, BTreeSet::new());
+    loop {
+        let page = s.redis.list(Listing { after, ..listing(QUEUE) }).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some((last.due_at, last.id));
+        listed.extend(ids(&page));
+    }
+    assert_eq!(listed, first(N));
+
+    let leased = reserve_all(&s).await;
+    assert_eq!((leased.len(), ids(&leased)), (N as usize, first(N)), "each is handed out, once");
+    let message: Arc<str> = "e".repeat(20 * KIB).into();
+    let now = s.redis.now();
+    let settles = leased.iter().map(|job| failure(job, &message, now)).collect();
+    assert!(s.redis.settle(settles).await.unwrap().states.iter().all(Option::is_some));
+    let leased = reserve_all(&s).await;
+    assert_eq!(ids(&leased), first(N));
+    let settles = leased.iter().map(|job| Settle::new(job.receipt(), result(20 * KIB))).collect();
+    assert_eq!(s.redis.settle(settles).await.unwrap().states, vec![Some(State::Succeeded); N as usize]);
+    assert_eq!(drain(&s.redis).await, first(N));
+}
+
+/// The first reserve leased more than one reply can bring.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reserve_whose_reply_was_too_long_is_repeated_in_parts() {
+    for take in [false, true] {
+        let server = RedisServer::start();
+        let link = Link::to(&server);
+        let s = link.subject(false).await;
+        s.redis.record(jobs(&s, 1..=40, 50 * KIB), u64::MAX).await.unwrap();
+        link.lose_longer_than(300 * KIB, TooLong::Breaks);
+        let once = || Reserve { take, request_id: Some("once".into()), ..reserve(QUEUE, 1_000) };
+        let leases = s.redis.reserve(once()).await.unwrap().leases;
+        let handed_out: Vec<JobId> = leases.iter().map(|lease| lease.job.id).collect();
+        link.set(Fate::default());
+        assert_eq!(handed_out, (1..=40).map(id).collect::<Vec<_>>(), "take: {take}");
+        assert!(leases.iter().all(|lease| lease.job.attempt == 1));
+        let again = s.redis.reserve(once()).await.unwrap().leases;
+        assert_eq!(again.len(), 40, "take: {take}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_get_through_a_link_that_loses_long_replies() {
+    let server = RedisServer::start();
+    let link = Link::to(&server);
+    let s = link.subject(false).await;
+    s.redis.record(jobs(&s, 1..=60, 50 * KIB), u64::MAX).await.unwrap();
+    link.lose_longer_than(300 * KIB, TooLong::Breaks);
+    let find = |after| Find {
+        selector: Selector::All,
+        queue: None,
+        states: Vec::new(),
+        kind: None,
+        due: Window::ALL,
+        after,
+        limit: PAGE_JOBS_MAX,
+    };
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = s.redis.find(find(after)).await.unwrap();
+        found.extend(page.jobs);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(ids(&found), first(60));
+}
+
+/// Nothing breaks, but neither does anything arrive: the calls are given up, and so is the size of their replies.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_that_never_arrive_are_asked_for_in_parts() {
+    let server = RedisServer::start();
+    let link = Link::to(&server);
+    let s = link.subject(true).await;
+    put(&s, jobs(&s, 1..=30, 100 * KIB)).await;
+    for job in reserve_all(&s).await {
+        assert_eq!(s.settle(job.receipt(), success()).await.unwrap(), Some(State::Succeeded));
+    }
+    link.lose_longer_than(1_500 * KIB, TooLong::Stalls);
+    assert_eq!(drain(&s.redis).await, first(30));
+}
+
+/// Whether their leases have expired is known from heads, which carry the histories.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crashed_jobs_with_long_histories_come_back_over_a_slow_link() {
+    const N: u64 = 300;
+    let server = RedisServer::start();
+    let link = Link::to(&server);
+    let clock = Arc::new(ManualClock::new());
+    let options = Options { clock: Some(clock.clone()), ..Options::default() };
+    let redis = Redis::connect(&link.proxy.url(), options).await.unwrap();
+    redis.begin(Arc::new(Given::default())).await.unwrap();
+    let s = Subject { redis };
+    let message: Arc<str> = "e".repeat(2 * KIB).into();
+    let error = |n: usize| AttemptError { attempt: n as u32, at: n as u64, crashed: true, message: message.clone() };
+    let errors: Vec<AttemptError> = (1..=ERRORS_KEPT).map(error).collect();
+    let with_history =
+        |job| Job { errors: errors.clone(), message: Some(message.clone()), attempt: 20, version: 2, ..job };
+    s.redis.record(jobs(&s, 1..=N, 10).into_iter().map(with_history).collect(), u64::MAX).await.unwrap();
+    assert_eq!(ids(&reserve_all(&s).await), first(N));
+    clock.advance(LEASE_MS + 1);
+    // The histories take 12 s.
+    link.set(Fate { bytes_per_second: MIB as u32, ..Fate::default() });
+    let before = link.connections();
+    let mut crashed = BTreeSet::new();
+    while crashed.len() < N as usize {
+        let expired = s.redis.expired(1_000).await.unwrap().crashed;
+        assert!(!expired.is_empty(), "{} of {N}", crashed.len());
+        let settles = expired.iter().map(|job| Settle::while_unchanged(job.clone(), success())).collect();
+        s.redis.settle(settles).await.unwrap();
+        crashed.extend(ids(&expired));
+    }
+    assert_eq!(crashed, first(N));
+    assert_eq!(link.connections(), before, "no call was given up");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_reply_fails_no_other_call() {
+    let server = RedisServer::start();
+    let link = Link::to(&server);
+    let s = link.subject(false).await;
+    s.redis.record(jobs(&s, 1..=2, 900 * KIB), u64::MAX).await.unwrap();
+    // The replies take 5 s, longer than a call waits for a server that does not answer.
+    link.set(Fate { bytes_per_second: MIB as u32, ..Fate::default() });
+    let before = link.connections();
+    let calls = link.state.calls.load(Ordering::Relaxed);
+    let read = |s: Subject| async move { Broker::get(&s.redis, &[1, 2].map(id), Detail::Whole).await };
+    let readings: Vec<_> = (0..3).map(|_| tokio::spawn(read(s.clone()))).collect();
+    until("the readings to be sent", || link.state.calls.load(Ordering::Relaxed) >= calls + 3).await;
+    for n in 5..=8 {
+        s.push([n]).await.unwrap();
+    }
+    for reading in readings {
+        assert_eq!(reading.await.unwrap().unwrap().iter().flatten().count(), 2);
+    }
+    assert_eq!(link.connections(), before);
+}
+
+/// It takes longer than others wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_largest_jobs_delay_no_other_call() {
+    let server = RedisServer::start();
+    let link = Link::to(&server);
+    let s = link.subject(true).await;
+    put(&s, jobs(&s, 1..=1, 4 * MIB)).await;
+    put(&s, jobs(&s, 2..=2, 10)).await;
+    link.set(Fate { bytes_per_second: MIB as u32, ..Fate::default() });
+    let is_over = Arc::new(AtomicBool::new(false));
+    let cycle = tokio::spawn({
+        let (s, is_over) = (s.clone(), is_over.clone());
+        async move {
+            let large = s.one().await;
+            assert_eq!(large.payload.len(), 4 * MIB);
+            let heads = Broker::get(&s.redis, &[large.id], Detail::Head).await.unwrap();
+            assert!(heads[0].is_some());
+            assert_eq!(s.settle(large.receipt(), success()).await.unwrap(), Some(State::Succeeded));
+            assert_eq!(drain(&s.redis).await, [large.id].into());
+            is_over.store(true, Ordering::SeqCst);
+        }
+    });
+    while !is_over.load(Ordering::SeqCst) {
+        Broker::get(&s.redis, &[id(2)], Detail::Whole).await.unwrap();
+        tokio::task::yield_now().await;
+        assert!(!cycle.is_finished() || is_over.load(Ordering::SeqCst), "it was cut short");
+    }
+    cycle.await.unwrap();
+    let others = link.state.longest.lock().unwrap().values().filter(|&&longest| longest > BOUND + ROOM).count();
+    assert_eq!(others, 1, "large calls have a connection of their own");
+}
+
+/// One call with all of it held Redis for seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failures_with_the_longest_histories_are_settled_in_parts() {
+    const N: u64 = 100;
+    let server = RedisServer::start();
+    let link = Link::to(&server);
+    let s = link.subject(false).await;
+    s.push(1..=N).await.unwrap();
+    let message: Arc<str> = "x".repeat(ERRORS_BYTES_MAX / ERRORS_KEPT).into();
+    for round in 0..ERRORS_KEPT + 2 {
+        let leased = reserve_all(&s).await;
+        assert_eq!(ids(&leased), first(N), "round {round}");
+        let now = s.redis.now();
+        let settles = leased.iter().map(|job| failure(job, &message, now)).collect();
+        assert_eq!(s.redis.settle(settles).await.unwrap().states, vec![Some(State::Ready); N as usize]);
+    }
+    assert!(link.longest_call() <= BOUND + ROOM, "{}", link.longest_call());
+    // They can be read and extended in any number.
+    let leased = reserve_all(&s).await;
+    let leases = leased.iter().map(|job| Extend::new(job.receipt(), None)).collect();
+    let extended = s.redis.extend(leases).await.unwrap();
+    assert!(extended.iter().all(|extended| matches!(extended, Extended::Until { .. })));
+    let heads =
+        Broker::get(&s.redis, &leased.iter().map(|job| job.id).collect::<Vec<_>>(), Detail::Head).await.unwrap();
+    assert!(heads.iter().flatten().all(|job| job.errors.len() == ERRORS_KEPT));
+}
