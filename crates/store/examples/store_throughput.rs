@@ -130,7 +130,7 @@ async fn main() {
         store.pending(WATERMARK, None, 20_000).await.unwrap().jobs.iter().map(leased).collect();
     let count = leases.len();
     measure("lease, until written", count, || async {
-        store.lease(leases);
+        store.lease(leases).await.unwrap();
         while store.leased().await.unwrap().len() < count {}
     })
     .await;

@@ -7,7 +7,7 @@ mod full_disk;
 mod moved;
 
 use duetime_core::Error;
-use duetime_core::ports::{Ledger, OutboxEntry, Queues, Recorded, Registry, Selector};
+use duetime_core::ports::{LeaseRecord, Leases, Ledger, OutboxEntry, Queues, Recorded, Registry, Selector};
 use duetime_core::testing::ledger_suite::fixture::*;
 use duetime_core::{Job, Stage};
 use duetime_store::sqlite::{self, Durability, Options, Sqlite};
@@ -28,6 +28,15 @@ fn open(path: &Path) -> Result<Sqlite, Error> {
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(format!("{}{suffix}", path.display()))
+}
+
+/// Copies the files of an open store to this folder, as a process would leave them that is killed now.
+fn leave_as_killed(path: &Path, folder: &Path) -> PathBuf {
+    let copy = folder.join("duetime.db");
+    for suffix in ["", "-wal", "-leases"] {
+        fs::copy(beside(path, suffix), beside(&copy, suffix)).unwrap();
+    }
+    copy
 }
 
 /// A closed store with this many jobs.
@@ -353,4 +362,22 @@ async fn a_push_whose_caller_left_is_recorded_or_not_but_whole() {
     let rows = found(&*store, all(Selector::All)).await;
     assert!(rows.iter().filter(|&&n| n < 1_000).all(|n| rows.contains(&(n - 1 + n % 2 * 2))), "{rows:?}");
     assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.pending, rows.len() as u64);
+}
+
+/// The lease is answered as soon as it is noted, and its row is written later.
+#[tokio::test]
+async fn a_process_that_is_killed_at_once_forgets_no_lease() {
+    let [folder, killed] = [folder(), folder()];
+    let path = folder.path().join("duetime.db");
+    let store = open(&path).unwrap();
+    record(&store, &[job(1), job(2), job(3)]).await;
+    store.lease(vec![LeaseRecord::of(&leased(&job(1))), LeaseRecord::of(&leased(&job(2)))]).await.unwrap();
+    // Of one that has ended since, the next process knows the end.
+    apply(&store, &[ended(&leased(&job(2)), Stage::Succeeded)]).await;
+    let copy = leave_as_killed(&path, killed.path());
+    let next = open(&copy).unwrap();
+    assert_eq!(next.leased().await.unwrap(), [leased(&job(1))]);
+    assert_eq!(next.tallies(Queues::first()).await.unwrap()[0].1.succeeded, 1);
+    next.close().await.unwrap();
+    assert_eq!(fs::metadata(beside(&copy, "-leases")).unwrap().len(), 0);
 }

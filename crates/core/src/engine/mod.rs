@@ -22,6 +22,7 @@ mod edit;
 pub mod events;
 mod expected;
 mod export;
+mod extend;
 mod find;
 mod forward;
 mod handle;

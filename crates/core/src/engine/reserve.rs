@@ -10,7 +10,7 @@ use crate::limits::{REQUEST_ID_BYTES_MAX, RESERVE_JOBS_MAX, RESERVE_QUEUES_MAX, 
 use crate::model::id::JobId;
 use crate::model::job::{Job, State, check_lease};
 use crate::model::name;
-use crate::ports::{Edited, Lease, LeaseRecord, Reserve, Reserved, Room, Source, Window};
+use crate::ports::{Edited, Lease, LeaseRecord, Leases, OutboxEntry, Reserve, Reserved, Room, Source, Window};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,26 +107,51 @@ impl Engine {
             asking.got(&reserved.leases);
         }
         let (refused, next_due_at) = (std::mem::take(&mut reserved.refused), reserved.next_at);
-        let unclaimed = self.handed_out(reserved, may_be_repeated);
+        let unclaimed = self.handed_out(reserved, may_be_repeated).await?;
         let refused = self.refusals(refused).await?;
         Ok(unclaimed.with(Reservation { leases: Vec::new(), next_due_at, refused }))
     }
 
-    /// The leases, once the outbox entries about other jobs are on their way to the ledger.
-    pub(super) fn handed_out(&self, reserved: Reserved, may_be_repeated: bool) -> Unclaimed {
-        if let Some(leases) = self.leases.as_ref().filter(|_| !reserved.leases.is_empty()) {
-            let noted: HashSet<JobId> = reserved.entries.iter().map(|entry| entry.job().id).collect();
-            let jobs = reserved.leases.iter().map(|lease| &lease.job).filter(|job| !noted.contains(&job.id));
-            leases.lease(jobs.map(LeaseRecord::of).collect());
+    /// The leases. With one process, they are noted first: if it is killed, the next one must not hand the jobs out again. If
+    /// they cannot be noted, they are given back.
+    pub(super) async fn handed_out(&self, reserved: Reserved, may_be_repeated: bool) -> Result<Unclaimed, Error> {
+        let Reserved { leases, entries, .. } = reserved;
+        // Dropped while this waits, it gives the leases back.
+        let unclaimed = Unclaimed::new(self, leases, may_be_repeated);
+        let noted = match &self.leases {
+            Some(noting) => self.note(noting.as_ref(), unclaimed.leases(), entries).await,
+            None => {
+                if !entries.is_empty() {
+                    // Leases of jobs that were given back a moment ago. Nobody waits for these.
+                    let engine = self.clone();
+                    self.finish_alone(async move { drop(engine.record_soon(entries).await) });
+                }
+                Ok(())
+            }
+        };
+        if let Err(error) = noted {
+            unclaimed.give_back().await;
+            return Err(error);
         }
-        if !reserved.entries.is_empty() {
-            // Leases of jobs that were given back a moment ago. Nobody waits for these either.
-            let (engine, entries) = (self.clone(), reserved.entries);
-            self.finish_alone(async move {
-                drop(engine.record_soon(entries).await);
-            });
+        Ok(unclaimed)
+    }
+
+    /// Notes leases. Those of jobs that were given back a moment ago are in outbox entries. The ledger must record these first:
+    /// it would take the lease for newer than the change.
+    async fn note(&self, noting: &dyn Leases, leases: &[Lease], entries: Vec<OutboxEntry>) -> Result<(), Error> {
+        if leases.is_empty() && entries.is_empty() {
+            return Ok(());
         }
-        Unclaimed::new(self, reserved.leases, may_be_repeated)
+        let in_entries: HashSet<JobId> = entries.iter().map(|entry| entry.job().id).collect();
+        let jobs = leases.iter().map(|lease| &lease.job).filter(|job| !in_entries.contains(&job.id));
+        let records: Vec<LeaseRecord> = jobs.map(LeaseRecord::of).collect();
+        if !records.is_empty() {
+            noting.lease(records).await?;
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.run_to_completion(|engine| async move { engine.try_record(entries).await }).await
     }
 
     async fn reserve_or_wait(&self, reserve: Reserve, wait: Duration) -> Result<Reserved, Error> {

@@ -3,7 +3,7 @@
 use super::parts::observed::Observed;
 use super::parts::unrecorded;
 use super::parts::waiting::LOOK_AGAIN;
-use super::{Answers, Ending, Engine, Extension, Outcome, Settlement};
+use super::{Answers, Ending, Engine, Outcome, Settlement};
 use crate::api::{DegradedCode, Span};
 use crate::clock::Millis;
 use crate::error::Error;
@@ -11,13 +11,11 @@ use crate::invalid::Invalid;
 use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
 use crate::model::beanstalk;
 use crate::model::id::{JobId, Receipt};
-use crate::model::job::{Job, Stage, State, check_lease};
-use crate::model::progress::Progress;
+use crate::model::job::{Job, Stage, State};
 use crate::model::retry::{Retry, WhenExhausted};
-use crate::ports::{Change, Detail, Edit, Edited, Expired, Extend, Extended, LeaseRecord, Outcomes, Settle};
+use crate::ports::{Change, Detail, Edit, Edited, Expired, Outcomes, Settle};
 use crate::rules::{self, Again, Decision, Finish, Return};
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the broker may take to answer before it counts as unavailable.
@@ -232,52 +230,6 @@ impl Engine {
         }
     }
 
-    /// Extends leases to this many milliseconds from now (`None`: their original length).
-    pub async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Answers<Extension> {
-        let extend = |(receipt, lease_ms)| Extend::new(receipt, lease_ms);
-        self.extend_leases(leases.into_iter().map(extend).collect()).await
-    }
-
-    /// Records the progress of a leased job, 0 to 100 percent, with a note of at most 1 KiB. That also extends its lease, by
-    /// its original length, since the worker is evidently alive.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] beyond a limit; [`Error::LeaseLost`] if the lease has ended.
-    pub async fn progress(&self, receipt: Receipt, percent: u8, note: Option<Arc<str>>) -> Result<Extension, Error> {
-        let progress = Progress { percent, note, at: self.now() };
-        progress.check()?;
-        let extend = Extend { progress: Some(Arc::new(progress)), ..Extend::new(receipt, None) };
-        self.extend_leases(vec![extend]).await.pop().expect("one lease has one answer")
-    }
-
-    async fn extend_leases(&self, leases: Vec<Extend>) -> Answers<Extension> {
-        let count = leases.len();
-        let check = |lease: &Extend| lease.lease_ms.map_or(Ok(()), check_lease);
-        if let Err(error) = check_count(count).and_then(|()| Ok(leases.iter().try_for_each(check)?)) {
-            return vec![Err(error); count];
-        }
-        let receipts: Vec<Receipt> = leases.iter().map(|lease| lease.receipt).collect();
-        let extended = match self.metrics.stores.extend.time(self.broker.extend(leases)).await {
-            Ok(extended) => extended,
-            Err(error) => return vec![Err(error); count],
-        };
-        let noted = extended.iter().filter_map(|extended| match extended {
-            Extended::Until { lease, .. } => *lease,
-            Extended::Lost => None,
-        });
-        let noted: Vec<LeaseRecord> = noted.collect();
-        if let Some(leases) = self.leases.as_ref().filter(|_| !noted.is_empty()) {
-            leases.lease(noted);
-        }
-        let answer = |(receipt, extended)| match extended {
-            Extended::Until { lease_until, cancel_asked, .. } => Ok(Extension { receipt, lease_until, cancel_asked }),
-            Extended::Lost => Err(Error::LeaseLost(receipt)),
-        };
-        let answers: Answers<Extension> = receipts.into_iter().zip(extended).map(answer).collect();
-        self.workers.extended(answers.iter().flatten(), self.now());
-        answers
-    }
-
     /// Takes back jobs whose leases have expired, and ends jobs that were not started in time, until the process stops.
     pub(super) async fn reap(&self) {
         // Another process that shares the broker may begin a lease at any time: none ends sooner than the shortest.
@@ -385,7 +337,7 @@ fn log_end(job: &Job, decision: &Decision) {
     }
 }
 
-fn check_count(count: usize) -> Result<(), Error> {
+pub(super) fn check_count(count: usize) -> Result<(), Error> {
     if count > BATCH_JOBS_MAX {
         return Err(Error::invalid("leases", format!("at most {BATCH_JOBS_MAX} in a batch"), count));
     }

@@ -100,7 +100,7 @@ impl Drop for Step<'_> {
         let (engine, may_be_repeated) = (self.engine.clone(), self.may_be_repeated);
         self.engine.finish_alone(async move {
             if let Ok(reserved) = step.await {
-                drop(engine.handed_out(reserved, may_be_repeated));
+                drop(engine.handed_out(reserved, may_be_repeated).await);
             }
         });
     }

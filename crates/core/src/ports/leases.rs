@@ -9,11 +9,12 @@ use async_trait::async_trait;
 /// Running jobs and their leases, noted in a ledger beside a broker in the memory of one process, for a restart.
 #[async_trait]
 pub trait Leases: Send + Sync {
-    /// Records leases, soon, without an answer. A loss is harmless, except that a crash may hand a job out again. A lease
-    /// below the stored version of its job changes nothing.
-    fn lease(&self, leases: Vec<LeaseRecord>);
+    /// Notes leases, which a process that starts later finds in [`leased`](Self::leased), even if this one is killed at once. A
+    /// power failure may forget them. They may be written into the rows of their jobs later, or not at all if the jobs end
+    /// before. A lease below the stored version of its job changes nothing.
+    async fn lease(&self, leases: Vec<LeaseRecord>) -> Result<(), Error>;
 
-    /// All jobs that were noted as running.
+    /// All jobs whose rows have a lease.
     async fn leased(&self) -> Result<Vec<Job>, Error>;
 }
 

@@ -215,16 +215,8 @@ pub struct MortalLeases {
 
 #[async_trait]
 impl Leases for MortalLeases {
-    fn lease(&self, leases: Vec<LeaseRecord>) {
-        let (noting, life) = (self.leases.clone(), self.life.clone());
-        tokio::spawn(async move {
-            let noted = async {
-                noting.lease(leases);
-                Ok(())
-            };
-            // Nobody waits for it, and its loss is harmless.
-            drop(life.around("lease", noted).await);
-        });
+    async fn lease(&self, leases: Vec<LeaseRecord>) -> Result<(), Error> {
+        self.life.around("lease", self.leases.lease(leases)).await
     }
 
     async fn leased(&self) -> Result<Vec<Job>, Error> {

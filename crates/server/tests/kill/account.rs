@@ -1,6 +1,6 @@
 //! The answers that every client got, which of them were lost, and when.
 
-use crate::common::{Exchange, Kill};
+use crate::common::Exchange;
 use duetime::{CancelOutcome, Error, Lease, Outcome, PushOutcome, Pushed, Receipt, Reservation, Settlement};
 use duetime_core::{Error as CoreError, JobId, Millis, State};
 use std::collections::BTreeMap;
@@ -38,17 +38,9 @@ pub(crate) struct HeldLease {
     pub(crate) seen_at: Millis,
     pub(crate) due_at: Millis,
     pub(crate) started_at: Millis,
-    grants: Vec<Grant>,
+    /// When it expires, as its holder was told last. A kill undoes nothing that was answered.
+    pub(crate) until: Millis,
     pub(crate) settles: Vec<Settle>,
-}
-
-/// A lease, granted or extended.
-#[derive(Debug)]
-struct Grant {
-    generation: usize,
-    /// When its holder was told.
-    seen_at: Millis,
-    until: Millis,
 }
 
 /// An attempt to end a lease.
@@ -69,13 +61,6 @@ pub(crate) enum End {
 }
 
 impl HeldLease {
-    /// A lower bound of when the lease expires, considering what a kill may have undone: `None` if all of it may be undone.
-    /// Leases only grow here, so that an extension which is not known to count may be left out.
-    pub(crate) fn certain_until(&self, kills: &[Kill]) -> Option<Millis> {
-        let is_certain = |grant: &&Grant| kills.get(grant.generation).is_none_or(|kill| grant.seen_at <= kill.instant);
-        self.grants.iter().filter(is_certain).map(|grant| grant.until).max()
-    }
-
     /// The answers that ended it, or may have: those that were lost.
     pub(crate) fn ends(&self) -> impl Iterator<Item = &Settle> {
         let refused = |settle: &&Settle| !matches!(settle.exchange.answer, Some((_, None)));
@@ -111,22 +96,16 @@ impl Account {
     pub(crate) fn handed_out(&mut self, reservation: &Reservation, generation: usize, seen_at: Millis) {
         for Lease { job, .. } in &reservation.leases {
             let (started_at, until) = (job.started_at.unwrap_or(0), job.lease_until.unwrap_or(0));
-            let held = HeldLease {
-                generation,
-                seen_at,
-                due_at: job.due_at,
-                started_at,
-                grants: vec![Grant { generation, seen_at, until }],
-                settles: Vec::new(),
-            };
+            let held = HeldLease { generation, seen_at, due_at: job.due_at, started_at, until, settles: Vec::new() };
             if self.jobs.entry(job.id).or_default().leases.insert(job.epoch, held).is_some() {
                 self.wrong.push(format!("the lease {} was handed out twice", job.receipt()));
             }
         }
     }
 
-    pub(crate) fn extended(&mut self, receipt: Receipt, generation: usize, seen_at: Millis, until: Millis) {
-        self.held(receipt).grants.push(Grant { generation, seen_at, until });
+    pub(crate) fn extended(&mut self, receipt: Receipt, until: Millis) {
+        let held = self.held(receipt);
+        held.until = held.until.max(until);
     }
 
     /// The end of a lease was asked for.

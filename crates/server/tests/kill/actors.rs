@@ -217,9 +217,9 @@ impl Field {
     async fn extend(&self, receipt: Receipt) {
         let request = async |client: Client| client.extend(vec![(receipt, None)]).await?.remove(0);
         let exchange = self.site.call(|_| false, request).await;
-        let Exchange { generation, answer: Some((at, answer)), .. } = exchange else { return };
+        let Exchange { answer: Some((_, answer)), .. } = exchange else { return };
         match answer {
-            Ok(extension) => self.account.borrow_mut().extended(receipt, generation, at, extension.lease_until),
+            Ok(extension) => self.account.borrow_mut().extended(receipt, extension.lease_until),
             Err(Error::Core(duetime_core::Error::LeaseLost(_))) => {}
             Err(error) => self.account.borrow_mut().wrong.push(format!("the extend of {receipt}: {error}")),
         }

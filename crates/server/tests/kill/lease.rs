@@ -6,9 +6,6 @@ use duetime_core::{Error as CoreError, JobId, Millis, Receipt, State};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The maximum time until a lease is recorded, unless the writer is busy; see `Site`.
-const RECORDED_MS: u64 = 100;
-
 fn one() -> ReserveRequest {
     let from = Source::Queues(vec!["default".into()]);
     ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 20_000, request_id: None, worker: None }
@@ -16,15 +13,6 @@ fn one() -> ReserveRequest {
 
 async fn lease(client: &Client) -> Receipt {
     client.reserve(one()).await.unwrap().leases[0].job.receipt()
-}
-
-/// Has something else written until all leases are.
-async fn let_leases_be_recorded(site: &Site, client: &Client) {
-    let begin = site.now();
-    while site.now() <= begin + RECORDED_MS {
-        client.push_raw("other", *b"1").queue("other").await.unwrap();
-    }
-    client.push_raw("other", *b"1").queue("other").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,7 +30,6 @@ async fn a_lease_outlives_a_kill_where_the_job_was_given_back_just_before() {
         released.unwrap().remove(0).unwrap();
         receipt = next;
     }
-    let_leases_be_recorded(&site, &client).await;
     site.kill();
     site.start_again();
     let client = site.client();

@@ -59,7 +59,7 @@ async fn every_acknowledged_job_is_accounted_for_after_kills() {
     let before = records(&site).await;
     kill_and_start(&site, false).await;
     let records = records(&site).await;
-    let verdict = Verdict::of(&field.account.borrow(), &records, &site.kills());
+    let verdict = Verdict::of(&field.account.borrow(), &records);
     println!("{verdict}");
     let is_kept = before == records;
     if !verdict.wrong.is_empty() || !is_kept {

@@ -1,7 +1,7 @@
 //! Whether what the clients were told is true: of each job, in the order of its leases, and of the records at the end.
 
 use crate::account::{Account, End, HeldLease, Life};
-use crate::common::{Exchange, Kill};
+use crate::common::Exchange;
 use duetime::{CancelOutcome, PushOutcome};
 use duetime_core::{Job, JobId, Millis, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,8 +21,6 @@ pub(crate) enum Because {
     ReplyLost,
     /// The lease ended by time.
     LeaseEnded,
-    /// The lease was granted in the last instant before a kill.
-    LastInstant,
 }
 
 #[derive(Default)]
@@ -35,13 +33,13 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     /// `records` are all jobs there are in the end, when everything was worked off.
-    pub(crate) fn of(account: &Account, records: &BTreeMap<JobId, Job>, kills: &[Kill]) -> Self {
+    pub(crate) fn of(account: &Account, records: &BTreeMap<JobId, Job>) -> Self {
         let mut verdict = Self { wrong: account.wrong.clone(), ..Self::default() };
         verdict.judge_pushes(account, records);
         verdict.judge_keys(account, records);
         verdict.judge_tags(account, records);
         for (&id, life) in &account.jobs {
-            verdict.judge_life(id, life, records.get(&id), kills);
+            verdict.judge_life(id, life, records.get(&id));
         }
         for job in records.values() {
             verdict.count(job.state(0).word());
@@ -144,7 +142,7 @@ impl Verdict {
         }
     }
 
-    fn judge_life(&mut self, id: JobId, life: &Life, record: Option<&Job>, kills: &[Kill]) {
+    fn judge_life(&mut self, id: JobId, life: &Life, record: Option<&Job>) {
         let Some(record) = record else {
             return self.wrong.push(format!("the job {id} is gone"));
         };
@@ -159,17 +157,15 @@ impl Verdict {
             });
             if let Some((last, earlier)) = before {
                 self.check(earlier.started_at <= started_at, || format!("{id}.{epoch} began before {id}.{last}"));
-                match why_again(earlier, started_at, kills) {
+                match why_again(earlier, started_at) {
                     Some(because) => self.repeated.push((id, epoch, because)),
                     None => self.wrong.push(format!("{id}.{epoch} began at {started_at} while {id}.{last} lived")),
                 }
             }
-            self.judge_settles(epoch, held, record, kills);
+            self.judge_settles(epoch, held, record);
             before = Some((epoch, held));
         }
-        // A lease of the last instant may be forgotten, and its job be cancelled as one that waits.
-        let certain = life.leases.iter().filter(|(_, held)| held.certain_until(kills).is_some());
-        let last = certain.map(|(&epoch, _)| epoch).max().unwrap_or(0);
+        let last = life.leases.keys().max().copied().unwrap_or(0);
         self.check(last <= record.epoch, || format!("{id}.{last} was handed out, the record has {}", record.epoch));
         let is_over = !record.is_pending();
         self.check(is_over, || format!("{record:?} is not worked off"));
@@ -202,7 +198,7 @@ impl Verdict {
     }
 
     /// Checks the answers that a holder got about its lease.
-    fn judge_settles(&mut self, epoch: u64, held: &HeldLease, record: &Job, kills: &[Kill]) {
+    fn judge_settles(&mut self, epoch: u64, held: &HeldLease, record: &Job) {
         let receipt = format!("{}.{epoch}", record.id);
         let (mut may_have_ended, mut was_given_back) = (false, false);
         for settle in &held.settles {
@@ -212,7 +208,7 @@ impl Verdict {
                 continue;
             };
             let Some(state) = state else {
-                let is_over = held.certain_until(kills).is_none_or(|until| until <= at + CLOCKS_MS);
+                let is_over = held.until <= at + CLOCKS_MS;
                 self.count(match (was_given_back, may_have_ended) {
                     (true, _) => "ends refused after the job was given back",
                     (false, true) => "ends refused after a lost reply",
@@ -251,7 +247,7 @@ impl Verdict {
 }
 
 /// Why a job could be handed out at this instant although it had been before.
-fn why_again(earlier: &HeldLease, started_at: Millis, kills: &[Kill]) -> Option<Because> {
+fn why_again(earlier: &HeldLease, started_at: Millis) -> Option<Because> {
     let mut because = None;
     for settle in earlier.ends().filter(|settle| settle.exchange.sent <= started_at) {
         match (settle.end, settle.exchange.answer) {
@@ -262,12 +258,7 @@ fn why_again(earlier: &HeldLease, started_at: Millis, kills: &[Kill]) -> Option<
             (_, None) => because = Some(Because::ReplyLost),
         }
     }
-    let until = earlier.certain_until(kills);
-    because.or(match until {
-        None => Some(Because::LastInstant),
-        Some(until) if until <= started_at + CLOCKS_MS => Some(Because::LeaseEnded),
-        Some(_) => None,
-    })
+    because.or((earlier.until <= started_at + CLOCKS_MS).then_some(Because::LeaseEnded))
 }
 
 /// The number in a job's payload.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Page size of a new file. 8192 was not faster (`examples/store_throughput.rs`) and doubles the cost of a single job.
-const PAGE_BYTES: u32 = 4096;
+pub(super) const PAGE_BYTES: u32 = 4096;
 /// Page cache of the writer: 8 MiB. After every commit that has split a page within a tree, SQLite scans its whole cache. At
 /// 64 MiB that doubled the cost of small transactions, and the operating system caches too.
 const WRITER_CACHE_KIB: u32 = 8 << 10;
@@ -174,16 +174,33 @@ fn open_log(connection: &Connection) -> rusqlite::Result<()> {
 
 /// The free bytes of the disk that this file or folder is on; `None` if the system does not tell.
 pub fn free_bytes(path: &Path) -> Option<u64> {
-    let disk = statvfs(path).ok()?;
-    #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "other widths on other systems")]
-    Some((disk.blocks_available() as u64).saturating_mul(disk.fragment_size() as u64))
+    room(path).map(|(free, _)| free)
 }
 
-/// Whether the disk has room for all pages of the log that lie beyond the end of the file.
-pub(super) fn has_room_to_copy(connection: &Connection) -> rusqlite::Result<bool> {
-    let Some(path) = connection.path().map(Path::new) else { return Ok(true) };
-    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u64>(0));
+/// The free bytes of the disk that this file or folder is on, and all that it has.
+fn room(path: &Path) -> Option<(u64, u64)> {
+    let disk = statvfs(path).ok()?;
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "other widths on other systems")]
+    let bytes = |blocks| (blocks as u64).saturating_mul(disk.fragment_size() as u64);
+    Some((bytes(disk.blocks_available()), bytes(disk.blocks())))
+}
+
+/// The disk of a store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Disk {
+    /// Free bytes.
+    pub(super) free: u64,
+    /// Bytes that it has in all.
+    pub(super) all: u64,
+    /// Bytes by which the file grows when the log is copied into it: its pages in the log that lie beyond its end.
+    pub(super) growth: u64,
+}
+
+/// The disk of an open store; `None` if the system does not tell.
+pub(super) fn disk(connection: &Connection) -> rusqlite::Result<Option<Disk>> {
+    let Some(path) = connection.path().map(Path::new) else { return Ok(None) };
+    let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get::<_, u64>(0));
     let bytes = number("PRAGMA page_count")? * number("PRAGMA page_size")?;
-    let (Ok(file), Some(free)) = (fs::metadata(path), free_bytes(path)) else { return Ok(true) };
-    Ok(bytes.saturating_sub(file.len()) <= free)
+    let (Ok(file), Some((free, all))) = (fs::metadata(path), room(path)) else { return Ok(None) };
+    Ok(Some(Disk { free, all, growth: bytes.saturating_sub(file.len()) }))
 }

@@ -11,12 +11,15 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is appended to the name of the store for each of its files that SQLite has open.
-const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
+/// What is appended to the name of the store for each of its files.
+const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-leases"];
 /// For how long a refusal is told, in milliseconds: smaller changes may succeed meanwhile.
 const REFUSAL_TOLD_MS: Millis = 10_000;
+/// For how long it is told that records were dropped early, in milliseconds.
+const DROPS_TOLD_MS: Millis = 60_000;
 /// Pause between two attempts to write something small after a refusal, in milliseconds.
 const TRY_EVERY_MS: Millis = 1_000;
 
@@ -24,6 +27,8 @@ const TRY_EVERY_MS: Millis = 1_000;
 #[derive(Default)]
 pub(super) struct Health {
     files: Vec<(PathBuf, FileId)>,
+    /// Whether they were found at the last look.
+    is_moved: AtomicBool,
     state: Mutex<State>,
     clock: SystemClock,
 }
@@ -39,6 +44,8 @@ struct State {
     is_accepting: bool,
     /// Damage that was met.
     damage: Option<String>,
+    /// How many records were dropped early, and when the last time was.
+    dropped: Option<(usize, Millis)>,
     /// When something small was last written to see whether that is possible.
     tried_at: Option<Millis>,
 }
@@ -52,11 +59,22 @@ impl Health {
         let paths = SUFFIXES.map(|suffix| beside(store, suffix));
         let known = |path: PathBuf| file_id(&path).map(|id| (path.clone(), id)).map_err(|error| lost(&path, &error));
         let files = paths.into_iter().map(known).collect::<Result<_, _>>()?;
-        Ok(Self { files, state: Mutex::default(), clock: SystemClock::new() })
+        Ok(Self { files, ..Self::default() })
     }
 
     /// Fails if a file is no longer where it was opened.
     pub(super) fn check_files(&self) -> Result<(), Error> {
+        let found = self.look_for_files();
+        self.is_moved.store(found.is_err(), Ordering::Relaxed);
+        found
+    }
+
+    /// The same, as it was at the last look, without one if all was well: for what is done too often to look each time.
+    pub(super) fn check_last(&self) -> Result<(), Error> {
+        if self.is_moved.load(Ordering::Relaxed) { self.check_files() } else { Ok(()) }
+    }
+
+    fn look_for_files(&self) -> Result<(), Error> {
         for (path, opened) in &self.files {
             match file_id(path) {
                 Ok(found) if found == *opened => {}
@@ -93,6 +111,13 @@ impl Health {
         self.state().damage.get_or_insert(what);
     }
 
+    /// Called when records of finished jobs were dropped before their time.
+    pub(super) fn dropped(&self, records: usize) {
+        let mut state = self.state();
+        let before = state.dropped.map_or(0, |(records, _)| records);
+        state.dropped = Some((before + records, self.clock.mono()));
+    }
+
     /// Whether something small should be written now, to see whether changes are possible again.
     pub(super) fn is_to_try(&self) -> bool {
         let now = self.clock.mono();
@@ -117,6 +142,12 @@ impl Health {
                 troubles.push((Trouble::Unwritable, error.to_string()));
             }
             _ => {}
+        }
+        if let Some((records, at)) = state.dropped
+            && self.clock.mono() < at + DROPS_TOLD_MS
+        {
+            let why = format!("{records} records were dropped since the start, the oldest first");
+            troubles.push((Trouble::DropsRecords, why));
         }
         troubles.extend(state.damage.iter().map(|what| (Trouble::Damaged, what.clone())));
         troubles

@@ -2,7 +2,9 @@
 
 use super::fault::Fault;
 use super::task::Transaction;
+use crate::sums::Tallies;
 use duetime_core::ports::LeaseRecord;
+use rusqlite::{Connection, TransactionBehavior};
 
 /// Records leases of pending rows with a lower version.
 pub(super) fn write(transaction: &mut Transaction<'_>, leases: &[LeaseRecord]) -> Result<(), Fault> {
@@ -24,4 +26,15 @@ pub(super) fn write(transaction: &mut Transaction<'_>, leases: &[LeaseRecord]) -
         statement.execute((lease.id.get(), version, epoch, attempt, lease_until, started_at, updated_at))?;
     }
     Ok(())
+}
+
+/// Writes the leases of a process that was killed.
+pub(super) fn restore(connection: &mut Connection, leases: &[LeaseRecord]) -> Result<(), Fault> {
+    if leases.is_empty() {
+        return Ok(());
+    }
+    let restoring = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut transaction = Transaction { connection: &restoring, tallies: Tallies::default(), is_careful: false };
+    write(&mut transaction, leases)?;
+    Ok(restoring.commit()?)
 }

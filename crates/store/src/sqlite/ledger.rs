@@ -94,8 +94,8 @@ impl Ledger for Sqlite {
         self.queue.close();
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(threads) = threads else { return Ok(()) };
-        let (pool, log) = (self.pool.clone(), self.log.clone());
-        let work = move || end(threads, pool.as_deref(), log.as_deref(), true);
+        let (queue, pool, log) = (self.queue.clone(), self.pool.clone(), self.log.clone());
+        let work = move || end(threads, &queue, pool.as_deref(), log.as_deref(), true);
         tokio::task::spawn_blocking(work)
             .await
             .map_err(|error| Error::Unavailable(format!("the store was not closed cleanly ({error})")))
@@ -104,8 +104,11 @@ impl Ledger for Sqlite {
 
 #[async_trait]
 impl Leases for Sqlite {
-    fn lease(&self, leases: Vec<LeaseRecord>) {
-        self.queue.lease(leases);
+    async fn lease(&self, leases: Vec<LeaseRecord>) -> Result<(), Error> {
+        if let Some(log) = &self.log {
+            log.health.check_last()?;
+        }
+        self.queue.lease(leases)
     }
 
     async fn leased(&self) -> Result<Vec<Job>, Error> {

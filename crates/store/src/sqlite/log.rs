@@ -44,6 +44,11 @@ thread_local! {
     static PAGES: Cell<u32> = const { Cell::new(0) };
 }
 
+/// Pages in the log, for the writer's thread.
+pub(super) fn pages() -> u32 {
+    PAGES.get()
+}
+
 /// Makes SQLite report the length of the log to this thread.
 pub(super) fn watch(connection: &Connection) {
     connection.wal_hook(Some(|_, pages| {
@@ -181,7 +186,13 @@ impl Log {
             return;
         }
         drop(state);
-        match start_over(connection) {
+        self.start_over(connection, "RESTART");
+    }
+
+    /// Copies the rest of the log and lets the next write restart it, unless a reader or the other thread still needs the log;
+    /// as a `TRUNCATE` it also gives its room back. Called by the writer between transactions.
+    pub(super) fn start_over(&self, connection: &Connection, mode: &str) {
+        match start_over(connection, mode) {
             Ok(true) => {
                 PAGES.set(0);
                 self.state().asked_at = 0;
@@ -324,9 +335,9 @@ impl Drop for Told<'_> {
 }
 
 /// Copies the rest of the log and lets the next write restart it, unless a reader still needs the log.
-fn start_over(connection: &Connection) -> rusqlite::Result<bool> {
+fn start_over(connection: &Connection, mode: &str) -> rusqlite::Result<bool> {
     connection.busy_timeout(Duration::ZERO)?;
-    let outcome = checkpoint(connection, "RESTART");
+    let outcome = checkpoint(connection, mode);
     connection.busy_timeout(BUSY_WAIT)?;
     outcome
 }
@@ -347,7 +358,7 @@ pub(super) fn empty(connection: &Connection) -> rusqlite::Result<()> {
 /// Copies the log, if the disk has room for what the file grows by; otherwise the copy would take the rest of the disk from the
 /// log, and fail. Returns whether all is copied.
 fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<bool> {
-    if !file::has_room_to_copy(connection)? {
+    if file::disk(connection)?.is_some_and(|disk| disk.growth > disk.free) {
         return Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(SQLITE_FULL), None));
     }
     connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok(row.get::<_, i64>(0)? == 0))

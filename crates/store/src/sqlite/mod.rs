@@ -15,6 +15,7 @@ mod fault;
 mod file;
 mod find;
 mod health;
+mod journal;
 mod lease;
 mod ledger;
 mod lock;
@@ -28,6 +29,7 @@ mod queue;
 mod read;
 mod record;
 mod reports;
+mod room;
 mod row;
 mod schema;
 mod tally;
@@ -41,6 +43,7 @@ pub use probe::{FileState, ProbeReport, probe};
 
 use self::fault::Fault;
 use self::health::Health;
+use self::journal::Journal;
 use self::lock::Lock;
 use self::log::Log;
 use self::pool::Pool;
@@ -104,6 +107,14 @@ pub struct Sqlite {
     store: String,
 }
 
+/// What a store in a file has besides.
+struct OnDisk {
+    pool: Arc<Pool>,
+    log: Arc<Log>,
+    others: Vec<JoinHandle<()>>,
+    lock: Lock,
+}
+
 struct Threads {
     writer: JoinHandle<Connection>,
     others: Vec<JoinHandle<()>>,
@@ -129,6 +140,9 @@ impl Sqlite {
         file::found(&connection, &store)?;
         schema::migrate(&mut connection, &store)?;
         log::begin_empty(&connection);
+        let (mut journal, leases) = Journal::open(&path)?;
+        lease::restore(&mut connection, &leases).map_err(|fault| fault.into_error(&store))?;
+        journal.begin()?;
         let copier = file::checkpointer(&path).map_err(told)?;
         let log = Arc::new(Log::new(&path, Health::of(&path)?));
         // Everything is opened now: later there may be no descriptor left.
@@ -156,7 +170,7 @@ impl Sqlite {
             let log = log.clone();
             others.push(spawn("duetime-syncer", move || log.sync(interval, &synced))?);
         }
-        Self::start(connection, store, options, Some(pool), Some(log), others, Some(lock))
+        Self::start(connection, options, Queue::new(Some(journal)), store, Some(OnDisk { pool, log, others, lock }))
     }
 
     /// A store in memory, gone when dropped.
@@ -168,23 +182,26 @@ impl Sqlite {
         let mut connection = file::memory().map_err(|error| fault::explain(&error, &store))?;
         schema::migrate(&mut connection, &store)?;
         let options = Options { durability: Durability::None };
-        Self::start(connection, store, options, None, None, Vec::new(), None)
+        Self::start(connection, options, Queue::new(None), store, None)
     }
 
     fn start(
         connection: Connection,
-        store: String,
         options: Options,
-        pool: Option<Arc<Pool>>,
-        log: Option<Arc<Log>>,
-        others: Vec<JoinHandle<()>>,
-        lock: Option<Lock>,
+        queue: Queue,
+        store: String,
+        disk: Option<OnDisk>,
     ) -> Result<Self, Error> {
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(queue);
+        let log = disk.as_ref().map(|disk| disk.log.clone());
         let writer = spawn("duetime-writer", {
             let (queue, log, store) = (queue.clone(), log.clone(), store.clone());
             move || Writer::new(connection, store, options.durability, log).run(&queue)
         })?;
+        let (pool, others, lock) = match disk {
+            Some(OnDisk { pool, others, lock, .. }) => (Some(pool), others, Some(lock)),
+            None => (None, Vec::new(), None),
+        };
         let threads = Mutex::new(Some(Threads { writer, others, _lock: lock }));
         Ok(Self { queue, pool, log, threads, store })
     }
@@ -235,14 +252,17 @@ impl Drop for Sqlite {
         self.queue.close();
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(threads) = threads {
-            end(threads, self.pool.as_deref(), self.log.as_deref(), false);
+            end(threads, &self.queue, self.pool.as_deref(), self.log.as_deref(), false);
         }
     }
 }
 
 /// Waits for the threads of a closed queue, and releases the file.
-fn end(threads: Threads, pool: Option<&Pool>, log: Option<&Log>, empties_log: bool) {
+fn end(threads: Threads, queue: &Queue, pool: Option<&Pool>, log: Option<&Log>, empties_log: bool) {
     let connection = threads.writer.join();
+    if connection.is_ok() {
+        queue.empty_journal();
+    }
     if let Some(pool) = pool {
         pool.close();
     }

@@ -31,22 +31,38 @@ pub(super) fn prune(
         (Stage::Failed, retention.failed_ms),
     ] {
         let Some(ended_by) = now.checked_sub(kept_ms) else { continue };
-        let mut statement = connection.prepare_cached(FINISHED)?;
-        let mut rows = statement.query((stage.code(), ended_by, limit - removed))?;
-        let mut past = Vec::new();
-        while let Some(row) = rows.next()? {
-            past.push((row::id(row)?, stored(row)?));
-        }
-        drop(rows);
-        for (id, stored) in &past {
-            remove(transaction, *id, stored, stage)?;
-        }
-        removed += past.len();
+        removed += remove_ended(transaction, stage, ended_by, limit - removed)?;
     }
     if removed > 0 {
         give_back(connection)?;
     }
     Ok(removed)
+}
+
+/// Removes at most `limit` of the oldest finished rows, whatever their retention, and returns how many. Failed ones come last:
+/// somebody may want to retry them.
+pub(super) fn oldest(transaction: &mut Transaction<'_>, limit: usize) -> Result<usize, Fault> {
+    let mut removed = 0;
+    for stage in [Stage::Succeeded, Stage::Cancelled, Stage::Failed] {
+        removed += remove_ended(transaction, stage, i64::MAX.unsigned_abs(), limit - removed)?;
+    }
+    Ok(removed)
+}
+
+/// Removes at most `limit` rows that ended by then in this state, the oldest first, and returns how many.
+fn remove_ended(transaction: &mut Transaction<'_>, stage: Stage, by: Millis, limit: usize) -> Result<usize, Fault> {
+    let mut past = Vec::new();
+    {
+        let mut statement = transaction.connection.prepare_cached(FINISHED)?;
+        let mut rows = statement.query((stage.code(), by, limit))?;
+        while let Some(row) = rows.next()? {
+            past.push((row::id(row)?, stored(row)?));
+        }
+    }
+    for (id, stored) in &past {
+        remove(transaction, *id, stored, stage)?;
+    }
+    Ok(past.len())
 }
 
 fn give_back(connection: &Connection) -> Result<(), Fault> {

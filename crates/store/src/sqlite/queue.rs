@@ -1,6 +1,7 @@
-//! The writer's input: tasks, bounded by a semaphore that callers wait for, and leases, bounded by dropping.
+//! The writer's input: tasks, bounded by a semaphore that callers wait for, and leases, bounded by the journal.
 
 use super::fault::Fault;
+use super::journal::Journal;
 use super::task::{Call, Task, Transaction};
 use duetime_core::ports::{LeaseRecord, OutboxEntry};
 use duetime_core::{Clock, Error, JobId, Millis, SystemClock};
@@ -13,8 +14,6 @@ use tokio::sync::{Semaphore, oneshot};
 const WEIGHT_MAX: u32 = 128 << 10;
 /// Rows after which a transaction takes no further task.
 const ROWS_PER_TRANSACTION: usize = 4_096;
-/// Maximum number of waiting leases; further ones are dropped, which is harmless.
-const LEASES_MAX: usize = 100_000;
 /// How long the writer waits for as many tasks as it last answered. Callers that return at once then share the next
 /// transaction, and its cost.
 const COMPANY_WAIT: Duration = Duration::from_micros(100);
@@ -29,12 +28,18 @@ pub(super) struct Queue {
     filled: Condvar,
     room: Arc<Semaphore>,
     clock: SystemClock,
+    /// Of a store in a file. Locked before `waiting`.
+    journal: Option<Mutex<Journal>>,
 }
 
 #[derive(Default)]
 struct Waiting {
     tasks: VecDeque<Box<dyn Task>>,
     leases: HashMap<JobId, LeaseRecord>,
+    /// Leases in the writer's hand.
+    writing: Vec<LeaseRecord>,
+    /// Whether leases could not be written at the end.
+    has_left_leases: bool,
     /// The number of tasks that wakes the writer, which waits for more tasks (see [`Queue::take`]).
     wanted: usize,
     /// The number of tasks in the last transaction, whose callers may soon return.
@@ -56,8 +61,9 @@ pub(super) struct Batch {
 }
 
 impl Queue {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(journal: Option<Journal>) -> Self {
         Self {
+            journal: journal.map(Mutex::new),
             waiting: Mutex::default(),
             filled: Condvar::new(),
             room: Arc::new(Semaphore::new(WEIGHT_MAX as usize)),
@@ -112,8 +118,18 @@ impl Queue {
         Ok(())
     }
 
-    /// Adds leases, to be written soon.
-    pub(super) fn lease(&self, leases: Vec<LeaseRecord>) {
+    /// Adds leases to the journal, and to those that are written into the store soon.
+    ///
+    /// # Errors
+    /// Of the journal. Nothing is added then.
+    pub(super) fn lease(&self, leases: Vec<LeaseRecord>) -> Result<(), Error> {
+        let mut journal = self.journal.as_ref().map(|journal| journal.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(journal) = &mut journal {
+            journal.append(&leases, || {
+                let waiting = self.waiting();
+                waiting.leases.values().chain(&waiting.writing).copied().collect()
+            })?;
+        }
         let mut waiting = self.waiting();
         waiting.add_leases(leases);
         if waiting.leases_since.is_none() && !waiting.leases.is_empty() {
@@ -121,15 +137,34 @@ impl Queue {
             drop(waiting);
             self.filled.notify_one();
         }
+        Ok(())
+    }
+
+    /// Called once the leases of a batch are written.
+    pub(super) fn leases_written(&self) {
+        self.waiting().writing.clear();
     }
 
     /// Returns leases that could not be written, to be retried a moment later.
     pub(super) fn lease_again(&self, leases: Vec<LeaseRecord>) {
         let mut waiting = self.waiting();
-        // Closing does not wait until the disk has room.
-        if !waiting.is_closed {
+        waiting.writing.clear();
+        // Closing does not wait until the disk has room. They stay in the journal.
+        if waiting.is_closed {
+            waiting.has_left_leases = true;
+        } else {
             waiting.add_leases(leases);
             waiting.leases_since = Some(self.clock.mono() + LEASE_AGAIN_MS);
+        }
+    }
+
+    /// Called when the writer has ended.
+    pub(super) fn empty_journal(&self) {
+        let has_left_leases = self.waiting().has_left_leases;
+        if let Some(journal) = &self.journal
+            && !has_left_leases
+        {
+            journal.lock().unwrap_or_else(PoisonError::into_inner).empty();
         }
     }
 
@@ -209,14 +244,9 @@ impl Waiting {
     /// Only the latest lease of a job counts.
     fn add_leases(&mut self, leases: Vec<LeaseRecord>) {
         for lease in leases {
-            let has_room = self.leases.len() < LEASES_MAX;
-            match self.leases.get_mut(&lease.id) {
-                Some(known) if known.version < lease.version => *known = lease,
-                Some(_) => {}
-                None if has_room => {
-                    self.leases.insert(lease.id, lease);
-                }
-                None => {}
+            let known = self.leases.entry(lease.id).or_insert(lease);
+            if known.version < lease.version {
+                *known = lease;
             }
         }
     }
@@ -235,6 +265,7 @@ impl Waiting {
             // The rest follows in the next transaction, so `leases_since` is kept.
             let ids: Vec<JobId> = self.leases.keys().copied().take(ROWS_PER_TRANSACTION).collect();
             batch.leases.extend(ids.iter().filter_map(|id| self.leases.remove(id)));
+            self.writing.clone_from(&batch.leases);
             if self.leases.is_empty() {
                 self.leases_since = None;
             }

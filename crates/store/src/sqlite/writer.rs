@@ -6,7 +6,9 @@ use super::durability::{Durability, FULL, NORMAL};
 use super::fault::Fault;
 use super::lease;
 use super::log::Log;
+use super::prune;
 use super::queue::{Batch, Queue};
+use super::room::{self, Room};
 use super::tally;
 use super::task::{Task, Transaction};
 use crate::sums::Tallies;
@@ -25,6 +27,7 @@ pub(super) struct Writer {
     durability: Durability,
     synchronous: &'static str,
     log: Option<Arc<Log>>,
+    room: Room,
 }
 
 impl Writer {
@@ -33,7 +36,7 @@ impl Writer {
         if log.is_some() {
             super::log::watch(&connection);
         }
-        Self { connection, store, durability, synchronous: durability.synchronous(), log }
+        Self { connection, store, durability, synchronous: durability.synchronous(), log, room: Room::default() }
     }
 
     /// Works until the queue is closed and empty, then returns the connection.
@@ -42,6 +45,7 @@ impl Writer {
         let _abandon = Abandon(queue, self.log.clone());
         while let Some(batch) = queue.take() {
             self.group(batch, queue);
+            self.keep_room();
             if let Some(log) = &self.log {
                 log.tend(&self.connection);
             }
@@ -61,6 +65,9 @@ impl Writer {
             if !tasks.is_empty() {
                 self.note(Ok(()));
             }
+            if !leases.is_empty() {
+                queue.leases_written();
+            }
             return match syncer {
                 Some(log) => log.end(tasks),
                 None => tasks.into_iter().for_each(|task| task.answer(Ok(()))),
@@ -74,14 +81,53 @@ impl Writer {
             return self.give_back(fault, leases, queue);
         }
         tracing::debug!(?fault, tasks = tasks.len(), "a transaction failed; its tasks are retried one by one");
+        if room::is_full(&fault) {
+            self.make_room();
+        }
         for mut task in tasks {
             let outcome = self.attempt(std::slice::from_mut(&mut task), &[], FULL, true);
             let outcome = outcome.map_err(|fault| fault.into_error(&self.store));
             self.note(outcome.as_ref().copied());
             task.answer(outcome);
         }
-        if let Err(fault) = self.attempt(&mut [], &leases, NORMAL, true) {
-            self.give_back(fault, leases, queue);
+        match self.attempt(&mut [], &leases, NORMAL, true) {
+            Ok(()) => queue.leases_written(),
+            Err(fault) => self.give_back(fault, leases, queue),
+        }
+    }
+
+    /// Makes finished records give way while the disk is nearly full.
+    fn keep_room(&mut self) {
+        let Some(log) = self.log.clone() else { return };
+        let is_low = self.room.look(&self.connection).unwrap_or_else(|error| {
+            log.note(&error);
+            false
+        });
+        if is_low {
+            self.make_room();
+        }
+    }
+
+    /// Shortens the log, and drops the oldest finished records until there is room within the file.
+    fn make_room(&mut self) {
+        let Some(log) = self.log.clone() else { return };
+        log.start_over(&self.connection, "TRUNCATE");
+        for records in room::STEPS {
+            if self.room.has_enough(&self.connection).unwrap_or(true) {
+                return;
+            }
+            let mut dropped = 0;
+            let outcome = self.set_synchronous(NORMAL).and_then(|()| {
+                self.in_transaction(false, |transaction| {
+                    dropped = prune::oldest(transaction, records)?;
+                    Ok(())
+                })
+            });
+            log.start_over(&self.connection, "TRUNCATE");
+            if outcome.is_err() || dropped == 0 {
+                return;
+            }
+            log.health.dropped(dropped);
         }
     }
 
@@ -108,7 +154,7 @@ impl Writer {
         }
     }
 
-    /// One transaction: all or nothing.
+    /// A transaction of these tasks, unless nothing may be written.
     fn attempt(
         &mut self,
         tasks: &mut [Box<dyn Task>],
@@ -121,10 +167,12 @@ impl Writer {
             log.check()?;
             log.health.check_files()?;
         }
-        let outcome = self.transaction(tasks, leases, is_careful);
-        if outcome.is_err() && !self.connection.is_autocommit() {
-            self.connection.prepare_cached("ROLLBACK")?.execute([])?;
-        }
+        let outcome = self.in_transaction(is_careful, |transaction| {
+            for task in tasks {
+                task.run(transaction)?;
+            }
+            lease::write(transaction, leases)
+        });
         if let Some(log) = &self.log {
             match &outcome {
                 Ok(()) if self.durability == Durability::Interval => log.written(),
@@ -135,17 +183,26 @@ impl Writer {
         outcome
     }
 
-    fn transaction(&self, tasks: &mut [Box<dyn Task>], leases: &[LeaseRecord], is_careful: bool) -> Result<(), Fault> {
+    /// One transaction: all or nothing.
+    fn in_transaction(
+        &self,
+        is_careful: bool,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         let connection = &self.connection;
-        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let mut transaction = Transaction { connection, tallies: Tallies::default(), is_careful };
-        for task in tasks {
-            task.run(&mut transaction)?;
+        let run = || -> Result<(), Fault> {
+            connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+            let mut transaction = Transaction { connection, tallies: Tallies::default(), is_careful };
+            work(&mut transaction)?;
+            tally::write(transaction.tallies, connection)?;
+            connection.prepare_cached("COMMIT")?.execute([])?;
+            Ok(())
+        };
+        let outcome = run();
+        if outcome.is_err() && !self.connection.is_autocommit() {
+            self.connection.prepare_cached("ROLLBACK")?.execute([])?;
         }
-        lease::write(&mut transaction, leases)?;
-        tally::write(transaction.tallies, connection)?;
-        connection.prepare_cached("COMMIT")?.execute([])?;
-        Ok(())
+        outcome
     }
 
     fn set_synchronous(&mut self, wanted: &'static str) -> Result<(), Fault> {

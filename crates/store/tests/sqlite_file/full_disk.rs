@@ -1,6 +1,6 @@
 //! A disk that is full for a while.
 
-use super::{folder, open};
+use super::{folder, leave_as_killed, open};
 use duetime_core::clock::SystemClock;
 use duetime_core::ports::{LeaseRecord, Leases, Ledger, Queues, Selector, Trouble};
 use duetime_core::testing::fixtures::T0;
@@ -73,11 +73,15 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
     assert_eq!(found(&*store, all(Selector::All)).await, kept, "reads go on, and nothing is half there");
     assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.pending, kept.len() as u64);
 
-    // A lease begins meanwhile. It is to be noted within a hundred milliseconds.
+    // A lease begins meanwhile.
     let row = store.get(&[id(1)]).await.unwrap().remove(0).unwrap();
     let (version, lease_until) = (row.version + 1, Some(T0 + 60_000));
     let held = Job { version, epoch: 1, attempt: 1, lease_until, started_at: Some(T0), ..row };
-    store.lease(vec![LeaseRecord::of(&held)]);
+    store.lease(vec![LeaseRecord::of(&held)]).await.unwrap();
+    let killed = folder();
+    let copy = leave_as_killed(&path, killed.path());
+    let restored = open(&copy).unwrap().leased().await.unwrap();
+    assert_eq!(restored, std::slice::from_ref(&held), "a killed process forgets no lease");
     let clock = SystemClock::new();
     while clock.mono() < 100 {
         assert_eq!(store.record(vec![large(3_000)], WATERMARK).await.unwrap_err().code(), "store_full");
@@ -112,7 +116,38 @@ async fn a_start_with_less_room_than_the_log_needs_leaves_the_rest_of_the_disk_t
     let store = open(&path).unwrap();
     assert!(free() + 100_000 >= before, "{} of {before} are left", free());
     apply(&store, &[ended(&jobs[0], Stage::Succeeded)]).await;
-    assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.succeeded, 1);
+    // Its record may give way at once.
+    assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.totals.succeeded, 1);
     store.close().await.unwrap();
     assert_eq!(open(&path).unwrap().tallies(Queues::first()).await.unwrap()[0].1.pending, 29);
+}
+
+/// A queue whose jobs end: the records of the first ones make room for the next jobs.
+#[tokio::test]
+async fn finished_records_give_way_before_a_push_is_refused() {
+    let disk = SmallDisk::mount("12m");
+    let path = disk.0.path().join("duetime.db");
+    let store = open(&path).unwrap();
+    let large = |n| job_with(n, |job| job.payload = vec![7; 50_000].into());
+    // Five times as much as the disk has. One job in a hundred waits.
+    for n in 1..=1_200 {
+        let job = large(n);
+        record(&store, std::slice::from_ref(&job)).await;
+        if n % 100 != 0 {
+            apply(&store, &[Job { finished_at: Some(NOW + n), ..ended(&job, Stage::Succeeded) }]).await;
+        }
+    }
+    let troubles = store.troubles();
+    assert!(
+        matches!(&troubles[..], [(Trouble::DropsRecords, why)] if why.contains("the oldest first")),
+        "{troubles:?}"
+    );
+    let rows = found(&store, all(Selector::All)).await;
+    let waiting: Vec<u64> = (1..=1_200).filter(|n| n % 100 == 0).collect();
+    assert!(waiting.iter().all(|n| rows.contains(n)), "a job that waits was dropped");
+    let kept: Vec<u64> = rows.into_iter().filter(|n| n % 100 != 0).collect();
+    let newest: Vec<u64> = (1..=1_200).filter(|n| n % 100 != 0).collect();
+    assert!(newest.ends_with(&kept) && kept.len() > 20, "the newest {} are kept", kept.len());
+    store.close().await.unwrap();
+    sqlite::verify(&path).unwrap();
 }

@@ -19,7 +19,7 @@ async fn assert_refuses(store: &impl Ledger, n: u64, harm: &str) {
 #[tokio::test]
 async fn nothing_is_acknowledged_into_a_file_that_is_no_longer_there() {
     type Harm = fn(&Path);
-    let harms: [(&str, Harm); 7] = [
+    let harms: [(&str, Harm); 8] = [
         ("the file is removed", |path| fs::remove_file(path).unwrap()),
         ("the file is moved", |path| fs::rename(path, path.with_extension("old")).unwrap()),
         ("the log is removed", |path| fs::remove_file(beside(path, "-wal")).unwrap()),
@@ -28,6 +28,7 @@ async fn nothing_is_acknowledged_into_a_file_that_is_no_longer_there() {
             fs::rename(beside(path, "-copy"), beside(path, "-wal")).unwrap();
         }),
         ("the index of the log is removed", |path| fs::remove_file(beside(path, "-shm")).unwrap()),
+        ("the journal of leases is removed", |path| fs::remove_file(beside(path, "-leases")).unwrap()),
         ("the folder is moved", |path| {
             let folder = path.parent().unwrap();
             fs::rename(folder, folder.with_extension("old")).unwrap();

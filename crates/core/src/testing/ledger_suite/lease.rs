@@ -1,4 +1,4 @@
-//! Leases that are noted. They come without an answer, so cases wait for the effect.
+//! Leases that are noted. They are written into rows later, so cases wait for that.
 
 use super::NotingSubject;
 use super::fixture::*;
@@ -30,7 +30,7 @@ pub async fn a_lease_is_restored(subject: NotingSubject) {
     let jobs = [tagged(1, &["t"]), job(2), job(3)];
     record(ledger, &jobs).await;
     let running = [leased(&jobs[0]), leased(&jobs[2])];
-    leases.lease(running.iter().map(LeaseRecord::of).collect());
+    leases.lease(running.iter().map(LeaseRecord::of).collect()).await.unwrap();
     assert_eq!(until_leased(leases, 2).await, running);
     assert_eq!(pending(ledger, WATERMARK, 10).await, [2]);
 }
@@ -42,8 +42,8 @@ pub async fn a_lease_never_overwrites_a_higher_version(subject: NotingSubject) {
     let lost = LeaseRecord::of(&leased(&job(1)));
     apply(ledger, &[again(&job(1), NOW + 5), ended(&job(2), Stage::Failed)]).await;
     let late = LeaseRecord { version: job(2).version + 10, ..LeaseRecord::of(&leased(&job(2))) };
-    leases.lease(vec![lost, late, LeaseRecord::of(&leased(&job(9)))]);
-    leases.lease(vec![LeaseRecord::of(&leased(&job(3)))]);
+    leases.lease(vec![lost, late, LeaseRecord::of(&leased(&job(9)))]).await.unwrap();
+    leases.lease(vec![LeaseRecord::of(&leased(&job(3)))]).await.unwrap();
     assert_eq!(until_leased(leases, 1).await, [leased(&job(3))]);
     let rows = ledger.get(&[id(1), id(2), id(9)]).await.unwrap();
     assert_eq!(rows, [Some(again(&job(1), NOW + 5)), Some(ended(&job(2), Stage::Failed)), None]);
@@ -56,7 +56,7 @@ pub async fn a_lease_forgets_how_far_the_last_one_came(subject: NotingSubject) {
     let waits = Job { progress: progress(70), ..again(&job(1), NOW + 5) };
     apply(ledger, std::slice::from_ref(&waits)).await;
     let running = Job { version: waits.version + 1, progress: None, ..leased(&waits) };
-    leases.lease(vec![LeaseRecord::of(&running)]);
+    leases.lease(vec![LeaseRecord::of(&running)]).await.unwrap();
     assert_eq!(until_leased(leases, 1).await[0].progress, None);
 }
 
@@ -65,7 +65,10 @@ pub async fn a_lease_frees_a_key_held_until_started(subject: NotingSubject) {
     let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     let started = Job { key_until: KeyUntil::Started, ..keyed(1, "started") };
     record(ledger, &[started.clone(), keyed(2, "finished")]).await;
-    leases.lease([started, keyed(2, "finished")].iter().map(|job| LeaseRecord::of(&leased(job))).collect());
+    leases
+        .lease([started, keyed(2, "finished")].iter().map(|job| LeaseRecord::of(&leased(job))).collect())
+        .await
+        .unwrap();
     until_leased(leases, 2).await;
     let recorded = ledger.record(vec![keyed(3, "started"), keyed(4, "finished")], WATERMARK).await.unwrap();
     assert_eq!(recorded, [Recorded::Created, Recorded::KeyHeld(id(2))]);
@@ -75,9 +78,9 @@ pub async fn a_lease_frees_a_key_held_until_started(subject: NotingSubject) {
 pub async fn a_settled_job_is_not_leased(subject: NotingSubject) {
     let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     record(ledger, &[job(1), job(2), job(3)]).await;
-    leases.lease(vec![LeaseRecord::of(&leased(&job(1)))]);
+    leases.lease(vec![LeaseRecord::of(&leased(&job(1)))]).await.unwrap();
     until_leased(leases, 1).await;
-    leases.lease(vec![LeaseRecord::of(&leased(&job(2))), LeaseRecord::of(&leased(&job(3)))]);
+    leases.lease(vec![LeaseRecord::of(&leased(&job(2))), LeaseRecord::of(&leased(&job(3)))]).await.unwrap();
     apply(ledger, &[ended(&job(1), Stage::Succeeded), again(&job(2), NOW + 5)]).await;
     assert_eq!(until_leased(leases, 1).await, [leased(&job(3))]);
     assert_eq!(row(ledger, id(1)).await, Some(ended(&job(1), Stage::Succeeded)));
@@ -91,7 +94,7 @@ pub async fn a_later_lease_wins(subject: NotingSubject) {
     let first = leased(&job(1));
     let extended =
         Job { version: first.version + 1, lease_until: Some(NOW + 120_000), updated_at: NOW + 60_000, ..first.clone() };
-    leases.lease(vec![LeaseRecord::of(&extended)]);
-    leases.lease(vec![LeaseRecord::of(&first)]);
+    leases.lease(vec![LeaseRecord::of(&extended)]).await.unwrap();
+    leases.lease(vec![LeaseRecord::of(&first)]).await.unwrap();
     assert_eq!(until_leased(leases, 1).await, [extended]);
 }

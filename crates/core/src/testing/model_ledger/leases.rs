@@ -8,9 +8,11 @@ use async_trait::async_trait;
 
 #[async_trait]
 impl Leases for ModelLedger {
-    fn lease(&self, leases: Vec<LeaseRecord>) {
+    async fn lease(&self, leases: Vec<LeaseRecord>) -> Result<(), Error> {
+        // Like a journal beside the rows: it can be written when they cannot.
         let mut rows = self.rows();
         leases.iter().for_each(|entry| rows.lease(entry));
+        Ok(())
     }
 
     async fn leased(&self) -> Result<Vec<Job>, Error> {

@@ -72,9 +72,16 @@ impl History {
         self.jobs.entry(known.pushed.id).or_insert(known);
     }
 
-    /// The process restarts: it knows only the leases that were noted.
+    /// The process restarts: it knows only the leases that were noted, which are all that were answered.
     pub(super) fn restarted(&mut self, ledger: &ModelLedger, at: At) {
         let rows = rows(ledger);
+        let is_forgotten =
+            |id: &JobId, epoch: u64| rows.get(id).is_some_and(|row| row.is_pending() && row.epoch < epoch);
+        let answered = self.jobs.iter().filter_map(|(id, known)| Some((*id, known.span?.epoch)));
+        let forgotten: Vec<_> = answered.filter(|(id, epoch)| is_forgotten(id, *epoch)).collect();
+        for (id, epoch) in forgotten {
+            self.blame(id, "was leased", vec![format!("and the lease {epoch} was forgotten by a restart")], at);
+        }
         for (id, known) in &mut self.jobs {
             let row = rows.get(id);
             known.span = known.span.filter(|span| {

@@ -24,7 +24,7 @@ impl Ended {
         let path = folder.path().join("store.db");
         make(&beside(&path, "-wal"));
         let log = Arc::new(Log::new(&path, Health::default()));
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(Queue::new(None));
         let answer = tokio::spawn({
             let queue = queue.clone();
             async move { queue.call(1, 0, |_| Ok(7)).await }
