@@ -48,6 +48,8 @@ pub(super) struct Connection<S> {
     pub(super) input: Input,
     /// Of the memory for requests: for input beyond its own buffer.
     share: Share,
+    /// Of the same memory: for the names of watched tubes beyond the first.
+    pub(super) watching: Share,
     pub(super) reply: Reply,
     pub(super) state: State,
     /// True if the client sends nothing more.
@@ -77,9 +79,11 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(door: Arc<Door>,
     let caller = if door.tokens.is_some() { Caller::Nobody } else { Caller::Anyone };
     let watched = vec![used.clone()];
     let state = State { caller, peer, used, watched, held: Held::default(), is_producer: false, is_worker: false };
-    let (input, share) = (Input::new(door.job_bytes_max), door.account.requests.share());
+    let requests = &door.account.requests;
+    let (input, share, watching) = (Input::new(door.job_bytes_max), requests.share(), requests.share());
     let (reply, auth_by) = (Reply::default(), Instant::now() + AUTH_TIME_MAX);
-    let mut connection = Connection { door, stream, input, share, reply, state, is_half_closed: false, auth_by };
+    let mut connection =
+        Connection { door, stream, input, share, watching, reply, state, is_half_closed: false, auth_by };
     if let Err(error) = connection.run().await {
         tracing::debug!(%error, "a beanstalkd connection ended early");
     }

@@ -7,7 +7,7 @@ use crate::access::Scope;
 use crate::http::AuditedCommand;
 use duetime_core::api::Instant;
 use duetime_core::engine::{Pause, Query};
-use duetime_core::limits::{DELAY_MS_MAX, PAGE_JOBS_MAX, SECOND_MS};
+use duetime_core::limits::{DELAY_MS_MAX, PAGE_BYTES_MAX, PAGE_JOBS_MAX, SECOND_MS};
 use duetime_core::{Error, Job, JobId, JobRef, State, States};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -147,6 +147,10 @@ impl super::Door {
     /// Jobs of a tube in this state: delayed and ready ones in the order of their due times, buried ones in that of their ids.
     pub(super) async fn find(&self, tube: &Tube, state: State, limit: usize) -> Result<Vec<Job>, Error> {
         let least = if state == State::Scheduled { PAGE_JOBS_MIN } else { 1 };
+        // A page of jobs is in memory until one is chosen.
+        let mut share = self.account.answers.share();
+        let page = share.grow(PAGE_BYTES_MAX.min(limit.max(least) * self.engine.payload_bytes_max()));
+        page.await.map_err(|_| Error::Full("all memory for answers is in use".to_owned()))?;
         let mut jobs = self.find_after(&mut None, tube, state, limit.max(least)).await?;
         jobs.truncate(limit);
         Ok(jobs)

@@ -5,7 +5,7 @@ use super::command::{Command, Refusal, Token};
 use super::connection::{Connection, Flow};
 use super::counters::add;
 use super::input::Request;
-use super::limits::WATCHED_MAX;
+use super::limits::{WATCHED_BYTES, WATCHED_MAX};
 use duetime_core::engine::uninterrupted;
 use std::io;
 use std::iter::Peekable;
@@ -150,7 +150,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn watch(&mut self, tube: Tube) {
         if !self.state.watched.contains(&tube) {
-            if self.state.watched.len() == WATCHED_MAX {
+            if self.state.watched.len() == WATCHED_MAX || self.watching.try_grow(WATCHED_BYTES).is_err() {
                 return self.reply.line("OUT_OF_MEMORY");
             }
             self.door.tubes.change(&tube, |known| known.watching += 1);
@@ -165,6 +165,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return self.reply.line("NOT_IGNORED");
             }
             self.state.watched.remove(place);
+            self.watching.shrink(self.watching.bytes().saturating_sub(WATCHED_BYTES));
             self.door.tubes.change(tube, |known| known.watching -= 1);
         }
         self.reply.number("WATCHING", self.state.watched.len() as u64);

@@ -80,13 +80,17 @@ mod tests {
 
     #[test]
     fn a_page_ends_with_its_bytes() {
-        fn name(one: &String) -> &str {
-            &one[..2]
+        struct One(String);
+        fn name(one: &One) -> &str {
+            &one.0[..2]
         }
-        let all: Vec<String> = (0..40).map(|n| format!("{n:02}{}", "x".repeat(1 << 20))).collect();
-        let Page { shown, next_cursor } = cut(all, name, 39).within(name, String::len);
+        fn bytes(one: &One) -> usize {
+            one.0.len()
+        }
+        let all: Vec<One> = (0..40).map(|n| One(format!("{n:02}{}", "x".repeat(1 << 20)))).collect();
+        let Page { shown, next_cursor } = cut(all, name, 39).within(name, bytes);
         assert_eq!((shown.len(), next_cursor.as_deref()), (16, Some("15")));
-        let Page { shown, next_cursor } = cut(shown, name, 15).within(name, String::len);
+        let Page { shown, next_cursor } = cut(shown, name, 15).within(name, bytes);
         assert_eq!((shown.len(), next_cursor.as_deref()), (15, Some("14")));
     }
 

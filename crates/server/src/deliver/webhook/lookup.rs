@@ -114,7 +114,7 @@ impl Service<Name> for Resolver {
         let lookup = self.look_up(name.as_str());
         Box::pin(async move {
             match lookup.await {
-                Ok(addresses) => Ok(addresses.to_vec().into_iter()),
+                Ok(addresses) => Ok(Vec::from(&*addresses).into_iter()),
                 Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
             }
         })

@@ -89,7 +89,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
 pub(crate) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Name>, body: One) -> Answered {
     access::check(&caller, Scope::Lock, &name)?;
     let asked = body.object::<api::Lock>()?.into_asked(name.clone())?;
-    drop(body);
+    let _parsed = body.parsed();
     let grant = match asked {
         LockAsked::Acquire(request) => {
             let owner = request.owner.clone();

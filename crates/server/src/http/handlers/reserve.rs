@@ -32,7 +32,7 @@ use duetime_core::{Error, JobId};
 )]
 pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
     let request = body.object::<Reserve>()?.into_request(Some(queue))?;
-    drop(body);
+    let _parsed = body.parsed();
     hand_out(&app, &caller, request).await
 }
 
@@ -47,7 +47,7 @@ pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segme
 )]
 pub(crate) async fn reserve_anywhere(Call(app, caller): Call, body: One) -> Answered {
     let request = body.object::<Reserve>()?.into_request(None)?;
-    drop(body);
+    let _parsed = body.parsed();
     hand_out(&app, &caller, request).await
 }
 
@@ -103,7 +103,7 @@ fn shown_bytes(bytes: usize) -> usize {
 )]
 pub(crate) async fn take(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
     let request = body.object::<Take>()?.into_request(Some(queue))?;
-    drop(body);
+    let _parsed = body.parsed();
     take_from(&app, &caller, request).await
 }
 
@@ -119,7 +119,7 @@ pub(crate) async fn take(Call(app, caller): Call, Segment(Name(queue)): Segment<
 )]
 pub(crate) async fn take_anywhere(Call(app, caller): Call, body: One) -> Answered {
     let request = body.object::<Take>()?.into_request(None)?;
-    drop(body);
+    let _parsed = body.parsed();
     take_from(&app, &caller, request).await
 }
 

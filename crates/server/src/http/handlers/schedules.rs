@@ -107,7 +107,7 @@ pub(crate) async fn put(
     let expected = etag::expected(&headers)?;
     let is_dry = dry_run(&query)?;
     let schedule = body.object::<ScheduleBody<'_>>()?.into_schedule()?;
-    drop(body);
+    let _parsed = body.parsed();
     let job = &schedule.job;
     access::check(&caller, Scope::Admin, &job.queue)?;
     access::check_ends_of(&app, &caller, Scope::Admin, job)?;
@@ -153,7 +153,7 @@ pub(crate) async fn pause(
     body: One,
 ) -> Answered {
     let pause = body.object::<PauseBody>()?.try_into()?;
-    drop(body);
+    let _parsed = body.parsed();
     let set = |expected| app.engine.pause_schedule(&name, pause, expected);
     Ok(reply::schedule(&change(&app, &caller, &name, &headers, |_| Ok(()), set).await?))
 }
