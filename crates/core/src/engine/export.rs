@@ -2,23 +2,23 @@
 
 use super::queues::read_settings;
 use super::schedules::read_schedules;
+use super::unrecorded::Unrecorded;
 use super::{QueueSettings, Stores};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{PAGE_JOBS_MAX, STEP_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::Job;
-use crate::ports::{Detail, Find, Found, OutboxEntry, Outcomes, Queues, Selector};
+use crate::ports::{Detail, Find, Found, Queues, Selector};
 use crate::rules;
 use crate::schedule::ScheduleStatus;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A reading of a store, page by page, in the ledger's order.
 pub struct Export {
     stores: Stores,
-    /// Removed from the broker, but not yet from the ledger.
-    removed: HashSet<JobId>,
+    /// At the beginning. Copies that pages have shown since are taken out.
+    unrecorded: Unrecorded,
     after: Option<String>,
     is_over: bool,
     running: u64,
@@ -30,20 +30,16 @@ impl Export {
     /// # Errors
     /// Of the broker; [`Error::Unavailable`] if too many outcomes are still to be recorded.
     pub async fn begin(stores: Stores) -> Result<Self, Error> {
-        let mut removed = HashSet::new();
+        let mut unrecorded = Unrecorded::default();
         if stores.topology.has_ledger() {
-            let oldest = Outcomes::Oldest { limit: STEP_JOBS_MAX, age_ms: 0 };
-            let entries = stores.broker.outcomes(oldest).await?;
-            if entries.len() < stores.broker.backlog() {
+            unrecorded = Unrecorded::read(stores.broker.as_ref(), stores.ledger.as_ref(), STEP_JOBS_MAX).await?;
+            if unrecorded.ids.len() < stores.broker.backlog() {
                 let why =
                     "many outcomes wait to be recorded: run a server for a moment, without workers, then try again";
                 return Err(Error::Unavailable(why.into()));
             }
-            removed.extend(
-                entries.iter().filter(|entry| matches!(entry, OutboxEntry::Removed(_))).map(|entry| entry.job().id),
-            );
         }
-        Ok(Self { stores, removed, after: None, is_over: false, running: 0 })
+        Ok(Self { stores, unrecorded, after: None, is_over: false, running: 0 })
     }
 
     /// The store's current time.
@@ -96,6 +92,10 @@ impl Export {
         let find = Find { after: self.after.take(), ..Find::of(Selector::All, Vec::new(), PAGE_JOBS_MAX) };
         let Found { mut jobs, next } = self.stores.ledger.find(find).await?;
         (self.is_over, self.after) = (next.is_none(), next);
+        jobs.iter().for_each(|job| drop(self.unrecorded.copies.remove(&job.id)));
+        if self.is_over {
+            jobs.extend(std::mem::take(&mut self.unrecorded.copies).into_values());
+        }
         if self.stores.topology.has_ledger() {
             self.overlay(&mut jobs).await?;
         }
@@ -121,11 +121,12 @@ impl Export {
 
     /// Replaces rows by the broker's more recent state.
     async fn overlay(&self, jobs: &mut Vec<Job>) -> Result<(), Error> {
-        jobs.retain(|job| !self.removed.contains(&job.id));
+        jobs.retain(|job| !self.unrecorded.removed.contains(&job.id));
         let ids: Vec<JobId> = jobs.iter().filter(|job| job.is_pending()).map(|job| job.id).collect();
         let mut live = self.stores.broker.get(&ids, Detail::Whole).await?.into_iter();
         for job in jobs.iter_mut().filter(|job| job.is_pending()) {
-            if let Some(known) = live.next().flatten() {
+            // A broker that lost its newest changes has an older state.
+            if let Some(known) = live.next().flatten().filter(|known| known.version >= job.version) {
                 *job = known;
             }
         }

@@ -7,14 +7,15 @@
 
 use super::cursor::{Cursor, wrong_cursor};
 use super::query::check;
+use super::unrecorded::Unrecorded;
 use super::{Engine, Listed, Query, QueueStatus};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
-use crate::ports::{Detail, Find, Listing, Outcomes, Queues, Window, after};
-use std::collections::HashMap;
+use crate::ports::{Detail, Find, Listing, OutboxEntry, Outcomes, Queues, Window, after};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Pages of the ledger that one page of an answer reads at most; the answer may be short, with a cursor.
@@ -37,7 +38,14 @@ impl Engine {
         if let Some(job) = self.broker.get(&[id], Detail::Whole).await?.pop().flatten() {
             return Ok(job);
         }
-        self.ledger.get(&[id]).await?.pop().flatten().ok_or(Error::NotFound(id))
+        let row = self.ledger.get(&[id]).await?.pop().flatten().ok_or(Error::NotFound(id))?;
+        if row.is_pending() && self.topology.has_ledger() && self.broker.backlog() > 0 {
+            let entries = self.broker.outcomes(Outcomes::Of(id)).await?;
+            if entries.iter().any(|entry| matches!(entry, OutboxEntry::Removed(_))) {
+                return Err(Error::NotFound(id));
+            }
+        }
+        Ok(row)
     }
 
     /// Which of these jobs are in a queue that `accepts`; a job that does not exist is in none. The answer stays true: a job
@@ -78,8 +86,12 @@ impl Engine {
         Ok(listed)
     }
 
-    /// The first position of a search. Also finds ended jobs that the ledger does not know yet.
+    /// The first position of a search. Also finds what the ledger does not know yet: ended jobs, and copies that rules have
+    /// moved.
     async fn first_place(&self, query: &Query, limit: usize, found: &mut Vec<Job>) -> Result<Cursor, Error> {
+        if !query.is_ended() {
+            self.find_copies(query, limit, found).await?;
+        }
         if query.is_ended() && !self.find_unrecorded(query, limit, found).await? {
             return Ok(Cursor::All(None));
         }
@@ -100,6 +112,22 @@ impl Engine {
         } else {
             Cursor::All(None)
         })
+    }
+
+    /// Copies that rules have moved and the ledger does not know yet.
+    async fn find_copies(&self, query: &Query, limit: usize, found: &mut Vec<Job>) -> Result<(), Error> {
+        let now = self.now();
+        let copies = self.unrecorded().await?.copies.into_values();
+        found.extend(copies.filter(|copy| query.fits(copy, now)).take(limit));
+        Ok(())
+    }
+
+    /// What a page of the outbox says that is not recorded yet.
+    async fn unrecorded(&self) -> Result<Unrecorded, Error> {
+        if !self.topology.has_ledger() || self.broker.backlog() == 0 {
+            return Ok(Unrecorded::default());
+        }
+        Unrecorded::read(self.broker.as_ref(), self.ledger.as_ref(), PAGE_JOBS_MAX).await
     }
 
     /// Jobs that have ended, but are pending in the ledger; `false` if there are too many of them for a page.
@@ -307,6 +335,8 @@ impl Engine {
         if !gone.is_empty() {
             held.extend(self.ledger.get(&gone).await?.into_iter().flatten().map(|job| (job.id, job)));
         }
-        Ok(rows.into_iter().map(|row| held.remove(&row.id).unwrap_or(row)).collect())
+        let removed = if gone.is_empty() { HashSet::new() } else { self.unrecorded().await?.removed };
+        let rows = rows.into_iter().filter(|row| !row.is_pending() || !removed.contains(&row.id));
+        Ok(rows.map(|row| held.remove(&row.id).unwrap_or(row)).collect())
     }
 }

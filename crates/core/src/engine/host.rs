@@ -127,7 +127,7 @@ mod tests {
             Ok(PutIf::Stored(version + 1))
         }
 
-        async fn remove(&self, _: &str, _: &str) -> Result<bool, Error> {
+        async fn remove(&self, _: &str, _: &str, _: Option<u64>) -> Result<bool, Error> {
             Ok(false)
         }
     }

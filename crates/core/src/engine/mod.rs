@@ -43,6 +43,7 @@ mod stores;
 mod subscription;
 mod take;
 mod unclaimed;
+mod unrecorded;
 mod why;
 mod workers;
 

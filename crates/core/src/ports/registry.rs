@@ -37,6 +37,6 @@ pub trait Registry: Send + Sync {
     /// the document, their bodies must differ.
     async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error>;
 
-    /// Removes a document, and returns whether there was one.
-    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error>;
+    /// Removes a document, of this version if one is given; returns whether there was such a document.
+    async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error>;
 }

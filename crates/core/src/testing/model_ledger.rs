@@ -29,7 +29,7 @@ pub struct ModelLedger {
     is_closed: Arc<AtomicBool>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Rows {
     jobs: BTreeMap<JobId, (i64, Job)>,
     totals: ModelTotals,
@@ -81,6 +81,12 @@ impl ModelLedger {
     /// All rows of the inbox, each with the reason of its refusal.
     pub fn inbox_rows(&self) -> Vec<(InboxRow, Option<String>)> {
         self.rows().inbox.values().cloned().collect()
+    }
+
+    /// A ledger of its own with the same rows.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        Self { rows: Arc::new(Mutex::new(self.rows().clone())), ..Self::default() }
     }
 
     /// All rows.

@@ -55,8 +55,8 @@ impl Registry for Counting {
         self.registry.put_if(kind, name, body, version).await
     }
 
-    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
-        self.registry.remove(kind, name).await
+    async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error> {
+        self.registry.remove(kind, name, version).await
     }
 }
 

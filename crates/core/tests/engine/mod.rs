@@ -9,6 +9,7 @@ mod faults;
 mod fixture;
 mod history;
 mod imports;
+mod instants;
 mod keys;
 mod limits;
 mod locks;

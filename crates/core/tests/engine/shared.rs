@@ -3,6 +3,7 @@
 mod blurred;
 mod degraded;
 mod edits;
+mod exports;
 mod find;
 mod limits;
 mod overflow;
@@ -59,8 +60,14 @@ impl World {
     }
 
     async fn node(&self) -> Node {
-        let (life, broker, ledger) = (Life::plain(), Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
-        let stores = Stores {
+        let life = Life::plain();
+        let options = Options { horizon_ms: 60_000, memory_max: self.memory_max, ..Options::default() };
+        Node { engine: Engine::start(self.stores(life.clone()), options).await.unwrap(), life }
+    }
+
+    fn stores(&self, life: Arc<Life>) -> Stores {
+        let (broker, ledger) = (Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
+        Stores {
             topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
@@ -68,11 +75,9 @@ impl World {
             leases: None,
             inbox: Some(Arc::new(MortalInbox { inbox: ledger.clone(), life: life.clone() })),
             registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),
-            locks: Arc::new(MortalLocks { locks: broker, life: life.clone() }),
+            locks: Arc::new(MortalLocks { locks: broker, life }),
             events: None,
-        };
-        let options = Options { horizon_ms: 60_000, memory_max: self.memory_max, ..Options::default() };
-        Node { engine: Engine::start(stores, options).await.unwrap(), life }
+        }
     }
 
     fn row(&self, id: JobId) -> Job {

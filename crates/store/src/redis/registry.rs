@@ -71,7 +71,11 @@ impl Registry for Redis {
         Ok(if is_ours { PutIf::Stored(stored) } else { PutIf::Mismatch(stored) })
     }
 
-    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
+    async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error> {
+        if let Some(version) = version {
+            // Without a body, it is removed.
+            return Ok(matches!(self.put_if(kind, name, "", version).await?, PutIf::Stored(_)));
+        }
         let mut command = redis::cmd("HDEL");
         command.arg(self.documents_key(kind)).arg(name);
         Ok(super::reply::number(&self.link.query(&command).await?)? > 0)

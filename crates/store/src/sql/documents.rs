@@ -61,14 +61,16 @@ impl Session {
         self.connection.run(statement, values).await.map(drop)
     }
 
-    /// Removes a document and returns whether it existed.
-    pub(super) async fn remove_document(&mut self, kind: &str, name: &str) -> Result<bool, Fault> {
-        Ok(self
-            .connection
-            .run("DELETE FROM duetime_registry WHERE kind = ? AND name = ?", vec![kind.into(), name.into()])
-            .await?
-            .changed
-            > 0)
+    /// Removes a document, of this version if one is given; returns whether there was such a document.
+    async fn remove_document(&mut self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Fault> {
+        let mut values = vec![kind.into(), name.into()];
+        values.extend(version.map(Into::into));
+        let statement = if version.is_some() {
+            "DELETE FROM duetime_registry WHERE kind = ? AND name = ? AND version = ?"
+        } else {
+            "DELETE FROM duetime_registry WHERE kind = ? AND name = ?"
+        };
+        Ok(self.connection.run(statement, values).await?.changed > 0)
     }
 }
 
@@ -129,6 +131,7 @@ impl Verb for Put {
 pub(super) struct Remove {
     pub(super) kind: String,
     pub(super) name: String,
+    pub(super) version: Option<u64>,
 }
 
 #[async_trait]
@@ -137,7 +140,7 @@ impl Verb for Remove {
     const WRITES: bool = true;
 
     async fn run(&mut self, session: &mut Session, _: bool) -> Result<bool, Fault> {
-        session.remove_document(&self.kind, &self.name).await
+        session.remove_document(&self.kind, &self.name, self.version).await
     }
 
     /// A repeated removal would report that there was no document.

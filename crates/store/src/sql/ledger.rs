@@ -165,7 +165,7 @@ impl Registry for Store {
         self.call(Put { kind: kind.to_owned(), document, is_unsure: false }).await
     }
 
-    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
-        self.call(Remove { kind: kind.to_owned(), name: name.to_owned() }).await
+    async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error> {
+        self.call(Remove { kind: kind.to_owned(), name: name.to_owned(), version }).await
     }
 }

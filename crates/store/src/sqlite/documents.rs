@@ -45,10 +45,12 @@ pub(super) fn put_if(
     Ok(PutIf::Stored(new))
 }
 
-/// Removes a document, and returns whether it existed.
-pub(super) fn remove(connection: &Connection, kind: &str, name: &str) -> Result<bool, Fault> {
-    let mut statement = connection.prepare_cached("DELETE FROM duetime_registry WHERE kind = ?1 AND name = ?2")?;
-    Ok(statement.execute([kind, name])? > 0)
+/// Removes a document, of this version if one is given; returns whether there was such a document.
+pub(super) fn remove(connection: &Connection, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Fault> {
+    let mut statement = connection.prepare_cached(
+        "DELETE FROM duetime_registry WHERE kind = ?1 AND name = ?2 AND version = coalesce(?3, version)",
+    )?;
+    Ok(statement.execute((kind, name, version))? > 0)
 }
 
 /// Allots a unique block of sequences.

@@ -153,8 +153,8 @@ impl Registry for Sqlite {
         .await
     }
 
-    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
+    async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error> {
         let (kind, name) = (kind.to_owned(), name.to_owned());
-        self.write(1, 0, move |transaction| documents::remove(transaction.connection, &kind, &name)).await
+        self.write(1, 0, move |transaction| documents::remove(transaction.connection, &kind, &name, version)).await
     }
 }

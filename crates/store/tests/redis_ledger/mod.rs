@@ -272,8 +272,10 @@ async fn documents_are_stored_on_their_condition() {
     let document = bench.redis.document("queue", "q").await.unwrap().unwrap();
     assert_eq!((document.version, document.body.as_str()), (2, "{} 2"));
     assert_eq!(bench.redis.documents("queue").await.unwrap(), [document]);
-    assert!(bench.redis.remove("queue", "q").await.unwrap());
-    assert!(!bench.redis.remove("queue", "q").await.unwrap());
+    assert!(!bench.redis.remove("queue", "q", Some(u64::MAX >> 20)).await.unwrap());
+    let version = bench.redis.document("queue", "q").await.unwrap().unwrap().version;
+    assert!(bench.redis.remove("queue", "q", Some(version)).await.unwrap());
+    assert!(!bench.redis.remove("queue", "q", None).await.unwrap());
 }
 
 /// Payloads are opaque: bytes, numbers beyond 2^53, empty lists.

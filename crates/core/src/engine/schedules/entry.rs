@@ -2,11 +2,18 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::limits::{HOUR_MS, SECOND_MS, TICK_AHEAD_MS_MAX};
 use crate::model::id::JobId;
 use crate::ports::Document;
 use crate::schedule::{LastTick, Schedule, Ticks};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// How far the clock may be set back before next ticks are calculated again.
+pub(super) const CLOCK_ERROR_MS: u64 = 10 * SECOND_MS;
+
+/// How far ahead of the clock a deleted schedule of the same name may have pushed: the clock may have been set back since.
+const DELETED_AHEAD_MS: u64 = HOUR_MS;
 
 /// The document of a schedule.
 #[serde_with::skip_serializing_none]
@@ -22,6 +29,8 @@ pub(super) struct Entry {
     /// The push that was begun.
     pub(super) pending: Option<Pending>,
     pub(super) last: Option<LastTick>,
+    /// Up to this instant a job may have been pushed: by a clock that was ahead, or by a deleted schedule of this name.
+    pub(super) latest: Option<Millis>,
     /// The last job that was pushed.
     pub(super) job: Option<JobId>,
 }
@@ -64,6 +73,9 @@ impl Entry {
             return Ok(Self { version, schedule, ..entry.clone() });
         }
         let anchor = same.map_or(now, |same| same.anchor);
+        // Runs are pushed a little ahead of their time: those are not pushed again.
+        let ahead = |last: &LastTick| last.at > now && last.at <= now.saturating_add(TICK_AHEAD_MS_MAX);
+        let now = old.and_then(|old| old.last).filter(ahead).map_or(now, |last| last.at);
         let next_at = match pause {
             Some(Millis::MAX) => None,
             // A tick at the end of the pause is pushed.
@@ -77,8 +89,14 @@ impl Entry {
             next_at,
             pending: None,
             last: old.and_then(|old| old.last),
+            latest: old.map_or(Some(now.saturating_add(DELETED_AHEAD_MS)), |old| old.latest),
             job: old.and_then(|old| old.job),
         })
+    }
+
+    /// Whether a job may have been pushed for this instant, though it is the next one.
+    pub(super) fn may_have_pushed(&self, at: Millis) -> bool {
+        self.latest.is_none_or(|latest| at <= latest)
     }
 
     pub(super) fn parse(name: &str, body: &str) -> Result<Self, Error> {
@@ -91,6 +109,14 @@ impl Entry {
 }
 
 impl Known {
+    /// Whether the clock was set back: by now there are instants before the next tick that it would pass over.
+    pub(super) fn is_ahead(&self, now: Millis) -> bool {
+        let soon = now.saturating_add(CLOCK_ERROR_MS);
+        let is_paused = self.entry.schedule.pause_end(now).is_some();
+        let next_at = self.entry.next_at.filter(|&next_at| next_at > soon && !is_paused);
+        next_at.is_some_and(|next_at| self.ticks.next(soon).is_some_and(|next| next < next_at))
+    }
+
     /// A pause that is over by now is read as none.
     pub(super) fn read(document: &Document, now: Millis) -> Result<Self, Error> {
         let mut entry = Entry::parse(&document.name, &document.body)?;

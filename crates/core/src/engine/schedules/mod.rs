@@ -165,7 +165,7 @@ impl Engine {
         .await
     }
 
-    /// Deletes a schedule. A tick that has begun may still be pushed, and pushed jobs stay.
+    /// Deletes a schedule. A tick that has begun is pushed, and pushed jobs stay.
     ///
     /// # Errors
     /// [`Error::NoSchedule`].
@@ -173,8 +173,7 @@ impl Engine {
         self.delete_schedule_if(name, Expected::Anything).await
     }
 
-    /// Deletes a schedule that is as expected. The check comes just before: if several processes share a store, a change
-    /// that another one makes in that moment is deleted as well.
+    /// Deletes a schedule that is as expected.
     ///
     /// # Errors
     /// [`Error::NoSchedule`]; [`Error::Changed`].
@@ -183,14 +182,18 @@ impl Engine {
         name::check_schedule(name)?;
         let name: Arc<str> = Arc::from(name);
         self.run_to_completion(|engine| async move {
-            if expected != Expected::Anything {
-                let known = engine.known_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))?;
-                check(expected, &name, known.ok().as_ref())?;
+            loop {
+                let document = engine.registry.document(KIND, &name).await?;
+                let document = document.ok_or_else(|| Error::NoSchedule(name.clone()))?;
+                let known = Known::read(&document, engine.now()).ok();
+                check(expected, &name, known.as_ref())?;
+                // Who sets the schedule again must find the job of a tick that has begun.
+                if let Some(begun) = known.as_ref().filter(|known| known.entry.pending.is_some()) {
+                    engine.finish_tick(begun).await?;
+                } else if engine.registry.remove(KIND, &name, Some(document.version)).await? {
+                    return engine.tell_of(name).await;
+                }
             }
-            if !engine.registry.remove(KIND, &name).await? {
-                return Err(Error::NoSchedule(name));
-            }
-            engine.tell_of(name).await
         })
         .await
     }

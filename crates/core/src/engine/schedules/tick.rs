@@ -14,7 +14,8 @@ use crate::error::Error;
 use crate::limits::{STEP_JOBS_MAX, TICK_AHEAD_MS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Job, OnConflict, State};
-use crate::ports::{Detail, Find, OutboxEntry, Outcomes, PutIf, Recorded, Selector};
+use crate::model::name::OF_ENGINE;
+use crate::ports::{Detail, Find, OutboxEntry, Outcomes, PutIf, Recorded, Selector, Window};
 use crate::schedule::{LastTick, Overlap, Schedule, TickOutcome, tag};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +70,11 @@ impl Engine {
                     }
                 }
                 Look::At(at) if at <= now => self.claim_tick(known, now, read_at).await?,
+                Look::At(_) if known.is_ahead(now) => {
+                    tracing::info!(name, "the clock was set back; the next run of a schedule is calculated again");
+                    let next_at = known.ticks.next(now);
+                    self.put_entry(&known.name, known.document_version, &Entry { next_at, ..known.entry }).await?;
+                }
                 later => return Ok(later),
             }
         }
@@ -99,12 +105,21 @@ impl Engine {
                 return self.put_entry(name, document_version, &passed).await.map(drop);
             }
         };
+        if entry.may_have_pushed(at)
+            && let Some(job) = self.pushed_at(name, at).await?
+        {
+            let last = LastTick { at, outcome: TickOutcome::Pushed, job: Some(job) };
+            let latest = entry.latest.max(Some(at));
+            let passed = Entry { last: Some(last), latest, next_at: ticks.next(at), ..entry.clone() };
+            return self.put_entry(name, document_version, &passed).await.map(drop);
+        }
         if schedule.overlap == Overlap::Skip && self.has_live_job(name, entry.job, &schedule.job.queue).await? {
             let last = LastTick { at, outcome: TickOutcome::Overlap, job: None };
             let passed = Entry { last: Some(last), next_at: ticks.next(at), ..entry.clone() };
             return self.put_entry(name, document_version, &passed).await.map(drop);
         }
-        let claimed = Entry { pending: Some(self.claim(schedule, at).await?), ..entry.clone() };
+        let latest = entry.latest.max(Some(at));
+        let claimed = Entry { pending: Some(self.claim(schedule, at).await?), latest, ..entry.clone() };
         if read_at.elapsed() >= FRESH_FOR {
             return Ok(());
         }
@@ -128,7 +143,10 @@ impl Engine {
         let schedule = &entry.schedule;
         let Some(Pending { at, id, created_at }) = entry.pending else { return Ok(()) };
         let pushed = match schedule.job(name, id, at, created_at, self.options.payload_bytes_max) {
-            Ok(job) => self.push_tick(job, schedule.job.on_conflict).await?,
+            Ok(job) => {
+                let job = Job { origin: Some(origin(name, at)), ..job };
+                self.push_tick(job, schedule.job.on_conflict).await?
+            }
             Err(error) => {
                 tracing::warn!(%name, %error, "the job of a schedule was rejected; correct the schedule");
                 TickPush::As(TickOutcome::Refused, None)
@@ -179,6 +197,24 @@ impl Engine {
         Ok(TickPush::As(TickOutcome::Pushed, Some(id)))
     }
 
+    /// The job that was pushed for an instant, in whatever queue it is.
+    async fn pushed_at(&self, name: &str, at: Millis) -> Result<Option<JobId>, Error> {
+        let due = Window { from: at, to: at };
+        let mut find = Find { due, ..Find::of(Selector::Tag(tag(name)), Vec::new(), STEP_JOBS_MAX) };
+        loop {
+            let found = self.ledger.find(find.clone()).await?;
+            // Not one that was pushed by hand, nor one of another schedule that has this tag.
+            let is_tick = |job: &&Job| job.origin.as_deref() == Some(&*origin(name, at));
+            if let Some(job) = found.jobs.iter().find(is_tick) {
+                return Ok(Some(job.id));
+            }
+            find.after = found.next;
+            if find.after.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
     /// Stores an entry if its document has this version; returns the new one.
     async fn put_entry(&self, name: &Arc<str>, version: u64, entry: &Entry) -> Result<Option<u64>, Error> {
         match self.registry.put_if(KIND, name, &entry.body(), version).await? {
@@ -224,6 +260,12 @@ impl Engine {
     }
 }
 
+/// The origin of the job of a tick: one name and one instant have one job, whoever pushes it and whatever became of the
+/// schedule's document. No caller may choose such an origin.
+fn origin(name: &str, at: Millis) -> Arc<str> {
+    Arc::from(format!("{OF_ENGINE}tick-{at}-{name}"))
+}
+
 /// How far ahead of its time a tick is pushed. A schedule that may skip the tick, or whose job has a key, is not pushed
 /// ahead.
 fn ahead_ms(schedule: &Schedule) -> u64 {
@@ -234,8 +276,9 @@ fn ahead_ms(schedule: &Schedule) -> u64 {
 impl From<PushOutcome> for TickOutcome {
     fn from(outcome: PushOutcome) -> Self {
         match outcome {
-            PushOutcome::Created => Self::Pushed,
-            PushOutcome::Kept | PushOutcome::Repeated => Self::Kept,
+            // A repeat has the origin of the tick.
+            PushOutcome::Created | PushOutcome::Repeated => Self::Pushed,
+            PushOutcome::Kept => Self::Kept,
             PushOutcome::Replaced => Self::Replaced,
         }
     }

@@ -3,7 +3,7 @@
 //! Its information may be old: it only says when to look at a schedule's document, which is then read again. If other
 //! processes may change schedules, one small document tells that one did. Now and then all are read in any case.
 
-use super::entry::Entry;
+use super::entry::{CLOCK_ERROR_MS, Entry, Known};
 use super::tick::Look;
 use super::{CHANGES, KIND};
 use crate::api::DegradedCode;
@@ -58,6 +58,15 @@ impl Agenda {
         Some(known)
     }
 
+    /// The clock was set back: each is looked at, and calculates its next tick again.
+    fn look_at_all(&mut self, now: Millis) {
+        for (name, (at, _)) in &mut self.waiting {
+            self.by_time.remove(&(*at, name.clone()));
+            *at = (*at).min(now);
+            self.by_time.insert((*at, name.clone()));
+        }
+    }
+
     fn next_at(&self) -> Option<Millis> {
         self.by_time.first().map(|(at, _)| *at)
     }
@@ -95,7 +104,13 @@ impl Engine {
     /// Pushes due ticks, until the process stops.
     pub(in crate::engine) async fn tick_schedules(&self) {
         let (mut agenda, mut reading, mut looks) = (Agenda::default(), Reading::default(), JoinSet::new());
+        let mut seen = (self.now(), Instant::now());
         loop {
+            let (now, elapsed) = (self.now(), seen.1.elapsed());
+            if now.saturating_add(CLOCK_ERROR_MS) < seen.0.saturating_add(millis(elapsed)) {
+                agenda.look_at_all(now);
+            }
+            seen = (now, Instant::now());
             match self.refresh_schedules(&mut agenda, &mut reading).await {
                 Ok(true) => self.status.mend(DegradedCode::Schedules),
                 Ok(false) => {}
@@ -161,7 +176,10 @@ impl Engine {
         for document in self.registry.documents(KIND).await? {
             let name: Arc<str> = Arc::from(document.name.as_str());
             let entry = Entry::parse(&name, &document.body);
+            // The clock may have been set back while no process ran.
+            let is_ahead = || Known::read(&document, self.now()).is_ok_and(|known| known.is_ahead(self.now()));
             match entry {
+                Ok(_) if reading.all_at.is_none() && is_ahead() => agenda.set(name, Look::At(self.now())),
                 Ok(entry) => agenda.set(name, self.next_look(&entry)),
                 Err(error) => tracing::warn!(%error, "a schedule pushes no jobs"),
             }
@@ -169,4 +187,8 @@ impl Engine {
         (reading.changes, reading.all_at) = (changes, Some(Instant::now()));
         Ok(true)
     }
+}
+
+fn millis(span: Duration) -> Millis {
+    Millis::try_from(span.as_millis()).unwrap_or(Millis::MAX)
 }

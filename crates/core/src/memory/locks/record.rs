@@ -65,7 +65,7 @@ impl Record {
 
     /// Writes that a lock is free.
     pub(super) async fn remove(&self, name: &str) -> Result<(), Error> {
-        self.registry.remove(KIND, name).await.map(drop)
+        self.registry.remove(KIND, name, None).await.map(drop)
     }
 
     /// Overwrites the stored document: nobody else writes it.

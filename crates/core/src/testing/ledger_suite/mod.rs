@@ -126,7 +126,7 @@ macro_rules! ledger_suite {
             ]
             registry: [
                 a_document_has_versions, a_mismatch_changes_nothing, documents_come_by_name, a_removed_document_is_gone,
-                kinds_are_apart, concurrent_puts_have_one_winner,
+                a_document_is_removed_in_the_version_that_is_known, kinds_are_apart, concurrent_puts_have_one_winner,
             ]
             tally: [
                 rows_are_counted_by_queue, queues_are_tallied_in_steps, a_refused_entry_counts_nothing, totals_only_grow, totals_are_exact_under_load, counts_match_a_model, a_closed_store_says_so,

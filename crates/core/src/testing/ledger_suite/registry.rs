@@ -39,10 +39,24 @@ pub async fn documents_come_by_name(subject: Subject) {
 pub async fn a_removed_document_is_gone(subject: Subject) {
     let registry = &*subject.registry;
     registry.put_if("queue", "a", "{}", 0).await.unwrap();
-    assert!(registry.remove("queue", "a").await.unwrap());
-    assert!(!registry.remove("queue", "a").await.unwrap());
+    assert!(registry.remove("queue", "a", None).await.unwrap());
+    assert!(!registry.remove("queue", "a", None).await.unwrap());
     assert_eq!(registry.document("queue", "a").await.unwrap(), None);
     assert_eq!(registry.put_if("queue", "a", "{}", 0).await.unwrap(), PutIf::Stored(1));
+}
+
+/// A change that another makes at this moment is not removed with it.
+pub async fn a_document_is_removed_in_the_version_that_is_known(subject: Subject) {
+    let registry = &*subject.registry;
+    registry.put_if("queue", "a", "{}", 0).await.unwrap();
+    registry.put_if("queue", "a", "[]", 1).await.unwrap();
+    for version in [0, 1, 3] {
+        assert!(!registry.remove("queue", "a", Some(version)).await.unwrap(), "{version}");
+    }
+    assert_eq!(registry.document("queue", "a").await.unwrap(), Some(document("a", "[]", 2)));
+    assert!(registry.remove("queue", "a", Some(2)).await.unwrap());
+    assert_eq!(registry.document("queue", "a").await.unwrap(), None);
+    assert!(!registry.remove("queue", "a", Some(2)).await.unwrap());
 }
 
 /// The same name in two kinds is two documents.
@@ -50,7 +64,7 @@ pub async fn kinds_are_apart(subject: Subject) {
     let registry = &*subject.registry;
     registry.put_if("queue", "a", "1", 0).await.unwrap();
     registry.put_if("token", "a", "2", 0).await.unwrap();
-    registry.remove("queue", "a").await.unwrap();
+    registry.remove("queue", "a", None).await.unwrap();
     assert_eq!(registry.documents("queue").await.unwrap(), []);
     assert_eq!(registry.documents("token").await.unwrap(), [document("a", "2", 1)]);
 }

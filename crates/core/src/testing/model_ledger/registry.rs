@@ -33,8 +33,11 @@ impl Registry for ModelLedger {
         Ok(PutIf::Stored(version + 1))
     }
 
-    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
-        Ok(self.there()?.documents.remove(&(kind.to_owned(), name.to_owned())).is_some())
+    async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error> {
+        let (mut rows, key) = (self.there()?, (kind.to_owned(), name.to_owned()));
+        let is_such =
+            rows.documents.get(&key).is_some_and(|(_, known)| version.is_none_or(|version| version == *known));
+        Ok(is_such && rows.documents.remove(&key).is_some())
     }
 }
 

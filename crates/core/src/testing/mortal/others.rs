@@ -28,8 +28,8 @@ impl Registry for MortalRegistry {
         self.life.around("put_if", self.registry.put_if(kind, name, body, version)).await
     }
 
-    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
-        self.life.around("remove", self.registry.remove(kind, name)).await
+    async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error> {
+        self.life.around("remove", self.registry.remove(kind, name, version)).await
     }
 }
 

@@ -5,10 +5,10 @@ use super::moment::{Asked, At};
 use crate::api::Span;
 use crate::clock::{Clock, Millis};
 use crate::engine::{
-    BulkAction, CancelOutcome, Engine, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, QueueSettings,
+    BulkAction, CancelOutcome, Engine, Expected, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, QueueSettings,
     ReserveRequest, Source, TakeRequest,
 };
-use crate::limits::{HOUR_MS, MINUTE_MS, SECOND_MS};
+use crate::limits::{HOUR_MS, INSTANT_MS_MIN, MINUTE_MS, SECOND_MS};
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, KeyUntil, NewJob, OnConflict, State};
 use crate::model::options::JobOptions;
@@ -16,6 +16,7 @@ use crate::model::retry::{Backoff, Retry, WhenExhausted};
 use crate::ports::Lease;
 use crate::request::Pause;
 use crate::rules::Failure;
+use crate::schedule::{Schedule, Timing};
 use crate::testing::edits::Edits;
 use crate::testing::{ModelLedger, Random, TokioClock};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +24,8 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 pub(super) const QUEUES: [&str; 3] = ["orders", "mail", "dead"];
+/// Schedules that one actor edits.
+const SCHEDULES: [&str; 2] = ["first", "second"];
 /// A queue whose limits only one actor sets, which never dies.
 pub(super) const LIMITED: &str = "limited";
 
@@ -379,10 +382,34 @@ impl Actor {
         }
     }
 
+    /// Sets, pauses, resumes and deletes schedules, until it dies.
+    pub(super) async fn schedule_for_ever(mut self) {
+        loop {
+            let name = *self.random.of(&SCHEDULES);
+            match self.random.within(0..10) {
+                0..5 => {
+                    // They meet at many instants.
+                    let timing = Timing::Every(self.random.within(2..5) * SECOND_MS);
+                    let lease_ms = Some(2 * SECOND_MS);
+                    let job = NewJob { queue: self.queue(), lease_ms, ..NewJob::new(*b"tick") };
+                    let schedule = Schedule { start: Some(INSTANT_MS_MIN), ..Schedule::new(timing, job) };
+                    drop(self.engine.set_schedule(name, schedule).await);
+                }
+                5..7 => drop(self.engine.pause_schedule(name, Pause::UntilResumed, Expected::Anything).await),
+                7..9 => drop(self.engine.resume_schedule(name, Expected::Anything).await),
+                _ => drop(self.engine.delete_schedule(name).await),
+            }
+            self.pause(3 * SECOND_MS).await;
+        }
+    }
+
     /// Waits until every job has ended and all is recorded; returns whether that came within this time.
     pub(super) async fn settle_down(&self, time_max: Duration) -> bool {
         for queue in QUEUES {
             drop(self.engine.resume(queue).await);
+        }
+        for name in SCHEDULES {
+            drop(self.engine.delete_schedule(name).await);
         }
         self.history().given.limits = None;
         drop(self.engine.configure(LIMITED, QueueSettings::default()).await);

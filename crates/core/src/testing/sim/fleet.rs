@@ -11,10 +11,10 @@
 //! - Having fallen back, it may hand out jobs that are recorded as ended, until the leader has compared its jobs with the
 //!   ledger, as the registry says ([`COMPARED`]). Leases that began until then continue.
 
-use super::Report;
 use super::actors::{Actor, LIMITED, Pace};
 use super::history::Shared as SharedHistory;
 use super::moment::At;
+use super::{Report, exports};
 use crate::clock::Clock;
 use crate::engine::{Engine, Options, Stores, Topology};
 use crate::limits::MINUTE_MS;
@@ -160,6 +160,7 @@ impl Fleet {
                     actors.spawn(actor().push_for_ever());
                     actors.spawn(actor().meddle_for_ever());
                     actors.spawn(actor().take_for_ever());
+                    actors.spawn(actor().schedule_for_ever());
                     tokio::select! {
                         biased;
                         () = life.death() => {}
@@ -181,14 +182,15 @@ impl Fleet {
                 }
             }
             self.deaths.fetch_add(u64::from(life.is_over()), Ordering::SeqCst);
+            self.check_export().await;
             let ms = random.within(1..3_000);
             tokio::time::sleep(Duration::from_millis(ms)).await;
         }
     }
 
-    async fn start(&self, life: Arc<Life>) -> Option<Engine> {
+    fn stores(&self, life: Arc<Life>) -> Stores {
         let (broker, ledger) = (Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
-        let stores = Stores {
+        Stores {
             topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
@@ -198,10 +200,18 @@ impl Fleet {
             registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),
             locks: Arc::new(MortalLocks { locks: broker, life }),
             events: None,
-        };
-        Engine::start(stores, Options { horizon_ms: MINUTE_MS, memory_max: self.memory_max, ..Options::default() })
-            .await
-            .ok()
+        }
+    }
+
+    async fn start(&self, life: Arc<Life>) -> Option<Engine> {
+        let options = Options { horizon_ms: MINUTE_MS, memory_max: self.memory_max, ..Options::default() };
+        Engine::start(self.stores(life), options).await.ok()
+    }
+
+    /// Exports everything, as if all processes had died now.
+    async fn check_export(&self) {
+        let wrong = exports::check(self.stores(Life::plain()), &self.broker, &self.ledger).await;
+        self.history.lock().expect("no panic under this lock").violations.extend(wrong);
     }
 
     fn actor(&self, engine: &Engine, random: Random) -> Actor {
@@ -238,6 +248,8 @@ impl Fleet {
                         self.lose_memory(false, &mut random).await;
                     }
                     self.ledger.set_away(false);
+                    // What could not be recorded is in the outbox.
+                    self.check_export().await;
                 }
                 75..85 => {
                     let Some(life) = self.some_life(&mut random) else { continue };

@@ -375,6 +375,24 @@ impl History {
         for (id, blame) in blames {
             self.blame(id, "at the end", vec![blame], at);
         }
+        self.check_instants(rows.values(), at);
+    }
+
+    /// One name of a schedule and one instant have one job. Except that, if the clock was set back and the schedule has
+    /// another queue since, a job that had already been tried and waited again is not found there.
+    fn check_instants<'a>(&mut self, rows: impl Iterator<Item = &'a Job>, at: At) {
+        let waits_again = |job: &Job| job.due_at != job.first_due_at;
+        let mut pushed: BTreeMap<(&str, Millis), &Job> = BTreeMap::new();
+        for row in rows {
+            for tag in row.tags.iter().filter(|tag| tag.starts_with("schedule:")) {
+                let first = pushed.insert((tag, row.first_due_at), row);
+                let is_found = |first: &&Job| first.queue == row.queue || !waits_again(first) && !waits_again(row);
+                if let Some(first) = first.filter(is_found) {
+                    let wrong = format!("for an instant of {tag} that had {first:?}: {row:?}");
+                    self.blame(row.id, "was pushed", vec![wrong], at);
+                }
+            }
+        }
     }
 
     /// A key has at most one live job in its queue.

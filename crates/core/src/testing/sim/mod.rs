@@ -5,6 +5,7 @@
 //! There are two worlds: one process alone, and a [`fleet`] of processes that share a broker.
 
 mod actors;
+mod exports;
 pub mod fleet;
 mod given;
 mod history;
@@ -129,6 +130,7 @@ impl World {
             tokio::spawn(actor().push_for_ever());
             tokio::spawn(actor().meddle_for_ever());
             tokio::spawn(actor().take_for_ever());
+            tokio::spawn(actor().schedule_for_ever());
             process.death().await;
         } else {
             let is_done = first.settle_down(Duration::from_secs(48 * 3_600)).await;

@@ -1,11 +1,12 @@
 //! Searches by state over many queues, before and after the ledger has recorded the end of jobs.
 
-use super::super::fixture::{job, pass};
+use super::super::fixture::{job, moves_to, pass};
+use super::exports::{dropped, fails};
 use super::{DONE, Node, World, far, request, seconds};
 use duetime_core::engine::{BulkAction, Outcome, Query, ReserveRequest, Source};
 use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::When;
-use duetime_core::{JobId, NewJob, State};
+use duetime_core::{Error, JobId, NewJob, State};
 use std::time::Duration;
 
 const QUEUES: usize = 250;
@@ -92,6 +93,31 @@ async fn a_job_that_is_recorded_during_a_search_is_found() {
     let query = Query { queue: Some("default".into()), state: vec![State::Succeeded].into(), ..Query::default() };
     let counts = reader.engine.bulk(&query, BulkAction::Delete).await.unwrap();
     assert_eq!(counts, [("deleted", 1)].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_rule_made_of_a_job_is_found_before_it_is_recorded() {
+    let (world, leader, other) = World::with_two().await;
+    let moved = leader.push(moves_to("second")).await;
+    let gone = leader.push(dropped()).await;
+    let outcomes = other.leases().await.iter().map(|job| (job.receipt(), fails())).collect();
+    other.life.die_at("apply", When::Before);
+    let engine = other.engine.clone();
+    tokio::spawn(async move { engine.settle(outcomes).await });
+    pass(Duration::from_millis(1)).await;
+    for is_recorded in [false, true] {
+        assert_eq!(world.row(moved.id).is_pending(), !is_recorded);
+        let listed = |queue: &str| Query { queue: Some(queue.into()), ..Query::default() };
+        let of = async |query: Query| leader.engine.find(&query, None, 10).await.unwrap().jobs;
+        let first: Vec<JobId> = of(listed("first")).await.iter().map(|job| job.id).collect();
+        assert_eq!(first, [moved.id], "{is_recorded}");
+        let copies = of(listed("second")).await;
+        assert_eq!(copies.len(), 1, "{is_recorded}");
+        let ready = vec![State::Ready].into();
+        assert_eq!(of(Query { state: ready, ..listed("second") }).await, copies, "{is_recorded}");
+        assert_eq!(leader.engine.job(gone.id).await, Err(Error::NotFound(gone.id)), "{is_recorded}");
+        seconds(5).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
