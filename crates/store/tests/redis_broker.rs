@@ -44,3 +44,29 @@ async fn a_leader_finds_what_others_left_in_any_partition() {
     ids.sort_unstable();
     assert_eq!(found, ids);
 }
+
+/// Also when nothing is recorded any more: after a drain there may be as many as there were jobs.
+#[tokio::test]
+async fn lapsed_tombstones_are_dropped_while_nothing_happens() {
+    let url = format!("{}?namespace=lapsed", shared_redis().url());
+    let clock = Arc::new(ManualClock::new());
+    let options = Options { beside: Some("test".into()), clock: Some(clock.clone()), ..Options::default() };
+    let redis = Redis::connect(&url, options).await.unwrap();
+    redis.begin(Arc::new(Given::default())).await.unwrap();
+    let jobs: Vec<Job> = (1..=2_500).map(job).collect();
+    for some in jobs.chunks(500) {
+        redis.put(some.to_vec(), redis.reading(), Room::Any).await.unwrap();
+        let edits = some.iter().map(|job| Edit { id: job.id, version: None, change: cancel() }).collect();
+        let (_, entries) = redis.edit(edits).await.unwrap();
+        let noted: Vec<(JobId, u64)> = entries.iter().map(|entry| (entry.job().id, entry.job().version)).collect();
+        redis.forget(&noted, u64::MAX).await.unwrap();
+    }
+    let left = |key: &str| shared_redis().command(&[key, "{duetime:lapsed:0}:tombstones"]);
+    assert!(left("HLEN").contains("2500"), "{}", left("HLEN"));
+    clock.advance(<dyn Broker>::TOMBSTONE_MS);
+    // One of them is bounded.
+    for most in ["1500", "500", "0"] {
+        redis.expired(10).await.unwrap();
+        assert_eq!(left("HLEN").trim().trim_start_matches(':'), most);
+    }
+}

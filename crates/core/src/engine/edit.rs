@@ -6,10 +6,14 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::invalid::Invalid;
 use crate::limits::BATCH_JOBS_MAX;
-use crate::model::id::JobId;
+use crate::model::id::{JobId, Numbers};
 use crate::model::job::{Due, Job, check_payload};
 use crate::ports::{Change, Detail, Edit, Edited, Reading, Update};
+use crate::rules;
 use std::sync::Arc;
+
+/// How often an edit is tried again because another one was faster.
+const ROUNDS: usize = 20;
 
 impl Engine {
     /// Cancels jobs: a waiting one will not run; a running one's worker is asked to stop.
@@ -104,10 +108,39 @@ impl Engine {
 
     /// Makes edits in the store that holds the jobs.
     pub(super) async fn edit(&self, edits: Vec<Edit>) -> Answers<Edited> {
+        let made = self.make(&edits).await;
+        let now = self.now();
+        self.observe(edits.iter().zip(&made).filter_map(|(edit, made)| match made {
+            Ok(Edited::Changed(job)) => Some((Subject::of(job, now), event(&edit.change))),
+            _ => None,
+        }));
+        made
+    }
+
+    /// The same, without counting and publishing it.
+    pub(super) async fn make(&self, edits: &[Edit]) -> Answers<Edited> {
+        let mut made: Vec<Option<Result<Edited, Error>>> = vec![None; edits.len()];
+        let mut left: Vec<usize> = (0..edits.len()).collect();
+        // In each round the first edit of a job is made; the others of the same batch follow.
+        for _ in 0..ROUNDS + edits.len() {
+            if left.is_empty() {
+                break;
+            }
+            let answers = self.try_edits(left.iter().map(|&i| edits[i].clone()).collect()).await;
+            left.iter().zip(answers).for_each(|(&i, answer)| made[i] = answer);
+            left.retain(|&i| made[i].is_none());
+        }
+        let busy = || Err(Error::Unavailable("the job is changed by others all the time".into()));
+        made.into_iter().map(|made| made.unwrap_or_else(busy)).collect()
+    }
+
+    /// Makes edits in the broker, and in the ledger those of jobs that the broker does not hold. `None` for an edit that came
+    /// between both, or after another one: it is to be tried again.
+    async fn try_edits(&self, edits: Vec<Edit>) -> Vec<Option<Result<Edited, Error>>> {
         let count = edits.len();
         let (edited, entries) = match self.broker.edit(edits.clone()).await {
             Ok(answer) => answer,
-            Err(error) => return std::iter::repeat_with(|| Err(error.clone())).take(count).collect(),
+            Err(error) => return vec![Some(Err(error)); count],
         };
         // A retry needs the outcome in the ledger; so does the deletion of a job that has just ended.
         let has_ended = |(edit, edited): &(&Edit, &Edited)| {
@@ -118,9 +151,8 @@ impl Engine {
             self.drain_older(0).await;
         }
         let recorded = self.try_record(entries).await;
-        let in_ledger: Vec<usize> =
-            (0..count).filter(|&i| edited[i] == Edited::Unknown || has_ended(&(&edits[i], &edited[i]))).collect();
-        let unseen: Vec<bool> = in_ledger.iter().map(|&i| edited[i] == Edited::Unknown).collect();
+        let ended: Vec<usize> = (0..count).filter(|&i| has_ended(&(&edits[i], &edited[i]))).collect();
+        let unknown: Vec<usize> = (0..count).filter(|&i| edited[i] == Edited::Unknown).collect();
         // A change or an end that is not recorded could be undone by a crash. The caller must know, and ask again.
         let is_shared = self.topology.is_shared();
         let answer = |edited| match (&edited, &recorded) {
@@ -128,48 +160,91 @@ impl Engine {
             (Edited::Unfit { .. }, Err(error)) if !is_shared => Err(error.clone()),
             _ => Ok(edited),
         };
-        let mut made: Answers<Edited> = edited.into_iter().map(answer).collect();
-        if !in_ledger.is_empty() {
-            let answers = self.edit_ledger(in_ledger.iter().map(|&i| edits[i].clone()).collect(), &unseen).await;
-            for (i, answer) in in_ledger.into_iter().zip(answers) {
-                made[i] = answer;
-            }
+        let mut made: Vec<Option<Result<Edited, Error>>> = edited.into_iter().map(answer).map(Some).collect();
+        if !ended.is_empty() {
+            let answers = self.edit_ledger(ended.iter().map(|&i| edits[i].clone()).collect()).await;
+            ended.into_iter().zip(answers).for_each(|(i, answer)| made[i] = Some(answer));
         }
-        let now = self.now();
-        self.observe(edits.iter().zip(&made).filter_map(|(edit, made)| match made {
-            Ok(Edited::Changed(job)) => Some((Subject::of(job, now), event(&edit.change))),
-            _ => None,
-        }));
+        if !unknown.is_empty() {
+            let answers = self.edit_unknown(unknown.iter().map(|&i| edits[i].clone()).collect()).await;
+            unknown.into_iter().zip(answers).for_each(|(i, answer)| made[i] = answer);
+        }
         made
     }
 
-    /// Makes edits of jobs that the broker does not hold. For those that are `unseen` it has a tombstone that waits for the
-    /// answer.
-    async fn edit_ledger(&self, edits: Vec<Edit>, unseen: &[bool]) -> Answers<Edited> {
-        let target = |(edit, &is_unseen): (&Edit, &bool)| Target {
-            id: edit.id,
-            removes: matches!(edit.change, Change::Delete),
-            is_unseen,
+    /// Edits jobs in the ledger that the broker does not hold, and keeps the broker from taking them meanwhile.
+    ///
+    /// The ledger makes such an edit only if the row still has the version that was read here, and the broker takes no
+    /// version up to that one. So the edit is either made, or made impossible by a later version, which the broker takes.
+    async fn edit_unknown(&self, edits: Vec<Edit>) -> Vec<Option<Result<Edited, Error>>> {
+        let count = edits.len();
+        if !self.topology.has_ledger() {
+            return self.edit_ledger(edits).await.into_iter().map(Some).collect();
+        }
+        let ids: Vec<JobId> = edits.iter().map(|edit| edit.id).collect();
+        let rows = match self.ledger.get(&ids).await {
+            Ok(rows) => rows,
+            Err(error) => return vec![Some(Err(error)); count],
         };
-        let targets: Vec<Target> = edits.iter().zip(unseen).map(target).collect();
+        let now = self.now();
+        let mut made: Vec<Option<Result<Edited, Error>>> = vec![None; count];
+        let (mut to_edit, mut barred) = (Vec::new(), Vec::new());
+        for (i, (edit, row)) in edits.iter().zip(rows).enumerate() {
+            match row {
+                None => made[i] = Some(Ok(Edited::Unknown)),
+                Some(row) => match refused(&row, edit, now) {
+                    Some(refused) => made[i] = Some(Ok(refused)),
+                    None => {
+                        barred.push((row.id, row.version));
+                        to_edit.push((i, Edit { version: Some(row.version), ..edit.clone() }));
+                    }
+                },
+            }
+        }
+        if to_edit.is_empty() {
+            return made;
+        }
+        match self.broker.bar(&barred).await {
+            // They have come in since they were looked up.
+            Ok(held) => to_edit.retain(|(_, edit)| !held.contains(&edit.id)),
+            Err(error) => {
+                to_edit.iter().for_each(|&(i, _)| made[i] = Some(Err(error.clone())));
+                return made;
+            }
+        }
+        if to_edit.is_empty() {
+            return made;
+        }
+        let answers = self.edit_ledger(to_edit.iter().map(|(_, edit)| edit.clone()).collect()).await;
+        for ((i, _), answer) in to_edit.into_iter().zip(answers) {
+            // Another edit was faster.
+            let is_late = matches!(answer, Ok(Edited::Mismatch(_))) && edits[i].version.is_none();
+            made[i] = (!is_late).then_some(answer);
+        }
+        made
+    }
+
+    /// Makes edits of jobs that the broker does not hold.
+    async fn edit_ledger(&self, edits: Vec<Edit>) -> Answers<Edited> {
+        let targets: Vec<Target> =
+            edits.iter().map(|edit| Target { id: edit.id, removes: matches!(edit.change, Change::Delete) }).collect();
         let (now, reading) = (self.now(), self.broker.reading());
         // If the broker is shared, its loader puts them: a crash before the put below must not lose them.
         let watermark = if self.topology.shares_ledger() { 0 } else { self.watermark.get() };
         match self.ledger.edit(edits, now, watermark).await {
             Ok(edited) => {
-                self.settle_tombstones(&targets, &edited, reading).await;
+                self.tell_broker(&targets, &edited, reading).await;
                 edited.into_iter().map(Ok).collect()
             }
-            // Jobs that the broker refuses meanwhile are read again until their tombstones expire.
             Err(error) => std::iter::repeat_with(|| Err(error.clone())).take(targets.len()).collect(),
         }
     }
 
     /// Tells the broker the outcome of jobs that it did not know, and puts those that are due soon.
-    async fn settle_tombstones(&self, targets: &[Target], edited: &[Edited], reading: Reading) {
+    async fn tell_broker(&self, targets: &[Target], edited: &[Edited], reading: Reading) {
         let mut versions = Vec::with_capacity(targets.len());
         let (mut jobs, mut over) = (Vec::new(), Vec::new());
-        for (&Target { id, removes, is_unseen }, edited) in targets.iter().zip(edited) {
+        for (&Target { id, removes }, edited) in targets.iter().zip(edited) {
             versions.push(match edited {
                 // It is returned as it was; no reading of it may be put any more.
                 Edited::Changed(job) if removes => {
@@ -185,8 +260,6 @@ impl Engine {
                     (id, job.version)
                 }
                 Edited::CancelAsked(job) => (id, job.version),
-                // Without the version: if another edit made it, the broker was told already, and a repeat answers nothing.
-                _ if is_unseen => (id, 0),
                 _ => continue,
             });
         }
@@ -196,6 +269,14 @@ impl Engine {
         if let Err(error) = told.and(self.hold(jobs, reading).await) {
             tracing::warn!(%error, "a job was edited in the ledger, and the broker does not know it yet; trying again");
         }
+    }
+
+    /// Frees jobs that an edit keeps out of the broker although it does not end: its engine has died, or the ledger has
+    /// refused it. An empty edit gives each a later version, by which the other edit can no longer be made.
+    pub(super) async fn free_barred(&self, jobs: &[(JobId, u64)]) -> Result<(), Error> {
+        let change = Change::Update(Update::default());
+        let edits = jobs.iter().map(|&(id, version)| Edit { id, version: Some(version), change: change.clone() });
+        self.make(&edits.collect::<Vec<_>>()).await.into_iter().try_for_each(|made| made.map(drop))
     }
 
     /// Removes jobs from a shared broker that an edit has ended in the ledger. The broker may hold such a job if it lost its
@@ -214,8 +295,17 @@ impl Engine {
 struct Target {
     id: JobId,
     removes: bool,
-    /// True if the broker has a tombstone that waits for the answer.
-    is_unseen: bool,
+}
+
+/// The answer to an edit that does not change this row.
+fn refused(row: &Job, edit: &Edit, now: Millis) -> Option<Edited> {
+    if edit.version.is_some_and(|version| version != row.version) {
+        return Some(Edited::Mismatch(row.clone()));
+    }
+    // The broker does not hold the job: a lease is over.
+    let mut job = Job { lease_until: None, ..row.clone() };
+    let edited = rules::edit(&mut job, None, &edit.change, now, Numbers::Ledger);
+    (!matches!(edited, Edited::Changed(_))).then_some(edited)
 }
 
 /// The event that a change causes, once it was made.

@@ -11,11 +11,7 @@ impl Held {
     pub(super) fn edit(&mut self, edit: &Edit, now: Now, entries: &mut Vec<OutboxEntry>) -> Edited {
         let Some(live) = self.live.get(edit.id) else {
             let ended = self.ended(edit.id);
-            if ended.is_some() {
-                entries.extend(self.outbox.get(edit.id).cloned());
-            } else {
-                self.tombstones.edit_unseen(edit.id, now.mono);
-            }
+            entries.extend(self.outbox.get(edit.id).cloned());
             return ended.unwrap_or(Edited::Unknown);
         };
         let mut job = live.unpack(edit.id);
@@ -38,6 +34,15 @@ impl Held {
         };
         entries.push(self.outbox.add(entry, now.mono));
         edited
+    }
+
+    /// The ledger is about to edit the job, unless it is here.
+    pub(super) fn bar(&mut self, id: JobId, version: u64, now: Now) -> bool {
+        let is_here = self.live.get(id).is_some() || self.outbox.get(id).is_some();
+        if !is_here {
+            self.tombstones.bar(id, version, now.mono);
+        }
+        is_here
     }
 
     /// Changes a running job without changing its lease.

@@ -7,7 +7,7 @@ use super::names::Names;
 use super::outbox::Outbox;
 use super::queue::Queue;
 use super::requests::Requests;
-use super::tombstones::Tombstones;
+use super::tombstones::{DROPPED_MAX, Tombstones};
 use super::wheel::Wheel;
 use crate::clock::{Clock, Millis};
 use crate::model::id::{JobId, Numbers};
@@ -83,7 +83,7 @@ impl Held {
         }
         if !is_held {
             let noted = self.outbox.get(job.id).map(|entry| entry.job().version);
-            let known = self.tombstones.get(job.id, now.mono).map(|tombstone| tombstone.version()).max(noted);
+            let known = self.tombstones.get(job.id, now.mono).map(|tombstone| tombstone.version).max(noted);
             if known.is_some_and(|version| version > job.version) {
                 return Put::Tombstone;
             }
@@ -230,8 +230,7 @@ impl Held {
 
     /// The ledger has the job in this version; returns whether it was dropped since it was here in a lower one.
     pub(super) fn forget(&mut self, id: JobId, version: u64, watermark: Millis, now: Now) -> bool {
-        self.tombstones.drop_lapsed(now.mono);
-        self.tombstones.resolve(id, version, now.mono);
+        self.tombstones.drop_lapsed(DROPPED_MAX, now.mono);
         let noted = self.outbox.forget(id, version);
         let is_far = |due_at| self.watermark.is_some_and(|own| due_at >= own.max(watermark));
         if let Some(live) = self.live.get(id) {
@@ -244,7 +243,7 @@ impl Held {
         } else if let Some(entry) = noted {
             let job = entry.job();
             self.tombstones.add(id, job.version, Some((job.epoch, job.stage)), now.mono);
-        } else if version > 0 {
+        } else {
             self.tombstones.raise(id, version, now.mono);
         }
         false

@@ -181,6 +181,11 @@ impl Broker for Memory {
         Ok((edited, entries))
     }
 
+    async fn bar(&self, rows: &[(JobId, u64)]) -> Result<Vec<JobId>, Error> {
+        let here = self.each(rows.to_vec(), |held, (id, version), now| held.bar(id, version, now));
+        Ok(rows.iter().zip(here).filter(|(_, is_here)| *is_here).map(|((id, _), _)| *id).collect())
+    }
+
     async fn get(&self, ids: &[JobId], _detail: Detail) -> Result<Vec<Option<Job>>, Error> {
         Ok(self.each(ids.to_vec(), |held, id, _| held.get(id)))
     }

@@ -86,6 +86,8 @@ impl Held {
     }
 
     pub(super) fn expired(&mut self, limit: usize, now: Now) -> Expired {
+        // Nothing else may be recorded any more.
+        self.tombstones.drop_lapsed(limit, now.mono);
         let mut ids = Vec::new();
         let mut more = self.leases.expire(now.mono, limit, |id| ids.push(id));
         let (mut crashed, mut untaken) = (Vec::with_capacity(ids.len()), Vec::new());

@@ -1,4 +1,4 @@
-//! Tombstones of jobs that have ended, were dropped, or were edited unseen, so that no earlier reading of them is put.
+//! Tombstones of jobs that have ended, were dropped, or are edited in the ledger, so that no earlier reading of them is put.
 //!
 //! While an entry waits in the outbox, it serves as the tombstone. The tombstone begins when the entry is forgotten, since
 //! until then the ledger may be read as it was before.
@@ -10,26 +10,17 @@ use crate::model::job::Stage;
 use crate::ports::Broker;
 use std::collections::VecDeque;
 
-/// Lapsed tombstones that one call drops.
-const DROPPED_MAX: usize = 3;
+/// Lapsed tombstones that one call drops: a few, so that no call pays for a burst, but more than one call adds.
+pub(super) const DROPPED_MAX: usize = 3;
 
 /// The tombstone of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tombstone {
     /// No version below this one is put.
-    version: u64,
+    pub(super) version: u64,
     /// Its last lease and how that ended, if it ended here.
     pub(super) end: Option<(u64, Stage)>,
-    /// Edits that the ledger has not answered; meanwhile no version at all is put.
-    unseen: u32,
     until: Millis,
-}
-
-impl Tombstone {
-    /// The least version that may be put.
-    pub(super) fn version(&self) -> u64 {
-        if self.unseen > 0 { u64::MAX } else { self.version }
-    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -37,8 +28,8 @@ pub(super) struct Tombstones {
     tombstones: ById<Tombstone>,
     /// The times at which tombstones may lapse.
     order: VecDeque<(Millis, JobId)>,
-    /// The same for those of unseen edits.
-    order_unseen: VecDeque<(Millis, JobId)>,
+    /// The same for those of barred jobs.
+    order_barred: VecDeque<(Millis, JobId)>,
 }
 
 impl Tombstones {
@@ -48,53 +39,43 @@ impl Tombstones {
 
     /// The ledger has recorded that the job has ended, or waits beyond the watermark.
     pub(super) fn add(&mut self, id: JobId, version: u64, end: Option<(u64, Stage)>, mono: Millis) {
+        self.drop_lapsed(DROPPED_MAX, mono);
         let until = mono + <dyn Broker>::TOMBSTONE_MS;
-        let tombstone = match self.get(id, mono) {
-            Some(&old) => Tombstone { version, end: end.or(old.end), unseen: old.unseen, until: until.max(old.until) },
-            None => Tombstone { version, end, unseen: 0, until },
-        };
-        self.set(id, tombstone, mono);
+        if self.lengthen(id, version, end, until, mono) {
+            self.order.push_back((until, id));
+        }
     }
 
     /// The ledger has this version of a job that is not known here.
     pub(super) fn raise(&mut self, id: JobId, version: u64, mono: Millis) {
-        if self.get(id, mono).is_none_or(|old| old.unseen == 0 && old.version < version) {
+        if self.get(id, mono).is_none_or(|old| old.version < version) {
             self.add(id, version, None, mono);
         }
     }
 
-    /// The job was edited and is not known.
-    pub(super) fn edit_unseen(&mut self, id: JobId, mono: Millis) {
-        let until = mono + <dyn Broker>::UNSEEN_MS;
-        let tombstone = match self.get(id, mono) {
-            Some(&old) => Tombstone { unseen: old.unseen.saturating_add(1), until, ..old },
-            None => Tombstone { version: 0, end: None, unseen: 1, until },
-        };
-        self.set(id, tombstone, mono);
-    }
-
-    /// The ledger has answered an edit, and has the job in this version; 0 if it changed nothing. A version that was
-    /// forgotten before is a repeat, not an answer.
-    pub(super) fn resolve(&mut self, id: JobId, version: u64, mono: Millis) {
-        let is_answer = |old: &Tombstone| old.unseen > 0 && (version > old.version || version == 0 || old.version == 0);
-        if let Some(&old) = self.get(id, mono).filter(|&old| is_answer(old)) {
-            let tombstone = Tombstone { version: old.version.max(version), unseen: old.unseen - 1, ..old };
-            let until = if tombstone.unseen > 0 { tombstone.until } else { mono + <dyn Broker>::TOMBSTONE_MS };
-            self.set(id, Tombstone { until, ..tombstone }, mono);
+    /// The ledger is about to edit the job in this version.
+    pub(super) fn bar(&mut self, id: JobId, version: u64, mono: Millis) {
+        self.drop_lapsed(DROPPED_MAX, mono);
+        let until = mono + <dyn Broker>::BARRED_MS;
+        let least = self.get(id, mono).map_or(0, |old| old.version).max(version + 1);
+        if self.lengthen(id, least, None, until, mono) {
+            self.order_barred.push_back((until, id));
         }
     }
 
-    fn set(&mut self, id: JobId, tombstone: Tombstone, mono: Millis) {
-        self.drop_lapsed(mono);
-        let order = if tombstone.unseen > 0 { &mut self.order_unseen } else { &mut self.order };
-        order.push_back((tombstone.until, id));
-        self.tombstones.insert(id, tombstone);
+    /// Sets a tombstone, which lasts no shorter than before. Returns whether it lasts longer.
+    fn lengthen(&mut self, id: JobId, version: u64, end: Option<(u64, Stage)>, until: Millis, mono: Millis) -> bool {
+        let old = self.get(id, mono).copied();
+        let end = end.or(old.and_then(|old| old.end));
+        let before = old.map_or(0, |old| old.until);
+        self.tombstones.insert(id, Tombstone { version, end, until: until.max(before) });
+        until > before
     }
 
-    /// Drops a few, so that no call pays for a burst, but more than one call adds.
-    pub(super) fn drop_lapsed(&mut self, mono: Millis) {
-        for order in [&mut self.order, &mut self.order_unseen] {
-            for _ in 0..DROPPED_MAX {
+    /// Drops at most this many of each kind.
+    pub(super) fn drop_lapsed(&mut self, most: usize, mono: Millis) {
+        for order in [&mut self.order, &mut self.order_barred] {
+            for _ in 0..most {
                 let Some(&(_, id)) = order.front().filter(|(until, _)| *until <= mono) else { break };
                 order.pop_front();
                 if self.tombstones.get(id).is_some_and(|tombstone| tombstone.until <= mono) {

@@ -74,6 +74,6 @@ pub enum Edited {
     },
     /// The key that a retried job would hold is held by this one, in this queue.
     KeyHeld(JobId, Arc<str>, Arc<str>),
-    /// The job is not known here. A broker has left a tombstone, so that no earlier reading of the job is put.
+    /// The job is not known here.
     Unknown,
 }

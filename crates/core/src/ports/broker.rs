@@ -32,8 +32,8 @@ use std::sync::Arc;
 ///   forgotten. Only the latest entry of a job is kept. A lease, begun or extended, leaves one only if the job has one there
 ///   already. A verb returns its entries as they stand in the outbox; a repeat returns those that still do.
 /// - A job that ended here is not put again in a version below its end, up to twice `READ_AGE_MS_MAX` after its entry was
-///   forgotten. Nor is one that [`forget`](Outbox::forget) dropped, in a version below that. An edit of an unknown job
-///   leaves a tombstone: no version is put until `forget` answers it, or it lapses (no sooner than after twice that time).
+///   forgotten. Nor is one that [`forget`](Outbox::forget) dropped, in a version below that, nor one that is
+///   [barred](Self::bar).
 /// - If it may lose its memory while its users continue, its [`incarnation`](Self::incarnation) shows that, and nothing is
 ///   put that was read before its present memory was known, by whatever clock.
 /// - No verb touches an unbounded number of jobs in one atomic step.
@@ -81,6 +81,14 @@ pub trait Broker: BrokerClock + Outbox {
     /// those of the jobs that it returns as ended, because a crash would undo an end that is not recorded.
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error>;
 
+    /// The ledger has these jobs in these versions, and is about to edit them, if they still have them then: they are not put
+    /// in these or earlier versions for [`BARRED_MS`](<dyn Broker>::BARRED_MS). Returns those that are here already; they
+    /// are left alone, to be edited here.
+    ///
+    /// So nothing has to be taken back if the edit fails or its engine dies: a later version shows that it was made, or can
+    /// no longer be made, and is put.
+    async fn bar(&self, rows: &[(JobId, u64)]) -> Result<Vec<JobId>, Error>;
+
     /// The state of these jobs: live ones, and those whose outcome is still in the outbox.
     async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error>;
 
@@ -106,8 +114,8 @@ impl dyn Broker {
     pub const READ_AGE_MS_MAX: u64 = 5_000;
     /// How long a tombstone lasts, in milliseconds: longer than any earlier reading may still be put.
     pub const TOMBSTONE_MS: u64 = 2 * Self::READ_AGE_MS_MAX;
-    /// The same for the tombstone of an edit that was not answered.
-    pub const UNSEEN_MS: u64 = MINUTE_MS;
+    /// How long an edit of the ledger may take: the same for jobs that are barred.
+    pub const BARRED_MS: u64 = MINUTE_MS;
 }
 
 /// The outcome of a put.

@@ -13,9 +13,8 @@ pub trait Outbox: Send + Sync {
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error>;
 
     /// The ledger has these jobs in these versions: drops their entries up to there, and the jobs themselves if they wait
-    /// for an instant from `watermark` on (or from the broker's own watermark, if that is later). The tombstone of an edit
-    /// of an unknown job lets versions from this one on pass; after several such edits, once each has been answered. Version
-    /// 0 answers an edit that changed nothing. For a job that is not known here no lower version is put.
+    /// for an instant from `watermark` on (or from the broker's own watermark, if that is later). For a job that is not
+    /// known here no lower version is put.
     ///
     /// A broker that lost some of its memory may hold jobs in lower versions. It drops them, with their leases, and returns
     /// them, so that they are read from the ledger again.

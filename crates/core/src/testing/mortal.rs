@@ -108,6 +108,10 @@ impl Broker for MortalBroker {
         self.life.around("edit", self.broker.edit(edits)).await
     }
 
+    async fn bar(&self, rows: &[(JobId, u64)]) -> Result<Vec<JobId>, Error> {
+        self.life.around("bar", self.broker.bar(rows)).await
+    }
+
     async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error> {
         self.life.around("get", self.broker.get(ids, detail)).await
     }

@@ -246,8 +246,7 @@ impl Shared {
         self.call(|_| begun(locks.map(verb))).await
     }
 
-    /// Begins the current memory, by whichever caller finds that it has not begun. Two may do that at once: the first
-    /// counts.
+    /// Begins the current memory, by whichever caller finds that it has not begun. Of two at once the first counts.
     async fn make_ready(&self) -> Result<(), Error> {
         let (number, clock, is_ready, presence) = {
             let parts = self.parts();
@@ -372,6 +371,10 @@ impl Broker for Shared {
 
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error> {
         self.call_begun(|memory| async move { memory.edit(edits).await }).await
+    }
+
+    async fn bar(&self, rows: &[(JobId, u64)]) -> Result<Vec<JobId>, Error> {
+        self.call_begun(|memory| async move { memory.bar(rows).await }).await
     }
 
     async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error> {

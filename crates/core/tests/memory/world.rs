@@ -21,9 +21,8 @@ const NUMBERS: Numbers = Numbers::Generation(GENERATION);
 const QUEUES: [&str; 3] = ["a", "b", "c"];
 /// How far ahead of now the broker holds jobs.
 const HORIZON_MS: u64 = 60_000;
-/// The ledger answers an edit before its tombstone lapses.
+/// The ledger makes an edit before its tombstone lapses.
 const ANSWER_MS_MAX: u64 = 50_000;
-const UNSEEN_MS_MAX: u64 = 60_000;
 const REQUEST_MS: u64 = 60_000;
 const TOLD_AGAIN_MS: u64 = 1_000;
 
@@ -50,9 +49,10 @@ struct ModelLease {
     takes: bool,
 }
 
-/// An edit that the broker did not know the job of.
+/// An edit of the ledger, of this version, while the broker does not know the job.
 struct Unseen {
     edit: Edit,
+    version: u64,
     since: Millis,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct World {
     unseen: Vec<Unseen>,
     /// Answered by the ledger; the broker does not know that yet.
     answered: Vec<(Millis, (JobId, u64))>,
-    /// Until when a tombstone of an unseen edit may remain, by the monotonic clock.
+    /// Until when the tombstone of such an edit may remain, by the monotonic clock.
     tombstone_until: BTreeMap<JobId, Millis>,
     requests: BTreeMap<u8, (Millis, Vec<Receipt>)>,
     /// When a caller waiting for a queue will look next, according to the broker.
@@ -149,7 +149,7 @@ impl World {
             Op::LedgerEdit { edit } => {
                 if !self.unseen.is_empty() {
                     let unseen = self.unseen.remove(edit % self.unseen.len());
-                    self.ledger_edit(&unseen.edit);
+                    self.ledger_edit(&unseen);
                 }
             }
             Op::Sweep { limit } => {
@@ -186,7 +186,7 @@ impl World {
                 let mono = self.clock.mono();
                 while let Some(late) = self.unseen.iter().position(|unseen| unseen.since + ANSWER_MS_MAX <= mono) {
                     let unseen = self.unseen.remove(late);
-                    self.ledger_edit(&unseen.edit);
+                    self.ledger_edit(&unseen);
                 }
             }
             Op::Step { ms } => {
@@ -205,7 +205,7 @@ impl World {
     /// Once the ledger has recorded everything, it knows the current state of every job.
     pub(crate) async fn finish(&mut self) {
         for unseen in std::mem::take(&mut self.unseen) {
-            self.ledger_edit(&unseen.edit);
+            self.ledger_edit(&unseen);
         }
         self.unrecorded.extend(self.broker.outcomes(Outcomes::Oldest { limit: usize::MAX, age_ms: 0 }).await.unwrap());
         while let Some(entry) = self.unrecorded.pop() {

@@ -110,7 +110,14 @@ impl Broker for Redis {
     }
 
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error> {
-        if self.options.is_ledger() { self.edit_jobs(&edits, false).await } else { self.edit_held(&edits).await }
+        self.edit_jobs(&edits, false).await
+    }
+
+    async fn bar(&self, rows: &[(JobId, u64)]) -> Result<Vec<JobId>, Error> {
+        if self.options.is_ledger() {
+            return Ok(Vec::new());
+        }
+        self.add_tombstones(rows).await
     }
 
     async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error> {

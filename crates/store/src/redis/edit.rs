@@ -12,25 +12,6 @@ use duetime_core::ports::{Change, Edit, Edited, OutboxEntry};
 use duetime_core::{Error, JobId, rules};
 
 impl Parts {
-    /// Edits jobs in a broker beside a ledger. Leaves a tombstone for each unknown job before it answers.
-    pub(super) async fn edit_held(&self, edits: &[Edit]) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error> {
-        let (mut edited, mut entries) = self.edit_jobs(edits, false).await?;
-        let mut left: Vec<usize> = (0..edits.len()).collect();
-        loop {
-            left.retain(|&i| edited[i] == Edited::Unknown);
-            // A job may have been put since it was looked up.
-            let known = self.add_tombstones(&left.iter().map(|&i| edits[i].id).collect::<Vec<_>>()).await?;
-            left.retain(|&i| known.contains(&edits[i].id));
-            if left.is_empty() {
-                return Ok((edited, entries));
-            }
-            let again: Vec<Edit> = left.iter().map(|&i| edits[i].clone()).collect();
-            let (answers, noted) = self.edit_jobs(&again, false).await?;
-            left.iter().zip(answers).for_each(|(&i, answer)| edited[i] = answer);
-            entries.extend(noted);
-        }
-    }
-
     /// Changes jobs; finished jobs only if requested.
     pub(super) async fn edit_jobs(
         &self,
@@ -72,12 +53,18 @@ impl Parts {
         Ok((edited, entries))
     }
 
-    /// Leaves tombstones, so that no earlier reading of these jobs is put until the ledger has answered. Returns the jobs
-    /// that exist here, which get none.
-    async fn add_tombstones(&self, ids: &[JobId]) -> Result<Vec<JobId>, Error> {
+    /// Leaves tombstones for jobs that the ledger is about to edit in these versions. Returns the jobs that exist here, which
+    /// get none.
+    pub(super) async fn add_tombstones(&self, rows: &[(JobId, u64)]) -> Result<Vec<JobId>, Error> {
         let mut known = Vec::new();
-        for (partition, chosen) in groups(ids.iter().map(|&id| place(self, id))) {
-            let arguments = |text: &mut Text| chosen.iter().for_each(|&i| text.push(&bytes(ids[i])));
+        for (partition, chosen) in groups(rows.iter().map(|&(id, _)| place(self, id))) {
+            let arguments = |text: &mut Text| {
+                for &i in &chosen {
+                    let (id, version) = rows[i];
+                    text.push(&bytes(id));
+                    text.number(version);
+                }
+            };
             let mut reply = self.run(partition, &scripts::TOMBSTONE, &[], arguments).await?.list()?;
             while reply.len() > 0 {
                 known.push(reply.id()?);

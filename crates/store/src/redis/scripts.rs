@@ -75,7 +75,7 @@ fn jobs_prelude() -> String {
         ("GENERATION_SIZE", floor(1)),
         ("READ_AGE_MS_MAX", <dyn Broker>::READ_AGE_MS_MAX),
         ("TOMBSTONE_MS", <dyn Broker>::TOMBSTONE_MS),
-        ("UNSEEN_MS", <dyn Broker>::UNSEEN_MS),
+        ("BARRED_MS", <dyn Broker>::BARRED_MS),
         ("SOON_MS", SOON_MS),
         ("REQUEST_MS", REQUEST_MS),
         ("FRESH_BYTES_MAX", FRESH_BYTES_MAX as u64),

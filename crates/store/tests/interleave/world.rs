@@ -18,8 +18,8 @@ use std::time::Duration;
 
 /// How long faults are injected.
 const TROUBLE: std::ops::Range<u64> = 4_000..10_000;
-/// Everything ends within this time from the end of the faults: leases, retries, calls that are tried again, and what an
-/// edit holds back for a minute that could not be recorded.
+/// Everything ends within this time from the end of the faults, also on a busy machine: leases, retries, and calls that are
+/// tried again.
 const END_WITHIN: Duration = Duration::from_secs(100);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const READ_AT_ONCE: usize = 50;

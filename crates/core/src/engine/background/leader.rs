@@ -113,7 +113,10 @@ impl Engine {
         loop {
             tokio::time::sleep(LOAD_EVERY).await;
             let loaded = if self.leads() {
-                self.load_unloaded().await
+                match self.load_unloaded().await {
+                    Ok(()) => self.reconcile_barred().await,
+                    Err(error) => Err(error),
+                }
             } else {
                 // Jobs that this process pushes before the watermark, it puts itself.
                 self.advance_watermark();

@@ -29,6 +29,10 @@ const HOLD_MAX: Duration = Duration::from_secs(1);
 /// The end of the buckets that have only rows that are marked as loaded.
 pub(crate) const NEAR: Millis = BUCKET_MS;
 
+/// How long an edit may keep a job out of the broker that is due to be there, before it is given up. Such an edit takes
+/// milliseconds, and one that is given up too soon is made again.
+const BARRED_MAX: Duration = Duration::from_millis(500);
+
 /// The outcome of a put.
 #[derive(Debug, Default)]
 pub(crate) struct Puts {
@@ -209,7 +213,17 @@ impl Engine {
                     sorted.full.push(id);
                 }
                 Put::Stale => stale.push(id),
-                Put::Tombstone | Put::KeyHeld(_) => sorted.refused.push(id),
+                Put::Tombstone => {
+                    // Most have changed since they were read. If another reading says the same, an edit did not end.
+                    let now = Instant::now();
+                    let mut to_reconcile = self.to_reconcile();
+                    let barred = to_reconcile.barred.entry(id).or_insert((version, now));
+                    if barred.0 != version {
+                        *barred = (version, now);
+                    }
+                    sorted.refused.push(id);
+                }
+                Put::KeyHeld(_) => sorted.refused.push(id),
             }
         }
         Ok(stale)
@@ -267,7 +281,8 @@ impl Engine {
             (*loaded_until, *after) = (watermark, Some(end_before(watermark)));
             self.status.set_loaded(true);
         }
-        self.reconcile().await
+        self.reconcile().await?;
+        self.reconcile_barred().await
     }
 
     /// Puts a page of the rows in buckets before `until`, and moves the cursor past it. Returns which of them the broker
@@ -322,6 +337,26 @@ impl Engine {
             self.to_reconcile().full.drain(..ids.len());
             self.overflow.ask();
         }
+    }
+
+    /// Frees jobs that were refused for a while as the ledger has them.
+    pub(super) async fn reconcile_barred(&self) -> Result<(), Error> {
+        let late: Vec<(JobId, u64)> = {
+            let mut to_reconcile = self.to_reconcile();
+            // The others are left to the leader, which finds them, too.
+            if !self.leads() {
+                to_reconcile.barred.clear();
+            }
+            let late = to_reconcile.barred.iter().filter(|(_, (_, since))| since.elapsed() >= BARRED_MAX);
+            late.map(|(&id, &(version, _))| (id, version)).take(STEP_JOBS_MAX).collect()
+        };
+        if late.is_empty() {
+            return Ok(());
+        }
+        self.free_barred(&late).await?;
+        let mut to_reconcile = self.to_reconcile();
+        to_reconcile.barred.retain(|id, _| !late.iter().any(|(freed, _)| freed == id));
+        Ok(())
     }
 
     fn to_reconcile(&self) -> MutexGuard<'_, ToReconcile> {

@@ -6,9 +6,11 @@ use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
 use crate::model::job::Job;
 use crate::ports::{BUCKET_MS, Reading};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
 
 /// Puts of this process at the same time, each of what several callers have.
 const HOLDS_AT_ONCE: usize = 2;
@@ -79,4 +81,6 @@ pub(crate) struct ToReconcile {
     pub(crate) again: Vec<JobId>,
     /// To be marked as overflow.
     pub(crate) full: Vec<JobId>,
+    /// Refused because of a tombstone: the version that the ledger had, and since when.
+    pub(crate) barred: BTreeMap<JobId, (u64, Instant)>,
 }

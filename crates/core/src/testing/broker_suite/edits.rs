@@ -189,75 +189,78 @@ pub async fn a_late_job_is_expired_by_hand(s: Subject) {
     assert_eq!(counts.ready, 1);
 }
 
-/// No reading of it is put until the ledger has answered, however new.
-pub async fn an_unknown_job_gets_a_tombstone(s: Subject) {
+/// It leaves no trace; a reading of it may be put.
+pub async fn an_unknown_job_is_not_edited(s: Subject) {
     for (n, change) in [(1, cancel()), (2, Change::Delete), (3, Change::Update(Update::default()))] {
         assert_eq!(s.edit(id(n), change).await, Edited::Unknown);
-        assert_eq!(s.put(&[Job { version: T0 + 1_000, ..job(n) }]).await, [Put::Tombstone]);
+        s.hold(&[job(n)]).await;
     }
-    s.pass(2 * <dyn Broker>::READ_AGE_MS_MAX - 1);
-    assert_eq!(s.put(&[job(1), job(2), job(3)]).await, [Put::Tombstone; 3]);
     assert!(s.outcomes().await.is_empty(), "it noted nothing");
 }
 
-/// Versions below it stay out.
-pub async fn a_tombstone_is_lifted_to_the_version_noted(s: Subject) {
-    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
-    s.forget(id(1), T0 + 5).await;
-    assert_eq!(s.put(&[Job { version: T0 + 4, ..job(1) }]).await, [Put::Tombstone]);
-    s.hold(&[Job { version: T0 + 5, ..job(1) }]).await;
+/// No reading from before an edit of the ledger is put, however long the edit takes. A later version shows that it was made,
+/// or can no longer be made.
+pub async fn a_barred_job_is_not_put_as_it_was(s: Subject) {
+    assert_eq!(s.bar(id(1), 5).await, []);
+    s.pass(2 * <dyn Broker>::READ_AGE_MS_MAX - 1);
+    assert_eq!(s.put(&[Job { version: 4, ..job(1) }]).await, [Put::Tombstone]);
+    assert_eq!(s.put(&[Job { version: 5, ..job(1) }]).await, [Put::Tombstone]);
+    s.hold(&[Job { version: 6, ..job(1) }]).await;
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
 
-/// Nothing changed: readings from before may be put.
-pub async fn an_edit_that_changed_nothing_lifts_its_tombstone(s: Subject) {
-    s.hold(&[job(1)]).await;
-    let running = s.one().await;
-    let ended = s.settled(running.receipt(), success()).await.entries.remove(0).job().clone();
-    s.forget(id(1), ended.version).await;
-    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
-    s.forget(id(1), 0).await;
-    assert_eq!(s.put(&[job(1)]).await, [Put::Tombstone], "its end stands");
-    let retried = Job { stage: Stage::Pending, version: ended.version + 1, finished_at: None, ..ended };
-    s.hold(&[retried]).await;
+/// Also once the ledger has said which version it made.
+pub async fn a_barred_job_is_put_as_it_was_edited(s: Subject) {
+    assert_eq!(s.bar(id(1), 1).await, []);
+    s.forget(id(1), 7).await;
+    assert_eq!(s.put(&[Job { version: 6, ..job(1) }]).await, [Put::Tombstone]);
+    s.hold(&[Job { version: 7, ..job(1) }]).await;
 }
 
-/// The second one may still be on its way to the ledger when the first has been answered.
-pub async fn a_tombstone_of_two_edits_is_lifted_by_the_second(s: Subject) {
-    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
-    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
-    s.forget(id(1), T0 + 5).await;
-    assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Tombstone]);
-    s.forget(id(1), T0 + 6).await;
-    assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Tombstone]);
-    s.hold(&[Job { version: T0 + 6, ..job(1) }]).await;
+/// The later reading counts, in any order.
+pub async fn a_job_is_barred_for_two_edits(s: Subject) {
+    assert_eq!(s.bar(id(1), 7).await, []);
+    assert_eq!(s.bar(id(1), 5).await, []);
+    assert_eq!(s.put(&[Job { version: 7, ..job(1) }]).await, [Put::Tombstone]);
+    s.hold(&[Job { version: 8, ..job(1) }]).await;
+}
+
+/// It is edited here, and so is one whose end is not recorded yet.
+pub async fn a_job_that_is_here_is_not_barred(s: Subject) {
+    s.hold(&[job(1), job(2)]).await;
+    let running = s.one().await;
+    s.settle(running.receipt(), success()).await;
+    for n in [1, 2] {
+        assert_eq!(s.bar(id(n), T0 + 9).await, [id(n)]);
+    }
+    assert_eq!(s.handed_out(10).await, [id(2)]);
 }
 
 /// A slow ledger may have been read before it changed the row.
 pub async fn a_tombstone_stands_when_the_ledger_has_answered(s: Subject) {
-    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
-    s.pass(30_000);
+    assert_eq!(s.bar(id(1), 1).await, []);
+    s.pass(<dyn Broker>::BARRED_MS - 1);
     let reading = s.broker.reading();
-    s.forget(id(1), T0 + 5).await;
+    s.forget(id(1), 5).await;
     s.pass(<dyn Broker>::READ_AGE_MS_MAX);
     assert_eq!(s.broker.put(vec![job(1)], reading, Room::Any).await.unwrap(), [Put::Tombstone]);
 }
 
 /// It ended here, was retried by hand in the ledger, and is cancelled before its new reading arrives.
-pub async fn a_retried_job_is_cancelled_unseen(s: Subject) {
+pub async fn the_end_of_a_barred_job_is_still_known(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
     let ended = s.settled(running.receipt(), success()).await.entries.remove(0).job().clone();
     s.forget(id(1), ended.version).await;
     let retried = Job { stage: Stage::Pending, version: ended.version + 1, finished_at: None, ..ended };
-    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
+    assert_eq!(s.bar(id(1), retried.version).await, []);
     assert_eq!(s.put(&[retried]).await, [Put::Tombstone], "the ledger is about to cancel it");
     assert_eq!(s.settle(running.receipt(), success()).await, Some(State::Succeeded), "its end is still known");
 }
 
-/// If the ledger never answers; so the job is not lost.
+/// If the edit never ends; so the job is not lost.
 pub async fn a_tombstone_lapses(s: Subject) {
-    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
+    assert_eq!(s.bar(id(1), 1).await, []);
     s.pass(crate::limits::HOUR_MS);
     s.hold(&[job(1)]).await;
 }

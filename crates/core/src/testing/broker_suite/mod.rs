@@ -178,6 +178,11 @@ impl Subject {
         (edited.remove(0), entries)
     }
 
+    /// The ledger is about to edit a job in this version.
+    async fn bar(&self, id: JobId, version: u64) -> Vec<JobId> {
+        self.broker.bar(&[(id, version)]).await.expect("bar")
+    }
+
     async fn get(&self, id: JobId) -> Option<Job> {
         let mut jobs = self.broker.get(&[id], Detail::Whole).await.expect("get");
         assert_eq!(jobs.len(), 1);
@@ -248,12 +253,11 @@ macro_rules! broker_suite {
                 a_waiting_job_is_cancelled a_running_job_is_asked_to_stop a_running_job_is_not_updated
                 a_cancelled_run_can_succeed a_cancelled_run_does_not_go_on an_update_moves_a_job
                 an_update_keeps_what_it_does_not_name an_edit_of_another_version_changes_nothing
-                two_edits_at_once_are_both_made of_edits_of_one_version_one_is_made
-                a_finished_job_is_unfit a_deleted_job_is_gone a_removed_job_is_not_edited_behind_its_entry
-                a_late_job_is_expired_by_hand an_unknown_job_gets_a_tombstone a_tombstone_is_lifted_to_the_version_noted
-                a_retried_job_is_cancelled_unseen a_tombstone_lapses
-                a_tombstone_of_two_edits_is_lifted_by_the_second
-                an_edit_that_changed_nothing_lifts_its_tombstone a_tombstone_stands_when_the_ledger_has_answered
+                two_edits_at_once_are_both_made of_edits_of_one_version_one_is_made a_finished_job_is_unfit a_deleted_job_is_gone a_removed_job_is_not_edited_behind_its_entry
+                a_late_job_is_expired_by_hand
+                an_unknown_job_is_not_edited a_barred_job_is_not_put_as_it_was a_barred_job_is_put_as_it_was_edited
+                a_job_is_barred_for_two_edits a_job_that_is_here_is_not_barred
+                a_tombstone_stands_when_the_ledger_has_answered the_end_of_a_barred_job_is_still_known a_tombstone_lapses
             }
             keys {
                 a_key_has_one_holder a_key_is_free_when_its_job_ends a_key_may_be_free_once_its_job_started

@@ -18,7 +18,8 @@ use super::{Report, exports};
 use crate::clock::Clock;
 use crate::engine::{Engine, Options, Stores, Topology};
 use crate::limits::MINUTE_MS;
-use crate::ports::{BROKER, BrokerClock, COMPARED, Registry};
+use crate::model::job::Job;
+use crate::ports::{BROKER, Broker, BrokerClock, COMPARED, Detail, Registry};
 use crate::testing::mortal::{Life, MortalBroker, MortalInbox, MortalLedger, MortalLocks, MortalRegistry};
 use crate::testing::shared::Presence;
 use crate::testing::{ModelLedger, Random, Shared, TokioClock};
@@ -34,6 +35,10 @@ const COPY_EVERY_MS: u64 = 1_000;
 const CLOCKS_APART_MS: u64 = 40_000;
 /// The longest time that a process is frozen.
 const FROZEN_MAX: Duration = Duration::from_secs(9);
+/// Within this time from the end of all faults a job that is due is in the broker.
+const LATE_MAX: Duration = Duration::from_secs(3);
+/// How long a job may be in neither store while it is moved.
+const MOVED_WITHIN: Duration = Duration::from_secs(1);
 /// Within this time from the end of all faults every job has ended: the latest due time, the horizon's audit, and retries.
 const END_WITHIN: Duration = Duration::from_secs(30 * 60);
 
@@ -122,6 +127,7 @@ impl Fleet {
         tokio::time::sleep(FROZEN_MAX).await;
         let engine = self.start(Life::plain()).await.expect("nothing is away");
         let observer = self.actor(&engine, Random::new(random.any()));
+        self.check_lateness().await;
         let is_done = observer.settle_down(END_WITHIN).await;
         let mut history = self.history.lock().expect("no panic under this lock");
         if !is_done {
@@ -135,6 +141,33 @@ impl Fleet {
             extended: history.extended,
             deaths: self.deaths.load(Ordering::SeqCst),
         }
+    }
+
+    /// Once nothing is wrong any more, what is due is soon in the broker, whatever a process left undone when it died.
+    async fn check_lateness(&self) {
+        if self.memory_max.is_some() {
+            // It may wait in the overflow.
+            return;
+        }
+        tokio::time::sleep(LATE_MAX - MOVED_WITHIN).await;
+        let late = self.not_held().await;
+        // A job may just be on its way.
+        tokio::time::sleep(MOVED_WITHIN).await;
+        let mut still_late = self.not_held().await;
+        still_late.retain(|job| late.iter().any(|late| (late.id, late.version) == (job.id, job.version)));
+        let mut history = self.history.lock().expect("no panic under this lock");
+        history.violations.extend(still_late.iter().map(|job| format!("is due, and not in the broker: {job:?}")));
+    }
+
+    /// Pushed jobs that have long been due and are not in the broker. One with a key may have to wait for another.
+    async fn not_held(&self) -> Vec<Job> {
+        let known = self.history.lock().expect("no panic under this lock").ids();
+        let due_by = self.broker.now().saturating_sub(LATE_MAX.as_millis() as u64);
+        let mut due = self.ledger.jobs();
+        due.retain(|job| job.is_pending() && job.key.is_none() && job.due_at <= due_by && known.contains(&job.id));
+        let ids: Vec<_> = due.iter().map(|job| job.id).collect();
+        let held = self.broker.memory().get(&ids, Detail::Head).await.expect("a memory is always there");
+        due.into_iter().zip(held).filter(|(_, held)| held.is_none()).map(|(job, _)| job).collect()
     }
 
     /// Keeps one process going: a new one starts when one dies.

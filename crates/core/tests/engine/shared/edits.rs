@@ -17,12 +17,38 @@ async fn a_far_job_that_is_made_near_runs_however_its_maker_dies() {
         }
         let patch = Patch { due: Some(Due::After(1_000)), ..Patch::default() };
         tokio::spawn(async move { engine.update(pushed.id.into(), patch).await });
-        // The tombstone of an edit whose engine has died remains for a minute.
-        seconds(70).await;
+        // The leader does not wait for an edit whose engine has died.
+        seconds(4).await;
         assert_eq!(other.life.is_over(), dies_at.is_some());
         assert_eq!(leader.lease().await.id, pushed.id, "{dies_at:?}");
         assert_eq!(world.broker.new_puts(), 1);
     }
+}
+
+/// Neither by the death of its engine nor by a database that refuses the edit, or does not answer.
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_edit_does_not_end_is_not_kept_back() {
+    let steps = [("bar", When::After), ("edit_ledger", When::Before), ("edit_ledger", When::After)];
+    for (verb, when) in steps {
+        let (world, leader, other) = World::with_two().await;
+        let pushed = leader.push(job()).await;
+        other.life.die_at(verb, when);
+        // The broker does not know the job until it is loaded again.
+        world.broker.flush();
+        let (engine, patch) = (other.engine.clone(), Patch { priority: Some(7), ..Patch::default() });
+        tokio::spawn(async move { engine.update(pushed.id.into(), patch).await });
+        seconds(3).await;
+        assert!(other.life.is_over(), "{verb}");
+        assert_eq!(leader.lease().await.id, pushed.id, "{verb} {when:?}");
+    }
+    let (world, leader, other) = World::with_two().await;
+    let pushed = leader.push(job()).await;
+    other.life.mute(Some("edit_ledger"));
+    world.broker.flush();
+    let patch = Patch { priority: Some(7), ..Patch::default() };
+    other.engine.update(pushed.id.into(), patch).await.unwrap_err();
+    seconds(3).await;
+    assert_eq!(leader.lease().await.id, pushed.id);
 }
 
 /// A repeat of the call finishes it.

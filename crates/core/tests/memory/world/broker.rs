@@ -1,11 +1,11 @@
 //! Operations of workers and users on the broker.
 
-use super::{ModelLease, NUMBERS, REQUEST_MS, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
+use super::{ModelLease, NUMBERS, REQUEST_MS, Truth, Unseen, World, pick};
 use crate::memory::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{
-    Change, Edit, Edited, Extend, Extended, Lease, LeaseRecord, OutboxEntry, Outcomes, Reserve, Reserved, Settle,
-    Source, Update, Window,
+    Broker, Change, Edit, Edited, Extend, Extended, Lease, LeaseRecord, OutboxEntry, Outcomes, Reserve, Reserved,
+    Settle, Source, Update, Window,
 };
 use duetime_core::rules::{self, Again, Decision, Finish, Left};
 use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};
@@ -238,8 +238,11 @@ impl World {
                 return assert_eq!(entry.job(), noted.job());
             }
             assert_eq!((edited, entries.len()), (vec![Edited::Unknown], 0));
-            self.tombstone_until.insert(edit.id, mono + UNSEEN_MS_MAX);
-            return self.unseen.push(Unseen { edit, since: mono });
+            let row = self.rows.get(&edit.id).map(|row| row.version);
+            let Some(version) = row.filter(|row| edit.version.is_none_or(|version| version == *row)) else { return };
+            assert_eq!(self.broker.bar(&[(edit.id, version)]).await.unwrap(), []);
+            self.tombstone_until.insert(edit.id, mono + <dyn Broker>::BARRED_MS);
+            return self.unseen.push(Unseen { edit, version, since: mono });
         }
         if truth.lease.as_ref().is_some_and(|run| run.takes) {
             assert_eq!((edited, entries.len()), (vec![Edited::Running(truth.job.clone())], 0));

@@ -1,8 +1,8 @@
 //! Operations of the engine and the ledger on the broker.
 
-use super::{HORIZON_MS, QUEUES, Truth, World, at, fresh};
+use super::{HORIZON_MS, QUEUES, Truth, Unseen, World, at, fresh};
 use crate::memory::random::Op;
-use duetime_core::ports::{Broker, Change, Edit, Edited, OutboxEntry, Put, Room};
+use duetime_core::ports::{Broker, Change, Edited, OutboxEntry, Put, Room};
 use duetime_core::rules::{self};
 use duetime_core::testing::fixtures::due;
 use duetime_core::{Clock, Job, JobId, KeyUntil, Millis, Numbers, Stage};
@@ -44,7 +44,8 @@ impl World {
         let answer = self.broker.put(vec![job.clone()], at(read_at), Room::Any).await.unwrap()[0];
         let truth = &self.truths[&job.id];
         let may_have_tombstone = self.tombstone_until.get(&job.id).is_some_and(|&until| mono < until);
-        let must_have_tombstone = self.unseen.iter().any(|unseen| unseen.edit.id == job.id);
+        let is_barred = |unseen: &Unseen| unseen.edit.id == job.id && unseen.version >= job.version;
+        let must_have_tombstone = self.unseen.iter().any(is_barred);
         if now - read_at > <dyn Broker>::READ_AGE_MS_MAX {
             assert_eq!(answer, Put::Stale);
         } else if truth.held {
@@ -88,18 +89,18 @@ impl World {
         self.recorded.push((self.clock.mono(), (id, version)));
     }
 
-    /// The ledger makes an edit that the broker did not know the job of.
-    pub(super) fn ledger_edit(&mut self, edit: &Edit) {
+    /// The ledger makes an edit if the row still has its version.
+    pub(super) fn ledger_edit(&mut self, Unseen { edit, version, .. }: &Unseen) {
         let now = self.now();
-        let mut version = 0;
-        if let Some(mut row) = self.rows.get(&edit.id).cloned() {
+        if let Some(mut row) = self.rows.get(&edit.id).filter(|row| row.version == *version).cloned() {
             let retried_key = Job { stage: Stage::Pending, started_at: None, ..row.clone() };
             let is_free = !matches!(edit.change, Change::Retry) || self.live_holder(&retried_key).is_none();
             let truth = self.truths.get_mut(&edit.id).unwrap();
             assert!(!truth.held, "a tombstone kept it out");
-            if is_free
-                && matches!(rules::edit(&mut row, edit.version, &edit.change, now, Numbers::Ledger), Edited::Changed(_))
+            if is_free && matches!(rules::edit(&mut row, None, &edit.change, now, Numbers::Ledger), Edited::Changed(_))
             {
+                // A removed row has its last version; no reading of it may be put any more.
+                let version = row.version;
                 truth.job = row.clone();
                 truth.removed = matches!(edit.change, Change::Delete);
                 if truth.removed {
@@ -107,10 +108,9 @@ impl World {
                 } else {
                     self.rows.insert(edit.id, row.clone())
                 };
+                self.answered.push((self.clock.mono(), (edit.id, version)));
             }
-            version = row.version;
         }
-        self.answered.push((self.clock.mono(), (edit.id, version)));
     }
 
     pub(super) async fn forget(&mut self, batch: usize) {
@@ -123,7 +123,7 @@ impl World {
             return;
         }
         let (recorded_at, (id, version)) = self.recorded.swap_remove(batch % self.recorded.len());
-        // A caller that is this slow checks again: the tombstone that tells a repeat from an answer has expired.
+        // A caller that is this slow reads the job again.
         if self.clock.mono() - recorded_at >= <dyn Broker>::TOMBSTONE_MS {
             return;
         }

@@ -67,7 +67,7 @@ local function change(i)
     erase({ id }, { meta })
     -- Its end must be known as long as a call is repeated.
     drop_lapsed(10)
-    set_tombstone(id, new.version, new.epoch, new.stage, 0, now + SPARED_MS)
+    set_tombstone(id, new.version, new.epoch, new.stage, now + SPARED_MS)
   else
     redis.call('HSET', META, id, meta)
   end

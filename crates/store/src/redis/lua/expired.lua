@@ -1,11 +1,13 @@
--- Returns expired leases and jobs past their deadline to start, without payloads. ARGV[5]: how many at most. An expired
--- lease is not returned again for half a second, so that the caller can settle it. The last value is whether Redis has no
--- room for new jobs.
+-- Returns expired leases and jobs past their deadline to start, without payloads, and drops lapsed tombstones. ARGV[5]: how
+-- many at most. An expired lease is not returned again for half a second, so that the caller can settle it. The last value is
+-- whether Redis has no room for new jobs.
 local AGAIN_MS = 500
 local probed = redis.pcall('ZADD', RUNNING, 'XX', 0, '')
 local is_full = type(probed) == 'table' and string.find(probed.err, 'OOM', 1, true)
 runs_when_full()
 local limit = tonumber(ARGV[5])
+-- Every process asks at least every second, also when nothing is recorded any more.
+drop_lapsed(STEP)
 local crashed = redis.call('ZRANGEBYSCORE', RUNNING, '-inf', now, 'LIMIT', 0, limit)
 local unstarted = redis.call('ZRANGEBYSCORE', EXPIRING, '-inf', now, 'LIMIT', 0, limit)
 

@@ -9,24 +9,15 @@ local watermark = own_watermark and math.max(tonumber(ARGV[5]), tonumber(own_wat
 drop_lapsed(#ARGV - 6 + 10)
 
 local function add_tombstone(id, version, epoch, stage)
-  local _, old_epoch, old_stage, unseen, ends = tombstone_of(id)
+  local _, old_epoch, old_stage, ends = tombstone_of(id)
   if old_epoch and stage == 0 then epoch, stage = old_epoch, old_stage end
-  set_tombstone(id, version, epoch, stage, unseen or 0, math.max(now + TOMBSTONE_MS, ends or 0))
-end
-
--- The ledger has answered an edit that did not find the job.
-local function answer(id, version)
-  local old, epoch, stage, unseen, ends = tombstone_of(id)
-  if not old or unseen == 0 or not (version > old or version == 0 or old == 0) then return end
-  unseen = unseen - 1
-  if unseen == 0 then ends = now + TOMBSTONE_MS end
-  set_tombstone(id, math.max(old, version), epoch, stage, unseen, ends)
+  set_tombstone(id, version, epoch, stage, math.max(now + TOMBSTONE_MS, ends or 0))
 end
 
 -- From now on no lower version of an unknown job is put.
 local function raise(id, version)
-  local old, _, _, unseen = tombstone_of(id)
-  if not old or (unseen == 0 and old < version) then add_tombstone(id, version, 0, 0) end
+  local old = tombstone_of(id)
+  if not old or old < version then add_tombstone(id, version, 0, 0) end
 end
 
 local function let_go(n, id, h, version)
@@ -60,7 +51,7 @@ if not OWN then
         if version <= tonumber(ARGV[5 + 3 * k]) then
           gone[id] = true
           list[#list + 1] = id
-          rows[#rows + 1], rows[#rows + 2] = id, struct.pack(TOMBSTONE, version, epoch, stage, 0, ends)
+          rows[#rows + 1], rows[#rows + 2] = id, struct.pack(TOMBSTONE, version, epoch, stage, ends)
           times[#times + 1], times[#times + 2] = ends, id
         end
       end
@@ -82,7 +73,6 @@ for i = 7, #ARGV, 3 do
     redis.call('HDEL', MOVED, id)
     redis.call('ZREM', OUTBOX, id)
   elseif not gone[id] then
-    answer(id, version)
     -- Bodies may be large, and most are not needed.
     local meta = redis.call('HGET', META, id)
     local body = not meta and redis.call('HGET', BODY, id)
@@ -102,7 +92,7 @@ for i = 7, #ARGV, 3 do
         h.flags = without(h.flags, REWRITTEN)
         redis.call('HSET', META, id, packed(h))
       end
-    elseif not h and version > 0 then
+    elseif not h then
       raise(id, version)
     end
   end

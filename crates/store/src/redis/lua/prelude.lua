@@ -361,25 +361,25 @@ end
 -- attempt did.
 local SPARED_MS = 20000
 
--- A tombstone: version, epoch and stage of the job's end, how many edits did not find the job, and when it lapses.
-local TOMBSTONE = '>I6I6BI4I6'
+-- A tombstone: version, epoch and stage of the job's end, and when it lapses.
+local TOMBSTONE = '>I6I6BI6'
 -- Returns nothing if there is no valid tombstone.
 local function tombstone_of(id)
   local tombstone = redis.call('HGET', TOMBSTONES, id)
   if not tombstone then return end
-  local version, epoch, stage, unseen, ends = struct.unpack(TOMBSTONE, tombstone)
-  if ends > now then return version, epoch, stage, unseen, ends end
+  local version, epoch, stage, ends = struct.unpack(TOMBSTONE, tombstone)
+  if ends > now then return version, epoch, stage, ends end
 end
 
-local function set_tombstone(id, version, epoch, stage, unseen, ends)
-  redis.call('HSET', TOMBSTONES, id, struct.pack(TOMBSTONE, version, epoch, stage, unseen, ends))
+local function set_tombstone(id, version, epoch, stage, ends)
+  redis.call('HSET', TOMBSTONES, id, struct.pack(TOMBSTONE, version, epoch, stage, ends))
   redis.call('ZADD', TOMBSTONE_TIMES, ends, id)
 end
 
 -- Whether a job that is not here must not be put in this version.
 local function has_tombstone(id, version)
-  local known, _, _, unseen = tombstone_of(id)
-  return known and (unseen > 0 or known > version)
+  local known = tombstone_of(id)
+  return known and known > version
 end
 
 -- Drops at most this many lapsed tombstones.
