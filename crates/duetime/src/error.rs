@@ -56,7 +56,7 @@ pub enum Error {
     Sql(String),
     /// The address is not of the form `http://host:port`, or `https://host:port` with the feature `tls`.
     #[error(
-        "the address of a server must be a URL without a path, such as http://127.0.0.1:7300 or https://jobs.example, got {0:?}"
+        "the address of a server must be a URL without a path, such as http://127.0.0.1:7300 or https://jobs.example, got {0}"
     )]
     Address(String),
     /// The token is malformed. It is not shown.

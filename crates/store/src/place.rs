@@ -1,23 +1,4 @@
-//! Server addresses as shown in messages, and advice if nothing answers.
-
-/// A URL without user and password.
-pub(crate) fn masked(url: &str) -> String {
-    // No known parameter holds a secret, but an unknown one may.
-    let is_known = |pair: &str| ["namespace=", "partitions="].iter().any(|name| pair.starts_with(name));
-    let place = match url.rsplit_once('?') {
-        Some((_, query)) if query.split('&').all(is_known) => url,
-        Some((place, _)) => place,
-        None => url,
-    };
-    match (place.split_once("://"), place.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
-        // A password that contains a `?`.
-        (Some((scheme, _)), None) if url.contains('@') => format!("{scheme}://…"),
-        (Some(_), None) => place.to_owned(),
-        // This could be anything, including a password.
-        (None, _) => "…".to_owned(),
-    }
-}
+//! Advice if a server does not answer.
 
 /// The message for a failed connection, with advice.
 pub(crate) fn advised(said: String) -> String {
@@ -32,21 +13,4 @@ pub(crate) fn advised(said: String) -> String {
         return said;
     };
     format!("{said} ({advice})")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_secret_is_shown() {
-        for (url, shown) in [
-            ("redis://me:secret@db:7000/3?namespace=shop", "redis://…@db:7000/3?namespace=shop"),
-            ("redis://me:se?cr@et@db/3", "redis://…"),
-            ("mysql://db/jobs?password=secret", "mysql://db/jobs"),
-            ("secret", "…"),
-        ] {
-            assert_eq!(masked(url), shown);
-        }
-    }
 }

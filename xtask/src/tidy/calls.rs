@@ -1,7 +1,8 @@
 //! Calls that have one place, or none.
 //!
 //! Time is read in the core's clock alone, so that every test can turn it; tests do not sleep, they pass `now` or
-//! wait for a signal; no test is switched off. Exceptions stand in `xtask/allowed-calls.txt`, by file and with a reason.
+//! wait for a signal; no test is switched off. Which characters are hidden, and how an address is shown without its secrets,
+//! is decided once. Exceptions stand in `xtask/allowed-calls.txt`, by file and with a reason.
 //! Half-done work, and lints that are switched off without a reason, are refused by clippy.
 
 use std::ops::Range;
@@ -15,6 +16,8 @@ pub(super) const ALLOWED: &str = "xtask/allowed-calls.txt";
 
 const INSTEAD_OF_NOW: &str = "take `now` as an argument, or ask the core's clock";
 const INSTEAD_OF_SLEEP: &str = "pass `now`, or wait for a signal";
+const INSTEAD_OF_CONTROL: &str = "ask `duetime_core::printable` which characters are hidden";
+const INSTEAD_OF_AT: &str = "show addresses as `duetime_core::Redacted`";
 const INSTEAD_OF_IGNORE: &str = "mend the test or remove it";
 
 /// A call that was found.
@@ -30,7 +33,7 @@ pub(super) fn check(sources: &[Source], allowed: &str) -> Vec<Finding> {
     let mut is_needed = vec![false; rows.len()];
     for source in sources.iter().filter(|source| is_rust(source)) {
         let masked = Masked::new(&source.text);
-        for call in calls(&masked, &source.path) {
+        for call in calls(&masked, source) {
             match rows.iter().position(|row| row.covers(call.name, &source.path)) {
                 Some(index) => is_needed[index] = true,
                 None => findings.push(Finding {
@@ -80,14 +83,18 @@ fn read_list(list: &str) -> (Vec<Row<'_>>, Vec<Finding>) {
     (rows, findings)
 }
 
-fn calls(masked: &Masked, path: &str) -> Vec<Call> {
+fn calls(masked: &Masked, source: &Source) -> Vec<Call> {
     let mut found = Vec::new();
     for name in ["SystemTime::now", "Instant::now"] {
         found.extend(masked.words(name).map(|at| Call { name, at, instead: INSTEAD_OF_NOW }));
     }
+    found.extend(masked.words("is_control").map(|at| Call { name: "is_control", at, instead: INSTEAD_OF_CONTROL }));
+    let without_comments = Masked::without_comments(&source.text);
+    let name = "rsplit_once('@')";
+    found.extend(without_comments.text().match_indices(name).map(|(at, _)| Call { name, at, instead: INSTEAD_OF_AT }));
     let ignored = masked.words("ignore").filter(|at| masked.text()[..*at].ends_with("#["));
     found.extend(ignored.map(|at| Call { name: "#[ignore]", at, instead: INSTEAD_OF_IGNORE }));
-    found.extend(sleeps(masked, path));
+    found.extend(sleeps(masked, &source.path));
     found.sort_by_key(|call| call.at);
     found
 }
@@ -149,6 +156,12 @@ mod tests {
     fn time_is_read_in_one_place() {
         let text = "let a = SystemTime::now();\nlet b = tokio::time::Instant::now();\n// Instant::now()\nclock.now()\n";
         assert_eq!(lines("crates/core/src/engine.rs", text), [1, 2]);
+    }
+
+    #[test]
+    fn what_is_hidden_is_decided_once() {
+        let text = "let a = c.is_control();\n// is_control\nlet b = url.rsplit_once('@');\n// rsplit_once('@')\n";
+        assert_eq!(lines("crates/server/src/log.rs", text), [1, 3]);
     }
 
     #[test]

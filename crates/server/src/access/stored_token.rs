@@ -6,6 +6,7 @@ use crate::rate::{parse_rate, show_rate};
 use duetime_core::api::Instant;
 use duetime_core::model::name::check_lock;
 use duetime_core::ports::Rate;
+use duetime_core::printable::printable;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A token: its holder, its rights, and the hash of its secret.
@@ -37,8 +38,11 @@ impl Token {
         // A token's name follows the rules for a lock's name: not empty, and of limited length.
         check_lock(&self.name)
             .map_err(|_| format!("the name of a token must have 1 to 255 bytes, got {:?}", self.name))?;
-        if self.name.chars().any(char::is_control) {
-            return Err(format!("the name of a token must have no control characters, got {:?}", self.name));
+        if printable(&self.name).any(|(_, is_hidden)| is_hidden) {
+            return Err(format!(
+                "the name of a token must have no control or invisible characters, got {:?}",
+                self.name
+            ));
         }
         if self.allow.is_empty() {
             return Err(format!("the token {:?} needs at least one right in `allow`", self.name));

@@ -1,6 +1,6 @@
 //! The end of a command: its exit code, its message on standard error, and a hint.
 
-use super::terminal::safe;
+use super::output::safe;
 use crate::file_error::FileError;
 use crate::log;
 use duetime::Error;

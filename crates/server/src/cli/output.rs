@@ -1,11 +1,12 @@
 //! Standard output, for people and programs.
 
 use super::exit::Result;
-pub(crate) use super::terminal::safe;
-use super::terminal::{is_colourful, is_shown};
+use super::terminal::is_colourful;
 use super::time::relative;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, Color};
+use duetime_core::printable::printable_json;
+pub(crate) use duetime_core::printable::printable_lines as safe;
 use duetime_core::{Job, Millis, Stage, State};
 use serde::Serialize;
 use serde_json::Serializer;
@@ -55,18 +56,7 @@ struct Escaped;
 
 impl Formatter for Escaped {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> std::io::Result<()> {
-        let mut rest = fragment;
-        while let Some((at, letter)) = rest.char_indices().find(|&(_, letter)| !is_shown(letter) || letter == '\r') {
-            out.write_all(&rest.as_bytes()[..at])?;
-            if letter == '\r' {
-                // White space between tokens; in a text it is escaped already.
-                out.write_all(b" ")?;
-            } else {
-                letter.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))?;
-            }
-            rest = &rest[at + letter.len_utf8()..];
-        }
-        out.write_all(rest.as_bytes())
+        out.write_all(printable_json(fragment).as_bytes())
     }
 
     fn write_raw_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> std::io::Result<()> {
@@ -202,12 +192,13 @@ pub(crate) fn snippet(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use duetime_core::printable::printable;
 
     #[test]
     fn a_snippet_is_one_safe_line() {
         assert_eq!(snippet(b"{\"order\": 7}\n"), "{\"order\": 7}");
-        assert_eq!(snippet(b"a\nb\x1b[2Jc"), "a b\u{fffd}[2Jc");
-        assert_eq!(safe("a\u{202e}b\u{9b}c\rd\u{2067}\te"), "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}\te");
+        assert_eq!(snippet(b"a\nb\x1b[2Jc"), "a b\\u{1b}[2Jc");
+        assert_eq!(safe("a\u{202e}b\u{9b}c\rd\te\n"), "a\\u{202e}b\\u{9b}c\\u{d}d\te\n");
         let long = snippet("ä".repeat(500).as_bytes());
         assert_eq!(long.chars().count(), SNIPPET_CHARS);
         assert!(long.ends_with('…'));
@@ -220,7 +211,7 @@ mod tests {
         let mut out = Vec::new();
         (text, &raw).serialize(&mut Serializer::with_formatter(&mut out, Escaped)).unwrap();
         let shown = String::from_utf8(out).unwrap();
-        assert!(shown.chars().all(is_shown), "{shown:?}");
+        assert!(printable(&shown).all(|(letter, is_hidden)| letter == '\n' || !is_hidden), "{shown:?}");
         let read: (String, serde_json::Value) = serde_json::from_str(&shown).unwrap();
         assert_eq!(read, (text.to_owned(), serde_json::json!({"b\u{2066}": 1})));
     }

@@ -4,6 +4,7 @@
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
+use duetime_core::Redacted;
 use duetime_core::api::Span;
 use std::error::Error as StdError;
 use std::ffi::OsString;
@@ -46,11 +47,16 @@ pub(super) fn with_negative_values(command: Command) -> Command {
         .mut_subcommands(with_negative_values)
 }
 
-/// A text with any password of a URL removed.
-fn masked(text: &str) -> String {
-    match (text.split_once("://"), text.rsplit_once('@')) {
-        (Some((scheme, rest)), Some((_, place))) if rest.contains('@') => format!("{scheme}://…@{place}"),
-        _ => text.to_owned(),
+/// A wrong value with a blank after it, as it may be repeated: an address is redacted, and nothing is repeated of what may
+/// hold other secrets, such as the headers in JSON.
+fn shown(value: &str) -> String {
+    let is_address = value.contains("://");
+    if value.contains('{') || (!is_address && value.rfind('@').is_some_and(|at| at > 0)) {
+        String::new()
+    } else if is_address {
+        format!("'{}' ", Redacted(value))
+    } else {
+        format!("'{value}' ")
     }
 }
 
@@ -78,12 +84,12 @@ pub(super) fn plain(mut error: clap::Error, line: &[OsString]) -> clap::Error {
         let said = value_words(source);
         if let (Some(ContextValue::String(arg)), Some(ContextValue::String(value))) =
             (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
-            && (said != source.to_string() || tip.is_some() || masked(value) != *value)
+            && (said != source.to_string() || tip.is_some() || shown(value) != format!("'{value}' "))
         {
-            let value = masked(value);
+            let value = shown(value);
             let tip = tip.map(|tip| format!("\n\n  tip: {tip}")).unwrap_or_default();
             let said =
-                format!("invalid value '{value}' for '{arg}': {said}{tip}\n\nFor more information, try '--help'.\n");
+                format!("invalid value {value}for '{arg}': {said}{tip}\n\nFor more information, try '--help'.\n");
             return clap::Error::raw(ErrorKind::ValueValidation, said);
         }
     }
@@ -106,15 +112,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_masked() {
-        for (text, shown) in [
-            ("redis://me:se@cret@db/0", "redis://…@db/0"),
-            (r#"{"url":"redis://me:secret@db"}"#, r#"{"url":"redis://…@db"}"#),
-            ("https://a.example/x", "https://a.example/x"),
-            ("me@a.example", "me@a.example"),
-            ("me@a.example://", "me@a.example://"),
+    fn no_secret_is_repeated() {
+        for (value, expected) in [
+            ("redis://me:hu@sh@db/0", "'redis://***@db/0' "),
+            ("https://a.example/x?token=hush", "'https://a.example/x?***' "),
+            (r#"{"headers":{"authorization":"hush"},"url":"ftp://a"}"#, ""),
+            ("me:hush@a.example", ""),
+            ("https://a.example/x", "'https://a.example/x' "),
+            ("@dayly", "'@dayly' "),
+            ("7 days", "'7 days' "),
         ] {
-            assert_eq!(masked(text), shown);
+            assert_eq!(shown(value), expected);
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use super::file::{self, Entry};
 use super::keys::{find, flag, key, nearest, options};
-use super::value::{check as check_value, from_file, is_secret, is_switch, mask, takes_many, with_value};
+use super::value::{check as check_value, from_file, is_secret, is_switch, takes_many, with_value};
 use super::{FILE, Surroundings, check};
 use crate::toml_words;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Id};
+use duetime_core::Redacted;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -97,7 +98,7 @@ pub(crate) struct Setting {
     pub(crate) key: String,
     pub(crate) flag: String,
     pub(crate) variable: Option<String>,
-    /// Empty if there is no value; passwords are masked.
+    /// Empty if there is no value; addresses are redacted.
     pub(crate) values: Vec<String>,
     pub(crate) is_switch: bool,
     pub(crate) takes_many: bool,
@@ -220,7 +221,7 @@ impl Settings {
     pub(super) fn finish(&mut self, serve: &Command, matches: &ArgMatches) {
         let shown = |arg: &Arg, value: &OsString| {
             let text = value.to_string_lossy();
-            if is_secret(arg) { mask(&text) } else { text.into_owned() }
+            if is_secret(arg) { Redacted(&text).to_string() } else { text.into_owned() }
         };
         let setting = |arg: &Arg| Setting {
             key: key(arg),

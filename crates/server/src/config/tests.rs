@@ -1,8 +1,9 @@
 use super::check::needs;
 use super::keys::{key, options};
-use super::value::{check, is_switch, mask, takes_many};
+use super::value::{check, is_switch, takes_many};
 use super::*;
 use crate::cli::command;
+use duetime_core::Redacted;
 use std::collections::HashMap;
 use std::ffi::OsStr as Name;
 
@@ -107,7 +108,8 @@ fn of_every_option_the_flag_counts_before_the_variable_before_the_file() {
         let (name, flag) = (key(arg), arg.get_long().unwrap());
         let variable = arg.get_env().unwrap_or_else(|| panic!("--{flag} has no variable")).to_str().unwrap();
         let [in_file, in_variable, by_flag] = samples(arg);
-        let shown = |text: &str| if arg.is_hide_env_values_set() { mask(text) } else { text.to_owned() };
+        let shown =
+            |text: &str| if arg.is_hide_env_values_set() { Redacted(text).to_string() } else { text.to_owned() };
         let case = Case::new(&line(arg, &in_file));
         let (value, from) = used(&case.settings(&[]), &name);
         assert!(value == shown(&in_file) && matches!(from, Origin::File { line: 2, .. }), "{name}: {value} {from:?}");
@@ -230,9 +232,9 @@ fn an_empty_variable_is_not_set_and_a_secret_not_shown() {
     assert!(settings.mistakes.is_empty());
     assert_eq!(used(&settings, "broker"), (String::new(), Origin::Default));
     let settings = Case::new("").set("DUETIME_BROKER", "redis://me:hush@h").settings(&[]);
-    assert_eq!(used(&settings, "broker").0, "redis://me:***@h");
+    assert_eq!(used(&settings, "broker").0, "redis://***@h");
     let settings = Case::new("deliver_redis = [\"redis://:hush@a\", \"redis://b\"]\n").settings(&[]);
-    assert_eq!(used(&settings, "deliver_redis").0, "redis://:***@a,redis://b");
+    assert_eq!(used(&settings, "deliver_redis").0, "redis://***@a,redis://b");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Values: whether an option takes one, by the option's own parser; and how they may be shown.
+//! Values: whether an option takes one, by the option's own parser.
 
 use super::keys::flag;
 use crate::cli::usage::value_words;
@@ -10,11 +10,6 @@ use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use toml::de::DeValue;
-
-/// Replaces a secret.
-const MASK: &str = "***";
-/// Parameters of an address that hold no secret.
-const PLAIN: [&str; 3] = ["namespace", "sslmode", "ssl-mode"];
 
 /// Whether the option is on or off, and takes no value.
 pub(super) fn is_switch(arg: &Arg) -> bool {
@@ -123,53 +118,4 @@ pub(super) fn with_value(arg: &Arg, value: &OsStr) -> OsString {
         argument.push(value);
     }
     argument
-}
-
-/// An address without passwords; anything else is masked as a whole.
-pub(super) fn mask(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return MASK.to_owned() };
-    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
-    // A password may hold any character: the text before the last `@` is not part of the host.
-    let place = match place.rsplit_once('@') {
-        Some((user, host)) => match user.split_once(':') {
-            Some((name, _)) => format!("{name}:{MASK}@{host}"),
-            None => format!("{user}@{host}"),
-        },
-        None => place.to_owned(),
-    };
-    match query {
-        // The rest may still be the end of a password.
-        Some(query) if query.contains('@') => format!("{scheme}://{MASK}"),
-        Some(query) => format!("{scheme}://{place}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&")),
-        None => format!("{scheme}://{place}"),
-    }
-}
-
-fn parameter(pair: &str) -> String {
-    match pair.split_once('=') {
-        Some((name, _)) if !PLAIN.contains(&name) => format!("{name}={MASK}"),
-        _ => pair.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_password_is_shown() {
-        for (address, shown) in [
-            ("redis://127.0.0.1:6379/0?namespace=a", "redis://127.0.0.1:6379/0?namespace=a"),
-            ("redis://:hush@host/1", "redis://:***@host/1"),
-            ("mysql://me:hu/s@h:x@host:3306/jobs", "mysql://me:***@host:3306/jobs"),
-            ("mysql://me:hu?sh@host/jobs", "mysql://***"),
-            (
-                "postgres://me@host/jobs?sslmode=require&password=hush",
-                "postgres://me@host/jobs?sslmode=require&password=***",
-            ),
-            ("hush", "***"),
-        ] {
-            assert_eq!(mask(address), shown);
-        }
-    }
 }

@@ -1,6 +1,7 @@
-//! Lines of the log for people. A value cannot forge a line, nor change how the terminal shows it: control characters and
-//! those that change the direction of text are shown escaped.
+//! Lines of the log for people. A value cannot forge a line, nor change how the terminal shows it: hidden characters are
+//! shown escaped.
 
+use duetime_core::printable::printable_line;
 use std::fmt::{self, Write};
 use tracing::field::Field;
 use tracing_subscriber::field::MakeExt;
@@ -34,29 +35,15 @@ struct Escaped<'a, 'b>(&'a mut Writer<'b>);
 
 impl fmt::Write for Escaped<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut rest = text;
-        while let Some(place) = rest.find(is_unsafe) {
-            let (shown, from) = rest.split_at(place);
-            let mut chars = from.chars();
-            let hidden = chars.next().expect("one was found there");
-            write!(self.0, "{shown}{}", hidden.escape_default())?;
-            rest = chars.as_str();
-        }
-        self.0.write_str(rest)
+        self.0.write_str(&printable_line(text))
     }
-}
-
-/// Control characters, separators of lines, and marks of the direction of text.
-fn is_unsafe(c: char) -> bool {
-    let is_separator = matches!(c, '\u{2028}' | '\u{2029}');
-    let is_mark = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || is_separator || is_mark
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::log::lines::Lines;
+    use duetime_core::printable::printable;
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
@@ -92,7 +79,7 @@ mod tests {
         lines.flush(Duration::from_secs(60));
         let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(text.ends_with('\n') && !text.trim_end_matches('\n').contains(is_unsafe), "{text:?}");
+        assert!(text.ends_with('\n') && printable(text.trim_end()).all(|(_, is_hidden)| !is_hidden), "{text:?}");
         let shown = r"a\nFORGED \r\u{1b}[2J\u{202e}\u{2028}\u{85}\tb";
         assert!(text.contains(&format!("it says {shown} shown={shown} quoted=\"a\\n")), "{text}");
         assert!(text.contains(&format!("id={shown}")) && text.contains("number=7"), "{text}");

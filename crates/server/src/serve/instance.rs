@@ -1,5 +1,6 @@
 //! The name of a server in its log, which tells the logs of many servers apart.
 
+use duetime_core::printable::printable;
 use std::str::FromStr;
 
 /// The longest name.
@@ -28,11 +29,11 @@ impl FromStr for Instance {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let is_fit = |c: char| !c.is_whitespace() && !c.is_control();
-        if (1..=CHARS_MAX).contains(&text.chars().count()) && text.chars().all(is_fit) {
+        let is_fit = |(c, is_hidden): (char, bool)| !c.is_whitespace() && !is_hidden;
+        if (1..=CHARS_MAX).contains(&text.chars().count()) && printable(text).all(is_fit) {
             return Ok(Self(text.to_owned()));
         }
-        Err(format!("expected a name of 1 to {CHARS_MAX} characters without spaces"))
+        Err(format!("expected a name of 1 to {CHARS_MAX} visible characters without spaces"))
     }
 }
 

@@ -1,7 +1,6 @@
 //! URLs of Redis.
 
-use crate::place;
-use duetime_core::Error;
+use duetime_core::{Error, Redacted};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
 /// The default namespace.
@@ -33,9 +32,8 @@ impl Address {
     /// # Errors
     /// [`Error::Invalid`], without the password.
     pub(super) fn parse(url: &str) -> Result<Self, Error> {
-        let wrong = |why: &str| Error::invalid("broker", EXPECTED, format!("{}: {why}", place::masked(url)));
-        let (scheme, rest) =
-            url.split_once("://").ok_or_else(|| Error::invalid("broker", EXPECTED, "a text without `://`"))?;
+        let wrong = |why: &str| Error::invalid("broker", EXPECTED, format!("{}: {why}", Redacted(url)));
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| Error::invalid("broker", EXPECTED, Redacted(url)))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (mut namespace, mut partitions) = (NAMESPACE_DEFAULT.to_owned(), None);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -86,7 +84,7 @@ impl Address {
             "redis+cluster" | "rediss+cluster" => return Err(wrong("a Cluster has only database 0")),
             _ => return Err(wrong("its scheme is unknown")),
         };
-        Ok(Self { shown: place::masked(url), shape, namespace, partitions })
+        Ok(Self { shown: Redacted(url).to_string(), shape, namespace, partitions })
     }
 
     /// The default number of partitions of a new namespace.

@@ -1,7 +1,6 @@
 //! The parts of an SQL server's URL that all servers have in common.
 
-use crate::place;
-use duetime_core::Error;
+use duetime_core::{Error, Redacted};
 use std::path::PathBuf;
 
 const EXPECTED: &str = "a URL: mysql://[user[:password]@]host[:port]/database or postgres://[user[:password]@]host[:port]/database, \
@@ -23,7 +22,8 @@ impl Address {
     /// [`Error::Invalid`], without the password.
     pub(super) fn parse(url: &str) -> Result<Self, Error> {
         let (place, query) = url.split_once('?').unwrap_or((url, ""));
-        let mut address = Self { url: String::new(), is_encrypted: false, root: None, shown: place::masked(url) };
+        let mut address =
+            Self { url: String::new(), is_encrypted: false, root: None, shown: Redacted(url).to_string() };
         let mut rest = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
@@ -47,8 +47,5 @@ impl Address {
 
 /// The error if no kind of server is named.
 pub(super) fn unknown(url: &str) -> Error {
-    // A text without a scheme may contain a password.
-    let got =
-        url.split_once("://").map_or_else(|| "a text without `://`".to_owned(), |(scheme, _)| format!("{scheme}://…"));
-    Error::invalid("ledger", EXPECTED, got)
+    Error::invalid("ledger", EXPECTED, Redacted(url))
 }

@@ -6,6 +6,7 @@ use super::token::Token;
 use crate::client::connect_options::ConnectOptions;
 use crate::error::Error;
 use bytes::Bytes;
+use duetime_core::Redacted;
 use duetime_core::api::Problem;
 use duetime_core::error::system_words;
 use http_body_util::{BodyExt, Full, Limited};
@@ -295,12 +296,6 @@ fn http(connector: Connector) -> Http<Connector, Full<Bytes>> {
     Http::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_MAX).pool_timer(TokioTimer::new()).build(connector)
 }
 
-/// An address without user and password.
-fn masked(address: &str) -> String {
-    let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
-    address.rsplit_once('@').map_or_else(|| address.to_owned(), |(_, rest)| format!("{scheme}://…@{rest}"))
-}
-
 /// `http://host:port` or `https://host:port`, without a trailing slash.
 fn origin(address: &str) -> Result<Arc<str>, Error> {
     let origin = address.strip_suffix('/').unwrap_or(address);
@@ -313,7 +308,7 @@ fn origin(address: &str) -> Result<Arc<str>, Error> {
         let is_host = uri.authority().is_some_and(|authority| has_port(authority.as_str()));
         is_known && is_host && is_plain && uri.path() == "/" && uri.query().is_none()
     });
-    if is_origin { Ok(Arc::from(origin)) } else { Err(Error::Address(masked(address))) }
+    if is_origin { Ok(Arc::from(origin)) } else { Err(Error::Address(Redacted(address).to_string())) }
 }
 
 #[cfg(test)]
@@ -331,6 +326,6 @@ mod tests {
             assert_eq!(origin(wrong).unwrap_err().code(), "address", "{wrong}");
         }
         let shown = origin("http://app:secret@queue.example").unwrap_err().to_string();
-        assert!(shown.contains("http://…@queue.example") && !shown.contains("secret"), "{shown}");
+        assert!(shown.contains("http://***@queue.example") && !shown.contains("secret"), "{shown}");
     }
 }

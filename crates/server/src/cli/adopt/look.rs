@@ -4,14 +4,14 @@ use super::source::Look;
 use crate::cli::exit::Result;
 use crate::cli::output;
 use crate::cli::time::{now, relative};
+use duetime_core::printable::printable_line;
 
 /// Characters of the name of a key, tube or table.
 const NAME_CHARS: usize = 72;
 
 /// A name from a source, on one line. Of a long one, the middle is left out: many names differ at their ends.
 pub(super) fn name(text: &str) -> String {
-    let shown = |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
-    let letters: Vec<char> = output::safe(text).chars().map(shown).collect();
+    let letters: Vec<char> = printable_line(text).chars().collect();
     if letters.len() <= NAME_CHARS {
         return letters.into_iter().collect();
     }

@@ -3,7 +3,8 @@
 use super::route::Route;
 use crate::deliver::delivered::{Delivered, Sign};
 use bytes::Bytes;
-use duetime_core::Millis;
+use duetime_core::printable::printable;
+use duetime_core::{Millis, Redacted};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, LOCATION, RETRY_AFTER};
@@ -50,8 +51,16 @@ async fn read_start(mut body: Incoming, start: &mut Vec<u8>) {
 /// Bytes as text for a message, on one line.
 fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text: String = printable(&text).map(|(character, is_hidden)| if is_hidden { ' ' } else { character }).collect();
     text.trim().to_owned()
+}
+
+/// Where a redirect leads, without what may be a secret: readers of the job see it.
+fn location(to: &str) -> String {
+    let is_path = to.starts_with('/') && !to.starts_with("//");
+    let end = to.find(['?', '#']).unwrap_or(to.len());
+    let shown = if is_path { to[..end].to_owned() } else { Redacted(to).to_string() };
+    shown.chars().take(LOCATION_CHARS_MAX).collect()
 }
 
 /// The result of an answer received at `now`.
@@ -70,7 +79,7 @@ pub(super) fn judge(route: &Route, status: StatusCode, headers: &HeaderMap, body
             Delivered::put_off(said, wait_ms)
         }
         _ if status.is_redirection() => {
-            let to: String = header(LOCATION).unwrap_or("somewhere").chars().take(LOCATION_CHARS_MAX).collect();
+            let to = header(LOCATION).map_or_else(|| "somewhere".to_owned(), location);
             let said =
                 format!("HTTP {status} to {to}: redirects are not followed; set the target's URL to that address");
             Delivered::failed(said, Sign::Answered)
@@ -139,11 +148,15 @@ mod tests {
         }
         let (redirect, _) = failure(302, Some(("location", "https://10.0.0.1/")), "");
         assert!(redirect.message.starts_with("HTTP 302 Found to https://10.0.0.1/: redirects are not followed"));
+        let (redirect, _) = failure(302, Some(("location", "https://me:hush@a.example/x?token=hush")), "");
+        assert!(redirect.message.starts_with("HTTP 302 Found to https://***@a.example/x?***: redirects"));
+        assert_eq!(location("/there?token=hush"), "/there");
         assert_eq!(&*failure(500, None, "no stock").0.message, "HTTP 500 Internal Server Error: no stock");
     }
 
     #[test]
     fn a_body_is_one_line_of_text() {
-        assert_eq!(text(b" a\nb\0c\xff "), "a b c\u{fffd}");
+        assert_eq!(text("\u{202e} a\nb\0c".as_bytes()), "a b c");
+        assert_eq!(text(b"a\xff "), "a\u{fffd}");
     }
 }
