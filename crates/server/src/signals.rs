@@ -10,9 +10,9 @@ use tokio::signal::unix::{self, SignalKind, signal};
 pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
-    /// The signals that ask a process to stop.
+    /// The signals that ask a process to stop. A terminal that closes sends SIGHUP.
     pub(crate) fn to_stop() -> io::Result<Self> {
-        Self::listen(&[Signal::SIGTERM, Signal::SIGINT])
+        Self::listen(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])
     }
 
     /// The signals that ask a server to stop. A write beyond a limit of file sizes then fails instead of ending the process.
@@ -21,10 +21,17 @@ impl Signals {
         Self::to_stop()
     }
 
-    /// Hears these.
+    /// Hears these, but not a SIGHUP that the process was started to ignore, as by `nohup`.
     pub(crate) fn listen(which: &[Signal]) -> io::Result<Self> {
-        let one = |&which: &Signal| Ok((which, signal(SignalKind::from_raw(which as i32))?));
-        which.iter().map(one).collect::<io::Result<_>>().map(Self)
+        let one = |which: Signal| Ok((which, signal(SignalKind::from_raw(which as i32))?));
+        let heard = which.iter().copied().filter(|which| *which != Signal::SIGHUP || !is_ignored(*which));
+        heard.map(one).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The next one that insists on an earlier request to stop. A terminal that closes and its shell both send SIGHUP, so that
+    /// one never does. May be dropped and called again.
+    pub(crate) async fn again(&mut self) {
+        while self.next().await == Signal::SIGHUP {}
     }
 
     /// The next one. May be dropped and called again.
@@ -36,4 +43,12 @@ impl Signals {
         })
         .await
     }
+}
+
+/// Whether the process was started to ignore it. Must be called before it is heard. False where it cannot be found out.
+fn is_ignored(signal: Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & (1 << (signal as i32 - 1)) != 0
 }

@@ -7,9 +7,6 @@ use duetime_core::engine::Stores;
 use duetime_core::ports::{BROKER, PutIf, Registry};
 use std::sync::Arc;
 
-/// The document that names the ledger. A Redis that holds jobs of one ledger is not used beside another.
-const NAME: &str = "name";
-
 /// Both stores, and what to report about them.
 #[derive(Debug)]
 pub struct Pair {
@@ -57,14 +54,14 @@ impl std::fmt::Display for Pair {
 /// The ledger's unique name, created together with it.
 async fn name(registry: &dyn Registry) -> Result<String, Error> {
     loop {
-        if let Some(document) = registry.document(BROKER, NAME).await? {
+        if let Some(document) = registry.document(BROKER, sql::NAME).await? {
             return Ok(document.body);
         }
         let mut random = [0; 8];
         getrandom::fill(&mut random)
             .map_err(|error| Error::Unavailable(format!("the system has no random numbers: {error}")))?;
         let body = format!("{:016x}", u64::from_le_bytes(random));
-        if let PutIf::Stored(_) = registry.put_if(BROKER, NAME, &body, 0).await? {
+        if let PutIf::Stored(_) = registry.put_if(BROKER, sql::NAME, &body, 0).await? {
             return Ok(body);
         }
     }

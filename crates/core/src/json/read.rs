@@ -68,6 +68,8 @@ const WHOLE: &str = "body";
 const DEEP: &str = "it is nested more than 127 levels deep";
 /// A name less similar than this was probably not meant.
 const LIKENESS_MIN: f64 = 0.8;
+/// A longer name is like none of ours. The comparison takes time in proportion to both lengths, and to all names.
+const COMPARED_BYTES_MAX: usize = 100;
 /// The maximum length of the received text that an error repeats.
 const SHOWN_CHARS_MAX: usize = 200;
 
@@ -112,11 +114,7 @@ fn refused(path: &str, error: &serde_json::Error, text: &str) -> Unread {
     let (said, _) = said.rsplit_once(" at line ").unwrap_or((&said, ""));
     if ["surrogate", "hex escape", "unicode code point"].iter().any(|word| said.contains(word)) {
         let here = if path.is_empty() { WHOLE } else { path };
-        return Unread::Invalid(Invalid::new(
-            here.to_owned(),
-            "valid Unicode",
-            "half a surrogate pair (such as \\ud800)",
-        ));
+        return Unread::Invalid(Invalid::new(short(here), "valid Unicode", "half a surrogate pair (such as \\ud800)"));
     }
     if said == "recursion limit exceeded" {
         return Unread::Malformed(DEEP.to_owned());
@@ -137,10 +135,10 @@ fn worded(path: &str, said: &str, text: &str) -> Invalid {
         let is_here = path == what || path.strip_suffix(&*what).is_some_and(|parent| parent.ends_with('.'));
         (if is_here { here.to_owned() } else { within(&what) }, expected, short(&got))
     } else if let Some(rest) = said.strip_prefix("unknown field ") {
-        let field = quoted(rest);
+        let field = rest.rsplit_once("`, expected ").map_or_else(|| quoted(rest), |(field, _)| field[1..].to_owned());
         let parent = path.strip_suffix(&field).map_or(path, |parent| parent.trim_end_matches('.'));
         let place = if parent.is_empty() { field.clone() } else { format!("{parent}.{field}") };
-        (short(&place), known_fields(rest), UNKNOWN.to_owned())
+        (place, known_fields(rest), UNKNOWN.to_owned())
     } else if let Some(rest) = said.strip_prefix("missing field ") {
         (within(&quoted(rest)), GIVEN.to_owned(), NOTHING.to_owned())
     } else if let Some(rest) = said.strip_prefix("duplicate field ") {
@@ -162,7 +160,8 @@ fn worded(path: &str, said: &str, text: &str) -> Invalid {
         };
         (here.to_owned(), expected, value_at(text, path))
     };
-    Invalid::new(what, expected, got)
+    // A path has names of the caller.
+    Invalid::new(short(&what), expected, got)
 }
 
 /// Explains text that is not JSON: the fault and its place.
@@ -217,9 +216,10 @@ fn form(path: &str) -> Option<&'static str> {
 
 /// "unknown field `x`, expected one of `a`, `b`", as what is accepted.
 fn known_fields(rest: &str) -> String {
-    let mut names = rest.split('`').skip(1).step_by(2);
-    let unknown = names.next().unwrap_or_default();
-    known(unknown, &names.collect::<Vec<_>>())
+    // The unknown name is the caller's, so it may contain anything, of any length; the accepted names are ours.
+    let (unknown, accepted) = rest.rsplit_once("`, expected ").unwrap_or((rest, ""));
+    let names: Vec<_> = accepted.split('`').skip(1).step_by(2).collect();
+    known(unknown.strip_prefix('`').unwrap_or(unknown), &names)
 }
 
 /// Lists the accepted names, and suggests the one that an unknown name resembles.
@@ -234,6 +234,9 @@ pub(crate) fn known(unknown: &str, names: &[&str]) -> String {
 
 /// The name that was probably meant.
 fn nearest<'a>(unknown: &str, names: &[&'a str]) -> Option<&'a str> {
+    if unknown.len() > COMPARED_BYTES_MAX {
+        return None;
+    }
     let unknown = unknown.to_lowercase().replace('-', "_");
     let likeness = |name: &&&str| strsim::jaro_winkler(name, &unknown);
     names

@@ -1,8 +1,8 @@
 //! The commands, and the one that this process runs.
 
 use super::{
-    adopt, bench, completions, config, demo, doctor, events, exit, health, help_groups, jobs, lease, locks, queues,
-    reserve, schedules, settle, status, store, take, target, token, usage, variables, with_lock, work, workers,
+    adopt, bench, completions, config, demo, doctor, events, exit, health, help_groups, init, jobs, lease, locks,
+    queues, reserve, schedules, settle, status, store, take, target, token, usage, variables, with_lock, work, workers,
 };
 use crate::config::{Settings, Surroundings, parse};
 use crate::log;
@@ -115,6 +115,11 @@ pub(crate) fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::Failure::error(format!("cannot start threads: {error}")).report(),
     };
+    if init::is_first() && matches!(command, Command::Work(_) | Command::Lock(_)) {
+        return runtime.block_on(init::run()).unwrap_or_else(|error| {
+            exit::Failure::error(format!("cannot start this program a second time: {error}")).report()
+        });
+    }
     // Behind a pointer it is compiled once, not for each kind of runtime.
     let work: Pin<Box<dyn Future<Output = exit::Result>>> = Box::pin(async {
         let result = run(command, settings).await;
@@ -130,7 +135,10 @@ pub(crate) fn main() -> ExitCode {
 
 async fn run(command: Command, settings: Settings) -> exit::Result {
     target::check_variables()?;
-    variables::note_mistyped(&self::command());
+    // `config check` lists them with all other mistakes.
+    if !matches!(&command, Command::Config(args) if args.is_check()) {
+        variables::note_mistyped(&self::command());
+    }
     match command {
         Command::Serve(args) => serve(*args, &settings).await,
         Command::Beanstalk(args) => Ok(crate::serve::beanstalk::run(*args).await?),

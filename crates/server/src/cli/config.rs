@@ -2,6 +2,7 @@
 
 use super::exit::{CONFIG, Failure, Result};
 use super::output::{self, note};
+use super::variables;
 use crate::config::{Mistake, Settings, example};
 use crate::serve;
 use clap::Command;
@@ -42,10 +43,17 @@ struct Used {
     serve: serve::Args,
 }
 
+impl Args {
+    /// Whether it lists what is wrong.
+    pub(crate) fn is_check(&self) -> bool {
+        matches!(self.action, Action::Check(_))
+    }
+}
+
 /// Runs it.
 pub(crate) fn run(args: Args, settings: &Settings, command: &Command) -> Result {
     match args.action {
-        Action::Check(used) => check(&used, settings),
+        Action::Check(used) => check(&used, settings, command),
         Action::Show(used) => show(&used, settings),
         Action::Example => {
             let serve = command.find_subcommand("serve").expect("the command line has `serve`");
@@ -62,8 +70,10 @@ pub(crate) fn wrong(settings: &Settings, args: &serve::Args) -> Vec<Mistake> {
     settings.mistakes.iter().cloned().chain(refused).collect()
 }
 
-fn check(used: &Used, settings: &Settings) -> Result {
-    let wrong = wrong(settings, &used.serve);
+fn check(used: &Used, settings: &Settings, command: &Command) -> Result {
+    let mut wrong = wrong(settings, &used.serve);
+    let mistyped = variables::mistakes(command).into_iter();
+    wrong.extend(mistyped.map(|text| Mistake { key: None, from: None, text }));
     let is_right = wrong.is_empty();
     if used.json {
         output::json(

@@ -11,6 +11,7 @@ mod events;
 mod exit;
 mod health;
 mod help_groups;
+mod init;
 mod jobs;
 mod lease;
 mod line_reader;

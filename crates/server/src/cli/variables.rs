@@ -31,10 +31,16 @@ const LIKENESS_MIN: f64 = 0.9;
 
 /// Says which variables are probably mistyped.
 pub(super) fn note_mistyped(command: &Command) {
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for (name, meant) in mistyped(command, names) {
-        note!("duetime: the variable {name} is unknown and ignored; did you mean {meant}?");
+    for text in mistakes(command) {
+        note!("duetime: {text}");
     }
+}
+
+/// The variables of this process that are probably mistyped, in words.
+pub(super) fn mistakes(command: &Command) -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let said = |(name, meant)| format!("the variable {name} is unknown and ignored; did you mean {meant}?");
+    mistyped(command, names).into_iter().map(said).collect()
 }
 
 fn mistyped(command: &Command, names: impl Iterator<Item = String>) -> Vec<(String, String)> {

@@ -12,6 +12,7 @@ use super::middleware::request_id::{self, REQUEST_ID};
 use super::middleware::sending::{self, SendProgress};
 use super::middleware::{guard, trace};
 use super::routes;
+use super::unreadable::Explained;
 use crate::dashboard;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -174,7 +175,7 @@ impl Speaker {
                 Ok::<_, Infallible>(progress.watch(response))
             })
         });
-        let connection = self.http.serve_connection(TokioIo::new(stream), service);
+        let connection = self.http.serve_connection(TokioIo::new(Explained::new(stream)), service);
         tokio::select! {
             ended = watcher.watch(connection) => if let Err(error) = ended {
                 tracing::debug!(%error, "a connection ended early");

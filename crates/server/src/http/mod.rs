@@ -29,6 +29,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod unreadable;
 
 pub(crate) use app::App;
 pub(crate) use args::Args;

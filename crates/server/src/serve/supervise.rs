@@ -35,7 +35,8 @@ pub(super) async fn supervised(
     Err(why)
 }
 
-/// Is cancelled by SIGTERM and SIGINT. A second one ends the process at once.
+/// Is cancelled by SIGTERM, SIGINT and SIGHUP. A second SIGTERM or SIGINT ends the process at once. Nothing is read again on
+/// SIGHUP: tokens, keys and certificates are reloaded when their files change.
 pub(super) fn stop_signal() -> Result<CancellationToken, Error> {
     /// As a shell reports a process that a SIGINT ended.
     const EXIT_INTERRUPTED: i32 = 130;
@@ -46,7 +47,7 @@ pub(super) fn stop_signal() -> Result<CancellationToken, Error> {
         signals.next().await;
         tracing::info!("stopping: finishing running requests; a second signal exits at once");
         stop.cancel();
-        signals.next().await;
+        signals.again().await;
         tracing::warn!("second signal: exiting at once");
         log::flush();
         std::process::exit(EXIT_INTERRUPTED);

@@ -52,6 +52,26 @@ fn a_job_is_pushed_changed_and_cancelled_on_pages() {
     check_quiet(&browser, &server);
 }
 
+/// On a busy machine it appears over a button that is about to be clicked.
+#[test]
+fn a_notice_that_the_page_is_old_covers_no_button() {
+    let server = Server::start();
+    let browser = Browser::start("en");
+    server.call("/v1/queues/orders/pause").ok();
+    browser.open(&server.url("/queues/orders"));
+    browser.click("details:has([value=push]) > summary");
+    browser.fill("[name=kind]", "order.cancel");
+    browser.fill("[name=payload]", "1");
+    let send = "form:has([value=push]) [type=submit]";
+    browser.run(&format!(
+        "const stale = document.getElementById('stale'); stale.hidden = false; \
+         const send = document.querySelector('{send}').getBoundingClientRect(); \
+         stale.style.bottom = `${{innerHeight - send.bottom}}px`; stale.style.height = `${{send.height}}px`;"
+    ));
+    browser.click(send);
+    eventually(|| browser.text().contains("Pushed: 1"));
+}
+
 #[test]
 fn each_action_does_what_it_says() {
     actions::do_each_action(&Server::start());

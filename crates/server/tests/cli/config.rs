@@ -85,6 +85,13 @@ fn a_check_says_all_that_is_wrong() {
     let mistakes = document["mistakes"].as_array().unwrap();
     assert!(ran.code == 78 && document["ok"] == false && mistakes.len() == 4, "{document}");
     assert_eq!((&mistakes[0]["key"], &mistakes[0]["from"]["line"]), (&"liten".into(), &1.into()));
+    // A variable with a mistyped name.
+    let ran = run(&Place::new(), &["config", "check"], &[("DUETIME_LISTN", "0.0.0.0:1")]);
+    assert!(
+        ran.code == 78 && ran.err.contains("DUETIME_LISTN is unknown and ignored; did you mean DUETIME_LISTEN?"),
+        "{ran:?}"
+    );
+    assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
     // The server refuses the same, with the same code if a file is wrong.
     let ran = run(&place, &["serve"], &[]);
     assert!(ran.code == 78 && ran.err.contains("unknown key `liten`"), "{ran:?}");

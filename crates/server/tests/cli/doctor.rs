@@ -175,6 +175,30 @@ fn redis_is_judged_by_its_settings_and_rights() {
     has(&findings, "redis", "problem", "check --broker");
 }
 
+#[test]
+fn a_namespace_that_a_server_would_refuse_is_told() {
+    let (place, redis) = (Place::new(), RedisServer::start());
+    for (key, value, words) in
+        [("partitions", "4", "was created with 4 partitions"), ("ledger", "0123456789abcdef", "has jobs with a ledger")]
+    {
+        redis.command(&["FLUSHALL"]);
+        redis.command(&["SET", "{duetime:shop}:partitions", "1"]);
+        redis.command(&["SET", &format!("{{duetime:shop}}:{key}"), value]);
+        let url = format!("{}?namespace=shop&partitions=1", redis.url());
+        let (findings, is_well) = doctor(&place, &["--broker", &url], &[]);
+        assert!(!is_well, "{findings:?}");
+        has(&findings, "redis", "problem", words);
+        let ran = finish(place.bare(&["serve", "--listen", "127.0.0.1:0", "--broker", &url]), b"");
+        assert!(ran.code != 0 && ran.err.contains(words), "{ran:?}");
+    }
+    redis.command(&["FLUSHALL"]);
+    redis.command(&["SET", "{duetime:shop}:partitions", "1"]);
+    redis.command(&["SET", "{duetime:shop:0}:incarnation", "9 1 none x"]);
+    let (findings, is_well) = doctor(&place, &["--broker", &format!("{}?namespace=shop", redis.url())], &[]);
+    assert!(!is_well, "{findings:?}");
+    has(&findings, "redis", "problem", "jobs of format 9");
+}
+
 fn a_ledger_is_judged(sql: &Sql) {
     let (place, redis) = (Place::new(), RedisServer::with(&["--appendonly", "yes"]));
     let url = sql.url_of_user();
@@ -201,6 +225,11 @@ fn a_ledger_is_judged(sql: &Sql) {
     let (findings, is_well) = look(&url, &[]);
     assert!(is_well && !format!("{findings:?}").contains("secret"), "{findings:?}");
     has(&findings, "ledger", "ok", "is current");
+    redis.command(&["SET", "{duetime:default}:partitions", "1"]);
+    redis.command(&["SET", "{duetime:default}:ledger", "another"]);
+    let (findings, is_well) = look(&url, &[]);
+    assert!(!is_well, "{findings:?}");
+    has(&findings, "redis", "problem", "has jobs of another ledger");
     let wrong = url.replace(USER, "nobody_here");
     let (findings, is_well) = doctor(&place, &["--broker", &redis.url(), "--ledger", &wrong], &[]);
     assert!(!is_well, "{findings:?}");

@@ -43,6 +43,33 @@ fn an_answer_ends_its_line() {
 }
 
 #[test]
+fn what_is_not_http_is_answered_with_a_line() {
+    let server = Server::start();
+    for text in [
+        "hello\r\n\r\n",
+        "PING\r\n",
+        "put 0 0 60 5\r\nhello\r\n",
+        "GET / HTTP/7\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00",
+    ] {
+        let mut connection = server.connect();
+        connection.send(text);
+        let reply = connection.reply();
+        assert_eq!(reply.status, 400, "{text:?}");
+        assert!(
+            reply.body.starts_with("400: this port speaks HTTP") && reply.body.ends_with('\n'),
+            "{text:?}: {}",
+            reply.body
+        );
+        assert!(connection.is_ended());
+    }
+    let mut connection = server.connect();
+    connection.send(format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "x".repeat(70_000)));
+    let reply = connection.reply();
+    assert!(reply.status == 414 && reply.body == "414: the URL is too long\n", "{}", reply.body);
+}
+
+#[test]
 fn malformed_json_says_where() {
     let server = Server::start();
     for (body, place) in [

@@ -9,7 +9,7 @@ const HEAD: &str = "HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n";
 
 #[test]
 fn idle_connections_do_not_hold_up_the_end() {
-    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let mut server = Server::start();
         let mut idle = server.connect();
         idle.send(request("GET", "/healthz", &[], ""));

@@ -1,6 +1,7 @@
 //! Checks whether a server is suitable, and what this setup can lose.
 
 use super::link::Link;
+use super::parts::FORMAT;
 use super::reply::Reply;
 use super::url::Address;
 use duetime_core::Error;
@@ -167,7 +168,12 @@ pub(super) async fn partitions(link: &Link, address: &Address) -> Result<u16, Er
     let key = super::keys::Keys::new(&address.namespace, 0).own("partitions");
     let wanted = address.partitions.unwrap_or_else(|| address.partitions_default());
     let found = kept(link, &key, wanted).await?;
-    let found = u16::try_from(super::reply::number(&found)?).unwrap_or(0);
+    check_partitions(super::reply::number(&found)?, address)
+}
+
+/// Refuses a number of partitions that is not the one in the URL.
+pub(super) fn check_partitions(found: i64, address: &Address) -> Result<u16, Error> {
+    let found = u16::try_from(found).unwrap_or(0);
     match address.partitions {
         Some(wanted) if wanted != found => Err(Error::Unusable(format!(
             "the namespace {:?} was created with {found} partitions, which cannot be changed; the address asks for {wanted}",
@@ -194,6 +200,18 @@ pub(super) async fn keep_side(link: &Link, keys: &super::keys::Keys, beside: Opt
         found => return Err(Error::Damaged(format!("{key} in Redis holds {found:?}"))),
     };
     check_side(&String::from_utf8_lossy(&found), wanted)
+}
+
+/// Refuses jobs in the format of another version, by the beginning of their incarnation.
+pub(super) fn check_format(incarnation: &str) -> Result<(), Error> {
+    let format = incarnation.split(' ').next().unwrap_or("?");
+    if format.parse() == Ok(FORMAT) {
+        return Ok(());
+    }
+    Err(Error::Unusable(format!(
+        "this namespace has jobs of format {format}, but this version reads {FORMAT}: use the version that wrote them, or \
+         another namespace"
+    )))
 }
 
 /// The side of a namespace without a ledger.

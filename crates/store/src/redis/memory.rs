@@ -152,14 +152,8 @@ impl Parts {
 
     fn check_kind(&self, incarnation: &[u8]) -> Result<(), Error> {
         let text = String::from_utf8_lossy(incarnation);
-        let mut words = text.split(' ');
-        let format = words.next().unwrap_or("?");
-        if format.parse() != Ok(FORMAT) {
-            return Err(Error::Unusable(format!(
-                "this namespace has jobs of format {format}, but this version reads {FORMAT}: use the version that wrote \
-                 them, or another namespace"
-            )));
-        }
+        checks::check_format(&text)?;
+        let mut words = text.split(' ').skip(1);
         let (partitions, side) = (words.next().unwrap_or("?"), words.next().unwrap_or("?"));
         if partitions != self.keys.partitions().to_string() {
             return Err(Error::Unusable(format!(

@@ -47,6 +47,6 @@ mod wake;
 pub use connect::check_url;
 pub use foreign::Foreign;
 pub use parts::{Options, Redis};
-pub use probe::{ProbeReport, probe};
+pub use probe::{Beside, ProbeReport, probe};
 #[cfg(feature = "testing")]
 pub use scripts::all as all_scripts;

@@ -49,6 +49,7 @@ mod writer;
 pub use connect::{check, connect, migrate, probe, script};
 pub use foreign::Foreign;
 pub use options::Options;
+pub(crate) use probe::NAME;
 pub use probe::ProbeReport;
 pub use schema::Schema;
 pub use server::check_url;

@@ -4,6 +4,10 @@ use super::connection::Database;
 use super::fault::Fault;
 use super::schema::{Schema, found};
 use duetime_core::Millis;
+use duetime_core::ports::BROKER;
+
+/// The document that names the ledger. A Redis that holds jobs of one ledger is not used beside another.
+pub(crate) const NAME: &str = "name";
 
 /// The result of a probe.
 #[derive(Clone, Debug)]
@@ -15,6 +19,8 @@ pub struct ProbeReport {
     pub schema: Schema,
     /// Its clock.
     pub clock: Millis,
+    /// The name of the ledger; `None` if it has none yet.
+    pub name: Option<String>,
     /// Rights that a server needs and the user lacks, such as `INSERT on duetime_jobs`. Empty if there are no tables yet.
     pub missing_rights: Vec<String>,
 }
@@ -62,5 +68,12 @@ pub(super) async fn probe(database: &dyn Database, may_lose: bool) -> Result<Pro
             }
         }
     }
-    Ok(ProbeReport { shown: database.shown().to_owned(), schema, clock, missing_rights })
+    let name = match schema.found == schema.known && missing_rights.is_empty() {
+        true => {
+            let named = format!("SELECT body FROM duetime_registry WHERE kind = '{BROKER}' AND name = '{NAME}'");
+            connection.ask(&named).await?.first().map(|row| row.text(0)).transpose()?.map(|name| name.to_string())
+        }
+        false => None,
+    };
+    Ok(ProbeReport { shown: database.shown().to_owned(), schema, clock, name, missing_rights })
 }

@@ -23,6 +23,8 @@ static OPEN: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 pub(super) struct Lock {
     _name: File,
     _file: OpenFile,
+    /// The lock file, if there was none before.
+    made: Option<PathBuf>,
 }
 
 impl Lock {
@@ -35,6 +37,7 @@ impl Lock {
                 "cannot write the lock file {shown:?} ({error}): give this user write access to its folder"
             ))
         };
+        let made = (!path.exists()).then(|| path.clone());
         // Anyone who can open a file can lock it, so only the owner may open it.
         let mut name = private::open_lock(&path).map_err(unusable)?;
         match name.try_lock() {
@@ -50,7 +53,14 @@ impl Lock {
         let file = OpenFile::lock(store)?;
         name.set_len(0).and_then(|()| name.rewind()).map_err(unusable)?;
         writeln!(name, "{}", std::process::id()).map_err(unusable)?;
-        Ok(Self { _name: name, _file: file })
+        Ok(Self { _name: name, _file: file, made })
+    }
+
+    /// Leaves the folder as it was, since the file is not a store. Whoever has opened the same lock file finds no store, either.
+    pub(super) fn leave(&self) {
+        if let Some(path) = &self.made {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
@@ -111,4 +121,28 @@ pub(super) fn beside(store: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(store);
     name.push(suffix);
     PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Options, Sqlite};
+    use super::*;
+
+    #[test]
+    fn a_file_of_another_program_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("text");
+        fs::write(&text, "x".repeat(200)).unwrap();
+        let database = folder.path().join("database");
+        rusqlite::Connection::open(&database).unwrap().execute_batch("CREATE TABLE a (b)").unwrap();
+        for path in [&text, &database] {
+            let before = fs::read(path).unwrap();
+            assert_eq!(Sqlite::open(path, Options::default()).err().map(|error| error.code()), Some("store_unusable"));
+            assert_eq!(fs::read(path).unwrap(), before);
+            assert!(!beside(path, ".lock").exists(), "{path:?}");
+        }
+        // One that was there before may be in use.
+        fs::write(beside(&text, ".lock"), "").unwrap();
+        assert!(Sqlite::open(&text, Options::default()).is_err() && beside(&text, ".lock").exists());
+    }
 }

@@ -132,11 +132,11 @@ impl Sqlite {
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
         let path = file::locate(path)?;
         let lock = Lock::take(&path)?;
-        file::check_head(&path)?;
+        file::check_head(&path).inspect_err(|_| lock.leave())?;
         let store = path.display().to_string();
         let told = |error: rusqlite::Error| fault::explain(&error, &store);
         let mut connection = file::writer(&path, options.durability.synchronous()).map_err(told)?;
-        schema::check(&connection, &store)?;
+        schema::check(&connection, &store).inspect_err(|_| lock.leave())?;
         file::found(&connection, &store)?;
         schema::migrate(&mut connection, &store)?;
         log::begin_empty(&connection);

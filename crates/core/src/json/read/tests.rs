@@ -150,3 +150,29 @@ fn what_came_is_cut() {
     let (.., got) = error(&format!(r#"{{"max_attempts": "{}"}}"#, "m".repeat(5_000)));
     assert!(got.chars().count() <= SHOWN_CHARS_MAX + 1, "{got}");
 }
+
+/// A comparison with a name of 60 MB took six seconds.
+#[test]
+fn a_long_unknown_name_is_compared_with_none_and_cut() {
+    let short = format!("priority{}", "y".repeat(3));
+    assert!(error(&format!(r#"{{"{short}": 1}}"#)).1.ends_with("; did you mean `priority`?"));
+    let long = format!("priority{}", "y".repeat(100));
+    assert!(!error(&format!(r#"{{"{long}": 1}}"#)).1.contains("did you mean"));
+    let longest = "y".repeat(5_000);
+    for text in
+        [format!(r#"{{"{longest}": 1}}"#), format!(r#"{{"target":{{"url":"https://a","headers":{{"{longest}":1}}}}}}"#)]
+    {
+        let (what, ..) = error(&text);
+        assert!(what.chars().count() <= SHOWN_CHARS_MAX + 1, "{what}");
+    }
+}
+
+/// The name is quoted in backticks, and may have some.
+#[test]
+fn an_unknown_name_adds_nothing_to_the_accepted_ones() {
+    for name in ["a`b`c`d", "`", "a`, expected `b", "x`, expected one of `y`, `z`"] {
+        let (what, expected, _) = error(&format!(r#"{{"{name}": 1}}"#));
+        assert!(expected.starts_with("one of `queue`, ") && !expected.contains("`b"), "{name}: {expected}");
+        assert_eq!(what, name);
+    }
+}

@@ -5,6 +5,7 @@ use crate::cli::time::now;
 use crate::serve;
 use duetime_core::{Error, Millis};
 use duetime_store::open::Spec;
+use duetime_store::redis::Beside;
 use duetime_store::sqlite::{self, FileState};
 use duetime_store::{redis, sql};
 use nix::unistd::{AccessFlags, access};
@@ -65,10 +66,14 @@ pub(super) async fn probe(args: &serve::Args, server: Option<String>) -> StorePr
             "use --store FILE if they must survive",
         )),
         Spec::File { path, .. } => file(&path, server.as_deref(), &mut probed),
-        Spec::Redis { url, .. } => shared(&url, &mut probed).await,
+        Spec::Redis { url, .. } => shared(&url, Beside::Nothing, &mut probed).await,
         Spec::Pair { broker, ledger, options } => {
-            shared(&broker, &mut probed).await;
-            recorded(&ledger, options, &mut probed).await;
+            let mut of_ledger = StoreProbe::default();
+            let seen = recorded(&ledger, options, &mut of_ledger).await;
+            let beside = seen.as_ref().map_or(Beside::Unknown, |seen| Beside::Ledger(seen.name.as_deref()));
+            shared(&broker, beside, &mut probed).await;
+            probed.findings.append(&mut of_ledger.findings);
+            probed.clocks.0.append(&mut of_ledger.clocks.0);
         }
     }
     probed
@@ -145,10 +150,14 @@ fn file(path: &Path, server: Option<&str>, probed: &mut StoreProbe) {
     probed.folder = Some((folder, seen.bytes));
 }
 
-async fn shared(url: &str, probed: &mut StoreProbe) {
+async fn shared(url: &str, beside: Beside<'_>, probed: &mut StoreProbe) {
     const CHECK: &str = "redis";
-    let seen = match limited(redis::probe(url)).await {
+    let seen = match limited(redis::probe(url, beside)).await {
         Ok(seen) => seen,
+        Err(error @ Error::Unusable(_)) => {
+            let advice = "a server would not start with it: change --broker or --ledger";
+            return probed.findings.push(Finding::problem(CHECK, error.to_string(), advice));
+        }
         Err(error) => {
             let advice = "check --broker, and that Redis is running and reachable from here";
             return probed.findings.push(Finding::problem(CHECK, error.to_string(), advice));
@@ -165,7 +174,8 @@ async fn shared(url: &str, probed: &mut StoreProbe) {
     }
 }
 
-async fn recorded(url: &str, options: sql::Options, probed: &mut StoreProbe) {
+/// What the database says, if its tables could be read.
+async fn recorded(url: &str, options: sql::Options, probed: &mut StoreProbe) -> Option<sql::ProbeReport> {
     let sql::Options { migrates, may_lose, .. } = options;
     const CHECK: &str = "ledger";
     let seen = match limited(sql::probe(url, may_lose)).await {
@@ -173,7 +183,8 @@ async fn recorded(url: &str, options: sql::Options, probed: &mut StoreProbe) {
         Err(error) => {
             let advice =
                 "check --ledger, its user and password, and that the database is running and reachable from here";
-            return probed.findings.push(Finding::problem(CHECK, error.to_string(), advice));
+            probed.findings.push(Finding::problem(CHECK, error.to_string(), advice));
+            return None;
         }
     };
     probed.clocks.add("the database", seen.clock);
@@ -196,6 +207,8 @@ async fn recorded(url: &str, options: sql::Options, probed: &mut StoreProbe) {
         let advice = "grant them: see docs/internals/ledger.md, \"Tables\"";
         probed.findings.push(Finding::problem(CHECK, text, advice));
     }
+    let is_readable = found == known && seen.missing_rights.is_empty();
+    is_readable.then_some(seen)
 }
 
 async fn limited<T>(look: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {

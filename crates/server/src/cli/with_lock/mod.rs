@@ -2,6 +2,8 @@
 
 mod run;
 
+pub(super) use run::killed_by;
+
 use super::exit::{Failure, LOCK_HELD, Result};
 use super::program::Program;
 use super::target::{Server, Target};
@@ -62,7 +64,7 @@ pub(crate) async fn run(args: Args) -> Result {
     let lock = client.lock(args.name.clone()).ttl(Duration::from_millis(args.ttl.0));
     let guard = tokio::select! {
         guard = lock.acquire(Duration::from_millis(args.wait.0)) => guard.map_err(refused)?,
-        signal = signals.next() => return Err(Failure::quiet(run::killed_by(signal as i32))),
+        signal = signals.next() => return Err(Failure::quiet(killed_by(signal as i32))),
     };
     let environment = environment(&guard, &target);
     run::run(&program, environment, guard, &mut signals).await

@@ -105,6 +105,6 @@ fn code(status: ExitStatus) -> u8 {
 }
 
 /// In the form of a shell, for a process that a signal ended.
-pub(super) fn killed_by(signal: i32) -> u8 {
+pub(in crate::cli) fn killed_by(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(ERROR)
 }

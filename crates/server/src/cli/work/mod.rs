@@ -44,7 +44,8 @@ const HELD_RETRY: Duration = Duration::from_millis(100);
 /// The lease is extended while the command runs. The command runs in its own process group, which is ended (SIGTERM, then
 /// SIGKILL after 5 s) at the time limit, when the job is cancelled, and when its lease is lost.
 ///
-/// The first SIGTERM or SIGINT lets running commands finish. The second ends them and releases their jobs.
+/// The first SIGTERM, SIGINT or SIGHUP lets running commands finish. A second SIGTERM or SIGINT ends them and releases their
+/// jobs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime work orders -- ./cancel-order.sh

@@ -17,7 +17,7 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// Stops on the first SIGTERM or SIGINT, and ends commands on the second.
+    /// Stops on the first SIGTERM, SIGINT or SIGHUP, and ends commands on the second SIGTERM or SIGINT.
     pub(super) fn on_signals() -> Result<Self> {
         let stop = Self { asked: CancellationToken::new(), forced: CancellationToken::new(), fault: Arc::default() };
         let mut signals = Signals::to_stop()?;
@@ -25,7 +25,7 @@ impl Stop {
         tokio::spawn(async move {
             signals.next().await;
             told.asked.cancel();
-            signals.next().await;
+            signals.again().await;
             told.forced.cancel();
         });
         Ok(stop)

@@ -100,10 +100,10 @@ function soon() {
   }, Math.max(0, rested - performance.now()));
 }
 
-// As on pages of the server: what is not seen, or changes how other text is seen, is shown as its number.
-const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+// As on pages of the server: what is not seen, or changes how other text is seen, is shown as its number; not what joins or colours emoji.
+const hidden = /(?![\n\t]|(?<=[\p{ExtPict}\ufe0f])\u200d(?=\p{ExtPict})|(?<=\p{ExtPict})[\ufe0e\ufe0f])[\p{Cc}\p{Zl}\p{Zp}\p{DI}\ufff9-\ufffb]/gu;
 function visible(text) {
-  return String(text).replace(hidden, (character) => `\\u{${character.charCodeAt(0).toString(16)}}`);
+  return String(text).replace(hidden, (character) => `\\u{${character.codePointAt(0).toString(16)}}`);
 }
 
 const MOST_EVENTS = 500;

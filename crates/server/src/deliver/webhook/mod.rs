@@ -24,8 +24,9 @@ use duetime_core::api::{self, Span, show_bytes};
 use duetime_core::error::system_words;
 use duetime_core::{Job, Millis};
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Method, Request};
+use hyper::{Method, Request, Response};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self, Client};
@@ -46,6 +47,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 const IDLE_MAX: Duration = Duration::from_secs(20);
 /// Connections to one host that are kept while they are not used.
 const IDLE_CONNECTIONS_MAX: usize = 1_024;
+/// How often a request is sent again that the receiver refused without looking at it.
+const REFUSALS_MAX: usize = 3;
 /// How long the body of an answer may take: the job's outcome does not depend on it.
 const BODY_MAX: Duration = Duration::from_secs(5);
 
@@ -132,7 +135,9 @@ impl Sender {
             Err(why) => return Delivered::failed(why, Sign::None),
         };
         let end = Instant::now() + route.timeout;
-        let sent = if route.is_plain { self.plain.request(request) } else { self.encrypted.request(request) };
+        let sent = async {
+            if route.is_plain { exchange(&self.plain, request).await } else { exchange(&self.encrypted, request).await }
+        };
         match timeout_at(end, sent).await {
             Ok(Ok(response)) => {
                 let (status, headers, body) = reply::read(response, end.min(Instant::now() + BODY_MAX)).await;
@@ -176,6 +181,37 @@ impl Sender {
         *request.headers_mut() = headers;
         Ok(request)
     }
+}
+
+/// Sends a request and returns the answer. A request that the receiver did not process is sent again: that is no attempt.
+async fn exchange<C>(
+    client: &Client<C, Full<Bytes>>,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<Incoming>, legacy::Error>
+where
+    C: legacy::connect::Connect + Clone + Send + Sync + 'static,
+{
+    let mut refusals = 0;
+    loop {
+        match client.request(request.clone()).await {
+            Err(error) if refusals < REFUSALS_MAX && is_unprocessed(&error) => refusals += 1,
+            ended => return ended,
+        }
+    }
+}
+
+/// Whether the receiver says that it did not process the request: by REFUSED_STREAM, or by a GOAWAY that names an earlier one
+/// as the last. HTTP/2 allows to send such a request again, whatever it does (RFC 9113, 8.7).
+fn is_unprocessed(error: &legacy::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(error) = inner.downcast_ref::<h2::Error>() {
+            let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return error.is_remote() && (error.is_go_away() || is_refused);
+        }
+        cause = inner.source();
+    }
+    false
 }
 
 fn connector(resolver: Resolver, rules: Rules, is_plain: bool) -> Tcp {
@@ -232,6 +268,8 @@ fn not_sent(error: &legacy::Error) -> Delivered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
 
     #[test]
     fn header_values_are_visible() {
@@ -244,5 +282,64 @@ mod tests {
         ] {
             assert_eq!(encoded(value), shown);
         }
+    }
+
+    /// One frame of HTTP/2 on the stream 0, as RFC 9113 writes it.
+    fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        [&length[1..], &[kind, 0, 0, 0, 0, 0], payload].concat()
+    }
+
+    /// Answers on the third connection. On the first it says that it processed nothing; on the second it refuses one request.
+    async fn refusing(listener: TcpListener) {
+        const SETTINGS: u8 = 4;
+        const GOAWAY: u8 = 7;
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(&frame(SETTINGS, &[])).await.unwrap();
+        let mut preface = [0; 24];
+        stream.read_exact(&mut preface).await.unwrap();
+        // Nothing was processed, without an error.
+        stream.write_all(&frame(GOAWAY, &[0; 8])).await.unwrap();
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+        let mut connection = h2::server::handshake(listener.accept().await.unwrap().0).await.unwrap();
+        let (_, mut refused) = connection.accept().await.unwrap().unwrap();
+        refused.send_reset(h2::Reason::REFUSED_STREAM);
+        let (_, mut taken) = connection.accept().await.unwrap().unwrap();
+        taken.send_response(Response::builder().status(204).body(()).unwrap(), true).unwrap();
+        while connection.accept().await.is_some() {}
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_not_processed_is_sent_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let receiver = tokio::spawn(refusing(listener));
+        let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+        let request = Request::post(url).body(Full::new(Bytes::from_static(b"x"))).unwrap();
+        let sent = tokio::time::timeout(Duration::from_secs(60), exchange(&client, request)).await.unwrap();
+        assert_eq!(sent.unwrap().status(), 204);
+        drop(client);
+        receiver.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_receiver_that_refuses_each_request_is_not_asked_for_ever() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let receiver = tokio::spawn(async move {
+            let mut connection = h2::server::handshake(listener.accept().await.unwrap().0).await.unwrap();
+            let mut asked = 0;
+            while let Some(Ok((_, mut refused))) = connection.accept().await {
+                refused.send_reset(h2::Reason::REFUSED_STREAM);
+                asked += 1;
+            }
+            asked
+        });
+        let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+        let request = Request::post(url).body(Full::new(Bytes::new())).unwrap();
+        assert!(is_unprocessed(&exchange(&client, request).await.unwrap_err()));
+        drop(client);
+        assert_eq!(receiver.await.unwrap(), 1 + REFUSALS_MAX);
     }
 }
