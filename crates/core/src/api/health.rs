@@ -95,6 +95,8 @@ pub enum DegradedCode {
     StoreDamaged,
     /// Records of finished jobs are removed before their time, to make room for jobs.
     RecordsDroppedEarly,
+    /// Redis is its own ledger, and evicts jobs when its memory runs short.
+    StoreEvicts,
     /// A part of a newer server, which this version does not know: see the detail.
     #[serde(other)]
     Unknown,
@@ -131,6 +133,9 @@ impl DegradedCode {
             Self::RecordsDroppedEarly => {
                 "records of finished jobs are dropped early, because the store is nearly full: make room, or keep them for less \
                  time"
+            }
+            Self::StoreEvicts => {
+                "Redis may evict jobs when its memory runs short: set its maxmemory-policy to noeviction"
             }
             Self::Unknown => "something else is degraded; see the server's log",
         }

@@ -91,6 +91,7 @@ impl Engine {
                 Trouble::Unwritable => DegradedCode::StoreUnwritable,
                 Trouble::Damaged => DegradedCode::StoreDamaged,
                 Trouble::DropsRecords => DegradedCode::RecordsDroppedEarly,
+                Trouble::Evicts => DegradedCode::StoreEvicts,
             };
             self.status.set(code, troubles.iter().find(|(found, _)| *found == trouble).map(|(_, why)| why));
         }

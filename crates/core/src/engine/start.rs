@@ -11,6 +11,11 @@ use std::time::Duration;
 /// How often ended locks, and ended places in line for them, are removed.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
+/// How long a shared broker may be silent while an engine stops.
+const SILENT_AT_STOP_MAX: Duration = Duration::from_secs(3);
+/// How often a shared broker is asked while an engine stops.
+const LOOK_AT_STOP_EVERY: Duration = Duration::from_millis(500);
+
 impl Engine {
     /// Restores leases, begins to load jobs within the horizon, and serves. Must be called in a tokio runtime with time,
     /// which runs the engine's tasks.
@@ -66,17 +71,34 @@ impl Engine {
     pub async fn stop(&self) -> Result<(), Error> {
         self.stopping.cancel();
         self.tasks.close();
-        self.tasks.wait().await;
-        if self.topology.shares_ledger() {
-            self.record_rest().await;
-            if let Err(error) = self.reconcile().await {
-                tracing::warn!(%error, "some jobs were not handed over to the loader; the audit will find them");
+        let finished = async {
+            self.tasks.wait().await;
+            if self.topology.shares_ledger() {
+                self.record_rest().await;
+                if let Err(error) = self.reconcile().await {
+                    tracing::warn!(%error, "some jobs were not handed over to the loader; the audit will find them");
+                }
+                self.leave_role().await;
+            } else {
+                self.drain_older(0).await;
             }
-            self.leave_role().await;
-        } else {
-            self.drain_older(0).await;
+        };
+        tokio::select! {
+            () = finished => {}
+            () = self.broker_is_silent() => tracing::warn!("the broker does not answer; stopping without it"),
         }
         self.ledger.close().await
+    }
+
+    /// Waits until a broker that is shared with other processes has not answered for 3 s. A stop waits no longer for what needs
+    /// the broker: that fails, and whatever was acknowledged is in the broker, where other processes find it.
+    pub async fn broker_is_silent(&self) {
+        if !self.topology.is_shared() {
+            std::future::pending::<()>().await;
+        }
+        while let Ok(Ok(_)) = tokio::time::timeout(SILENT_AT_STOP_MAX, self.broker.incarnation()).await {
+            tokio::time::sleep(LOOK_AT_STOP_EVERY).await;
+        }
     }
 
     /// Removes locks that have ended, until the process stops.

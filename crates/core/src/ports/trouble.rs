@@ -13,11 +13,14 @@ pub enum Trouble {
     Damaged,
     /// It removes records of finished jobs before their time, to make room for jobs.
     DropsRecords,
+    /// It may lose jobs when its memory runs short.
+    Evicts,
 }
 
 impl Trouble {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Full, Self::Moved, Self::Unwritable, Self::Damaged, Self::DropsRecords];
+    pub const ALL: [Self; 6] =
+        [Self::Full, Self::Moved, Self::Unwritable, Self::Damaged, Self::DropsRecords, Self::Evicts];
 
     /// Whether the ledger refuses changes.
     pub fn refuses(self) -> bool {

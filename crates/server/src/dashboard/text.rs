@@ -251,6 +251,7 @@ texts! {
     StoreUnwritable: "The store cannot be written, so changes are refused. See the log.", "存储无法写入，因此拒绝更改，原因见日志。";
     StoreDamaged: "The store is damaged, and jobs may be missing. Stop the server, then restore a backup or salvage the store.", "存储已损坏，可能缺少任务。请停止服务器，然后恢复备份或抢救数据。";
     RecordsDroppedEarly: "Records of finished jobs are dropped early, because the store is nearly full. Make room, or keep them for less time.", "存储将满，已结束任务的记录会被提前删除。请腾出空间，或缩短保留期。";
+    StoreEvicts: "Redis may evict jobs when its memory runs short. Set its maxmemory-policy to noeviction.", "Redis 内存不足时可能会淘汰任务。请将其 maxmemory-policy 设为 noeviction。";
     Unknown: "Something else. See the log.", "其他原因，见日志。";
     Unrecorded: "{} outcomes wait to be recorded.", "{} 个结果等待写入。";
     // Outcomes of actions.
@@ -333,6 +334,7 @@ impl Text {
             DegradedCode::StoreUnwritable => Self::StoreUnwritable,
             DegradedCode::StoreDamaged => Self::StoreDamaged,
             DegradedCode::RecordsDroppedEarly => Self::RecordsDroppedEarly,
+            DegradedCode::StoreEvicts => Self::StoreEvicts,
             DegradedCode::Unknown => Self::Unknown,
         }
     }

@@ -49,8 +49,19 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     let app = App::new(engine.clone(), listener_config, deliver.policy(), deliver.observed());
     let (serving, delivering) =
         (http::serve(listener, app, stop.clone()), deliver.run(engine.clone(), descriptors.deliveries, stop.clone()));
-    let work = async {
+    let silence = Box::pin(async {
+        stop.cancelled().await;
+        engine.broker_is_silent().await;
+    });
+    let working = Box::pin(async {
         tokio::join!(serving, delivering, talking);
+    });
+    let work = async {
+        tokio::select! {
+            () = working => {}
+            // Requests in progress would wait for the broker as long as for a failover.
+            () = silence => tracing::warn!("the broker does not answer; requests in progress are dropped"),
+        }
     };
     match supervised(work, engine.fault(), &stop).await {
         Ok(()) => engine.stop().await?,

@@ -5,15 +5,17 @@ use super::call::Text;
 use super::parts::{Parts, Redis};
 use super::put::Entered;
 use super::scripts;
+use super::usage::Usage;
 use async_trait::async_trait;
 use duetime_core::ports::{
     BrokerClock, Cursor, Detail, Edit, Edited, Find, Found, Ledger, OutboxEntry, Page, Put, Queues, Recorded,
-    Retention, Room, Tally,
+    Retention, Room, Tally, Trouble,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use redis::Value;
 use std::ops::Range;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 #[async_trait]
 impl Ledger for Redis {
@@ -22,7 +24,7 @@ impl Ledger for Redis {
     }
 
     async fn record(&self, jobs: Vec<Job>, _watermark: Millis) -> Result<Vec<Recorded>, Error> {
-        self.usage.check(self.options.memory_max)?;
+        self.make_room().await?;
         let reading = self.reading();
         let recorded = |entered: Entered| match entered {
             Entered::New => Recorded::Created,
@@ -75,6 +77,7 @@ impl Ledger for Redis {
                 text.number(now.saturating_sub(retention.succeeded_ms));
                 text.number(now.saturating_sub(retention.failed_ms));
                 text.number((limit - pruned) as u64);
+                text.number(0);
             };
             let mut reply = self.run(partition, &scripts::PRUNE, &[], arguments).await?;
             pruned += reply.number()? as usize;
@@ -90,12 +93,56 @@ impl Ledger for Redis {
         Ok(counted.into_iter().map(|(queue, _, tally)| (queue, tally)).collect())
     }
 
+    fn troubles(&self) -> Vec<(Trouble, String)> {
+        self.usage.troubles()
+    }
+
     async fn close(&self) -> Result<(), Error> {
         Ok(())
     }
 }
 
+/// Records that a script drops at most to make room.
+const DROPPED_AT_ONCE: u64 = 100;
+
 impl Parts {
+    /// Drops records of finished jobs, the oldest first, if new jobs would be refused otherwise. Fails if they are refused all
+    /// the same.
+    pub(super) async fn make_room(&self) -> Result<(), Error> {
+        let max = self.options.memory_max;
+        if self.usage.check(max).is_ok() {
+            return Ok(());
+        }
+        let mut none_left = self.usage.dropping.lock().await;
+        // There may be room again since it was last asked.
+        self.usage.ask(&self.link).await?;
+        while self.usage.excess(max) > 0 && Usage::may_drop(*none_left) {
+            let mut any = false;
+            for partition in 0..self.keys.partitions() {
+                let needed = self.usage.excess(max);
+                if needed == 0 {
+                    break;
+                }
+                let arguments = |text: &mut Text| {
+                    text.number(0);
+                    text.number(0);
+                    text.number(DROPPED_AT_ONCE);
+                    text.number(needed);
+                };
+                let mut reply = self.run(partition, &scripts::PRUNE, &[], arguments).await?;
+                let (dropped, _, bytes) = (reply.number()?, reply.number()?, reply.number()?);
+                if dropped > 0 {
+                    any = true;
+                    self.usage.has_dropped(bytes as u64);
+                }
+            }
+            *none_left = (!any).then(Instant::now);
+            // The bytes are an estimate.
+            self.usage.ask(&self.link).await?;
+        }
+        self.usage.check(max)
+    }
+
     /// By the clock of Redis, or by this instant if it is later.
     async fn allot_block(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
         let mut call = Call { script: &scripts::ALLOT, keys: Text::default(), arguments: Text::default() };

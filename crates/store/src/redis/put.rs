@@ -48,7 +48,15 @@ impl Parts {
             let packed: Vec<Packed> = positions.iter().map(pack).collect();
             let size: usize = packed.iter().map(|job| job.body.len() + job.meta.len()).sum();
             let free = self.usage.free(room);
-            self.put_some(partition, &records, &positions, &packed, (reading, free), &mut answers).await?;
+            let put = self.put_some(partition, &records, &positions, &packed, (reading, free), &mut answers).await;
+            if self.options.is_ledger() && matches!(put, Err(Error::Full(_))) {
+                // Between two looks at the memory of Redis its use was underestimated.
+                self.usage.ask(&self.link).await?;
+                self.make_room().await?;
+                self.put_some(partition, &records, &positions, &packed, (reading, free), &mut answers).await?;
+            } else {
+                put?;
+            }
             let new = positions.iter().filter(|&&position| answers[position] == Entered::New).count();
             self.usage.add(new as u64 * (JOB_BYTES + (size / packed.len()) as u64));
         }

@@ -232,7 +232,7 @@ impl Parts {
             self.entry_backlog(partition, reply.number()? as u64);
             expired.is_full |= reply.number()? != 0;
         }
-        expired.is_full |= self.options.is_ledger() && self.usage.check(self.options.memory_max).is_err();
+        expired.is_full |= self.options.is_ledger() && self.make_room().await.is_err();
         expired.next_ms = next_ms;
         Ok(expired)
     }

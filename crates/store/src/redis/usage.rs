@@ -1,4 +1,4 @@
-//! How much memory Redis uses, and its limit.
+//! How much memory Redis uses, its limit, and what happens there.
 //!
 //! It is queried once a second, not with each call; bytes that this process put since are added. Both limits therefore leave
 //! room for what other processes may put within that second, and for settles and extends.
@@ -6,29 +6,42 @@
 use super::checks;
 use super::link::Link;
 use duetime_core::Error;
-use duetime_core::ports::Room;
+use duetime_core::ports::{Room, Trouble};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often Redis is queried.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Measured overhead of a job in Redis, in addition to its packed fields.
 pub(super) const JOB_BYTES: u64 = 230;
 
+/// How long it is known that records were dropped early.
+const DROPPED_KNOWN: Duration = Duration::from_secs(600);
+/// How long no more records are dropped after there was none left to drop.
+const DROPS_REST: Duration = Duration::from_secs(1);
+
 /// The memory of one server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Server {
     /// Includes bytes put since.
     used: u64,
     /// 0 if there is no limit.
     maxmemory: u64,
     of_machine: u64,
+    policy: String,
 }
 
 /// The last report of Redis; of several servers, the fullest one.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     server: Mutex<Server>,
+    /// The policy of a server that evicts keys at its maxmemory.
+    evicts: Mutex<Option<String>>,
+    /// When records were last dropped before their time.
+    dropped: Mutex<Option<Instant>>,
+    /// Held while they are dropped: when there was none left.
+    pub(super) dropping: tokio::sync::Mutex<Option<Instant>>,
 }
 
 /// The number of bytes that may be put.
@@ -47,11 +60,46 @@ impl Usage {
 
     /// Queries Redis now.
     pub(super) async fn ask(&self, link: &Link) -> Result<(), Error> {
-        let said = checks::memory(link).await?.into_iter().map(|text| Server::read(&text));
-        if let Some(fullest) = said.max_by_key(Server::fill) {
+        let said: Vec<Server> = checks::memory(link).await?.iter().map(|text| Server::read(text)).collect();
+        let evicts = said.iter().find(|server| server.evicts()).map(|server| server.policy.clone());
+        *self.evicts.lock().expect("no panic under this lock") = evicts;
+        if let Some(fullest) = said.into_iter().max_by_key(Server::fill) {
             *self.server() = fullest;
         }
         Ok(())
+    }
+
+    /// Why a Redis that is its own ledger loses data, or did of late.
+    pub(super) fn troubles(&self) -> Vec<(Trouble, String)> {
+        let mut troubles = Vec::new();
+        let dropped = *self.dropped.lock().expect("no panic under this lock");
+        if dropped.is_some_and(|dropped| dropped.elapsed() < DROPPED_KNOWN) {
+            let why = "Redis uses nearly all of the memory that it may use; raise its maxmemory";
+            troubles.push((Trouble::DropsRecords, why.to_owned()));
+        }
+        if let Some(policy) = &*self.evicts.lock().expect("no panic under this lock") {
+            let why = format!("maxmemory-policy of Redis is {policy}; set it to noeviction");
+            troubles.push((Trouble::Evicts, why));
+        }
+        troubles
+    }
+
+    /// Records were dropped that took this many bytes.
+    pub(super) fn has_dropped(&self, bytes: u64) {
+        let mut server = self.server();
+        server.used = server.used.saturating_sub(bytes);
+        *self.dropped.lock().expect("no panic under this lock") = Some(Instant::now());
+    }
+
+    /// Whether records may be dropped, given when there was none left.
+    pub(super) fn may_drop(none_left: Option<Instant>) -> bool {
+        none_left.is_none_or(|at| at.elapsed() > DROPS_REST)
+    }
+
+    /// How many bytes of records must be dropped so that new jobs have some room again; 0 if they have.
+    pub(super) fn excess(&self, bytes_max: Option<u64>) -> u64 {
+        let server = self.server();
+        server.own_max(bytes_max).map_or(0, |max| server.used.saturating_sub(max - max / 20))
     }
 
     /// Adds bytes that were put.
@@ -62,7 +110,7 @@ impl Usage {
     /// The number of bytes that may be put beside a ledger; `None` if there is enough room for anything.
     pub(super) fn free(&self, room: Room) -> Option<Free> {
         let Room::Within(asked) = room else { return None };
-        let Server { used, maxmemory, of_machine } = *self.server();
+        let Server { used, maxmemory, of_machine, .. } = *self.server();
         let own = if maxmemory > 0 { maxmemory / 4 * 3 } else { of_machine / 2 };
         let max = asked.map_or(own, |asked| if maxmemory > 0 { asked.min(own) } else { asked });
         // A queue holds at most the used bytes, so here every queue has room, whenever its jobs are due.
@@ -73,11 +121,11 @@ impl Usage {
         Some(Free { bytes: [free(0), free(1), free(u64::MAX)], least: Room::least(max, 1) })
     }
 
-    /// Refuses new jobs before a Redis that is its own ledger is full.
+    /// Refuses new jobs before a Redis that is its own ledger is full. Records of finished jobs are dropped first.
     pub(super) fn check(&self, bytes_max: Option<u64>) -> Result<(), Error> {
-        let Server { used, maxmemory, .. } = *self.server();
-        let own = (maxmemory > 0).then_some(maxmemory / 10 * 9);
-        match bytes_max.into_iter().chain(own).min() {
+        let server = self.server();
+        let used = server.used;
+        match server.own_max(bytes_max) {
             Some(max) if used >= max => Err(Error::Full(format!(
                 "Redis uses about {used} bytes of memory; new jobs are refused above {max}; raise its maxmemory, or let \
                  workers catch up"
@@ -89,11 +137,24 @@ impl Usage {
 
 impl Server {
     fn read(info: &str) -> Self {
-        let number = |name: &str| {
-            let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
-        };
-        Self { used: number("used_memory"), maxmemory: number("maxmemory"), of_machine: number("total_system_memory") }
+        let text = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+        let number = |name: &str| text(name).and_then(|value| value.parse().ok()).unwrap_or(0);
+        Self {
+            used: number("used_memory"),
+            maxmemory: number("maxmemory"),
+            of_machine: number("total_system_memory"),
+            policy: text("maxmemory_policy").unwrap_or_default().to_owned(),
+        }
+    }
+
+    fn evicts(&self) -> bool {
+        self.maxmemory > 0 && !matches!(self.policy.as_str(), "" | "noeviction")
+    }
+
+    /// The number of bytes that it may use if it is its own ledger.
+    fn own_max(&self, asked: Option<u64>) -> Option<u64> {
+        let own = (self.maxmemory > 0).then_some(self.maxmemory / 10 * 9);
+        asked.into_iter().chain(own).min()
     }
 
     /// Its fill level in thousandths.
@@ -125,7 +186,7 @@ mod tests {
              maxmemory_human:0B\r\ntotal_system_memory:{}\r\n",
             1_000 * MIB
         );
-        Usage { server: Mutex::new(Server::read(&info)) }
+        Usage { server: Mutex::new(Server::read(&info)), ..Usage::default() }
     }
 
     #[test]

@@ -65,6 +65,35 @@ async fn work_goes_on(server: &RedisServer, engine: &Engine) -> JobId {
     other.id
 }
 
+/// A request that waits for Redis does not hold up the stop of the process: its retries outlast a failover.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_stops_while_its_redis_does_not_answer() {
+    let mut server = RedisServer::start();
+    for ledger in [None, Some(ModelLedger::default())] {
+        let engine = match &ledger {
+            Some(ledger) => beside(&server, ledger).await,
+            None => {
+                let redis =
+                    Redis::connect(&format!("{}?namespace=alone", server.url()), Options::default()).await.unwrap();
+                Engine::start(redis.stores(), EngineOptions::default()).await.unwrap()
+            }
+        };
+        let id = push(&engine, Due::After(0)).await.unwrap();
+        server.freeze();
+        let cancelling = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.cancel(vec![id.into()]).await.remove(0) }
+        });
+        let is_away = || engine.health().degraded.iter().any(|what| what.detail.contains("no jobs are handed out"));
+        until("its silence to be noticed", is_away).await;
+        engine.stop().await.unwrap();
+        assert!(!cancelling.is_finished(), "the stop did not wait for it");
+        server.thaw();
+        // It is made or refused; an engine that stops makes no promise.
+        drop(cancelling.await.unwrap());
+    }
+}
+
 /// Whether it is gone or only unresponsive.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_whose_redis_does_not_answer_is_not_ready() {
