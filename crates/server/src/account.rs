@@ -82,11 +82,20 @@ impl Account {
     /// [`Exhausted`], at once if others wait.
     pub(crate) async fn made(&self, bytes: usize) -> Result<Share, Exhausted> {
         let mut share = self.answers.share();
-        if share.try_grow(bytes).is_err() {
-            let _turn = self.made.try_acquire().map_err(|_| Exhausted)?;
-            share.grow(bytes).await?;
-        }
+        self.grow_made(&mut share, bytes).await?;
         Ok(share)
+    }
+
+    /// The same for an answer that grows.
+    ///
+    /// # Errors
+    /// As [`made`](Self::made).
+    pub(crate) async fn grow_made(&self, share: &mut Share, bytes: usize) -> Result<(), Exhausted> {
+        if share.try_grow(bytes).is_ok() {
+            return Ok(());
+        }
+        let _turn = self.made.try_acquire().map_err(|_| Exhausted)?;
+        share.grow(bytes).await
     }
 }
 

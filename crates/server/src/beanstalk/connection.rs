@@ -10,7 +10,7 @@ use super::limits::{
 };
 use super::reply::Reply;
 use crate::access::Caller;
-use crate::account::Share;
+use crate::account::{Exhausted, Share};
 use crate::http::Pace;
 use duetime_core::engine::{Ending, uninterrupted};
 use duetime_core::model::name::QUEUE_DEFAULT;
@@ -27,6 +27,8 @@ const TOGETHER_MAX: usize = 500;
 const TOGETHER_BYTES_MAX: usize = 4 << 20;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
+/// Why a connection ends whose replies find no room.
+pub(super) const NO_ROOM: &str = "the replies of all connections use too much memory";
 /// Replies that are not taken within this time are counted.
 const AT_ONCE: Duration = Duration::from_millis(20);
 /// How often it is looked how a client reads.
@@ -51,6 +53,8 @@ pub(super) struct Connection<S> {
     /// Of the same memory: for the names of watched tubes beyond the first.
     pub(super) watching: Share,
     pub(super) reply: Reply,
+    /// Of the memory for answers: for replies beyond a few kilobytes.
+    replies: Share,
     pub(super) state: State,
     /// True if the client sends nothing more.
     is_half_closed: bool,
@@ -80,10 +84,11 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(door: Arc<Door>,
     let watched = vec![used.clone()];
     let state = State { caller, peer, used, watched, held: Held::default(), is_producer: false, is_worker: false };
     let requests = &door.account.requests;
+    let replies = door.account.answers.share();
     let (input, share, watching) = (Input::new(door.job_bytes_max), requests.share(), requests.share());
     let (reply, auth_by) = (Reply::default(), Instant::now() + AUTH_TIME_MAX);
     let mut connection =
-        Connection { door, stream, input, share, watching, reply, state, is_half_closed: false, auth_by };
+        Connection { door, stream, input, share, watching, reply, replies, state, is_half_closed: false, auth_by };
     if let Err(error) = connection.run().await {
         tracing::debug!(%error, "a beanstalkd connection ended early");
     }
@@ -171,7 +176,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Sends the replies. What a client does not read at once has a share of the memory for answers; one that reads too slowly is
     /// disconnected.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
-        let (mut rest, mut share): (_, Option<Share>) = (&self.reply.0[..], None);
+        let mut rest = &self.reply.0[..];
         let (mut pace, mut read_at) = (Pace::default(), Instant::now());
         let mut look_at = read_at + AT_ONCE;
         while !rest.is_empty() {
@@ -188,18 +193,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 continue;
             }
             look_at = now + LOOK_EVERY;
-            if share.is_none() && rest.len() > OUTPUT_FREE_BYTES {
-                let made = self.door.account.made(self.reply.0.len()).await;
-                share = Some(made.map_err(|_| io::Error::other("the replies of all connections use too much memory"))?);
+            let uncounted = self.reply.0.len().saturating_sub(self.replies.bytes());
+            if uncounted > OUTPUT_FREE_BYTES {
+                let grown = self.door.account.grow_made(&mut self.replies, uncounted).await;
+                grown.map_err(|_| io::Error::other(NO_ROOM))?;
             }
-            let is_slow = share.as_ref().is_some_and(|share| share.is_short() && pace.second_over(rest.len(), true));
+            let is_slow = self.replies.is_short() && pace.second_over(rest.len(), true);
             if is_slow || now >= read_at + SEND_TIME_MAX {
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }
         self.reply.0.clear();
         self.reply.0.shrink_to(INPUT_BYTES);
+        self.replies.shrink(0);
         self.stream.flush().await
+    }
+
+    /// Whether its replies have a share.
+    pub(super) fn has_large_replies(&self) -> bool {
+        self.replies.bytes() > 0
+    }
+
+    /// Takes a share for so many bytes more of replies, before they are copied.
+    pub(super) async fn claim(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        let all = self.reply.0.len() + bytes;
+        if all <= OUTPUT_FREE_BYTES.max(self.replies.bytes()) {
+            return Ok(());
+        }
+        let more = all - self.replies.bytes();
+        self.door.account.grow_made(&mut self.replies, more).await
     }
 
     /// Waits for this work; `None` if the connection ends first. Input that arrives meanwhile is kept.

@@ -20,7 +20,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn peek(&mut self, id: u64) {
         let Some(id) = JobId::new(id) else { return self.reply.line("NOT_FOUND") };
         let found = self.visible(id, Scope::Read).await.map(Some);
-        self.found(found);
+        self.found(found).await;
     }
 
     pub(super) async fn peek_ready(&mut self) {
@@ -42,11 +42,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return self.reply.line(FORBIDDEN);
         }
         let jobs = self.door.find(&tube, state, PAGE_JOBS_MAX).await;
-        self.found(jobs.map(|jobs| jobs.into_iter().min_by_key(rank)));
+        self.found(jobs.map(|jobs| jobs.into_iter().min_by_key(rank))).await;
     }
 
-    fn found(&mut self, found: Result<Option<Job>, Error>) {
+    async fn found(&mut self, found: Result<Option<Job>, Error>) {
         match found {
+            Ok(Some(job)) if self.claim(job.payload.len()).await.is_err() => self.reply.line("OUT_OF_MEMORY"),
             Ok(Some(job)) => self.reply.job("FOUND", job.id, &job.payload),
             Ok(None) => self.reply.line("NOT_FOUND"),
             Err(error) => self.reply.failure(&error),
@@ -102,7 +103,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             };
             stats::list(tubes.iter().filter(|tube| is_readable(tube)))
         });
-        self.reply.yaml(yaml);
+        match yaml {
+            Ok(yaml) if self.claim(yaml.len()).await.is_err() => self.reply.line("OUT_OF_MEMORY"),
+            yaml => self.reply.yaml(yaml),
+        }
     }
 
     pub(super) fn list_watched(&mut self) {

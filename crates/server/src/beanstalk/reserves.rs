@@ -1,7 +1,7 @@
 //! Reserve: at once, or once a job of a watched tube is due; and of a named job.
 
 use super::command::Tube;
-use super::connection::{Connection, Flow};
+use super::connection::{Connection, Flow, NO_ROOM};
 use super::counters::{add, take_one};
 use super::door::Door;
 use super::ends::TRIES;
@@ -124,6 +124,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn hand_out(&mut self, leases: Vec<Lease>) -> io::Result<()> {
         leases.iter().for_each(|lease| self.hold(lease));
         for Lease { job, .. } in leases {
+            // Without room the connection ends, and they are given back.
+            self.claim(job.payload.len()).await.map_err(|_| io::Error::other(NO_ROOM))?;
             self.reply.job("RESERVED", job.id, &job.payload);
             if self.reply.0.len() >= OUTPUT_BYTES_MAX {
                 self.flush().await?;

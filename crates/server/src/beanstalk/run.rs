@@ -76,7 +76,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Request::Refused(_) => {}
             }
-            if self.reply.0.len() >= super::limits::OUTPUT_BYTES_MAX {
+            // What has a share is sent first: it would be held while the next command waits.
+            if self.reply.0.len() >= super::limits::OUTPUT_BYTES_MAX || self.has_large_replies() {
                 self.flush().await?;
             }
         }

@@ -58,9 +58,9 @@ impl Registry for Faulty {
         self.inner.put_if(kind, name, body, version).await
     }
 
-    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
+    async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error> {
         self.check()?;
-        self.inner.remove(kind, name).await
+        self.inner.remove(kind, name, version).await
     }
 }
 

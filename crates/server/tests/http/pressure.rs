@@ -249,9 +249,21 @@ const TABLE: &[Row] = &[
     },
     Row {
         what: "jobs that are peeked and not read",
-        each: 1,
+        each: 4,
         prepare: |p| p.push_large("default", 1, 1_000_000),
         press: |p, _| p.beanstalk("peek-ready\r\n".repeat(20).as_bytes()),
+        then: nothing,
+    },
+    Row {
+        what: "buried jobs that are looked for and not read",
+        each: 1,
+        prepare: |p| {
+            p.push_large("default", 30, 500_000);
+            let leases = p.ask("POST", "/v1/queues/default/reserve", &json!({"limit": 1000}))["leases"].clone();
+            let fail = |lease: &Value| json!({"receipt": lease["receipt"], "fail": {"message": "no", "final": true}});
+            p.ask("POST", "/v1/settle", &leases.as_array().unwrap().iter().map(fail).collect());
+        },
+        press: |p, _| p.beanstalk("peek-buried\r\n".repeat(4).as_bytes()),
         then: nothing,
     },
     Row {
