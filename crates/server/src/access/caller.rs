@@ -1,21 +1,72 @@
-//! The caller of a request and its rights.
+//! The caller of a request or connection.
+//!
+//! Nothing that a caller may do is kept: each question is answered by the file of tokens as it is now. So a caller can be
+//! held for as long as a client waits. Ask again after each wait, before something is done or given.
 
 use super::grant::{Grant, Scope};
 use super::names::Names;
-use super::tokens::Known;
+use super::tokens::{Known, Tokens};
+use duetime_core::Millis;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// How often it is checked whether a token has expired while its holder waits: the clock may be set.
+const LOOK: Duration = Duration::from_secs(1);
 
 static EVERYTHING: LazyLock<[Grant; 1]> = LazyLock::new(|| ["admin".parse().expect("it is a right")]);
 
-/// The caller of a request.
-#[derive(Clone, Debug)]
+/// The clock by which tokens expire.
+pub(crate) type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
+
+/// The caller of a request or connection.
+#[derive(Clone)]
 pub(crate) enum Caller {
     /// Anyone who can reach the server, because it requires no tokens.
     Anyone,
-    /// The holder of this token.
-    Token(Arc<Known>),
+    /// The holder of a token.
+    Token(Holder),
     /// A caller who needed no token, and who may do nothing that requires one.
     Nobody,
+}
+
+/// The holder of a token, which may be revoked, expire or be given other rights at any time.
+#[derive(Clone)]
+pub(crate) struct Holder {
+    tokens: Arc<Tokens>,
+    clock: Clock,
+    /// The token as it was when it was shown.
+    shown: Arc<Known>,
+}
+
+/// Why a caller may ask for nothing at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// There is no token, or it was revoked, or it has expired.
+    Unknown,
+    /// The limit of its rate is reached for so many milliseconds.
+    TooMany(u64),
+}
+
+impl Holder {
+    pub(super) fn new(tokens: Arc<Tokens>, clock: Clock, shown: Arc<Known>) -> Self {
+        Self { tokens, clock, shown }
+    }
+
+    /// The token as it is now; `None` if it was revoked or has expired.
+    fn today(&self) -> Option<Arc<Known>> {
+        self.tokens.today(&self.shown.token.sha256, (self.clock)())
+    }
+
+    /// Room for one more stream of events; `None` if the token has reached its limit.
+    pub(crate) fn stream(&self) -> Option<OwnedSemaphorePermit> {
+        self.shown.stream()
+    }
+
+    /// Waits for room for one more call that continues without its caller.
+    pub(crate) async fn call(&self) -> OwnedSemaphorePermit {
+        self.shown.call().await
+    }
 }
 
 impl Caller {
@@ -24,7 +75,7 @@ impl Caller {
         match self {
             Self::Anyone => "anyone",
             Self::Nobody => "nobody",
-            Self::Token(known) => &known.token.name,
+            Self::Token(holder) => &holder.shown.token.name,
         }
     }
 
@@ -33,47 +84,93 @@ impl Caller {
         match self {
             Self::Anyone => b"anyone",
             Self::Nobody => b"nobody",
-            Self::Token(known) => &known.token.sha256,
+            Self::Token(holder) => &holder.shown.token.sha256,
         }
     }
 
-    /// Its rights, as they are written.
+    /// Whether a token that was shown is still valid: neither revoked nor expired.
+    pub(crate) fn counts(&self) -> bool {
+        match self {
+            Self::Anyone | Self::Nobody => true,
+            Self::Token(holder) => holder.today().is_some(),
+        }
+    }
+
+    /// Lets one request pass.
+    ///
+    /// # Errors
+    /// If the caller may make none now.
+    pub(crate) fn pass(&self) -> Result<(), Refused> {
+        match self {
+            Self::Anyone => Ok(()),
+            Self::Nobody => Err(Refused::Unknown),
+            Self::Token(holder) => {
+                let now = (holder.clock)();
+                let passed = holder.today().ok_or(Refused::Unknown)?.pass(now);
+                passed.map_err(|from| Refused::TooMany(from.saturating_sub(now)))
+            }
+        }
+    }
+
+    /// Their rights, as they are written.
     pub(crate) fn rights(&self) -> String {
-        let rights: Vec<_> = self.grants().iter().map(Grant::to_string).collect();
+        let rights = self.ask(|grants| grants.iter().map(Grant::to_string).collect::<Vec<_>>());
         if rights.is_empty() { "none".to_owned() } else { rights.join(", ") }
     }
 
     /// Whether they may do this with some name.
     pub(crate) fn has(&self, scope: Scope) -> bool {
-        self.grants().iter().any(|grant| grant.is_for(scope))
+        self.ask(|grants| grants.iter().any(|grant| grant.is_for(scope)))
     }
 
     /// Whether they may do this with this name.
     pub(crate) fn may(&self, scope: Scope, name: &str) -> bool {
-        self.grants().iter().any(|grant| grant.allows(scope, name))
+        self.ask(|grants| grants.iter().any(|grant| grant.allows(scope, name)))
     }
 
     /// Whether they may do this with every name.
     pub(crate) fn may_all(&self, scope: Scope) -> bool {
-        self.grants().iter().any(|grant| grant.allows_all(scope))
+        self.ask(|grants| grants.iter().any(|grant| grant.allows_all(scope)))
     }
 
     /// The names with which they may do this; `None`: with every name.
-    pub(crate) fn names(&self, scope: Scope) -> Option<Vec<&Names>> {
-        let names = self.grants().iter().filter_map(|grant| grant.names_for(scope));
-        (!self.may_all(scope)).then(|| names.collect())
+    pub(crate) fn names(&self, scope: Scope) -> Option<Vec<Names>> {
+        self.ask(|grants| {
+            let is_all = grants.iter().any(|grant| grant.allows_all(scope));
+            (!is_all).then(|| grants.iter().filter_map(|grant| grant.names_for(scope)).cloned().collect())
+        })
     }
 
-    /// The least name or prefix from this one on for which the caller has the right; `None` if there is none.
-    pub(crate) fn first_from<'a>(&'a self, scope: Scope, from: &'a str) -> Option<&'a str> {
-        self.grants().iter().filter_map(|grant| grant.first_from(scope, from)).min()
+    /// The least name or prefix from this one on for which they have the right; `None` if there is none.
+    pub(crate) fn first_from(&self, scope: Scope, from: &str) -> Option<Box<str>> {
+        self.ask(|grants| grants.iter().filter_map(|grant| grant.first_from(scope, from)).min().map(Box::from))
     }
 
-    fn grants(&self) -> &[Grant] {
+    /// Waits until this check of the caller's rights fails, perhaps at once, and returns why.
+    pub(crate) async fn until_lost<E>(&self, check: impl Fn() -> Result<(), E>) -> E {
+        let Self::Token(holder) = self else { return std::future::pending().await };
+        let mut changes = holder.tokens.changes();
+        loop {
+            if let Err(why) = check() {
+                return why;
+            }
+            let expires = holder.today().is_some_and(|known| known.token.expires.is_some());
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = tokio::time::sleep(LOOK), if expires => {}
+            }
+        }
+    }
+
+    /// Answers a question about their rights now. They cannot be kept.
+    fn ask<T>(&self, question: impl FnOnce(&[Grant]) -> T) -> T {
         match self {
-            Self::Anyone => &*EVERYTHING,
-            Self::Nobody => &[],
-            Self::Token(known) => &known.token.allow,
+            Self::Anyone => question(&*EVERYTHING),
+            Self::Nobody => question(&[]),
+            Self::Token(holder) => match holder.today() {
+                Some(known) => question(&known.token.allow),
+                None => question(&[]),
+            },
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Access control: bearer tokens with rights, stored as hashes in a file.
 //!
 //! A token is 256 random bits, so a fast hash of it tells nothing, and there is nothing to guess. The file is read again
-//! when it changes; a token that is gone from it, or over, is refused from then on.
+//! when it changes. [`Caller`] is the one place that says what somebody may do, always by the file as it is now.
 
 mod caller;
 mod file;
@@ -11,7 +11,7 @@ mod secret;
 mod stored_token;
 mod tokens;
 
-pub(crate) use caller::Caller;
+pub(crate) use caller::{Caller, Clock, Refused};
 pub(crate) use file::TokenFile;
 pub(crate) use grant::{Grant, Scope};
 pub(crate) use names::Names;

@@ -1,26 +1,31 @@
 //! The tokens that a server knows.
 
+use super::caller::{Caller, Clock, Holder};
 use super::file::TokenFile;
-use super::secret::hash;
+use super::secret::{Hash, hash};
 use super::stored_token::Token;
 use crate::file_error::FileError;
 use crate::watched::Watched;
 use duetime_core::Millis;
 use duetime_core::ports::GcraLimiter;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use subtle::ConstantTimeEq;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// Most open streams of events of one token: a quarter of those of a server.
 pub(crate) const STREAMS_MAX: usize = 1_024;
 /// Most concurrent calls of one token that continue without their caller; further ones wait.
 const CALLS_MAX: usize = 64;
 
+/// The tokens of a file, by their hashes.
+type ByHash = HashMap<Hash, Arc<Known>>;
+
 /// The tokens of a file.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    known: Watched<Arc<[Arc<Known>]>>,
+    known: Watched<Arc<ByHash>>,
 }
 
 /// A token and its recent usage.
@@ -47,12 +52,12 @@ impl Default for Used {
 
 impl Known {
     /// Room for one more stream of events; `None` if the token has reached its limit.
-    pub(crate) fn stream(&self) -> Option<OwnedSemaphorePermit> {
+    pub(super) fn stream(&self) -> Option<OwnedSemaphorePermit> {
         self.used.streams.clone().try_acquire_owned().ok()
     }
 
     /// Waits for room for one more call that continues without its caller.
-    pub(crate) async fn call(&self) -> OwnedSemaphorePermit {
+    pub(super) async fn call(&self) -> OwnedSemaphorePermit {
         self.used.calls.clone().acquire_owned().await.expect("it is never closed")
     }
 
@@ -61,7 +66,7 @@ impl Known {
     }
 
     /// Lets one request pass, or says from when on one may.
-    pub(crate) fn pass(&self, now: Millis) -> Result<(), Millis> {
+    pub(super) fn pass(&self, now: Millis) -> Result<(), Millis> {
         let Some(rate) = &self.token.rate else { return Ok(()) };
         let mut limiter = self.used.limiter.lock().unwrap_or_else(PoisonError::into_inner);
         match limiter.room(rate, now) {
@@ -80,96 +85,160 @@ impl Tokens {
     /// # Errors
     /// If the file cannot be used.
     pub(crate) fn open(file: PathBuf) -> Result<Self, FileError> {
-        let known = known(TokenFile::read(&file)?, &[]);
-        Ok(Self { known: Watched::new("tokens", [file], known) })
+        let none = ByHash::new();
+        Ok(Self { known: Watched::open("tokens", [file], |files| Ok(known(TokenFile::read(&files[0])?, &none)))? })
     }
 
-    /// The token that is shown, unless it is over at this instant. All are compared, in a time that says nothing of how
+    /// The holder of the token that is shown, unless it has expired. All are compared, in a time that says nothing of how
     /// near a guess came.
-    pub(crate) fn find(&self, shown: &str, now: Millis) -> Option<Arc<Known>> {
+    pub(crate) fn find(self: &Arc<Self>, shown: &str, clock: &Clock) -> Option<Caller> {
         let hash = hash(shown);
         let known = self.known.get();
         let mut found = None;
-        for one in known.iter() {
+        for one in known.values() {
             if bool::from(one.token.sha256.ct_eq(&hash)) {
                 found = Some(one);
             }
         }
-        found.filter(|found| found.counts(now)).cloned()
+        let found = found.filter(|found| found.counts(clock()))?;
+        Some(Caller::Token(Holder::new(self.clone(), clock.clone(), found.clone())))
     }
 
-    /// Whether a token still counts at this instant: not revoked since it was found, and not over.
-    pub(crate) fn knows(&self, token: &Known, now: Millis) -> bool {
-        let known = self.known.get();
-        known.iter().any(|one| one.token.sha256 == token.token.sha256 && one.counts(now))
+    /// The token with this hash as it is now; `None` if it was revoked or has expired.
+    pub(super) fn today(&self, hash: &Hash, now: Millis) -> Option<Arc<Known>> {
+        self.known.get().get(hash).filter(|known| known.counts(now)).cloned()
+    }
+
+    /// Tells when the file has been read again.
+    pub(super) fn changes(&self) -> watch::Receiver<Arc<ByHash>> {
+        self.known.changes()
     }
 
     /// Reads the file again whenever it changes, until the process stops. If it is invalid, the previous tokens stay valid.
     pub(crate) async fn watch(&self) {
-        self.known.watch(|files| Ok::<_, FileError>(known(TokenFile::read(&files[0])?, &self.known.get()))).await;
+        self.known.watch(|files| self.read(files)).await;
+    }
+
+    fn read(&self, files: &[PathBuf]) -> Result<Arc<ByHash>, FileError> {
+        Ok(known(TokenFile::read(&files[0])?, &self.known.get()))
     }
 }
 
 /// The tokens of a file. A token that was known before keeps its usage.
-fn known(read: TokenFile, former: &[Arc<Known>]) -> Arc<[Arc<Known>]> {
+fn known(read: TokenFile, former: &ByHash) -> Arc<ByHash> {
     let known = |token: Token| {
-        let same = former.iter().find(|known| known.token.sha256 == token.sha256);
-        let used = same.map_or_else(Arc::default, |known| known.used.clone());
-        Arc::new(Known { token, used })
+        let used = former.get(&token.sha256).map_or_else(Arc::default, |known| known.used.clone());
+        (token.sha256, Arc::new(Known { token, used }))
     };
-    read.tokens.into_iter().map(known).collect()
+    Arc::new(read.tokens.into_iter().map(known).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Secret;
+    use super::super::{Refused, Scope, Secret};
     use super::*;
+    use futures_util::FutureExt;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use tempfile::TempDir;
 
-    fn tokens(lines: &str) -> (Tokens, Secret) {
-        let secret = Secret::new().unwrap();
+    /// A file with one token, and a clock.
+    struct Bench {
+        tokens: Arc<Tokens>,
+        secret: Secret,
+        now: Arc<AtomicU64>,
+        folder: TempDir,
+    }
+
+    impl Bench {
+        fn new(lines: &str) -> Self {
+            let (secret, folder) = (Secret::new().unwrap(), tempfile::tempdir().unwrap());
+            write(&folder, &secret, lines);
+            let tokens = Arc::new(Tokens::open(folder.path().join("tokens.toml")).unwrap());
+            Self { tokens, secret, now: Arc::default(), folder }
+        }
+
+        fn find(&self, shown: &str) -> Option<Caller> {
+            let now = self.now.clone();
+            self.tokens.find(shown, &(Arc::new(move || now.load(Ordering::Relaxed)) as Clock))
+        }
+
+        fn caller(&self) -> Caller {
+            self.find(self.secret.reveal()).unwrap()
+        }
+
+        /// Gives the token other lines; without lines it is revoked.
+        fn rewrite(&self, lines: &str) {
+            write(&self.folder, &self.secret, lines);
+            self.tokens.known.look(|files| self.tokens.read(files));
+        }
+    }
+
+    fn write(folder: &TempDir, secret: &Secret, lines: &str) {
         let hash: String = secret.hash().iter().map(|byte| format!("{byte:02x}")).collect();
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("tokens.toml");
-        std::fs::write(&file, format!("[[token]]\nname = 'shop'\nsha256 = '{hash}'\nallow = ['push']\n{lines}"))
-            .unwrap();
-        (Tokens::open(file).unwrap(), secret)
+        let token = format!("[[token]]\nname = 'shop'\nsha256 = '{hash}'\n{lines}");
+        std::fs::write(folder.path().join("tokens.toml"), if lines.is_empty() { "" } else { &token }).unwrap();
     }
 
     #[test]
     fn a_token_counts_until_it_is_over() {
-        let (tokens, secret) = tokens("expires = '1970-01-01T00:00:01.000Z'");
-        assert_eq!(tokens.find(secret.reveal(), 999).unwrap().token.name, "shop");
-        assert!(tokens.find(secret.reveal(), 1_000).is_none());
-        let shorter = &secret.reveal()[..secret.reveal().len() - 1];
-        let known = tokens.find(secret.reveal(), 999).unwrap();
-        assert!(tokens.knows(&known, 999) && !tokens.knows(&known, 1_000));
-        tokens.known.set(Arc::default());
-        assert!(!tokens.knows(&known, 999));
+        let bench = Bench::new("allow = ['push']\nexpires = '1970-01-01T00:00:01.000Z'");
+        let caller = bench.caller();
+        let shorter = &bench.secret.reveal()[..bench.secret.reveal().len() - 1];
         for other in ["", shorter, Secret::new().unwrap().reveal()] {
-            assert!(tokens.find(other, 0).is_none());
+            assert!(bench.find(other).is_none());
         }
+        bench.now.store(999, Ordering::Relaxed);
+        assert!(caller.counts() && caller.has(Scope::Push));
+        bench.now.store(1_000, Ordering::Relaxed);
+        assert!(!caller.counts() && !caller.has(Scope::Push) && bench.find(bench.secret.reveal()).is_none());
+        assert_eq!(caller.pass(), Err(Refused::Unknown));
+    }
+
+    /// A caller that was found before is held by connections, streams and requests that wait.
+    #[tokio::test]
+    async fn each_question_is_answered_by_the_file_as_it_is_now() {
+        let bench = Bench::new("allow = ['push', 'work:orders.*']");
+        let caller = bench.caller();
+        let mut lost =
+            Box::pin(caller.until_lost(|| if caller.may(Scope::Work, "orders.a") { Ok(()) } else { Err("lost") }));
+        assert!(caller.may(Scope::Work, "orders.a") && (&mut lost).now_or_never().is_none());
+        bench.rewrite("allow = ['push', 'work:orders.a']");
+        assert!(caller.may(Scope::Work, "orders.a") && !caller.may(Scope::Work, "orders.b"));
+        assert!((&mut lost).now_or_never().is_none());
+        bench.rewrite("allow = ['push', 'read:mail.*']\nrate = '1/s,burst=1'");
+        assert_eq!(lost.now_or_never(), Some("lost"));
+        assert!(caller.may(Scope::Read, "mail.a") && !caller.has(Scope::Work));
+        assert_eq!((caller.pass(), caller.pass()), (Ok(()), Err(Refused::TooMany(1_000))));
+        bench.rewrite("");
+        assert!(!caller.counts() && caller.rights() == "none");
+        bench.rewrite("allow = ['admin']");
+        assert!(caller.may_all(Scope::Admin));
     }
 
     #[test]
     fn one_token_has_so_many_streams() {
-        let (tokens, secret) = tokens("");
-        let known = tokens.find(secret.reveal(), 0).unwrap();
-        let mut open: Vec<_> = (0..STREAMS_MAX).map(|_| known.stream().unwrap()).collect();
-        assert!(known.stream().is_none());
-        let again = super::known(TokenFile { tokens: vec![known.token.clone()] }, &tokens.known.get());
-        assert!(again[0].stream().is_none(), "they are counted on when the file is read again");
+        let bench = Bench::new("allow = ['push']");
+        let stream = |caller: &Caller| match caller {
+            Caller::Token(holder) => holder.stream(),
+            _ => None,
+        };
+        let mut open: Vec<_> = (0..STREAMS_MAX).map(|_| stream(&bench.caller()).unwrap()).collect();
+        assert!(stream(&bench.caller()).is_none());
+        bench.rewrite("allow = ['read']");
+        assert!(stream(&bench.caller()).is_none(), "they are counted on when the file is read again");
         open.pop();
-        assert!(again[0].stream().is_some());
+        assert!(stream(&bench.caller()).is_some());
     }
 
     #[test]
     fn a_rate_holds_also_when_the_file_is_read_again() {
-        let (tokens, secret) = tokens("rate = '2/s,burst=2'");
-        let now = 10_000;
-        let first = tokens.find(secret.reveal(), now).unwrap();
-        assert_eq!((first.pass(now), first.pass(now), first.pass(now)), (Ok(()), Ok(()), Err(now + 500)));
-        let read = TokenFile { tokens: vec![first.token.clone()] };
-        let again = known(read, &tokens.known.get());
-        assert_eq!((again[0].pass(now), again[0].pass(now + 500)), (Err(now + 500), Ok(())));
+        let bench = Bench::new("allow = ['push']\nrate = '2/s,burst=2'");
+        bench.now.store(10_000, Ordering::Relaxed);
+        let caller = bench.caller();
+        assert_eq!((caller.pass(), caller.pass(), caller.pass()), (Ok(()), Ok(()), Err(Refused::TooMany(500))));
+        bench.rewrite("allow = ['read']\nrate = '2/s,burst=2'");
+        assert_eq!(bench.caller().pass(), Err(Refused::TooMany(500)));
+        bench.now.store(10_500, Ordering::Relaxed);
+        assert_eq!(bench.caller().pass(), Ok(()));
     }
 }

@@ -156,6 +156,12 @@ const WORDS: &[(&str, Read)] = &[
     }),
 ];
 
+/// The words of all commands.
+#[cfg(test)]
+pub(super) fn words() -> impl Iterator<Item = &'static str> {
+    WORDS.iter().map(|(word, _)| word.trim_end())
+}
+
 /// The rest of a line.
 struct Rest<'a>(&'a [u8]);
 

@@ -256,7 +256,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn renew(&mut self) {
-        let due = self.state.held.renew(Instant::now());
+        let mut due = self.state.held.renew(Instant::now());
+        due.retain(|(receipt, _)| self.held(receipt.id).is_some());
         for extended in self.door.engine.extend(due).await {
             if let Err(error) = extended {
                 tracing::debug!(%error, "a lease was not extended");

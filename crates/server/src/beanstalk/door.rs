@@ -2,9 +2,9 @@
 
 use super::counters::Counters;
 use super::tubes::Tubes;
-use crate::access::Tokens;
+use crate::access::{Clock, Tokens};
 use crate::account::Account;
-use crate::http::{Audit, ListenerConfig};
+use crate::http::{Audit, ListenerConfig, clock_of};
 use duetime_core::Engine;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 /// The state that all connections share.
 pub(crate) struct Door {
     pub(super) engine: Engine,
+    /// The clock by which tokens expire: the engine's.
+    pub(super) clock: Clock,
     /// The tokens that are asked for; `None`: everybody may do everything.
     pub(super) tokens: Option<Arc<Tokens>>,
     pub(super) audit: Arc<Audit>,
@@ -43,6 +45,7 @@ impl Door {
         // Without it only an id is missing from the statistics.
         let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut id);
         Arc::new(Self {
+            clock: clock_of(&engine),
             engine,
             tokens: config.tokens.clone(),
             audit: config.audit.clone(),

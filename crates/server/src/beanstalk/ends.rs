@@ -17,7 +17,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let ids: Vec<Option<JobId>> = ids.into_iter().map(JobId::new).collect();
         self.door.counters.count("delete", ids.len());
         // An id that comes twice in one batch is not found the second time.
-        let leases: Vec<Option<Lease>> = ids.iter().map(|id| self.state.held.remove((*id)?)).collect();
+        let leases: Vec<Option<Lease>> =
+            ids.iter().map(|id| self.held((*id)?).and_then(|lease| self.state.held.remove(lease.receipt.id))).collect();
         let complete = |lease: &Lease| (lease.receipt, Ending::Outcome(Outcome::Complete { result: None }));
         let endings: Vec<_> = leases.iter().flatten().map(complete).collect();
         let mut ended =
@@ -42,6 +43,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             };
             self.reply.done("DELETED", deleted);
         }
+    }
+
+    /// A lease that this connection holds, of a tube that it may still work on.
+    pub(super) fn held(&self, id: JobId) -> Option<Lease> {
+        self.state.held.get(id).filter(|lease| self.state.may(Scope::Work, &lease.tube)).cloned()
     }
 
     async fn delete_waiting(&mut self, id: JobId) -> Result<(), Error> {
@@ -85,7 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Ends a lease that this connection holds.
     async fn end(&mut self, id: u64, ending: Ending, word: &str) {
-        let Some(lease) = JobId::new(id).and_then(|id| self.state.held.get(id).cloned()) else {
+        let Some(lease) = JobId::new(id).and_then(|id| self.held(id)) else {
             return self.reply.line("NOT_FOUND");
         };
         match self.door.engine.end_leases(vec![(lease.receipt, ending)]).await.pop() {
@@ -104,7 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     pub(super) async fn touch(&mut self, id: u64) {
-        let Some(lease) = JobId::new(id).and_then(|id| self.state.held.get(id).cloned()) else {
+        let Some(lease) = JobId::new(id).and_then(|id| self.held(id)) else {
             return self.reply.line("NOT_FOUND");
         };
         let extend = vec![(lease.receipt, Some(lease_ms(lease.ttr)))];

@@ -2,7 +2,6 @@
 
 use super::command::Tube;
 use super::connection::Connection;
-use super::rights::FORBIDDEN;
 use crate::access::Scope;
 use crate::http::AuditedCommand;
 use duetime_core::api::Instant;
@@ -26,7 +25,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     async fn kick_used(&mut self, tube: &Tube, bound: u64) {
         if !self.state.may(Scope::Change, tube) {
-            return self.reply.line(FORBIDDEN);
+            return self.reply.line(self.state.forbidden());
         }
         let kicked = match self.kick_all(tube, State::Failed, bound).await {
             Ok(0) => self.kick_all(tube, State::Scheduled, bound).await,
@@ -100,7 +99,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let paused = self.try_pause(&tube, seconds).await;
             self.reply.done("PAUSED", paused);
         } else {
-            self.reply.line(FORBIDDEN);
+            self.reply.line(self.state.forbidden());
         }
         self.note(&format!("pause-tube {tube} {seconds}"), &tube, replied);
     }

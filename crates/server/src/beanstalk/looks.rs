@@ -3,7 +3,6 @@
 use super::command::Tube;
 use super::connection::Connection;
 use super::door::Door;
-use super::rights::FORBIDDEN;
 use super::stats;
 use crate::access::Scope;
 use duetime_core::engine::QueueStatus;
@@ -39,7 +38,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn peek_first<K: Ord>(&mut self, state: State, rank: impl Fn(&Job) -> K) {
         let tube = self.state.used.clone();
         if !self.state.may(Scope::Read, &tube) {
-            return self.reply.line(FORBIDDEN);
+            return self.reply.line(self.state.forbidden());
         }
         let jobs = self.door.find(&tube, state, PAGE_JOBS_MAX).await;
         self.found(jobs.map(|jobs| jobs.into_iter().min_by_key(rank))).await;
@@ -84,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     pub(super) async fn stats(&mut self) {
         if !self.state.caller.may_all(Scope::Read) {
-            return self.reply.line(FORBIDDEN);
+            return self.reply.line(self.state.forbidden());
         }
         let door = self.door.clone();
         let _turn = door.all_tubes.lock().await;

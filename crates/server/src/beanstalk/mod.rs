@@ -20,6 +20,8 @@ mod limits;
 mod listener;
 mod looks;
 #[cfg(test)]
+mod over_time;
+#[cfg(test)]
 mod piped;
 mod puts;
 mod reply;

@@ -16,8 +16,10 @@ use tokio_util::sync::CancellationToken;
 /// Bytes that a pipe holds: few replies, but all requests.
 const PIPE_BYTES: usize = 8 << 10;
 
-struct Bench {
-    engine: Engine,
+pub(super) struct Bench {
+    pub(super) engine: Engine,
+    /// Its clock.
+    pub(super) clock: Arc<TokioClock>,
     ledger: ModelLedger,
     door: Arc<Door>,
 }
@@ -27,9 +29,10 @@ impl Bench {
         Self::with_tokens(None).await
     }
 
-    async fn with_tokens(tokens: Option<PathBuf>) -> Self {
+    pub(super) async fn with_tokens(tokens: Option<PathBuf>) -> Self {
         let ledger = ModelLedger::default();
-        let stores = Stores::one_process(Arc::new(TokioClock::new()), Arc::new(ledger.clone()));
+        let clock = Arc::new(TokioClock::new());
+        let stores = Stores::one_process(clock.clone(), Arc::new(ledger.clone()));
         let engine = Engine::start(stores, Options::default()).await.unwrap();
         let args = Args {
             tokens,
@@ -44,10 +47,11 @@ impl Bench {
         };
         let config = ListenerConfig::new(&args, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let door = Door::new(engine.clone(), &config, super::limits::JOB_BYTES_DEFAULT, CancellationToken::new());
-        Self { engine, ledger, door }
+        tokio::spawn(async move { config.watch().await });
+        Self { engine, clock, ledger, door }
     }
 
-    fn open(&self) -> Talk {
+    pub(super) fn open(&self) -> Talk {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
         tokio::spawn(converse(self.door.clone(), theirs, None));
         Talk(BufReader::new(ours))
@@ -58,33 +62,38 @@ impl Bench {
     }
 }
 
-struct Talk(BufReader<DuplexStream>);
+pub(super) struct Talk(BufReader<DuplexStream>);
 
 impl Talk {
-    async fn send(&mut self, bytes: &[u8]) {
+    pub(super) async fn send(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).await.unwrap();
     }
 
-    async fn line(&mut self) -> String {
+    pub(super) async fn line(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).await.unwrap();
         line.trim_end().to_owned()
     }
 
-    async fn ask(&mut self, line: &str) -> String {
+    pub(super) async fn ask(&mut self, line: &str) -> String {
         self.send(format!("{line}\r\n").as_bytes()).await;
         self.line().await
     }
 
     /// Puts a job with a body of this many bytes, and returns its id.
-    async fn put(&mut self, bytes: usize) -> String {
+    pub(super) async fn put(&mut self, bytes: usize) -> String {
         let answer = self.ask(&format!("put 0 0 600 {bytes}\r\n{}", "x".repeat(bytes))).await;
         answer.strip_prefix("INSERTED ").unwrap().to_owned()
     }
 
     /// Reserves a job, and answers its id.
-    async fn reserve(&mut self) -> String {
+    pub(super) async fn reserve(&mut self) -> String {
         let answer = self.ask("reserve").await;
+        self.reserved(&answer).await
+    }
+
+    /// Reads the body of a job that was reserved, and answers its id.
+    pub(super) async fn reserved(&mut self, answer: &str) -> String {
         let (id, bytes) = answer.strip_prefix("RESERVED ").unwrap().split_once(' ').unwrap();
         let mut body = vec![0; bytes.parse::<usize>().unwrap() + 2];
         self.0.read_exact(&mut body).await.unwrap();

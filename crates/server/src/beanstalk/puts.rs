@@ -4,7 +4,6 @@ use super::command::Put;
 use super::connection::Connection;
 use super::counters::add;
 use super::held::lease_ms;
-use super::rights::FORBIDDEN;
 use crate::access::Scope;
 use duetime_core::limits::{LEASE_MS_MAX, SECOND_MS};
 use duetime_core::model::beanstalk::{Beanstalk, KIND};
@@ -24,7 +23,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return (0..count).for_each(|_| self.reply.line("DRAINING"));
         }
         if !self.state.may(Scope::Push, &tube) {
-            return (0..count).for_each(|_| self.reply.line(FORBIDDEN));
+            return (0..count).for_each(|_| self.reply.line(self.state.forbidden()));
         }
         let job = |(Put { priority, delay_ms, ttr_s, bytes: _ }, payload)| {
             let due = if delay_ms == 0 { Due::Now } else { Due::After(delay_ms) };

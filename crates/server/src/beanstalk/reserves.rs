@@ -7,9 +7,9 @@ use super::door::Door;
 use super::ends::TRIES;
 use super::held::{HELD_MAX, MARGIN};
 use super::limits::OUTPUT_BYTES_MAX;
-use super::rights::FORBIDDEN;
+use super::rights::check_work;
 use crate::access::Scope;
-use duetime_core::engine::{ReserveRequest, Source};
+use duetime_core::engine::{Outcome, ReserveRequest, Source, uninterrupted};
 use duetime_core::limits::WAIT_MS_MAX;
 use duetime_core::ports::Lease;
 use duetime_core::{Error, JobId, JobRef, State};
@@ -54,8 +54,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn reserve_some(&mut self, wait: Option<Duration>, count: usize) -> io::Result<Found> {
-        if !self.state.watched.iter().all(|tube| self.state.may(Scope::Work, tube)) {
-            return Ok(Found::Nothing(FORBIDDEN));
+        if let Err(word) = check_work(&self.state.caller, &self.state.watched) {
+            return Ok(Found::Nothing(word));
         }
         let begin = Instant::now();
         let until = wait.map(|wait| begin + wait);
@@ -81,8 +81,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 request_id: None,
                 worker: None,
             };
-            let engine = self.door.engine.clone();
-            let asked = async move { engine.reserve_merged(request).await };
+            let (engine, caller, watched) =
+                (self.door.engine.clone(), self.state.caller.clone(), self.state.watched.clone());
+            let asked = async move {
+                tokio::select! {
+                    biased;
+                    reserved = engine.reserve_merged(request) => Ok(reserved),
+                    word = caller.until_lost(|| check_work(&caller, &watched)) => Err(word),
+                }
+            };
             let got = if waits {
                 self.flush().await?;
                 let _waiting = Waiting::new(self.door.clone(), self.state.watched.clone());
@@ -90,15 +97,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             } else {
                 Some(asked.await)
             };
-            let leases = match got {
-                Some(Ok(unclaimed)) => unclaimed.claim().leases,
-                Some(Err(Error::Stopping)) | None => return Ok(self.ended()),
-                Some(Err(error)) => return Ok(Found::Nothing(super::reply::word(&error))),
+            let unclaimed = match got {
+                Some(Ok(Ok(unclaimed))) => unclaimed,
+                Some(Ok(Err(Error::Stopping))) | None => return Ok(self.ended()),
+                Some(Ok(Err(error))) => return Ok(Found::Nothing(super::reply::word(&error))),
+                Some(Err(word)) => return Ok(Found::Nothing(word)),
             };
+            if let Err(word) = check_work(&self.state.caller, &self.state.watched) {
+                unclaimed.give_back().await;
+                return Ok(Found::Nothing(word));
+            }
+            let leases = unclaimed.claim().leases;
             if !leases.is_empty() {
-                let jobs = leases.len();
-                self.hand_out(leases).await?;
-                return Ok(Found::Jobs(jobs));
+                return Ok(Found::Jobs(self.hand_out(leases).await?));
             }
             has_looked = true;
             let now = Instant::now();
@@ -120,18 +131,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.door.stopping.is_cancelled() { Found::Closed } else { Found::Nothing("TIMED_OUT") }
     }
 
-    /// Answers leased jobs. All of them are held before the first is sent: they are given back if the client has gone.
-    async fn hand_out(&mut self, leases: Vec<Lease>) -> io::Result<()> {
+    /// Answers leased jobs, and returns how many. All of them are held before the first is sent: they are given back if the
+    /// client has gone. If the client loses its right while a part is sent, the others are given back, too.
+    async fn hand_out(&mut self, leases: Vec<Lease>) -> io::Result<usize> {
         leases.iter().for_each(|lease| self.hold(lease));
-        for Lease { job, .. } in leases {
+        for (sent, Lease { job, .. }) in leases.iter().enumerate() {
             // Without room the connection ends, and they are given back.
             self.claim(job.payload.len()).await.map_err(|_| io::Error::other(NO_ROOM))?;
+            if !self.state.may(Scope::Work, &job.queue) {
+                self.give_back(&leases[sent..]).await;
+                return Ok(sent);
+            }
             self.reply.job("RESERVED", job.id, &job.payload);
             if self.reply.0.len() >= OUTPUT_BYTES_MAX {
                 self.flush().await?;
             }
         }
-        Ok(())
+        Ok(leases.len())
+    }
+
+    /// Gives back jobs that the client has not seen: their attempts do not count.
+    async fn give_back(&mut self, leases: &[Lease]) {
+        let receipts = leases.iter().map(|lease| lease.job.receipt());
+        let back: Vec<_> = receipts
+            .inspect(|receipt| drop(self.state.held.remove(receipt.id)))
+            .map(|receipt| (receipt, Outcome::Release { delay_ms: 0 }))
+            .collect();
+        for settled in uninterrupted(self.door.engine.settle(back)).await {
+            if let Err(error) = settled {
+                tracing::debug!(%error, "a job that a client may not have was not given back");
+            }
+        }
     }
 
     fn hold(&mut self, Lease { job, lease_ms }: &Lease) {
@@ -148,9 +178,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             None => return self.reply.line("NOT_FOUND"),
         };
         match reserved {
-            Ok(lease) => {
+            Ok(lease) if self.state.may(Scope::Work, &lease.job.queue) => {
                 self.hold(&lease);
                 self.reply.job("RESERVED", lease.job.id, &lease.job.payload);
+            }
+            Ok(lease) => {
+                self.give_back(&[lease]).await;
+                self.reply.line("NOT_FOUND");
             }
             Err(error) => self.reply.failure(&error),
         }

@@ -6,6 +6,7 @@ use super::connection::{Connection, Flow};
 use super::counters::add;
 use super::input::Request;
 use super::limits::{WATCHED_BYTES, WATCHED_MAX};
+use super::rights::refusal;
 use duetime_core::engine::uninterrupted;
 use std::io;
 use std::iter::Peekable;
@@ -125,9 +126,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// True if the connection's token allows another command.
     fn may_go_on(&mut self) -> bool {
-        let refusal = self.door.refusal(&self.state.caller);
-        refusal.into_iter().for_each(|word| self.reply.line(word));
-        refusal.is_none()
+        let refused = refusal(&self.state.caller);
+        refused.into_iter().for_each(|word| self.reply.line(word));
+        refused.is_none()
     }
 
     /// The next request, if it is of the same kind as the previous one and the connection's token allows it.
@@ -136,7 +137,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         requests: &mut Peekable<IntoIter<Request>>,
         is_same: impl Fn(&Request) -> bool,
     ) -> Option<Request> {
-        requests.next_if(|next| is_same(next) && self.door.refusal(&self.state.caller).is_none())
+        requests.next_if(|next| is_same(next) && refusal(&self.state.caller).is_none())
     }
 
     fn use_tube(&mut self, tube: Tube) {

@@ -4,8 +4,8 @@
 //! token file has only hashes, so a reader of the file cannot make a cookie. Scripts cannot read the cookie, and other
 //! sites cannot send it.
 
-use crate::access::{Caller, Secret, Tokens, hex};
-use crate::http::{App, Problem};
+use crate::access::{Caller, Secret, hex};
+use crate::http::{App, Problem, pass};
 use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HeaderValue};
 use ring::hmac;
@@ -19,19 +19,22 @@ const NAMES: [&str; 2] = ["__Host-duetime", "duetime"];
 /// # Errors
 /// If too much is asked with the token.
 pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
-    let Some(tokens) = app.tokens() else { return Ok(Caller::Anyone) };
-    let now = app.engine.now();
-    let Some(known) = cookie(headers, name(app)).and_then(|shown| tokens.find(shown, now)) else {
-        return Ok(Caller::Nobody);
-    };
-    known.pass(now).map_err(|from| Problem::too_many(from.saturating_sub(now)))?;
-    Ok(Caller::Token(known))
+    let caller = reader(app, headers);
+    if !matches!(caller, Caller::Nobody) {
+        pass(&caller)?;
+    }
+    Ok(caller)
+}
+
+fn reader(app: &App, headers: &HeaderMap) -> Caller {
+    let Some(tokens) = app.tokens() else { return Caller::Anyone };
+    let found = cookie(headers, name(app)).and_then(|shown| tokens.find(shown, &app.clock));
+    found.unwrap_or(Caller::Nobody)
 }
 
 /// Whether the server asks for tokens and the session has none.
 pub(super) fn is_guest(app: &App, headers: &HeaderMap) -> bool {
-    let find = |tokens: &Tokens| cookie(headers, name(app)).and_then(|shown| tokens.find(shown, app.engine.now()));
-    app.tokens().is_some_and(|tokens| find(tokens).is_none())
+    matches!(reader(app, headers), Caller::Nobody)
 }
 
 /// The value of a cookie. Other cookies of the host may have any bytes.

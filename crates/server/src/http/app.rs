@@ -2,7 +2,7 @@
 
 use super::limits::{ACTIVITY_EVERY, EVENT_STREAMS_MAX};
 use super::listener_config::ListenerConfig;
-use crate::access::Tokens;
+use crate::access::{Clock, Tokens};
 use crate::account::Account;
 use crate::dashboard::paths::is_page;
 use crate::deliver::{Observed, Policy};
@@ -18,6 +18,8 @@ use tokio_util::task::TaskTracker;
 pub(crate) struct App {
     /// Does what is asked.
     pub(crate) engine: Engine,
+    /// The clock by which tokens expire: the engine's.
+    pub(crate) clock: Clock,
     /// Cancelled when the server begins to stop: requests that wait for jobs are then released.
     pub(crate) stopping: CancellationToken,
     /// Calls that continue without their caller.
@@ -38,8 +40,8 @@ pub(crate) struct App {
 
 impl App {
     /// The tokens that are asked for; `None`: everybody may do everything.
-    pub(crate) fn tokens(&self) -> Option<&Tokens> {
-        self.listener_config.tokens.as_deref()
+    pub(crate) fn tokens(&self) -> Option<&Arc<Tokens>> {
+        self.listener_config.tokens.as_ref()
     }
 
     /// Whether a path is a page of the dashboard, and that is served.
@@ -84,6 +86,13 @@ impl App {
         let next_turn = Arc::new(Mutex::new(Instant::now()));
         let stopping = CancellationToken::new();
         let (calls, account) = (TaskTracker::new(), listener_config.account.clone());
-        Self { engine, stopping, calls, account, event_streams, next_turn, listener_config, targets, deliveries }
+        let clock = clock_of(&engine);
+        Self { engine, clock, stopping, calls, account, event_streams, next_turn, listener_config, targets, deliveries }
     }
+}
+
+/// The clock of an engine, by which tokens expire.
+pub(crate) fn clock_of(engine: &Engine) -> Clock {
+    let engine = engine.clone();
+    Arc::new(move || engine.now())
 }

@@ -5,6 +5,7 @@ use super::limits::{
     BATCH_BODY_BYTES_MAX, BODY_BYTES_MAX, BODY_PARTS, BODY_PROGRESS_BYTES, BODY_STALL_SECONDS_MAX, BODY_TIME_MAX,
     DISCARD_TIME_MAX, FORM_BYTES_MAX, GUEST_FORM_BYTES_MAX,
 };
+use super::middleware::access;
 use super::middleware::gzip::{Flaw, Intake};
 use super::middleware::pace::Pace;
 use super::problem::{Problem, refuse};
@@ -95,6 +96,7 @@ impl<const BYTES_MAX: usize> FromRequest<App> for Body<BYTES_MAX> {
             false
         };
         let Incoming { body, share, .. } = incoming;
+        access::check_again(&parts.extensions)?;
         let bytes = match intake {
             _ if is_too_large => Err(Flaw::TooLarge),
             Intake::Gzip(_) if sent == 0 => Ok(Vec::new()),
@@ -121,6 +123,17 @@ impl FromRequest<App> for Empty {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let Nothing {} = One::from_request(request, app).await?.object()?;
+        Ok(Self)
+    }
+}
+
+/// The body of a request that has none: it is not read.
+pub(super) struct Unread;
+
+impl FromRequest<App> for Unread {
+    type Rejection = Problem;
+
+    async fn from_request(_: Request, _: &App) -> Result<Self, Problem> {
         Ok(Self)
     }
 }

@@ -6,7 +6,7 @@ use super::middleware::access;
 use super::problem::{Problem, refuse};
 use super::segment::Segment;
 use crate::access::{Caller, Scope};
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use duetime_core::JobRef;
 
@@ -51,16 +51,20 @@ impl<S: Sync> FromRequestParts<S> for NoQuery {
     }
 }
 
-/// The job of the path, in the version that `If-Match` names, for a caller who may change it.
-pub(super) struct Changing(pub(super) App, pub(super) Caller, pub(super) JobRef);
+/// The job of the path, in the version that `If-Match` names, for a caller who may change it; and the body.
+pub(super) struct Changing<B>(pub(super) App, pub(super) Caller, pub(super) JobRef, pub(super) B);
 
-impl FromRequestParts<App> for Changing {
+impl<B: FromRequest<App, Rejection = Problem> + Send> FromRequest<App> for Changing<B> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let Call(_, caller) = Call::from_request_parts(parts, app).await?;
-        let Segment(id) = Segment::from_request_parts(parts, app).await?;
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let Call(_, caller) = Call::from_request_parts(&mut parts, app).await?;
+        let Segment(id) = Segment::from_request_parts(&mut parts, app).await?;
+        let target = etag::target(id, &parts.headers)?;
+        // The body first, since it may take minutes to arrive.
+        let body = B::from_request(Request::from_parts(parts, body), app).await?;
         access::check_job(app, &caller, Scope::Change, id).await?;
-        Ok(Self(app.clone(), caller, etag::target(id, &parts.headers)?))
+        Ok(Self(app.clone(), caller, target, body))
     }
 }

@@ -4,10 +4,9 @@ use super::args::Args;
 use super::audit_log::Audit;
 use super::middleware::hosts::Hosts;
 use super::tls::Tls;
-use crate::access::{Caller, Tokens};
+use crate::access::Tokens;
 use crate::account::Account;
 use crate::file_error::FileError;
-use duetime_core::Millis;
 use futures_util::future::OptionFuture;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -95,14 +94,6 @@ impl ListenerConfig {
     /// Encrypts a new connection, if there is a certificate.
     pub(crate) fn tls_acceptor(&self) -> Option<tokio_rustls::TlsAcceptor> {
         self.tls.as_ref().map(|tls| tls.acceptor())
-    }
-
-    /// True if the caller's token is still valid: neither revoked nor expired.
-    pub(super) fn still_lets(&self, caller: &Caller, now: Millis) -> bool {
-        match (caller, &self.tokens) {
-            (Caller::Token(known), Some(tokens)) => tokens.knows(known, now),
-            _ => true,
-        }
     }
 
     /// The scheme of the server's URL.

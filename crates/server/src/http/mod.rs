@@ -31,7 +31,7 @@ mod tests;
 mod tls;
 mod unreadable;
 
-pub(crate) use app::App;
+pub(crate) use app::{App, clock_of};
 pub(crate) use args::Args;
 pub(crate) use audit_log::{Audit, AuditedCommand, Peer};
 pub(crate) use body::{FormBody, GuestFormBody};
@@ -41,6 +41,7 @@ pub(crate) use limits::{
 };
 pub(crate) use listen::serve;
 pub(crate) use listener_config::{Error, ListenerConfig};
+pub(crate) use middleware::access::pass;
 pub(crate) use middleware::pace::Pace;
 pub(crate) use middleware::peers;
 pub(crate) use middleware::request_id::REQUEST_ID;

@@ -6,7 +6,7 @@ use duetime::tls::{certificates, pem_words};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
@@ -21,8 +21,7 @@ impl Tls {
     /// # Errors
     /// If a file is missing, or they cannot be used.
     pub(super) fn open(cert: PathBuf, key: PathBuf) -> Result<Self, FileError> {
-        let acceptor = read(&cert, &key)?;
-        Ok(Self { acceptor: Watched::new("certificates", [cert, key], acceptor) })
+        Ok(Self { acceptor: Watched::open("certificates", [cert, key], read)? })
     }
 
     /// For a new connection.
@@ -33,11 +32,13 @@ impl Tls {
     /// Reads the files again whenever they change, until the process stops. If they are invalid (one of the two may be new
     /// and the other not), the previous ones stay in use.
     pub(super) async fn watch(&self) {
-        self.acceptor.watch(|files| read(&files[0], &files[1])).await;
+        self.acceptor.watch(read).await;
     }
 }
 
-fn read(cert: &Path, key: &Path) -> Result<TlsAcceptor, FileError> {
+/// Reads the certificate and its key.
+fn read(files: &[PathBuf]) -> Result<TlsAcceptor, FileError> {
+    let (cert, key) = (&files[0], &files[1]);
     let of_cert = |why: String| FileError::new("the certificate", cert, why);
     let of_key = |why: String| FileError::new("the private key", key, why);
     let chain = certificates(cert).map_err(of_cert)?;

@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The name of the key if a target names none.
@@ -45,8 +45,7 @@ pub(crate) struct Keys {
 impl Keys {
     /// Reads a file; without one nothing is signed.
     pub(super) fn open(file: Option<PathBuf>) -> Result<Self, FileError> {
-        let known = file.as_deref().map(read).transpose()?.unwrap_or_default();
-        Ok(Self { known: Watched::new("webhook keys", Vec::from_iter(file), Arc::new(known)) })
+        Ok(Self { known: Watched::open("webhook keys", Vec::from_iter(file), read)? })
     }
 
     /// The keys for jobs of a queue whose target names these, or none.
@@ -69,14 +68,16 @@ impl Keys {
 
     /// Reads the file again whenever it changes, until the process stops. If it is invalid, the previous keys stay in use.
     pub(super) async fn watch(&self) {
-        self.known.watch(|files| read(&files[0]).map(Arc::new)).await;
+        self.known.watch(read).await;
     }
 }
 
-fn read(file: &Path) -> Result<ByName, FileError> {
+/// Reads the file, if there is one.
+fn read(files: &[PathBuf]) -> Result<Arc<ByName>, FileError> {
+    let [file] = files else { return Ok(Arc::default()) };
     let wrong = |why: String| FileError::new("cannot use the webhook keys in", file, why);
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-    parse(&text).map_err(wrong)
+    parse(&text).map(Arc::new).map_err(wrong)
 }
 
 /// Reads lines `NAME whsec_BASE64 QUEUES`; lines that begin with `#` are comments.
@@ -117,7 +118,7 @@ mod tests {
     }
 
     fn keys(text: &str) -> Keys {
-        Keys { known: Watched::new("webhook keys", [], Arc::new(parse(text).unwrap())) }
+        Keys { known: Watched::open("webhook keys", [], |_| parse(text).map(Arc::new)).unwrap() }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::access::{Caller, STREAMS_MAX, Scope};
 use crate::http::app::App;
 use crate::http::call::Asked;
 use crate::http::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, EVENTS_TOGETHER, HEARTBEAT_EVERY};
+use crate::http::middleware::access;
 use crate::http::problem::refuse;
 use crate::http::reply::Answered;
 use axum::body::{Body, Bytes};
@@ -54,7 +55,7 @@ pub(crate) async fn events(Asked(app, caller, query): Asked) -> Answered {
         return Err(refuse("too_many_streams", detail));
     };
     let of_token = match &caller {
-        Caller::Token(known) => Some(known.stream().ok_or_else(|| {
+        Caller::Token(holder) => Some(holder.stream().ok_or_else(|| {
             let detail = format!("this token has {STREAMS_MAX} open event streams, the limit; close one");
             refuse("too_many_streams", detail)
         })?),
@@ -103,7 +104,8 @@ impl EventStream {
         if let Some(opening) = self.opening.take() {
             return (opening, true);
         }
-        let app = self.app.clone();
+        let (app, reader) = (self.app.clone(), self.caller.clone());
+        let check = || access::check_any(&reader, Scope::Read);
         let next = async {
             match self.every {
                 None => self.transitions().await,
@@ -113,14 +115,11 @@ impl EventStream {
         let (text, goes_on) = tokio::select! {
             biased;
             () = app.stopping.cancelled() => return (last(STOPPING), false),
+            _ = reader.until_lost(check) => return (last(STOPPING), false),
             next = next => next,
             () = tokio::time::sleep(HEARTBEAT_EVERY) => (":\n\n".to_owned(), true),
         };
-        if app.listener_config.still_lets(&self.caller, app.engine.now()) {
-            (text, goes_on)
-        } else {
-            (last(STOPPING), false)
-        }
+        if check().is_ok() { (text, goes_on) } else { (last(STOPPING), false) }
     }
 
     /// Transitions since the last text. Cancel safe.

@@ -1,7 +1,7 @@
 //! One job: read, change, remove, cancel, retry, run.
 
 use crate::access::Scope;
-use crate::http::body::{Batch, Empty};
+use crate::http::body::{Batch, Empty, Unread};
 use crate::http::call::{Call, Changing};
 use crate::http::limits::JOB_ANSWER_BYTES;
 use crate::http::middleware::access;
@@ -41,7 +41,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>, he
     responses((status = 200, description = "The job after the change.", body = JobBody<'_>)),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
 )]
-pub(crate) async fn patch(Changing(app, caller, job): Changing, body: Batch) -> Answered {
+pub(crate) async fn patch(Changing(app, caller, job, body): Changing<Batch>) -> Answered {
     let patch = engine::Patch::try_from(body.object::<Patch<'_>>()?)?;
     let _parsed = body.parsed();
     let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
@@ -57,7 +57,7 @@ pub(crate) async fn patch(Changing(app, caller, job): Changing, body: Batch) -> 
     responses((status = 204, description = "Deleted.")),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running"]))),
 )]
-pub(crate) async fn delete(Changing(app, _, job): Changing) -> Answered {
+pub(crate) async fn delete(Changing(app, _, job, Unread): Changing<Unread>) -> Answered {
     reply::only(app.engine.delete(vec![job]).await).map_err(conditional)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -71,7 +71,7 @@ pub(crate) async fn delete(Changing(app, _, job): Changing) -> Answered {
     responses((status = 200, description = "The result.", body = Cancelled)),
     extensions(("x-codes" = json!(["not_found", "version_mismatch"]))),
 )]
-pub(crate) async fn cancel(Changing(app, _, job): Changing, _: Empty) -> Answered {
+pub(crate) async fn cancel(Changing(app, _, job, Empty): Changing<Empty>) -> Answered {
     let outcome = reply::only(app.engine.cancel(vec![job]).await).map_err(conditional)?;
     Ok(reply::ok(&Cancelled { outcome }))
 }
@@ -86,7 +86,7 @@ pub(crate) async fn cancel(Changing(app, _, job): Changing, _: Empty) -> Answere
     responses((status = 200, description = "The job after the change.", body = JobBody<'_>)),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_live", "key_conflict"]))),
 )]
-pub(crate) async fn retry(Changing(app, caller, job): Changing, _: Empty) -> Answered {
+pub(crate) async fn retry(Changing(app, caller, job, Empty): Changing<Empty>) -> Answered {
     let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
     let job = reply::only(app.engine.retry(vec![job]).await).map_err(|error| shown::refused(&caller, error))?;
     Ok(room.hold_done(shown::changed(&app, &caller, job)))
@@ -101,7 +101,7 @@ pub(crate) async fn retry(Changing(app, caller, job): Changing, _: Empty) -> Ans
     responses((status = 200, description = "The job after the change.", body = JobBody<'_>)),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
 )]
-pub(crate) async fn run(Changing(app, caller, job): Changing, _: Empty) -> Answered {
+pub(crate) async fn run(Changing(app, caller, job, Empty): Changing<Empty>) -> Answered {
     let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
     let job = app.engine.run(job).await.map_err(conditional)?;
     Ok(room.hold_done(shown::changed(&app, &caller, job)))

@@ -41,9 +41,9 @@ pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
 }
 
 /// A page of the locks that have these names. A lock with another name is neither shown nor named by the cursor.
-async fn list_own(app: &App, names: Vec<&Names>, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+async fn list_own(app: &App, names: Vec<Names>, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
     let mut listed = LockList::default();
-    for names in Names::in_order(names) {
+    for names in Names::in_order(names.iter().collect()) {
         let mut cursor = cursor.map(str::to_owned);
         loop {
             let left = limit.saturating_sub(listed.locks.len());
@@ -93,12 +93,14 @@ pub(crate) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Na
     let grant = match asked {
         LockAsked::Acquire(request) => {
             let owner = request.owner.clone();
+            let check = || access::check(&caller, Scope::Lock, &name);
             let grant = tokio::select! {
                 biased;
                 grant = app.engine.acquire(request) => grant?,
                 () = app.stopping.cancelled() => return Err(Error::Stopping.into()),
+                problem = caller.until_lost(check) => return Err(problem),
             };
-            if let Err(problem) = access::check_still(&app, &caller) {
+            if let Err(problem) = check() {
                 app.engine.release_lock(&name, &owner, grant.fence).await?;
                 return Err(problem);
             }

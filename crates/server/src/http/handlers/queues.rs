@@ -43,7 +43,7 @@ pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
     // From one name that the caller may see to the next; one more than is shown tells whether there are more.
     while let Some(first) = caller.first_from(Scope::Read, &from) {
         let asked = (limit + 1 - queues.len()).min(STEP_QUEUES_MAX);
-        let some = app.engine.queues_from(first, asked).await?;
+        let some = app.engine.queues_from(&first, asked).await?;
         let Some(last) = some.last() else { break };
         from = after(&last.queue);
         let is_all = some.len() < asked;

@@ -19,6 +19,7 @@ use duetime_core::api::{self, Reservation, Reserve, Take, Taken};
 use duetime_core::engine::{self, ReserveRequest, Source, TakeRequest, Unclaimed};
 use duetime_core::ports::Lease;
 use duetime_core::{Error, JobId};
+use std::sync::Arc;
 
 /// Reserve due jobs of a queue.
 ///
@@ -54,13 +55,20 @@ pub(crate) async fn reserve_anywhere(Call(app, caller): Call, body: One) -> Answ
 async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> Answered {
     request.request_id = repeat::of_reserve(caller, &request);
     let unknown = check(app, caller, &mut request.from).await?;
+    let queues = match &request.from {
+        Source::Queues(queues) => queues.clone(),
+        Source::Jobs(_) => Vec::new(),
+    };
+    // The leases of a request that may be repeated are not given back if it is dropped, so it is left to end.
+    let is_left = request.request_id.is_some();
     let reserved = tokio::select! {
         biased;
         // Boxed, since this future waits for long: the futures around it hold it twice and stay small.
         reserved = Box::pin(app.engine.reserve_unclaimed(request)) => Some(reserved?),
         () = app.stopping.cancelled() => None,
+        problem = caller.until_lost(|| check_queues(caller, &queues)), if !is_left => return Err(problem),
     };
-    if let Err(problem) = access::check_still(app, caller) {
+    if let Err(problem) = check_given(caller, &queues, reserved.as_ref()) {
         if let Some(reserved) = reserved {
             reserved.give_back().await;
         }
@@ -135,12 +143,23 @@ async fn take_from(app: &App, caller: &Caller, mut request: TakeRequest) -> Answ
     Ok(room.hold_done(reply::ok(&Taken::new(&reservation, refused, app.engine.now()))))
 }
 
+/// Checks what is about to be given, by the rights of this moment.
+fn check_given(caller: &Caller, asked: &[Arc<str>], given: Option<&Unclaimed>) -> Result<(), Problem> {
+    access::check_any(caller, Scope::Work)?;
+    check_queues(caller, asked)?;
+    given.map_or(Ok(()), |given| check_queues(caller, given.leases().iter().map(|lease| &lease.job.queue)))
+}
+
+fn check_queues<'a>(caller: &Caller, queues: impl IntoIterator<Item = &'a Arc<str>>) -> Result<(), Problem> {
+    queues.into_iter().try_for_each(|queue| access::check(caller, Scope::Work, queue))
+}
+
 /// Checks that the caller may work on these queues. Jobs reserved by id may be of any queue. Those of queues that the
 /// caller has no right to are removed from the request and returned, to be answered like jobs that do not exist.
 async fn check(app: &App, caller: &Caller, from: &mut Source) -> Result<Vec<JobId>, Problem> {
     match from {
         Source::Queues(queues) => {
-            queues.iter().try_for_each(|queue| access::check(caller, Scope::Work, queue))?;
+            check_queues(caller, &**queues)?;
             Ok(Vec::new())
         }
         Source::Jobs(jobs) => {

@@ -4,14 +4,14 @@
 //! An id does not tell its queue. If a token does not cover all queues, the queue is looked up before anything else is
 //! asked of the engine. A missing job and a job of another queue are answered alike.
 
-use crate::access::{Caller, Scope};
+use crate::access::{Caller, Refused, Scope};
 use crate::dashboard::session;
 use crate::http::app::App;
 use crate::http::problem::{Problem, refuse};
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use duetime_core::model::target::Target;
@@ -48,30 +48,45 @@ pub(crate) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Calle
     let shown = shown.ok_or_else(|| {
         refuse("unauthorized", "the header `authorization` must be `Bearer TOKEN`, got another scheme or no scheme")
     })?;
-    let now = app.engine.now();
-    let known = tokens.find(shown, now).ok_or_else(unknown)?;
-    known.pass(now).map_err(|from| Problem::too_many(from.saturating_sub(now)))?;
-    Ok(Caller::Token(known))
+    let caller = tokens.find(shown, &app.clock).ok_or_else(unknown)?;
+    pass(&caller)?;
+    Ok(caller)
+}
+
+/// Lets one request of this caller pass.
+///
+/// # Errors
+/// If the token does not count any more, or it makes too many requests.
+pub(crate) fn pass(caller: &Caller) -> Result<(), Problem> {
+    caller.pass().map_err(|refused| match refused {
+        Refused::Unknown => unknown(),
+        Refused::TooMany(wait_ms) => Problem::too_many(wait_ms),
+    })
 }
 
 fn unknown() -> Problem {
     refuse("unauthorized", "the token is unknown, revoked or expired")
 }
 
-/// Checks the caller's token again after a wait.
-///
-/// # Errors
-/// If the token was revoked or has expired in the meantime.
-pub(crate) fn check_still(app: &App, caller: &Caller) -> Result<(), Problem> {
-    if app.listener_config.still_lets(caller, app.engine.now()) { Ok(()) } else { Err(unknown()) }
+/// The layer of a group of routes: requires a caller with this right, for any name.
+pub(crate) async fn require(State(scope): State<Scope>, caller: Caller, mut request: Request, next: Next) -> Response {
+    if let Err(problem) = check_any(&caller, scope) {
+        return problem.into_response();
+    }
+    // For the check once the body has arrived.
+    request.extensions_mut().insert(scope);
+    next.run(request).await
 }
 
-/// The layer of a group of routes: requires a caller with this right, for any name.
-pub(crate) async fn require(State(scope): State<Scope>, caller: Caller, request: Request, next: Next) -> Response {
-    if caller.has(scope) {
-        return next.run(request).await;
+/// Checks the right of the route again: a body may take minutes to arrive.
+///
+/// # Errors
+/// If the caller has lost it in the meantime.
+pub(crate) fn check_again(request: &Extensions) -> Result<(), Problem> {
+    match (request.get::<Caller>(), request.get::<Scope>()) {
+        (Some(caller), Some(&scope)) => check_any(caller, scope),
+        _ => Ok(()),
     }
-    forbidden(&caller, scope, "").into_response()
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {
@@ -82,15 +97,27 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
+/// The answer to a caller without a right: perhaps since the token does not count any more.
 fn forbidden(caller: &Caller, scope: Scope, what: &str) -> Problem {
+    if !caller.counts() {
+        return unknown();
+    }
     let (word, rights) = (scope.word(), caller.rights());
     refuse("forbidden", format!("this needs the right `{word}`{what}; the token has: {rights}"))
+}
+
+/// Whether this may be done with some name.
+///
+/// # Errors
+/// `forbidden`; or the token does not count any more.
+pub(crate) fn check_any(caller: &Caller, scope: Scope) -> Result<(), Problem> {
+    if caller.has(scope) { Ok(()) } else { Err(forbidden(caller, scope, "")) }
 }
 
 /// Whether this may be done with this name.
 ///
 /// # Errors
-/// `forbidden`.
+/// The same.
 pub(crate) fn check(caller: &Caller, scope: Scope, name: &str) -> Result<(), Problem> {
     if caller.may(scope, name) { Ok(()) } else { Err(forbidden(caller, scope, &format!(" for {name:?}"))) }
 }
@@ -98,7 +125,7 @@ pub(crate) fn check(caller: &Caller, scope: Scope, name: &str) -> Result<(), Pro
 /// Whether this may be done with all names.
 ///
 /// # Errors
-/// `forbidden`.
+/// The same.
 pub(crate) fn check_all(caller: &Caller, scope: Scope) -> Result<(), Problem> {
     if caller.may_all(scope) {
         Ok(())

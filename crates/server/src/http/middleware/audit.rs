@@ -27,7 +27,7 @@ pub(crate) async fn record_call(State(app): State<App>, mut request: Request, ne
     let noting = app.clone();
     // A client that hangs up again and again leaves only a limited number of these behind.
     let room = match &caller {
-        Caller::Token(known) => Some(known.call().await),
+        Caller::Token(holder) => Some(holder.call().await),
         Caller::Anyone | Caller::Nobody => None,
     };
     let call = async move {

@@ -2,6 +2,7 @@
 
 mod alike;
 mod lists;
+mod over_time;
 mod races;
 mod repeats;
 mod targets;

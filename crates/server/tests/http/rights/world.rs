@@ -14,6 +14,8 @@ pub(crate) struct World {
     root: String,
     /// In the form of the OpenAPI document.
     pub(crate) operations: BTreeSet<String>,
+    /// The OpenAPI document.
+    pub(crate) document: Value,
     /// The existing things: a queue, a schedule and a lock of one name.
     pub(crate) there: Things,
 }
@@ -56,7 +58,7 @@ impl World {
             operations.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
         }
         assert!(operations.len() > 30, "{operations:?}");
-        let mut world = Self { server, tokens, root, operations, there: Things::of_nothing() };
+        let mut world = Self { server, tokens, root, operations, document, there: Things::of_nothing() };
         let push = |body: &Value| world.as_root("POST", "/v1/queues/orders.a/jobs", body).expect(201);
         let id = |pushed: Value| pushed["id"].as_str().unwrap().to_owned();
         push(&json!({"payload": 1}));
@@ -84,6 +86,12 @@ impl World {
 
     /// Calls an operation on these things, naming them wherever it can.
     pub(crate) fn call(&self, token: &str, operation: &str, things: &Things) -> Reply {
+        let (method, path, body) = Self::asked(operation, things);
+        send(&self.server, token, method, &path, &body)
+    }
+
+    /// Method, path and body of a request for an operation on these things.
+    pub(crate) fn asked<'a>(operation: &'a str, things: &Things) -> (&'a str, String, String) {
         let Things { name, job, receipt } = things;
         let (method, template) = operation.split_once(' ').unwrap();
         let path = template
@@ -118,7 +126,7 @@ impl World {
             _ => body,
         };
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        send(&self.server, token, method, &format!("{path}{query}"), &body)
+        (method, format!("{path}{query}"), body)
     }
 
     /// The state of `orders.a`, to check that nothing has changed.
