@@ -60,7 +60,7 @@ impl TokenFile {
         Ok(())
     }
 
-    /// Changes the file, or creates it if it is missing. Concurrent changes run one after another, and a reader sees all of
+    /// Changes the file, or creates it if it is missing; of a link, the file that it leads to. Concurrent changes run one after another, and a reader sees all of
     /// a change or none of it.
     ///
     /// # Errors
@@ -68,6 +68,13 @@ impl TokenFile {
     pub(crate) fn change<T>(file: &Path, change: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, FileError> {
         let wrong = |why: String| FileError::new(WHAT, file, why);
         let failed = |error: std::io::Error| wrong(error.to_string());
+        // A link stays, since servers may read the real file under another name.
+        let real = match std::fs::symlink_metadata(file) {
+            Ok(found) if found.is_symlink() => std::fs::canonicalize(file)
+                .map_err(|error| wrong(format!("it is a link to a file that cannot be reached: {error}")))?,
+            _ => file.to_owned(),
+        };
+        let file = &*real;
         let mut beside = file.as_os_str().to_owned();
         beside.push(".lock");
         let lock = private::open_lock(Path::new(&beside)).map_err(failed)?;
@@ -80,7 +87,9 @@ impl TokenFile {
         all.check().map_err(wrong)?;
         let text = toml::to_string(&all).map_err(|error| wrong(error.to_string()))?;
         // A server that runs as another user can still read it.
-        let mut new = Draft::like(file).map_err(failed)?;
+        let mut new = Draft::like(file).map_err(|error| {
+            wrong(format!("the new file cannot be created with the owner, group and mode of the old one: {error}"))
+        })?;
         new.write_all(format!("{HEAD}{text}").as_bytes()).and_then(|()| new.replace()).map_err(failed)?;
         Ok(changed)
     }
@@ -117,6 +126,27 @@ mod tests {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
         TokenFile::change(&file, |_| Ok(())).unwrap();
         assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o640);
+    }
+
+    /// A revoked token would stay in the file that servers read.
+    #[test]
+    fn a_change_through_a_link_reaches_the_real_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real.toml"), folder.path().join("link.toml"));
+        let add = |file: &Path, name: &str| {
+            TokenFile::change(file, |all| {
+                all.tokens.push(token(name));
+                Ok(())
+            })
+        };
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        assert!(add(&link, "a").unwrap_err().to_string().contains("link"));
+        add(&real, "a").unwrap();
+        std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
+        add(&link, "b").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(TokenFile::read(&real).unwrap().tokens.len(), 2);
+        assert_eq!(real.metadata().unwrap().mode() & 0o777, 0o640);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::limits::{AUTH_TIME_MAX, SEND_TIME_MAX};
 use crate::http::{ACCEPT_PAUSE, HANDSHAKE_TIME_MAX, ListenerConfig, STOP_TIME_MAX, UNACKNOWLEDGED_MS_MAX, peers};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpUserTimeout;
+use nix::sys::stat::{Mode, umask};
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
@@ -40,10 +41,10 @@ impl Listener {
         match address {
             Address::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address).await?)),
             Address::Unix(path) => {
-                let listener = match UnixListener::bind(path) {
+                let listener = match bind_unix(path) {
                     Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_behind(path).await => {
                         std::fs::remove_file(path)?;
-                        UnixListener::bind(path)?
+                        bind_unix(path)?
                     }
                     listener => listener?,
                 };
@@ -79,6 +80,16 @@ impl Drop for Listener {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// A socket that its owner may use, and its group if the umask allows that, but never others.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    // The mode is set by the system when the socket is made, so that nobody connects before it is restricted.
+    let usual = umask(Mode::all());
+    umask(usual | Mode::from_bits_truncate(0o117));
+    let bound = UnixListener::bind(path);
+    umask(usual);
+    bound
 }
 
 /// True if this is a socket without a listener.
@@ -164,5 +175,22 @@ async fn of_network(door: Arc<Door>, config: ListenerConfig, stream: TcpStream, 
         Ok(Ok(stream)) => Box::pin(converse(door, stream, Some(peer))).await,
         Ok(Err(error)) => tracing::debug!(%peer, %error, "the TLS handshake of a connection failed"),
         Err(_) => tracing::debug!(%peer, "the TLS handshake of a connection took too long"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[tokio::test]
+    async fn a_socket_is_closed_to_others_whatever_the_umask() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let usual = umask(Mode::empty());
+        let bound = bind_unix(&path);
+        umask(usual);
+        bound.unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
     }
 }
