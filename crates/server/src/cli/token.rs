@@ -22,7 +22,7 @@ use std::path::PathBuf;
   target  push jobs with their own target
   work    reserve, take, settle and extend
   read    look at jobs, queues, schedules, events and metrics
-  change  cancel, reschedule, run, retry and delete jobs
+  change  cancel, reschedule, run, retry and delete jobs; with push, also change payloads
   lock    acquire, renew, release and look at locks; names are lock names
   admin   all of these, and configure, pause and purge queues, and change schedules
 

@@ -153,6 +153,7 @@ texts! {
     Reschedule: "Reschedule", "改期";
     Edit: "Edit", "编辑";
     NotEditable: "This page cannot edit the payload: it is binary, long, or has characters that cannot be seen. Use the API.", "本页无法编辑此内容：它是二进制、过长，或含有不可见的字符。请使用 API。";
+    PayloadNeedsPush: "To change the payload, you also need the right to push to this queue.", "修改内容还需要向此队列推送的权限。";
     Delete: "Delete", "删除";
     DeleteWarning: "This removes the job and its record.", "任务及其记录将被永久删除。";
     DeletesRecords: "This removes the jobs and their records.", "这些任务及其记录将被永久删除。";

@@ -47,6 +47,7 @@ pub(super) fn documented(app: Option<&App>) -> OpenApiRouter<App> {
         .merge(of(Scope::Push, pushing()))
         .merge(of(Scope::Work, working()))
         .merge(of(Scope::Lock, locking()))
+        .merge(audited(app, of(Scope::Lock, freeing())))
         .merge(of(Scope::Read, reading()))
         .merge(of(Scope::Change, changing()))
         .merge(audited(app, of(Scope::Change, changing_many())))
@@ -99,11 +100,12 @@ fn working() -> OpenApiRouter<App> {
 
 /// To hold locks.
 fn locking() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(locks::list, locks::delete_all)).routes(routes!(
-        locks::get,
-        locks::put,
-        locks::delete
-    ))
+    OpenApiRouter::new().routes(routes!(locks::list)).routes(routes!(locks::get, locks::put, locks::delete))
+}
+
+/// To free all locks of an owner, whoever holds them for it.
+fn freeing() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(locks::delete_all))
 }
 
 /// To look.

@@ -170,6 +170,8 @@ fn what_administrators_do_is_taken_down() {
     send(&server, &shop, "POST", "/v1/queues/q/jobs", r#"{"payload":1}"#).expect(201);
     send(&server, &admin, "POST", "/v1/jobs/cancel", r#"{"queue":"q"}"#).ok();
     send(&server, &admin, "POST", "/v1/jobs/reschedule", r#"{"selection":{"queue":"q"},"delay_ms":90000}"#).ok();
+    send(&server, &admin, "DELETE", "/v1/locks?owner=cron", "").ok();
+    send(&server, &admin, "GET", "/v1/locks", "").ok();
     let text = std::fs::read_to_string(&log).unwrap();
     let calls: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let shown = |call: &serde_json::Value| json!([call["who"], call["method"], call["path"], call["status"]]);
@@ -180,6 +182,7 @@ fn what_administrators_do_is_taken_down() {
             json!(["shop", "POST", "/v1/queues/q/purge", 403]),
             json!(["root", "POST", "/v1/jobs/cancel", 200]),
             json!(["root", "POST", "/v1/jobs/reschedule", 200]),
+            json!(["root", "DELETE", "/v1/locks?owner=cron", 200]),
         ]
     );
     assert_eq!(calls[0]["request_id"], "r-1");

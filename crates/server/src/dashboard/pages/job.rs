@@ -229,7 +229,9 @@ fn actions(visit: &Visit, job: &JobBody<'_>) -> Markup {
         offered.push(Action {
             fields: html! {
                 (field(visit, "priority", Text::Priority, visit.typed("edit", "priority", &job.priority.to_string()), ""))
-                @if let Some(payload) = editable(job) {
+                @if !visit.may(Scope::Push, &job.queue) {
+                    p.empty { (visit.say(Text::PayloadNeedsPush)) }
+                } @else if let Some(payload) = editable(job) {
                     label { span { (visit.say(Text::Payload)) } textarea name="payload" rows="8" spellcheck="false" { (visit.typed("edit", "payload", &payload)) } }
                 } @else { p.empty { (visit.say(Text::NotEditable)) } }
             },

@@ -33,8 +33,8 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>, he
 
 /// Change a waiting job.
 ///
-/// Fields that are left out stay unchanged. If the token lacks the right `read`, the answer leaves out payload, result,
-/// key, tags, target and messages.
+/// Fields that are left out stay unchanged. A new payload needs the right `push` for the job's queue too. If the token lacks
+/// the right `read`, the answer leaves out payload, result, key, tags, target and messages.
 #[utoipa::path(
     patch, path = "/v1/jobs/{id}", operation_id = "change_job", tag = "jobs",
     request_body = Option<Patch<'_>>,
@@ -45,6 +45,9 @@ pub(crate) async fn patch(Changing(app, caller, job, body): Changing<Batch>) -> 
     let patch = engine::Patch::try_from(body.object::<Patch<'_>>()?)?;
     let _parsed = body.parsed();
     let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
+    if patch.payload.is_some() {
+        access::check_payload(&app, &caller, job.id).await?;
+    }
     let job = app.engine.update(job, patch).await.map_err(conditional)?;
     Ok(room.hold_done(shown::changed(&app, &caller, job)))
 }

@@ -157,6 +157,18 @@ pub(crate) async fn check_job(app: &App, caller: &Caller, scope: Scope, id: JobI
     }
 }
 
+/// Whether the payload of a job may be changed. A worker runs what it says, so this takes the right to push such a job, beside
+/// the right to change it.
+///
+/// # Errors
+/// `forbidden`; errors of the stores.
+pub(crate) async fn check_payload(app: &App, caller: &Caller, id: JobId) -> Result<(), Problem> {
+    match allowed(app, caller, Scope::Push, &[id]).await?[..] {
+        [true] => Ok(()),
+        _ => Err(forbidden(caller, Scope::Push, " for the job's queue, to change a payload")),
+    }
+}
+
 /// Checks that the caller may do this with a queue, or with all queues if none is named.
 ///
 /// # Errors

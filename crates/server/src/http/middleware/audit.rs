@@ -1,4 +1,4 @@
-//! Audits the calls that change queues, schedules, or jobs in bulk. The task that makes the change also writes the line, so
+//! Audits the calls that change queues, schedules, or jobs in bulk, or free the locks of an owner. The task that makes the change also writes the line, so
 //! a caller who hangs up stops neither.
 
 use super::request_id::REQUEST_ID;

@@ -129,3 +129,23 @@ fn jobs_of_ones_own_lead_to_no_queue_of_others() {
     send(&world.server, &token, "POST", "/v1/take", both).problem(403, "forbidden");
     assert_eq!(world.state(), before);
 }
+
+#[test]
+fn a_payload_is_rewritten_only_by_callers_who_may_push_it() {
+    let world = World::new();
+    let path = format!("/v1/jobs/{}", world.there.job);
+    for (name, allow, status) in [
+        ("a", "change:orders.*", 403),
+        ("b", "change,push:mail.*", 403),
+        ("c", "push", 403),
+        ("d", "change:orders.*,push:orders.*", 200),
+        ("e", "admin:orders.*", 200),
+    ] {
+        let token = world.token(name, allow);
+        let change = |body: Value| send(&world.server, &token, "PATCH", &path, &body.to_string());
+        assert_eq!(change(json!({"payload": {"run": name}})).status, status, "{allow}");
+        assert_eq!(change(json!({"payload_base64": "cnVu"})).status, status, "{allow}");
+        let other = if allow == "push" { 403 } else { 200 };
+        assert_eq!(change(json!({"priority": 7, "delay": "1h"})).status, other, "{allow}");
+    }
+}
