@@ -122,7 +122,7 @@ mod tests {
     fn urls_are_read() {
         let (plain, config) = read("postgres://me:secret@db.example:5433/jobs?application_name=shop").unwrap();
         assert!(!plain.is_encrypted);
-        assert_eq!(plain.shown, "postgres://…@db.example:5433/jobs");
+        assert_eq!(plain.shown, "postgres://***@db.example:5433/jobs?***");
         assert_eq!(config.get_dbname(), Some("jobs"));
         assert_eq!(config.get_application_name(), Some("shop"));
         let url = "postgresql://me@db/jobs?sslmode=verify-full&sslrootcert=/etc/root.pem";
