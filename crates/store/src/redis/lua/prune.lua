@@ -17,7 +17,7 @@ local function oldest(index, most)
     local meta = redis.call('HGET', META, id)
     local h = meta and tonumber(rows[i + 1]) > now - SPARED_MS and head(nil, meta)
     if not (h and has(h.flags, TAKEN)) then
-      if h then set_tombstone(id, h.version, h.epoch, h.stage, 0, now + SPARED_MS) end
+      if h then set_tombstone(id, h.version, h.epoch, h.stage, now + SPARED_MS) end
       ids[#ids + 1] = id
       bytes = bytes + JOB_BYTES + bytes_of(id, meta, { RESULT })
     end
