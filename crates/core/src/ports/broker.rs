@@ -82,7 +82,7 @@ pub trait Broker: BrokerClock + Outbox {
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error>;
 
     /// The ledger has these jobs in these versions, and is about to edit them, if they still have them then: they are not put
-    /// in these or earlier versions for [`BARRED_MS`](<dyn Broker>::BARRED_MS). Returns those that are here already; they
+    /// in these or earlier versions for `BARRED_MS`. Returns those that are here already; they
     /// are left alone, to be edited here.
     ///
     /// So nothing has to be taken back if the edit fails or its engine dies: a later version shows that it was made, or can
