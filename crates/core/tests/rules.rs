@@ -6,7 +6,7 @@ use duetime_core::api::Span;
 use duetime_core::limits::{DAY_MS, DELAY_MS_MAX, ERRORS_BYTES_MAX, HOUR_MS, MESSAGE_BYTES_MAX, MINUTE_MS, SECOND_MS};
 use duetime_core::model::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
 use duetime_core::rules::{
-    self, Again, Decision, Failure, Finish, after_crash, after_expiry, after_failure, after_release,
+    self, Again, Decision, Failure, Finish, after_crash, after_delay, after_expiry, after_failure, after_release,
 };
 use duetime_core::testing::fixtures::{T0, id, job};
 use duetime_core::{AttemptError, Job, Millis, Numbers, Stage};
@@ -274,6 +274,21 @@ fn a_release_does_not_count() {
 }
 
 #[test]
+fn a_job_that_is_put_off_again_and_again_ends_at_its_age() {
+    let retry = Retry { max_age: Some(Span(HOUR_MS)), max_attempts: Some(1), ..Retry::default() };
+    let delay = |delay_ms, now| after_delay(&attempt(1), &retry, delay_ms, now, None);
+    assert_eq!(again(delay(1_000, T0 + HOUR_MS - 1_000)).due_at, T0 + HOUR_MS);
+    let ended = finish(delay(1_000, T0 + HOUR_MS - 999));
+    assert_eq!(ended.stage, Stage::Failed);
+    assert!(ended.error.is_some_and(|error| error.message.contains("`max_age`")));
+    let moving = Retry { when_exhausted: Some(WhenExhausted::Move("old".into())), ..retry };
+    let moved = finish(after_delay(&attempt(1), &moving, 1_000, T0 + HOUR_MS, Some(id(99))));
+    assert_eq!(moved.successor.map(|copy| copy.queue.to_string()).as_deref(), Some("old"));
+    let asked = Job { cancel_asked: true, ..attempt(1) };
+    assert_eq!(finish(after_delay(&asked, &moving, 1_000, T0 + HOUR_MS, Some(id(99)))).stage, Stage::Cancelled);
+}
+
+#[test]
 fn a_job_that_is_asked_to_stop_does_not_go_on() {
     let asked = Job { cancel_asked: true, crashes: 1, ..attempt(1) };
     let failure = finish(fails(&asked, &Retry::default(), T0));
@@ -359,6 +374,7 @@ proptest! {
             after_failure(&job, &retry, &failure, now, Some(id(99))),
             after_crash(&job, &retry, now, Some(id(99))),
             after_release(&job, delay_ms, now),
+            after_delay(&job, &retry, delay_ms, now, Some(id(99))),
         ];
         for decision in decisions {
             if let Decision::Again(again) = &decision {

@@ -88,8 +88,9 @@ impl Engine {
                 Err(invalid) => Err(invalid.into()),
             };
             answers.push(decided.map(|settle| {
+                // A release may end a job that is too old.
+                events.push(if settle.decision.end() == Some(Stage::Failed) { Observed::Failed } else { event });
                 settles.push(settle);
-                events.push(event);
                 asked.push(ending);
                 receipt
             }));
@@ -153,9 +154,12 @@ impl Engine {
                 self.decide_by_rule(job, |retry, now, copy_id| rules::after_failure(job, retry, failure, now, copy_id))
                     .await?
             }
-            (Ending::Outcome(Outcome::Release { delay_ms }), Some(job)) => {
-                let now = self.now();
-                Some(self.wait_in_full(rules::after_release(job, *delay_ms, now), now))
+            (Ending::Outcome(Outcome::Release { delay_ms: 0 }), Some(job)) => {
+                Some(rules::after_release(job, 0, self.now()))
+            }
+            (&Ending::Outcome(Outcome::Release { delay_ms }), Some(job)) => {
+                self.decide_by_rule(job, |retry, now, copy_id| rules::after_delay(job, retry, delay_ms, now, copy_id))
+                    .await?
             }
             (&Ending::Return { release }, Some(job)) => {
                 let now = self.now();
@@ -179,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// The decision of a rule about a job whose attempt has failed; `None` if the lease is over meanwhile.
+    /// The decision of a rule about a job whose attempt has ended without success; `None` if the lease is over meanwhile.
     async fn decide_by_rule(
         &self,
         job: &Job,

@@ -69,6 +69,18 @@ pub fn after_release(job: &Job, delay_ms: u64, now: Millis) -> Decision {
     Decision::Again(Again { due_at, attempt, crashes: job.crashes, error: None })
 }
 
+/// After a worker put the job off: as after a release, unless the job would be too old by then. No number of releases ends a
+/// job, and one without a delay may mean that it has not run at all. `retry` is the rule in force; `new_id` is for the copy
+/// that it makes if it moves the job.
+pub fn after_delay(job: &Job, retry: &Retry, delay_ms: u64, now: Millis, new_id: Option<JobId>) -> Decision {
+    if job.cancel_asked || !is_too_old(job, retry, now.saturating_add(delay_ms)) {
+        return after_release(job, delay_ms, now);
+    }
+    let message = Arc::from("released with a delay beyond `max_age`");
+    let error = attempt_error(job, message, false, now);
+    give_up(job, retry, GivenUp { error, crashes: job.crashes, may_restart: false }, now, new_id)
+}
+
 /// After a client of the beanstalk protocol gave the job back, or has gone: the attempt counts, and without a delay the job
 /// keeps its place.
 pub fn after_return(job: &Job, release: Option<(u32, u64)>, now: Millis) -> Decision {

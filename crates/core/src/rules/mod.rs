@@ -4,7 +4,9 @@ mod apply;
 mod failure;
 
 pub use apply::{Left, apply, edit, lease, touch, unlease};
-pub use failure::{Failure, after_crash, after_expiry, after_failure, after_release, after_return, retry_plan};
+pub use failure::{
+    Failure, after_crash, after_delay, after_expiry, after_failure, after_release, after_return, retry_plan,
+};
 
 use crate::clock::Millis;
 use crate::model::job::{AttemptError, Job, Payload, Stage};

@@ -76,6 +76,21 @@ async fn a_release_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_job_that_is_put_off_again_and_again_ends_at_its_age() {
+    let bench = Bench::new().await;
+    let retry = Retry { max_age: Some(Span(12_000)), ..Retry::default() };
+    let id = bench.push(NewJob { options: retry.into(), ..job() }).await.id;
+    let put_off = || async { bench.settle(&bench.lease().await, Outcome::Release { delay_ms: 5_000 }).await.unwrap() };
+    for _ in 0..2 {
+        assert_eq!(put_off().await, State::Scheduled);
+        pass(Duration::from_secs(5)).await;
+    }
+    assert_eq!(put_off().await, State::Failed);
+    let errors = bench.engine.job(id).await.unwrap().errors;
+    assert!(errors[0].message.contains("`max_age`"), "{errors:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn exhausted_jobs_are_dropped_moved_or_start_over() {
     let bench = Bench::new().await;
     let with = |when_exhausted| {
