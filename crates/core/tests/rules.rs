@@ -274,21 +274,6 @@ fn a_release_does_not_count() {
 }
 
 #[test]
-fn a_job_that_is_put_off_again_and_again_ends_at_its_age() {
-    let retry = Retry { max_age: Some(Span(HOUR_MS)), max_attempts: Some(1), ..Retry::default() };
-    let delay = |delay_ms, now| after_delay(&attempt(1), &retry, delay_ms, now, None);
-    assert_eq!(again(delay(1_000, T0 + HOUR_MS - 1_000)).due_at, T0 + HOUR_MS);
-    let ended = finish(delay(1_000, T0 + HOUR_MS - 999));
-    assert_eq!(ended.stage, Stage::Failed);
-    assert!(ended.error.is_some_and(|error| error.message.contains("`max_age`")));
-    let moving = Retry { when_exhausted: Some(WhenExhausted::Move("old".into())), ..retry };
-    let moved = finish(after_delay(&attempt(1), &moving, 1_000, T0 + HOUR_MS, Some(id(99))));
-    assert_eq!(moved.successor.map(|copy| copy.queue.to_string()).as_deref(), Some("old"));
-    let asked = Job { cancel_asked: true, ..attempt(1) };
-    assert_eq!(finish(after_delay(&asked, &moving, 1_000, T0 + HOUR_MS, Some(id(99)))).stage, Stage::Cancelled);
-}
-
-#[test]
 fn a_job_that_is_asked_to_stop_does_not_go_on() {
     let asked = Job { cancel_asked: true, crashes: 1, ..attempt(1) };
     let failure = finish(fails(&asked, &Retry::default(), T0));

@@ -78,7 +78,8 @@ async fn a_release_does_not_count() {
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_put_off_again_and_again_ends_at_its_age() {
     let bench = Bench::new().await;
-    let retry = Retry { max_age: Some(Span(12_000)), ..Retry::default() };
+    let when_exhausted = Some(WhenExhausted::Move("old".into()));
+    let retry = Retry { max_age: Some(Span(12_000)), when_exhausted, ..Retry::default() };
     let id = bench.push(NewJob { options: retry.into(), ..job() }).await.id;
     let put_off = || async { bench.settle(&bench.lease().await, Outcome::Release { delay_ms: 5_000 }).await.unwrap() };
     for _ in 0..2 {
@@ -88,6 +89,7 @@ async fn a_job_that_is_put_off_again_and_again_ends_at_its_age() {
     assert_eq!(put_off().await, State::Failed);
     let errors = bench.engine.job(id).await.unwrap().errors;
     assert!(errors[0].message.contains("`max_age`"), "{errors:?}");
+    assert_eq!(bench.queue("old").await.counts.ready, 1);
 }
 
 #[tokio::test(start_paused = true)]

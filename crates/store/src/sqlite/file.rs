@@ -194,6 +194,8 @@ pub(super) struct Disk {
     pub(super) all: u64,
     /// Bytes by which the file grows when the log is copied into it: its pages in the log that lie beyond its end.
     pub(super) growth: u64,
+    /// The bytes of the store's content.
+    pub(super) used: u64,
 }
 
 /// The disk of an open store; `None` if the system does not tell.
@@ -202,5 +204,5 @@ pub(super) fn disk(connection: &Connection) -> rusqlite::Result<Option<Disk>> {
     let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get::<_, u64>(0));
     let bytes = number("PRAGMA page_count")? * number("PRAGMA page_size")?;
     let (Ok(file), Some((free, all))) = (fs::metadata(path), room(path)) else { return Ok(None) };
-    Ok(Some(Disk { free, all, growth: bytes.saturating_sub(file.len()) }))
+    Ok(Some(Disk { free, all, used: bytes, growth: bytes.saturating_sub(file.len()) }))
 }

@@ -81,7 +81,7 @@ impl Writer {
             return self.give_back(fault, leases, queue);
         }
         tracing::debug!(?fault, tasks = tasks.len(), "a transaction failed; its tasks are retried one by one");
-        if room::is_full(&fault) {
+        if room::is_full(&fault) && self.room.measure(&self.connection).is_ok() {
             self.make_room();
         }
         for mut task in tasks {
