@@ -358,7 +358,6 @@ proptest! {
         let decisions = [
             after_failure(&job, &retry, &failure, now, Some(id(99))),
             after_crash(&job, &retry, now, Some(id(99))),
-            after_release(&job, delay_ms, now),
             after_delay(&job, &retry, delay_ms, now, Some(id(99))),
         ];
         for decision in decisions {
