@@ -6,7 +6,7 @@
 //!   whether they may ask for anything: heads, and commands before a token).
 //! - A share waits for others, oldest first, for a few seconds; then the request is refused with a code that says to try again. While one
 //!   waits, connections that make little progress are closed, so a refusal does not last.
-//! - One thing that is larger than a whole budget gets all of it, alone, so that nothing is refused for ever.
+//! - One thing that is larger than a whole budget gets all of it, alone, so that it is not refused each time.
 //! - The small memory of each connection is not counted: its number has a bound. Memory of jobs and their names is the engine's.
 
 use std::sync::Arc;

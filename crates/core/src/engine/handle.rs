@@ -81,7 +81,7 @@ impl Engine {
         Health { ready, degraded: self.status.degraded(), loaded, is_loaded, backlog }
     }
 
-    /// Asks the ledger what it knows to be wrong. Returns whether it takes changes, as far as it knows.
+    /// Reads the troubles that the ledger has noticed. Returns whether none of them makes it refuse changes.
     pub(crate) fn look_at_ledger(&self) -> bool {
         let troubles = self.ledger.troubles();
         for trouble in Trouble::ALL {

@@ -83,7 +83,7 @@ impl ModelLedger {
         self.rows().inbox.values().cloned().collect()
     }
 
-    /// A ledger of its own with the same rows.
+    /// An independent copy of the ledger with the same rows.
     #[must_use]
     pub fn copied(&self) -> Self {
         Self { rows: Arc::new(Mutex::new(self.rows().clone())), ..Self::default() }

@@ -18,5 +18,5 @@ pub(super) const SEND_TIME_MAX: Duration = Duration::from_secs(60);
 pub(super) const AUTH_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most tubes that a connection watches.
 pub(super) const WATCHED_MAX: usize = duetime_core::limits::RESERVE_QUEUES_MAX;
-/// What a watched tube counts as: its name in the connection, among the tubes of the process, and where a reserve waits.
+/// The bytes counted for a watched tube: its name in the connection, among the tubes of the process, and where a reserve waits.
 pub(super) const WATCHED_BYTES: usize = 1 << 10;

@@ -8,7 +8,7 @@ use crate::request::{Ending, Outcome};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 
-/// Most ends that are remembered. Of older ones the caller is told that the lease is over.
+/// The number of ends that are remembered. A repeat of an older one is answered that the lease is lost.
 const ENDS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]

@@ -119,7 +119,7 @@ pub async fn two_edits_at_once_are_both_made(s: Subject) {
     assert_eq!((&*job.payload, job.priority, &*job.tags), (&b"new"[..], 7, &["t".into()][..]));
 }
 
-/// The others are told that it has changed, though what they change is in another part of the job.
+/// The others get a mismatch, although they change another part of the job.
 pub async fn of_edits_of_one_version_one_is_made(s: Subject) {
     s.hold(&[job(1)]).await;
     let of_version = |change: Update| Edit { version: Some(1), ..edit(id(1), Change::Update(change)) };

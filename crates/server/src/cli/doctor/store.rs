@@ -174,7 +174,7 @@ async fn shared(url: &str, beside: Beside<'_>, probed: &mut StoreProbe) {
     }
 }
 
-/// What the database says, if its tables could be read.
+/// The answer of the database, if its tables could be read.
 async fn recorded(url: &str, options: sql::Options, probed: &mut StoreProbe) -> Option<sql::ProbeReport> {
     let sql::Options { migrates, may_lose, .. } = options;
     const CHECK: &str = "ledger";
