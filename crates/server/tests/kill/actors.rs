@@ -3,7 +3,7 @@
 use crate::account::{Account, End, NewPush};
 use crate::common::{Exchange, Random, Site};
 use duetime::{Client, Error, PushOutcome, ReserveRequest, Settlement, Source};
-use duetime_core::{Due, JobId, KeyUntil, NewJob, Receipt, Retry};
+use duetime_core::{Due, JobId, KeyUntil, Millis, NewJob, Receipt, Retry};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,6 +17,8 @@ const RECENT_MAX: usize = 300;
 const KEYS: u64 = 40;
 /// The longest delay of a push.
 const DELAY_MS_MAX: u64 = 2_000;
+/// How long after the end of its lease a worker is late for certain.
+const LATE_MS: u64 = 200;
 
 /// State that all actors share. One thread runs them.
 pub(crate) struct Field {
@@ -144,10 +146,15 @@ impl Field {
     /// Works until nothing is left.
     pub(crate) async fn work(&self, mut random: Random) {
         let mut held: Vec<Task> = Vec::new();
+        let mut late: Vec<(Millis, Receipt)> = Vec::new();
         let mut stale: Option<Receipt> = None;
         while !self.is_done.get() {
             let is_closing = self.is_closing.get();
-            self.reserve(&mut random, &mut held).await;
+            self.reserve(&mut random, &mut held, &mut late).await;
+            let now = self.site.now();
+            for (_, receipt) in late.extract_if(.., |(end, _)| *end + LATE_MS < now) {
+                self.settle(&[(receipt, End::Complete)]).await;
+            }
             let mut due = Vec::new();
             for mut task in std::mem::take(&mut held) {
                 if task.patience == 0 || is_closing {
@@ -176,7 +183,8 @@ impl Field {
         }
     }
 
-    async fn reserve(&self, random: &mut Random, held: &mut Vec<Task>) {
+    /// `late`: leases to be settled only when they are over, and their ends.
+    async fn reserve(&self, random: &mut Random, held: &mut Vec<Task>, late: &mut Vec<(Millis, Receipt)>) {
         let is_closing = self.is_closing.get();
         let request = ReserveRequest {
             from: Source::Queues(vec![Arc::from(QUEUE)]),
@@ -197,7 +205,10 @@ impl Field {
             let patience = if random.percent(4) { random.within(2..30) } else { 0 };
             let end = match random.within(0..100) {
                 _ if is_closing => End::Complete,
-                0..2 => continue,
+                0..2 => {
+                    late.extend(lease.job.lease_until.map(|end| (end, lease.job.receipt())));
+                    continue;
+                }
                 2..4 => End::FailFinally,
                 4..14 => End::Again(random.within(0..400)),
                 14..18 => End::Again(0),
