@@ -27,6 +27,19 @@ fn a_seed_repeats_its_run() {
     assert_eq!(sim::fleet::run(seed), sim::fleet::run(seed));
 }
 
+#[test]
+fn histories_are_as_they_were() {
+    const SEEDS: std::ops::Range<u64> = 0..4;
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/histories.txt");
+    let line = |world: &str, seed: u64, report: Report| format!("{world} {seed} {:016x}\n", report.digest);
+    let alone = SEEDS.map(|seed| line("alone", seed, sim::run(seed)));
+    let found: String = alone.chain(SEEDS.map(|seed| line("fleet", seed, sim::fleet::run(seed)))).collect();
+    if std::env::var_os("HISTORIES").is_some_and(|value| value == "write") {
+        std::fs::write(file, &found).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), found, "HISTORIES=write writes them again");
+}
+
 /// Runs the seeds on all cores: each run uses one.
 fn hold(world: &str, run: fn(u64) -> Report) {
     let (seeds, from) = (of_environment("DUETIME_SIM_SEEDS", SEEDS_DEFAULT), of_environment("DUETIME_SIM_FROM", 0));

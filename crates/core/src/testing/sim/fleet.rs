@@ -140,6 +140,7 @@ impl Fleet {
             handed_out: history.handed_out,
             extended: history.extended,
             deaths: self.deaths.load(Ordering::SeqCst),
+            digest: history.digest(&self.ledger),
         }
     }
 

@@ -39,6 +39,12 @@ pub(super) struct History {
 }
 
 impl History {
+    /// The same for the same history and rows, in every build: FNV-1a over their text.
+    pub(super) fn digest(&self, ledger: &ModelLedger) -> u64 {
+        let text = format!("{self:?}{:?}", rows(ledger));
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+
     pub(super) fn ids(&self) -> Vec<JobId> {
         self.jobs.keys().copied().collect()
     }

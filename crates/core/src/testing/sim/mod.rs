@@ -39,6 +39,8 @@ pub struct Report {
     pub extended: u64,
     /// The number of deaths of the process.
     pub deaths: u64,
+    /// A digest of all that happened: of each request and answer, and of the rows that are left.
+    pub digest: u64,
 }
 
 /// State that outlives a process.
@@ -66,6 +68,7 @@ pub fn run(seed: u64) -> Report {
         handed_out: history.handed_out,
         extended: history.extended,
         deaths,
+        digest: history.digest(&world.ledger),
     }
 }
 
