@@ -91,8 +91,8 @@ pub trait Transaction {
 
 /// Pushes a job within a transaction: the job exists once the transaction is committed. A delay counts from this call.
 ///
-/// The inserter is not told about key conflicts. If the key is held, `on_conflict` decides: the row is dropped, replaces
-/// the values of the holder, or stays with the reason in its column `error`.
+/// The inserter is not told about key conflicts. If the key is held, `on_conflict` decides: the row is dropped, starts
+/// the holder anew, or stays with the reason in its column `error`.
 ///
 /// # Errors
 /// If the job exceeds a limit; [`Error::Sql`] if the database refuses the row.

@@ -313,7 +313,7 @@ fn event(change: &Change) -> Observed {
     match change {
         Change::Cancel { .. } => Observed::Cancelled,
         Change::Delete => Observed::Deleted,
-        Change::Update(_) => Observed::Changed,
+        Change::Update(_) | Change::Replace(_) => Observed::Changed,
         Change::Retry | Change::Kick { .. } => Observed::Retried,
         Change::Expire => Observed::Expired,
     }

@@ -6,9 +6,9 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::model::id::JobId;
-use crate::model::job::{Due, Job, KeyUntil, NewJob, OnConflict};
+use crate::model::job::{Due, Job, NewJob, OnConflict};
 use crate::model::retry::WhenExhausted;
-use crate::ports::{Change, Detail, Edit, Edited, OutboxEntry, Outcomes, Recorded, Update};
+use crate::ports::{Change, Detail, Edit, Edited, OutboxEntry, Outcomes, Recorded};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -201,29 +201,21 @@ impl Engine {
         Ok(None)
     }
 
-    /// Gives the holder of its key the job's values; `None` if the holder is no longer live, or may have released the key
-    /// since it was read.
+    /// Makes the holder of its key this job; `None` if the holder is no longer live, or has released the key since it was read.
     pub(super) async fn replace(&self, job: &Job, holder: &Job) -> Result<Option<Job>, Error> {
-        let change = Change::Update(Update {
-            due_at: Some(job.due_at),
-            priority: Some(job.priority),
-            payload: Some(job.payload.clone()),
-            tags: Some(job.tags.clone()),
-        });
-        // Else it holds its key as long as it lives.
-        let version = (holder.key_until == KeyUntil::Started).then_some(holder.version);
-        let edited = self.edit(vec![Edit { id: holder.id, version, change }]).await.pop();
+        let change = Change::Replace(Arc::new(job.clone()));
+        let edited = self.edit(vec![Edit { id: holder.id, version: None, change }]).await.pop();
         match edited.expect("one edit has one answer")? {
             Edited::Changed(replaced) => Ok(Some(replaced)),
-            Edited::Running(_) => Err(conflict(job, holder.id)),
+            Edited::Running(running) if running.live_key().is_some() => Err(conflict(job, holder.id)),
             _ => Ok(None),
         }
     }
 }
 
-/// Whether both are the same job, perhaps changed meanwhile.
+/// Whether both are the same job, perhaps changed or replaced meanwhile.
 pub(super) fn is_same(a: &Job, b: &Job) -> bool {
-    (&a.queue, &a.kind, a.created_at) == (&b.queue, &b.kind, b.created_at)
+    (&a.queue, &a.key, &a.origin, a.created_at) == (&b.queue, &b.key, &b.origin, b.created_at)
 }
 
 pub(super) fn conflict(job: &Job, holder: JobId) -> Error {

@@ -29,7 +29,7 @@ impl Held {
         }
         let entry = match edit.change {
             Change::Delete => OutboxEntry::Removed(job),
-            Change::Update(_) | Change::Kick { .. } => OutboxEntry::Rewritten(job),
+            Change::Update(_) | Change::Replace(_) | Change::Kick { .. } => OutboxEntry::Rewritten(job),
             _ => OutboxEntry::Changed(job),
         };
         entries.push(self.outbox.add(entry, now.mono));

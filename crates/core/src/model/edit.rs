@@ -28,6 +28,9 @@ pub enum Change {
     Delete,
     /// A waiting job gets new values.
     Update(Update),
+    /// A waiting job that holds its key becomes this one, which was pushed with the same key: it starts anew with everything
+    /// that was sent, and keeps only its id, its origin and its time of creation.
+    Replace(Arc<Job>),
     /// A finished job becomes ready with attempt 0, holding its key again. Brokers hold no finished jobs, so it is for
     /// ledgers alone.
     Retry,

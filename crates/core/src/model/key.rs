@@ -10,7 +10,8 @@ pub enum OnConflict {
     /// Keeps the holder, and returns it.
     #[default]
     Keep,
-    /// Gives the holder the new payload, `due_at`, priority and tags, unless it is running: that is a conflict.
+    /// Gives the holder everything that was sent, and starts it anew: its attempts, crashes, errors, message and progress are
+    /// gone. It keeps its id, its origin and its time of creation. A holder that is running is a conflict.
     Replace,
     /// Answers [`Error::KeyConflict`](crate::Error::KeyConflict).
     Reject,

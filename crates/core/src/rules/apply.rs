@@ -150,10 +150,12 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
         (Change::Expire, Stage::Pending, None) if job.start_by().is_none_or(|by| by > now) => return unfit(job, now),
         (Change::Expire, Stage::Pending, None) => apply_finish(job, super::after_expiry(job), now),
         (Change::Update(update), Stage::Pending, None) => apply_update(job, update),
+        // It may have released its key since it was looked up, and another job may hold that.
+        (Change::Replace(_), Stage::Pending, None) if job.live_key().is_none() => return unfit(job, now),
+        (Change::Replace(sent), Stage::Pending, None) => replace(job, sent),
         (Change::Delete, ..) => {}
-        (Change::Cancel { .. } | Change::Expire | Change::Update(_) | Change::Kick { .. }, ..) => {
-            return unfit(job, now);
-        }
+        (Change::Cancel { .. } | Change::Expire, ..) => return unfit(job, now),
+        (Change::Update(_) | Change::Replace(_) | Change::Kick { .. }, ..) => return unfit(job, now),
     }
     touch(job, now, numbers);
     Edited::Changed(job.clone())
@@ -192,6 +194,21 @@ fn apply_update(job: &mut Job, update: &Update) {
     if let Some(tags) = &update.tags {
         job.tags = Arc::clone(tags);
     }
+}
+
+/// The job becomes the one that was sent. Its origin stays: a repeat of the push that made it still finds it. Versions and
+/// epochs go on, so that earlier readings and receipts stay invalid.
+fn replace(job: &mut Job, sent: &Job) {
+    *job = Job {
+        id: job.id,
+        queue: job.queue.clone(),
+        key: job.key.take(),
+        origin: job.origin.take(),
+        created_at: job.created_at,
+        version: job.version,
+        epoch: job.epoch,
+        ..sent.clone()
+    };
 }
 
 fn unfit(job: &Job, now: Millis) -> Edited {

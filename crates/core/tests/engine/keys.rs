@@ -1,8 +1,10 @@
 //! Unique names of live jobs.
 
 use super::fixture::{Bench, job};
-use duetime_core::engine::PushOutcome;
-use duetime_core::{Due, Error, KeyUntil, NewJob, OnConflict, State};
+use duetime_core::engine::{Outcome, PushOutcome};
+use duetime_core::model::retry::Retry;
+use duetime_core::rules::Failure;
+use duetime_core::{Due, Error, Job, KeyUntil, NewJob, OnConflict, State};
 
 fn keyed(on_conflict: OnConflict) -> NewJob {
     NewJob { key: Some("Order-1".into()), on_conflict, ..job() }
@@ -26,6 +28,33 @@ async fn a_repeat_keeps_replaces_or_is_refused() {
     let refused = bench.try_push(keyed(OnConflict::Reject)).await.unwrap_err();
     assert!(matches!(refused, Error::KeyConflict { holder, .. } if holder == first.id));
     assert_eq!(bench.ledger.jobs().len(), 1);
+}
+
+/// The handler of the old kind must not get the new payload.
+#[tokio::test(start_paused = true)]
+async fn a_replaced_job_has_all_that_was_sent() {
+    let bench = Bench::new().await;
+    let retry = Retry { max_attempts: Some(5), ..Retry::default() };
+    let origin = Some("first".into());
+    let first =
+        bench.push(NewJob { lease_ms: Some(9_000), options: retry.into(), origin, ..keyed(OnConflict::Keep) }).await;
+    let failure = Failure { retry_after_ms: Some(60_000), ..Failure::default() };
+    bench.settle(&bench.lease().await, Outcome::Fail(failure)).await.unwrap();
+    let other = NewJob { kind: "other".into(), expires_ms: Some(5_000), ..keyed(OnConflict::Replace) };
+    let other = NewJob { origin: Some("second".into()), key_until: KeyUntil::Started, ..other };
+    for _ in 0..2 {
+        let replaced = bench.try_push(other.clone()).await.unwrap();
+        assert_eq!(
+            (replaced.outcome, replaced.job.id),
+            (PushOutcome::Replaced, first.id),
+            "a repeat meets the key again"
+        );
+    }
+    let repeated = bench.try_push(NewJob { origin: first.origin, ..keyed(OnConflict::Keep) }).await.unwrap();
+    assert_eq!((repeated.outcome, repeated.job.id), (PushOutcome::Repeated, first.id));
+    let Job { kind, lease_ms, expires_ms, key_until, options, attempt, errors, message, .. } = bench.lease().await.job;
+    assert_eq!((&*kind, lease_ms, expires_ms, key_until), ("other", None, Some(5_000), KeyUntil::Started));
+    assert_eq!((options, attempt, errors, message), (None, 1, Vec::new(), None));
 }
 
 #[tokio::test(start_paused = true)]

@@ -133,15 +133,13 @@ impl Parts {
     /// The 13 values that the script expects of a job.
     fn describe(&self, write: &Write, queue: usize, text: &mut Text) {
         let (old, new) = (&write.was.job, &write.now.job);
-        let is_new_body = old.payload != new.payload
-            || old.tags != new.tags
-            || old.priority != new.priority
-            || old.options != new.options;
         text.push(&bytes(new.id));
         text.number(queue as u64 + 1);
         text.number(old.version);
         text.push(&write.now.full_meta());
-        text.push(&if is_new_body { write.now.body(self.options.is_ledger()) } else { Vec::new() });
+        let body =
+            if write.now.shares_body(&write.was) { Vec::new() } else { write.now.body(self.options.is_ledger()) };
+        text.push(&body);
         text.push(fate(&write.now).as_bytes());
         text.number(new.due_at);
         text.number(new.start_by().unwrap_or(0));

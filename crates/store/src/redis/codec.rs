@@ -49,7 +49,7 @@ pub(super) struct Record {
     pub(super) job: Job,
     /// The length of the last lease, in milliseconds.
     pub(super) lease_ms: u64,
-    /// Whether payload, tags or priority have changed since the ledger recorded them.
+    /// Whether something in its body has changed since the ledger recorded it.
     pub(super) rewritten: bool,
     /// Whether it is only kept until its removal is recorded.
     pub(super) removed: bool,
@@ -156,6 +156,15 @@ impl Record {
         job.expires_ms.iter().for_each(|&ms| body.instant(ms));
         job.options.iter().for_each(|options| body.long(&json(options)));
         body.rest(&job.payload)
+    }
+
+    /// Whether a body that was packed for the other job can stay: both have the same in all that a meta does not repeat.
+    pub(super) fn shares_body(&self, other: &Self) -> bool {
+        let Job { kind, payload, priority, lease_ms, expires_ms, key_until, tags, options, .. } = &self.job;
+        let other = &other.job;
+        (kind, payload, priority, lease_ms) == (&other.kind, &other.payload, &other.priority, &other.lease_ms)
+            && (expires_ms, key_until) == (&other.expires_ms, &other.key_until)
+            && (tags, options) == (&other.tags, &other.options)
     }
 
     /// Packs the meta; empty if the body is sufficient.

@@ -31,7 +31,7 @@ impl Parts {
                 if !matches!(made, Edited::Changed(_) | Edited::CancelAsked(_)) {
                     return Step::Answer((made, None));
                 }
-                changed.rewritten |= matches!(change, Change::Update(_) | Change::Kick { .. });
+                changed.rewritten |= matches!(change, Change::Update(_) | Change::Replace(_) | Change::Kick { .. });
                 changed.removed = matches!(change, Change::Delete);
                 let noted = (!self.options.is_ledger()).then(|| entry(changed.clone()));
                 Step::Write(Box::new(changed), None, (made, noted))

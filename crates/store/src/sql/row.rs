@@ -301,11 +301,22 @@ fn stage(row: &Row, column: usize) -> Result<Stage, Fault> {
     u8::try_from(code).ok().and_then(Stage::from_code).ok_or_else(|| Fault::damaged("state", code))
 }
 
-/// JSON, or NULL for nothing. The columns of a rewritten row besides its state: tags, payload, options, id.
-pub(super) fn rewritten(job: &Job) -> Result<[Value<'_>; 4], Fault> {
-    Ok([list(&job.tags)?, (&*job.payload).into(), optional(job.options.as_ref())?, job.id.get().into()])
+/// The columns of a rewritten row besides its state, then its id.
+pub(super) fn rewritten(job: &Job) -> Result<[Value<'_>; 8], Fault> {
+    let Job { id, kind, payload, tags, options, lease_ms, expires_ms, key_until, .. } = job;
+    Ok([
+        list(tags)?,
+        (&**payload).into(),
+        optional(options.as_ref())?,
+        kind.into(),
+        (*lease_ms).into(),
+        (*expires_ms).into(),
+        (*key_until as u8).into(),
+        id.get().into(),
+    ])
 }
 
+/// JSON, or NULL for nothing.
 fn optional<T: Serialize>(value: Option<&T>) -> Result<Value<'static>, Fault> {
     let json = value.map(serde_json::to_string).transpose();
     json.map(Value::from).map_err(|error| Error::invalid("job", "writable as JSON", error).into())

@@ -182,7 +182,7 @@ impl Session {
 
     /// Writes payload, tags and options of locked rows.
     pub(super) async fn rewrite(&mut self, jobs: &[&Job]) -> Result<(), Fault> {
-        let mut rows = Rows { values: Vec::with_capacity(4 * jobs.len()), count: jobs.len() };
+        let mut rows = Rows { values: Vec::with_capacity(8 * jobs.len()), count: jobs.len() };
         for job in jobs {
             rows.values.extend(row::rewritten(job)?);
         }

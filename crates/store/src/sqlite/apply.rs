@@ -22,11 +22,12 @@ const AGAIN: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_du
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, key_order = ?16, progress = ?19, \
      bucket = ?20 \
      WHERE id = ?1 AND version < ?2 AND state = 1";
-/// Any change, with payload, tags and options.
+/// Any change, with all that an edit may change.
 const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, key_order = ?16, state = ?17, finished_at = ?18, \
-     progress = ?19, bucket = ?20, tags = ?21, payload = ?22, options = ?23 WHERE id = ?1";
+     progress = ?19, bucket = ?20, tags = ?21, payload = ?22, options = ?23, kind = ?24, lease_ms = ?25, \
+     expires_ms = ?26, key_until = ?27 WHERE id = ?1";
 
 /// Records outcomes of jobs.
 pub(super) fn apply(
@@ -149,7 +150,8 @@ pub(super) fn rewrite(
     let live_key = free_key(connection, job)?;
     let mut statement = connection.prepare_cached(REWRITE)?;
     bind(&mut statement, job, live_key, Some(watermark))?;
-    bind_from!(statement, 20; list(&job.tags)?, &*job.payload, row::options(job)?);
+    bind_from!(statement, 20; list(&job.tags)?, &*job.payload, row::options(job)?, &*job.kind, job.lease_ms,
+        job.expires_ms, job.key_until as u8);
     statement.raw_execute()?;
     if *stored.tags != *job.tags {
         untag(connection, job.id, &stored.tags)?;

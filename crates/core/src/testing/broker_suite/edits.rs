@@ -1,10 +1,13 @@
 //! Changes from outside.
 
 use super::Subject;
-use crate::model::job::{Job, Stage, State};
+use crate::model::job::{AttemptError, Job, KeyUntil, Stage, State};
+use crate::model::options::JobOptions;
+use crate::model::retry::Retry;
 use crate::ports::{Broker, Change, Edit, Edited, Extended, OutboxEntry, Put, Queues, Room, Update};
-use crate::rules::{Decision, Finish};
+use crate::rules::{Again, Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, edit, finish, id, job, success};
+use std::sync::Arc;
 
 /// Ready or scheduled: it ends, with the message, and is no longer handed out.
 pub async fn a_waiting_job_is_cancelled(s: Subject) {
@@ -91,6 +94,57 @@ pub async fn an_update_keeps_what_it_does_not_name(s: Subject) {
     let job = s.one().await;
     assert_eq!((&*job.payload, &*job.tags), (&b"new"[..], &["t".into()][..]));
     assert_eq!((job.due_at, job.priority, job.key.as_deref()), (T0, 1_024, Some("k")));
+}
+
+/// With everything that was sent, which counts from then on: its lease, its deadline to start, the end of its key.
+pub async fn a_replaced_job_starts_anew(s: Subject) {
+    let old = Job {
+        key: Some("k".into()),
+        origin: Some("o".into()),
+        lease_ms: Some(5_000),
+        tags: ["t".into()].into(),
+        ..job(1)
+    };
+    s.hold(std::slice::from_ref(&old)).await;
+    let failed = s.one().await;
+    let error = AttemptError { attempt: 1, at: T0, message: "no ink".into(), crashed: true };
+    let once_more = Again { due_at: T0, attempt: 1, crashes: 1, error: Some(error) };
+    assert_eq!(s.settle(failed.receipt(), Decision::Again(once_more)).await, Some(State::Ready));
+    let options = JobOptions::from(Retry { max_attempts: Some(3), ..Retry::default() });
+    let sent = Job {
+        kind: "other".into(),
+        payload: (*b"new").into(),
+        priority: 3,
+        lease_ms: Some(90_000),
+        expires_ms: Some(500),
+        key: old.key.clone(),
+        key_until: KeyUntil::Started,
+        origin: Some("later".into()),
+        tags: ["u".into()].into(),
+        options: options.shared(),
+        ..due(2, T0 + 2_000)
+    };
+    let replace = Change::Replace(Arc::new(sent.clone()));
+    let (edited, entries) = s.edit_with_entries(edit(id(1), replace.clone())).await;
+    let Edited::Changed(replaced) = edited else { panic!("{edited:?}") };
+    let (epoch, version) = (failed.epoch, replaced.version);
+    assert!(version > failed.version, "{version}");
+    assert_eq!(replaced, Job { id: id(1), origin: old.origin, epoch, version, ..sent });
+    assert!(matches!(&entries[..], [OutboxEntry::Rewritten(noted)] if *noted == replaced));
+    assert_eq!(s.get(id(1)).await.as_ref(), Some(&replaced));
+    assert_eq!(s.settle(failed.receipt(), success()).await, None, "that run is over");
+    s.pass(2_000);
+    let running = s.one().await;
+    assert_eq!((&*running.kind, running.attempt, running.lease_until), ("other", 1, Some(T0 + 92_000)));
+    assert_eq!(s.edit(id(1), replace.clone()).await, Edited::Running(running.clone()));
+    // It has released its key, and holds it no second time.
+    s.hold(&[Job { key: Some("k".into()), ..job(3) }]).await;
+    assert_eq!(s.settle(running.receipt(), again(&running, s.now())).await, Some(State::Ready));
+    assert_eq!(s.edit(id(1), replace.clone()).await, Edited::Unfit { id: id(1), state: State::Ready });
+    assert!(matches!(s.edit(id(3), replace).await, Edited::Changed(_)));
+    s.pass(501);
+    let unstarted = s.broker.expired(10).await.unwrap().unstarted;
+    assert_eq!(unstarted.iter().map(|job| job.id).collect::<Vec<_>>(), [id(3)]);
 }
 
 /// It returns the job as it is.

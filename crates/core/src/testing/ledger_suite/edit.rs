@@ -5,7 +5,9 @@ use super::fixture::*;
 use crate::limits::DAY_MS;
 use crate::model::id::Numbers;
 use crate::model::job::{AttemptError, Job, KeyUntil, Stage, State};
-use crate::ports::{Change, Edit, Edited, Ledger, Queues, Recorded, Selector, Update};
+use crate::model::options::JobOptions;
+use crate::model::retry::Retry;
+use crate::ports::{Change, Edit, Edited, Ledger, OutboxEntry, Queues, Recorded, Selector, Update};
 use std::sync::Arc;
 
 const CANCEL: Change = Change::Cancel { message: None };
@@ -98,6 +100,51 @@ pub async fn an_update_sets_a_new_bucket(subject: Subject) {
         assert_eq!(pending(ledger, WATERMARK, 10).await.len(), usize::from(is_near));
         assert_eq!(pending(ledger, u64::MAX, 10).await, [1]);
     }
+}
+
+/// With everything that was sent, if it holds its key.
+pub async fn a_replaced_job_starts_anew(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let old = Job { origin: Some(text("o")), lease_ms: Some(5_000), tags: [text("a")].into(), ..keyed(1, "k") };
+    record(ledger, std::slice::from_ref(&old)).await;
+    let errors = vec![AttemptError { attempt: 1, at: NOW, message: text("ink"), crashed: true }];
+    let failed = Job { crashes: 1, errors, message: Some(text("ink")), progress: progress(50), ..again(&old, NOW) };
+    apply(ledger, std::slice::from_ref(&failed)).await;
+    let options = JobOptions::from(Retry { max_attempts: Some(3), ..Retry::default() });
+    let sent = Job {
+        kind: text("größer"),
+        payload: Arc::from(b"new".as_slice()),
+        due_at: NOW + DAY_MS,
+        first_due_at: NOW + DAY_MS,
+        priority: 3,
+        lease_ms: Some(90_000),
+        expires_ms: Some(500),
+        key_until: KeyUntil::Started,
+        origin: Some(text("later")),
+        tags: [text("b")].into(),
+        options: options.shared(),
+        ..keyed(2, "k")
+    };
+    let replace = Change::Replace(Arc::new(sent.clone()));
+    let replaced = changed(ledger, change(&old, replace.clone())).await;
+    let version = Numbers::Ledger.after(failed.version);
+    let kept = Job { id: id(1), origin: old.origin.clone(), epoch: failed.epoch, ..sent };
+    assert_eq!(replaced, Job { version, updated_at: LATER, ..kept });
+    assert_eq!(found(ledger, all(Selector::Tag(text("a")))).await, [0; 0]);
+    assert_eq!(found(ledger, all(Selector::Tag(text("b")))).await, [1]);
+    assert_eq!(ledger.record(vec![keyed(3, "k")], WATERMARK).await.unwrap(), [Recorded::KeyHeld(id(1))]);
+    // A broker that made the change.
+    let plain = Job { version: replaced.version + 1, lease_ms: None, expires_ms: None, options: None, ..keyed(1, "k") };
+    let plain = Job { origin: replaced.origin, epoch: replaced.epoch, ..plain };
+    ledger.apply(vec![OutboxEntry::Rewritten(plain.clone())], WATERMARK).await.unwrap();
+    assert_eq!(row(ledger, id(1)).await, Some(plain.clone()));
+    // It releases its key when it starts.
+    let started = Job { key_until: KeyUntil::Started, ..again(&plain, NOW) };
+    ledger.apply(vec![OutboxEntry::Rewritten(started.clone())], WATERMARK).await.unwrap();
+    record(ledger, &[keyed(3, "k")]).await;
+    let unfit = Edited::Unfit { id: id(1), state: State::Ready };
+    assert_eq!(edit(ledger, change(&old, replace)).await, unfit);
+    assert_eq!(row(ledger, id(1)).await, Some(started));
 }
 
 /// It looks like a new job with a history.

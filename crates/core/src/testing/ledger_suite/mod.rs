@@ -81,7 +81,7 @@ macro_rules! ledger_suite {
         $crate::ledger_suite! { $subject:
             edit: [
                 a_cancel_ends_a_waiting_job, a_cancel_takes_a_lost_lease_with_it, a_delete_removes_row_and_tags,
-                an_update_gives_new_values, an_update_sets_a_new_bucket, a_retry_starts_over_and_keeps_errors,
+                an_update_gives_new_values, an_update_sets_a_new_bucket, a_replaced_job_starts_anew, a_retry_starts_over_and_keeps_errors,
                 a_retry_holds_the_key_again, a_retry_of_a_taken_key_names_the_holder, a_kick_of_a_waiting_job_keeps_its_key,
                 an_expiry_only_where_not_started_in_time,
                 a_change_that_does_not_fit_changes_nothing, a_version_must_match, an_unknown_job_is_unknown,

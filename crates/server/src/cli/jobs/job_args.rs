@@ -24,7 +24,7 @@ pub(crate) struct JobArgs {
     /// Unique key: at most one live job in the queue has it
     #[arg(long, value_name = "KEY")]
     key: Option<Arc<str>>,
-    /// If a live job has the key: keep that job, replace its values with these, or reject this push
+    /// If a live job has the key: keep that job, start it anew as this one, or reject this push
     #[arg(long, value_name = "WHAT", default_value = "keep", requires = "key")]
     #[arg(value_parser = words::<OnConflict>(["keep", "replace", "reject"]))]
     on_conflict: OnConflict,

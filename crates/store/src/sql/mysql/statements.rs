@@ -74,7 +74,8 @@ pub(super) const STATEMENTS: Statements = Statements {
         between: ", ",
     },
     rewrite: Bulk {
-        text: "UPDATE duetime_jobs SET tags = ?, payload = ?, options = ? WHERE id = ?",
+        text: "UPDATE duetime_jobs SET tags = ?, payload = ?, options = ?, kind = ?, lease_ms = ?, expires_ms = ?, key_until = ? \
+     WHERE id = ?",
         row: "",
         between: "",
     },

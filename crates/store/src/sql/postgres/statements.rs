@@ -67,8 +67,10 @@ pub(super) const STATEMENTS: Statements = Statements {
      message, result, progress, bucket, key_order) WHERE j.id = u.id",
     ),
     rewrite: bulk(
-        "UPDATE duetime_jobs j SET tags = u.tags, payload = u.payload, options = u.options \
-     FROM unnest($1::text[], $2::bytea[], $3::text[], $4::bigint[]) AS u (tags, payload, options, id) WHERE j.id = u.id",
+        "UPDATE duetime_jobs j SET tags = u.tags, payload = u.payload, options = u.options, kind = u.kind, \
+     lease_ms = u.lease_ms, expires_ms = u.expires_ms, key_until = u.key_until \
+     FROM unnest($1::text[], $2::bytea[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::smallint[], $8::bigint[]) \
+     AS u (tags, payload, options, kind, lease_ms, expires_ms, key_until, id) WHERE j.id = u.id",
     ),
     holders: bulk(
         "SELECT j.queue, j.job_key, j.id FROM unnest($1::text[], $2::bytea[]) AS u (queue, key) \
