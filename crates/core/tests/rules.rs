@@ -1,12 +1,13 @@
 //! The rules: tables of decisions, and properties that hold for all inputs.
 
 mod given;
+mod releases;
 
 use duetime_core::api::Span;
 use duetime_core::limits::{DAY_MS, DELAY_MS_MAX, ERRORS_BYTES_MAX, HOUR_MS, MESSAGE_BYTES_MAX, MINUTE_MS, SECOND_MS};
 use duetime_core::model::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
 use duetime_core::rules::{
-    self, Again, Decision, Failure, Finish, after_crash, after_delay, after_expiry, after_failure, after_release,
+    self, Again, Decision, Failure, Finish, after_crash, after_expiry, after_failure, after_release,
 };
 use duetime_core::testing::fixtures::{T0, id, job};
 use duetime_core::{AttemptError, Job, Millis, Numbers, Stage};
@@ -264,16 +265,6 @@ fn the_last_crash_fails_the_job() {
 }
 
 #[test]
-fn a_release_does_not_count() {
-    let decided = again(after_release(&Job { crashes: 3, ..attempt(2) }, 0, T0 + 500));
-    assert_eq!(decided, Again { due_at: T0, attempt: 1, crashes: 3, error: None });
-    assert_eq!(again(after_release(&attempt(1), 700, T0 + 500)).due_at, T0 + 1_200);
-    assert_eq!(again(after_release(&attempt(0), 0, T0)).attempt, 0);
-    let ahead = Job { due_at: T0 + HOUR_MS, ..attempt(1) };
-    assert_eq!(again(after_release(&ahead, 0, T0)).due_at, T0, "the clock was set back");
-}
-
-#[test]
 fn a_job_that_is_asked_to_stop_does_not_go_on() {
     let asked = Job { cancel_asked: true, crashes: 1, ..attempt(1) };
     let failure = finish(fails(&asked, &Retry::default(), T0));
@@ -281,7 +272,7 @@ fn a_job_that_is_asked_to_stop_does_not_go_on() {
     assert!(failure.error.is_some());
     let crash = finish(after_crash(&asked, &Retry::default(), T0, None));
     assert_eq!((crash.stage, crash.crashes), (Stage::Cancelled, Some(2)));
-    assert_eq!(finish(after_release(&asked, 0, T0)).stage, Stage::Cancelled);
+    assert_eq!(finish(after_release(&asked, &Retry::default(), 0, T0, None)).stage, Stage::Cancelled);
 }
 
 /// The decision was made before it was asked.
@@ -358,7 +349,7 @@ proptest! {
         let decisions = [
             after_failure(&job, &retry, &failure, now, Some(id(99))),
             after_crash(&job, &retry, now, Some(id(99))),
-            after_delay(&job, &retry, delay_ms, now, Some(id(99))),
+            after_release(&job, &retry, delay_ms, now, Some(id(99))),
         ];
         for decision in decisions {
             if let Decision::Again(again) = &decision {

@@ -73,6 +73,9 @@ with_options! {
         #[cfg_attr(feature = "openapi", schema(maximum = 8))]
         #[serde(default, skip_serializing_if = "is_zero")]
         pub moves: u32,
+        /// The number of leases that were released.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub releases: u32,
         /// Counters of what beanstalkd clients did with it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub beanstalk: Option<Beanstalk>,
@@ -142,6 +145,7 @@ impl<'a> JobBody<'a> {
             origin: job.origin.clone(),
             tags: Cow::Borrowed(&job.tags),
             moves: job.options().moves,
+            releases: job.releases(),
             beanstalk: job.options().beanstalk,
             retry: None,
             max_attempts: None,
@@ -172,7 +176,8 @@ impl TryFrom<JobBody<'_>> for Job {
     type Error = Error;
 
     fn try_from(body: JobBody<'_>) -> Result<Self, Error> {
-        let options = JobOptions { moves: body.moves, beanstalk: body.beanstalk, ..body.options() };
+        let JobBody { moves, releases, beanstalk, .. } = body;
+        let options = JobOptions { moves, releases, beanstalk, ..body.options() };
         Ok(Self {
             id: body.id,
             queue: body.queue,

@@ -266,6 +266,7 @@ mod tests {
                 trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
                 retry: Retry { max_attempts: Some(3), max_age: Some(Span(60_000)), ..Retry::default() },
                 moves: 0,
+                releases: 0,
                 beanstalk: None,
             },
             ..NewJob::new(*b"payload")

@@ -81,7 +81,9 @@ impl Engine {
             let event: fn(u64) -> Observed = match outcome {
                 Ending::Outcome(Outcome::Complete { .. }) => Observed::Succeeded,
                 Ending::Outcome(Outcome::Fail(_)) | Ending::Bury { .. } => Observed::Failed,
-                Ending::Outcome(Outcome::Release { .. }) | Ending::Return { .. } => |_| Observed::Released,
+                Ending::Outcome(Outcome::Release { .. }) | Ending::Unclaimed | Ending::Return { .. } => {
+                    |_| Observed::Released
+                }
             };
             let decided = match check_outcome(&outcome) {
                 Ok(()) => self.decide(receipt, outcome, &mut jobs).await,
@@ -154,16 +156,14 @@ impl Engine {
                 self.decide_by_rule(job, |retry, now, copy_id| rules::after_failure(job, retry, failure, now, copy_id))
                     .await?
             }
-            (Ending::Outcome(Outcome::Release { delay_ms: 0 }), Some(job)) => {
-                Some(rules::after_release(job, 0, self.now()))
-            }
             (&Ending::Outcome(Outcome::Release { delay_ms }), Some(job)) => {
-                self.decide_by_rule(job, |retry, now, copy_id| rules::after_delay(job, retry, delay_ms, now, copy_id))
+                self.decide_by_rule(job, |retry, now, copy_id| rules::after_release(job, retry, delay_ms, now, copy_id))
                     .await?
             }
+            (Ending::Unclaimed, Some(job)) => Some(rules::after_unclaimed(job, self.now())),
             (&Ending::Return { release }, Some(job)) => {
-                let now = self.now();
-                Some(self.wait_in_full(rules::after_return(job, release, now), now))
+                self.decide_by_rule(job, |retry, now, copy_id| rules::after_return(job, retry, release, now, copy_id))
+                    .await?
             }
             (&Ending::Bury { priority }, Some(_)) => Some(Decision::Bury(priority)),
             (_, _) => None,
@@ -364,6 +364,6 @@ fn check_outcome(outcome: &Ending) -> Result<(), Invalid> {
         Ending::Outcome(Outcome::Release { delay_ms }) | Ending::Return { release: Some((_, delay_ms)) } => {
             delay("delay", *delay_ms)
         }
-        Ending::Return { release: None } | Ending::Bury { .. } => Ok(()),
+        Ending::Unclaimed | Ending::Return { release: None } | Ending::Bury { .. } => Ok(()),
     }
 }

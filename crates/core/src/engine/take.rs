@@ -164,7 +164,7 @@ impl Engine {
     /// Ends leases of a take that was not recorded.
     async fn give_back(&self, jobs: &[Job]) {
         let now = self.now();
-        let release = |job: &Job| Settle::new(job.receipt(), rules::after_release(job, 0, now));
+        let release = |job: &Job| Settle::new(job.receipt(), rules::after_unclaimed(job, now));
         match self.broker.settle(jobs.iter().map(release).collect()).await {
             Ok(settled) => {
                 let engine = self.clone();
@@ -221,7 +221,7 @@ impl Engine {
         let decide = |(job, row): (Job, Option<Job>)| {
             let is_taken = row.is_some_and(|row| is_taken(&row, job.receipt()));
             let taken = Decision::Finish(Finish::taken());
-            let decision = if is_taken { taken } else { rules::after_release(&job, 0, self.now()) };
+            let decision = if is_taken { taken } else { rules::after_unclaimed(&job, self.now()) };
             Settle::while_unchanged(job, decision)
         };
         match self.broker.settle(jobs.into_iter().zip(rows).map(decide).collect()).await {

@@ -1,10 +1,11 @@
-//! Leases whose caller has disconnected: they are given back, and their attempts do not count.
+//! Leases whose caller has disconnected: they are given back, and their attempts do not count. Nor does `max_age` end such a
+//! job, since it has not run.
 //!
 //! A repeat of the same request gets the same leases, so those of a request with an id are not given back. They belong to
 //! the repeat; if there is none, they expire.
 
 use super::parts::observed::Observed;
-use super::{Engine, Outcome, Reservation};
+use super::{Ending, Engine, Reservation};
 use crate::error::Error;
 use crate::ports::{Lease, Reserve, Reserved};
 use std::future::{Future, poll_fn};
@@ -74,8 +75,8 @@ impl Engine {
     }
 
     async fn release_all_of(&self, leases: Vec<Lease>) {
-        let release = |lease: Lease| (lease.job.receipt(), Outcome::Release { delay_ms: 0 });
-        self.settle(leases.into_iter().map(release).collect()).await;
+        let release = |lease: Lease| (lease.job.receipt(), Ending::Unclaimed);
+        self.end_leases(leases.into_iter().map(release).collect()).await;
     }
 
     /// Runs background work; the engine does not stop before it is done.

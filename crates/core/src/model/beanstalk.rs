@@ -14,15 +14,12 @@ pub const UNLIMITED: Retry = Retry { max_attempts: Some(0), max_crashes: Some(u3
 /// The message of a buried job.
 pub const BURIED: &str = "buried";
 
-/// Counters of a job. Its attempts (`reserves`) and crashes (`timeouts`) are counted for every job.
+/// Counters of a job. Its attempts (`reserves`), crashes (`timeouts`) and releases are counted for every job.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct Beanstalk {
-    /// Number of releases.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub releases: u32,
     /// Number of buries.
     #[serde(skip_serializing_if = "is_zero")]
     pub buries: u32,

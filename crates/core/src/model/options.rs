@@ -5,6 +5,7 @@
 //! forgotten one does not compile.
 
 use super::beanstalk::Beanstalk;
+use super::job::Job;
 use super::retry::Retry;
 use super::target::Target;
 use super::trace;
@@ -14,7 +15,7 @@ use crate::limits::MOVES_MAX;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A job's own retry rule, target and trace, and how often it was moved. The same JSON in stores and in the API.
+/// A job's own retry rule, target and trace, and how often it was moved and released. The same JSON in stores and in the API.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -29,6 +30,10 @@ pub struct JobOptions {
     /// How often it was moved between queues, at most [`MOVES_MAX`] times.
     #[serde(skip_serializing_if = "is_zero")]
     pub moves: u32,
+    /// How often it was released. Brokers keep it beside the attempts, and ledgers write the options of a job that has any with
+    /// each change.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub releases: u32,
     /// Counters of the beanstalk protocol, and a time to run beyond 12 h. `None` until a job needs one of them.
     pub beanstalk: Option<Beanstalk>,
 }
@@ -61,6 +66,7 @@ macro_rules! with_options {
                     target: self.target.clone(),
                     trace: self.trace.clone(),
                     moves: 0,
+                    releases: 0,
                     beanstalk: None,
                 }
             }
@@ -68,7 +74,7 @@ macro_rules! with_options {
             /// The same with these options.
             #[must_use]
             pub fn with_options(self, options: &$crate::JobOptions) -> Self {
-                let $crate::JobOptions { retry, target, trace, moves: _, beanstalk: _ } = options.clone();
+                let $crate::JobOptions { retry, target, trace, moves: _, releases: _, beanstalk: _ } = options.clone();
                 Self { target, trace, ..self.with_rule(retry) }
             }
         }
@@ -78,11 +84,25 @@ pub(crate) use with_options;
 
 /// The options of a job that has none.
 pub(crate) static NONE: JobOptions =
-    JobOptions { retry: Retry::INHERITED, target: None, trace: None, moves: 0, beanstalk: None };
+    JobOptions { retry: Retry::INHERITED, target: None, trace: None, moves: 0, releases: 0, beanstalk: None };
 
 impl From<Retry> for JobOptions {
     fn from(retry: Retry) -> Self {
         Self { retry, ..Self::default() }
+    }
+}
+
+impl Job {
+    /// How often it was released: by its workers, or because nobody received a lease.
+    pub fn releases(&self) -> u32 {
+        self.options().releases
+    }
+
+    /// Changes that number.
+    pub fn set_releases(&mut self, releases: u32) {
+        if self.releases() != releases {
+            self.options = JobOptions { releases, ..self.options().clone() }.shared();
+        }
     }
 }
 
@@ -102,7 +122,7 @@ impl JobOptions {
     /// # Errors
     /// [`Invalid`], naming the field.
     pub fn check(&self, queue: &str) -> Result<(), Invalid> {
-        let Self { retry, target, trace, moves, beanstalk: _ } = self;
+        let Self { retry, target, trace, moves, releases: _, beanstalk: _ } = self;
         if *moves > MOVES_MAX {
             return Err(Invalid::new("moves", format!("at most {MOVES_MAX}"), moves));
         }
@@ -114,13 +134,20 @@ impl JobOptions {
     /// The options of a copy in another queue: that queue's retry rule and target apply there.
     #[must_use]
     pub fn moved(&self) -> Self {
-        let Self { retry: _, target: _, trace, moves, beanstalk: _ } = self;
+        let Self { retry: _, target: _, trace, moves, releases: _, beanstalk: _ } = self;
         Self { trace: trace.clone(), moves: moves + 1, ..Self::default() }
+    }
+
+    /// Whether both are the same but for the number of releases.
+    pub fn is_but_for_releases(&self, other: &Self) -> bool {
+        let Self { retry, target, trace, moves, releases: _, beanstalk } = self;
+        (retry, target, trace, moves, beanstalk)
+            == (&other.retry, &other.target, &other.trace, &other.moves, &other.beanstalk)
     }
 
     /// About how many bytes of memory they take.
     pub(crate) fn bytes(&self) -> usize {
-        let Self { retry: _, target: _, trace, moves: _, beanstalk: _ } = self;
+        let Self { retry: _, target: _, trace, moves: _, releases: _, beanstalk: _ } = self;
         size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len())
     }
 }
@@ -141,13 +168,13 @@ mod tests {
             when_exhausted: Some(WhenExhausted::Move("dead".into())),
             ..Retry::default()
         };
-        let all = JobOptions { retry, target: Some(target), trace, moves: 2, beanstalk: None };
+        let all = JobOptions { retry, target: Some(target), trace, moves: 2, releases: 3, beanstalk: None };
         let text = serde_json::to_string(&all).unwrap();
         assert_eq!(
             text,
             concat!(
                 r#"{"max_attempts":3,"max_age":"1m","when_exhausted":{"move":"dead"},"target":{"queue":"mail"},"#,
-                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","moves":2}"#
+                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","moves":2,"releases":3}"#
             )
         );
         let some = [

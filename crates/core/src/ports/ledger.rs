@@ -160,7 +160,7 @@ pub enum Recorded {
 pub enum OutboxEntry {
     /// The job's new state. Its payload has not changed, and may be left out.
     Changed(Job),
-    /// The same, with payload and tags changed too.
+    /// The same, with everything changed that an edit may change: also payload, tags, kind, lease, expiry and the end of its key.
     Rewritten(Job),
     /// The job's final state as for `Changed`, and a whole copy of it in another queue that starts with it.
     Moved(Job, Box<Job>),

@@ -133,11 +133,13 @@ pub enum Outcome {
     },
 }
 
-/// The outcome with which a client of the beanstalkd protocol ends a lease.
+/// The outcome with which a worker, the server itself, or a client of the beanstalkd protocol ends a lease.
 #[derive(Clone, Debug)]
 pub enum Ending {
     /// Like a worker.
     Outcome(Outcome),
+    /// Nobody received the lease: the job is given back, whatever its age.
+    Unclaimed,
     /// It gives the job back, or has gone: the attempt counts.
     Return {
         /// The new priority, and the delay in milliseconds until the job may run again; `None` if the client has gone.

@@ -48,10 +48,8 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
             job.due_at = due_at;
             if let Some((priority, delay_ms)) = release {
                 job.priority = priority;
-                count(job, |counted| {
-                    counted.releases = counted.releases.saturating_add(1);
-                    counted.delay_ms = Some(delay_ms);
-                });
+                count(job, |counted| counted.delay_ms = Some(delay_ms));
+                job.set_releases(job.releases().saturating_add(1));
             }
         }
         Decision::Bury(priority) => {
@@ -68,10 +66,13 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
             }
             return successor.map_or(Left::Job, Left::Copy);
         }
-        Decision::Again(Again { due_at, attempt, crashes, error }) => {
+        Decision::Again(Again { due_at, attempt, crashes, error, is_release }) => {
             job.due_at = due_at;
             job.attempt = attempt;
             job.crashes = crashes;
+            if is_release {
+                job.set_releases(job.releases().saturating_add(1));
+            }
             remember(job, error);
         }
     }
@@ -131,6 +132,7 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
             job.stage = Stage::Pending;
             (job.due_at, job.first_due_at) = (now, now);
             (job.attempt, job.crashes) = (0, 0);
+            job.set_releases(0);
             (job.finished_at, job.started_at) = (None, None);
             (job.result, job.progress) = (None, None);
             (job.cancel_asked, job.lease_until) = (false, None);
@@ -169,6 +171,7 @@ fn kick(job: &mut Job, change: &Change, now: Millis) -> bool {
     }
     if !job.is_pending() && *job.kind != *beanstalk::KIND {
         (job.attempt, job.crashes) = (0, 0);
+        job.set_releases(0);
     }
     let delay_ms = job.first_due_at.saturating_sub(job.created_at);
     job.stage = Stage::Pending;

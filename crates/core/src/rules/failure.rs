@@ -41,7 +41,7 @@ pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, n
         let given_up = GivenUp { error, crashes: job.crashes, may_restart: !failure.is_final };
         return give_up(job, retry, given_up, now, new_id);
     }
-    Decision::Again(Again { due_at, attempt: job.attempt, crashes: job.crashes, error: Some(error) })
+    Decision::Again(Again { due_at, attempt: job.attempt, crashes: job.crashes, error: Some(error), is_release: false })
 }
 
 /// After the lease of the job ended unsettled: the attempt and a crash count, and the job is ready at once.
@@ -56,37 +56,60 @@ pub fn after_crash(job: &Job, retry: &Retry, now: Millis, new_id: Option<JobId>)
         let given_up = GivenUp { error, crashes, may_restart: !is_poison };
         return give_up(job, retry, given_up, now, new_id);
     }
-    Decision::Again(Again { due_at: job.due_at.min(now), attempt: job.attempt, crashes, error: Some(error) })
+    Decision::Again(Again {
+        due_at: job.due_at.min(now),
+        attempt: job.attempt,
+        crashes,
+        error: Some(error),
+        is_release: false,
+    })
 }
 
-/// After a worker gave the job back: the attempt does not count, and without a delay the job keeps its place.
-pub fn after_release(job: &Job, delay_ms: u64, now: Millis) -> Decision {
+/// After a worker gave the job back: the attempt does not count, the release does, and without a delay the job keeps its
+/// place. No number of releases ends a job, but its age does. `retry` is the rule in force; `new_id` is for the copy that it
+/// makes if it moves the job.
+pub fn after_release(job: &Job, retry: &Retry, delay_ms: u64, now: Millis, new_id: Option<JobId>) -> Decision {
     if job.cancel_asked {
         return cancelled(None, job.crashes);
     }
-    let due_at = if delay_ms == 0 { job.due_at.min(now) } else { now.saturating_add(delay_ms) };
+    if let Some(given_up) = after_late_release(job, retry, delay_ms, now, new_id) {
+        return given_up;
+    }
     let attempt = job.attempt.saturating_sub(1);
-    Decision::Again(Again { due_at, attempt, crashes: job.crashes, error: None })
+    let due_at = released_until(job, delay_ms, now);
+    Decision::Again(Again { due_at, attempt, crashes: job.crashes, error: None, is_release: true })
 }
 
-/// After a worker put the job off: as after a release, unless the job would be too old by then. No number of releases ends a
-/// job, and one without a delay may mean that it has not run at all. `retry` is the rule in force; `new_id` is for the copy
-/// that it makes if it moves the job.
-pub fn after_delay(job: &Job, retry: &Retry, delay_ms: u64, now: Millis, new_id: Option<JobId>) -> Decision {
-    if job.cancel_asked || !is_too_old(job, retry, now.saturating_add(delay_ms)) {
-        return after_release(job, delay_ms, now);
-    }
-    let message = Arc::from("released with a delay beyond `max_age`");
-    let error = attempt_error(job, message, false, now);
-    give_up(job, retry, GivenUp { error, crashes: job.crashes, may_restart: false }, now, new_id)
+/// After nobody received the lease: as after a release, whatever the job's age, since it has not run.
+pub fn after_unclaimed(job: &Job, now: Millis) -> Decision {
+    after_release(job, &Retry::INHERITED, 0, now, None)
 }
 
 /// After a client of the beanstalk protocol gave the job back, or has gone: the attempt counts, and without a delay the job
-/// keeps its place.
-pub fn after_return(job: &Job, release: Option<(u32, u64)>, now: Millis) -> Decision {
+/// keeps its place. A release counts too, and its age may end it, as above.
+pub fn after_return(
+    job: &Job,
+    retry: &Retry,
+    release: Option<(u32, u64)>,
+    now: Millis,
+    new_id: Option<JobId>,
+) -> Decision {
     let delay_ms = release.map_or(0, |(_, delay_ms)| delay_ms);
-    let due_at = if delay_ms == 0 { job.due_at.min(now) } else { now.saturating_add(delay_ms) };
-    Decision::Return(Return { due_at, release })
+    let given_up =
+        release.filter(|_| !job.cancel_asked).and_then(|_| after_late_release(job, retry, delay_ms, now, new_id));
+    given_up.unwrap_or(Decision::Return(Return { due_at: released_until(job, delay_ms, now), release }))
+}
+
+/// The end of a job that is too old to be released.
+fn after_late_release(job: &Job, retry: &Retry, delay_ms: u64, now: Millis, new_id: Option<JobId>) -> Option<Decision> {
+    is_too_old(job, retry, now.saturating_add(delay_ms)).then(|| {
+        let error = attempt_error(job, Arc::from("released, and older than `max_age` by its next attempt"), false, now);
+        give_up(job, retry, GivenUp { error, crashes: job.crashes, may_restart: false }, now, new_id)
+    })
+}
+
+fn released_until(job: &Job, delay_ms: u64, now: Millis) -> Millis {
+    if delay_ms == 0 { job.due_at.min(now) } else { now.saturating_add(delay_ms) }
 }
 
 /// When the next attempts would begin, at most `limit`, if each failed as soon as it began. A running job is assumed to fail
@@ -159,7 +182,13 @@ fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Opt
         WhenExhausted::Restart => {
             let due_at = now.saturating_add(backoff_ms(job, retry, 1));
             if may_restart && !is_too_old(job, retry, due_at) {
-                return Decision::Again(Again { due_at, attempt: 0, crashes: 0, error: failed.error });
+                return Decision::Again(Again {
+                    due_at,
+                    attempt: 0,
+                    crashes: 0,
+                    error: failed.error,
+                    is_release: false,
+                });
             }
             failed
         }

@@ -5,7 +5,7 @@ mod failure;
 
 pub use apply::{Left, apply, edit, lease, touch, unlease};
 pub use failure::{
-    Failure, after_crash, after_delay, after_expiry, after_failure, after_release, after_return, retry_plan,
+    Failure, after_crash, after_expiry, after_failure, after_release, after_return, after_unclaimed, retry_plan,
 };
 
 use crate::clock::Millis;
@@ -95,4 +95,6 @@ pub struct Again {
     pub crashes: u32,
     /// The error of the attempt that ends with it.
     pub error: Option<AttemptError>,
+    /// Whether the job was released, which is counted.
+    pub is_release: bool,
 }

@@ -92,6 +92,27 @@ async fn a_job_that_is_put_off_again_and_again_ends_at_its_age() {
     assert_eq!(bench.queue("old").await.counts.ready, 1);
 }
 
+/// As fast as a worker that does nothing else, or one that stops.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_released_at_once_again_and_again_ends_at_its_age() {
+    let bench = Bench::new().await;
+    let retry = Retry { max_age: Some(Span(12_000)), ..Retry::default() };
+    let id = bench.push(NewJob { options: retry.into(), ..job() }).await.id;
+    for releases in 1..=12 {
+        let state = bench.settle(&bench.lease().await, Outcome::Release { delay_ms: 0 }).await.unwrap();
+        let job = bench.engine.job(id).await.unwrap();
+        assert_eq!((state, job.releases(), job.attempt), (State::Ready, releases, 0));
+        pass(Duration::from_secs(1)).await;
+    }
+    pass(Duration::from_millis(1)).await;
+    drop(bench.engine.reserve_unclaimed(request(1, Duration::ZERO)).await.unwrap());
+    pass(Duration::from_millis(1)).await;
+    assert_eq!(bench.engine.job(id).await.unwrap().releases(), 13, "nobody has had it");
+    assert_eq!(bench.settle(&bench.lease().await, Outcome::Release { delay_ms: 0 }).await.unwrap(), State::Failed);
+    let errors = bench.engine.job(id).await.unwrap().errors;
+    assert!(errors[0].message.contains("`max_age`"), "{errors:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn exhausted_jobs_are_dropped_moved_or_start_over() {
     let bench = Bench::new().await;

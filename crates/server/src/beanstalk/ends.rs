@@ -102,9 +102,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 self.reply.failure(&error);
             }
-            _ => {
+            ended => {
                 self.state.held.remove(lease.receipt.id);
-                self.reply.line(word);
+                // A release ends a job that is too old.
+                let has_failed = ended.is_some_and(|ended| ended.is_ok_and(|ended| ended.state == State::Failed));
+                self.reply.line(if has_failed { "BURIED" } else { word });
             }
         }
     }

@@ -9,7 +9,7 @@ use super::held::{HELD_MAX, MARGIN};
 use super::limits::OUTPUT_BYTES_MAX;
 use super::rights::check_work;
 use crate::access::Scope;
-use duetime_core::engine::{Outcome, ReserveRequest, Source, uninterrupted};
+use duetime_core::engine::{Ending, ReserveRequest, Source, uninterrupted};
 use duetime_core::limits::WAIT_MS_MAX;
 use duetime_core::ports::Lease;
 use duetime_core::{Error, JobId, JobRef, State};
@@ -155,9 +155,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let receipts = leases.iter().map(|lease| lease.job.receipt());
         let back: Vec<_> = receipts
             .inspect(|receipt| drop(self.state.held.remove(receipt.id)))
-            .map(|receipt| (receipt, Outcome::Release { delay_ms: 0 }))
+            .map(|receipt| (receipt, Ending::Unclaimed))
             .collect();
-        for settled in uninterrupted(self.door.engine.settle(back)).await {
+        for settled in uninterrupted(self.door.engine.end_leases(back)).await {
             if let Err(error) = settled {
                 tracing::debug!(%error, "a job that a client may not have was not given back");
             }

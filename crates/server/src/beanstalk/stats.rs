@@ -81,7 +81,7 @@ pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>
     yaml.add("file", 0);
     yaml.add("reserves", job.attempt);
     yaml.add("timeouts", job.crashes);
-    yaml.add("releases", beanstalk.releases);
+    yaml.add("releases", job.releases());
     yaml.add("buries", beanstalk.buries);
     yaml.add("kicks", beanstalk.kicks);
     yaml.0

@@ -87,6 +87,7 @@ texts! {
     Expires: "Expires after its due time", "到期后多久失效";
     Attempt: "Attempt", "尝试次数";
     Crashes: "Crashes", "崩溃次数";
+    Releases: "Releases", "释放次数";
     Crashed: "crashed", "崩溃";
     Priority: "Priority", "优先级";
     Delay: "Delay", "延时";

@@ -160,11 +160,12 @@ impl Record {
 
     /// Whether a body that was packed for the other job can stay: both have the same in all that a meta does not repeat.
     pub(super) fn shares_body(&self, other: &Self) -> bool {
-        let Job { kind, payload, priority, lease_ms, expires_ms, key_until, tags, options, .. } = &self.job;
+        let Job { kind, payload, priority, lease_ms, expires_ms, key_until, tags, .. } = &self.job;
         let other = &other.job;
         (kind, payload, priority, lease_ms) == (&other.kind, &other.payload, &other.priority, &other.lease_ms)
             && (expires_ms, key_until) == (&other.expires_ms, &other.key_until)
-            && (tags, options) == (&other.tags, &other.options)
+            && tags == &other.tags
+            && self.job.options().is_but_for_releases(other.options())
     }
 
     /// Packs the meta; empty if the body is sufficient.
@@ -190,6 +191,7 @@ impl Record {
         meta.short(job.key.as_deref().unwrap_or_default());
         meta.u32(job.crashes);
         meta.instant(job.first_due_at);
+        meta.u32(job.releases());
         meta.u8(u8::from(job.message.is_some()));
         meta.long(job.message.as_deref().unwrap_or_default().as_bytes());
         meta.u8(job.errors.len() as u8);
@@ -297,6 +299,7 @@ fn read_meta(record: &mut Record, meta: &[u8]) -> Option<()> {
     meta.short()?;
     if !meta.is_empty() {
         (job.crashes, job.first_due_at) = (meta.u32()?, meta.instant()?);
+        job.set_releases(meta.u32()?);
         let has_message = meta.u8()? != 0;
         let message = meta.text()?;
         job.message = has_message.then(|| Arc::from(message));

@@ -40,6 +40,7 @@ impl<'a> Inserted<'a> {
             && job.lease_until.is_none()
             && !job.cancel_asked
             && self.live_key.is_none()
+            && job.releases() == 0
             && self.is_silent()
     }
 
@@ -177,6 +178,7 @@ pub(super) fn change<'a>(
     values.extend([job.lease_until.into(), job.cancel_asked.into(), list(&job.errors)?]);
     values.extend([job.message.as_ref().into(), job.result.as_deref().into(), optional(job.progress.as_ref())?]);
     values.extend(bucket_and_urgency(row, *has_urgency));
+    values.push(optional(job.options.as_ref())?);
     Ok(())
 }
 

@@ -180,7 +180,7 @@ impl Session {
         Ok(())
     }
 
-    /// Writes payload, tags and options of locked rows.
+    /// Writes all columns of locked rows that only edits change.
     pub(super) async fn rewrite(&mut self, jobs: &[&Job]) -> Result<(), Fault> {
         let mut rows = Rows { values: Vec::with_capacity(8 * jobs.len()), count: jobs.len() };
         for job in jobs {

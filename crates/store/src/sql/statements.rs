@@ -133,9 +133,9 @@ pub(super) struct Statements {
     pub(super) insert_plain: Bulk,
     /// Rows with a [plain end](super::row::Inserted::is_plain_end).
     pub(super) end: Bulk,
-    /// All columns but those of [`rewrite`](Self::rewrite).
+    /// All columns that a run may change.
     pub(super) change: Bulk,
-    /// tags, payload, options, id.
+    /// The values of [`rewritten`](super::row::rewritten).
     pub(super) rewrite: Bulk,
 
     /// queue, key.

@@ -14,13 +14,13 @@ use std::sync::Arc;
 const END: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, attempt = ?6, \
      crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, cancel_asked = ?12, \
      message = ?13, errors = ?14, result = ?15, key_order = ?16, state = ?17, finished_at = ?18, \
-     progress = ?19 \
+     progress = ?19, options = ?21 \
      WHERE id = ?1 AND version < ?2 AND state = ?20";
 /// Statement for a pending job that stays pending.
 const AGAIN: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, key_order = ?16, progress = ?19, \
-     bucket = ?20 \
+     bucket = ?20, options = ?21 \
      WHERE id = ?1 AND version < ?2 AND state = 1";
 /// Any change, with all that an edit may change.
 const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
@@ -113,7 +113,7 @@ pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<Stored, Fault> {
     })
 }
 
-/// Changes all columns but payload and tags of a row if the entry replaces it. Returns whether it did.
+/// Changes all columns that more than edits change if the entry replaces the row. Returns whether it did.
 fn change(
     transaction: &mut Transaction<'_>,
     pending: &mut OfPending<'_>,
@@ -124,6 +124,7 @@ fn change(
     let live_key = free_key(connection, job)?;
     let statement = if job.is_pending() { &mut pending.again } else { &mut pending.end };
     bind(statement, job, live_key, job.is_pending().then_some(watermark))?;
+    statement.raw_bind_parameter(21, row::options(job)?)?;
     if !job.is_pending() {
         statement.raw_bind_parameter(20, Stage::Pending.code())?;
     }

@@ -29,6 +29,7 @@ pub(crate) fn asked(receipt: Receipt, ending: &Ending) -> Asked {
         Ending::Outcome(Outcome::Complete { .. }) => "complete",
         Ending::Outcome(Outcome::Fail(_)) => "fail",
         Ending::Outcome(Outcome::Release { .. }) => "release",
+        Ending::Unclaimed => "unclaimed",
         Ending::Return { .. } => "return",
         Ending::Bury { .. } => "bury",
     };

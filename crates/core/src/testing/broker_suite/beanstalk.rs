@@ -25,7 +25,8 @@ pub async fn a_released_job_counts_its_attempt(s: Subject) {
     let [OutboxEntry::Rewritten(noted)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
     assert_eq!(s.get(id(2)).await.as_ref(), Some(noted));
     assert_eq!((noted.priority, noted.attempt, noted.due_at, noted.payload.len()), (5_000, 1, T0, 7));
-    assert_eq!(counted(noted), Beanstalk { releases: 1, delay_ms: Some(0), ..Beanstalk::default() });
+    assert_eq!(counted(noted), Beanstalk { delay_ms: Some(0), ..Beanstalk::default() });
+    assert_eq!(noted.releases(), 1);
     // A head has no payload; the job keeps it.
     assert_eq!(s.one().await.id, id(1), "it is less urgent now");
     let again = s.one().await;
@@ -34,11 +35,11 @@ pub async fn a_released_job_counts_its_attempt(s: Subject) {
     assert_eq!(s.handed_out(1).await, []);
     s.pass(50);
     let again = s.one().await;
-    assert_eq!((again.attempt, counted(&again).releases, counted(&again).delay_ms), (3, 2, Some(50)));
+    assert_eq!((again.attempt, again.releases(), counted(&again).delay_ms), (3, 2, Some(50)));
     // A client that has gone releases nothing, and its attempt counts.
     s.settled(again.receipt(), Decision::Return(Return { due_at: T0, release: None })).await;
     let again = s.one().await;
-    assert_eq!((again.attempt, counted(&again).releases, again.priority), (4, 2, 3));
+    assert_eq!((again.attempt, again.releases(), again.priority), (4, 2, 3));
 }
 
 /// It has failed, without an end time: it is kept.

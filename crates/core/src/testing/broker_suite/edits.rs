@@ -108,7 +108,7 @@ pub async fn a_replaced_job_starts_anew(s: Subject) {
     s.hold(std::slice::from_ref(&old)).await;
     let failed = s.one().await;
     let error = AttemptError { attempt: 1, at: T0, message: "no ink".into(), crashed: true };
-    let once_more = Again { due_at: T0, attempt: 1, crashes: 1, error: Some(error) };
+    let once_more = Again { due_at: T0, attempt: 1, crashes: 1, error: Some(error), is_release: false };
     assert_eq!(s.settle(failed.receipt(), Decision::Again(once_more)).await, Some(State::Ready));
     let options = JobOptions::from(Retry { max_attempts: Some(3), ..Retry::default() });
     let sent = Job {
@@ -129,7 +129,7 @@ pub async fn a_replaced_job_starts_anew(s: Subject) {
     let Edited::Changed(replaced) = edited else { panic!("{edited:?}") };
     let (epoch, version) = (failed.epoch, replaced.version);
     assert!(version > failed.version, "{version}");
-    assert_eq!(replaced, Job { id: id(1), origin: old.origin, epoch, version, ..sent });
+    assert_eq!(replaced, Job { id: id(1), origin: old.origin, epoch, version, ..sent.clone() });
     assert!(matches!(&entries[..], [OutboxEntry::Rewritten(noted)] if *noted == replaced));
     assert_eq!(s.get(id(1)).await.as_ref(), Some(&replaced));
     assert_eq!(s.settle(failed.receipt(), success()).await, None, "that run is over");
@@ -142,7 +142,23 @@ pub async fn a_replaced_job_starts_anew(s: Subject) {
     assert_eq!(s.settle(running.receipt(), again(&running, s.now())).await, Some(State::Ready));
     assert_eq!(s.edit(id(1), replace.clone()).await, Edited::Unfit { id: id(1), state: State::Ready });
     assert!(matches!(s.edit(id(3), replace).await, Edited::Changed(_)));
-    s.pass(501);
+    // Each of them, whatever else stays.
+    let mut last = sent.clone();
+    let set: [fn(&mut Job); 5] = [
+        |job| job.kind = "third".into(),
+        |job| job.lease_ms = None,
+        |job| job.expires_ms = Some(400),
+        |job| job.key_until = KeyUntil::Finished,
+        |job| job.options = None,
+    ];
+    for set in set {
+        set(&mut last);
+        s.edit(id(3), Change::Replace(Arc::new(last.clone()))).await;
+        let now = s.get(id(3)).await.unwrap();
+        assert_eq!((&now.kind, now.lease_ms, now.key_until), (&last.kind, last.lease_ms, last.key_until));
+        assert_eq!((now.expires_ms, &now.options), (last.expires_ms, &last.options));
+    }
+    s.pass(401);
     let unstarted = s.broker.expired(10).await.unwrap().unstarted;
     assert_eq!(unstarted.iter().map(|job| job.id).collect::<Vec<_>>(), [id(3)]);
 }

@@ -44,7 +44,7 @@ pub async fn a_job_goes_on_later(s: Subject) {
     s.hold(&[job(1)]).await;
     let job = s.one().await;
     let error = AttemptError { attempt: 1, at: T0, message: "not yet".into(), crashed: false };
-    let decision = Again { due_at: T0 + 15_000, attempt: 1, crashes: 2, error: Some(error.clone()) };
+    let decision = Again { due_at: T0 + 15_000, attempt: 1, crashes: 2, error: Some(error.clone()), is_release: false };
     let settled = s.settled(job.receipt(), Decision::Again(decision)).await;
     assert_eq!(settled.states, [Some(State::Scheduled)]);
     let [OutboxEntry::Changed(waiting)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
@@ -95,11 +95,14 @@ pub async fn an_end_is_answered_again(s: Subject) {
 pub async fn a_release_keeps_the_place(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
     let first = s.one().await;
-    let released = Again { due_at: first.due_at, attempt: 0, crashes: 0, error: None };
-    assert_eq!(s.settle(first.receipt(), Decision::Again(released)).await, Some(State::Ready));
+    let released = Again { due_at: first.due_at, attempt: 0, crashes: 0, error: None, is_release: true };
+    let settled = s.settled(first.receipt(), Decision::Again(released)).await;
+    assert_eq!(settled.states, [Some(State::Ready)]);
+    assert!(matches!(&settled.entries[..], [OutboxEntry::Changed(noted)] if noted.releases() == 1), "{settled:?}");
     s.pass(10);
     let leases = s.leases(reserve(QUEUE, 3)).await;
     assert_eq!(leases[0].job.attempt, 1, "the released attempt does not count");
+    assert_eq!((leases[0].job.releases(), &*leases[0].job.payload), (1, &b"payload"[..]), "the release does");
     assert!(leases[0].job.epoch > first.epoch);
     assert_eq!(super::ids(leases), [1, 2, 3].map(id));
 }
@@ -165,7 +168,7 @@ pub async fn what_is_to_be_taken_is_let_alone(s: Subject) {
     assert_eq!(s.settle(job.receipt(), Decision::Finish(Finish::taken())).await, Some(State::Succeeded));
     let ended = s.get(id(1)).await.unwrap();
     assert_eq!((ended.stage, ended.message.as_deref()), (Stage::Succeeded, Some("taken")));
-    s.settle(second.job.receipt(), crate::rules::after_release(&second.job, 0, s.now())).await;
+    s.settle(second.job.receipt(), crate::rules::after_unclaimed(&second.job, s.now())).await;
     let again = s.one().await;
     assert_eq!((again.id, again.attempt, again.message), (id(2), 1, None));
     s.pass(3_600_000);

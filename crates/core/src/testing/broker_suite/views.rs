@@ -48,7 +48,8 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
             target: Some(Target::Queue("mail".into()).into()),
             trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
             moves: 3,
-            beanstalk: Some(Beanstalk { releases: 1, buries: 2, kicks: 3, delay_ms: Some(4), ttr_s: Some(50_000) }),
+            releases: 4,
+            beanstalk: Some(Beanstalk { buries: 2, kicks: 3, delay_ms: Some(4), ttr_s: Some(50_000) }),
         }
         .shared(),
         progress: Some(Progress { percent: 40, note: Some("half".into()), at: T0 - 6 }.into()),

@@ -177,11 +177,31 @@ pub async fn a_rewritten_job_has_new_payload_and_tags(subject: Subject) {
 pub async fn a_rewritten_job_has_new_options(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
-    let counted = Beanstalk { releases: 1, buries: 2, kicks: 3, delay_ms: Some(4), ttr_s: Some(50_000) };
-    let options = JobOptions { beanstalk: Some(counted), ..JobOptions::default() }.shared();
+    let counted = Beanstalk { buries: 2, kicks: 3, delay_ms: Some(4), ttr_s: Some(50_000) };
+    let options = JobOptions { releases: 1, beanstalk: Some(counted), ..JobOptions::default() }.shared();
     let new = Job { options, priority: 9, finished_at: None, ..ended(&job(1), Stage::Failed) };
     ledger.apply(vec![OutboxEntry::Rewritten(new.clone())], WATERMARK).await.unwrap();
     assert_eq!(row(ledger, id(1)).await, Some(new));
+}
+
+/// Also of a job that has no other options, and with an end that says nothing.
+pub async fn releases_are_counted_by_any_entry(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let of_rule = JobOptions { trace: Some(text(TRACE)), ..JobOptions::default() }.shared();
+    record(ledger, &[job(1), Job { options: of_rule.clone(), ..job(2) }]).await;
+    for options in [None, of_rule] {
+        let n = if options.is_none() { 1 } else { 2 };
+        let mut waits = Job { options, ..again(&job(n), NOW + 5) };
+        waits.set_releases(1);
+        apply(ledger, std::slice::from_ref(&waits)).await;
+        assert_eq!(row(ledger, id(n)).await, Some(waits.clone()));
+        let mut done = ended(&waits, Stage::Succeeded);
+        done.set_releases(2);
+        apply(ledger, std::slice::from_ref(&done)).await;
+        assert_eq!(row(ledger, id(n)).await, Some(done.clone()));
+        let Edited::Changed(anew) = edit(ledger, change(&done, Change::Retry)).await else { panic!("it fits") };
+        assert_eq!((anew.releases(), row(ledger, id(n)).await), (0, Some(anew.clone())));
+    }
 }
 
 fn copy(n: u64, of: &Job) -> Job {

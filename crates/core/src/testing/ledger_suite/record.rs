@@ -45,7 +45,8 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
             when_exhausted: Some(WhenExhausted::Move(text("dead"))),
         };
         job.options =
-            JobOptions { retry, target: target(), trace: Some(text(TRACE)), moves: 2, beanstalk: None }.shared();
+            JobOptions { retry, target: target(), trace: Some(text(TRACE)), moves: 2, releases: 3, beanstalk: None }
+                .shared();
         job.lease_ms = Some(1_000);
         job.expires_ms = Some(60_000);
         job.key = Some(text("Order-1 "));

@@ -3,6 +3,7 @@
 use super::{ModelLease, NUMBERS, REQUEST_MS, Truth, Unseen, World, pick};
 use crate::memory::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
+use duetime_core::model::retry::Retry;
 use duetime_core::ports::{
     Broker, Change, Edit, Edited, Extend, Extended, Lease, LeaseRecord, OutboxEntry, Outcomes, Reserve, Reserved,
     Settle, Source, Update, Window,
@@ -150,10 +151,14 @@ impl World {
                 let copy = Job { queue: job.queue.clone(), ..due(self.last_id, now) };
                 Decision::Finish(Finish { successor: Some(Box::new(copy)), ..Finish::new(Stage::Failed) })
             }
-            How::Retry(ms) => {
-                Decision::Again(Again { due_at: now + ms, attempt: job.attempt, crashes: job.crashes, error: None })
-            }
-            How::Release(ms) => rules::after_release(job, ms, now),
+            How::Retry(ms) => Decision::Again(Again {
+                due_at: now + ms,
+                attempt: job.attempt,
+                crashes: job.crashes,
+                error: None,
+                is_release: false,
+            }),
+            How::Release(ms) => rules::after_release(job, &Retry::default(), ms, now, None),
         }
     }
 

@@ -49,6 +49,7 @@ fn show(job: &Job) -> Result {
     optional("target", job.options().target.as_ref().map(|target| safe(&shown(target))))?;
     optional("trace", job.options().trace.as_deref())?;
     optional("crashes", (job.crashes > 0).then_some(job.crashes))?;
+    optional("releases", (job.releases() > 0).then_some(job.releases()))?;
     optional("cancel", (job.cancel_asked && job.is_pending()).then_some("requested; the worker has not stopped yet"))?;
     optional("leased until", job.lease_until.map(exact))?;
     optional(

@@ -113,6 +113,7 @@ fn facts(visit: &Visit, job: &JobBody<'_>) -> Markup {
             @if let Some(at) = at(job.lease_until) { (fact(Text::LeaseUntil, at)) }
             (fact(Text::Attempt, html! { (number(job.attempt.into())) }))
             @if job.crashes > 0 { (fact(Text::Crashes, html! { (number(job.crashes.into())) })) }
+            @if job.releases > 0 { (fact(Text::Releases, html! { (number(job.releases.into())) })) }
             (fact(Text::Priority, html! { (number(job.priority.into())) }))
             @if let Some(lease) = job.lease { (fact(Text::Lease, html! { (exact(lease.0)) })) }
             @if let Some(expires) = job.expires { (fact(Text::Expires, html! { (exact(expires.0)) })) }

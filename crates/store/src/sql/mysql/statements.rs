@@ -64,13 +64,13 @@ pub(super) const STATEMENTS: Statements = Statements {
         text: concat!(
             "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, updated_at, \
          started_at, finished_at, state, lease_until, cancel_asked, errors, message, result, progress, bucket, urgency, key_order, \
-         created_at, key_until, queue, kind, payload) VALUES {} ON DUPLICATE KEY UPDATE ",
+         options, created_at, key_until, queue, kind, payload) VALUES {} ON DUPLICATE KEY UPDATE ",
             change!(),
             ", lease_until = VALUES(lease_until), cancel_asked = VALUES(cancel_asked), errors = VALUES(errors), \
          message = VALUES(message), result = VALUES(result), progress = VALUES(progress), bucket = VALUES(bucket), \
-         urgency = VALUES(urgency), key_order = VALUES(key_order)"
+         urgency = VALUES(urgency), key_order = VALUES(key_order), options = VALUES(options)"
         ),
-        row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '')",
+        row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '')",
         between: ", ",
     },
     rewrite: Bulk {

@@ -59,12 +59,12 @@ pub(super) const STATEMENTS: Statements = Statements {
      priority = u.priority, attempt = u.attempt, crashes = u.crashes, version = u.version, epoch = u.epoch, \
      updated_at = u.updated_at, started_at = u.started_at, finished_at = u.finished_at, \
      lease_until = u.lease_until, state = u.state, cancel_asked = u.cancel_asked, errors = u.errors, \
-     message = u.message, result = u.result, progress = u.progress, bucket = u.bucket, key_order = u.key_order \
+     message = u.message, result = u.result, progress = u.progress, bucket = u.bucket, key_order = u.key_order, options = u.options \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
      $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::smallint[], $13::bigint[], $14::boolean[], \
-     $15::text[], $16::bytea[], $17::bytea[], $18::text[], $19::bigint[], $20::bigint[]) AS u (id, due_at, first_due_at, priority, \
+     $15::text[], $16::bytea[], $17::bytea[], $18::text[], $19::bigint[], $20::bigint[], $21::text[]) AS u (id, due_at, first_due_at, priority, \
      attempt, crashes, version, epoch, updated_at, started_at, finished_at, state, lease_until, cancel_asked, errors, \
-     message, result, progress, bucket, key_order) WHERE j.id = u.id",
+     message, result, progress, bucket, key_order, options) WHERE j.id = u.id",
     ),
     rewrite: bulk(
         "UPDATE duetime_jobs j SET tags = u.tags, payload = u.payload, options = u.options, kind = u.kind, \
