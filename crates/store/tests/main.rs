@@ -13,6 +13,7 @@ mod redis_events;
 mod redis_faults;
 mod redis_ledger;
 mod redis_locks;
+mod redis_registry;
 mod redis_rights;
 mod servers;
 mod sql_tls;

@@ -48,7 +48,7 @@ pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, Tu
 pub use outbox::{Outbox, Outcomes};
 pub use queue_leases::QueueLeases;
 pub use queues::{Queues, after};
-pub use registry::{Document, PutIf, Registry};
+pub use registry::{Document, PutIf, REMOVED, Registry};
 pub use reports::{DueTally, FAILED_MESSAGE_CHARS, FAILED_MESSAGE_READ, FailedJob, Reports, row_after};
 pub use room::{Room, SOON_MS};
 pub use trouble::Trouble;

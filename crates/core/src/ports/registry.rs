@@ -10,7 +10,7 @@ pub struct Document {
     pub name: String,
     /// Its content, in JSON.
     pub body: String,
-    /// Grows with every change, from 1.
+    /// Grows with every change, from 1. No two documents of a kind and a name have the same one, even if the first was removed.
     pub version: u64,
 }
 
@@ -22,6 +22,10 @@ pub enum PutIf {
     /// The document has another version (0: there is none); nothing changed.
     Mismatch(u64),
 }
+
+/// The kind of the highest versions of removed documents, by their kinds, from which new ones go on. Stores keep it for
+/// themselves.
+pub const REMOVED: &str = "removed";
 
 /// Keeps documents by kind (`queue`, say) and name.
 #[async_trait]

@@ -1,4 +1,5 @@
-//! Small documents: each kind is a hash of `<version> <call> <body>` by name, with the call that stored it.
+//! Small documents: each kind is a hash of `<version> <call> <body>` by name, with the call that stored it. The kind
+//! [`REMOVED`] has only versions.
 
 use super::call::Call;
 use super::call::Text;
@@ -8,7 +9,7 @@ use super::scripts;
 use async_trait::async_trait;
 use duetime_core::Error;
 use duetime_core::limits::SCHEDULE_PAYLOAD_BYTES_MAX;
-use duetime_core::ports::{Document, PutIf, Registry};
+use duetime_core::ports::{Document, PutIf, REMOVED, Registry};
 use redis::Value;
 use std::collections::BTreeMap;
 
@@ -20,6 +21,21 @@ const DOCUMENT_BYTES_MAX: usize = 2 * SCHEDULE_PAYLOAD_BYTES_MAX;
 impl Redis {
     fn documents_key(&self, kind: &str) -> String {
         self.keys.own(&format!("documents:{kind}"))
+    }
+
+    /// Stores a document if the stored one has this version. Without a body it is removed, in any version if none is given.
+    async fn change_document(&self, kind: &str, name: &str, body: &str, version: Option<u64>) -> Result<PutIf, Error> {
+        let mut call = Call { script: &scripts::DOCUMENT, keys: Text::default(), arguments: Text::default() };
+        call.keys.push(self.documents_key(kind).as_bytes());
+        call.keys.push(self.documents_key(REMOVED).as_bytes());
+        call.arguments.push(name.as_bytes());
+        call.arguments.push(version.map(|version| version.to_string()).unwrap_or_default().as_bytes());
+        call.arguments.push(body.as_bytes());
+        call.arguments.push(self.requests.unique().as_bytes());
+        call.arguments.push(kind.as_bytes());
+        let mut reply = Reply::new(self.link.call(&call).await?)?;
+        let (stored, is_ours) = (reply.number()? as u64, reply.number()? != 0);
+        Ok(if is_ours { PutIf::Stored(stored) } else { PutIf::Mismatch(stored) })
     }
 }
 
@@ -60,25 +76,11 @@ impl Registry for Redis {
     }
 
     async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
-        let mut call = Call { script: &scripts::DOCUMENT, keys: Text::default(), arguments: Text::default() };
-        call.keys.push(self.documents_key(kind).as_bytes());
-        call.arguments.push(name.as_bytes());
-        call.arguments.number(version);
-        call.arguments.push(body.as_bytes());
-        call.arguments.push(self.requests.unique().as_bytes());
-        let mut reply = Reply::new(self.link.call(&call).await?)?;
-        let (stored, is_ours) = (reply.number()? as u64, reply.number()? != 0);
-        Ok(if is_ours { PutIf::Stored(stored) } else { PutIf::Mismatch(stored) })
+        self.change_document(kind, name, body, Some(version)).await
     }
 
     async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error> {
-        if let Some(version) = version {
-            // Without a body, it is removed.
-            return Ok(matches!(self.put_if(kind, name, "", version).await?, PutIf::Stored(_)));
-        }
-        let mut command = redis::cmd("HDEL");
-        command.arg(self.documents_key(kind)).arg(name);
-        Ok(super::reply::number(&self.link.query(&command).await?)? > 0)
+        Ok(matches!(self.change_document(kind, name, "", version).await?, PutIf::Stored(_)))
     }
 }
 

@@ -6,7 +6,7 @@ use super::row;
 use super::session::Session;
 use async_trait::async_trait;
 use duetime_core::model::id::{SEQUENCE_END, block_start};
-use duetime_core::ports::{Document, PutIf};
+use duetime_core::ports::{Document, PutIf, REMOVED};
 use duetime_core::{Error, Millis};
 use std::ops::Range;
 
@@ -49,10 +49,15 @@ impl Session {
         .await
     }
 
-    /// Stores a document: inserts it if its version is 1, otherwise replaces a locked one.
-    pub(super) async fn put_document(&mut self, kind: &str, document: &Document) -> Result<(), Fault> {
+    /// The highest version of the removed documents of a kind; locks it.
+    async fn removed(&mut self, kind: &str) -> Result<Option<u64>, Fault> {
+        Ok(self.document(REMOVED, kind, true).await?.map(|removed| removed.version))
+    }
+
+    /// Stores a document: a new one, or one that is locked.
+    async fn put_document(&mut self, kind: &str, document: &Document, is_new: bool) -> Result<(), Fault> {
         let Document { name, body, version } = document;
-        let statement = if *version == 1 {
+        let statement = if is_new {
             "INSERT INTO duetime_registry (body, version, kind, name) VALUES (?, ?, ?, ?)"
         } else {
             "UPDATE duetime_registry SET body = ?, version = ? WHERE kind = ? AND name = ?"
@@ -63,14 +68,17 @@ impl Session {
 
     /// Removes a document, of this version if one is given; returns whether there was such a document.
     async fn remove_document(&mut self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Fault> {
-        let mut values = vec![kind.into(), name.into()];
-        values.extend(version.map(Into::into));
-        let statement = if version.is_some() {
-            "DELETE FROM duetime_registry WHERE kind = ? AND name = ? AND version = ?"
-        } else {
-            "DELETE FROM duetime_registry WHERE kind = ? AND name = ?"
+        let stored = self.document(kind, name, true).await?.map(|document| document.version);
+        let Some(stored) = stored.filter(|&stored| version.is_none_or(|version| version == stored)) else {
+            return Ok(false);
         };
-        Ok(self.connection.run(statement, values).await?.changed > 0)
+        let removed = self.removed(kind).await?;
+        let highest =
+            Document { name: kind.to_owned(), body: String::new(), version: stored.max(removed.unwrap_or(0)) };
+        self.put_document(REMOVED, &highest, removed.is_none()).await?;
+        let statement = "DELETE FROM duetime_registry WHERE kind = ? AND name = ?";
+        self.connection.run(statement, vec![kind.into(), name.into()]).await?;
+        Ok(true)
     }
 }
 
@@ -94,10 +102,11 @@ impl Verb for Allot {
     }
 }
 
-/// Stores a document if the stored one has the version before this one's.
+/// Stores a document if the stored one has this version.
 pub(super) struct Put {
     pub(super) kind: String,
-    /// With its new version.
+    pub(super) version: u64,
+    /// With the version that the last attempt gave it.
     pub(super) document: Document,
     /// Whether an earlier attempt may have stored it.
     pub(super) is_unsure: bool,
@@ -114,10 +123,12 @@ impl Verb for Put {
         if self.is_unsure && stored.as_ref() == Some(&self.document) {
             return Ok(PutIf::Stored(version));
         }
-        if version + 1 != self.document.version {
+        if version != self.version {
             return Ok(PutIf::Mismatch(version));
         }
-        session.put_document(&self.kind, &self.document).await?;
+        let last = if stored.is_none() { session.removed(&self.kind).await?.unwrap_or(0) } else { version };
+        self.document.version = last + 1;
+        session.put_document(&self.kind, &self.document, stored.is_none()).await?;
         Ok(PutIf::Stored(self.document.version))
     }
 

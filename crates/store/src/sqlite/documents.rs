@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use duetime_core::model::id::{SEQUENCE_END, block_start};
-use duetime_core::ports::{Document, PutIf};
+use duetime_core::ports::{Document, PutIf, REMOVED};
 use duetime_core::{Error, Millis};
 use rusqlite::{Connection, OptionalExtension, Row};
 use std::ops::Range;
@@ -38,19 +38,30 @@ pub(super) fn put_if(
     if stored != version {
         return Ok(PutIf::Mismatch(stored));
     }
-    let new = version + 1;
+    let last =
+        if stored == 0 { document(connection, REMOVED, kind)?.map_or(0, |removed| removed.version) } else { stored };
+    let new = last + 1;
+    put(connection, kind, name, body, new)?;
+    Ok(PutIf::Stored(new))
+}
+
+fn put(connection: &Connection, kind: &str, name: &str, body: &str, version: u64) -> Result<(), Fault> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO duetime_registry (kind, name, body, version) VALUES (?1, ?2, ?3, ?4)")?
-        .execute((kind, name, body, new))?;
-    Ok(PutIf::Stored(new))
+        .execute((kind, name, body, version))?;
+    Ok(())
 }
 
 /// Removes a document, of this version if one is given; returns whether there was such a document.
 pub(super) fn remove(connection: &Connection, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Fault> {
-    let mut statement = connection.prepare_cached(
-        "DELETE FROM duetime_registry WHERE kind = ?1 AND name = ?2 AND version = coalesce(?3, version)",
-    )?;
-    Ok(statement.execute((kind, name, version))? > 0)
+    let stored = document(connection, kind, name)?.map(|document| document.version);
+    let Some(stored) = stored.filter(|&stored| version.is_none_or(|version| version == stored)) else {
+        return Ok(false);
+    };
+    connection.prepare_cached("DELETE FROM duetime_registry WHERE kind = ?1 AND name = ?2")?.execute((kind, name))?;
+    let highest = document(connection, REMOVED, kind)?.map_or(0, |removed| removed.version);
+    put(connection, REMOVED, kind, "", highest.max(stored))?;
+    Ok(true)
 }
 
 /// Allots a unique block of sequences.

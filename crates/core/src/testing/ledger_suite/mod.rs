@@ -125,7 +125,7 @@ macro_rules! ledger_suite {
                 an_empty_batch, many_at_once, concurrent_keys_have_one_winner,
             ]
             registry: [
-                a_document_has_versions, a_mismatch_changes_nothing, documents_come_by_name, a_removed_document_is_gone,
+                a_document_has_versions, a_mismatch_changes_nothing, documents_come_by_name, a_removed_document_is_gone, a_document_has_no_version_twice,
                 a_document_is_removed_in_the_version_that_is_known, kinds_are_apart, concurrent_puts_have_one_winner,
             ]
             tally: [

@@ -42,7 +42,30 @@ pub async fn a_removed_document_is_gone(subject: Subject) {
     assert!(registry.remove("queue", "a", None).await.unwrap());
     assert!(!registry.remove("queue", "a", None).await.unwrap());
     assert_eq!(registry.document("queue", "a").await.unwrap(), None);
-    assert_eq!(registry.put_if("queue", "a", "{}", 0).await.unwrap(), PutIf::Stored(1));
+    assert!(matches!(registry.put_if("queue", "a", "{}", 0).await.unwrap(), PutIf::Stored(_)));
+}
+
+/// Whoever knows an earlier one changes nothing, however often the document was removed since.
+pub async fn a_document_has_no_version_twice(subject: Subject) {
+    let registry = &*subject.registry;
+    let new = async || match registry.put_if("queue", "a", "{}", 0).await.unwrap() {
+        PutIf::Stored(version) => version,
+        mismatch @ PutIf::Mismatch(_) => panic!("{mismatch:?}"),
+    };
+    let mut last = new().await;
+    for version in [None, Some(()), None] {
+        assert_eq!(registry.put_if("queue", "a", "[]", last).await.unwrap(), PutIf::Stored(last + 1));
+        last += 1;
+        assert!(registry.remove("queue", "a", version.map(|()| last)).await.unwrap());
+        let later = new().await;
+        assert!(later > last, "{later} is not later than {last}");
+        for known in last - 1..=last {
+            assert_eq!(registry.put_if("queue", "a", "old", known).await.unwrap(), PutIf::Mismatch(later));
+            assert!(!registry.remove("queue", "a", Some(known)).await.unwrap());
+        }
+        last = later;
+    }
+    assert_eq!(registry.documents("queue").await.unwrap(), [document("a", "{}", last)]);
 }
 
 /// A change that another makes at this moment is not removed with it.

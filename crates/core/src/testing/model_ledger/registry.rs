@@ -2,7 +2,7 @@
 
 use super::ModelLedger;
 use crate::error::Error;
-use crate::ports::{Document, InboxRow, PutIf, Registry};
+use crate::ports::{Document, InboxRow, PutIf, REMOVED, Registry};
 use crate::testing::ledger_suite::inbox::Application;
 use async_trait::async_trait;
 
@@ -29,15 +29,22 @@ impl Registry for ModelLedger {
         if known != version {
             return Ok(PutIf::Mismatch(known));
         }
-        rows.documents.insert((kind.to_owned(), name.to_owned()), (body.to_owned(), version + 1));
-        Ok(PutIf::Stored(version + 1))
+        let removed = rows.documents.get(&(REMOVED.to_owned(), kind.to_owned())).map_or(0, |removed| removed.1);
+        let new = if known == 0 { removed } else { known } + 1;
+        rows.documents.insert((kind.to_owned(), name.to_owned()), (body.to_owned(), new));
+        Ok(PutIf::Stored(new))
     }
 
     async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error> {
         let (mut rows, key) = (self.there()?, (kind.to_owned(), name.to_owned()));
         let is_such =
             rows.documents.get(&key).is_some_and(|(_, known)| version.is_none_or(|version| version == *known));
-        Ok(is_such && rows.documents.remove(&key).is_some())
+        let removed = if is_such { rows.documents.remove(&key) } else { None };
+        if let Some((_, version)) = &removed {
+            let highest = &mut rows.documents.entry((REMOVED.to_owned(), key.0)).or_default().1;
+            *highest = (*highest).max(*version);
+        }
+        Ok(removed.is_some())
     }
 }
 
