@@ -48,7 +48,7 @@ pub(crate) fn check(sources: &[Source]) -> Result<Vec<Finding>, String> {
     findings.extend(book::check(sources));
     findings.extend(calls::check(sources, list(calls::ALLOWED)?));
     findings.extend(circles::check(sources));
-    findings.extend(length::check(sources, list(length::ALLOWED)?));
+    findings.extend(length::check(sources));
     findings.extend(links::check(sources, |path| repo::root().join(path).is_file()));
     findings.extend(mentions::check(sources));
     findings.extend(tour::check(sources));

@@ -1,11 +1,12 @@
-//! Checks the direction of dependencies: between our crates, from the core outwards, and between the folders of the core
-//! and of the store.
+//! Checks the direction of dependencies: between our crates, from the core outwards, between the folders of the core
+//! and of the store, and between the services of the engine.
 //!
 //! The compiler forbids circles and no more; these are the arrows of ARCHITECTURE.md. Dependencies of tests count as
 //! well: a test that needs another crate of ours belongs there.
 
 use std::collections::BTreeSet;
 
+use super::circles::{self, Module};
 use super::mask::is_word_byte;
 use super::{Finding, Masked, is_rust};
 use crate::repo::Source;
@@ -28,6 +29,27 @@ const FLOORS: &[&[&str]] = &[
     &["testing"],
 ];
 
+/// Modules of the engine. Each imports only those before it.
+const SERVICES: &[&[&str]] = &[
+    &["stores", "expected", "status", "waiters", "documents", "observed"],
+    &["metrics", "supervisor"],
+    &["events"],
+    &["base"],
+    &["ids", "leader", "consumers", "overflow"],
+    &["queues"],
+    &["host", "loader"],
+    &["search", "recorder"],
+    &["editor"],
+    &["reconciler", "intake"],
+    &["settler"],
+    &["handout"],
+    &["takes"],
+    &["reaper", "pruner", "inbox", "schedules", "observatory", "locks", "vitals"],
+    &["services"],
+    &["engine"],
+    &["export", "start"],
+];
+
 /// Folders of the store that others depend on, and those others. They depend on none themselves.
 const GROUNDS: &[(&str, &[&str])] = &[("sql", &["mysql", "postgres"])];
 
@@ -35,6 +57,7 @@ const GROUNDS: &[(&str, &[&str])] = &[("sql", &["mysql", "postgres"])];
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let core = sources.iter().filter(|source| is_rust(source) && source.path.starts_with(CORE));
     let mut findings: Vec<_> = core.flat_map(|source| sockets(source).into_iter().chain(upward(source))).collect();
+    findings.extend(services(sources));
     let folders = store_folders(sources);
     let store = sources.iter().filter(|source| is_rust(source) && source.path.starts_with(STORE));
     findings.extend(store.flat_map(|source| siblings(source, &folders)));
@@ -71,6 +94,29 @@ fn upward(source: &Source) -> Vec<Finding> {
         advice: format!("`{own}` reaches into `{other}`, which is not below it"),
     };
     reaching.map(finding).collect()
+}
+
+/// Imports of one service of the engine from another that is not below it.
+fn services(sources: &[Source]) -> Vec<Finding> {
+    let modules = circles::modules(sources);
+    let name = |module: &Module| match module.as_slice() {
+        [core, engine, name, ..] if core == "core" && engine == "engine" => Some(name.clone()),
+        _ => None,
+    };
+    let floor = |name: &str| SERVICES.iter().position(|floor| floor.contains(&name));
+    let mut findings = Vec::new();
+    for (module, source) in &modules {
+        let Some(own) = name(module) else { continue };
+        let finding = |advice| Finding { path: source.path.clone(), line: 0, advice };
+        let Some(own_floor) = floor(&own) else {
+            findings.push(finding(format!("`{own}` has no place among the services in xtask/src/tidy/arrows.rs")));
+            continue;
+        };
+        let others = circles::imported(module, &source.text, &modules).into_iter().filter_map(name);
+        let above = others.filter(|other| *other != own && floor(other).is_none_or(|floor| floor >= own_floor));
+        findings.extend(above.map(|other| finding(format!("`{own}` imports from `{other}`, which is not below it"))));
+    }
+    findings
 }
 
 /// Names of the folders right under the store's sources.
@@ -144,6 +190,20 @@ mod tests {
         assert_eq!(lines(&[source("crates/core/src/api/a.rs", text)]), [2]);
         assert_eq!(lines(&[source("crates/core/src/model/a.rs", text)]), [1, 2]);
         assert_eq!(lines(&[source("crates/core/src/engine/a.rs", text)]), [0_usize; 0]);
+    }
+
+    #[test]
+    fn services_of_the_engine_import_those_below() {
+        let file =
+            |name: &str, text: &str| source(&format!("crates/core/src/engine/{name}"), &format!("//!\n\n{text}"));
+        let sources = [
+            file("loader/mod.rs", "use super::leader::A;\nuse super::recorder::B;\n"),
+            file("leader.rs", ""),
+            file("recorder.rs", "use crate::engine::{leader, loader::C};\n"),
+            file("other.rs", ""),
+        ];
+        let found: Vec<_> = check(&sources).into_iter().map(|finding| finding.path).collect();
+        assert_eq!(found, ["crates/core/src/engine/loader/mod.rs", "crates/core/src/engine/other.rs"]);
     }
 
     #[test]

@@ -9,15 +9,18 @@ use crate::repo::Source;
 /// Most files of a circle.
 const FILES_MAX: usize = 4;
 
-type Module = Vec<String>;
+/// The crate, and the names of modules in it.
+pub(super) type Module = Vec<String>;
+
+/// The files that are no tests, by their modules.
+pub(super) fn modules(sources: &[Source]) -> BTreeMap<Module, &Source> {
+    let rust = sources.iter().filter(|source| is_rust(source));
+    rust.filter_map(|source| Some((module(&source.path)?, source))).collect()
+}
 
 /// Circles that have too many files.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
-    let modules: BTreeMap<Module, &Source> = sources
-        .iter()
-        .filter(|source| is_rust(source))
-        .filter_map(|source| Some((module(&source.path)?, source)))
-        .collect();
+    let modules = modules(sources);
     let imports: BTreeMap<&Module, BTreeSet<&Module>> =
         modules.iter().map(|(module, source)| (module, imported(module, &source.text, &modules))).collect();
     let reached: BTreeMap<&Module, BTreeSet<&Module>> =
@@ -47,7 +50,11 @@ fn module(path: &str) -> Option<Module> {
 }
 
 /// The modules that a file imports from.
-fn imported<'a>(module: &Module, text: &str, modules: &'a BTreeMap<Module, &Source>) -> BTreeSet<&'a Module> {
+pub(super) fn imported<'a>(
+    module: &Module,
+    text: &str,
+    modules: &'a BTreeMap<Module, &Source>,
+) -> BTreeSet<&'a Module> {
     let masked = Masked::new(text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default());
     let statements = masked.text().split("\nuse ").skip(1).filter_map(|rest| rest.split_once(';'));
     let mut paths = Vec::new();

@@ -1,15 +1,16 @@
 //! Export: reading a store whole, without an engine. Nothing is changed, handed out or taken back.
 
+use super::Stores;
 use super::queues::read_settings;
 use super::schedules::read_schedules;
-use super::unrecorded::Unrecorded;
-use super::{QueueSettings, Stores};
+use super::search::Unrecorded;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{PAGE_JOBS_MAX, STEP_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::Job;
 use crate::ports::{Detail, Find, Found, Queues, Selector};
+use crate::request::QueueSettings;
 use crate::rules;
 use crate::schedule::ScheduleStatus;
 use std::sync::Arc;

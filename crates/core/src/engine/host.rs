@@ -6,10 +6,12 @@
 //! once, they get different ones. So versions, epochs and fences of one memory are above those of all earlier memories,
 //! whatever its clock says.
 
-use super::Engine;
-use super::parts::waiting::Waiting;
+use super::base::Base;
+use super::consumers::Consumers;
 use super::queues::read_settings;
+use super::stores::Topology;
 use crate::clock::Millis;
+use crate::engine::consumers::waiting::Waiting;
 use crate::error::Error;
 use crate::model::id::{generation_above, generation_at};
 use crate::model::job::Job;
@@ -46,10 +48,21 @@ impl Host for EngineHost {
     }
 }
 
-impl Engine {
-    pub(super) fn host(&self) -> Arc<dyn Host> {
+/// The generations of memories.
+pub(super) struct Generations {
+    topology: Topology,
+    registry: Arc<dyn Registry>,
+}
+
+impl Generations {
+    pub(super) fn new(base: &Base) -> Self {
+        Self { topology: base.stores.topology, registry: base.stores.registry.clone() }
+    }
+
+    /// The host of the engine's broker.
+    pub(super) fn host(&self, consumers: &Consumers, now: Millis) -> Arc<dyn Host> {
         let (registry, raises) = (Arc::downgrade(&self.registry), self.topology.has_ledger());
-        Arc::new(EngineHost { waiting: self.waiting.clone(), registry, raises, started_at: self.now() })
+        Arc::new(EngineHost { waiting: consumers.waiting.clone(), registry, raises, started_at: now })
     }
 
     /// Makes later memories begin above the numbers of these jobs.

@@ -3,20 +3,27 @@
 //! A waiting caller sleeps until the store wakes it, or until it is the first in line. A caller that stops waiting gives up
 //! its place, also if its future is dropped. A grant whose caller has gone is released.
 
-use super::parts::Claim;
-use super::parts::waiters::Registration;
-use super::{Engine, LockRequest};
 use crate::api::Span;
+use crate::engine::base::Base;
+use crate::engine::supervisor::Supervisor;
+use crate::engine::waiters::{Registration, Waiters};
 use crate::error::Error;
 use crate::invalid::Invalid;
-use crate::keyed_mutex::KeyedGuard;
+use crate::keyed_mutex::{KeyedGuard, KeyedMutex};
 use crate::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN, PAGE_LOCKS_MAX, WAIT_MS_MAX};
 use crate::model::name::{check_free, check_lock, check_owner};
-use crate::ports::{Acquire, Acquired, Grant, Holding, Released};
+use crate::ports::{Acquire, Acquired, Grant, Holding, Locks, Released};
+use crate::request::LockRequest;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// How often ended locks, and ended places in line for them, are removed.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+/// An owner, and the lock that it claims.
+type Claim = (Arc<str>, Arc<str>);
 
 /// A page of locks that are held.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,27 +37,39 @@ pub struct LockList {
     pub next_cursor: Option<String>,
 }
 
-impl Engine {
-    /// Acquires a lock, waiting for it if it is held: first come, first served. The owner who holds it already gets the same
-    /// fence again, and its time to live restarts. A call that is dropped while it waits has acquired nothing.
-    ///
-    /// # Errors
-    /// [`Error::LockHeld`] if it could not be acquired within the wait; [`Error::Invalid`] beyond a limit;
-    /// [`Error::Stopping`].
-    pub async fn acquire(&self, request: LockRequest) -> Result<Grant, Error> {
-        self.check_open()?;
+/// Grants locks to callers, who may wait for them.
+pub(super) struct LockDesk {
+    locks: Arc<dyn Locks>,
+    waiters: Arc<Waiters<Claim>>,
+    asking: KeyedMutex<Claim>,
+    supervisor: Arc<Supervisor>,
+}
+
+impl LockDesk {
+    pub(super) fn new(base: &Base) -> Self {
+        let Base { stores, supervisor, .. } = base;
+        Self {
+            locks: stores.locks.clone(),
+            waiters: Arc::default(),
+            asking: KeyedMutex::default(),
+            supervisor: supervisor.clone(),
+        }
+    }
+
+    pub(in crate::engine) async fn acquire(self: &Arc<Self>, request: LockRequest) -> Result<Grant, Error> {
+        self.supervisor.check_open()?;
         check_claim(&request.name, &request.owner)?;
         check_ttl(request.ttl_ms)?;
         Span(request.wait_ms).check("wait", 0, WAIT_MS_MAX)?;
         let LockRequest { name, owner, ttl_ms, wait_ms, keep_place } = request;
         let end = Instant::now() + Duration::from_millis(wait_ms);
         let claim = (owner.clone(), name.clone());
-        let mut place = PlaceInLine { engine: self, claim: claim.clone(), registration: None };
+        let mut place = PlaceInLine { desk: self, claim: claim.clone(), registration: None };
         loop {
             let is_last = Instant::now() >= end;
             let waiting = !is_last || keep_place;
             if waiting && place.registration.is_none() {
-                place.registration = Some(self.lock_waiters.register(vec![claim.clone()]));
+                place.registration = Some(self.waiters.register(vec![claim.clone()]));
             }
             // Registered before the store is asked, so that no wake in between is missed.
             let woken = place.registration.as_ref().map(Registration::woken);
@@ -69,87 +88,100 @@ impl Engine {
             let again = Instant::now() + Duration::from_millis(again_in_ms);
             tokio::select! {
                 biased;
-                () = self.stopping.cancelled() => return Err(Error::Stopping),
+                () = self.supervisor.stopping().cancelled() => return Err(Error::Stopping),
                 () = async { if let Some(woken) = woken { woken.wait().await } } => {}
                 () = tokio::time::sleep_until(again.min(end)) => {}
             }
         }
     }
 
+    /// Has the store wake callers here.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub(super) async fn begin(&self) -> Result<(), Error> {
+        let waiters = self.waiters.clone();
+        self.locks.start(Arc::new(move |name, owner| waiters.wake_all(&(owner.clone(), name.clone())))).await
+    }
+
+    /// Removes locks that have ended, until the process stops.
+    pub(super) async fn sweep(&self) {
+        loop {
+            tokio::time::sleep(SWEEP_EVERY).await;
+            if let Err(error) = self.locks.sweep().await {
+                tracing::warn!(%error, "could not remove expired locks; trying again");
+            }
+        }
+    }
+
     /// Asks once. Runs to completion even if the caller disconnects.
-    async fn ask(&self, acquire: Acquire) -> Result<Acquired, Error> {
-        let answered = self.run_to_completion(|engine| async move {
-            let guard = engine.asking.lock((acquire.owner.clone(), acquire.name.clone())).await;
-            let answer = engine.locks.acquire(acquire.clone()).await?;
-            Ok::<_, Error>(Answered { answer: Some(answer), acquire, engine, guard: Some(guard) })
+    async fn ask(self: &Arc<Self>, acquire: Acquire) -> Result<Acquired, Error> {
+        let answered = self.supervisor.complete(self, |desk| async move {
+            let guard = desk.asking.lock((acquire.owner.clone(), acquire.name.clone())).await;
+            let answer = desk.locks.acquire(acquire.clone()).await?;
+            Ok::<_, Error>(Answered { answer: Some(answer), acquire, desk, guard: Some(guard) })
         });
         Ok(answered.await?.heard())
     }
 
-    /// Gives a lock this time to live from now on.
-    ///
-    /// # Errors
-    /// [`Error::LockLost`] if it is not held by this owner under this fence, or no longer; [`Error::Invalid`].
-    pub async fn renew(&self, name: &str, owner: &str, fence: u64, ttl_ms: u64) -> Result<Grant, Error> {
-        self.check_open()?;
+    pub(in crate::engine) async fn renew(
+        self: &Arc<Self>,
+        name: &str,
+        owner: &str,
+        fence: u64,
+        ttl_ms: u64,
+    ) -> Result<Grant, Error> {
+        self.supervisor.check_open()?;
         check_claim(name, owner)?;
         check_ttl(ttl_ms)?;
         let (name, owner) = (Arc::from(name), Arc::from(owner));
-        self.run_to_completion(|engine| async move {
-            let renewed = engine.locks.renew(&name, &owner, fence, ttl_ms).await?;
-            renewed.ok_or(Error::LockLost { name, owner, fence })
-        })
-        .await
+        self.supervisor
+            .complete(self, |desk| async move {
+                let renewed = desk.locks.renew(&name, &owner, fence, ttl_ms).await?;
+                renewed.ok_or(Error::LockLost { name, owner, fence })
+            })
+            .await
     }
 
-    /// Frees a lock.
-    ///
-    /// # Errors
-    /// As [`renew`](Self::renew).
-    pub async fn release_lock(&self, name: &str, owner: &str, fence: u64) -> Result<(), Error> {
-        self.check_open()?;
+    pub(in crate::engine) async fn release_lock(
+        self: &Arc<Self>,
+        name: &str,
+        owner: &str,
+        fence: u64,
+    ) -> Result<(), Error> {
+        self.supervisor.check_open()?;
         check_claim(name, owner)?;
         let (name, owner) = (Arc::from(name), Arc::from(owner));
-        self.run_to_completion(|engine| async move {
-            let is_released = engine.locks.release(&name, &owner, fence).await?;
-            if is_released { Ok(()) } else { Err(Error::LockLost { name, owner, fence }) }
-        })
-        .await
+        self.supervisor
+            .complete(self, |desk| async move {
+                let is_released = desk.locks.release(&name, &owner, fence).await?;
+                if is_released { Ok(()) } else { Err(Error::LockLost { name, owner, fence }) }
+            })
+            .await
     }
 
-    /// Frees all locks of an owner; returns how many, and how many it had lost within the last minute.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub async fn release_all(&self, owner: &str) -> Result<Released, Error> {
-        self.check_open()?;
+    pub(in crate::engine) async fn release_all(self: &Arc<Self>, owner: &str) -> Result<Released, Error> {
+        self.supervisor.check_open()?;
         check_holder(owner)?;
         let owner = Arc::from(owner);
-        self.run_to_completion(|engine| async move { engine.locks.release_all(&owner).await }).await
+        self.supervisor.complete(self, |desk| async move { desk.locks.release_all(&owner).await }).await
     }
 
-    /// The holder of a lock; `None` if it is free.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub async fn inspect(&self, name: &str) -> Result<Option<Holding>, Error> {
+    pub(in crate::engine) async fn inspect(&self, name: &str) -> Result<Option<Holding>, Error> {
         check_lock(name)?;
         self.locks.inspect(&Arc::from(name)).await
     }
 
-    /// A page of the locks that are held, by name. `limit` is 1 to 1000; a page may be short, and still have a next.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub async fn list_locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+    pub(in crate::engine) async fn list_locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
         self.list_locks_in("", cursor, limit).await
     }
 
-    /// The same for locks with this prefix. The cursor names no other lock either.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub async fn list_locks_in(&self, beginning: &str, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+    pub(in crate::engine) async fn list_locks_in(
+        &self,
+        beginning: &str,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<LockList, Error> {
         if !(1..=PAGE_LOCKS_MAX).contains(&limit) {
             return Err(Error::invalid("limit", format!("between 1 and {PAGE_LOCKS_MAX}"), limit));
         }
@@ -193,7 +225,7 @@ fn check_ttl(ttl_ms: u64) -> Result<(), Invalid> {
 
 /// A place in line, given up when it is dropped.
 struct PlaceInLine<'a> {
-    engine: &'a Engine,
+    desk: &'a Arc<LockDesk>,
     claim: Claim,
     registration: Option<Registration<Claim>>,
 }
@@ -208,12 +240,12 @@ impl PlaceInLine<'_> {
 impl Drop for PlaceInLine<'_> {
     fn drop(&mut self) {
         let Some(registration) = self.registration.take() else { return };
-        let (engine, claim) = (self.engine.clone(), self.claim.clone());
-        self.engine.tasks.spawn(async move {
+        let (desk, claim) = (self.desk.clone(), self.claim.clone());
+        self.desk.supervisor.spawn(async move {
             // After any request of this owner that is under way, which would take a new ticket.
-            let _guard = engine.asking.lock(claim.clone()).await;
+            let _guard = desk.asking.lock(claim.clone()).await;
             if !registration.is_shared()
-                && let Err(error) = engine.locks.abandon(&claim.1, &claim.0).await
+                && let Err(error) = desk.locks.abandon(&claim.1, &claim.0).await
             {
                 tracing::debug!(%error, "a place in line could not be given up; it expires");
             }
@@ -226,7 +258,7 @@ impl Drop for PlaceInLine<'_> {
 struct Answered {
     answer: Option<Acquired>,
     acquire: Acquire,
-    engine: Engine,
+    desk: Arc<LockDesk>,
     guard: Option<KeyedGuard<Claim>>,
 }
 
@@ -239,10 +271,10 @@ impl Answered {
 impl Drop for Answered {
     fn drop(&mut self) {
         let Some(Acquired::Granted { grant, is_new: true }) = self.answer else { return };
-        let (engine, guard) = (self.engine.clone(), self.guard.take());
+        let (desk, guard) = (self.desk.clone(), self.guard.take());
         let Acquire { name, owner, .. } = self.acquire.clone();
-        self.engine.tasks.spawn(async move {
-            if let Err(error) = engine.locks.release(&name, &owner, grant.fence).await {
+        self.desk.supervisor.spawn(async move {
+            if let Err(error) = desk.locks.release(&name, &owner, grant.fence).await {
                 tracing::debug!(%error, "a lock whose caller has gone could not be released; it expires");
             }
             drop(guard);

@@ -1,63 +1,74 @@
 //! The engine: all rules, between the edges above and the stores below.
 //!
-//! A request that has begun runs to completion even if the caller disconnects: a job that is recorded but not put would
-//! sleep until the next start. It has a task for that, unless an edge says that the caller's task is [one](uninterrupted).
-//! Exceptions are a reserve and the wait for a lock: if they are dropped while they wait, they have leased or acquired
-//! nothing.
+//! It is composed of services. Each has its own fields, and knows only those below it:
 //!
-//! In the background it loads jobs that enter the horizon (`load`), takes back jobs whose lease has expired (`settle`),
-//! records outcomes that were left over (`record`), wakes reserves, pushes the jobs of due schedules (`schedules`) and
-//! prunes. If several processes share a broker and a ledger, one of them does most of that for all (`leader`), and moves
-//! rows from the ledger's inbox to its jobs (`inbox`).
+//! | service | does |
+//! |---|---|
+//! | `Vitals`, `LockDesk`, `observatory` | health and the end; locks; what people want to know |
+//! | `Schedules`, `InboxMover`, `Pruner`, `Reaper` | ticks; rows of the inbox; retention; leases and jobs whose time is over |
+//! | `Takes` | hands out jobs at most once |
+//! | `Handout` | hands out due jobs under leases, and extends these |
+//! | `Settler` | ends leases |
+//! | `Intake` | takes in new jobs, whoever makes them |
+//! | `Reconciler` | keeps the broker as the ledger says |
+//! | `Editor` | changes jobs from outside |
+//! | `Recorder` | records in the ledger what the broker's outbox has |
+//! | `Search`, `QueueCounter` | find jobs; count them |
+//! | `Loader` | puts jobs into the broker |
+//! | `Settings`, `Overflow`, `Consumers`, `Leader`, `Ids` | what these share: settings of queues, jobs without room, who asks for jobs, who leads, ids |
+//! | `Publisher`, `Supervisor` | counts and publishes what happens; runs tasks |
 //!
-//! What it remembers beside its stores is in `parts`, which does nothing by itself. It deliberately does not run business
-//! code, parse or render.
+//! [`Engine`] is what callers see. `services` puts the services together, `start` starts their loops. None of them runs business code,
+//! parses or renders.
 
-mod admit;
-mod background;
-mod bulk;
-mod changes;
-mod cursor;
-mod edit;
+mod base;
+mod consumers;
+mod documents;
+mod editor;
+#[expect(clippy::module_inception, reason = "the engine as its callers see it")]
+mod engine;
 pub mod events;
 mod expected;
 mod export;
-mod extend;
-mod find;
-mod forward;
-mod handle;
-mod history;
+mod handout;
 mod host;
-mod import;
+mod ids;
+mod inbox;
+mod intake;
+mod leader;
+mod loader;
 mod locks;
-mod parts;
-mod push;
-mod query;
+pub mod metrics;
+mod observatory;
+mod observed;
+mod overflow;
+mod pruner;
 mod queues;
-mod reports;
-mod reserve;
+mod reaper;
+mod reconciler;
+mod recorder;
 mod schedules;
-mod settle;
+mod search;
+mod services;
+mod settler;
 mod start;
+mod status;
 mod stores;
-mod subscription;
-mod take;
-mod unclaimed;
-mod unrecorded;
-mod why;
-mod workers;
+mod supervisor;
+mod takes;
+mod vitals;
+mod waiters;
 
 pub use crate::api::Health;
 pub use crate::request::*;
-pub use background::inbox::check_target as check_inbox_target;
+pub use engine::Engine;
 pub use expected::Expected;
 pub use export::Export;
-pub use handle::{Engine, uninterrupted};
-pub use import::check_whole;
+pub use handout::Unclaimed;
+pub use inbox::check_target as check_inbox_target;
+pub use intake::check_whole;
 pub use locks::LockList;
-pub use parts::census::Sum;
-pub use parts::metrics;
-pub use parts::status::Fault;
-pub use reports::READING_WAIT;
+pub use observatory::{READING_WAIT, Sum};
+pub use status::Fault;
 pub use stores::{Stores, Topology};
-pub use unclaimed::Unclaimed;
+pub use supervisor::uninterrupted;

@@ -1,20 +1,14 @@
-//! The start and the end of an engine.
+//! The start of an engine.
 
-use super::Engine;
-use super::parts::Parts;
+use super::base::Base;
+use super::services::{Loops, Services, compose};
 use super::stores::{Stores, Topology};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::request::Options;
-use std::sync::Arc;
-use std::time::Duration;
 
-/// How often ended locks, and ended places in line for them, are removed.
-const SWEEP_EVERY: Duration = Duration::from_secs(10);
-
-/// How long a shared broker may be silent while an engine stops.
-const SILENT_AT_STOP_MAX: Duration = Duration::from_secs(3);
-/// How often a shared broker is asked while an engine stops.
-const LOOK_AT_STOP_EVERY: Duration = Duration::from_millis(500);
+/// Tasks that record outcomes: while one removes recorded entries from the outbox, the other records.
+const RECORDERS: usize = 2;
 
 impl Engine {
     /// Restores leases, begins to load jobs within the horizon, and serves. Must be called in a tokio runtime with time,
@@ -23,91 +17,68 @@ impl Engine {
     /// # Errors
     /// If the ledger or the registry cannot be read.
     pub async fn start(stores: Stores, options: Options) -> Result<Self, Error> {
-        let topology = stores.topology;
-        let engine = Self::of(Parts::new(stores, options));
-        if let Some(bus) = &engine.bus {
-            let subscribers = engine.subscribers.clone();
-            bus.subscribe(Arc::new(move |event| subscribers.deliver(event)));
-        }
-        let waiters = engine.lock_waiters.clone();
-        engine.broker.begin(engine.host()).await?;
-        engine.asked.begin(engine.now());
-        engine.workers.begin(engine.now());
-        engine.locks.start(Arc::new(move |name, owner| waiters.wake_all(&(owner.clone(), name.clone())))).await?;
-        engine.load_settings().await?;
-        match topology {
+        let base = Base::new(stores, options);
+        let (services, loops) = compose(&base);
+        let (broker, supervisor) = (&base.stores.broker, &base.supervisor);
+        base.publisher.listen();
+        broker.begin(loops.generations.host(&loops.consumers, broker.now())).await?;
+        loops.consumers.begin(broker.now());
+        services.locks.begin().await?;
+        services.settings.load().await?;
+        match base.stores.topology {
             Topology::OneProcess => {
-                engine.restore_leases().await?;
-                engine.learn_overflow().await?;
-                engine.advance().await?;
-                engine.in_background("load", |engine| async move { engine.load().await });
+                services.handout.restore_leases().await?;
+                loops.loader.learn_overflow().await?;
+                loops.loader.advance().await?;
+                supervisor.keep("load", &loops.reconciler, |reconciler| async move { reconciler.load().await });
             }
-            Topology::RedisAlone => engine.status.set_loaded(true),
-            Topology::RedisBesideLedger => engine.begin_to_share().await?,
+            Topology::RedisAlone => base.status.set_loaded(true),
+            Topology::RedisBesideLedger => begin_to_share(&base, &loops).await?,
         }
-        if topology.has_ledger() {
-            engine.in_background("load_overflow", |engine| async move { engine.load_overflow().await });
-        }
-        engine.in_background("reap", |engine| async move { engine.reap().await });
-        engine.in_background("drain", |engine| async move { engine.drain().await });
-        engine.in_background("prune", |engine| async move { engine.prune().await });
-        engine.in_background("sweep_locks", |engine| async move { engine.sweep_locks().await });
-        engine.in_background("tick_schedules", |engine| async move { engine.tick_schedules().await });
-        if topology.is_shared() {
-            engine.in_background("refresh_settings", |engine| async move { engine.refresh_settings().await });
-        }
-        engine.in_background("count_others", |engine| async move { engine.count_others().await });
-        engine.in_background("count_names", |engine| async move { engine.count_names().await });
-        engine.in_background("record_history", |engine| async move { engine.record_history().await });
-        engine.in_background("end_pauses", |engine| async move { engine.end_pauses().await });
-        engine.in_background("alarm", |engine| async move { engine.waiting.keep(engine.broker.as_ref()).await });
-        Ok(engine)
+        keep_all(&base, &services, &loops);
+        Ok(Self::of(services))
     }
+}
 
-    /// Refuses new requests, ends waiting ones, records outcomes under way, and closes the ledger.
-    ///
-    /// # Errors
-    /// If something could not be recorded.
-    pub async fn stop(&self) -> Result<(), Error> {
-        self.stopping.cancel();
-        self.tasks.close();
-        let finished = async {
-            self.tasks.wait().await;
-            if self.topology.shares_ledger() {
-                self.record_rest().await;
-                if let Err(error) = self.reconcile().await {
-                    tracing::warn!(%error, "some jobs were not handed over to the loader; the audit will find them");
-                }
-                self.leave_role().await;
-            } else {
-                self.drain_older(0).await;
-            }
-        };
-        tokio::select! {
-            () = finished => {}
-            () = self.broker_is_silent() => tracing::warn!("the broker does not answer; stopping without it"),
-        }
-        self.ledger.close().await
+/// Begins what an engine does that is one of several, and asks for the role of the leader.
+async fn begin_to_share(base: &Base, loops: &Loops) -> Result<(), Error> {
+    let supervisor = &base.supervisor;
+    let unique = loops.ids.next(&[0], base.stores.broker.now()).await?;
+    loops.leader.begin(unique[0]).await;
+    loops.loader.advance_watermark();
+    supervisor.keep("keep_role", &loops.leader, |leader| async move { leader.keep().await });
+    supervisor.keep("watch_broker", &loops.reconciler, |reconciler| async move { reconciler.watch_broker().await });
+    supervisor.keep("load_for_all", &loops.reconciler, |reconciler| async move { reconciler.load_for_all().await });
+    if let Some(mover) = &loops.mover {
+        supervisor.keep("empty_inbox", mover, |mover| async move { mover.empty().await });
     }
+    for _ in 0..RECORDERS {
+        supervisor.keep("record_waiting", &loops.recorder, |recorder| async move { recorder.record_waiting().await });
+    }
+    Ok(())
+}
 
-    /// Waits until a broker that is shared with other processes has not answered for 3 s. A stop waits no longer for what needs
-    /// the broker: that fails, and whatever was acknowledged is in the broker, where other processes find it.
-    pub async fn broker_is_silent(&self) {
-        if !self.topology.is_shared() {
-            std::future::pending::<()>().await;
-        }
-        while let Ok(Ok(_)) = tokio::time::timeout(SILENT_AT_STOP_MAX, self.broker.incarnation()).await {
-            tokio::time::sleep(LOOK_AT_STOP_EVERY).await;
-        }
+/// Starts the loops that every engine has.
+fn keep_all(base: &Base, services: &Services, loops: &Loops) {
+    let (topology, supervisor) = (base.stores.topology, &base.supervisor);
+    if topology.has_ledger() {
+        supervisor.keep("load_overflow", &loops.loader, |loader| async move { loader.load_overflow().await });
     }
-
-    /// Removes locks that have ended, until the process stops.
-    async fn sweep_locks(&self) {
-        loop {
-            tokio::time::sleep(SWEEP_EVERY).await;
-            if let Err(error) = self.locks.sweep().await {
-                tracing::warn!(%error, "could not remove expired locks; trying again");
-            }
-        }
+    supervisor.keep("reap", &loops.reaper, |reaper| async move { reaper.reap().await });
+    supervisor.keep("drain", &loops.recorder, |recorder| async move { recorder.drain().await });
+    supervisor.keep("prune", &loops.pruner, |pruner| async move { pruner.prune().await });
+    supervisor.keep("sweep_locks", &services.locks, |locks| async move { locks.sweep().await });
+    supervisor.keep("tick_schedules", &services.schedules, |schedules| async move { schedules.tick_schedules().await });
+    if topology.is_shared() {
+        let (publisher, status) = (base.publisher.clone(), base.status.clone());
+        supervisor.keep("refresh_settings", &services.settings, |settings| async move {
+            settings.refresh(&publisher, &status).await;
+        });
     }
+    let observatory = &services.observatory;
+    supervisor.keep("count_others", &observatory.census, |census| async move { census.count_others().await });
+    supervisor.keep("count_names", &observatory.census, |census| async move { census.count_names().await });
+    supervisor.keep("record_history", &observatory.history, |history| async move { history.record().await });
+    supervisor.keep("end_pauses", &services.settings, |settings| async move { settings.end_pauses().await });
+    supervisor.keep("alarm", &loops.consumers, |consumers| async move { consumers.keep_alarm().await });
 }

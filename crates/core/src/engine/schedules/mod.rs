@@ -9,13 +9,23 @@ mod entry;
 mod tick;
 mod timer;
 
-use super::{Engine, Expected, Pause, Pushed};
 use crate::clock::Millis;
+use crate::engine::base::Base;
+use crate::engine::expected::Expected;
+use crate::engine::ids::Ids;
+use crate::engine::intake::Intake;
+use crate::engine::leader::Leader;
+use crate::engine::loader::Loader;
+use crate::engine::queues::end_of;
+use crate::engine::status::Status;
+use crate::engine::stores::Topology;
+use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
 use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_BYTES_MAX, SCHEDULES_MAX};
 use crate::model::job::NewJob;
 use crate::model::name;
-use crate::ports::{PutIf, Registry};
+use crate::ports::{Broker, Ledger, PutIf, Registry};
+use crate::request::{Pause, Pushed};
 use crate::schedule::{Overlap, Schedule, ScheduleStatus, Timing};
 use entry::{Entry, Known};
 use std::sync::Arc;
@@ -25,38 +35,66 @@ const KIND: &str = "schedule";
 /// The kind of the document that changes whenever a schedule is set or deleted, and its name.
 const CHANGES: &str = "schedules";
 
-impl Engine {
-    /// All schedules, by name. Unreadable ones are omitted and logged.
-    ///
-    /// # Errors
-    /// Of the registry.
-    pub async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
-        read_schedules(self.registry.as_ref(), self.now()).await
+/// Pushes jobs at their ticks.
+pub(in crate::engine) struct Schedules {
+    topology: Topology,
+    registry: Arc<dyn Registry>,
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    intake: Arc<Intake>,
+    leader: Arc<Leader>,
+    loader: Arc<Loader>,
+    ids: Arc<Ids>,
+    timer: timer::Touched,
+    status: Arc<Status>,
+    supervisor: Arc<Supervisor>,
+    payload_bytes_max: usize,
+}
+
+impl Schedules {
+    pub(in crate::engine) fn new(
+        base: &Base,
+        intake: Arc<Intake>,
+        leader: Arc<Leader>,
+        loader: Arc<Loader>,
+        ids: Arc<Ids>,
+    ) -> Self {
+        let Base { stores, options, status, supervisor, .. } = base;
+        Self {
+            topology: stores.topology,
+            registry: stores.registry.clone(),
+            broker: stores.broker.clone(),
+            ledger: stores.ledger.clone(),
+            intake,
+            leader,
+            loader,
+            ids,
+            timer: timer::Touched::default(),
+            status: status.clone(),
+            supervisor: supervisor.clone(),
+            payload_bytes_max: options.payload_bytes_max,
+        }
     }
 
-    /// One schedule.
-    ///
-    /// # Errors
-    /// [`Error::NoSchedule`]; [`Error::Damaged`].
-    pub async fn schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
+    pub(in crate::engine) async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
+        read_schedules(self.registry.as_ref(), self.broker.now()).await
+    }
+
+    pub(in crate::engine) async fn schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
         name::check_schedule(name)?;
         let known = self.known_schedule(name).await?.ok_or_else(|| Error::NoSchedule(Arc::from(name)))?;
         Ok(status(&known?))
     }
 
-    /// The answer of [`set_schedule`](Self::set_schedule), without a change.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub async fn preview_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+    pub(in crate::engine) async fn preview_schedule(
+        &self,
+        name: &str,
+        schedule: Schedule,
+    ) -> Result<ScheduleStatus, Error> {
         self.preview_schedule_if(name, schedule, Expected::Anything).await
     }
 
-    /// The answer of [`set_schedule_if`](Self::set_schedule_if), without a change.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`]; [`Error::Changed`].
-    pub async fn preview_schedule_if(
+    pub(in crate::engine) async fn preview_schedule_if(
         &self,
         name: &str,
         schedule: Schedule,
@@ -65,143 +103,138 @@ impl Engine {
         let schedule = self.accept_schedule(name, schedule)?;
         let known = self.known_schedule(name).await?.and_then(Result::ok);
         check(expected, name, known.as_ref())?;
-        let entry = Entry::set(known.as_ref(), &schedule, self.now_at_most())?;
+        let entry = Entry::set(known.as_ref(), &schedule, self.broker.now_at_most())?;
         Ok(status(&self::known(name, 0, entry)?))
     }
 
-    /// Creates or replaces a schedule; see [`set_schedule_if`](Self::set_schedule_if).
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub async fn set_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+    pub(in crate::engine) async fn set_schedule(
+        self: &Arc<Self>,
+        name: &str,
+        schedule: Schedule,
+    ) -> Result<ScheduleStatus, Error> {
         self.set_schedule_if(name, schedule, Expected::Anything).await
     }
 
-    /// Creates or replaces a schedule if the current one is as expected. If it ticks at other times than before, the next
-    /// tick is the first from now on. Else it stays, and a tick that has begun is pushed with the old settings.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`], also if there are too many (counted only here: concurrent calls may exceed the limit slightly);
-    /// [`Error::Changed`] if the current one is not as expected.
-    pub async fn set_schedule_if(
-        &self,
+    pub(in crate::engine) async fn set_schedule_if(
+        self: &Arc<Self>,
         name: &str,
         schedule: Schedule,
         expected: Expected,
     ) -> Result<ScheduleStatus, Error> {
-        self.check_open()?;
+        self.supervisor.check_open()?;
         let schedule = self.accept_schedule(name, schedule)?;
         let name = Arc::from(name);
-        self.run_to_completion(|engine| async move {
-            let now = engine.now_at_most();
-            let set = |known: Option<&Known>| Entry::set(known, &schedule, now);
-            Ok(status(&engine.store_entry(&name, expected, set).await?))
-        })
-        .await
+        self.supervisor
+            .complete(self, |schedules| async move {
+                let now = schedules.broker.now_at_most();
+                let set = |known: Option<&Known>| Entry::set(known, &schedule, now);
+                Ok(status(&schedules.store_entry(&name, expected, set).await?))
+            })
+            .await
     }
 
-    /// Stops pushing the jobs of a schedule. A tick that has begun may still push its job.
-    /// Ticks during the pause are skipped.
-    ///
-    /// # Errors
-    /// [`Error::NoSchedule`]; [`Error::Changed`]; [`Error::Invalid`].
-    pub async fn pause_schedule(&self, name: &str, pause: Pause, expected: Expected) -> Result<ScheduleStatus, Error> {
-        let end = self.end_of(pause)?;
+    pub(in crate::engine) async fn pause_schedule(
+        self: &Arc<Self>,
+        name: &str,
+        pause: Pause,
+        expected: Expected,
+    ) -> Result<ScheduleStatus, Error> {
+        let end = end_of(pause, self.broker.as_ref())?;
         self.set_pause(name, Some(end.unwrap_or(Millis::MAX)), expected).await
     }
 
-    /// Pushes the jobs of a schedule again, from its first tick after now.
-    ///
-    /// # Errors
-    /// [`Error::NoSchedule`]; [`Error::Changed`].
-    pub async fn resume_schedule(&self, name: &str, expected: Expected) -> Result<ScheduleStatus, Error> {
+    pub(in crate::engine) async fn resume_schedule(
+        self: &Arc<Self>,
+        name: &str,
+        expected: Expected,
+    ) -> Result<ScheduleStatus, Error> {
         self.set_pause(name, None, expected).await
     }
 
-    async fn set_pause(&self, name: &str, end: Option<Millis>, expected: Expected) -> Result<ScheduleStatus, Error> {
-        self.check_open()?;
+    async fn set_pause(
+        self: &Arc<Self>,
+        name: &str,
+        end: Option<Millis>,
+        expected: Expected,
+    ) -> Result<ScheduleStatus, Error> {
+        self.supervisor.check_open()?;
         name::check_schedule(name)?;
         let name: Arc<str> = Arc::from(name);
-        self.run_to_completion(|engine| async move {
-            let now = engine.now_at_most();
-            let set = |known: Option<&Known>| {
-                let known = known.ok_or_else(|| Error::NoSchedule(name.clone()))?;
-                Entry::set(Some(known), &known.entry.schedule.clone().with_pause(end), now)
-            };
-            Ok(status(&engine.store_entry(&name, expected, set).await?))
-        })
-        .await
+        self.supervisor
+            .complete(self, |schedules| async move {
+                let now = schedules.broker.now_at_most();
+                let set = |known: Option<&Known>| {
+                    let known = known.ok_or_else(|| Error::NoSchedule(name.clone()))?;
+                    Entry::set(Some(known), &known.entry.schedule.clone().with_pause(end), now)
+                };
+                Ok(status(&schedules.store_entry(&name, expected, set).await?))
+            })
+            .await
     }
 
-    /// Pushes the job of a schedule now, also if the schedule is paused or a job of it is live. Its ticks stay as they are.
-    /// The call may be repeated if it has an origin.
-    ///
-    /// # Errors
-    /// [`Error::NoSchedule`]; [`Error::Changed`]; and as [`push`](Self::push).
-    pub async fn run_schedule(
-        &self,
+    pub(in crate::engine) async fn run_schedule(
+        self: &Arc<Self>,
         name: &str,
         origin: Option<Arc<str>>,
         expected: Expected,
     ) -> Result<Pushed, Error> {
-        self.check_open()?;
+        self.supervisor.check_open()?;
         name::check_schedule(name)?;
         let name: Arc<str> = Arc::from(name);
-        self.run_to_completion(|engine| async move {
-            let mut known = engine.known_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))??;
-            check(expected, &name, Some(&known))?;
-            if known.entry.schedule.overlap == Overlap::Skip {
-                // From now on jobs other than the last one may be live: ticks look for all.
-                let forget = |known: Option<&Known>| {
-                    let known = known.ok_or_else(|| Error::NoSchedule(name.clone()))?;
-                    Ok(Entry { job: None, ..known.entry.clone() })
-                };
-                known = engine.store_entry(&name, expected, forget).await?;
-            }
-            let job = NewJob { origin, ..known.entry.schedule.tagged_job(&name) };
-            let pushed = engine.push_batch(vec![job], None).await?.pop();
-            pushed.expect("an answer for each job")
-        })
-        .await
+        self.supervisor
+            .complete(self, |schedules| async move {
+                let mut known =
+                    schedules.known_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))??;
+                check(expected, &name, Some(&known))?;
+                if known.entry.schedule.overlap == Overlap::Skip {
+                    // From now on jobs other than the last one may be live: ticks look for all.
+                    let forget = |known: Option<&Known>| {
+                        let known = known.ok_or_else(|| Error::NoSchedule(name.clone()))?;
+                        Ok(Entry { job: None, ..known.entry.clone() })
+                    };
+                    known = schedules.store_entry(&name, expected, forget).await?;
+                }
+                let job = NewJob { origin, ..known.entry.schedule.tagged_job(&name) };
+                let pushed = schedules.intake.push_batch(vec![job], None).await?.pop();
+                pushed.expect("an answer for each job")
+            })
+            .await
     }
 
-    /// Deletes a schedule. A tick that has begun is pushed, and pushed jobs stay.
-    ///
-    /// # Errors
-    /// [`Error::NoSchedule`].
-    pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
+    pub(in crate::engine) async fn delete_schedule(self: &Arc<Self>, name: &str) -> Result<(), Error> {
         self.delete_schedule_if(name, Expected::Anything).await
     }
 
-    /// Deletes a schedule that is as expected.
-    ///
-    /// # Errors
-    /// [`Error::NoSchedule`]; [`Error::Changed`].
-    pub async fn delete_schedule_if(&self, name: &str, expected: Expected) -> Result<(), Error> {
-        self.check_open()?;
+    pub(in crate::engine) async fn delete_schedule_if(
+        self: &Arc<Self>,
+        name: &str,
+        expected: Expected,
+    ) -> Result<(), Error> {
+        self.supervisor.check_open()?;
         name::check_schedule(name)?;
         let name: Arc<str> = Arc::from(name);
-        self.run_to_completion(|engine| async move {
-            loop {
-                let document = engine.registry.document(KIND, &name).await?;
-                let document = document.ok_or_else(|| Error::NoSchedule(name.clone()))?;
-                let known = Known::read(&document, engine.now()).ok();
-                check(expected, &name, known.as_ref())?;
-                // Who sets the schedule again must find the job of a tick that has begun.
-                if let Some(begun) = known.as_ref().filter(|known| known.entry.pending.is_some()) {
-                    engine.finish_tick(begun).await?;
-                } else if engine.registry.remove(KIND, &name, Some(document.version)).await? {
-                    return engine.tell_of(name).await;
+        self.supervisor
+            .complete(self, |schedules| async move {
+                loop {
+                    let document = schedules.registry.document(KIND, &name).await?;
+                    let document = document.ok_or_else(|| Error::NoSchedule(name.clone()))?;
+                    let known = Known::read(&document, schedules.broker.now()).ok();
+                    check(expected, &name, known.as_ref())?;
+                    // Who sets the schedule again must find the job of a tick that has begun.
+                    if let Some(begun) = known.as_ref().filter(|known| known.entry.pending.is_some()) {
+                        schedules.finish_tick(begun).await?;
+                    } else if schedules.registry.remove(KIND, &name, Some(document.version)).await? {
+                        return schedules.tell_of(name).await;
+                    }
                 }
-            }
-        })
-        .await
+            })
+            .await
     }
 
     /// The schedule, its time zone spelled as the database does, if it keeps all limits.
     fn accept_schedule(&self, name: &str, mut schedule: Schedule) -> Result<Schedule, Error> {
-        let now = self.now();
-        schedule.check(name, now, self.options.payload_bytes_max)?;
+        let now = self.broker.now();
+        schedule.check(name, now, self.payload_bytes_max)?;
         let spelled: Option<Arc<str>> = schedule.ticks(now)?.time_zone().map(Arc::from);
         if let (Timing::Cron { time_zone, .. }, Some(spelled)) = (&mut schedule.timing, spelled) {
             *time_zone = spelled;
@@ -220,7 +253,7 @@ impl Engine {
             let document = self.registry.document(KIND, name).await?;
             let version = document.as_ref().map_or(0, |document| document.version);
             // An unreadable document counts as none.
-            let known = document.and_then(|document| Known::read(&document, self.now()).ok());
+            let known = document.and_then(|document| Known::read(&document, self.broker.now()).ok());
             check(expected, name, known.as_ref())?;
             if let Some(begun) = known.as_ref().filter(|known| known.entry.pending.is_some()) {
                 self.finish_tick(begun).await?;
@@ -257,7 +290,7 @@ impl Engine {
     }
 
     async fn known_schedule(&self, name: &str) -> Result<Option<Result<Known, Error>>, Error> {
-        Ok(self.registry.document(KIND, name).await?.map(|document| Known::read(&document, self.now())))
+        Ok(self.registry.document(KIND, name).await?.map(|document| Known::read(&document, self.broker.now())))
     }
 
     /// Makes every engine read this schedule again: this one at once, others within a second.

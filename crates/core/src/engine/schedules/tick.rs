@@ -4,18 +4,18 @@
 //! several, and is one job by its id. A reading is acted on within [`FRESH_FOR`]. An engine that stood still for longer
 //! reads again, or it might push a job that has ended and was pruned meanwhile.
 
-use super::KIND;
 use super::entry::{Entry, Known, Pending};
+use super::{KIND, Schedules};
 use crate::clock::Millis;
-use crate::engine::parts::observed::Observed;
-use crate::engine::push::is_same;
-use crate::engine::{Engine, PushOutcome};
+use crate::engine::intake::is_same;
+use crate::engine::observed::Observed;
 use crate::error::Error;
 use crate::limits::{STEP_JOBS_MAX, TICK_AHEAD_MS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Job, OnConflict, State};
 use crate::model::name::OF_ENGINE;
 use crate::ports::{Detail, Find, OutboxEntry, Outcomes, PutIf, Recorded, Selector, Window};
+use crate::request::PushOutcome;
 use crate::schedule::{LastTick, Overlap, Schedule, TickOutcome, tag};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,20 +48,20 @@ enum TickPush {
     IdTaken,
 }
 
-impl Engine {
+impl Schedules {
     /// Pushes the due ticks of a schedule. `seen` is a claim that stood at the last look.
     pub(super) async fn look_at_schedule(&self, name: &str, seen: Option<JobId>) -> Result<Look, Error> {
         for _ in 0..TICKS_AT_ONCE {
             let read_at = Instant::now();
             let Some(document) = self.registry.document(KIND, name).await? else { return Ok(Look::Never) };
-            let known = match Known::read(&document, self.now()) {
+            let known = match Known::read(&document, self.broker.now()) {
                 Ok(known) => known,
                 Err(error) => {
                     tracing::warn!(%error, "a schedule pushes no jobs");
                     return Ok(Look::Never);
                 }
             };
-            let now = self.now();
+            let now = self.broker.now();
             match self.next_look(&known.entry) {
                 Look::Claimed(_, id) if seen != Some(id) => return Ok(Look::Claimed(now + CLAIM_MS, id)),
                 Look::Claimed(..) => {
@@ -78,15 +78,15 @@ impl Engine {
                 later => return Ok(later),
             }
         }
-        Ok(Look::At(self.now()))
+        Ok(Look::At(self.broker.now()))
     }
 
     /// When to look at this schedule next.
     pub(super) fn next_look(&self, entry: &Entry) -> Look {
         if let Some(pending) = entry.pending {
-            return Look::Claimed(self.now(), pending.id);
+            return Look::Claimed(self.broker.now(), pending.id);
         }
-        let follows_after = if self.leads() { 0 } else { FOLLOWS_AFTER_MS };
+        let follows_after = if self.leader.leads() { 0 } else { FOLLOWS_AFTER_MS };
         let at = |next_at: Millis| next_at.saturating_sub(ahead_ms(&entry.schedule)).saturating_add(follows_after);
         entry.next_at.map_or(Look::Never, |next_at| Look::At(at(next_at)))
     }
@@ -132,8 +132,8 @@ impl Engine {
     }
 
     async fn claim(&self, schedule: &Schedule, at: Millis) -> Result<Pending, Error> {
-        let (partition, created_at) = (self.broker.partition(&schedule.job.queue), self.now());
-        let ids = self.ids.next(&[partition], self.ledger.as_ref(), created_at).await?;
+        let (partition, created_at) = (self.broker.partition(&schedule.job.queue), self.broker.now());
+        let ids = self.ids.next(&[partition], created_at).await?;
         Ok(Pending { at, id: ids[0], created_at })
     }
 
@@ -142,7 +142,7 @@ impl Engine {
         let Known { name, entry, ticks, document_version } = known;
         let schedule = &entry.schedule;
         let Some(Pending { at, id, created_at }) = entry.pending else { return Ok(()) };
-        let pushed = match schedule.job(name, id, at, created_at, self.options.payload_bytes_max) {
+        let pushed = match schedule.job(name, id, at, created_at, self.payload_bytes_max) {
             Ok(job) => {
                 let job = Job { origin: Some(origin(name, at)), ..job };
                 self.push_tick(job, schedule.job.on_conflict).await?
@@ -169,7 +169,7 @@ impl Engine {
 
     async fn push_tick(&self, job: Job, on_conflict: OnConflict) -> Result<TickPush, Error> {
         let id = job.id;
-        let (job, recorded) = self.admit_one(job, Observed::Pushed).await?;
+        let (job, recorded) = self.intake.admit_one(job, Observed::Pushed).await?;
         match recorded {
             Recorded::Created => {}
             Recorded::Repeat => {
@@ -178,14 +178,14 @@ impl Engine {
                     Some(row) if !is_same(&row, &job) => return Ok(TickPush::IdTaken),
                     // The process that recorded it may have died before it was put.
                     Some(row) if row.is_pending() && self.topology.has_ledger() => {
-                        self.reconcile_later(std::iter::once(id));
-                        self.reconcile().await?;
+                        self.loader.reconcile_later(std::iter::once(id));
+                        self.loader.reconcile().await?;
                     }
                     _ => {}
                 }
             }
             refused => {
-                return match self.push_refused(job, refused, on_conflict).await {
+                return match self.intake.push_refused(job, refused, on_conflict).await {
                     Ok(pushed) => Ok(TickPush::As(pushed.outcome.into(), Some(pushed.job.id))),
                     Err(Error::KeyConflict { holder, .. } | Error::Running(holder)) => {
                         Ok(TickPush::As(TickOutcome::Conflict, Some(holder)))

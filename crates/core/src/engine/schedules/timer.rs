@@ -8,13 +8,14 @@ use super::tick::Look;
 use super::{CHANGES, KIND};
 use crate::api::DegradedCode;
 use crate::clock::Millis;
-use crate::engine::Engine;
-use crate::engine::parts::waiting::LOOK_AGAIN;
+use crate::engine::consumers::waiting::LOOK_AGAIN;
+use crate::engine::schedules::Schedules;
 use crate::error::Error;
 use crate::model::id::JobId;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -26,6 +27,25 @@ const READ_ALL_EVERY: Duration = Duration::from_secs(30);
 const RETRY_AFTER_MS: u64 = 1_000;
 /// Schedules that are looked at together.
 const LOOKS_AT_ONCE: usize = 64;
+
+/// Schedules that were changed here.
+#[derive(Debug, Default)]
+pub(super) struct Touched {
+    touched: Mutex<Vec<Arc<str>>>,
+    pub(super) changed: Notify,
+}
+
+impl Touched {
+    /// Has the timer look at this schedule now.
+    pub(super) fn touch(&self, name: Arc<str>) {
+        self.touched.lock().expect("no panic under this lock").push(name);
+        self.changed.notify_one();
+    }
+
+    pub(super) fn take(&self) -> Vec<Arc<str>> {
+        std::mem::take(&mut self.touched.lock().expect("no panic under this lock"))
+    }
+}
 
 /// When to look at which schedule.
 #[derive(Debug, Default)]
@@ -100,13 +120,13 @@ struct Reading {
     at: Option<Instant>,
 }
 
-impl Engine {
+impl Schedules {
     /// Pushes due ticks, until the process stops.
-    pub(in crate::engine) async fn tick_schedules(&self) {
+    pub(in crate::engine) async fn tick_schedules(self: &Arc<Self>) {
         let (mut agenda, mut reading, mut looks) = (Agenda::default(), Reading::default(), JoinSet::new());
-        let mut seen = (self.now(), Instant::now());
+        let mut seen = (self.broker.now(), Instant::now());
         loop {
-            let (now, elapsed) = (self.now(), seen.1.elapsed());
+            let (now, elapsed) = (self.broker.now(), seen.1.elapsed());
             if now.saturating_add(CLOCK_ERROR_MS) < seen.0.saturating_add(millis(elapsed)) {
                 agenda.look_at_all(now);
             }
@@ -117,13 +137,13 @@ impl Engine {
                 Err(error) => self.status.degrade(DegradedCode::Schedules, &error),
             }
             for name in self.timer.take() {
-                agenda.set(name, Look::At(self.now()));
+                agenda.set(name, Look::At(self.broker.now()));
             }
             while looks.len() < LOOKS_AT_ONCE
-                && let Some((name, seen)) = agenda.begin(self.now())
+                && let Some((name, seen)) = agenda.begin(self.broker.now())
             {
-                let engine = self.clone();
-                looks.spawn(async move { engine.look_carried(name, seen).await });
+                let schedules = self.clone();
+                looks.spawn(async move { schedules.look_carried(name, seen).await });
             }
             let is_full = looks.len() == LOOKS_AT_ONCE;
             let next_at = agenda.next_at().filter(|_| !is_full);
@@ -137,7 +157,7 @@ impl Engine {
                         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                         Err(_) => continue,
                     };
-                    let now = self.now();
+                    let now = self.broker.now();
                     let look = looked.unwrap_or_else(|error| {
                         self.status.degrade(DegradedCode::ScheduleRuns, &error);
                         Look::At(now.saturating_add(RETRY_AFTER_MS))
@@ -151,9 +171,12 @@ impl Engine {
     }
 
     /// A change that spans two stores must not be dropped halfway, so a look that has begun runs to completion.
-    async fn look_carried(&self, name: Arc<str>, seen: Option<JobId>) -> (Arc<str>, Result<Look, Error>) {
+    async fn look_carried(self: &Arc<Self>, name: Arc<str>, seen: Option<JobId>) -> (Arc<str>, Result<Look, Error>) {
         let of = name.clone();
-        let look = self.run_to_completion(|engine| async move { engine.look_at_schedule(&of, seen).await }).await;
+        let look = self
+            .supervisor
+            .complete(self, |schedules| async move { schedules.look_at_schedule(&of, seen).await })
+            .await;
         if look.is_ok() {
             self.status.mend(DegradedCode::ScheduleRuns);
         }
@@ -177,9 +200,10 @@ impl Engine {
             let name: Arc<str> = Arc::from(document.name.as_str());
             let entry = Entry::parse(&name, &document.body);
             // The clock may have been set back while no process ran.
-            let is_ahead = || Known::read(&document, self.now()).is_ok_and(|known| known.is_ahead(self.now()));
+            let is_ahead =
+                || Known::read(&document, self.broker.now()).is_ok_and(|known| known.is_ahead(self.broker.now()));
             match entry {
-                Ok(_) if reading.all_at.is_none() && is_ahead() => agenda.set(name, Look::At(self.now())),
+                Ok(_) if reading.all_at.is_none() && is_ahead() => agenda.set(name, Look::At(self.broker.now())),
                 Ok(entry) => agenda.set(name, self.next_look(&entry)),
                 Err(error) => tracing::warn!(%error, "a schedule pushes no jobs"),
             }

@@ -1,0 +1,75 @@
+//! Who asks this process for jobs: callers that wait at queues, when jobs of which queue were last asked for, and workers that have a
+//! name.
+
+mod asked;
+pub(super) mod waiting;
+mod workers;
+
+use crate::api::Workers as Page;
+use crate::clock::Millis;
+use crate::ports::{Broker, Lease, Source};
+use asked::Asked;
+use std::sync::Arc;
+use waiting::Waiting;
+use workers::Workers;
+
+/// Who asks for jobs.
+pub(super) struct Consumers {
+    broker: Arc<dyn Broker>,
+    pub(super) waiting: Arc<Waiting>,
+    pub(super) asked: Asked,
+    pub(super) workers: Workers,
+}
+
+/// A named worker that asks for jobs, until this is dropped.
+pub(super) struct Asking {
+    consumers: Arc<Consumers>,
+    worker: Arc<str>,
+    queues: Vec<Arc<str>>,
+}
+
+impl Asking {
+    /// The worker got these leases, and nobody knows their receipts yet.
+    pub(super) fn got(&self, leases: &[Lease]) {
+        if !leases.is_empty() {
+            self.consumers.workers.got(&self.worker, leases, self.consumers.broker.now());
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.consumers.workers.asked(&self.worker, &self.queues, self.consumers.broker.now());
+    }
+}
+
+impl Consumers {
+    pub(super) fn new(broker: Arc<dyn Broker>) -> Self {
+        Self { broker, waiting: Arc::default(), asked: Asked::default(), workers: Workers::default() }
+    }
+
+    /// Requests are remembered from now on.
+    pub(super) fn begin(&self, now: Millis) {
+        self.asked.begin(now);
+        self.workers.begin(now);
+    }
+
+    /// Wakes callers that have something due, until the process stops.
+    pub(super) async fn keep_alarm(&self) {
+        self.waiting.keep(self.broker.as_ref()).await;
+    }
+
+    /// A worker with this name asks for jobs.
+    pub(super) fn asks(self: &Arc<Self>, worker: Arc<str>, source: &Source) -> Asking {
+        let queues = match source {
+            Source::Queues(queues) => queues.clone(),
+            Source::Jobs(_) => Vec::new(),
+        };
+        self.workers.asks(&worker, &queues, self.broker.now());
+        Asking { consumers: self.clone(), worker, queues }
+    }
+
+    pub(super) fn workers(&self, after: Option<&str>, limit: usize, may_read: impl Fn(&str) -> bool) -> Page {
+        self.workers.page(after, limit, may_read, self.broker.now())
+    }
+}

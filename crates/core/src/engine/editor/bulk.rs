@@ -1,0 +1,156 @@
+//! The same change for every job that a query finds, page by page.
+
+use crate::clock::Millis;
+use crate::engine::editor::Editor;
+use crate::engine::search::check_query;
+use crate::error::Error;
+use crate::limits::PAGE_JOBS_MAX;
+use crate::model::id::JobRef;
+use crate::model::job::{Due, Job, State};
+use crate::ports::Update;
+use crate::request::{Answers, BulkAction, BulkCounts, CancelOutcome, Query};
+use std::sync::Arc;
+
+/// How often a job that is changed concurrently is read again.
+const CHANGED_TRIES: usize = 5;
+
+/// An action on each job.
+enum Step {
+    Cancel { message: Option<Arc<str>> },
+    Retry,
+    Reschedule { at: Millis, is_now: bool },
+    Delete,
+}
+
+/// A step for all jobs that a query finds.
+struct Bulk {
+    query: Query,
+    step: Step,
+}
+
+impl Bulk {
+    fn fits(&self, job: &Job, now: Millis) -> bool {
+        self.query.fits(job, now) && !self.has_done(job, now)
+    }
+
+    /// Whether a job already has the new due time. Some ledgers list waiting jobs by due time, so a job that was rescheduled
+    /// is found again.
+    fn has_done(&self, job: &Job, now: Millis) -> bool {
+        let Step::Reschedule { at, is_now } = self.step else { return false };
+        let waits = matches!(job.state(now), State::Scheduled | State::Ready);
+        waits && (job.due_at == at || is_now && job.due_at < at)
+    }
+}
+
+impl Editor {
+    pub(in crate::engine) async fn bulk(
+        self: &Arc<Self>,
+        query: &Query,
+        action: BulkAction,
+    ) -> Result<BulkCounts, Error> {
+        check_query(query)?;
+        if query.is_empty() {
+            return Err(Error::invalid(
+                "selection",
+                "limited by at least one of `queue`, `key`, `tag`, `kind`, `state`, `due_from` and `due_to`",
+                "none",
+            ));
+        }
+        const WAITING: [State; 2] = [State::Scheduled, State::Ready];
+        let (step, usual) = match action {
+            BulkAction::Cancel => (Step::Cancel { message: None }, [&WAITING[..], &[State::Running]].concat()),
+            BulkAction::Retry => (Step::Retry, vec![State::Failed]),
+            BulkAction::Reschedule(due) => {
+                let is_now = matches!(due, Due::Now | Due::After(0));
+                (Step::Reschedule { at: self.due_at(due)?, is_now }, WAITING.to_vec())
+            }
+            BulkAction::Delete => (Step::Delete, Vec::new()),
+        };
+        let mut query = query.clone();
+        if query.state.is_empty() {
+            query.state = usual.into();
+        }
+        self.do_all(Bulk { query, step }).await
+    }
+
+    pub(in crate::engine) async fn purge(self: &Arc<Self>, queue: &str) -> Result<u64, Error> {
+        let state = vec![State::Scheduled, State::Ready].into();
+        let query = Query { queue: Some(Arc::from(queue)), state, ..Query::default() };
+        check_query(&query)?;
+        let step = Step::Cancel { message: Some(Arc::from("purged")) };
+        let counts = self.do_all(Bulk { query, step }).await?;
+        Ok(counts.get("cancelled").copied().unwrap_or(0))
+    }
+
+    async fn do_all(self: &Arc<Self>, bulk: Bulk) -> Result<BulkCounts, Error> {
+        let mut counts = BulkCounts::new();
+        let mut after = None;
+        loop {
+            let mut found = Vec::new();
+            let next = self
+                .search
+                .find_rows(&bulk.query, bulk.query.stored_states(), after, PAGE_JOBS_MAX, &mut found)
+                .await?;
+            let now = self.broker.now();
+            found.retain(|job| bulk.fits(job, now));
+            for word in self.do_page(&bulk, found).await {
+                *counts.entry(word).or_default() += 1;
+            }
+            match next {
+                Some(_) => after = next,
+                None => return Ok(counts),
+            }
+        }
+    }
+
+    /// The outcome for each job, in a word. A job that has changed since it was found is read again, and left alone if it no
+    /// longer matches: a failed job that was retried meanwhile is not deleted.
+    async fn do_page(self: &Arc<Self>, bulk: &Bulk, mut jobs: Vec<Job>) -> Vec<&'static str> {
+        let mut words = Vec::with_capacity(jobs.len());
+        for _ in 0..CHANGED_TRIES {
+            let targets = jobs.iter().map(|job| JobRef { id: job.id, version: Some(job.version) }).collect();
+            let mut changed = Vec::new();
+            for (job, made) in jobs.iter().zip(self.do_step(targets, &bulk.step).await) {
+                match made {
+                    Ok(word) => words.push(word),
+                    Err(Error::VersionMismatch { .. }) => changed.push(job.id),
+                    Err(error) => words.push(error.code()),
+                }
+            }
+            jobs = Vec::with_capacity(changed.len());
+            for id in changed {
+                match self.search.job(id).await {
+                    Ok(job) => jobs.extend(bulk.fits(&job, self.broker.now()).then_some(job)),
+                    Err(error) => words.push(error.code()),
+                }
+            }
+            if jobs.is_empty() {
+                break;
+            }
+        }
+        words
+            .extend(jobs.iter().map(|&Job { id, version: current, .. }| Error::VersionMismatch { id, current }.code()));
+        words
+    }
+
+    async fn do_step(self: &Arc<Self>, targets: Vec<JobRef>, step: &Step) -> Answers<&'static str> {
+        let word = |outcome| match outcome {
+            CancelOutcome::Cancelled => "cancelled",
+            CancelOutcome::CancelRequested => "cancel_requested",
+            CancelOutcome::AlreadyFinished => "already_finished",
+        };
+        match step {
+            Step::Cancel { message } => said(self.cancel_saying(targets, message.clone()).await, word),
+            Step::Retry => said(self.retry(targets).await, |_| "retried"),
+            Step::Reschedule { at, .. } => {
+                let update = Update { due_at: Some(*at), ..Update::default() };
+                said(self.update_all(targets, update).await, |_| "rescheduled")
+            }
+            Step::Delete => said(self.delete(targets).await, |()| "deleted"),
+        }
+    }
+}
+
+fn said<T>(answers: Answers<T>, word: impl Fn(T) -> &'static str) -> Answers<&'static str> {
+    answers.into_iter().map(|answer| answer.map(&word)).collect()
+}

@@ -1,0 +1,372 @@
+//! Changes of jobs from outside: the broker is asked first, and the ledger for what the broker does not hold.
+
+mod bulk;
+
+use crate::clock::Millis;
+use crate::engine::base::Base;
+use crate::engine::events::Publisher;
+use crate::engine::loader::Loader;
+use crate::engine::observed::{Observed, Subject};
+use crate::engine::recorder::Recorder;
+use crate::engine::search::Search;
+use crate::engine::stores::Topology;
+use crate::engine::supervisor::Supervisor;
+use crate::error::Error;
+use crate::invalid::Invalid;
+use crate::limits::BATCH_JOBS_MAX;
+use crate::model::id::{JobId, JobRef, Numbers};
+use crate::model::job::{Due, Job, check_payload};
+use crate::ports::{Broker, Change, Detail, Edit, Edited, Ledger, Reading, Update};
+use crate::request::{Answers, CancelOutcome, Patch};
+use crate::rules;
+use std::sync::Arc;
+
+/// How often an edit is tried again because another one was faster.
+const ROUNDS: usize = 20;
+
+/// Changes jobs from outside.
+pub(in crate::engine) struct Editor {
+    topology: Topology,
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    loader: Arc<Loader>,
+    recorder: Arc<Recorder>,
+    publisher: Arc<Publisher>,
+    supervisor: Arc<Supervisor>,
+    search: Arc<Search>,
+    payload_bytes_max: usize,
+}
+
+impl Editor {
+    pub(in crate::engine) fn new(
+        base: &Base,
+        loader: Arc<Loader>,
+        recorder: Arc<Recorder>,
+        search: Arc<Search>,
+    ) -> Self {
+        let Base { stores, options, publisher, supervisor, .. } = base;
+        Self {
+            topology: stores.topology,
+            broker: stores.broker.clone(),
+            ledger: stores.ledger.clone(),
+            loader,
+            recorder,
+            publisher: publisher.clone(),
+            supervisor: supervisor.clone(),
+            search,
+            payload_bytes_max: options.payload_bytes_max,
+        }
+    }
+
+    pub(in crate::engine) async fn cancel(self: &Arc<Self>, targets: Vec<JobRef>) -> Answers<CancelOutcome> {
+        self.cancel_saying(targets, None).await
+    }
+
+    pub(in crate::engine) async fn cancel_saying(
+        self: &Arc<Self>,
+        targets: Vec<JobRef>,
+        message: Option<Arc<str>>,
+    ) -> Answers<CancelOutcome> {
+        let answer = |id, edited| match edited {
+            Edited::Changed(_) => Ok(CancelOutcome::Cancelled),
+            Edited::CancelAsked(_) => Ok(CancelOutcome::CancelRequested),
+            Edited::Unfit { .. } => Ok(CancelOutcome::AlreadyFinished),
+            edited => Err(refusal(id, edited)),
+        };
+        self.change(targets, &Change::Cancel { message }, answer).await
+    }
+
+    pub(in crate::engine) async fn update(self: &Arc<Self>, target: JobRef, patch: Patch) -> Result<Job, Error> {
+        if let Some(payload) = &patch.payload {
+            check_payload(payload, self.payload_bytes_max)?;
+        }
+        let due_at = patch.due.map(|due| self.due_at(due)).transpose()?;
+        let update = Update { due_at, priority: patch.priority, payload: patch.payload, tags: None };
+        self.update_all(vec![target], update).await.pop().expect("one edit has one answer")
+    }
+
+    /// The instant that a waiting job is moved to. A delay is never too short, whatever the clock's error.
+    pub(in crate::engine) fn due_at(&self, due: Due) -> Result<Millis, Invalid> {
+        due.resolve(if matches!(due, Due::After(1..)) { self.broker.now_at_most() } else { self.broker.now() })
+    }
+
+    /// Gives waiting jobs the same new values.
+    pub(in crate::engine) async fn update_all(self: &Arc<Self>, targets: Vec<JobRef>, update: Update) -> Answers<Job> {
+        self.change(targets, &Change::Update(update), changed).await
+    }
+
+    pub(in crate::engine) async fn run(self: &Arc<Self>, target: JobRef) -> Result<Job, Error> {
+        self.update(target, Patch { due: Some(Due::Now), ..Patch::default() }).await
+    }
+
+    pub(in crate::engine) async fn retry(self: &Arc<Self>, targets: Vec<JobRef>) -> Answers<Job> {
+        let answer = |id, edited| match edited {
+            Edited::Running(_) | Edited::Unfit { .. } => Err(Error::Live(id)),
+            edited => changed(id, edited),
+        };
+        self.change(targets, &Change::Retry, answer).await
+    }
+
+    pub(in crate::engine) async fn kick(self: &Arc<Self>, targets: Vec<JobRef>, counts: bool) -> Answers<Job> {
+        self.change(targets, &Change::Kick { counts }, changed).await
+    }
+
+    pub(in crate::engine) async fn delete(self: &Arc<Self>, targets: Vec<JobRef>) -> Answers<()> {
+        self.change(targets, &Change::Delete, |id, edited| changed(id, edited).map(drop)).await
+    }
+
+    /// Makes the same change to several jobs. `answer` converts each outcome for the caller.
+    async fn change<T>(
+        self: &Arc<Self>,
+        targets: Vec<JobRef>,
+        change: &Change,
+        answer: fn(JobId, Edited) -> Result<T, Error>,
+    ) -> Answers<T> {
+        let count = targets.len();
+        let check_count = || match count {
+            0..=BATCH_JOBS_MAX => Ok(()),
+            _ => Err(Error::invalid("jobs", format!("at most {BATCH_JOBS_MAX} in a batch"), count)),
+        };
+        if let Err(error) = self.supervisor.check_open().and_then(|()| check_count()) {
+            return std::iter::repeat_with(|| Err(error.clone())).take(count).collect();
+        }
+        let edits =
+            targets.iter().map(|&JobRef { id, version }| Edit { id, version, change: change.clone() }).collect();
+        let made = self.supervisor.complete(self, |editor| async move { editor.edit(edits).await }).await;
+        targets.into_iter().zip(made).map(|(target, made)| made.and_then(|edited| answer(target.id, edited))).collect()
+    }
+
+    /// Makes edits in the store that holds the jobs.
+    pub(in crate::engine) async fn edit(&self, edits: Vec<Edit>) -> Answers<Edited> {
+        let made = self.make(&edits).await;
+        let now = self.broker.now();
+        self.publisher.observe(edits.iter().zip(&made).filter_map(|(edit, made)| match made {
+            Ok(Edited::Changed(job)) => Some((Subject::of(job, now), event(&edit.change))),
+            _ => None,
+        }));
+        made
+    }
+
+    /// The same, without counting and publishing it.
+    pub(in crate::engine) async fn make(&self, edits: &[Edit]) -> Answers<Edited> {
+        let mut made: Vec<Option<Result<Edited, Error>>> = vec![None; edits.len()];
+        let mut left: Vec<usize> = (0..edits.len()).collect();
+        // In each round the first edit of a job is made; the others of the same batch follow.
+        for _ in 0..ROUNDS + edits.len() {
+            if left.is_empty() {
+                break;
+            }
+            let answers = self.try_edits(left.iter().map(|&i| edits[i].clone()).collect()).await;
+            left.iter().zip(answers).for_each(|(&i, answer)| made[i] = answer);
+            left.retain(|&i| made[i].is_none());
+        }
+        let busy = || Err(Error::Unavailable("the job is changed by others all the time".into()));
+        made.into_iter().map(|made| made.unwrap_or_else(busy)).collect()
+    }
+
+    /// Makes edits in the broker, and in the ledger those of jobs that the broker does not hold. `None` for an edit that came
+    /// between both, or after another one: it is to be tried again.
+    async fn try_edits(&self, edits: Vec<Edit>) -> Vec<Option<Result<Edited, Error>>> {
+        let count = edits.len();
+        let (edited, entries) = match self.broker.edit(edits.clone()).await {
+            Ok(answer) => answer,
+            Err(error) => return vec![Some(Err(error)); count],
+        };
+        // A retry needs the outcome in the ledger; so does the deletion of a job that has just ended.
+        let has_ended = |(edit, edited): &(&Edit, &Edited)| {
+            matches!(edited, Edited::Unfit { .. })
+                && matches!(edit.change, Change::Retry | Change::Kick { .. } | Change::Delete)
+        };
+        if edits.iter().zip(&edited).any(|pair| has_ended(&pair)) {
+            self.recorder.drain_older(0).await;
+        }
+        let recorded = self.recorder.try_record(entries).await;
+        let ended: Vec<usize> = (0..count).filter(|&i| has_ended(&(&edits[i], &edited[i]))).collect();
+        let unknown: Vec<usize> = (0..count).filter(|&i| edited[i] == Edited::Unknown).collect();
+        // A change or an end that is not recorded could be undone by a crash. The caller must know, and ask again.
+        let is_shared = self.topology.is_shared();
+        let answer = |edited| match (&edited, &recorded) {
+            (Edited::Changed(_) | Edited::CancelAsked(_), Err(error)) => Err(error.clone()),
+            (Edited::Unfit { .. }, Err(error)) if !is_shared => Err(error.clone()),
+            _ => Ok(edited),
+        };
+        let mut made: Vec<Option<Result<Edited, Error>>> = edited.into_iter().map(answer).map(Some).collect();
+        if !ended.is_empty() {
+            let answers = self.edit_ledger(ended.iter().map(|&i| edits[i].clone()).collect()).await;
+            ended.into_iter().zip(answers).for_each(|(i, answer)| made[i] = Some(answer));
+        }
+        if !unknown.is_empty() {
+            let answers = self.edit_unknown(unknown.iter().map(|&i| edits[i].clone()).collect()).await;
+            unknown.into_iter().zip(answers).for_each(|(i, answer)| made[i] = answer);
+        }
+        made
+    }
+
+    /// Edits jobs in the ledger that the broker does not hold, and keeps the broker from taking them meanwhile.
+    ///
+    /// The ledger makes such an edit only if the row still has the version that was read here, and the broker takes no
+    /// version up to that one. So the edit is either made, or made impossible by a later version, which the broker takes.
+    async fn edit_unknown(&self, edits: Vec<Edit>) -> Vec<Option<Result<Edited, Error>>> {
+        let count = edits.len();
+        if !self.topology.has_ledger() {
+            return self.edit_ledger(edits).await.into_iter().map(Some).collect();
+        }
+        let ids: Vec<JobId> = edits.iter().map(|edit| edit.id).collect();
+        let rows = match self.ledger.get(&ids).await {
+            Ok(rows) => rows,
+            Err(error) => return vec![Some(Err(error)); count],
+        };
+        let now = self.broker.now();
+        let mut made: Vec<Option<Result<Edited, Error>>> = vec![None; count];
+        let (mut to_edit, mut barred) = (Vec::new(), Vec::new());
+        for (i, (edit, row)) in edits.iter().zip(rows).enumerate() {
+            match row {
+                None => made[i] = Some(Ok(Edited::Unknown)),
+                Some(row) => match refused(&row, edit, now) {
+                    Some(refused) => made[i] = Some(Ok(refused)),
+                    None => {
+                        barred.push((row.id, row.version));
+                        to_edit.push((i, Edit { version: Some(row.version), ..edit.clone() }));
+                    }
+                },
+            }
+        }
+        if to_edit.is_empty() {
+            return made;
+        }
+        match self.broker.bar(&barred).await {
+            // They have come in since they were looked up.
+            Ok(held) => to_edit.retain(|(_, edit)| !held.contains(&edit.id)),
+            Err(error) => {
+                to_edit.iter().for_each(|&(i, _)| made[i] = Some(Err(error.clone())));
+                return made;
+            }
+        }
+        if to_edit.is_empty() {
+            return made;
+        }
+        let answers = self.edit_ledger(to_edit.iter().map(|(_, edit)| edit.clone()).collect()).await;
+        for ((i, _), answer) in to_edit.into_iter().zip(answers) {
+            // Another edit was faster.
+            let is_late = matches!(answer, Ok(Edited::Mismatch(_))) && edits[i].version.is_none();
+            made[i] = (!is_late).then_some(answer);
+        }
+        made
+    }
+
+    /// Makes edits of jobs that the broker does not hold.
+    async fn edit_ledger(&self, edits: Vec<Edit>) -> Answers<Edited> {
+        let targets: Vec<Target> =
+            edits.iter().map(|edit| Target { id: edit.id, removes: matches!(edit.change, Change::Delete) }).collect();
+        let (now, reading) = (self.broker.now(), self.broker.reading());
+        // If the broker is shared, its loader puts them: a crash before the put below must not lose them.
+        let watermark = if self.topology.shares_ledger() { 0 } else { self.loader.watermark() };
+        match self.ledger.edit(edits, now, watermark).await {
+            Ok(edited) => {
+                self.tell_broker(&targets, &edited, reading).await;
+                edited.into_iter().map(Ok).collect()
+            }
+            Err(error) => std::iter::repeat_with(|| Err(error.clone())).take(targets.len()).collect(),
+        }
+    }
+
+    /// Tells the broker the outcome of jobs that it did not know, and puts those that are due soon.
+    async fn tell_broker(&self, targets: &[Target], edited: &[Edited], reading: Reading) {
+        let mut versions = Vec::with_capacity(targets.len());
+        let (mut jobs, mut over) = (Vec::new(), Vec::new());
+        for (&Target { id, removes }, edited) in targets.iter().zip(edited) {
+            versions.push(match edited {
+                // It is returned as it was; no reading of it may be put any more.
+                Edited::Changed(job) if removes => {
+                    over.push(id);
+                    (id, job.version + 1)
+                }
+                Edited::Changed(job) => {
+                    if job.is_pending() {
+                        jobs.push(job.clone());
+                    } else {
+                        over.push(id);
+                    }
+                    (id, job.version)
+                }
+                Edited::CancelAsked(job) => (id, job.version),
+                _ => continue,
+            });
+        }
+        let told = self
+            .broker
+            .forget(&versions, Millis::MAX)
+            .await
+            .map(|outdated| self.loader.reconcile_later(outdated.into_iter()));
+        let told = told.and(self.let_go(&over).await);
+        if let Err(error) = told.and(self.loader.hold(jobs, reading).await) {
+            tracing::warn!(%error, "a job was edited in the ledger, and the broker does not know it yet; trying again");
+        }
+    }
+
+    /// Frees jobs that an edit keeps out of the broker although it does not end: its engine has died, or the ledger has
+    /// refused it. An empty edit gives each a later version, by which the other edit can no longer be made.
+    pub(in crate::engine) async fn free_barred(&self, jobs: &[(JobId, u64)]) -> Result<(), Error> {
+        let change = Change::Update(Update::default());
+        let edits = jobs.iter().map(|&(id, version)| Edit { id, version: Some(version), change: change.clone() });
+        self.make(&edits.collect::<Vec<_>>()).await.into_iter().try_for_each(|made| made.map(drop))
+    }
+
+    /// Removes jobs from a shared broker that an edit has ended in the ledger. The broker may hold such a job if it lost its
+    /// memory, and with it the tombstone, during the edit, and loaded the row before the edit changed it.
+    async fn let_go(&self, ids: &[JobId]) -> Result<(), Error> {
+        if ids.is_empty() || !self.topology.shares_ledger() {
+            return Ok(());
+        }
+        let held = self.broker.get(ids, Detail::Head).await?.into_iter().flatten().filter(Job::is_pending);
+        let held: Vec<(JobId, u64)> = held.map(|job| (job.id, job.version + 1)).collect();
+        if held.is_empty() { Ok(()) } else { self.broker.forget(&held, Millis::MAX).await.map(drop) }
+    }
+}
+
+/// A job that is edited in the ledger.
+struct Target {
+    id: JobId,
+    removes: bool,
+}
+
+/// The answer to an edit that does not change this row.
+fn refused(row: &Job, edit: &Edit, now: Millis) -> Option<Edited> {
+    if edit.version.is_some_and(|version| version != row.version) {
+        return Some(Edited::Mismatch(row.clone()));
+    }
+    // The broker does not hold the job: a lease is over.
+    let mut job = Job { lease_until: None, ..row.clone() };
+    let edited = rules::edit(&mut job, None, &edit.change, now, Numbers::Ledger);
+    (!matches!(edited, Edited::Changed(_))).then_some(edited)
+}
+
+/// The event that a change causes, once it was made.
+fn event(change: &Change) -> Observed {
+    match change {
+        Change::Cancel { .. } => Observed::Cancelled,
+        Change::Delete => Observed::Deleted,
+        Change::Update(_) | Change::Replace(_) => Observed::Changed,
+        Change::Retry | Change::Kick { .. } => Observed::Retried,
+        Change::Expire => Observed::Expired,
+    }
+}
+
+/// The job as the edit left it.
+fn changed(id: JobId, edited: Edited) -> Result<Job, Error> {
+    match edited {
+        Edited::Changed(job) => Ok(job),
+        edited => Err(refusal(id, edited)),
+    }
+}
+
+/// Why a job was not changed.
+pub(super) fn refusal(id: JobId, edited: Edited) -> Error {
+    match edited {
+        Edited::Mismatch(job) => Error::VersionMismatch { id, current: job.version },
+        Edited::Running(_) | Edited::CancelAsked(_) => Error::Running(id),
+        Edited::Unfit { state, .. } => Error::Finished { id, state },
+        Edited::KeyHeld(holder, queue, key) => Error::KeyConflict { queue, key, holder },
+        Edited::Unknown | Edited::Changed(_) => Error::NotFound(id),
+    }
+}

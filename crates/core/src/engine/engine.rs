@@ -1,0 +1,600 @@
+//! The engine as its callers see it: each verb is handed on to the service that does it.
+
+use super::events::{Filter, Subscription};
+use super::services::Services;
+use crate::api;
+use crate::api::{DueCounts, Failures, Health, HistorySpan, Why, Workers as Page};
+use crate::clock::Millis;
+use crate::engine::expected::Expected;
+use crate::engine::handout::Unclaimed;
+use crate::engine::locks::LockList;
+use crate::engine::metrics::Metrics;
+use crate::engine::observatory::Sum;
+use crate::engine::status::Fault;
+use crate::engine::stores::Topology;
+use crate::error::Error;
+use crate::model::id::{JobId, JobRef, Receipt};
+use crate::model::job::{Job, NewJob};
+use crate::ports::{Grant, Holding, Lease, Released};
+use crate::request::{
+    Answers, BulkAction, BulkCounts, CancelOutcome, Ending, Extension, Imported, Listed, LockRequest, Outcome, Patch,
+    Pause, Pushed, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
+};
+use crate::schedule::{Schedule, ScheduleStatus};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A running engine: a cheap handle, to be cloned.
+#[derive(Clone)]
+pub struct Engine {
+    services: Arc<Services>,
+}
+
+impl Engine {
+    /// An engine of these services.
+    pub(super) fn of(services: Services) -> Self {
+        Self { services: Arc::new(services) }
+    }
+
+    /// The current time, in milliseconds since 1970: the broker's clock, or an instant that it has surely reached.
+    pub fn now(&self) -> Millis {
+        self.services.vitals.now()
+    }
+
+    /// The start of delays: the broker's clock, or an instant that it has not passed.
+    pub fn now_at_most(&self) -> Millis {
+        self.services.vitals.now_at_most()
+    }
+
+    /// The largest payload that it takes, in bytes.
+    pub fn payload_bytes_max(&self) -> usize {
+        self.services.vitals.payload_bytes_max()
+    }
+
+    /// The engine's stores, and who shares them. If they are shared, give a reserve a request id: otherwise its leases are
+    /// lost with a lost answer.
+    pub fn topology(&self) -> Topology {
+        self.services.vitals.topology()
+    }
+
+    /// The engine's health.
+    pub fn health(&self) -> Health {
+        self.services.vitals.health()
+    }
+
+    /// Records why this process does not deliver the jobs of a queue with a target, for [`health`](Self::health); `None` if it delivers all.
+    pub fn set_undelivered(&self, trouble: Option<impl std::fmt::Display>) {
+        self.services.vitals.set_undelivered(trouble);
+    }
+
+    /// Waits until a background task has ended although the engine was not stopped: it panicked. The engine is not ready
+    /// from then on, and a process that runs it should stop it, end, and be started again.
+    pub async fn fault(&self) -> Fault {
+        self.services.vitals.fault().await
+    }
+
+    /// The counters of this process.
+    pub fn metrics(&self) -> &Metrics {
+        self.services.vitals.metrics()
+    }
+
+    /// Refuses new requests, ends waiting ones, records outcomes under way, and closes the ledger.
+    ///
+    /// # Errors
+    /// If something could not be recorded.
+    pub async fn stop(&self) -> Result<(), Error> {
+        self.services.vitals.stop().await
+    }
+
+    /// Waits until a broker that is shared with other processes has not answered for 3 s. A stop waits no longer for what needs
+    /// the broker: that fails, and whatever was acknowledged is in the broker, where other processes find it.
+    pub async fn broker_is_silent(&self) {
+        self.services.vitals.broker_is_silent().await;
+    }
+
+    /// Pushes jobs; jobs answered with `Ok` are recorded. Not atomic as a whole. May be repeated if each job has an origin.
+    ///
+    /// # Errors
+    /// If the batch as a whole breaks a limit, nothing is pushed. If the ledger cannot be written, nothing is acknowledged,
+    /// though a ledger that several processes share may hold a part of a large batch.
+    pub async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
+        self.services.intake.push(jobs).await
+    }
+
+    /// Records whole jobs. Their state, attempts, versions and epochs stay, and waiting jobs keep their due times. Leases
+    /// are not imported: a running job becomes a waiting one. Not atomic as a whole.
+    ///
+    /// # Errors
+    /// If the batch as a whole breaks a limit, or the ledger cannot be written: then a part of it may be recorded, and the
+    /// import may be repeated. For one job [`Error::Invalid`], also if its id is another job's here, and
+    /// [`Error::KeyConflict`].
+    pub async fn import(&self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
+        self.services.intake.import(jobs).await
+    }
+
+    /// Pushes a copy of a job into another queue, with its kind, payload, priority and tags.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it was forwarded too often; as [`push`](Self::push).
+    pub async fn hand_on(&self, job: &Job, queue: &Arc<str>) -> Result<Pushed, Error> {
+        self.services.intake.hand_on(job, queue).await
+    }
+
+    /// Leases due jobs, waiting if none is due. Dropped before it is ready, it has leased nothing, or gives it back.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] beyond a limit; [`Error::Backlog`]; [`Error::Stopping`].
+    pub async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error> {
+        self.services.handout.reserve(request).await
+    }
+
+    /// The same for a caller that may disconnect before it has the answer.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub async fn reserve_unclaimed(&self, request: ReserveRequest) -> Result<Unclaimed, Error> {
+        self.services.handout.reserve_unclaimed(request).await
+    }
+
+    /// The same, with the most urgent jobs of all queues first, in any order of the queues.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub async fn reserve_merged(&self, request: ReserveRequest) -> Result<Unclaimed, Error> {
+        self.services.handout.reserve_merged(request).await
+    }
+
+    /// Leases a waiting job, even before it is due. When given back, it is due.
+    ///
+    /// # Errors
+    /// [`Error::Running`], [`Error::Finished`], [`Error::NotFound`]; [`Error::HeldBack`] and [`Error::NotDue`] if its queue
+    /// is paused or limited; as [`reserve`](Self::reserve).
+    pub async fn reserve_early(&self, id: JobId) -> Result<Lease, Error> {
+        self.services.handout.reserve_early(id).await
+    }
+
+    /// Extends leases to this many milliseconds from now (`None`: their original length).
+    pub async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Answers<Extension> {
+        self.services.handout.extend(leases).await
+    }
+
+    /// Records the progress of a leased job, 0 to 100 percent, with a note of at most 1 KiB. That also extends its lease, by
+    /// its original length, since the worker is evidently alive.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] beyond a limit; [`Error::LeaseLost`] if the lease has ended.
+    pub async fn progress(&self, receipt: Receipt, percent: u8, note: Option<Arc<str>>) -> Result<Extension, Error> {
+        self.services.handout.progress(receipt, percent, note).await
+    }
+
+    /// Hands out due jobs and finishes them: at most once. Answered once that is recorded.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve). [`Error::Full`] and [`Error::Unavailable`] if it could not be recorded: nothing was
+    /// handed out. It may be repeated; if the store did not say whether it was recorded, the same request id gets the jobs
+    /// later.
+    pub async fn take(&self, request: TakeRequest) -> Result<Reservation, Error> {
+        self.services.takes.take(request).await
+    }
+
+    /// Ends leases. A settle that is sent again after its reply was lost gets the first answer if it finished the job; also
+    /// after a restart. If an end cannot be recorded, it counts and is kept, and its answer is the error: repeat it until it
+    /// is recorded. A broker that several processes share keeps it safe, so there it is answered.
+    pub async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Answers<Settlement> {
+        self.services.settler.settle(outcomes).await
+    }
+
+    /// The same for all endings that a client of the beanstalk protocol has.
+    pub async fn end_leases(&self, outcomes: Vec<(Receipt, Ending)>) -> Answers<Settlement> {
+        self.services.settler.end_leases(outcomes).await
+    }
+
+    /// Cancels jobs: a waiting one will not run; a running one's worker is asked to stop.
+    pub async fn cancel(&self, targets: Vec<JobRef>) -> Answers<CancelOutcome> {
+        self.services.editor.cancel(targets).await
+    }
+
+    /// Changes a waiting job.
+    ///
+    /// # Errors
+    /// [`Error::Running`], [`Error::Finished`], [`Error::VersionMismatch`], [`Error::NotFound`]; [`Error::Invalid`].
+    pub async fn update(&self, target: JobRef, patch: Patch) -> Result<Job, Error> {
+        self.services.editor.update(target, patch).await
+    }
+
+    /// Makes a waiting job due now.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    pub async fn run(&self, target: JobRef) -> Result<Job, Error> {
+        self.services.editor.run(target).await
+    }
+
+    /// Makes finished jobs ready again, with attempt 0.
+    pub async fn retry(&self, targets: Vec<JobRef>) -> Answers<Job> {
+        self.services.editor.retry(targets).await
+    }
+
+    /// Makes scheduled jobs due now, and failed ones ready again, as `kick` of the beanstalk protocol.
+    pub async fn kick(&self, targets: Vec<JobRef>, counts: bool) -> Answers<Job> {
+        self.services.editor.kick(targets, counts).await
+    }
+
+    /// Removes jobs that do not run, with their records.
+    pub async fn delete(&self, targets: Vec<JobRef>) -> Answers<()> {
+        self.services.editor.delete(targets).await
+    }
+
+    /// Cancels, retries, reschedules or deletes every job that the query finds; a query without conditions is refused. Jobs
+    /// are read page by page: jobs that are pushed or end meanwhile may or may not be found. A delay begins with the call: a
+    /// repeated call postpones the jobs again. Jobs that already have the new due time are not counted; for a reschedule to
+    /// now, neither are due jobs.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; or of the ledger, in which case changes made so far remain.
+    pub async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
+        self.services.editor.bulk(query, action).await
+    }
+
+    /// Cancels every waiting job of a queue, with the message `purged`; returns how many.
+    ///
+    /// # Errors
+    /// As [`bulk`](Self::bulk).
+    pub async fn purge(&self, queue: &str) -> Result<u64, Error> {
+        self.services.editor.purge(queue).await
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn job(&self, id: JobId) -> Result<Job, Error> {
+        self.services.search.job(id).await
+    }
+
+    /// Which of these jobs are in a queue that `accepts`; a job that does not exist is in none. The answer stays true: a job
+    /// never changes its queue, and an id is given out once. A job of another queue costs the same reads as one that does
+    /// not exist, so that the time of an answer does not tell them apart.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub async fn are_in(&self, ids: &[JobId], accepts: impl Fn(&str) -> bool + Send) -> Result<Vec<bool>, Error> {
+        self.services.search.are_in(ids, accepts).await
+    }
+
+    /// A page of jobs. `limit` is 1 to 1000.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
+        self.services.search.find(query, cursor, limit).await
+    }
+
+    /// Sets a queue's settings.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
+        self.services.settings.configure(queue, settings).await
+    }
+
+    /// Stops handing out a queue's jobs. Running jobs continue.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn pause(&self, queue: &str, pause: Pause) -> Result<QueueSettings, Error> {
+        self.services.settings.pause(queue, pause).await
+    }
+
+    /// Hands out a queue's jobs again.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn resume(&self, queue: &str) -> Result<QueueSettings, Error> {
+        self.services.settings.resume(queue).await
+    }
+
+    /// Applies a function to a queue's settings and stores the result. Concurrent calls are made one after the other.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn reconfigure(
+        &self,
+        queue: &str,
+        change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
+    ) -> Result<QueueSettings, Error> {
+        self.services.settings.reconfigure(queue, change).await
+    }
+
+    /// The same if the settings are as expected; also returns their new version.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; [`Error::Changed`].
+    pub async fn reconfigure_if(
+        &self,
+        queue: &str,
+        expected: Expected,
+        change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
+    ) -> Result<(QueueSettings, u64), Error> {
+        self.services.settings.reconfigure_if(queue, expected, change).await
+    }
+
+    /// A queue's settings that this process has read. Cheap, since no store is asked.
+    pub fn queue_settings(&self, queue: &str) -> Arc<QueueSettings> {
+        self.services.settings.of(queue)
+    }
+
+    /// The queues that have a target, with their settings; cheap to ask often.
+    pub fn queues_with_targets(&self) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
+        self.services.settings.with_targets()
+    }
+
+    /// Waits until settings may have changed since this call.
+    pub fn settings_changed(&self) -> impl Future<Output = ()> + '_ {
+        self.services.settings.changed()
+    }
+
+    /// All queues that have jobs or settings, by name. If there may be many, ask for [some](Self::queues_from) at a time.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
+        self.services.queues.queues().await
+    }
+
+    /// At most `limit` (and at most 1,000) queues that have jobs or settings, by name, from this name on. Fewer only at the
+    /// end of the list.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub async fn queues_from(&self, from: &str, limit: usize) -> Result<Vec<QueueStatus>, Error> {
+        self.services.queues.queues_from(from, limit).await
+    }
+
+    /// One queue, known or not.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
+        self.services.queues.queue(queue).await
+    }
+
+    /// The same with its settings as they are stored just now, and their version: 0 if none were ever set.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn queue_versioned(&self, queue: &str) -> Result<(QueueStatus, u64), Error> {
+        self.services.queues.queue_versioned(queue).await
+    }
+
+    /// All schedules, by name. Unreadable ones are omitted and logged.
+    ///
+    /// # Errors
+    /// Of the registry.
+    pub async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
+        self.services.schedules.schedules().await
+    }
+
+    /// One schedule.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`]; [`Error::Damaged`].
+    pub async fn schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
+        self.services.schedules.schedule(name).await
+    }
+
+    /// The answer of [`set_schedule`](Self::set_schedule), without a change.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn preview_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+        self.services.schedules.preview_schedule(name, schedule).await
+    }
+
+    /// The answer of [`set_schedule_if`](Self::set_schedule_if), without a change.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; [`Error::Changed`].
+    pub async fn preview_schedule_if(
+        &self,
+        name: &str,
+        schedule: Schedule,
+        expected: Expected,
+    ) -> Result<ScheduleStatus, Error> {
+        self.services.schedules.preview_schedule_if(name, schedule, expected).await
+    }
+
+    /// Creates or replaces a schedule; see [`set_schedule_if`](Self::set_schedule_if).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn set_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+        self.services.schedules.set_schedule(name, schedule).await
+    }
+
+    /// Creates or replaces a schedule if the current one is as expected. If it ticks at other times than before, the next
+    /// tick is the first from now on. Else it stays, and a tick that has begun is pushed with the old settings.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], also if there are too many (counted only here: concurrent calls may exceed the limit slightly);
+    /// [`Error::Changed`] if the current one is not as expected.
+    pub async fn set_schedule_if(
+        &self,
+        name: &str,
+        schedule: Schedule,
+        expected: Expected,
+    ) -> Result<ScheduleStatus, Error> {
+        self.services.schedules.set_schedule_if(name, schedule, expected).await
+    }
+
+    /// Stops pushing the jobs of a schedule. A tick that has begun may still push its job.
+    /// Ticks during the pause are skipped.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`]; [`Error::Changed`]; [`Error::Invalid`].
+    pub async fn pause_schedule(&self, name: &str, pause: Pause, expected: Expected) -> Result<ScheduleStatus, Error> {
+        self.services.schedules.pause_schedule(name, pause, expected).await
+    }
+
+    /// Pushes the jobs of a schedule again, from its first tick after now.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`]; [`Error::Changed`].
+    pub async fn resume_schedule(&self, name: &str, expected: Expected) -> Result<ScheduleStatus, Error> {
+        self.services.schedules.resume_schedule(name, expected).await
+    }
+
+    /// Pushes the job of a schedule now, also if the schedule is paused or a job of it is live. Its ticks stay as they are.
+    /// The call may be repeated if it has an origin.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`]; [`Error::Changed`]; and as [`push`](Self::push).
+    pub async fn run_schedule(
+        &self,
+        name: &str,
+        origin: Option<Arc<str>>,
+        expected: Expected,
+    ) -> Result<Pushed, Error> {
+        self.services.schedules.run_schedule(name, origin, expected).await
+    }
+
+    /// Deletes a schedule. A tick that has begun is pushed, and pushed jobs stay.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`].
+    pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
+        self.services.schedules.delete_schedule(name).await
+    }
+
+    /// Deletes a schedule that is as expected.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`]; [`Error::Changed`].
+    pub async fn delete_schedule_if(&self, name: &str, expected: Expected) -> Result<(), Error> {
+        self.services.schedules.delete_schedule_if(name, expected).await
+    }
+
+    /// Acquires a lock, waiting for it if it is held: first come, first served. The owner who holds it already gets the same
+    /// fence again, and its time to live restarts. A call that is dropped while it waits has acquired nothing.
+    ///
+    /// # Errors
+    /// [`Error::LockHeld`] if it could not be acquired within the wait; [`Error::Invalid`] beyond a limit;
+    /// [`Error::Stopping`].
+    pub async fn acquire(&self, request: LockRequest) -> Result<Grant, Error> {
+        self.services.locks.acquire(request).await
+    }
+
+    /// Gives a lock this time to live from now on.
+    ///
+    /// # Errors
+    /// [`Error::LockLost`] if it is not held by this owner under this fence, or no longer; [`Error::Invalid`].
+    pub async fn renew(&self, name: &str, owner: &str, fence: u64, ttl_ms: u64) -> Result<Grant, Error> {
+        self.services.locks.renew(name, owner, fence, ttl_ms).await
+    }
+
+    /// Frees a lock.
+    ///
+    /// # Errors
+    /// As [`renew`](Self::renew).
+    pub async fn release_lock(&self, name: &str, owner: &str, fence: u64) -> Result<(), Error> {
+        self.services.locks.release_lock(name, owner, fence).await
+    }
+
+    /// Frees all locks of an owner; returns how many, and how many it had lost within the last minute.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn release_all(&self, owner: &str) -> Result<Released, Error> {
+        self.services.locks.release_all(owner).await
+    }
+
+    /// The holder of a lock; `None` if it is free.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn inspect(&self, name: &str) -> Result<Option<Holding>, Error> {
+        self.services.locks.inspect(name).await
+    }
+
+    /// A page of the locks that are held, by name. `limit` is 1 to 1000; a page may be short, and still have a next.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn list_locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+        self.services.locks.list_locks(cursor, limit).await
+    }
+
+    /// The same for locks with this prefix. The cursor names no other lock either.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn list_locks_in(&self, beginning: &str, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+        self.services.locks.list_locks_in(beginning, cursor, limit).await
+    }
+
+    /// Subscribes to job events from now on, also of other processes that share the broker. Those may be lost on their way:
+    /// they are for watching, not for accounting.
+    ///
+    /// With a shared broker this takes about a second, unless this process has a subscriber already: then the others know.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; [`Error::Stopping`]; or of the broker, if it is shared.
+    pub async fn subscribe(&self, filter: Filter) -> Result<Subscription, Error> {
+        self.services.observatory.publisher.subscribe(filter).await
+    }
+
+    /// At most `limit` named workers of this process, by name, after this name. Only workers of queues that the caller may
+    /// read, and only that part of them.
+    pub fn workers(&self, after: Option<&str>, limit: usize, may_read: impl Fn(&str) -> bool) -> Page {
+        self.services.observatory.consumers.workers(after, limit, may_read)
+    }
+
+    /// Throughput and lateness of this process in the last hour or day, for one queue or for all.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn history(&self, queue: Option<&str>, span: HistorySpan) -> Result<api::History, Error> {
+        self.services.observatory.history.history(queue, span)
+    }
+
+    /// Unfinished jobs by due time, of a queue or of all. They are read in the background. Waits this long for a new reading
+    /// if the last one is old.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; of the stores, while there is no reading.
+    pub async fn due_counts(&self, queue: Option<&str>, wait: Duration) -> Result<DueCounts, Error> {
+        self.services.observatory.reports.due_counts(queue, wait).await
+    }
+
+    /// The jobs that failed last, grouped by queue, kind and message, in a queue or in all. They are read in the
+    /// background. Waits this long for a new reading if the last one is old.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; of the stores, while there is no reading.
+    pub async fn failures(&self, queue: Option<&str>, wait: Duration) -> Result<Failures, Error> {
+        self.services.observatory.reports.failures(queue, wait).await
+    }
+
+    /// Counts of each of the first 200 queues, by name. The sum of all others is under [`OTHER_QUEUES`] once it is
+    /// available: some seconds after the first request, then at most about ten seconds old.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub async fn sums(&self) -> Result<Vec<(Arc<str>, Sum)>, Error> {
+        self.services.observatory.census.sums().await
+    }
+
+    /// Why a job does not run.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; of the stores.
+    pub async fn why(&self, id: JobId) -> Result<Why, Error> {
+        self.services.observatory.explainer.why(id).await
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
+}

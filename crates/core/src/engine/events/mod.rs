@@ -1,0 +1,128 @@
+//! Publishes job events to subscribers in this process, and through the event bus to those in other processes.
+//!
+//! Each transition is counted and published in one place ([`Publisher::observe`]). Without subscribers that costs one read of an
+//! atomic. All subscribers share one ring. A slow subscriber delays nobody, and learns that it missed events. Events may be
+//! lost between processes, or come twice if a call is repeated: they are for watching, not for accounting.
+
+mod subscribers;
+mod subscription;
+
+use super::metrics::{Metrics, run_ms};
+use super::observed::{Observed, Subject};
+use super::stores::Stores;
+use super::supervisor::Supervisor;
+use crate::error::Error;
+use crate::model::id::JobId;
+use crate::model::job::Job;
+use crate::ports::{Broker, EventBus, OutboxEntry, Settled};
+pub use crate::ports::{Event, Transition, What};
+pub use crate::request::Filter;
+use std::sync::Arc;
+use std::time::Duration;
+pub use subscribers::RING_TRANSITIONS;
+use subscribers::Subscribers;
+pub use subscription::Subscription;
+
+/// How often it is announced whether there are subscribers.
+pub(in crate::engine) const ANNOUNCE_EVERY: Duration = Duration::from_millis(900);
+
+/// When all other processes know of a new subscriber.
+const KNOWN_AFTER: Duration = ANNOUNCE_EVERY.saturating_add(Duration::from_millis(100));
+
+/// Counts and publishes what happens to jobs.
+pub(in crate::engine) struct Publisher {
+    broker: Arc<dyn Broker>,
+    bus: Option<Arc<dyn EventBus>>,
+    subscribers: Arc<Subscribers>,
+    metrics: Arc<Metrics>,
+    supervisor: Arc<Supervisor>,
+}
+
+impl Publisher {
+    pub(in crate::engine) fn new(stores: &Stores, metrics: Arc<Metrics>, supervisor: Arc<Supervisor>) -> Self {
+        let (broker, bus) = (stores.broker.clone(), stores.events.clone());
+        Self { broker, bus, subscribers: Arc::default(), metrics, supervisor }
+    }
+
+    /// Delivers events of other processes to subscribers here.
+    pub(in crate::engine) fn listen(&self) {
+        if let Some(bus) = &self.bus {
+            let subscribers = self.subscribers.clone();
+            bus.subscribe(Arc::new(move |event| subscribers.deliver(event)));
+        }
+    }
+
+    /// Counts what happened to jobs, which mostly are neighbours of one queue, and publishes it to subscribers.
+    pub(in crate::engine) fn observe<'a>(&self, seen: impl Iterator<Item = (Subject<'a>, Observed)>) {
+        let is_wanted = self.subscribers.are_there();
+        let at = if is_wanted { self.broker.now() } else { 0 };
+        let mut transitions = Vec::new();
+        self.metrics.count(seen.map(|(subject, event)| {
+            if is_wanted {
+                transitions.extend(subject.transition(event, at));
+            }
+            (subject.queue, event, subject.state)
+        }));
+        if transitions.is_empty() {
+            return;
+        }
+        transitions.iter().for_each(|transition| self.subscribers.deliver(Event::Transition(transition.clone())));
+        if let Some(bus) = self.bus.as_ref().filter(|_| self.subscribers.are_elsewhere()) {
+            bus.publish(transitions);
+        }
+    }
+
+    /// The same happened to all of these jobs, which are given as they are now.
+    pub(in crate::engine) fn observe_jobs<'a>(
+        &self,
+        jobs: impl Iterator<Item = &'a Job>,
+        event: impl Fn(&Job) -> Observed,
+    ) {
+        let now = self.broker.now();
+        self.observe(jobs.map(|job| (Subject::of(job, now), event(job))));
+    }
+
+    /// Leases were settled, each with what `event` makes of its place and of how long its run took in milliseconds.
+    pub(in crate::engine) fn observe_settled(
+        &self,
+        ids: &(impl Iterator<Item = JobId> + Clone),
+        settled: &Settled,
+        event: impl Fn(usize, u64) -> Observed,
+    ) {
+        let now = self.broker.now();
+        let ended = settled.runs.iter().zip(&settled.states).zip(ids.clone()).enumerate();
+        self.observe(ended.filter_map(|(place, ((run, state), id))| {
+            let (run, state) = (run.as_ref()?, (*state)?);
+            Some((Subject::of_run(id, run, state), event(place, run_ms(run, now))))
+        }));
+        let has_ended = |job: &Job| ids.clone().zip(&settled.runs).any(|(id, run)| id == job.id && run.is_some());
+        let copies = settled.entries.iter().filter_map(|entry| match entry {
+            OutboxEntry::Moved(job, copy) if has_ended(job) => Some(&**copy),
+            _ => None,
+        });
+        self.observe_jobs(copies, |_| Observed::Pushed);
+    }
+
+    pub(in crate::engine) async fn subscribe(&self, filter: Filter) -> Result<Subscription, Error> {
+        self.supervisor.check_open()?;
+        filter.check()?;
+        let (receiver, since) = self.subscribers.join();
+        let subscription =
+            Subscription::new(receiver, filter, self.subscribers.clone(), self.supervisor.stopping().clone());
+        if let Some(bus) = &self.bus {
+            self.subscribers.set_elsewhere(bus.announce(true).await?);
+            // Other processes learn of subscribers at their next refresh, and publish nothing before.
+            tokio::time::sleep_until(since + KNOWN_AFTER).await;
+        }
+        Ok(subscription)
+    }
+
+    /// Announces whether there are subscribers here, and learns whether there are elsewhere.
+    pub(in crate::engine) async fn announce_subscribers(&self) {
+        let Some(bus) = &self.bus else { return };
+        match bus.announce(self.subscribers.are_here()).await {
+            Ok(elsewhere) => self.subscribers.set_elsewhere(elsewhere),
+            Err(error) => tracing::debug!(%error, "cannot find out whether other processes have subscribers"),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The subscribers to job events. Without any, an event costs one read of an atomic. All share one ring.
+
+use crate::ports::Event;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+use tokio::sync::broadcast;
+use tokio::time::Instant;
+
+/// How far a subscriber may fall behind, in transitions, before it misses some.
+pub const RING_TRANSITIONS: usize = 16_384;
+/// The increment of the count per local subscriber; the lowest bit says that there are remote ones.
+const HERE: usize = 2;
+const ELSEWHERE: usize = 1;
+
+/// The number of subscribers, here and elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Subscribers {
+    ring: OnceLock<broadcast::Sender<Event>>,
+    count: AtomicUsize,
+    /// Since when there have been local ones.
+    since: Mutex<Option<Instant>>,
+}
+
+impl Subscribers {
+    pub(super) fn are_there(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn are_here(&self) -> bool {
+        self.count.load(Ordering::Relaxed) >= HERE
+    }
+
+    pub(super) fn are_elsewhere(&self) -> bool {
+        self.count.load(Ordering::Relaxed) & ELSEWHERE != 0
+    }
+
+    pub(super) fn set_elsewhere(&self, are_there: bool) {
+        if are_there {
+            self.count.fetch_or(ELSEWHERE, Ordering::Relaxed);
+        } else {
+            self.count.fetch_and(!ELSEWHERE, Ordering::Relaxed);
+        }
+    }
+
+    /// Delivers to local subscribers.
+    pub(super) fn deliver(&self, event: Event) {
+        if self.are_here()
+            && let Some(ring) = self.ring.get()
+        {
+            // If the last subscriber has just left, nobody gets it.
+            let _ = ring.send(event);
+        }
+    }
+
+    /// Adds a local subscriber; returns since when there has always been one.
+    pub(super) fn join(&self) -> (broadcast::Receiver<Event>, Instant) {
+        let ring = self.ring.get_or_init(|| broadcast::channel(RING_TRANSITIONS).0);
+        let mut since = self.since.lock().expect("no panic under this lock");
+        if self.count.fetch_add(HERE, Ordering::Relaxed) < HERE {
+            *since = None;
+        }
+        (ring.subscribe(), *since.get_or_insert_with(Instant::now))
+    }
+
+    /// Removes a local subscriber.
+    pub(super) fn leave(&self) {
+        let _since = self.since.lock().expect("no panic under this lock");
+        self.count.fetch_sub(HERE, Ordering::Relaxed);
+    }
+}

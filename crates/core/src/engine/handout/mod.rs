@@ -1,0 +1,354 @@
+//! Reserve: due jobs are handed out under leases.
+
+mod extend;
+mod unclaimed;
+
+use crate::api::Span;
+use crate::engine::base::Base;
+use crate::engine::consumers::{Asking, Consumers};
+use crate::engine::events::Publisher;
+use crate::engine::loader::Loader;
+use crate::engine::metrics::Metrics;
+use crate::engine::queues::Settings;
+use crate::engine::recorder::Recorder;
+use crate::engine::settler::Settler;
+use crate::engine::stores::Topology;
+use crate::engine::supervisor::Supervisor;
+use crate::engine::waiters::Registration;
+use crate::error::Error;
+use crate::limits::{REQUEST_ID_BYTES_MAX, RESERVE_JOBS_MAX, RESERVE_QUEUES_MAX, WAIT_MS_MAX};
+use crate::model::id::JobId;
+use crate::model::job::{Job, State, check_lease};
+use crate::model::name;
+use crate::ports::{
+    Broker, Edited, Lease, LeaseRecord, Leases, Ledger, OutboxEntry, Reserve, Reserved, Room, Source, Window,
+};
+use crate::request::{Reservation, ReserveRequest};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+pub use unclaimed::Unclaimed;
+
+/// Hands out due jobs.
+pub(in crate::engine) struct Handout {
+    topology: Topology,
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    loader: Arc<Loader>,
+    recorder: Arc<Recorder>,
+    settler: Arc<Settler>,
+    publisher: Arc<Publisher>,
+    settings: Arc<Settings>,
+    supervisor: Arc<Supervisor>,
+    consumers: Arc<Consumers>,
+    leases: Option<Arc<dyn Leases>>,
+    metrics: Arc<Metrics>,
+}
+
+impl Handout {
+    pub(in crate::engine) fn new(
+        base: &Base,
+        loader: Arc<Loader>,
+        recorder: Arc<Recorder>,
+        settler: Arc<Settler>,
+        settings: Arc<Settings>,
+        consumers: Arc<Consumers>,
+    ) -> Self {
+        let Base { stores, metrics, publisher, supervisor, .. } = base;
+        Self {
+            topology: stores.topology,
+            broker: stores.broker.clone(),
+            ledger: stores.ledger.clone(),
+            loader,
+            recorder,
+            settler,
+            publisher: publisher.clone(),
+            settings,
+            supervisor: supervisor.clone(),
+            consumers,
+            leases: stores.leases.clone(),
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// Restores the leases that were noted. Must end before anything is served: their holders may settle at once.
+    pub(in crate::engine) async fn restore_leases(&self) -> Result<(), Error> {
+        let reading = self.broker.reading();
+        let Some(leases) = &self.leases else { return Ok(()) };
+        let leased = leases.leased().await?;
+        if !leased.is_empty() {
+            tracing::info!(leases = leased.len(), "restored the leases of running jobs");
+        }
+        self.broker.put(leased, reading, Room::Any).await.map(drop)
+    }
+
+    /// Reserves from the broker, also what waits in an overflow.
+    pub(in crate::engine) async fn reserve_due(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        let again = self.loader.has_overflow().then(|| reserve.clone());
+        if let Some(asked) = &again {
+            self.loader.load_asked(asked).await;
+        }
+        let mut reserved = self.metrics.stores.reserve.time(self.broker.reserve(reserve)).await?;
+        if let Some(again) = again
+            && let Source::Queues(queues) = again.source.clone()
+        {
+            if reserved.leases.is_empty() && self.loader.load_for_reserve(&queues).await {
+                reserved = self.metrics.stores.reserve.time(self.broker.reserve(again)).await?;
+            }
+            reserved.next_at = self.loader.look_by(&queues, reserved.next_at);
+        }
+        Ok(reserved)
+    }
+
+    pub(in crate::engine) async fn reserve(self: &Arc<Self>, request: ReserveRequest) -> Result<Reservation, Error> {
+        Ok(self.reserve_unclaimed(request).await?.claim())
+    }
+
+    pub(in crate::engine) async fn reserve_unclaimed(
+        self: &Arc<Self>,
+        request: ReserveRequest,
+    ) -> Result<Unclaimed, Error> {
+        self.reserve_by(request, false, false).await
+    }
+
+    pub(in crate::engine) async fn reserve_merged(
+        self: &Arc<Self>,
+        request: ReserveRequest,
+    ) -> Result<Unclaimed, Error> {
+        self.reserve_by(request, true, false).await
+    }
+
+    pub(in crate::engine) async fn reserve_early(self: &Arc<Self>, id: JobId) -> Result<Lease, Error> {
+        let mut held = false;
+        loop {
+            let (lease_ms, request_id, worker) = (None, None, None);
+            let from = Source::Jobs(vec![id.into()]);
+            let request = ReserveRequest { from, limit: 1, lease_ms, wait_ms: 0, request_id, worker };
+            let mut reservation = self.reserve_by(request, false, true).await?.claim();
+            if let Some(lease) = reservation.leases.pop() {
+                return Ok(lease);
+            }
+            let error = reservation.refused.pop().map_or(Error::NotFound(id), |(_, error)| error);
+            if held || !matches!(error, Error::NotDue(_) | Error::HeldBack(_)) || !self.topology.has_ledger() {
+                return Err(error);
+            }
+            // It may not be loaded: it is due too late for that, or there was no room. The broker now holds it as waiting.
+            let reading = self.broker.reading();
+            let jobs = self.ledger.get(&[id]).await?.into_iter().flatten().collect();
+            self.loader.try_put(jobs, reading, Room::Any).await?;
+            held = true;
+        }
+    }
+
+    async fn reserve_by(
+        self: &Arc<Self>,
+        request: ReserveRequest,
+        merges: bool,
+        early: bool,
+    ) -> Result<Unclaimed, Error> {
+        self.supervisor.check_open()?;
+        if let Some(lease_ms) = request.lease_ms {
+            check_lease(lease_ms)?;
+        }
+        Span(request.wait_ms).check("wait", 0, WAIT_MS_MAX)?;
+        let reserve = Reserve {
+            source: check_source(request.from, request.limit)?,
+            limit: check_limit(request.limit)?,
+            window: Window::ALL,
+            lease_ms: request.lease_ms,
+            queue_leases: self.settings.leases(),
+            request_id: check_request_id(request.request_id)?,
+            merges,
+            early,
+            take: false,
+        };
+        let wait = Duration::from_millis(request.wait_ms);
+        if let Some(worker) = &request.worker {
+            name::check_worker(worker)?;
+        }
+        let asking = request.worker.map(|worker| self.consumers.asks(worker, &reserve.source));
+        if matches!(reserve.source, Source::Jobs(_)) {
+            // It does not wait, and may have to ask the ledger once it has leased something.
+            return self
+                .supervisor
+                .complete(self, |handout| async move { handout.hand_out(reserve, wait, asking).await })
+                .await;
+        }
+        if let Source::Queues(queues) = &reserve.source {
+            self.consumers.asked.note(queues, self.broker.now());
+        }
+        self.hand_out(reserve, wait, asking).await
+    }
+
+    async fn hand_out(
+        self: &Arc<Self>,
+        reserve: Reserve,
+        wait: Duration,
+        asking: Option<Asking>,
+    ) -> Result<Unclaimed, Error> {
+        let may_be_repeated = reserve.request_id.is_some();
+        let mut reserved = self.reserve_or_wait(reserve, wait).await?;
+        if let Some(asking) = asking {
+            asking.got(&reserved.leases);
+        }
+        let (refused, next_due_at) = (std::mem::take(&mut reserved.refused), reserved.next_at);
+        let unclaimed = self.handed_out(reserved, may_be_repeated).await?;
+        let refused = self.refusals(refused).await?;
+        Ok(unclaimed.with(Reservation { leases: Vec::new(), next_due_at, refused }))
+    }
+
+    /// The leases. With one process, they are noted first: if it is killed, the next one must not hand the jobs out again. If
+    /// they cannot be noted, they are given back.
+    pub(in crate::engine) async fn handed_out(
+        self: &Arc<Self>,
+        reserved: Reserved,
+        may_be_repeated: bool,
+    ) -> Result<Unclaimed, Error> {
+        let Reserved { leases, entries, .. } = reserved;
+        // Dropped while this waits, it gives the leases back.
+        let unclaimed = Unclaimed::new(self, leases, may_be_repeated);
+        let noted = match &self.leases {
+            Some(noting) => self.note(noting.as_ref(), unclaimed.leases(), entries).await,
+            None => {
+                if !entries.is_empty() {
+                    // Leases of jobs that were given back a moment ago. Nobody waits for these.
+                    let handout = self.clone();
+                    self.supervisor.finish_alone(async move { drop(handout.recorder.record_soon(entries).await) });
+                }
+                Ok(())
+            }
+        };
+        if let Err(error) = noted {
+            unclaimed.give_back().await;
+            return Err(error);
+        }
+        Ok(unclaimed)
+    }
+
+    /// Notes leases. Those of jobs that were given back a moment ago are in outbox entries. The ledger must record these first:
+    /// it would take the lease for newer than the change.
+    async fn note(
+        self: &Arc<Self>,
+        noting: &dyn Leases,
+        leases: &[Lease],
+        entries: Vec<OutboxEntry>,
+    ) -> Result<(), Error> {
+        if leases.is_empty() && entries.is_empty() {
+            return Ok(());
+        }
+        let in_entries: HashSet<JobId> = entries.iter().map(|entry| entry.job().id).collect();
+        let jobs = leases.iter().map(|lease| &lease.job).filter(|job| !in_entries.contains(&job.id));
+        let records: Vec<LeaseRecord> = jobs.map(LeaseRecord::of).collect();
+        if !records.is_empty() {
+            noting.lease(records).await?;
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.supervisor.complete(self, |handout| async move { handout.recorder.try_record(entries).await }).await
+    }
+
+    async fn reserve_or_wait(self: &Arc<Self>, reserve: Reserve, wait: Duration) -> Result<Reserved, Error> {
+        let Source::Queues(queues) = &reserve.source else {
+            self.recorder.check_backlog()?;
+            return self.lease(reserve).await;
+        };
+        let (queues, end) = (queues.clone(), Instant::now() + wait);
+        let place = (!wait.is_zero()).then(|| self.consumers.waiting.at_queues.register(queues.clone()));
+        let mut is_last = place.is_none();
+        let reserved = loop {
+            self.recorder.check_backlog()?;
+            // Registered before the broker is asked, so that no wake in between is missed.
+            let woken = place.as_ref().filter(|_| !is_last).map(Registration::woken);
+            let reserved = self.lease(reserve.clone()).await?;
+            let Some(woken) = woken.filter(|_| reserved.leases.is_empty()) else { break reserved };
+            if let Some(next_at) = reserved.next_at {
+                self.consumers.waiting.arm(&queues, next_at);
+            }
+            tokio::select! {
+                biased;
+                () = self.supervisor.stopping().cancelled() => return Ok(reserved),
+                // Also as the wait ends.
+                () = woken.wait() => is_last = Instant::now() >= end,
+                () = tokio::time::sleep_until(end) => return Ok(reserved),
+            }
+        };
+        drop(place);
+        self.pass_on(&queues, &reserved);
+        Ok(reserved)
+    }
+
+    /// Wakes the next waiting caller if more is due.
+    fn pass_on(&self, queues: &[Arc<str>], reserved: &Reserved) {
+        match reserved.next_at {
+            Some(next_at) if next_at <= self.broker.now() => {
+                queues.iter().for_each(|queue| self.consumers.waiting.at_queues.wake_first(queue));
+            }
+            Some(next_at) => self.consumers.waiting.arm_waited(queues, next_at),
+            None => {}
+        }
+    }
+
+    /// Why named jobs were not handed out; the ledger is asked about jobs that the broker does not know.
+    pub(in crate::engine) async fn refusals(
+        &self,
+        refused: Vec<(JobId, Edited)>,
+    ) -> Result<Vec<(JobId, Error)>, Error> {
+        let mut refusals = Vec::with_capacity(refused.len());
+        for (id, edited) in refused {
+            let error = match edited {
+                Edited::Mismatch(job) => Error::VersionMismatch { id, current: job.version },
+                Edited::Running(_) => Error::Running(id),
+                Edited::Unfit { state, .. } => not_handed_out(id, state),
+                _ => {
+                    let row: Option<Job> = self.ledger.get(&[id]).await?.pop().flatten();
+                    row.map_or(Error::NotFound(id), |job| not_handed_out(id, job.state(self.broker.now())))
+                }
+            };
+            refusals.push((id, error));
+        }
+        Ok(refusals)
+    }
+}
+
+fn not_handed_out(id: JobId, state: State) -> Error {
+    match state {
+        State::Scheduled => Error::NotDue(id),
+        State::Ready => Error::HeldBack(id),
+        State::Running => Error::Running(id),
+        state => Error::Finished { id, state },
+    }
+}
+
+pub(in crate::engine) fn check_source(source: Source, limit: usize) -> Result<Source, Error> {
+    match &source {
+        Source::Jobs(jobs) if jobs.len() > limit => {
+            return Err(Error::invalid("jobs", format!("at most the limit of {limit}"), jobs.len()));
+        }
+        Source::Jobs(_) => {}
+        Source::Queues(queues) if queues.is_empty() || queues.len() > RESERVE_QUEUES_MAX => {
+            return Err(Error::invalid("queues", format!("between 1 and {RESERVE_QUEUES_MAX} queues"), queues.len()));
+        }
+        Source::Queues(queues) => queues.iter().try_for_each(|queue| name::check_queue(queue))?,
+    }
+    Ok(source)
+}
+
+pub(in crate::engine) fn check_limit(limit: usize) -> Result<usize, Error> {
+    if (1..=RESERVE_JOBS_MAX).contains(&limit) {
+        Ok(limit)
+    } else {
+        Err(Error::invalid("limit", format!("between 1 and {RESERVE_JOBS_MAX}"), limit))
+    }
+}
+
+pub(in crate::engine) fn check_request_id(id: Option<Arc<str>>) -> Result<Option<Arc<str>>, Error> {
+    match &id {
+        Some(text) if text.is_empty() || text.len() > REQUEST_ID_BYTES_MAX => {
+            let got = format!("{} bytes", text.len());
+            Err(Error::invalid("request_id", format!("1 to {REQUEST_ID_BYTES_MAX} bytes"), got))
+        }
+        _ => Ok(id),
+    }
+}

@@ -1,0 +1,110 @@
+//! Leases whose caller has disconnected: they are given back, and their attempts do not count. Nor does `max_age` end such a
+//! job, since it has not run.
+//!
+//! A repeat of the same request gets the same leases, so those of a request with an id are not given back. They belong to
+//! the repeat; if there is none, they expire.
+
+use crate::engine::handout::Handout;
+use crate::engine::observed::Observed;
+use crate::error::Error;
+use crate::ports::{Lease, Reserve, Reserved};
+use crate::request::{Ending, Reservation};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Leases on their way to the caller. Dropped, they are given back.
+#[must_use = "dropped, it is given back"]
+pub struct Unclaimed {
+    handout: Arc<Handout>,
+    reservation: Reservation,
+    may_be_repeated: bool,
+}
+
+impl Unclaimed {
+    pub(super) fn new(handout: &Arc<Handout>, leases: Vec<Lease>, may_be_repeated: bool) -> Self {
+        let reservation = Reservation { leases, ..Reservation::default() };
+        Self { handout: handout.clone(), reservation, may_be_repeated }
+    }
+
+    pub(super) fn with(mut self, reservation: Reservation) -> Self {
+        let leases = std::mem::take(&mut self.reservation.leases);
+        self.reservation = Reservation { leases, ..reservation };
+        self
+    }
+
+    /// The leases, to look at.
+    pub fn leases(&self) -> &[Lease] {
+        &self.reservation.leases
+    }
+
+    /// The leases, for a caller that is still connected.
+    pub fn claim(mut self) -> Reservation {
+        std::mem::take(&mut self.reservation)
+    }
+
+    /// Gives them back now, whether or not the request may be repeated.
+    pub async fn give_back(mut self) {
+        let leases = std::mem::take(&mut self.reservation.leases);
+        self.handout.release_all_of(leases).await;
+    }
+}
+
+impl std::fmt::Debug for Unclaimed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unclaimed").field("reservation", &self.reservation).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if self.reservation.leases.is_empty() || self.may_be_repeated {
+            return;
+        }
+        let (handout, leases) = (self.handout.clone(), std::mem::take(&mut self.reservation.leases));
+        self.handout.supervisor.finish_alone(async move { handout.release_all_of(leases).await });
+    }
+}
+
+impl Handout {
+    /// Leases once. If the caller disconnects meanwhile, the step still runs to completion, and its leases are given back.
+    pub(super) async fn lease(self: &Arc<Self>, reserve: Reserve) -> Result<Reserved, Error> {
+        let (handout, may_be_repeated) = (self.clone(), reserve.request_id.is_some());
+        let step = Box::pin(async move {
+            let reserved = handout.reserve_due(reserve).await?;
+            handout.publisher.observe_jobs(reserved.leases.iter().map(|lease| &lease.job), Observed::started);
+            Ok(reserved)
+        });
+        let mut step = Step { handout: self, step: Some(step), may_be_repeated };
+        let reserved = poll_fn(|context| step.step.as_mut().expect("it goes with this").as_mut().poll(context)).await;
+        step.step = None;
+        reserved
+    }
+
+    async fn release_all_of(&self, leases: Vec<Lease>) {
+        let release = |lease: Lease| (lease.job.receipt(), Ending::Unclaimed);
+        self.settler.end_leases(leases.into_iter().map(release).collect()).await;
+    }
+}
+
+type Leasing = Pin<Box<dyn Future<Output = Result<Reserved, Error>> + Send>>;
+
+/// A step of the broker that runs for a caller.
+struct Step<'a> {
+    handout: &'a Arc<Handout>,
+    /// `None` once it is done.
+    step: Option<Leasing>,
+    may_be_repeated: bool,
+}
+
+impl Drop for Step<'_> {
+    fn drop(&mut self) {
+        let Some(step) = self.step.take() else { return };
+        let (handout, may_be_repeated) = (self.handout.clone(), self.may_be_repeated);
+        self.handout.supervisor.finish_alone(async move {
+            if let Ok(reserved) = step.await {
+                drop(handout.handed_out(reserved, may_be_repeated).await);
+            }
+        });
+    }
+}

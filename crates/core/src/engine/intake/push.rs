@@ -1,0 +1,234 @@
+//! Push: jobs are checked, get ids, and are [admitted](Engine::admit); then repeats and held keys are resolved.
+
+use crate::clock::Millis;
+use crate::engine::intake::Intake;
+use crate::engine::observed::Observed;
+use crate::error::Error;
+use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
+use crate::model::id::JobId;
+use crate::model::job::{Due, Job, NewJob, OnConflict};
+use crate::model::retry::WhenExhausted;
+use crate::ports::{Change, Detail, Edit, Edited, OutboxEntry, Outcomes, Recorded};
+use crate::request::{Answers, PushOutcome, Pushed};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How often a push is retried because the holder of its key, or the job with its origin, has just been removed.
+pub(super) const TRIES: usize = 5;
+
+impl Intake {
+    pub(in crate::engine) async fn push(self: &Arc<Self>, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
+        self.supervisor.check_open()?;
+        check_batch(&jobs)?;
+        self.supervisor.complete(self, |intake| async move { intake.push_batch(jobs, None).await }).await
+    }
+
+    /// Pushes jobs; copies of others have an origin that the engine chooses.
+    pub(in crate::engine) async fn push_batch(
+        &self,
+        new: Vec<NewJob>,
+        origin: Option<Arc<str>>,
+    ) -> Result<Answers<Pushed>, Error> {
+        let now = self.broker.now();
+        let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
+        let ids = self.ids.next(&partitions, now).await?;
+        let unknown_ms = self.broker.now_at_most().saturating_sub(now);
+        let accept = |(new, id): (&NewJob, JobId)| {
+            let mut job = self.accept(new, id, now)?;
+            self.settings.names.admit(&job.queue)?;
+            if let Some(WhenExhausted::Move(queue)) = &job.options().retry.when_exhausted {
+                self.settings.names.admit(queue)?;
+            }
+            if origin.is_some() {
+                job.origin.clone_from(&origin);
+            }
+            if matches!(new.due, Due::After(1..)) {
+                job.due_at += unknown_ms;
+                job.first_due_at += unknown_ms;
+            }
+            Ok(job)
+        };
+        let accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
+        let (mut jobs, mut refusals) = (Vec::with_capacity(accepted.len()), Vec::with_capacity(accepted.len()));
+        for accepted in accepted {
+            refusals.push(accepted.map(|job| jobs.push(job)).err());
+        }
+        let mut admitted = self.admit(jobs, Observed::Pushed).await?.into_iter();
+        let mut answers = Vec::with_capacity(refusals.len());
+        for refusal in refusals {
+            if let Some(error) = refusal {
+                answers.push((Err(error), None));
+                continue;
+            }
+            let (job, recorded) = admitted.next().expect("each job is answered for");
+            let (job, recorded) =
+                if recorded == Recorded::Repeat { self.admit_apart(job).await? } else { (job, recorded) };
+            answers.push(match recorded {
+                Recorded::Created => (Ok(Pushed { job, outcome: PushOutcome::Created }), None),
+                refused => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(refused)),
+            });
+        }
+        let firsts = answers.iter().filter_map(|(_, refused)| match refused {
+            Some(Recorded::Known(first)) => Some(*first),
+            _ => None,
+        });
+        let firsts = self.firsts(firsts.collect()).await?;
+        let mut resolved = Vec::with_capacity(answers.len());
+        for ((answer, refused), new) in answers.into_iter().zip(&new) {
+            resolved.push(match (answer, refused) {
+                (Ok(_), Some(Recorded::Known(first))) if firsts.contains_key(&first) => {
+                    Ok(Pushed { job: firsts[&first].clone(), outcome: PushOutcome::Repeated })
+                }
+                (Ok(pushed), Some(refused)) => self.push_refused(pushed.job, refused, new.on_conflict).await,
+                (answer, _) => answer,
+            });
+        }
+        Ok(resolved)
+    }
+
+    /// The job to record, if it is within all limits.
+    pub(in crate::engine) fn accept(&self, new: &NewJob, id: JobId, created_at: Millis) -> Result<Job, Error> {
+        let job = new.accept(id, created_at, self.payload_bytes_max)?;
+        if job.options().target.is_some() && self.settings.of(&job.queue).target.is_none() {
+            let expected = "left out, because the queue has no target in its settings: its jobs are handed to workers";
+            return Err(Error::invalid("target", expected, format!("one, for the queue {:?}", job.queue)));
+        }
+        Ok(job)
+    }
+
+    /// Admits a job whose id was taken: by an earlier try of this push whose answer was lost, or by an imported job. In that
+    /// case the job gets another id.
+    async fn admit_apart(&self, mut job: Job) -> Result<(Job, Recorded), Error> {
+        loop {
+            let reading = self.broker.reading();
+            let row = self.ledger.get(&[job.id]).await?.pop().flatten();
+            if row.is_none_or(|row| is_same(&row, &job)) {
+                self.publisher.observe_jobs(std::iter::once(&job), |_| Observed::Pushed);
+                self.loader.hold(vec![job.clone()], reading).await?;
+                return Ok((job, Recorded::Created));
+            }
+            self.ids.skip().await;
+            let ids = self.ids.next(&[job.id.partition()], self.broker.now()).await?;
+            let admitted = self.admit_one(Job { id: ids[0], ..job }, Observed::Pushed).await?;
+            if admitted.1 != Recorded::Repeat {
+                return Ok(admitted);
+            }
+            job = admitted.0;
+        }
+    }
+
+    /// The jobs that pushes made before, by their ids.
+    async fn firsts(&self, ids: Vec<JobId>) -> Result<HashMap<JobId, Job>, Error> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let live = self.broker.get(&ids, Detail::Whole).await?.into_iter().flatten();
+        let mut firsts: HashMap<JobId, Job> = live.map(|job| (job.id, job)).collect();
+        let others: Vec<JobId> = ids.into_iter().filter(|id| !firsts.contains_key(id)).collect();
+        let others: Vec<Job> = self.ledger.get(&others).await?.into_iter().flatten().collect();
+        // The process that recorded it may have died before it was put.
+        self.loader.reconcile_later(
+            others.iter().filter(|job| job.is_pending() && self.loader.is_to_hold(job)).map(|job| job.id),
+        );
+        self.loader.reconcile().await?;
+        firsts.extend(others.into_iter().map(|job| (job.id, job)));
+        Ok(firsts)
+    }
+
+    /// Pushes a job that was not recorded a moment ago, since its origin was known or its key was held.
+    pub(in crate::engine) async fn push_refused(
+        &self,
+        mut job: Job,
+        mut refused: Recorded,
+        on_conflict: OnConflict,
+    ) -> Result<Pushed, Error> {
+        for _ in 0..TRIES {
+            match refused {
+                Recorded::Known(first) => {
+                    if let Some(first) = self.firsts(vec![first]).await?.remove(&first) {
+                        return Ok(Pushed { job: first, outcome: PushOutcome::Repeated });
+                    }
+                }
+                Recorded::KeyHeld(holder) => {
+                    if let Some(pushed) = self.push_held(&job, holder, on_conflict).await? {
+                        return Ok(pushed);
+                    }
+                }
+                Recorded::Created | Recorded::Repeat => {}
+            }
+            (job, refused) = self.admit_one(job, Observed::Pushed).await?;
+            if refused == Recorded::Repeat {
+                (job, refused) = self.admit_apart(job).await?;
+            }
+            if refused == Recorded::Created {
+                return Ok(Pushed { job, outcome: PushOutcome::Created });
+            }
+        }
+        Err(match refused {
+            Recorded::KeyHeld(holder) => conflict(&job, holder),
+            _ => Error::Unavailable("the job with this origin was removed at this moment; push again".to_owned()),
+        })
+    }
+
+    /// The outcome of a push whose key is held; `None` if the key is free by now.
+    async fn push_held(&self, job: &Job, holder: JobId, on_conflict: OnConflict) -> Result<Option<Pushed>, Error> {
+        let Some(held) = self.key_holder(holder).await? else { return Ok(None) };
+        match on_conflict {
+            OnConflict::Keep => Ok(Some(Pushed { job: held, outcome: PushOutcome::Kept })),
+            OnConflict::Reject => Err(conflict(job, holder)),
+            OnConflict::Replace => {
+                let replaced = self.replace(job, &held).await?;
+                Ok(replaced.map(|job| Pushed { job, outcome: PushOutcome::Replaced }))
+            }
+        }
+    }
+
+    /// The job, if it still holds its key. If it has released the key and that is not recorded yet, it is recorded now.
+    pub(in crate::engine) async fn key_holder(&self, id: JobId) -> Result<Option<Job>, Error> {
+        let entries = self.broker.outcomes(Outcomes::Of(id)).await?;
+        let live = self.broker.get(&[id], Detail::Whole).await?.pop().flatten();
+        match live {
+            Some(job) if job.live_key().is_some() => return Ok(Some(job)),
+            Some(job) if entries.is_empty() => self.recorder.try_record(vec![OutboxEntry::Changed(job)]).await?,
+            None if entries.is_empty() => {
+                let row = self.ledger.get(&[id]).await?.pop().flatten();
+                return Ok(row.filter(|job| job.live_key().is_some()));
+            }
+            _ => self.recorder.try_record(entries).await?,
+        }
+        Ok(None)
+    }
+
+    /// Makes the holder of its key this job; `None` if the holder is no longer live, or has released the key since it was read.
+    pub(in crate::engine) async fn replace(&self, job: &Job, holder: &Job) -> Result<Option<Job>, Error> {
+        let change = Change::Replace(Arc::new(job.clone()));
+        let edited = self.editor.edit(vec![Edit { id: holder.id, version: None, change }]).await.pop();
+        match edited.expect("one edit has one answer")? {
+            Edited::Changed(replaced) => Ok(Some(replaced)),
+            Edited::Running(running) if running.live_key().is_some() => Err(conflict(job, holder.id)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Whether both are the same job, perhaps changed or replaced meanwhile.
+pub(in crate::engine) fn is_same(a: &Job, b: &Job) -> bool {
+    (&a.queue, &a.key, &a.origin, a.created_at) == (&b.queue, &b.key, &b.origin, b.created_at)
+}
+
+pub(in crate::engine) fn conflict(job: &Job, holder: JobId) -> Error {
+    let key = job.key.clone().unwrap_or_default();
+    Error::KeyConflict { queue: job.queue.clone(), key, holder }
+}
+
+fn check_batch(jobs: &[NewJob]) -> Result<(), Error> {
+    if jobs.len() > BATCH_JOBS_MAX {
+        return Err(Error::invalid("jobs", format!("at most {BATCH_JOBS_MAX} in a batch"), jobs.len()));
+    }
+    let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
+    if bytes > BATCH_BYTES_MAX {
+        let expected = format!("at most {BATCH_BYTES_MAX} bytes of payload in a batch");
+        return Err(Error::invalid("jobs", expected, bytes));
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! The role of the leader. If several processes share a broker and a ledger, one of them leads: it loads, drains the outbox and prunes.
+//! The role is a lock that its holder renews, so it moves when that process dies. Two leaders for a moment do no harm:
+//! everything that a leader does may be done twice.
+
+use super::stores::Topology;
+use crate::model::id::JobId;
+use crate::model::name::OF_ENGINE;
+use crate::ports::{Acquire, Acquired, Locks};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// The lock of who leads: one of [`OF_ENGINE`].
+const LEADER: &str = "duetime:leader";
+/// How long the role stays with a leader that has died.
+const LEADER_TTL_MS: u64 = 3_000;
+/// How often the leader renews its role, and others try to get it.
+const RENEW_EVERY: Duration = Duration::from_millis(500);
+
+/// Whether this process leads, and under which name.
+pub(super) struct Leader {
+    topology: Topology,
+    locks: Arc<dyn Locks>,
+    leads: AtomicBool,
+    owner: OnceLock<Arc<str>>,
+}
+
+impl Leader {
+    pub(super) fn new(topology: Topology, locks: Arc<dyn Locks>) -> Self {
+        Self { topology, locks, leads: AtomicBool::default(), owner: OnceLock::default() }
+    }
+
+    /// Whether this process leads, or is the only one.
+    pub(super) fn leads(&self) -> bool {
+        !self.topology.shares_ledger() || self.leads.load(Ordering::Relaxed)
+    }
+
+    /// Asks for the role under a name that no other process has.
+    pub(super) async fn begin(&self, unique: JobId) {
+        let owner = Arc::from(format!("{OF_ENGINE}engine-{unique}"));
+        assert!(self.owner.set(owner).is_ok(), "an engine starts once");
+        self.seek().await;
+    }
+
+    /// Keeps the role, or asks for it, until the engine stops.
+    pub(super) async fn keep(&self) {
+        loop {
+            tokio::time::sleep(RENEW_EVERY).await;
+            self.seek().await;
+        }
+    }
+
+    /// Gets the role if it is free, or keeps it.
+    async fn seek(&self) {
+        let (name, owner) = (Arc::from(LEADER), self.owner());
+        let acquire = Acquire { name, owner: owner.clone(), ttl_ms: LEADER_TTL_MS, waiting: false };
+        let leads = matches!(self.locks.acquire(acquire).await, Ok(Acquired::Granted { .. }));
+        if self.leads.swap(leads, Ordering::Relaxed) != leads {
+            let now = if leads { "starts" } else { "stops" };
+            tracing::info!(%owner, "this process {now} loading jobs for all servers");
+        }
+    }
+
+    /// Gives the role up.
+    pub(super) async fn leave(&self) {
+        if self.leads.swap(false, Ordering::Relaxed)
+            && let Err(error) = self.locks.release_all(&self.owner()).await
+        {
+            tracing::debug!(%error, "the leader role could not be given up; it expires");
+        }
+    }
+
+    fn owner(&self) -> Arc<str> {
+        self.owner.get().cloned().unwrap_or_default()
+    }
+}

@@ -1,0 +1,412 @@
+//! The horizon: jobs that are due within it are in the broker.
+//!
+//! The *watermark* is the instant up to which that holds. It moves on by buckets. After a commit, the recorder of a job
+//! checks the watermark; the loader moves the watermark before it reads a bucket. So one of the two puts the job. The broker
+//! gets the watermark, too, before the bucket is read: it drops no job that the loader may have passed.
+//!
+//! If several processes share the broker, only the leader loads (`leader`). It marks the jobs that it has put as loaded.
+
+mod horizon;
+mod overflow;
+mod to_reconcile;
+mod together;
+
+use crate::api::DegradedCode;
+use crate::clock::Millis;
+use crate::engine::base::Base;
+use crate::engine::leader::Leader;
+use crate::engine::metrics::Metrics;
+use crate::engine::overflow::Overflow;
+use crate::engine::status::Status;
+use crate::engine::stores::Topology;
+use crate::error::Error;
+use crate::limits::STEP_JOBS_MAX;
+use crate::model::id::JobId;
+use crate::model::job::Job;
+use crate::ports::{BUCKET_MS, Broker, Cursor, Ledger, OVERFLOW, Put, Reading, Registry, Room};
+use horizon::Horizon;
+use std::sync::Arc;
+use std::time::Duration;
+use to_reconcile::{Lists, ToReconcile};
+use together::Together;
+use tokio::time::Instant;
+
+/// Rows read at once.
+pub(in crate::engine) const PAGE_JOBS: usize = 4_000;
+/// Between two lines of progress while loading.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+/// How long a push waits for a shared broker; after that its jobs are left to the loader.
+const HOLD_MAX: Duration = Duration::from_secs(1);
+/// The end of the buckets that have only rows that are marked as loaded.
+pub(in crate::engine) const NEAR: Millis = BUCKET_MS;
+
+/// The outcome of a put.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Puts {
+    pub(in crate::engine) held: Vec<(JobId, u64)>,
+    /// Not as it was read.
+    refused: Vec<JobId>,
+    /// There was no room.
+    full: Vec<JobId>,
+}
+
+/// Number of jobs put, and the rate.
+#[derive(Debug)]
+pub(in crate::engine) struct LoadProgress {
+    jobs: u64,
+    told_at: Instant,
+}
+
+impl LoadProgress {
+    pub(in crate::engine) fn begin() -> Self {
+        Self { jobs: 0, told_at: Instant::now() }
+    }
+
+    pub(in crate::engine) fn add(&mut self, jobs: usize) {
+        self.jobs += jobs as u64;
+        if self.told_at.elapsed() >= PROGRESS_EVERY {
+            self.told_at = Instant::now();
+            tracing::info!(jobs = self.jobs, "loading jobs that are due soon");
+        }
+    }
+
+    pub(in crate::engine) fn end(self) {
+        if self.jobs > 0 {
+            tracing::info!(jobs = self.jobs, "loaded the jobs that are due soon");
+        }
+    }
+}
+
+/// Puts jobs into the broker, and finds again those that it does not hold as they were put.
+pub(super) struct Loader {
+    topology: Topology,
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    registry: Arc<dyn Registry>,
+    leader: Arc<Leader>,
+    overflow: Arc<Overflow>,
+    status: Arc<Status>,
+    metrics: Arc<Metrics>,
+    horizon: Horizon,
+    together: Together,
+    to_reconcile: ToReconcile,
+    memory_max: Option<u64>,
+}
+
+impl Loader {
+    pub(super) fn new(base: &Base, leader: Arc<Leader>, overflow: Arc<Overflow>) -> Self {
+        let Base { stores, options, status, metrics, .. } = base;
+        Self {
+            topology: stores.topology,
+            broker: stores.broker.clone(),
+            ledger: stores.ledger.clone(),
+            registry: stores.registry.clone(),
+            leader,
+            overflow,
+            status: status.clone(),
+            metrics: metrics.clone(),
+            horizon: Horizon::new(options.horizon_ms),
+            together: Together::default(),
+            to_reconcile: ToReconcile::default(),
+            memory_max: options.memory_max,
+        }
+    }
+
+    /// True if a recorded job is put into the broker: the ledger is a separate store, and the job is due before the
+    /// watermark.
+    pub(in crate::engine) fn is_to_hold(&self, job: &Job) -> bool {
+        self.topology.has_ledger() && job.due_at < self.watermark()
+    }
+
+    /// Puts those of these jobs into the broker that are due before the watermark. `reading` is from before they were read
+    /// from the ledger, or recorded there. Jobs that a shared broker does not take are left to the loader.
+    pub(in crate::engine) async fn hold(&self, mut jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
+        jobs.retain(|job| self.is_to_hold(job));
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        if !self.topology.shares_ledger() {
+            self.put(jobs, reading).await?;
+            if !self.to_reconcile.lists().full.is_empty()
+                && let Err(error) = self.reconcile().await
+            {
+                // They are known here, and marked as loaded for the next process.
+                self.status.degrade(DegradedCode::Loading, &error);
+            }
+            return Ok(());
+        }
+        self.hold_together(jobs, reading).await
+    }
+
+    /// Puts jobs together with those of concurrent callers: whoever has the turn puts all that wait.
+    async fn hold_together(&self, jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
+        let mut answer = self.together.add(jobs, reading);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answer.unwrap_or(Err(Error::Stopping)),
+                _permit = self.together.permits.acquire() => {
+                    // Nothing waits, so another caller is putting these jobs.
+                    let Some(batch) = self.together.take() else { break };
+                    let held = self.hold_or_leave(batch.jobs, batch.reading).await;
+                    batch.callers.into_iter().for_each(|caller| drop(caller.send(held.clone())));
+                }
+            }
+        }
+        answer.await.unwrap_or(Err(Error::Stopping))
+    }
+
+    async fn hold_or_leave(&self, jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        self.put_or_leave(&ids, self.put(jobs, reading)).await;
+        self.reconcile().await
+    }
+
+    /// Puts these jobs. If that fails or takes too long, they are left to the loader.
+    async fn put_or_leave<T>(&self, ids: &[JobId], put: impl Future<Output = Result<T, Error>>) {
+        let put = tokio::time::timeout(HOLD_MAX, put).await;
+        let put = put.unwrap_or_else(|_| Err(Error::Unavailable("the broker does not answer; trying again".into())));
+        self.status.set(DegradedCode::Holding, put.as_ref().err().cloned());
+        if put.is_err() {
+            self.to_reconcile.set_left(ids.last().copied());
+            self.reconcile_later(ids.iter().copied());
+        }
+    }
+
+    /// Puts one of the jobs that were left to the loader, so that a degraded state ends without another push.
+    pub(in crate::engine) async fn try_left(&self) {
+        let Some(id) = self.to_reconcile.take_left() else { return };
+        let reading = self.broker.reading();
+        let row = self.ledger.get(&[id]).await;
+        let put = async { self.put(row?.into_iter().flatten().collect(), reading).await };
+        self.put_or_leave(&[id], put).await;
+    }
+
+    /// Whether a waiting job joins the overflow of its queue: otherwise it would overtake the older jobs there.
+    pub(in crate::engine) fn joins_overflow(&self, job: &Job, now: Millis) -> bool {
+        job.is_pending() && job.lease_until.is_none() && self.overflow.takes(job, now)
+    }
+
+    /// Puts all of these jobs that are pending and do not join an overflow. Returns which of them the broker holds.
+    pub(in crate::engine) async fn put(
+        &self,
+        mut jobs: Vec<Job>,
+        reading: Reading,
+    ) -> Result<Vec<(JobId, u64)>, Error> {
+        if self.overflow.is_used() {
+            let now = self.broker.now();
+            let over = jobs.extract_if(.., |job| self.joins_overflow(job, now)).map(|job| job.id);
+            self.to_reconcile.lists().full.extend(over);
+        }
+        self.put_loaded(jobs, reading).await
+    }
+
+    /// Puts all of these jobs that are pending, also those beyond the watermark: a page of the ledger may come from a later
+    /// watermark, before the clock was set back. The broker may hold them already, so none joins an overflow unless there is
+    /// no room. Returns which of them the broker holds.
+    async fn put_loaded(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<(JobId, u64)>, Error> {
+        let Puts { held, refused, full } = self.try_put(jobs, reading, self.room()).await?;
+        let mut to_reconcile = self.to_reconcile.lists();
+        to_reconcile.again.extend(refused);
+        to_reconcile.full.extend(full);
+        Ok(held)
+    }
+
+    /// The same, but the caller handles the jobs that are not held.
+    pub(in crate::engine) async fn try_put(
+        &self,
+        mut jobs: Vec<Job>,
+        reading: Reading,
+        room: Room,
+    ) -> Result<Puts, Error> {
+        jobs.retain(Job::is_pending);
+        if jobs.is_empty() {
+            return Ok(Puts::default());
+        }
+        let mut puts = Puts::default();
+        let stale = self.put_read(jobs, reading, room, &mut puts).await?;
+        if stale.is_empty() {
+            return Ok(puts);
+        }
+        // The broker's memory may have begun since.
+        let reading = self.broker.reading();
+        let again = match self.ledger.get(&stale).await {
+            Ok(rows) => {
+                let rows = rows.into_iter().flatten().filter(Job::is_pending).collect();
+                self.put_read(rows, reading, room, &mut puts).await
+            }
+            Err(error) => Err(error),
+        };
+        puts.refused.extend(again.unwrap_or(stale));
+        Ok(puts)
+    }
+
+    /// Returns the jobs that were read too long ago.
+    async fn put_read(
+        &self,
+        jobs: Vec<Job>,
+        reading: Reading,
+        room: Room,
+        sorted: &mut Puts,
+    ) -> Result<Vec<JobId>, Error> {
+        let rank = |job: &Job| (job.id, job.version, (job.queue.clone(), job.priority, job.due_at));
+        let ranks: Vec<_> = jobs.iter().map(rank).collect();
+        let puts = self.metrics.stores.put.time(self.broker.put(jobs, reading, room)).await?;
+        let now = self.broker.now();
+        let mut stale = Vec::new();
+        for ((id, version, rank), put) in ranks.into_iter().zip(puts) {
+            match put {
+                Put::Held => sorted.held.push((id, version)),
+                Put::Full => {
+                    self.overflow.refused(rank, now);
+                    sorted.full.push(id);
+                }
+                Put::Stale => stale.push(id),
+                Put::Tombstone => {
+                    // Most have changed since they were read. If another reading says the same, an edit did not end.
+                    let now = Instant::now();
+                    let mut to_reconcile = self.to_reconcile.lists();
+                    let barred = to_reconcile.barred.entry(id).or_insert((version, now));
+                    if barred.0 != version {
+                        *barred = (version, now);
+                    }
+                    sorted.refused.push(id);
+                }
+                Put::KeyHeld(_) => sorted.refused.push(id),
+            }
+        }
+        Ok(stale)
+    }
+
+    /// The broker does not hold these as they are in the ledger: reads them again.
+    pub(in crate::engine) fn reconcile_later(&self, ids: impl Iterator<Item = JobId>) {
+        self.to_reconcile.lists().again.extend(ids);
+    }
+
+    /// Whether the ledger is a separate store.
+    pub(in crate::engine) fn has_ledger(&self) -> bool {
+        self.topology.has_ledger()
+    }
+
+    /// Whether this process leads, or is the only one.
+    pub(in crate::engine) fn leads(&self) -> bool {
+        self.leader.leads()
+    }
+
+    /// The instant up to which jobs are in the broker.
+    pub(in crate::engine) fn watermark(&self) -> Millis {
+        self.horizon.watermark()
+    }
+
+    /// Moves the watermark on with the clock.
+    pub(in crate::engine) fn advance_watermark(&self) {
+        self.horizon.advance(self.broker.now(), self.overflow.is_used());
+    }
+
+    /// Moves the watermark on with the clock, and has the broker know.
+    pub(in crate::engine) async fn advance(&self) -> Result<Millis, Error> {
+        self.advance_watermark();
+        let watermark = self.watermark();
+        self.broker.set_watermark(watermark).await?;
+        Ok(watermark)
+    }
+
+    /// Puts a page of the rows in buckets before `until`, and moves the cursor past it. Returns which of them the broker
+    /// holds; `None` after the last page.
+    pub(in crate::engine) async fn load_page(
+        &self,
+        until: Millis,
+        after: &mut Option<Cursor>,
+    ) -> Result<Option<Vec<(JobId, u64)>>, Error> {
+        if after.is_some_and(|after| after == END) {
+            return Ok(None);
+        }
+        let reading = self.broker.reading();
+        let page = self.ledger.pending(until, *after, PAGE_JOBS).await?;
+        self.status.count_loaded(page.jobs.len() as u64);
+        let held = if until == NEAR {
+            self.put_loaded(page.jobs, reading).await?
+        } else {
+            self.put(page.jobs, reading).await?
+        };
+        if !self.to_reconcile.lists().full.is_empty() {
+            self.reconcile().await?;
+        }
+        *after = Some(page.next.unwrap_or(END));
+        Ok(Some(held))
+    }
+
+    /// Reads jobs again that the broker refused because they had changed; the loader does it if that may be another process.
+    /// Jobs for which it had no room go to the overflow. They stay listed here until that is done, whoever caused it: a push
+    /// is answered only then.
+    pub(in crate::engine) async fn reconcile(&self) -> Result<(), Error> {
+        let is_none = |to_reconcile: &Lists| to_reconcile.again.is_empty() && to_reconcile.full.is_empty();
+        if is_none(&self.to_reconcile.lists()) {
+            return Ok(());
+        }
+        let _one_at_a_time = self.to_reconcile.finding.lock().await;
+        let mut left = self.to_reconcile.lists().again.len();
+        while left > 0 {
+            let count = left.min(STEP_JOBS_MAX);
+            let ids = self.to_reconcile.lists().again[..count].to_vec();
+            self.find_again(&ids).await?;
+            // Jobs that were refused once more were appended after these.
+            self.to_reconcile.lists().again.drain(..count);
+            left -= count;
+        }
+        loop {
+            let ids: Vec<JobId> = self.to_reconcile.lists().full.iter().take(PAGE_JOBS).copied().collect();
+            if ids.is_empty() {
+                return Ok(());
+            }
+            self.ledger.not_loaded(&ids, OVERFLOW).await?;
+            self.to_reconcile.lists().full.drain(..ids.len());
+            self.overflow.ask();
+        }
+    }
+
+    /// Jobs that were refused for at least this long because of a tombstone, at most as many as one step takes.
+    pub(in crate::engine) fn barred_for(&self, least: Duration) -> Vec<(JobId, u64)> {
+        let lists = self.to_reconcile.lists();
+        let late = lists.barred.iter().filter(|(_, (_, since))| since.elapsed() >= least);
+        late.map(|(&id, &(version, _))| (id, version)).take(STEP_JOBS_MAX).collect()
+    }
+
+    /// These were freed.
+    pub(in crate::engine) fn freed(&self, jobs: &[(JobId, u64)]) {
+        self.to_reconcile.lists().barred.retain(|id, _| !jobs.iter().any(|(freed, _)| freed == id));
+    }
+
+    /// Those that were refused are left to the leader, which finds them, too.
+    pub(in crate::engine) fn leave_barred(&self) {
+        self.to_reconcile.lists().barred.clear();
+    }
+
+    async fn find_again(&self, ids: &[JobId]) -> Result<(), Error> {
+        if self.topology.shares_ledger() {
+            return self.ledger.not_loaded(ids, 0).await;
+        }
+        let reading = self.broker.reading();
+        let rows = self.ledger.get(ids).await?;
+        self.put(rows.into_iter().flatten().collect(), reading).await.map(drop)
+    }
+}
+
+/// After every page.
+const END: Cursor = Cursor { bucket: i64::MAX, id: u64::MAX };
+
+/// The end of the buckets that lie before the watermark.
+pub(in crate::engine) fn end_before(watermark: Millis) -> Cursor {
+    let last = i64::MAX.unsigned_abs();
+    Cursor { bucket: i64::try_from(watermark / BUCKET_MS).unwrap_or(i64::MAX) - 1, id: last }
+}
+
+/// The version up to which the broker's copy of the job is invalid: the ledger has a later version, or the job has ended or
+/// is gone there. An ended job does not become live again before the ledger knows.
+pub(in crate::engine) fn outdated(job: &Job, row: Option<Job>) -> Option<(JobId, u64)> {
+    match row {
+        Some(row) if row.is_pending() => (row.version > job.version).then_some((row.id, row.version)),
+        Some(row) => Some((job.id, row.version.max(job.version) + 1)),
+        None => Some((job.id, job.version + 1)),
+    }
+}

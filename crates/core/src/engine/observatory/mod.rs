@@ -1,0 +1,48 @@
+//! What people want to know about the engine and its jobs.
+
+mod census;
+mod history;
+mod reports;
+mod steps;
+mod why;
+
+use super::base::Base;
+use super::consumers::Consumers;
+use super::events::Publisher;
+use super::overflow::Overflow;
+use super::queues::{QueueCounter, Settings};
+use super::recorder::Recorder;
+pub use census::Sum;
+pub use reports::READING_WAIT;
+use std::sync::Arc;
+
+/// The services that only read.
+pub(super) struct Observatory {
+    pub(super) publisher: Arc<Publisher>,
+    pub(super) consumers: Arc<Consumers>,
+    pub(super) history: Arc<history::History>,
+    pub(super) reports: Arc<reports::Reports>,
+    pub(super) census: Arc<census::Census>,
+    pub(super) explainer: why::Explainer,
+}
+
+impl Observatory {
+    pub(super) fn new(
+        base: &Base,
+        queues: &Arc<QueueCounter>,
+        settings: &Arc<Settings>,
+        recorder: &Arc<Recorder>,
+        overflow: &Arc<Overflow>,
+        consumers: &Arc<Consumers>,
+    ) -> Self {
+        let (recorder, overflow) = (recorder.clone(), overflow.clone());
+        Self {
+            publisher: base.publisher.clone(),
+            consumers: consumers.clone(),
+            history: Arc::new(history::History::new(base)),
+            reports: Arc::new(reports::Reports::new(base)),
+            census: Arc::new(census::Census::new(base, queues.clone(), settings.clone())),
+            explainer: why::Explainer::new(base, recorder, overflow, settings.clone(), consumers.clone()),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Readings of the counters, at the end of each step.
+
+use crate::api::{HistoryPoint, HistorySpan, Instant, Lateness, Span};
+use crate::clock::Millis;
+use crate::engine::metrics::{BOUNDS_US, Metrics, QUEUES_MAX, QueueMetrics};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+/// The counters of a queue, or the difference of two readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reading {
+    /// In the format of [`QueueMetrics::counts`].
+    counts: [u64; 7],
+    lateness: [u64; BOUNDS_US.len() + 1],
+}
+
+impl Reading {
+    fn of(metrics: &QueueMetrics) -> Self {
+        Self { counts: metrics.counts(), lateness: metrics.lateness.counts() }
+    }
+
+    fn with(self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            counts: std::array::from_fn(|place| of(self.counts[place], other.counts[place])),
+            lateness: std::array::from_fn(|bucket| of(self.lateness[bucket], other.lateness[bucket])),
+        }
+    }
+
+    fn point(&self, at: Millis) -> HistoryPoint {
+        let total: u64 = self.lateness.iter().sum();
+        // The smallest bound within which this many started.
+        let within = |count: u64| {
+            let mut left = count;
+            let bucket = self.lateness.iter().position(|&some| {
+                let is_here = left <= some;
+                left = left.saturating_sub(some);
+                is_here
+            });
+            let bucket = bucket.unwrap_or_default().min(BOUNDS_US.len() - 1);
+            // Lateness is counted in whole milliseconds.
+            Span(BOUNDS_US[bucket] / 1_000)
+        };
+        let part = |percent: u64| within((total * percent).div_ceil(100));
+        let [pushed, started, succeeded, failed, cancelled, attempts_failed, attempts_crashed] = self.counts;
+        HistoryPoint {
+            at: Instant(at),
+            pushed,
+            started,
+            succeeded,
+            failed,
+            cancelled,
+            attempts_failed,
+            attempts_crashed,
+            lateness: (total > 0).then(|| Lateness { p50: part(50), p99: part(99), max: within(total) }),
+        }
+    }
+}
+
+/// The counters of queues.
+type Readings = HashMap<Arc<str>, Reading>;
+
+/// A step that is over. Queues in which nothing happened are left out.
+struct Step {
+    index: u64,
+    all: HistoryPoint,
+    queues: Vec<(Arc<str>, HistoryPoint)>,
+}
+
+/// The steps of one span.
+struct Steps {
+    span: HistorySpan,
+    /// The step that is not over, counted from 1970.
+    index: u64,
+    /// The counters at its beginning.
+    before: Readings,
+    over: VecDeque<Step>,
+}
+
+impl Steps {
+    fn new(span: HistorySpan, now: Millis) -> Self {
+        Self { span, index: now / span.step_ms(), before: Readings::new(), over: VecDeque::new() }
+    }
+
+    /// Ends the step if its time is over, or the clock was set back.
+    fn advance(&mut self, now: Millis, readings: &Readings) {
+        let index = now / self.span.step_ms();
+        if index == self.index {
+            return;
+        }
+        self.over.push_back(self.step(readings));
+        self.over.retain(|step| step.index < index && step.index + self.span.steps() > index);
+        (self.index, self.before) = (index, readings.clone());
+    }
+
+    /// The step that is not over.
+    fn step(&self, readings: &Readings) -> Step {
+        let at = self.index * self.span.step_ms();
+        let (mut all, mut queues) = (Reading::default(), Vec::new());
+        for (queue, reading) in readings {
+            let before = self.before.get(queue).copied().unwrap_or_default();
+            let done = reading.with(&before, u64::saturating_sub);
+            if done != Reading::default() {
+                all = all.with(&done, u64::saturating_add);
+                queues.push((queue.clone(), done.point(at)));
+            }
+        }
+        queues.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        Step { index: self.index, all: all.point(at), queues }
+    }
+
+    /// One point for each step since an instant.
+    fn points(&self, queue: Option<&str>, since: Millis, readings: &Readings) -> Vec<HistoryPoint> {
+        let running = self.step(readings);
+        let first = (self.index + 1).saturating_sub(self.span.steps()).max(since / self.span.step_ms());
+        let point = |index: u64| {
+            let step = self.over.iter().chain([&running]).find(|step| step.index == index);
+            let counted = step.and_then(|step| match queue {
+                None => Some(step.all),
+                Some(queue) => {
+                    let place = step.queues.binary_search_by(|(known, _)| (**known).cmp(queue)).ok();
+                    place.map(|place| step.queues[place].1)
+                }
+            });
+            counted.unwrap_or_else(|| Reading::default().point(index * self.span.step_ms()))
+        };
+        (first.min(self.index)..=self.index).map(point).collect()
+    }
+}
+
+struct Recorded {
+    since: Millis,
+    spans: [Steps; 2],
+}
+
+/// The history since the start; empty until the clock is known.
+#[derive(Default)]
+pub(super) struct Record(Mutex<Option<Recorded>>);
+
+impl Record {
+    /// Since when there are readings, and the points of a queue or of all; without points if the queue is not counted
+    /// separately.
+    pub(super) fn points(
+        &self,
+        queue: Option<&str>,
+        span: HistorySpan,
+        now: Millis,
+        metrics: &Metrics,
+    ) -> (Millis, Option<Vec<HistoryPoint>>) {
+        let readings = readings(metrics);
+        let is_counted = queue.is_none_or(|queue| readings.len() < QUEUES_MAX || readings.contains_key(queue));
+        self.look(now, &readings, |recorded| {
+            let steps = &recorded.spans[span as usize];
+            (recorded.since, is_counted.then(|| steps.points(queue, recorded.since, &readings)))
+        })
+    }
+
+    /// Reads the counters.
+    pub(super) fn read(&self, now: Millis, metrics: &Metrics) {
+        self.look(now, &readings(metrics), |_| ());
+    }
+
+    /// Looks at what was recorded, up to now.
+    fn look<T>(&self, now: Millis, readings: &Readings, look: impl FnOnce(&Recorded) -> T) -> T {
+        let mut recorded = self.0.lock().expect("no panic under this lock");
+        let begin = || Recorded { since: now, spans: HistorySpan::ALL.map(|span| Steps::new(span, now)) };
+        let recorded = recorded.get_or_insert_with(begin);
+        recorded.spans.iter_mut().for_each(|steps| steps.advance(now, readings));
+        look(recorded)
+    }
+}
+
+fn readings(metrics: &Metrics) -> Readings {
+    metrics.queues().into_iter().map(|(queue, metrics)| (queue, Reading::of(&metrics))).collect()
+}

@@ -1,0 +1,163 @@
+//! The known overflows. Only the ledger knows what is in an overflow: this merely decides where a new job goes first, so no
+//! job is stranded by a process that dies or has old information.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::model::job::Job;
+use crate::ports::{Broker, Ledger, OverflowDue, SOON_MS};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The document of a shared registry that says which queues have an overflow.
+pub(super) const OVERFLOWING: &str = "overflowing";
+/// Queues that are published to other processes, at most.
+pub(super) const QUEUES_TOLD: usize = 1_000;
+
+/// The boundary beyond which new jobs of a queue join its overflow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Boundary {
+    /// Priority and due time of the most urgent job there that is due soon.
+    pub(super) soon: Option<(u32, Millis)>,
+    /// Whether others are there.
+    pub(super) later: bool,
+}
+
+impl Boundary {
+    fn takes(self, job: &Job, now: Millis) -> bool {
+        let is_later = job.due_at > now.saturating_add(SOON_MS);
+        self.soon.is_some_and(|soon| (job.priority, job.due_at) >= soon) || (is_later && self.later)
+    }
+}
+
+/// The least age of a count before it is made again; or twenty times as long as it took, if that is more.
+const COUNT_AGE_MIN: Duration = Duration::from_secs(1);
+
+/// The known overflows.
+pub(super) struct Overflow {
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    bounds: RwLock<HashMap<Arc<str>, Boundary>>,
+    /// Whether there are any.
+    is_used: AtomicBool,
+    /// Somebody asks for a look.
+    pub(super) asked: Notify,
+    /// One loads at a time. Queues of which the last page found no room.
+    pub(super) full: tokio::sync::Mutex<HashSet<Arc<str>>>,
+    counted: Mutex<HashMap<Arc<str>, Counted>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    until: Instant,
+    due: OverflowDue,
+}
+
+impl Overflow {
+    pub(super) fn new(broker: Arc<dyn Broker>, ledger: Arc<dyn Ledger>) -> Self {
+        Self {
+            broker,
+            ledger,
+            bounds: RwLock::default(),
+            is_used: AtomicBool::default(),
+            asked: Notify::default(),
+            full: tokio::sync::Mutex::default(),
+            counted: Mutex::default(),
+        }
+    }
+
+    /// Whether any queue is known to have one.
+    pub(super) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Acquire)
+    }
+
+    pub(super) fn bounds(&self) -> std::sync::RwLockReadGuard<'_, HashMap<Arc<str>, Boundary>> {
+        self.bounds.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut HashMap<Arc<str>, Boundary>) -> R) -> R {
+        let mut bounds = self.bounds.write().unwrap_or_else(PoisonError::into_inner);
+        let answer = change(&mut bounds);
+        self.is_used.store(!bounds.is_empty(), Ordering::Release);
+        answer
+    }
+
+    pub(super) fn bound(&self, queue: &str) -> Option<Boundary> {
+        if self.is_used() { self.bounds().get(queue).copied() } else { None }
+    }
+
+    /// Whether a new job joins the overflow of its queue.
+    pub(super) fn takes(&self, job: &Job, now: Millis) -> bool {
+        self.bound(&job.queue).is_some_and(|bound| bound.takes(job, now))
+    }
+
+    /// There was no room for this job.
+    pub(super) fn refused(&self, (queue, priority, due_at): (Arc<str>, u32, Millis), now: Millis) {
+        let is_new = self.change(|bounds| {
+            let is_new = !bounds.contains_key(&queue);
+            let bound = bounds.entry(queue.clone()).or_default();
+            if due_at <= now.saturating_add(SOON_MS) {
+                let rank = (priority, due_at);
+                bound.soon = Some(bound.soon.map_or(rank, |soon| soon.min(rank)));
+            } else {
+                bound.later = true;
+            }
+            is_new
+        });
+        if is_new {
+            tracing::info!(%queue, "the queue has more due jobs than fit into memory; the rest waits in the ledger. Add \
+             workers, or raise --memory-max");
+        }
+    }
+
+    pub(super) fn set(&self, queue: &Arc<str>, bound: Boundary) {
+        self.change(|bounds| {
+            if bound == Boundary::default() {
+                bounds.remove(queue);
+            } else {
+                bounds.insert(queue.clone(), bound);
+            }
+        });
+    }
+
+    /// Has the loader look.
+    pub(super) fn ask(&self) {
+        self.asked.notify_one();
+    }
+
+    /// The boundaries as published to other processes.
+    pub(super) fn told(&self) -> String {
+        let bounds: BTreeMap<String, Boundary> =
+            self.bounds().iter().take(QUEUES_TOLD).map(|(queue, bound)| (queue.to_string(), *bound)).collect();
+        serde_json::to_string(&bounds).unwrap_or_default()
+    }
+
+    /// Takes over the boundaries that the leader published.
+    pub(super) fn hear(&self, told: &str) {
+        if let Ok(told) = serde_json::from_str::<BTreeMap<String, Boundary>>(told) {
+            self.change(|bounds| *bounds = told.into_iter().map(|(queue, bound)| (queue.into(), bound)).collect());
+        }
+    }
+
+    /// The due jobs in the overflow of a queue, slightly out of date.
+    pub(super) async fn due(&self, queue: &Arc<str>) -> Result<OverflowDue, Error> {
+        if self.bound(queue).is_none() {
+            return Ok(OverflowDue::default());
+        }
+        let counted = || self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = Instant::now();
+        if let Some(counted) = counted().get(queue).filter(|counted| counted.until > begun) {
+            return Ok(counted.due);
+        }
+        let due = self.ledger.overflow_due(queue, self.broker.now()).await?;
+        let until = Instant::now() + (begun.elapsed() * 20).max(COUNT_AGE_MIN);
+        let mut counted = counted();
+        counted.retain(|_, counted| counted.until > begun);
+        counted.insert(queue.clone(), Counted { until, due });
+        Ok(due)
+    }
+}

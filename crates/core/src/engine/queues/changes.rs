@@ -1,0 +1,108 @@
+//! Settings of queues that other processes change.
+//!
+//! A small document names the queues that were changed last; its version counts the changes. A process writes the queue's
+//! name there *before* it changes the settings, so if it dies in between, others miss nothing. Others watch that document,
+//! and read the settings of these queues repeatedly for half a minute, in which the change is made or given up. All settings
+//! are read only if more was changed than the document names, and rarely.
+
+use super::settings::read_one;
+use super::{REFRESH_EVERY, Settings};
+use crate::api::DegradedCode;
+use crate::engine::events::Publisher;
+use crate::engine::status::Status;
+use crate::error::Error;
+use crate::ports::{PutIf, Registry};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The kind and the name of the document that names the last changes.
+const CHANGES: &str = "queues";
+/// The maximum number of changes that it names.
+const NAMED_MAX: usize = 100;
+/// How long the settings of a queue are read again after an announced change: longer than a call is retried.
+const READ_FOR: Duration = Duration::from_secs(30);
+/// How often all settings are read in case a change was missed; and at most how often after a known miss.
+const READ_ALL_EVERY: Duration = Duration::from_secs(600);
+const READ_ALL_AGAIN: Duration = Duration::from_secs(10);
+/// Queues whose settings are read each time; if there are more, all are read.
+const RECENT_MAX: usize = 500;
+
+/// The state of the last read.
+#[derive(Debug, Default)]
+struct Reading {
+    changes: Option<u64>,
+    recent: BTreeMap<Arc<str>, Instant>,
+    all_at: Option<Instant>,
+    /// Something was changed that the document does not name any more.
+    has_missed: bool,
+}
+
+impl Settings {
+    /// Takes over what other processes set, until the process stops.
+    pub(in crate::engine) async fn refresh(&self, publisher: &Publisher, status: &Status) {
+        let mut reading = Reading::default();
+        loop {
+            tokio::time::sleep(REFRESH_EVERY).await;
+            publisher.announce_subscribers().await;
+            // A concurrent change in this process must not be applied first and then overwritten by an older read.
+            let _one_at_a_time = self.configuring.lock().await;
+            status.set(DegradedCode::QueueSettings, self.read_changes(&mut reading).await.err());
+        }
+    }
+
+    async fn read_changes(&self, reading: &mut Reading) -> Result<(), Error> {
+        let (changes, names) = changes(self.registry.as_ref()).await?;
+        let now = Instant::now();
+        // It is unknown whether changes from before this process started had been read.
+        let new = reading.changes.and_then(|known| changes.checked_sub(known));
+        let new = new.map_or(usize::MAX, |new| usize::try_from(new).unwrap_or(usize::MAX));
+        reading.has_missed |= new > names.len();
+        let named = names.into_iter().rev().take(new);
+        reading.recent.extend(named.map(|queue| (queue, now + READ_FOR)));
+        reading.changes = Some(changes);
+        if reading.recent.len() > RECENT_MAX {
+            reading.recent.clear();
+            reading.has_missed = true;
+        }
+        let every = if reading.has_missed { READ_ALL_AGAIN } else { READ_ALL_EVERY };
+        if reading.all_at.is_none_or(|at| at + every <= now) {
+            self.read_settings().await?;
+            reading.all_at = Some(now);
+            reading.has_missed = false;
+        }
+        for queue in reading.recent.keys() {
+            if let Some((settings, version)) = read_one(self.registry.as_ref(), queue).await? {
+                self.take_over(queue, settings, version).await?;
+            }
+        }
+        reading.recent.retain(|_, until| *until > now);
+        Ok(())
+    }
+
+    /// Announces a change of this queue's settings to other processes, before it is made.
+    pub(in crate::engine) async fn announce_change(&self, queue: &Arc<str>) -> Result<(), Error> {
+        if !self.topology.is_shared() {
+            return Ok(());
+        }
+        loop {
+            let (version, mut names) = changes(self.registry.as_ref()).await?;
+            names.push(queue.clone());
+            let excess = names.len().saturating_sub(NAMED_MAX);
+            let body = serde_json::to_string(&names[excess..]).expect("a list of strings");
+            if let PutIf::Stored(_) = self.registry.put_if(CHANGES, CHANGES, &body, version).await? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The number of changes of settings, and the queues that changed last.
+async fn changes(registry: &dyn Registry) -> Result<(u64, Vec<Arc<str>>), Error> {
+    let Some(document) = registry.document(CHANGES, CHANGES).await? else { return Ok((0, Vec::new())) };
+    let names = serde_json::from_str(&document.body);
+    let names =
+        names.map_err(|error| Error::Damaged(format!("cannot read which queues were changed last: {error}")))?;
+    Ok((document.version, names))
+}

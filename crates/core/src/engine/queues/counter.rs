@@ -1,0 +1,108 @@
+//! The counts of the jobs of queues.
+
+use super::Settings;
+use super::settings::read_one;
+use crate::engine::base::Base;
+use crate::engine::overflow::Overflow;
+use crate::engine::stores::Topology;
+use crate::error::Error;
+use crate::limits::STEP_QUEUES_MAX;
+use crate::model::name;
+use crate::ports::{Broker, Ledger, OverflowDue, Queues, Registry, after};
+use crate::request::QueueStatus;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Counts the jobs of queues.
+pub(in crate::engine) struct QueueCounter {
+    topology: Topology,
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    registry: Arc<dyn Registry>,
+    settings: Arc<Settings>,
+    overflow: Arc<Overflow>,
+}
+
+impl QueueCounter {
+    pub(in crate::engine) fn new(base: &Base, settings: Arc<Settings>, overflow: Arc<Overflow>) -> Self {
+        let Base { stores, .. } = base;
+        Self {
+            topology: stores.topology,
+            broker: stores.broker.clone(),
+            ledger: stores.ledger.clone(),
+            registry: stores.registry.clone(),
+            settings,
+            overflow,
+        }
+    }
+
+    pub(in crate::engine) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
+        let (mut all, mut from): (Vec<QueueStatus>, Arc<str>) = (Vec::new(), Arc::from(""));
+        loop {
+            let some = self.queues_from(&from, STEP_QUEUES_MAX).await?;
+            let is_all = some.len() < STEP_QUEUES_MAX;
+            all.extend(some);
+            match all.last() {
+                Some(last) if !is_all => from = after(&last.queue),
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    pub(in crate::engine) async fn queues_from(&self, from: &str, limit: usize) -> Result<Vec<QueueStatus>, Error> {
+        let limit = limit.min(STEP_QUEUES_MAX);
+        let asked = Queues::From(Arc::from(from), limit);
+        let mut queues: BTreeMap<Arc<str>, QueueStatus> = BTreeMap::new();
+        let (counted, tallies) = tokio::try_join!(self.broker.counts(asked.clone()), async {
+            if self.topology.has_ledger() { self.ledger.tallies(asked).await } else { Ok(Vec::new()) }
+        })?;
+        for (queue, counts, tally) in counted {
+            let status = queues.entry(queue).or_default();
+            (status.counts, status.tally) = (counts, tally.unwrap_or_default());
+        }
+        for (queue, tally) in tallies {
+            queues.entry(queue).or_default().tally = tally;
+        }
+        for (queue, settings) in self.settings.from(from, limit) {
+            queues.entry(queue).or_default().settings = settings.as_ref().clone();
+        }
+        // Each of the three answered its first ones, so the first ones of the union are complete.
+        let mut statuses = Vec::with_capacity(queues.len().min(limit));
+        for (queue, status) in queues.into_iter().take(limit) {
+            let over = self.overflow.due(&queue).await?;
+            statuses.push(QueueStatus { queue, ..status }.with_far(over));
+        }
+        Ok(statuses)
+    }
+
+    pub(in crate::engine) async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
+        name::check_queue(queue)?;
+        let queue: Arc<str> = Arc::from(queue);
+        let counted = self.broker.counts(Queues::one(&queue)).await?.pop();
+        let (counts, mut tally) = counted.map(|(_, counts, tally)| (counts, tally)).unwrap_or_default();
+        if self.topology.has_ledger() {
+            tally = self.ledger.tallies(Queues::one(&queue)).await?.pop().map(|(_, tally)| tally);
+        }
+        let settings = self.settings.of(&queue).as_ref().clone();
+        let over = self.overflow.due(&queue).await?;
+        let tally = tally.unwrap_or_default();
+        Ok(QueueStatus { queue, counts, tally, settings, target_held_until: None }.with_far(over))
+    }
+
+    pub(in crate::engine) async fn queue_versioned(&self, queue: &str) -> Result<(QueueStatus, u64), Error> {
+        let status = self.queue(queue).await?;
+        let Some((settings, version)) = read_one(self.registry.as_ref(), queue).await? else { return Ok((status, 0)) };
+        Ok((QueueStatus { settings, ..status }, version))
+    }
+}
+
+impl QueueStatus {
+    /// Counts jobs that wait in the ledger: due jobs of the overflow as ready, all others as scheduled.
+    fn with_far(mut self, over: OverflowDue) -> Self {
+        self.counts.ready += over.jobs;
+        self.counts.oldest_due = self.counts.oldest_due.into_iter().chain(over.oldest_due).min();
+        let near = self.counts.ready + self.counts.running;
+        self.counts.scheduled = self.counts.scheduled.max(self.tally.pending.saturating_sub(near));
+        self
+    }
+}

@@ -1,0 +1,174 @@
+//! The settings of queues that this process has read. Questions about all queues at once use an index, so that the cost of
+//! one queue does not depend on the number of others.
+
+use super::Settings;
+use crate::clock::Millis;
+use crate::ports::{QueueLeases, Retention};
+use crate::request::{QueueRetention, QueueSettings};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    queues: BTreeMap<Arc<str>, Arc<QueueSettings>>,
+    /// Those whose pause has an end.
+    pauses: BTreeSet<(Millis, Arc<str>)>,
+    /// Those that have a target.
+    targets: BTreeSet<Arc<str>>,
+    /// Those that have their own retention.
+    keeping: BTreeSet<Arc<str>>,
+    /// The number of queues by retention: of succeeded jobs, and of failed ones.
+    succeeded_ms: BTreeMap<u64, usize>,
+    failed_ms: BTreeMap<u64, usize>,
+}
+
+impl Index {
+    fn set(&mut self, queue: Arc<str>, settings: QueueSettings) {
+        self.drop_indexed(&queue);
+        if let Some(until) = settings.paused_until {
+            self.pauses.insert((until, queue.clone()));
+        }
+        if settings.target.is_some() {
+            self.targets.insert(queue.clone());
+        }
+        let QueueRetention { succeeded_ms, failed_ms } = settings.retention;
+        if !settings.retention.is_usual() {
+            self.keeping.insert(queue.clone());
+        }
+        succeeded_ms.into_iter().for_each(|ms| *self.succeeded_ms.entry(ms).or_default() += 1);
+        failed_ms.into_iter().for_each(|ms| *self.failed_ms.entry(ms).or_default() += 1);
+        self.queues.insert(queue, Arc::new(settings));
+    }
+
+    fn drop_indexed(&mut self, queue: &Arc<str>) {
+        let Some(old) = self.queues.get(queue) else { return };
+        if let Some(until) = old.paused_until {
+            self.pauses.remove(&(until, queue.clone()));
+        }
+        self.targets.remove(queue);
+        self.keeping.remove(queue);
+        let QueueRetention { succeeded_ms, failed_ms } = old.retention;
+        succeeded_ms.into_iter().for_each(|ms| take_one(&mut self.succeeded_ms, ms));
+        failed_ms.into_iter().for_each(|ms| take_one(&mut self.failed_ms, ms));
+    }
+}
+
+fn take_one(counts: &mut BTreeMap<u64, usize>, ms: u64) {
+    if let Some(count) = counts.get_mut(&ms) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&ms);
+        }
+    }
+}
+
+impl Settings {
+    fn index(&self) -> RwLockReadGuard<'_, Index> {
+        self.index.read().expect("no panic under this lock")
+    }
+
+    fn to_change(&self) -> RwLockWriteGuard<'_, Index> {
+        self.index.write().expect("no panic under this lock")
+    }
+
+    pub(in crate::engine) fn of(&self, queue: &str) -> Arc<QueueSettings> {
+        self.index().queues.get(queue).cloned().unwrap_or_default()
+    }
+
+    /// At most `limit` queues that have settings, by name, from this one on.
+    pub(in crate::engine) fn from(&self, from: &str, limit: usize) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
+        let known = self.index();
+        let range = known.queues.range::<str, _>((Bound::Included(from), Bound::Unbounded)).take(limit);
+        range.map(|(queue, settings)| (queue.clone(), settings.clone())).collect()
+    }
+
+    /// The lease lengths of queues that have one.
+    pub(in crate::engine) fn leases(&self) -> Arc<QueueLeases> {
+        self.leases.clone()
+    }
+
+    /// The queues that have a target, with their settings.
+    pub(in crate::engine) fn with_targets(&self) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
+        let known = self.index();
+        let settings = |queue: &Arc<str>| Some((queue.clone(), known.queues.get(queue)?.clone()));
+        known.targets.iter().filter_map(settings).collect()
+    }
+
+    /// At most `limit` queues that have their own retention, by name, from this one on.
+    pub(in crate::engine) fn keeping(&self, from: &str, limit: usize) -> Vec<Arc<str>> {
+        let known = self.index();
+        known.keeping.range::<str, _>((Bound::Included(from), Bound::Unbounded)).take(limit).cloned().collect()
+    }
+
+    /// The longest retention of any queue.
+    pub(in crate::engine) fn longest_retention(&self, usual: Retention) -> Retention {
+        let known = self.index();
+        let longest = |kept: &BTreeMap<u64, usize>, usual: u64| kept.keys().last().map_or(usual, |&ms| ms.max(usual));
+        Retention {
+            succeeded_ms: longest(&known.succeeded_ms, usual.succeeded_ms),
+            failed_ms: longest(&known.failed_ms, usual.failed_ms),
+        }
+    }
+
+    /// Queues whose pause is over, at most `limit`, and when the next pause ends; now, if there are more.
+    pub(in crate::engine) fn pauses(&self, now: Millis, limit: usize) -> (Vec<Arc<str>>, Option<Millis>) {
+        let known = self.index();
+        let over = known.pauses.iter().take_while(|(until, _)| *until <= now).take(limit);
+        (over.map(|(_, queue)| queue.clone()).collect(), known.pauses.first().map(|&(until, _)| until))
+    }
+
+    pub(in crate::engine) fn set(&self, queue: Arc<str>, settings: QueueSettings) {
+        self.leases.set(&queue, settings.lease_ms);
+        self.to_change().set(queue, settings);
+        self.changed.notify_waiters();
+    }
+
+    /// Replaces all known settings.
+    pub(in crate::engine) fn set_all(&self, all: Vec<(Arc<str>, QueueSettings)>) {
+        let mut known = Index::default();
+        let leases = all.iter().filter_map(|(queue, settings)| Some((queue.clone(), settings.lease_ms?)));
+        self.leases.set_all(leases.collect());
+        all.into_iter().for_each(|(queue, settings)| known.set(queue, settings));
+        *self.to_change() = known;
+        self.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::engine::base::Base;
+    use crate::engine::stores::Stores;
+    use crate::request::Options;
+    use crate::testing::ModelLedger;
+
+    const USUAL: Retention = Retention { succeeded_ms: 10, failed_ms: 20 };
+
+    fn keeps(succeeded_ms: Option<u64>, failed_ms: Option<u64>) -> QueueSettings {
+        QueueSettings { retention: QueueRetention { succeeded_ms, failed_ms }, ..QueueSettings::default() }
+    }
+
+    #[tokio::test]
+    async fn indexes_follow_what_is_set() {
+        let stores = Stores::one_process(Arc::new(SystemClock::default()), Arc::new(ModelLedger::default()));
+        let settings = Settings::new(&Base::new(stores, Options::default()));
+        let set = |queue: &str, set: QueueSettings| settings.set(queue.into(), set);
+        set("a", QueueSettings { paused: true, paused_until: Some(5), lease_ms: Some(7_000), ..keeps(Some(30), None) });
+        set("b", QueueSettings { paused: true, paused_until: Some(4), ..keeps(Some(30), Some(5)) });
+        assert_eq!(settings.pauses(4, 9), (vec!["b".into()], Some(4)));
+        assert_eq!(settings.longest_retention(USUAL), Retention { succeeded_ms: 30, failed_ms: 20 });
+        assert_eq!(settings.keeping("b", 9), ["b".into()]);
+        assert_eq!((settings.leases().of("a"), settings.leases().of("b")), (Some(7_000), None));
+        set("a", QueueSettings::default());
+        assert_eq!(settings.longest_retention(USUAL).succeeded_ms, 30, "of b");
+        set("b", QueueSettings::default());
+        assert_eq!(settings.longest_retention(USUAL), USUAL);
+        assert_eq!((settings.pauses(9, 9), settings.keeping("", 9)), ((vec![], None), vec![]));
+        assert_eq!(settings.leases().of("a"), None);
+        settings.set_all(vec![("c".into(), QueueSettings { lease_ms: Some(1_000), ..QueueSettings::default() })]);
+        let names: Vec<Arc<str>> = settings.from("", 9).into_iter().map(|(queue, _)| queue).collect();
+        assert_eq!((names, settings.leases().of("c")), (vec!["c".into()], Some(1_000)));
+    }
+}

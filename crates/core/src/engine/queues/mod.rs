@@ -1,0 +1,54 @@
+//! Queues: their settings, kept in the registry, and the counts of their jobs.
+
+mod changes;
+mod counter;
+mod index;
+mod names;
+mod settings;
+
+use super::base::Base;
+use super::stores::Topology;
+use super::supervisor::Supervisor;
+use crate::ports::{Broker, QueueLeases, Registry};
+pub(super) use counter::QueueCounter;
+use index::Index;
+use names::Names;
+pub(super) use settings::{end_of, read_settings};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How often changes by other processes are read.
+const REFRESH_EVERY: Duration = Duration::from_millis(900);
+
+/// The settings of queues: set here, and taken over from other processes.
+pub(super) struct Settings {
+    topology: Topology,
+    broker: Arc<dyn Broker>,
+    registry: Arc<dyn Registry>,
+    supervisor: Arc<Supervisor>,
+    /// Held while settings are changed.
+    configuring: tokio::sync::Mutex<()>,
+    index: RwLock<Index>,
+    leases: Arc<QueueLeases>,
+    /// Something may have been set.
+    changed: Notify,
+    /// The names of queues that there are.
+    pub(super) names: Names,
+}
+
+impl Settings {
+    pub(super) fn new(base: &Base) -> Self {
+        Self {
+            topology: base.stores.topology,
+            broker: base.stores.broker.clone(),
+            registry: base.stores.registry.clone(),
+            supervisor: base.supervisor.clone(),
+            configuring: tokio::sync::Mutex::default(),
+            index: RwLock::default(),
+            leases: Arc::default(),
+            changed: Notify::default(),
+            names: Names::new(base.options.memory_max),
+        }
+    }
+}

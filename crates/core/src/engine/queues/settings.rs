@@ -1,0 +1,184 @@
+//! The settings of queues, as they are set and stored.
+
+use super::{REFRESH_EVERY, Settings};
+use crate::clock::Millis;
+use crate::engine::expected::Expected;
+use crate::error::Error;
+use crate::invalid::Invalid;
+use crate::limits::STEP_QUEUES_MAX;
+use crate::model::name;
+use crate::ports::{Broker, Document, PutIf, Registry};
+use crate::request::{Configured, Pause, QueueSettings};
+use std::sync::Arc;
+
+/// The registry's kind of document for a queue's settings.
+const KIND: &str = "queue";
+
+impl Settings {
+    /// Reads all settings, before anything is served.
+    pub(in crate::engine) async fn load(&self) -> Result<(), Error> {
+        for (queue, settings, version) in read_settings(self.registry.as_ref()).await? {
+            self.broker.limit(&queue, settings.limits(), version).await?;
+            self.set(queue, settings);
+        }
+        Ok(())
+    }
+
+    /// Reads all settings again.
+    pub(in crate::engine) async fn read_settings(&self) -> Result<(), Error> {
+        let read = read_settings(self.registry.as_ref()).await?;
+        for (queue, settings, version) in &read {
+            self.tell_limits(queue, settings, *version).await?;
+        }
+        self.set_all(read.into_iter().map(|(queue, settings, _)| (queue, settings)).collect());
+        Ok(())
+    }
+
+    /// Takes over what another process may have set.
+    pub(in crate::engine) async fn take_over(
+        &self,
+        queue: &Arc<str>,
+        settings: QueueSettings,
+        version: u64,
+    ) -> Result<(), Error> {
+        if *self.of(queue) != settings {
+            self.tell_limits(queue, &settings, version).await?;
+            self.set(queue.clone(), settings);
+        }
+        Ok(())
+    }
+
+    /// Passes a queue's limits to the broker if they are new here: the process that set them may have died before.
+    async fn tell_limits(&self, queue: &Arc<str>, settings: &QueueSettings, version: u64) -> Result<(), Error> {
+        if self.of(queue).limits() == settings.limits() {
+            return Ok(());
+        }
+        self.broker.limit(queue, settings.limits(), version).await
+    }
+
+    pub(in crate::engine) async fn configure(
+        self: &Arc<Self>,
+        queue: &str,
+        settings: QueueSettings,
+    ) -> Result<QueueSettings, Error> {
+        self.reconfigure(queue, move |_| settings.clone()).await
+    }
+
+    pub(in crate::engine) async fn pause(self: &Arc<Self>, queue: &str, pause: Pause) -> Result<QueueSettings, Error> {
+        let paused_until = end_of(pause, self.broker.as_ref())?;
+        let paused = move |known| QueueSettings { paused: true, paused_until, ..known };
+        self.reconfigure(queue, paused).await
+    }
+
+    pub(in crate::engine) async fn resume(self: &Arc<Self>, queue: &str) -> Result<QueueSettings, Error> {
+        self.reconfigure(queue, |known| QueueSettings { paused: false, paused_until: None, ..known }).await
+    }
+
+    /// Ends pauses at their time, until the process stops.
+    pub(in crate::engine) async fn end_pauses(self: &Arc<Self>) {
+        loop {
+            let changed = self.changed.notified();
+            let (over, next) = self.pauses(self.broker.now(), STEP_QUEUES_MAX);
+            for queue in over {
+                let now = self.broker.now();
+                let end = move |known: QueueSettings| match known.paused_until {
+                    Some(until) if until <= now => QueueSettings { paused: false, paused_until: None, ..known },
+                    _ => known,
+                };
+                if let Err(error) = self.reconfigure(&queue, end).await {
+                    tracing::warn!(%queue, %error, "the end of a pause could not be stored; trying again");
+                    tokio::time::sleep(REFRESH_EVERY).await;
+                }
+            }
+            match next {
+                // The clock may be set, so it is read now and then.
+                Some(next) => {
+                    let sleep = tokio::time::sleep(self.broker.until(next).min(REFRESH_EVERY));
+                    tokio::select! { biased; () = changed => {} () = sleep => {} }
+                }
+                None => changed.await,
+            }
+        }
+    }
+
+    pub(in crate::engine) async fn reconfigure(
+        self: &Arc<Self>,
+        queue: &str,
+        change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
+    ) -> Result<QueueSettings, Error> {
+        Ok(self.reconfigure_if(queue, Expected::Anything, change).await?.0)
+    }
+
+    pub(in crate::engine) async fn reconfigure_if(
+        self: &Arc<Self>,
+        queue: &str,
+        expected: Expected,
+        change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
+    ) -> Result<(QueueSettings, u64), Error> {
+        self.supervisor.check_open()?;
+        name::check_queue(queue)?;
+        let queue: Arc<str> = Arc::from(queue);
+        self.supervisor
+            .complete(self, |all| async move {
+                let _one_at_a_time = all.configuring.lock().await;
+                let (settings, version) = all.store_settings(&queue, expected, change).await?;
+                all.broker.limit(&queue, settings.limits(), version).await?;
+                all.set(queue, settings.clone());
+                Ok((settings, version))
+            })
+            .await
+    }
+
+    pub(in crate::engine) fn changed(&self) -> impl Future<Output = ()> + '_ {
+        self.changed.notified()
+    }
+
+    /// Stores changed settings if the stored ones are as expected.
+    async fn store_settings(
+        &self,
+        queue: &Arc<str>,
+        expected: Expected,
+        change: impl Fn(QueueSettings) -> QueueSettings,
+    ) -> Result<(QueueSettings, u64), Error> {
+        loop {
+            let stored = read_one(self.registry.as_ref(), queue).await?;
+            let (known, version) = stored.unwrap_or_default();
+            expected.check("queue", queue, version)?;
+            let settings = change(known);
+            settings.check(queue)?;
+            self.names.admit(queue)?;
+            let shown = Configured::new(queue.clone(), settings.clone());
+            let body = serde_json::to_string(&shown).expect("settings have only string keys");
+            self.announce_change(queue).await?;
+            if let PutIf::Stored(version) = self.registry.put_if(KIND, queue, &body, version).await? {
+                return Ok((settings, version));
+            }
+        }
+    }
+}
+
+/// When a pause that begins now ends; `None` if it lasts until it is resumed. A length counts from the latest time that the broker's
+/// clock can read, so that the pause never ends early.
+pub(in crate::engine) fn end_of(pause: Pause, broker: &dyn Broker) -> Result<Option<Millis>, Invalid> {
+    pause.end(if matches!(pause, Pause::For(_)) { broker.now_at_most() } else { broker.now() })
+}
+
+/// A queue's settings as they are stored, and their version.
+pub(super) async fn read_one(registry: &dyn Registry, queue: &str) -> Result<Option<(QueueSettings, u64)>, Error> {
+    let Some(document) = registry.document(KIND, queue).await? else { return Ok(None) };
+    Ok(Some((parse(queue, &document.body)?, document.version)))
+}
+
+/// The settings of all queues that have some, by name, with their versions.
+pub(in crate::engine) async fn read_settings(
+    registry: &dyn Registry,
+) -> Result<Vec<(Arc<str>, QueueSettings, u64)>, Error> {
+    let documents = registry.documents(KIND).await?.into_iter();
+    let read = |Document { name, body, version }: Document| Ok((Arc::from(&*name), parse(&name, &body)?, version));
+    documents.map(read).collect()
+}
+
+fn parse(queue: &str, body: &str) -> Result<QueueSettings, Error> {
+    let read = serde_json::from_str(body).map(Configured::into_settings);
+    read.map_err(|error| Error::Damaged(format!("the settings of the queue {queue:?}: {error}")))
+}

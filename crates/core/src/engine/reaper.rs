@@ -1,0 +1,145 @@
+//! Ends by time: leases that have expired, and jobs that were not started in time.
+
+use super::consumers::waiting::LOOK_AGAIN;
+use super::observed::Observed;
+use super::settler::log_end;
+use crate::api::DegradedCode;
+use crate::engine::base::Base;
+use crate::engine::events::Publisher;
+use crate::engine::recorder::Recorder;
+use crate::engine::settler::Settler;
+use crate::engine::status::Status;
+use crate::engine::stores::Topology;
+use crate::engine::supervisor::Supervisor;
+use crate::engine::takes::Takes;
+use crate::error::Error;
+use crate::limits::{LEASE_MS_MIN, STEP_JOBS_MAX};
+use crate::model::job::Job;
+use crate::ports::{Broker, Change, Edit, Edited, Expired, Settle};
+use crate::rules;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the broker may take to answer before it counts as unavailable.
+const SILENT_MAX: Duration = Duration::from_secs(3);
+
+/// Takes back what was not settled or started in time.
+pub(super) struct Reaper {
+    topology: Topology,
+    broker: Arc<dyn Broker>,
+    recorder: Arc<Recorder>,
+    settler: Arc<Settler>,
+    takes: Arc<Takes>,
+    publisher: Arc<Publisher>,
+    status: Arc<Status>,
+    supervisor: Arc<Supervisor>,
+}
+
+impl Reaper {
+    pub(super) fn new(base: &Base, recorder: Arc<Recorder>, settler: Arc<Settler>, takes: Arc<Takes>) -> Self {
+        let Base { stores, publisher, status, supervisor, .. } = base;
+        Self {
+            topology: stores.topology,
+            broker: stores.broker.clone(),
+            recorder,
+            settler,
+            takes,
+            publisher: publisher.clone(),
+            status: status.clone(),
+            supervisor: supervisor.clone(),
+        }
+    }
+
+    /// Takes back jobs whose leases have expired, and ends jobs that were not started in time, until the process stops.
+    pub(super) async fn reap(&self) {
+        // Another process that shares the broker may begin a lease at any time: none ends sooner than the shortest.
+        let idle = if self.topology.is_shared() { Duration::from_millis(LEASE_MS_MIN) } else { LOOK_AGAIN };
+        loop {
+            let next = match self.reap_once().await {
+                Ok(next_ms) => {
+                    self.status.mend(DegradedCode::CrashedJobs);
+                    next_ms.map_or(idle, Duration::from_millis).min(idle)
+                }
+                Err(error) => {
+                    self.status.degrade(DegradedCode::CrashedJobs, &error);
+                    LOOK_AGAIN
+                }
+            };
+            if next.is_zero() {
+                tokio::task::yield_now().await;
+            } else {
+                tokio::time::sleep(next).await;
+            }
+        }
+    }
+
+    /// Asks the broker for expired leases and jobs, and records whether the broker is available.
+    async fn expired(&self) -> Result<Expired, Error> {
+        let mut asked = std::pin::pin!(self.broker.expired(STEP_JOBS_MAX));
+        let expired = match tokio::time::timeout(SILENT_MAX, &mut asked).await {
+            Ok(expired) => expired,
+            Err(_) => {
+                self.status
+                    .degrade(DegradedCode::BrokerUnavailable, &Error::Unavailable("the broker does not answer".into()));
+                asked.await
+            }
+        };
+        match &expired {
+            Err(error @ Error::Unavailable(_)) => self.status.degrade(DegradedCode::BrokerUnavailable, error),
+            _ => self.status.mend(DegradedCode::BrokerUnavailable),
+        }
+        expired
+    }
+
+    async fn reap_once(&self) -> Result<Option<u64>, Error> {
+        let expired = self.expired().await?;
+        self.status.set(
+            DegradedCode::BrokerFull,
+            expired.is_full.then(|| Error::Full("the broker has no room for new jobs".into())),
+        );
+        let mut settles = Vec::with_capacity(expired.crashed.len());
+        for job in &expired.crashed {
+            let decided = self
+                .settler
+                .decide_by_rule(job, |retry, now, copy_id| rules::after_crash(job, retry, now, copy_id))
+                .await?;
+            settles.extend(decided.map(|decision| Settle::while_unchanged(job.clone(), decision)));
+        }
+        if !expired.untaken.is_empty() {
+            // The ledger is asked, and a slow one must not hold up the other jobs.
+            let takes = self.takes.clone();
+            self.supervisor.spawn(async move { takes.end_takes(expired.untaken).await });
+        }
+        let edit = |job: &Job| Edit { id: job.id, version: Some(job.version), change: Change::Expire };
+        let edits: Vec<Edit> = expired.unstarted.iter().map(edit).collect();
+        let mut entries = Vec::new();
+        if !settles.is_empty() {
+            let settled = self.broker.settle(settles.clone()).await?;
+            for (settle, run) in settles.iter().zip(&settled.runs) {
+                if let (Some(job), Some(_)) = (&settle.read, run) {
+                    tracing::warn!(id = %job.id, queue = %job.queue, attempt = job.attempt, "a lease expired before its job \
+                     was settled: the worker crashed or is too slow");
+                    log_end(job, &settle.decision);
+                }
+            }
+            self.publisher
+                .observe_settled(&settles.iter().map(|settle| settle.receipt.id), &settled, |_, _| Observed::Crashed);
+            entries.extend(settled.entries);
+        }
+        if !edits.is_empty() {
+            let (edited, edits) = self.broker.edit(edits).await?;
+            let expired = edited.iter().filter_map(|edited| match edited {
+                Edited::Changed(job) => Some(job),
+                _ => None,
+            });
+            self.publisher.observe_jobs(expired, |_| Observed::Expired);
+            entries.extend(edits);
+        }
+        if !entries.is_empty() {
+            // Jobs are ready again at once; a slow ledger must not hold up the next ones.
+            let recorder = self.recorder.clone();
+            self.supervisor.spawn(async move { recorder.record_soon(entries).await });
+        }
+        Ok(expired.next_ms)
+    }
+}

@@ -1,0 +1,319 @@
+//! Keeps the broker as the ledger says: loads jobs as they enter the horizon, frees those that an edit keeps back, and, if several
+//! processes share the broker, restores its memory after a loss. Of these processes only the leader does it.
+//!
+//! The ledger marks the jobs that the broker holds as loaded, so that each job is loaded once. The marks are valid for one
+//! incarnation of the broker. When the incarnation has changed, the leader *adopts* the new one, so that a former leader
+//! marks nothing more. Then it compares what is left with the ledger, and puts all loaded jobs again. Once no earlier
+//! reading can be put any more, it compares again: from then on the broker has nothing that is older than the ledger. A slow
+//! audit keeps putting loaded jobs again, so a job that slipped through is late, but not lost.
+
+use super::consumers::waiting::LOOK_AGAIN;
+use super::documents::{document, set_document};
+use super::loader::{LoadProgress, NEAR, end_before, outdated};
+use super::overflow::OVERFLOWING;
+use crate::api::DegradedCode;
+use crate::clock::Millis;
+use crate::engine::base::Base;
+use crate::engine::editor::Editor;
+use crate::engine::leader::Leader;
+use crate::engine::loader::Loader;
+use crate::engine::overflow::Overflow;
+use crate::engine::queues::Settings;
+use crate::engine::status::Status;
+use crate::error::Error;
+use crate::limits::STEP_JOBS_MAX;
+use crate::model::id::JobId;
+use crate::model::job::{Job, State};
+use crate::ports::{
+    ADOPTED, BROKER, Broker, COMPARED, Counts, Cursor, Detail, LOADED, Ledger, Listing, Queues, Registry, Window,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often the broker is checked for a loss of its memory.
+const LOOK_AT_BROKER_EVERY: Duration = Duration::from_millis(500);
+/// How often the ledger is asked for jobs that enter the horizon or were left to the loader.
+const LOAD_EVERY: Duration = Duration::from_millis(200);
+/// Between two pages of the audit.
+const AUDIT_EVERY: Duration = Duration::from_secs(4);
+/// Between two rounds of the audit.
+const AUDIT_REST: Duration = Duration::from_secs(15);
+/// From the end of loading to the second comparison: until then earlier readings may be put.
+const COMPARE_AFTER: Duration = Duration::from_millis(<dyn Broker>::READ_AGE_MS_MAX + 1_000);
+/// How often jobs that change meanwhile are compared.
+const COMPARE_TRIES: usize = 5;
+/// The end of the rows that are marked as loaded.
+const END_OF_NEAR: Cursor = Cursor { bucket: 0, id: u64::MAX };
+
+/// The progress of the audit.
+#[derive(Debug, Default)]
+struct Audit {
+    compare_at: Option<Instant>,
+    after: Option<Cursor>,
+    next_at: Option<Instant>,
+}
+
+/// How long an edit may keep a job out of the broker that is due to be there, before it is given up. Such an edit takes
+/// milliseconds, and one that is given up too soon is made again.
+const BARRED_MAX: Duration = Duration::from_millis(500);
+
+/// Keeps the broker as the ledger says.
+pub(super) struct Reconciler {
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    registry: Arc<dyn Registry>,
+    loader: Arc<Loader>,
+    overflow: Arc<Overflow>,
+    editor: Arc<Editor>,
+    settings: Arc<Settings>,
+    leader: Arc<Leader>,
+    status: Arc<Status>,
+}
+
+impl Reconciler {
+    pub(super) fn new(
+        base: &Base,
+        loader: Arc<Loader>,
+        overflow: Arc<Overflow>,
+        editor: Arc<Editor>,
+        settings: Arc<Settings>,
+        leader: Arc<Leader>,
+    ) -> Self {
+        let Base { stores, status, .. } = base;
+        Self {
+            broker: stores.broker.clone(),
+            ledger: stores.ledger.clone(),
+            registry: stores.registry.clone(),
+            loader,
+            overflow,
+            editor,
+            settings,
+            leader,
+            status: status.clone(),
+        }
+    }
+
+    /// Loads jobs as they enter the horizon, until the engine stops.
+    pub(super) async fn load(&self) {
+        let mut after = None;
+        let mut loaded_until = 0;
+        loop {
+            self.status.set(DegradedCode::Loading, self.load_entering(&mut loaded_until, &mut after).await.err());
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    async fn load_entering(&self, loaded_until: &mut Millis, after: &mut Option<Cursor>) -> Result<(), Error> {
+        let watermark = self.loader.advance().await?;
+        if *loaded_until < watermark {
+            let mut progress = LoadProgress::begin();
+            while let Some(held) = self.loader.load_page(watermark, after).await? {
+                progress.add(held.len());
+            }
+            progress.end();
+            (*loaded_until, *after) = (watermark, Some(end_before(watermark)));
+            self.status.set_loaded(true);
+        }
+        self.loader.reconcile().await?;
+        self.free_barred().await
+    }
+
+    /// Frees jobs that were refused for a while as the ledger has them.
+    async fn free_barred(&self) -> Result<(), Error> {
+        if !self.leader.leads() {
+            self.loader.leave_barred();
+        }
+        let late = self.loader.barred_for(BARRED_MAX);
+        if late.is_empty() {
+            return Ok(());
+        }
+        self.editor.free_barred(&late).await?;
+        self.loader.freed(&late);
+        Ok(())
+    }
+
+    /// If this engine leads, loads jobs as they enter the horizon, until the engine stops.
+    pub(super) async fn load_for_all(&self) {
+        loop {
+            tokio::time::sleep(LOAD_EVERY).await;
+            let loaded = if self.leader.leads() {
+                match self.load_unloaded().await {
+                    Ok(()) => self.free_barred().await,
+                    Err(error) => Err(error),
+                }
+            } else {
+                // Jobs that this process pushes before the watermark, it puts itself.
+                self.loader.advance_watermark();
+                self.loader.reconcile().await
+            };
+            self.status.set(DegradedCode::Loading, loaded.err());
+        }
+    }
+
+    /// Puts jobs that are due before the watermark and not marked as loaded, and marks them.
+    async fn load_unloaded(&self) -> Result<(), Error> {
+        // If the broker has just lost its memory this may be put too early, but is not marked as loaded.
+        let Some(incarnation) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(()) };
+        let watermark = self.loader.advance().await?;
+        let (mut after, mut progress) = (Some(END_OF_NEAR), LoadProgress::begin());
+        while self.leader.leads()
+            && let Some(held) = self.loader.load_page(watermark, &mut after).await?
+        {
+            progress.add(held.len());
+            if !held.is_empty() {
+                self.ledger.loaded(&held, &incarnation).await?;
+            }
+        }
+        progress.end();
+        self.loader.reconcile().await
+    }
+
+    /// If this engine leads, restores the broker's memory; otherwise learns whether it is complete. Runs until the engine
+    /// stops.
+    pub(super) async fn watch_broker(&self) {
+        let mut audit = Audit::default();
+        loop {
+            self.status.set(DegradedCode::Comparing, self.look_at_broker(&mut audit).await.err());
+            tokio::time::sleep(LOOK_AT_BROKER_EVERY).await;
+        }
+    }
+
+    async fn look_at_broker(&self, audit: &mut Audit) -> Result<(), Error> {
+        let documents = self.registry.documents(BROKER).await?;
+        let of = |name| documents.iter().find(|document| document.name == name).map(|document| &document.body);
+        let (adopted, loaded, compared) = (of(ADOPTED), of(LOADED), of(COMPARED));
+        if !self.leader.leads() {
+            if let Some(told) = of(OVERFLOWING) {
+                self.overflow.hear(told);
+            }
+            self.status.set_loaded(adopted.is_some() && adopted == loaded);
+            *audit = Audit::default();
+            return Ok(());
+        }
+        let told = self.overflow.told();
+        if of(OVERFLOWING).map_or("{}", String::as_str) != told {
+            set_document(self.registry.as_ref(), OVERFLOWING, &told).await?;
+        }
+        let incarnation = self.broker.incarnation().await?;
+        // A former leader may have adopted an older incarnation again.
+        if loaded != Some(&incarnation) || adopted != Some(&incarnation) {
+            self.status.set_loaded(false);
+            *audit = Audit::default();
+            return self.reload(&incarnation).await;
+        }
+        self.status.set_loaded(true);
+        if compared != Some(&incarnation) {
+            return self.compare_again(audit, &incarnation).await;
+        }
+        self.audit(audit).await
+    }
+
+    /// The broker has another memory than the one in which all was loaded.
+    async fn reload(&self, incarnation: &str) -> Result<(), Error> {
+        set_document(self.registry.as_ref(), ADOPTED, incarnation).await?;
+        self.settings.load().await?;
+        self.loader.advance().await?;
+        self.compare().await?;
+        let (mut after, mut progress) = (None, LoadProgress::begin());
+        while let Some(held) = self.loader.load_page(NEAR, &mut after).await? {
+            progress.add(held.len());
+            self.loader.reconcile().await?;
+            if !self.leader.leads() {
+                return Ok(());
+            }
+        }
+        progress.end();
+        if self.broker.incarnation().await? == incarnation {
+            set_document(self.registry.as_ref(), LOADED, incarnation).await?;
+            self.status.set_loaded(true);
+        }
+        Ok(())
+    }
+
+    /// Compares once more, once enough time has passed.
+    async fn compare_again(&self, audit: &mut Audit, incarnation: &str) -> Result<(), Error> {
+        let now = Instant::now();
+        if now < *audit.compare_at.get_or_insert(now + COMPARE_AFTER) {
+            return Ok(());
+        }
+        self.compare().await?;
+        if self.leader.leads() && self.broker.incarnation().await? == incarnation {
+            set_document(self.registry.as_ref(), COMPARED, incarnation).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the broker drop jobs of which the ledger has a later version, such as a failover brings back.
+    async fn compare(&self) -> Result<(), Error> {
+        let mut queues = Some(Queues::first());
+        while let Some(asked) = queues.take() {
+            let counted = self.broker.counts(asked.clone()).await?;
+            queues = asked.next(counted.iter().map(|(queue, ..)| queue)).filter(|_| self.leader.leads());
+            for (queue, counts, _) in counted {
+                self.compare_queue(&queue, counts).await?;
+            }
+        }
+        self.loader.reconcile().await
+    }
+
+    async fn compare_queue(&self, queue: &Arc<str>, counts: Counts) -> Result<(), Error> {
+        let Counts { scheduled, ready, running, .. } = counts;
+        if scheduled + ready + running == 0 {
+            return Ok(());
+        }
+        let mut states = vec![State::Scheduled, State::Ready];
+        if running > 0 {
+            states.push(State::Running);
+        }
+        let (window, limit) = (Window::ALL, STEP_JOBS_MAX);
+        let mut listing = Listing { queue: queue.clone(), states, window, after: None, limit };
+        loop {
+            let jobs = self.broker.list(listing.clone()).await?;
+            listing.after = jobs.last().map(|job| (job.due_at, job.id));
+            let is_last = jobs.is_empty();
+            self.compare_jobs(jobs).await?;
+            if is_last || !self.leader.leads() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn compare_jobs(&self, mut jobs: Vec<Job>) -> Result<(), Error> {
+        for _ in 0..COMPARE_TRIES {
+            let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+            let rows = self.ledger.get(&ids).await?;
+            let outdated = jobs.iter().zip(rows).filter_map(|(job, row)| outdated(job, row));
+            let outdated: Vec<(JobId, u64)> = outdated.collect();
+            if outdated.is_empty() {
+                return Ok(());
+            }
+            tracing::warn!(
+                jobs = outdated.len(),
+                "the broker lost its newest changes; jobs are compared with the ledger"
+            );
+            let gone = self.broker.forget(&outdated, crate::Millis::MAX).await?;
+            // Those that were changed in between are compared again.
+            let left = outdated.iter().map(|&(id, _)| id).filter(|id| !gone.contains(id));
+            let left: Vec<JobId> = left.collect();
+            self.loader.reconcile_later(gone.into_iter());
+            jobs = self.broker.get(&left, Detail::Head).await?.into_iter().flatten().filter(Job::is_pending).collect();
+        }
+        Ok(())
+    }
+
+    /// Puts one page of loaded jobs again, now and then.
+    async fn audit(&self, audit: &mut Audit) -> Result<(), Error> {
+        let now = Instant::now();
+        let next_at = *audit.next_at.get_or_insert(now + AUDIT_EVERY);
+        if now < next_at {
+            return Ok(());
+        }
+        let is_over = self.loader.load_page(NEAR, &mut audit.after).await?.is_none();
+        if is_over {
+            audit.after = None;
+        }
+        audit.next_at = Some(now + if is_over { AUDIT_REST } else { AUDIT_EVERY });
+        self.loader.reconcile().await
+    }
+}

@@ -1,0 +1,215 @@
+//! Outcomes on their way from the broker's outbox to the ledger.
+
+use crate::api::DegradedCode;
+use crate::clock::Millis;
+use crate::engine::base::Base;
+use crate::engine::loader::Loader;
+use crate::engine::metrics::Metrics;
+use crate::engine::status::Status;
+use crate::engine::stores::Topology;
+use crate::error::Error;
+use crate::limits::STEP_JOBS_MAX;
+use crate::model::id::JobId;
+use crate::ports::{Broker, Ledger, OutboxEntry, Outcomes, Trouble};
+use std::iter;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How often the outbox is searched for entries whose writer failed to have them recorded.
+const DRAIN_EVERY: Duration = Duration::from_secs(1);
+/// An entry younger than this is still on its way.
+const DRAIN_AGE_MS: u64 = 1_000;
+/// The same if other processes have entries on their way, too.
+const DRAIN_AGE_SHARED_MS: u64 = 2_000;
+/// Entries recorded in one go.
+const SOON_STEP: usize = 4 * STEP_JOBS_MAX;
+
+/// Entries that wait to be recorded soon, at most.
+const SOON_MAX: usize = 50_000;
+
+/// Records what the outbox of the broker has, at once or soon.
+pub(super) struct Recorder {
+    topology: Topology,
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    loader: Arc<Loader>,
+    status: Arc<Status>,
+    metrics: Arc<Metrics>,
+    entries: mpsc::Sender<OutboxEntry>,
+    waiting: tokio::sync::Mutex<mpsc::Receiver<OutboxEntry>>,
+    settles_recorded: bool,
+    backlog_max: usize,
+}
+
+impl Recorder {
+    pub(super) fn new(base: &Base, loader: Arc<Loader>) -> Self {
+        let Base { stores, options, metrics, status, .. } = base;
+        let (entries, waiting) = mpsc::channel(SOON_MAX);
+        Self {
+            topology: stores.topology,
+            broker: stores.broker.clone(),
+            ledger: stores.ledger.clone(),
+            loader,
+            status: status.clone(),
+            metrics: metrics.clone(),
+            entries,
+            waiting: waiting.into(),
+            settles_recorded: options.settles_recorded,
+            backlog_max: options.backlog_max,
+        }
+    }
+
+    /// Records entries, and returns whether that succeeded. Otherwise they stay in the outbox until it does.
+    pub(super) async fn record(&self, entries: Vec<OutboxEntry>) -> bool {
+        self.try_record(entries).await.is_ok()
+    }
+
+    /// Like [`record`](Self::record), with the reason.
+    pub(super) async fn try_record(&self, mut entries: Vec<OutboxEntry>) -> Result<(), Error> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        if self.topology.shares_ledger() {
+            // Such a lease ends with the broker's memory; the row must be loaded again then.
+            entries.iter_mut().for_each(|entry| entry.job_mut().lease_until = None);
+        }
+        let mut noted: Vec<(JobId, u64)> = Vec::with_capacity(entries.len());
+        let mut successors = Vec::new();
+        let mut latest_due = 0;
+        for entry in &entries {
+            let job = entry.job();
+            noted.push((job.id, job.version));
+            if job.is_pending() {
+                latest_due = latest_due.max(job.due_at);
+            }
+            if let OutboxEntry::Moved(_, successor) = entry {
+                successors.push(successor.id);
+            }
+        }
+        let noted_now = self.metrics.stores.apply.time(self.ledger.apply(entries, self.loader.watermark())).await;
+        if let Err(error) = noted_now {
+            self.status.degrade(DegradedCode::Recording, &error);
+            return Err(error);
+        }
+        self.status.mend(DegradedCode::Recording);
+        // While the entry exists, a crash before the copies are put makes the next process put them again.
+        if !successors.is_empty() {
+            // In their current state: an entry that existed for long has been recorded before, and they may have run.
+            let reading = self.broker.reading();
+            let successors = self.ledger.get(&successors).await?;
+            self.loader.hold(successors.into_iter().flatten().collect(), reading).await?;
+        }
+        let watermark = self.loader.watermark();
+        let watermark = if latest_due < watermark { Millis::MAX } else { watermark };
+        let outdated = self.broker.forget(&noted, watermark).await?;
+        if outdated.is_empty() {
+            return Ok(());
+        }
+        tracing::warn!(
+            jobs = outdated.len(),
+            "the broker had older versions of jobs; they are loaded again from the ledger"
+        );
+        self.loader.reconcile_later(outdated.into_iter());
+        self.loader.reconcile().await
+    }
+
+    /// Records entries, or has them recorded soon: if a shared broker keeps the outbox, a bounded number waits here, and the
+    /// rest is left to the process that drains it. Returns whether they are recorded.
+    pub(super) async fn record_soon(&self, entries: Vec<OutboxEntry>) -> Result<bool, Error> {
+        if !self.topology.shares_ledger() || self.settles_recorded {
+            return self.try_record(entries).await.map(|()| true);
+        }
+        let is_empty = entries.is_empty();
+        if let Ok(room) = self.entries.try_reserve_many(entries.len()) {
+            room.zip(entries).for_each(|(place, entry)| place.send(entry));
+        }
+        Ok(is_empty)
+    }
+
+    /// Records waiting entries as they come, until the engine stops.
+    pub(super) async fn record_waiting(&self) {
+        let mut waiting = self.waiting.lock().await;
+        loop {
+            let mut entries = Vec::new();
+            waiting.recv_many(&mut entries, SOON_STEP).await;
+            if !self.record(entries).await {
+                // They are still in the outbox. A ledger that has just failed is not asked again at once.
+                while waiting.try_recv().is_ok() {}
+                tokio::time::sleep(DRAIN_EVERY).await;
+            }
+        }
+    }
+
+    /// Records the waiting entries, once.
+    pub(super) async fn record_rest(&self) {
+        let mut waiting = self.waiting.lock().await;
+        loop {
+            let entries: Vec<_> = iter::from_fn(|| waiting.try_recv().ok()).take(SOON_STEP).collect();
+            if entries.is_empty() || !self.record(entries).await {
+                return;
+            }
+        }
+    }
+
+    /// Records entries that were left in the outbox, until the engine stops. The leader does it if several processes share
+    /// the outbox. It looks once a second because an entry whose process has died causes no wake.
+    pub(super) async fn drain(&self) {
+        let age_ms = if self.topology.shares_ledger() { DRAIN_AGE_SHARED_MS } else { DRAIN_AGE_MS };
+        loop {
+            tokio::time::sleep(DRAIN_EVERY).await;
+            self.look_at_ledger();
+            self.loader.try_left().await;
+            if self.broker.backlog() == 0 {
+                // Entries that could not be recorded have been recorded by another process, or are gone.
+                self.status.mend(DegradedCode::Recording);
+            }
+            if self.loader.leads() {
+                self.drain_older(age_ms).await;
+            }
+        }
+    }
+
+    /// Records all entries that are at least this old, until the ledger refuses one.
+    pub(super) async fn drain_older(&self, age_ms: u64) {
+        loop {
+            let oldest = Outcomes::Oldest { limit: STEP_JOBS_MAX, age_ms };
+            let entries = self.broker.outcomes(oldest).await.unwrap_or_default();
+            // Of large ones it returns few at a time.
+            if entries.is_empty() || !self.record(entries).await {
+                return;
+            }
+        }
+    }
+
+    /// The number of unrecorded outcomes at which no more jobs are handed out.
+    pub(super) fn backlog_max(&self) -> usize {
+        self.backlog_max
+    }
+
+    /// Whether enough could be recorded that more may be handed out.
+    pub(super) fn check_backlog(&self) -> Result<(), Error> {
+        if !self.status.is_degraded() {
+            return Ok(());
+        }
+        let backlog = self.broker.backlog();
+        if backlog < self.backlog_max { Ok(()) } else { Err(Error::Backlog(backlog)) }
+    }
+
+    /// Reads the troubles that the ledger has noticed. Returns whether none of them makes it refuse changes.
+    pub(super) fn look_at_ledger(&self) -> bool {
+        let troubles = self.ledger.troubles();
+        for trouble in Trouble::ALL {
+            let code = match trouble {
+                Trouble::Full => DegradedCode::StoreFull,
+                Trouble::Moved => DegradedCode::StoreMoved,
+                Trouble::Unwritable => DegradedCode::StoreUnwritable,
+                Trouble::Damaged => DegradedCode::StoreDamaged,
+                Trouble::DropsRecords => DegradedCode::RecordsDroppedEarly,
+                Trouble::Evicts => DegradedCode::StoreEvicts,
+            };
+            self.status.set(code, troubles.iter().find(|(found, _)| *found == trouble).map(|(_, why)| why));
+        }
+        troubles.iter().all(|(trouble, _)| !trouble.refuses())
+    }
+}

@@ -1,0 +1,104 @@
+//! Which stores a query asks, and which jobs it finds.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::limits::PAGE_JOBS_MAX;
+use crate::model::job::{Job, State};
+use crate::model::name;
+use crate::ports::{Selector, buckets};
+use crate::request::{Query, QueueStatus};
+
+impl Query {
+    /// True for live jobs of one queue, if no index of the ledger is needed.
+    pub(in crate::engine) fn is_live(&self) -> bool {
+        let asks = self.state.retrying || self.asks_only(State::is_live);
+        self.queue.is_some() && self.key.is_none() && self.tag.is_none() && asks
+    }
+
+    /// True if it asks only for ended jobs.
+    pub(in crate::engine) fn is_ended(&self) -> bool {
+        !self.state.retrying && self.asks_only(|state| !state.is_live())
+    }
+
+    fn asks_only(&self, fits: impl Fn(State) -> bool) -> bool {
+        !self.state.states.is_empty() && self.state.states.iter().all(|&state| fits(state))
+    }
+
+    /// True if only the state narrows the search, which an index by due time does not help.
+    pub(in crate::engine) fn is_by_state(&self) -> bool {
+        let asks = self.state.retrying || !self.state.states.is_empty();
+        let is_by_due = self.asks_only(|state| matches!(state, State::Scheduled | State::Ready))
+            && buckets(self.window()).is_some();
+        asks && !is_by_due && self.queue.is_none() && self.key.is_none() && self.tag.is_none()
+    }
+
+    /// True if a queue has jobs in these states.
+    pub(in crate::engine) fn has_jobs(&self, status: &QueueStatus) -> bool {
+        let QueueStatus { counts, tally, .. } = status;
+        self.live_states().into_iter().any(|state| match state {
+            State::Scheduled => counts.scheduled > 0,
+            State::Ready => counts.ready > 0,
+            State::Running => counts.running > 0,
+            State::Succeeded => tally.succeeded > 0,
+            State::Failed => tally.failed > 0,
+            State::Cancelled => tally.cancelled > 0,
+        })
+    }
+
+    pub(in crate::engine) fn selector(&self) -> Selector {
+        match (&self.key, &self.tag, &self.queue) {
+            (Some(key), _, Some(queue)) => Selector::Key(queue.clone(), key.clone()),
+            (_, Some(tag), _) => Selector::Tag(tag.clone()),
+            (_, None, Some(queue)) => Selector::Queue(queue.clone()),
+            _ => Selector::All,
+        }
+    }
+
+    pub(in crate::engine) fn live_states(&self) -> Vec<State> {
+        if self.state.states.is_empty() { vec![State::Scheduled, State::Ready] } else { self.state.states.clone() }
+    }
+
+    /// The states to ask the ledger for, which does not distinguish live ones, and may not have the end of a live one yet.
+    pub(in crate::engine) fn stored_states(&self) -> Vec<State> {
+        let mut states = self.state.states.clone();
+        if self.state.retrying || !states.is_empty() {
+            states.push(State::Ready);
+        }
+        states
+    }
+
+    /// Whether it finds this job in its current state.
+    pub(in crate::engine) fn fits(&self, job: &Job, now: Millis) -> bool {
+        let state = job.state(now);
+        let is_retrying = job.attempt > 0 && matches!(state, State::Scheduled | State::Ready);
+        let in_states = self.state.states.is_empty() || self.state.states.contains(&state);
+        let window = self.window();
+        (!self.state.retrying || is_retrying)
+            && in_states
+            && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
+            && self.key.as_ref().is_none_or(|key| Some(key) == job.key.as_ref())
+            && self.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
+            && self.kind.as_ref().is_none_or(|kind| *kind == job.kind)
+            && (window.from..=window.to).contains(&job.due_at)
+    }
+}
+
+/// Whether a query and the limit of a page keep their limits.
+pub(in crate::engine) fn check(query: &Query, limit: usize) -> Result<(), Error> {
+    if !(1..=PAGE_JOBS_MAX).contains(&limit) {
+        return Err(Error::invalid("limit", format!("between 1 and {PAGE_JOBS_MAX}"), limit));
+    }
+    check_query(query)
+}
+
+/// Whether every part of a query keeps its limits.
+pub(in crate::engine) fn check_query(query: &Query) -> Result<(), Error> {
+    query.queue.iter().try_for_each(|queue| name::check_queue(queue))?;
+    query.kind.iter().try_for_each(|kind| name::check_kind(kind))?;
+    query.tag.iter().try_for_each(|tag| name::check_tag(tag))?;
+    query.key.iter().try_for_each(|key| name::check_key(key))?;
+    if query.key.is_some() && query.queue.is_none() {
+        return Err(Error::invalid("queue", "given with `key`", "nothing"));
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The services of an engine, and how they are put together. Each one knows only services that are made before it here.
+
+use super::base::Base;
+use super::consumers::Consumers;
+use super::editor::Editor;
+use super::handout::Handout;
+use super::host::Generations;
+use super::ids::Ids;
+use super::inbox::InboxMover;
+use super::intake::Intake;
+use super::leader::Leader;
+use super::loader::Loader;
+use super::locks::LockDesk;
+use super::observatory::Observatory;
+use super::overflow::Overflow;
+use super::pruner::Pruner;
+use super::queues::{QueueCounter, Settings};
+use super::reaper::Reaper;
+use super::reconciler::Reconciler;
+use super::recorder::Recorder;
+use super::schedules::Schedules;
+use super::search::Search;
+use super::settler::Settler;
+use super::stores::Stores;
+use super::takes::Takes;
+use super::vitals::Vitals;
+use std::sync::Arc;
+
+/// What callers ask.
+pub(super) struct Services {
+    pub(super) vitals: Vitals,
+    pub(super) intake: Arc<Intake>,
+    pub(super) handout: Arc<Handout>,
+    pub(super) takes: Arc<Takes>,
+    pub(super) settler: Arc<Settler>,
+    pub(super) editor: Arc<Editor>,
+    pub(super) search: Arc<Search>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) queues: Arc<QueueCounter>,
+    pub(super) schedules: Arc<Schedules>,
+    pub(super) locks: Arc<LockDesk>,
+    pub(super) observatory: Observatory,
+}
+
+/// What runs by itself.
+pub(super) struct Loops {
+    pub(super) leader: Arc<Leader>,
+    pub(super) loader: Arc<Loader>,
+    pub(super) recorder: Arc<Recorder>,
+    pub(super) reconciler: Arc<Reconciler>,
+    pub(super) reaper: Arc<Reaper>,
+    pub(super) pruner: Arc<Pruner>,
+    pub(super) mover: Option<Arc<InboxMover>>,
+    pub(super) ids: Arc<Ids>,
+    pub(super) generations: Arc<Generations>,
+    pub(super) consumers: Arc<Consumers>,
+}
+
+/// Makes all services.
+pub(super) fn compose(base: &Base) -> (Services, Loops) {
+    let Stores { topology, broker, ledger, locks, inbox, .. } = &base.stores;
+    let ids = Arc::new(Ids::new(ledger.clone()));
+    let generations = Arc::new(Generations::new(base));
+    let leader = Arc::new(Leader::new(*topology, locks.clone()));
+    let consumers = Arc::new(Consumers::new(broker.clone()));
+    let settings = Arc::new(Settings::new(base));
+    let overflow = Arc::new(Overflow::new(broker.clone(), ledger.clone()));
+    let loader = Arc::new(Loader::new(base, leader.clone(), overflow.clone()));
+    let queues = Arc::new(QueueCounter::new(base, settings.clone(), overflow.clone()));
+    let search = Arc::new(Search::new(base, loader.clone(), queues.clone()));
+    let recorder = Arc::new(Recorder::new(base, loader.clone()));
+    let editor = Arc::new(Editor::new(base, loader.clone(), recorder.clone(), search.clone()));
+    let reconciler =
+        Reconciler::new(base, loader.clone(), overflow.clone(), editor.clone(), settings.clone(), leader.clone());
+    let intake = Arc::new(Intake::new(
+        base,
+        loader.clone(),
+        recorder.clone(),
+        editor.clone(),
+        ids.clone(),
+        settings.clone(),
+        generations.clone(),
+    ));
+    let settler = Arc::new(Settler::new(base, recorder.clone(), consumers.clone(), ids.clone(), settings.clone()));
+    let handout = Arc::new(Handout::new(
+        base,
+        loader.clone(),
+        recorder.clone(),
+        settler.clone(),
+        settings.clone(),
+        consumers.clone(),
+    ));
+    let takes = Arc::new(Takes::new(base, loader.clone(), recorder.clone(), handout.clone(), consumers.clone()));
+    let reaper = Arc::new(Reaper::new(base, recorder.clone(), settler.clone(), takes.clone()));
+    let pruner = Arc::new(Pruner::new(base, settings.clone(), editor.clone(), leader.clone()));
+    let mover = inbox.clone().map(|inbox| {
+        Arc::new(InboxMover::new(base, inbox, loader.clone(), intake.clone(), leader.clone(), ids.clone()))
+    });
+    let schedules = Arc::new(Schedules::new(base, intake.clone(), leader.clone(), loader.clone(), ids.clone()));
+    let observatory = Observatory::new(base, &queues, &settings, &recorder, &overflow, &consumers);
+    let vitals = Vitals::new(base, loader.clone(), recorder.clone(), leader.clone());
+    let locks = Arc::new(LockDesk::new(base));
+    let services = Services {
+        vitals,
+        intake,
+        handout,
+        takes,
+        settler,
+        editor,
+        search,
+        settings,
+        queues,
+        schedules,
+        locks,
+        observatory,
+    };
+    let reconciler = Arc::new(reconciler);
+    let loops = Loops { leader, loader, recorder, reconciler, reaper, pruner, mover, ids, generations, consumers };
+    (services, loops)
+}

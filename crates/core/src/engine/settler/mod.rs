@@ -1,0 +1,325 @@
+//! Ends of leases by their holders.
+
+mod unrecorded;
+
+use crate::api::Span;
+use crate::clock::Millis;
+use crate::engine::base::Base;
+use crate::engine::consumers::Consumers;
+use crate::engine::events::Publisher;
+use crate::engine::ids::Ids;
+use crate::engine::metrics::Metrics;
+use crate::engine::observed::Observed;
+use crate::engine::queues::Settings;
+use crate::engine::recorder::Recorder;
+use crate::engine::stores::Topology;
+use crate::engine::supervisor::Supervisor;
+use crate::error::Error;
+use crate::invalid::Invalid;
+use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX};
+use crate::model::beanstalk;
+use crate::model::id::{JobId, Receipt};
+use crate::model::job::{Job, Stage, State};
+use crate::model::retry::{Retry, WhenExhausted};
+use crate::ports::{Broker, Detail, Ledger, Outcomes, Settle};
+use crate::request::{Answers, Ending, Outcome, Settlement};
+use crate::rules::{self, Again, Decision, Finish, Return};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use unrecorded::Unrecorded;
+
+/// Ends leases.
+pub(in crate::engine) struct Settler {
+    topology: Topology,
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    recorder: Arc<Recorder>,
+    publisher: Arc<Publisher>,
+    consumers: Arc<Consumers>,
+    ids: Arc<Ids>,
+    settings: Arc<Settings>,
+    metrics: Arc<Metrics>,
+    supervisor: Arc<Supervisor>,
+    unrecorded: Unrecorded,
+    settles_recorded: bool,
+}
+
+impl Settler {
+    pub(in crate::engine) fn new(
+        base: &Base,
+        recorder: Arc<Recorder>,
+        consumers: Arc<Consumers>,
+        ids: Arc<Ids>,
+        settings: Arc<Settings>,
+    ) -> Self {
+        let Base { stores, options, metrics, publisher, supervisor, .. } = base;
+        Self {
+            topology: stores.topology,
+            broker: stores.broker.clone(),
+            ledger: stores.ledger.clone(),
+            recorder,
+            publisher: publisher.clone(),
+            consumers,
+            ids,
+            settings,
+            metrics: metrics.clone(),
+            supervisor: supervisor.clone(),
+            unrecorded: Unrecorded::default(),
+            settles_recorded: options.settles_recorded,
+        }
+    }
+
+    pub(in crate::engine) async fn settle(self: &Arc<Self>, outcomes: Vec<(Receipt, Outcome)>) -> Answers<Settlement> {
+        self.end_leases(outcomes.into_iter().map(|(receipt, outcome)| (receipt, outcome.into())).collect()).await
+    }
+
+    pub(in crate::engine) async fn end_leases(
+        self: &Arc<Self>,
+        outcomes: Vec<(Receipt, Ending)>,
+    ) -> Answers<Settlement> {
+        let count = outcomes.len();
+        if let Err(error) = self.supervisor.check_open().and_then(|()| check_count(count)) {
+            return vec![Err(error); count];
+        }
+        match self.supervisor.complete(self, |settler| async move { settler.settle_batch(outcomes).await }).await {
+            Ok(answers) => answers,
+            Err(error) => vec![Err(error); count],
+        }
+    }
+
+    async fn settle_batch(&self, outcomes: Vec<(Receipt, Ending)>) -> Result<Answers<Settlement>, Error> {
+        let state = |(receipt, ending): &(Receipt, Ending)| self.unrecorded.state(unrecorded::asked(*receipt, ending));
+        let repeats: Vec<(Receipt, Option<State>)> = outcomes.iter().map(|asked| (asked.0, state(asked))).collect();
+        let new = outcomes.into_iter().zip(&repeats).filter(|(_, (_, state))| state.is_none());
+        let new: Vec<_> = new.map(|(outcome, _)| outcome).collect();
+        let mut settled = if new.is_empty() { Vec::new() } else { self.settle_new(new).await? }.into_iter();
+        let mut answers = Vec::with_capacity(repeats.len());
+        for (receipt, state) in repeats {
+            answers.push(match state {
+                Some(state) => self.settle_again(receipt, state).await,
+                None => settled.next().expect("each has an answer"),
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Answers a repeated ending that gave the job this state, and could not be recorded the first time.
+    async fn settle_again(&self, receipt: Receipt, state: State) -> Result<Settlement, Error> {
+        let mut entries = self.broker.outcomes(Outcomes::Of(receipt.id)).await?;
+        entries.retain(|entry| entry.job().epoch >= receipt.epoch);
+        self.recorder.try_record(entries).await?;
+        Ok(Settlement { receipt, state, recorded: true })
+    }
+
+    async fn settle_new(&self, outcomes: Vec<(Receipt, Ending)>) -> Result<Answers<Settlement>, Error> {
+        let to_read =
+            outcomes.iter().filter(|(_, outcome)| !matches!(outcome, Ending::Outcome(Outcome::Complete { .. })));
+        let ids: Vec<JobId> = to_read.map(|(receipt, _)| receipt.id).collect();
+        let jobs = if ids.is_empty() { Vec::new() } else { self.broker.get(&ids, Detail::Head).await? };
+        let mut jobs: HashMap<Receipt, Job> = jobs.into_iter().flatten().map(|job| (job.receipt(), job)).collect();
+
+        let mut settles = Vec::with_capacity(outcomes.len());
+        let mut answers = Vec::with_capacity(outcomes.len());
+        let mut events: Vec<fn(u64) -> Observed> = Vec::with_capacity(outcomes.len());
+        let mut asked = Vec::with_capacity(outcomes.len());
+        for (receipt, outcome) in outcomes {
+            let ending = unrecorded::asked(receipt, &outcome);
+            let event: fn(u64) -> Observed = match outcome {
+                Ending::Outcome(Outcome::Complete { .. }) => Observed::Succeeded,
+                Ending::Outcome(Outcome::Fail(_)) | Ending::Bury { .. } => Observed::Failed,
+                Ending::Outcome(Outcome::Release { .. }) | Ending::Unclaimed | Ending::Return { .. } => {
+                    |_| Observed::Released
+                }
+            };
+            let decided = match check_outcome(&outcome) {
+                Ok(()) => self.decide(receipt, outcome, &mut jobs).await,
+                Err(invalid) => Err(invalid.into()),
+            };
+            answers.push(decided.map(|settle| {
+                // A release may end a job that is too old.
+                events.push(if settle.decision.end() == Some(Stage::Failed) { Observed::Failed } else { event });
+                settles.push(settle);
+                asked.push(ending);
+                receipt
+            }));
+        }
+        let ends: Vec<Option<(Receipt, Stage)>> =
+            settles.iter().map(|settle| Some((settle.receipt, settle.decision.end()?))).collect();
+        let mut settled = self.metrics.stores.settle.time(self.broker.settle(settles)).await?;
+        let ids = answers.iter().flatten().map(|receipt| receipt.id);
+        self.publisher.observe_settled(&ids, &settled, |place, ms| events[place](ms));
+        self.consumers.workers.ended(answers.iter().flatten().copied());
+        let noted: HashSet<JobId> = settled.entries.iter().map(|entry| entry.job().id).collect();
+        let (recorded, refused) = match self.recorder.record_soon(settled.entries).await {
+            Ok(recorded) => (recorded, None),
+            // A process that dies does not take it along.
+            Err(_) if self.topology.is_shared() && !self.settles_recorded => (false, None),
+            Err(error) => (true, Some(error)),
+        };
+        self.find_settled(&ends, &mut settled.states).await;
+        let mut states = settled.states.into_iter().zip(asked);
+        let mut settlement = |receipt: Receipt| match states.next().expect("the broker answers for each receipt") {
+            (Some(state), asked) => match refused.as_ref().filter(|_| noted.contains(&receipt.id)) {
+                Some(error) => {
+                    self.unrecorded.remember(asked, state);
+                    Err(error.clone())
+                }
+                None => Ok(Settlement { receipt, state, recorded }),
+            },
+            (None, _) => Err(Error::LeaseLost(receipt)),
+        };
+        Ok(answers.into_iter().map(|answer| answer.and_then(&mut settlement)).collect())
+    }
+
+    /// Looks in the ledger for ends that the broker does not know. The first call of a repeated settle may have been carried
+    /// out long ago, or before a restart.
+    async fn find_settled(&self, ends: &[Option<(Receipt, Stage)>], states: &mut [Option<State>]) {
+        let lost = ends.iter().zip(states).filter(|(_, state)| state.is_none());
+        let (ends, states): (Vec<_>, Vec<_>) = lost.filter_map(|(end, state)| Some(((*end)?, state))).unzip();
+        if ends.is_empty() {
+            return;
+        }
+        let ids: Vec<JobId> = ends.iter().map(|(receipt, _)| receipt.id).collect();
+        // If it cannot be read, the lease has ended all the same.
+        let rows = self.ledger.get(&ids).await.unwrap_or_default();
+        for (((receipt, stage), state), row) in ends.into_iter().zip(states).zip(rows) {
+            *state = row.filter(|job| job.receipt() == receipt && job.stage == stage).and_then(|_| stage.end_state());
+        }
+    }
+
+    async fn decide(
+        &self,
+        receipt: Receipt,
+        outcome: Ending,
+        jobs: &mut HashMap<Receipt, Job>,
+    ) -> Result<Settle, Error> {
+        if let Ending::Outcome(Outcome::Complete { result }) = outcome {
+            return Ok(Settle::new(receipt, Decision::Finish(Finish { result, ..Finish::new(Stage::Succeeded) })));
+        }
+        let job = jobs.remove(&receipt);
+        let decision = match (&outcome, &job) {
+            (Ending::Outcome(Outcome::Fail(failure)), Some(job)) => {
+                self.decide_by_rule(job, |retry, now, copy_id| rules::after_failure(job, retry, failure, now, copy_id))
+                    .await?
+            }
+            (&Ending::Outcome(Outcome::Release { delay_ms }), Some(job)) => {
+                self.decide_by_rule(job, |retry, now, copy_id| rules::after_release(job, retry, delay_ms, now, copy_id))
+                    .await?
+            }
+            (Ending::Unclaimed, Some(job)) => Some(rules::after_unclaimed(job, self.broker.now())),
+            (&Ending::Return { release }, Some(job)) => {
+                self.decide_by_rule(job, |retry, now, copy_id| rules::after_return(job, retry, release, now, copy_id))
+                    .await?
+            }
+            (&Ending::Bury { priority }, Some(_)) => Some(Decision::Bury(priority)),
+            (_, _) => None,
+        };
+        match decision {
+            Some(decision) => {
+                job.iter().for_each(|job| log_end(job, &decision));
+                // A head lacks the payload, which is written again with what the decision changes.
+                let read = job.filter(|_| !decision.rewrites()).map(Box::new);
+                Ok(Settle { read, ..Settle::new(receipt, decision) })
+            }
+            // A repeat of a final failure must still find what the first one decided.
+            None if matches!(outcome, Ending::Outcome(Outcome::Fail(_))) => {
+                Ok(Settle::new(receipt, Decision::Finish(Finish::new(Stage::Failed))))
+            }
+            None => Err(Error::LeaseLost(receipt)),
+        }
+    }
+
+    /// The decision of a rule about a job whose attempt has ended without success; `None` if the lease is over meanwhile.
+    pub(in crate::engine) async fn decide_by_rule(
+        &self,
+        job: &Job,
+        rule: impl FnOnce(&Retry, Millis, Option<JobId>) -> Decision + Send,
+    ) -> Result<Option<Decision>, Error> {
+        let retry = self.retry_rule(job);
+        let (now, copy_id) = (self.broker.now(), self.copy_id(&retry).await?);
+        let mut decision = self.wait_in_full(rule(&retry, now, copy_id), now);
+        if let Decision::Finish(Finish { successor: Some(copy), .. }) = &mut decision {
+            // Only a copy needs the whole job. Nobody changes it while the job is leased.
+            let whole = self.broker.get(&[job.id], Detail::Whole).await?.pop().flatten();
+            let Some(whole) = whole.filter(|whole| whole.receipt() == job.receipt()) else { return Ok(None) };
+            copy.payload = whole.payload;
+        }
+        Ok(Some(decision))
+    }
+
+    /// A wait begins at the latest that the broker's clock can read, so that it is never cut short. Without a wait the job
+    /// is due at once.
+    fn wait_in_full(&self, decision: Decision, now: Millis) -> Decision {
+        let late_ms = self.broker.now_at_most().saturating_sub(now);
+        match decision {
+            Decision::Again(again) if again.due_at > now => {
+                Decision::Again(Again { due_at: again.due_at.saturating_add(late_ms), ..again })
+            }
+            Decision::Return(back) if back.due_at > now => {
+                Decision::Return(Return { due_at: back.due_at.saturating_add(late_ms), ..back })
+            }
+            decision => decision,
+        }
+    }
+
+    /// The rule in force for a job.
+    fn retry_rule(&self, job: &Job) -> Retry {
+        let of_queue = self.settings.of(&job.queue);
+        let rule = job.options().retry.or(&of_queue.rule());
+        if *job.kind == *beanstalk::KIND { rule.or(&beanstalk::UNLIMITED) } else { rule }
+    }
+
+    /// An id for the copy, if the rule moves the job to another queue.
+    async fn copy_id(&self, retry: &Retry) -> Result<Option<JobId>, Error> {
+        match &retry.when_exhausted {
+            Some(WhenExhausted::Move(queue)) => {
+                let partition = self.broker.partition(queue);
+                Ok(self.ids.next(&[partition], self.broker.now()).await?.pop())
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Logs jobs that were given up, and why.
+pub(in crate::engine) fn log_end(job: &Job, decision: &Decision) {
+    if let Decision::Finish(Finish { stage: Stage::Failed, message, error: Some(error), drop, successor, .. }) =
+        decision
+    {
+        let moved_to = successor.as_ref().map(|job| job.queue.as_ref());
+        let (id, queue, message) = (job.id, &job.queue, message.as_ref().unwrap_or(&error.message));
+        tracing::warn!(%id, %queue, attempt = job.attempt, dropped = drop, moved_to, %message, "a job has failed");
+    } else if let Decision::Again(again) = decision
+        && again.attempt == 0
+        && let Some(error) = &again.error
+    {
+        tracing::warn!(id = %job.id, queue = %job.queue, message = %error.message, "a job starts over at attempt 0");
+    }
+}
+
+pub(in crate::engine) fn check_count(count: usize) -> Result<(), Error> {
+    if count > BATCH_JOBS_MAX {
+        return Err(Error::invalid("leases", format!("at most {BATCH_JOBS_MAX} in a batch"), count));
+    }
+    Ok(())
+}
+
+fn check_outcome(outcome: &Ending) -> Result<(), Invalid> {
+    let at_most = |what, bytes: usize, max: usize| {
+        if bytes <= max { Ok(()) } else { Err(Invalid::new(what, format!("at most {max} bytes"), bytes)) }
+    };
+    let delay = |what, delay_ms: u64| Span(delay_ms).check(what, 0, DELAY_MS_MAX);
+    match outcome {
+        Ending::Outcome(Outcome::Complete { result }) => {
+            at_most("result", result.as_ref().map_or(0, |r| r.len()), RESULT_BYTES_MAX)
+        }
+        Ending::Outcome(Outcome::Fail(failure)) => {
+            at_most("message", failure.message.len(), MESSAGE_BYTES_MAX)?;
+            delay("retry_after", failure.retry_after_ms.unwrap_or(0))
+        }
+        Ending::Outcome(Outcome::Release { delay_ms }) | Ending::Return { release: Some((_, delay_ms)) } => {
+            delay("delay", *delay_ms)
+        }
+        Ending::Unclaimed | Ending::Return { release: None } | Ending::Bury { .. } => Ok(()),
+    }
+}

@@ -1,0 +1,72 @@
+//! Ends of leases that count and could not be recorded. Their callers got an error and ask again, but the leases are over:
+//! without this, a failure or a release that is repeated would look like that of an expired lease. The end of a job is found
+//! without it, in the broker and in the ledger.
+
+use crate::model::id::Receipt;
+use crate::model::job::State;
+use crate::request::{Ending, Outcome};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
+
+/// The number of ends that are remembered. A repeat of an older one is answered that the lease is lost.
+const ENDS_MAX: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Unrecorded(Mutex<Ends>);
+
+#[derive(Debug, Default)]
+struct Ends {
+    states: HashMap<Asked, State>,
+    order: VecDeque<Asked>,
+}
+
+/// A lease, and the ending that was asked for.
+pub(super) type Asked = (Receipt, &'static str);
+
+/// What a caller asks for with this ending.
+pub(super) fn asked(receipt: Receipt, ending: &Ending) -> Asked {
+    let word = match ending {
+        Ending::Outcome(Outcome::Complete { .. }) => "complete",
+        Ending::Outcome(Outcome::Fail(_)) => "fail",
+        Ending::Outcome(Outcome::Release { .. }) => "release",
+        Ending::Unclaimed => "unclaimed",
+        Ending::Return { .. } => "return",
+        Ending::Bury { .. } => "bury",
+    };
+    (receipt, word)
+}
+
+impl Unrecorded {
+    /// Remembers the state that this ending gave the job.
+    pub(super) fn remember(&self, asked: Asked, state: State) {
+        let mut ends = self.0.lock().expect("no panic under this lock");
+        if ends.states.insert(asked, state).is_none() {
+            ends.order.push_back(asked);
+        }
+        if ends.order.len() > ENDS_MAX
+            && let Some(oldest) = ends.order.pop_front()
+        {
+            ends.states.remove(&oldest);
+        }
+    }
+
+    /// The state that it gave the job, if it is remembered.
+    pub(super) fn state(&self, asked: Asked) -> Option<State> {
+        self.0.lock().expect("no panic under this lock").states.get(&asked).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::id;
+
+    #[test]
+    fn the_oldest_is_forgotten_at_the_bound() {
+        let unrecorded = Unrecorded::default();
+        let of = |epoch| (Receipt { id: id(1), epoch }, "fail");
+        (0..=ENDS_MAX as u64).for_each(|epoch| unrecorded.remember(of(epoch), State::Ready));
+        assert_eq!((unrecorded.state(of(0)), unrecorded.state(of(1))), (None, Some(State::Ready)));
+        assert_eq!(unrecorded.state((Receipt { id: id(1), epoch: 1 }, "release")), None);
+    }
+}

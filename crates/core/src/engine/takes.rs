@@ -1,0 +1,291 @@
+//! Take: due jobs are handed out at most once.
+//!
+//! A broker that is its own ledger does it in one step. Beside a ledger a take *leases* jobs, *records* in the ledger that
+//! they were taken, *finishes* them in the broker, and only then answers. So the row decides, whatever fails in between: a
+//! job that is recorded as taken under its lease never runs again, and any other is given back, its attempt uncounted. Only
+//! a broker that was emptied before the take was recorded, and loaded meanwhile, may hand out such a job: the take fails, and
+//! the end of that run is recorded in its place.
+//!
+//! Only the call that leased records. A repeat of the request reads the rows, so it gets the answer that the first call
+//! could not give.
+
+use crate::engine::base::Base;
+use crate::engine::consumers::Consumers;
+use crate::engine::events::Publisher;
+use crate::engine::handout::{Handout, check_limit, check_request_id, check_source};
+use crate::engine::loader::{Loader, outdated};
+use crate::engine::metrics::Metrics;
+use crate::engine::observed::Observed;
+use crate::engine::recorder::Recorder;
+use crate::engine::stores::Topology;
+use crate::engine::supervisor::Supervisor;
+use crate::error::Error;
+use crate::limits::SECOND_MS;
+use crate::model::id::{JobId, Numbers, Receipt};
+use crate::model::job::{Job, Stage};
+use crate::ports::{Broker, Detail, Lease, Ledger, OutboxEntry, Reserve, Reserved, Settle, Source, Window};
+use crate::request::{Reservation, TakeRequest};
+use crate::rules::{self, Decision, Finish, TAKEN};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How long jobs are leased to be taken; after that their rows are checked.
+const TAKE_LEASE_MS: u64 = 30 * SECOND_MS;
+/// How often the leases of one request may be given back before it gets nothing more.
+const ROUNDS_MAX: u32 = 100;
+
+/// Hands out jobs at most once.
+pub(super) struct Takes {
+    topology: Topology,
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    loader: Arc<Loader>,
+    recorder: Arc<Recorder>,
+    handout: Arc<Handout>,
+    publisher: Arc<Publisher>,
+    metrics: Arc<Metrics>,
+    supervisor: Arc<Supervisor>,
+    consumers: Arc<Consumers>,
+    ending_takes: tokio::sync::Mutex<()>,
+}
+
+impl Takes {
+    pub(super) fn new(
+        base: &Base,
+        loader: Arc<Loader>,
+        recorder: Arc<Recorder>,
+        handout: Arc<Handout>,
+        consumers: Arc<Consumers>,
+    ) -> Self {
+        let Base { stores, metrics, publisher, supervisor, .. } = base;
+        Self {
+            topology: stores.topology,
+            broker: stores.broker.clone(),
+            ledger: stores.ledger.clone(),
+            loader,
+            recorder,
+            handout,
+            publisher: publisher.clone(),
+            metrics: metrics.clone(),
+            supervisor: supervisor.clone(),
+            consumers,
+            ending_takes: tokio::sync::Mutex::default(),
+        }
+    }
+
+    pub(in crate::engine) async fn take(self: &Arc<Self>, request: TakeRequest) -> Result<Reservation, Error> {
+        self.supervisor.check_open()?;
+        let now = self.broker.now();
+        if let Some(due_to) = request.due_to.filter(|&to| to > now) {
+            return Err(Error::invalid("due_to", format!("now ({now} ms since 1970) or earlier"), due_to));
+        }
+        let reserve = Reserve {
+            source: check_source(request.from, request.limit)?,
+            limit: check_limit(request.limit)?,
+            window: Window { from: request.due_from.unwrap_or(0), to: request.due_to.unwrap_or(now) },
+            lease_ms: Some(TAKE_LEASE_MS),
+            queue_leases: Arc::default(),
+            request_id: check_request_id(request.request_id)?,
+            merges: false,
+            early: false,
+            take: true,
+        };
+        if let Source::Queues(queues) = &reserve.source {
+            self.consumers.asked.note(queues, now);
+        }
+        self.supervisor.complete(self, |takes| async move { takes.take_once(reserve).await }).await
+    }
+
+    async fn take_once(self: &Arc<Self>, reserve: Reserve) -> Result<Reservation, Error> {
+        self.recorder.check_backlog()?;
+        let mut rounds = 1..=ROUNDS_MAX;
+        let (reserved, before) = loop {
+            let round = rounds.next().ok_or_else(|| Error::Unavailable("the take was repeated too often".into()))?;
+            // Jobs that were given back under one name are taken again under the next one.
+            let name = |id: &Arc<str>| if round == 1 { id.clone() } else { Arc::from(format!("{id} {round}")) };
+            let reserve = Reserve { request_id: reserve.request_id.as_ref().map(name), ..reserve.clone() };
+            let reserved = self.handout.reserve_due(reserve).await?;
+            let before = self.taken_before(&reserved.repeats).await?;
+            let was_given_back = before.is_empty() && !reserved.repeats.is_empty();
+            if !was_given_back || !reserved.leases.is_empty() {
+                break (reserved, before);
+            }
+        };
+        let Reserved { leases, next_at, refused, entries, repeats: _ } = reserved;
+        let taken = if self.topology.has_ledger() {
+            self.take_leased(leases, &entries).await?
+        } else {
+            leases.into_iter().map(|lease| lease.job).collect()
+        };
+        self.publisher.observe_jobs(taken.iter(), |_| Observed::Taken);
+        let refused = self.handout.refusals(refused).await?;
+        let leases = before.into_iter().chain(taken).map(|job| Lease { job, lease_ms: TAKE_LEASE_MS });
+        Ok(Reservation { leases: leases.collect(), next_due_at: next_at, refused })
+    }
+
+    /// Records leased jobs as taken, finishes them, and returns them as they are recorded.
+    async fn take_leased(self: &Arc<Self>, leases: Vec<Lease>, entries: &[OutboxEntry]) -> Result<Vec<Job>, Error> {
+        let leased = leases.into_iter().map(|lease| lease.job).collect();
+        let jobs = self.known_best(leased).await?;
+        if jobs.is_empty() {
+            return Ok(jobs);
+        }
+        let now = self.broker.now();
+        let rewritten = |id| entries.iter().any(|entry| matches!(entry, OutboxEntry::Rewritten(job) if job.id == id));
+        let taken: Vec<Job> = jobs.iter().map(|job| taken(job.clone(), now)).collect();
+        let entry = |job: &Job| {
+            if rewritten(job.id) { OutboxEntry::Rewritten(job.clone()) } else { OutboxEntry::Changed(job.clone()) }
+        };
+        let entries = taken.iter().map(entry).collect();
+        let recorded = self.metrics.stores.apply.time(self.ledger.apply(entries, self.loader.watermark())).await;
+        if let Err(error) = recorded {
+            if self.topology.shares_ledger() && matches!(error, Error::Unavailable(_)) {
+                tracing::warn!(%error, jobs = jobs.len(), "cannot find out whether a take was recorded; trying again");
+                return Err(unknown());
+            }
+            self.give_back(&jobs).await;
+            return Err(error);
+        }
+        let finished = self.finish_taken(&jobs).await?;
+        let count = taken.len();
+        let taken: Vec<Job> = taken.into_iter().filter(|job| finished.contains_key(&job.id)).collect();
+        if taken.len() < count {
+            tracing::warn!(
+                jobs = count - taken.len(),
+                "leases were lost before their jobs were taken; these jobs may be handed out again"
+            );
+        }
+        if taken.is_empty() {
+            return Err(Error::Unavailable("the broker lost the jobs while they were being taken".into()));
+        }
+        let noted: Vec<(JobId, u64)> = finished.into_iter().collect();
+        if let Err(error) = self.broker.forget(&noted, crate::Millis::MAX).await {
+            tracing::debug!(%error, "jobs that were taken stay in the outbox and are recorded once more");
+        }
+        Ok(taken)
+    }
+
+    /// Those of these leased jobs of which the ledger has nothing newer: a shared broker may have fallen back. If the ledger
+    /// cannot be read, they are given back.
+    async fn known_best(self: &Arc<Self>, jobs: Vec<Job>) -> Result<Vec<Job>, Error> {
+        if !self.topology.shares_ledger() || jobs.is_empty() {
+            return Ok(jobs);
+        }
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        let rows = match self.ledger.get(&ids).await {
+            Ok(rows) => rows,
+            Err(error) => {
+                self.give_back(&jobs).await;
+                return Err(error);
+            }
+        };
+        let newer: BTreeMap<JobId, u64> = jobs.iter().zip(rows).filter_map(|(job, row)| outdated(job, row)).collect();
+        if newer.is_empty() {
+            return Ok(jobs);
+        }
+        let newer_list: Vec<(JobId, u64)> = newer.iter().map(|(&id, &version)| (id, version)).collect();
+        let gone = self.broker.forget(&newer_list, crate::Millis::MAX).await?;
+        self.loader.reconcile_later(gone.into_iter());
+        Ok(jobs.into_iter().filter(|job| !newer.contains_key(&job.id)).collect())
+    }
+
+    /// Ends the leases of jobs that are recorded as taken; returns those that were still held, and their versions. If a
+    /// lease had ended before, it is unknown who has the job.
+    async fn finish_taken(&self, jobs: &[Job]) -> Result<BTreeMap<JobId, u64>, Error> {
+        let finish = |job: &Job| Settle::new(job.receipt(), Decision::Finish(Finish::taken()));
+        let settled = self.broker.settle(jobs.iter().map(finish).collect()).await?;
+        let versions = settled.entries.iter().map(|entry| (entry.job().id, entry.job().version));
+        let versions: BTreeMap<JobId, u64> = versions.collect();
+        let ended = jobs.iter().zip(settled.states).filter(|(_, state)| state.is_some());
+        Ok(ended.map(|(job, _)| (job.id, versions.get(&job.id).copied().unwrap_or(job.version))).collect())
+    }
+
+    /// Ends leases of a take that was not recorded.
+    async fn give_back(self: &Arc<Self>, jobs: &[Job]) {
+        let now = self.broker.now();
+        let release = |job: &Job| Settle::new(job.receipt(), rules::after_unclaimed(job, now));
+        match self.broker.settle(jobs.iter().map(release).collect()).await {
+            Ok(settled) => {
+                let takes = self.clone();
+                self.supervisor.spawn(async move { takes.recorder.record_soon(settled.entries).await });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "jobs that were not taken are handed out again only when their leases expire");
+            }
+        }
+    }
+
+    /// The jobs that an earlier call of the same request took.
+    ///
+    /// # Errors
+    /// If that is not known yet.
+    async fn taken_before(&self, receipts: &[Receipt]) -> Result<Vec<Job>, Error> {
+        if receipts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<JobId> = receipts.iter().map(|receipt| receipt.id).collect();
+        // The broker first: jobs that it no longer holds by then are complete in the ledger.
+        let held = self.broker.get(&ids, Detail::Head).await?;
+        let rows = self.ledger.get(&ids).await?;
+        let (mut taken, mut to_finish) = (Vec::new(), Vec::new());
+        for ((&receipt, held), row) in receipts.iter().zip(held).zip(rows) {
+            let row = row.filter(|row| is_taken(row, receipt));
+            match (held, row) {
+                (None, Some(row)) => taken.push(row),
+                (Some(held), row) if held.receipt() == receipt => match (held.is_pending(), row) {
+                    (true, _) if held.lease_until.is_none() => {}
+                    (true, None) => return Err(unknown()),
+                    (true, Some(row)) => to_finish.push(row),
+                    (false, row) => taken.extend(row),
+                },
+                _ => {}
+            }
+        }
+        if !to_finish.is_empty() {
+            let finished = self.finish_taken(&to_finish).await?;
+            taken.extend(to_finish.into_iter().filter(|job| finished.contains_key(&job.id)));
+        }
+        Ok(taken)
+    }
+
+    /// Decides about jobs whose take did not finish in time.
+    pub(super) async fn end_takes(&self, jobs: Vec<Job>) {
+        // If the ledger does not answer, the broker reports them again.
+        let Ok(_one_at_a_time) = self.ending_takes.try_lock() else { return };
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        let rows = match self.ledger.get(&ids).await {
+            Ok(rows) => rows,
+            Err(error) => return tracing::warn!(%error, "cannot find out whether jobs were taken; they stay leased"),
+        };
+        let decide = |(job, row): (Job, Option<Job>)| {
+            let is_taken = row.is_some_and(|row| is_taken(&row, job.receipt()));
+            let taken = Decision::Finish(Finish::taken());
+            let decision = if is_taken { taken } else { rules::after_unclaimed(&job, self.broker.now()) };
+            Settle::while_unchanged(job, decision)
+        };
+        match self.broker.settle(jobs.into_iter().zip(rows).map(decide).collect()).await {
+            Ok(settled) => {
+                let noted = settled.entries.iter().map(OutboxEntry::job);
+                self.publisher.observe_jobs(noted.filter(|job| !job.is_pending()), |_| Observed::Taken);
+                // The drain tries again.
+                drop(self.recorder.record_soon(settled.entries).await);
+            }
+            Err(error) => tracing::warn!(%error, "jobs that were not taken stay leased for a moment longer"),
+        }
+    }
+}
+
+/// The recorded job, in a version that no broker issues. It cannot change while it is leased to be taken.
+fn taken(mut job: Job, now: crate::Millis) -> Job {
+    rules::apply(&mut job, Decision::Finish(Finish::taken()), now, Numbers::Ledger);
+    job
+}
+
+/// Whether the row says that the job was taken under this lease.
+fn is_taken(row: &Job, receipt: Receipt) -> bool {
+    row.receipt() == receipt && row.stage == Stage::Succeeded && row.message.as_deref() == Some(TAKEN)
+}
+
+fn unknown() -> Error {
+    Error::Unavailable("the take may or may not have been recorded; repeat it with the same `request_id`".into())
+}

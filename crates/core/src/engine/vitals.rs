@@ -1,0 +1,124 @@
+//! The engine itself: its clock, its health and its end.
+
+use crate::api::{DegradedCode, Health};
+use crate::clock::Millis;
+use crate::engine::base::Base;
+use crate::engine::leader::Leader;
+use crate::engine::loader::Loader;
+use crate::engine::metrics::Metrics;
+use crate::engine::recorder::Recorder;
+use crate::engine::status::{Fault, Status};
+use crate::engine::stores::Topology;
+use crate::engine::supervisor::Supervisor;
+use crate::error::Error;
+use crate::ports::{Broker, Ledger};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a shared broker may be silent while an engine stops.
+const SILENT_AT_STOP_MAX: Duration = Duration::from_secs(3);
+/// How often a shared broker is asked while an engine stops.
+const LOOK_AT_STOP_EVERY: Duration = Duration::from_millis(500);
+
+/// The state of the whole engine.
+pub(super) struct Vitals {
+    topology: Topology,
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    loader: Arc<Loader>,
+    recorder: Arc<Recorder>,
+    leader: Arc<Leader>,
+    status: Arc<Status>,
+    metrics: Arc<Metrics>,
+    supervisor: Arc<Supervisor>,
+    payload_bytes_max: usize,
+}
+
+impl Vitals {
+    pub(super) fn new(base: &Base, loader: Arc<Loader>, recorder: Arc<Recorder>, leader: Arc<Leader>) -> Self {
+        let Base { stores, options, metrics, status, supervisor, .. } = base;
+        Self {
+            topology: stores.topology,
+            broker: stores.broker.clone(),
+            ledger: stores.ledger.clone(),
+            loader,
+            recorder,
+            leader,
+            status: status.clone(),
+            metrics: metrics.clone(),
+            supervisor: supervisor.clone(),
+            payload_bytes_max: options.payload_bytes_max,
+        }
+    }
+
+    pub(in crate::engine) fn now(&self) -> Millis {
+        self.broker.now()
+    }
+
+    pub(in crate::engine) fn now_at_most(&self) -> Millis {
+        self.broker.now_at_most()
+    }
+
+    pub(in crate::engine) fn payload_bytes_max(&self) -> usize {
+        self.payload_bytes_max
+    }
+
+    pub(in crate::engine) fn topology(&self) -> Topology {
+        self.topology
+    }
+
+    pub(in crate::engine) fn health(&self) -> Health {
+        let is_writable = self.recorder.look_at_ledger();
+        let (loaded, is_loaded) = self.status.progress();
+        let backlog = self.broker.backlog();
+        let is_away = self.status.is(DegradedCode::BrokerUnavailable);
+        let ready = !self.supervisor.is_stopping()
+            && backlog < self.recorder.backlog_max()
+            && self.status.fault().is_none()
+            && !is_away
+            && is_writable;
+        Health { ready, degraded: self.status.degraded(), loaded, is_loaded, backlog }
+    }
+
+    pub(in crate::engine) fn set_undelivered(&self, trouble: Option<impl std::fmt::Display>) {
+        self.status.set(DegradedCode::Deliveries, trouble);
+    }
+
+    pub(in crate::engine) async fn fault(&self) -> Fault {
+        self.status.faulted().await
+    }
+
+    pub(in crate::engine) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    pub(in crate::engine) async fn stop(&self) -> Result<(), Error> {
+        self.supervisor.stop();
+        let finished = async {
+            self.supervisor.stopped().await;
+            if self.topology.shares_ledger() {
+                self.recorder.record_rest().await;
+                if let Err(error) = self.loader.reconcile().await {
+                    tracing::warn!(%error, "some jobs were not handed over to the loader; the audit will find them");
+                }
+                self.leader.leave().await;
+            } else {
+                self.recorder.drain_older(0).await;
+            }
+        };
+        tokio::select! {
+            () = finished => {}
+            () = self.broker_is_silent() => tracing::warn!("the broker does not answer; stopping without it"),
+        }
+        self.ledger.close().await
+    }
+
+    pub(in crate::engine) async fn broker_is_silent(&self) {
+        if !self.topology.is_shared() {
+            std::future::pending::<()>().await;
+        }
+        while let Ok(Ok(_)) = tokio::time::timeout(SILENT_AT_STOP_MAX, self.broker.incarnation()).await {
+            tokio::time::sleep(LOOK_AT_STOP_EVERY).await;
+        }
+    }
+}
