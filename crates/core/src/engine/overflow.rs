@@ -45,7 +45,7 @@ pub(super) struct Overflow {
     /// Whether there are any.
     is_used: AtomicBool,
     /// Somebody asks for a look.
-    pub(super) asked: Notify,
+    pub(super) requested: Notify,
     /// One loads at a time. Queues of which the last page found no room.
     pub(super) full: tokio::sync::Mutex<HashSet<Arc<str>>>,
     counted: Mutex<HashMap<Arc<str>, Counted>>,
@@ -64,7 +64,7 @@ impl Overflow {
             ledger,
             bounds: RwLock::default(),
             is_used: AtomicBool::default(),
-            asked: Notify::default(),
+            requested: Notify::default(),
             full: tokio::sync::Mutex::default(),
             counted: Mutex::default(),
         }
@@ -126,7 +126,7 @@ impl Overflow {
 
     /// Has the loader look.
     pub(super) fn ask(&self) {
-        self.asked.notify_one();
+        self.requested.notify_one();
     }
 
     /// The boundaries as published to other processes.

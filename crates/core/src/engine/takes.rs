@@ -91,7 +91,7 @@ impl Takes {
             take: true,
         };
         if let Source::Queues(queues) = &reserve.source {
-            self.consumers.asked.note(queues, now);
+            self.consumers.requests.note(queues, now);
         }
         self.supervisor.complete(self, |takes| async move { takes.take_once(reserve).await }).await
     }

@@ -125,8 +125,11 @@ impl Held {
     /// Holds a job that is not held: running if it has a lease, else waiting.
     pub(super) fn insert(&mut self, job: Job, now: Now) {
         let id = job.id;
+        debug_assert!(job.is_pending(), "only what has not ended is live");
+        debug_assert!(self.live.get(id).is_none(), "a job is held once");
         if let Some(key) = job.live_key() {
-            self.keys.insert((job.queue.clone(), key.clone()), id);
+            let before = self.keys.insert((job.queue.clone(), key.clone()), id);
+            debug_assert!(before.is_none_or(|before| before == id), "a key has one live job");
         }
         if let Some(start_by) = job.start_by() {
             self.start_by.insert((start_by, id));
@@ -160,6 +163,7 @@ impl Held {
     pub(super) fn remove(&mut self, id: JobId) -> Option<Job> {
         let live = self.live.remove(id)?;
         let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");
+        debug_assert!(live.bytes() <= queue.bytes && queue.bytes <= self.bytes, "bytes count what is held");
         queue.bytes -= live.bytes();
         self.bytes -= live.bytes();
         match &live.place {
@@ -167,8 +171,10 @@ impl Held {
                 if queue.is_full() {
                     self.to_wake.push(live.queue().clone());
                 }
-                queue.running.remove(&id);
-                self.leases.cancel(run.handle);
+                let ran = queue.running.remove(&id);
+                debug_assert!(ran, "what is leased counts as running");
+                let lease = self.leases.cancel(run.handle);
+                debug_assert_eq!(lease, Some(id), "a lease has its end in the wheel");
             }
             _ => leave(queue, id, &live),
         }
@@ -198,7 +204,9 @@ impl Held {
         queue.running.insert(id);
         queue.pass(now.wall);
         let before = live.is_indexed().then(|| live.unpack(id));
+        let version_before = live.version;
         live.version = numbers.after(live.version);
+        debug_assert!(live.version > version_before, "versions only grow");
         live.attempt = live.attempt.saturating_add(1);
         live.set_progress(None);
         let handle = self.leases.insert(now.mono + lease_ms, id);
@@ -213,6 +221,7 @@ impl Held {
         };
         live.place = Whereabouts::Running(Box::new(run));
         let job = live.unpack(id);
+        debug_assert_eq!(job.receipt().epoch, job.version, "a lease begins with the version that it makes");
         if let Some(before) = before {
             self.leave_indexes(&before);
             if let Some(key) = job.live_key() {
@@ -256,6 +265,7 @@ impl Held {
         let more = queue.advance(now.wall, limit, |id| due.push(id), |id| held_back.push(id));
         for id in due {
             let live = self.live.get_mut(id).expect("what waits is live");
+            debug_assert!(live.run().is_none(), "what waits does not run");
             // An overdue job may no longer be due, since the clock was set back.
             live.place = queue.enter((live.priority, live.due_at, id), now.wall).into();
         }
@@ -270,6 +280,7 @@ impl Held {
         for (name, limits, version) in beginning.limits {
             queue_mut(&mut self.queues, &mut self.looked_at, &name, now).begin(limits, version, now.wall);
         }
+        debug_assert!(self.generation.is_none_or(|last| last < beginning.generation), "generations only grow");
         self.generation = Some(beginning.generation);
         self.to_wake.extend(self.queues.keys().cloned());
     }
@@ -286,10 +297,22 @@ impl Held {
 /// Removes a waiting job from its place in the queue.
 fn leave(queue: &mut Queue, id: JobId, live: &Live) {
     match live.place {
-        Whereabouts::Scheduled(handle) => drop(queue.wheel.cancel(handle)),
-        Whereabouts::HeldBack => drop(queue.held_back.remove(&(live.due_at, id))),
-        Whereabouts::Ready => drop(queue.ready.remove(&(live.priority, live.due_at, id))),
-        Whereabouts::Overdue(start_by) => drop(queue.overdue.remove(&(start_by, id))),
+        Whereabouts::Scheduled(handle) => {
+            let waited = queue.wheel.cancel(handle);
+            debug_assert_eq!(waited, Some(id), "what is scheduled is in the wheel");
+        }
+        Whereabouts::HeldBack => {
+            let waited = queue.held_back.remove(&(live.due_at, id));
+            debug_assert!(waited, "what is held back is in its list");
+        }
+        Whereabouts::Ready => {
+            let waited = queue.ready.remove(&(live.priority, live.due_at, id));
+            debug_assert!(waited, "what is ready is in its order");
+        }
+        Whereabouts::Overdue(start_by) => {
+            let waited = queue.overdue.remove(&(start_by, id));
+            debug_assert!(waited, "what is overdue is in its list");
+        }
         Whereabouts::Running(_) => unreachable!("a running job does not wait"),
     }
 }

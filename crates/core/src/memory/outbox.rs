@@ -32,6 +32,7 @@ impl Outbox {
             self.entries.insert(id, Box::new(Numbered { number: self.last, entry: entry.clone() }));
             return entry;
         };
+        debug_assert!(numbered.entry.job().version <= entry.job().version, "an entry is replaced by a later one");
         self.order.remove(&numbered.number);
         let entry = match (&numbered.entry, entry) {
             (OutboxEntry::Rewritten(_), OutboxEntry::Changed(job)) => OutboxEntry::Rewritten(job),

@@ -88,7 +88,8 @@ impl Queue {
 
     fn make_ready(&mut self, rank: Rank) {
         self.ready_to = self.ready_to.max(rank.1);
-        self.ready.insert(rank);
+        let is_new = self.ready.insert(rank);
+        debug_assert!(is_new, "a job is ready once");
     }
 
     /// Hands at most `limit` jobs that may be due now, and are not in `ready`, to `is_due`, to be entered again, and those

@@ -202,6 +202,8 @@ impl Held {
 
     fn hand_out(&mut self, id: JobId, reserve: &Reserve, now: Now, got: &mut Got) {
         let live = self.live.get(id).expect("what is picked is live");
+        debug_assert!(reserve.early || live.due_at <= now.wall, "nothing is handed out early");
+        debug_assert!(live.run().is_none(), "a job has one lease");
         let of_queue = || reserve.queue_leases.of(live.queue());
         let lease_ms = reserve.lease_ms.or(live.lease_ms()).or_else(of_queue).unwrap_or(LEASE_MS_DEFAULT);
         let job = self.start(id, lease_ms, reserve.take, now);
@@ -210,6 +212,7 @@ impl Held {
         got.reserved.entries.extend(noted);
         got.bytes += job.held_bytes();
         got.reserved.leases.push(Lease { job, lease_ms });
+        debug_assert!(got.reserved.leases.len() <= reserve.limit, "a reserve gets what it asked for, or less");
     }
 }
 

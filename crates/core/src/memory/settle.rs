@@ -61,10 +61,12 @@ impl Held {
             return;
         }
         let mut job = self.remove(receipt.id).expect("it was found above");
+        debug_assert_eq!(job.receipt(), receipt, "only the holder ends a lease");
         let rewrites = decision.rewrites();
         let left = rules::apply(&mut job, decision, now.wall, self.numbers());
         settled.runs.push(Some(Run::of(&job)));
         settled.states.push(Some(job.state(now.wall)));
+        debug_assert!(job.lease_until.is_none(), "a settle ends the lease");
         if job.is_pending() {
             self.insert(job.clone(), now);
         }
@@ -94,6 +96,7 @@ impl Held {
         for id in ids {
             let live = self.live.get_mut(id).expect("what is leased is live");
             let Whereabouts::Running(run) = &mut live.place else { unreachable!("what is leased runs") };
+            debug_assert!(run.epoch <= live.version, "a lease is no newer than its job");
             run.handle = self.leases.insert(now.mono + EXPIRED_AGAIN_MS, id);
             let of_its_kind = if run.takes { &mut untaken } else { &mut crashed };
             of_its_kind.push(live.unpack(id));

@@ -68,6 +68,7 @@ impl Tombstones {
         let old = self.get(id, mono).copied();
         let end = end.or(old.and_then(|old| old.end));
         let before = old.map_or(0, |old| old.until);
+        debug_assert!(old.is_none_or(|old| old.version <= version), "a tombstone does not let earlier versions pass");
         self.tombstones.insert(id, Tombstone { version, end, until: until.max(before) });
         until > before
     }

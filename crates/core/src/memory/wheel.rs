@@ -231,6 +231,7 @@ impl<T: Copy> Wheel<T> {
             }
             self.slots.pop(slot);
             for (index, due) in &batch[..count] {
+                debug_assert!(*due >= self.now, "no entry is due before the wheel's now");
                 let to = Slot::of(level_of(self.now, *due), *due);
                 self.entries[*index].place = self.slots.append(to, *index);
             }
@@ -257,6 +258,7 @@ impl<T: Copy> Wheel<T> {
             }
             *left -= count;
             for (index, place) in &batch[..count] {
+                debug_assert!(self.entries[*index].due == self.now, "a slot of the lowest level holds one tick");
                 if !whole {
                     self.slots.remove(*place);
                 }
@@ -284,6 +286,7 @@ impl<T: Copy> Wheel<T> {
         if last > target {
             return false;
         }
+        debug_assert!(batch[0].0 >= self.now, "no entry is due before the wheel's now");
         self.now = last;
         self.slots.pop(slot);
         *left -= count;

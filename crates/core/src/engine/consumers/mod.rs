@@ -1,14 +1,14 @@
 //! Who asks this process for jobs: callers that wait at queues, when jobs of which queue were last asked for, and workers that have a
 //! name.
 
-mod asked;
+mod requests;
 pub(super) mod waiting;
 mod workers;
 
 use crate::api::Workers as Page;
 use crate::clock::Millis;
 use crate::ports::{Broker, Lease, Source};
-use asked::Asked;
+use requests::Requests;
 use std::sync::Arc;
 use waiting::Waiting;
 use workers::Workers;
@@ -17,7 +17,7 @@ use workers::Workers;
 pub(super) struct Consumers {
     broker: Arc<dyn Broker>,
     pub(super) waiting: Arc<Waiting>,
-    pub(super) asked: Asked,
+    pub(super) requests: Requests,
     pub(super) workers: Workers,
 }
 
@@ -45,12 +45,12 @@ impl Drop for Asking {
 
 impl Consumers {
     pub(super) fn new(broker: Arc<dyn Broker>) -> Self {
-        Self { broker, waiting: Arc::default(), asked: Asked::default(), workers: Workers::default() }
+        Self { broker, waiting: Arc::default(), requests: Requests::default(), workers: Workers::default() }
     }
 
     /// Requests are remembered from now on.
     pub(super) fn begin(&self, now: Millis) {
-        self.asked.begin(now);
+        self.requests.begin(now);
         self.workers.begin(now);
     }
 

@@ -176,7 +176,7 @@ impl Handout {
                 .await;
         }
         if let Source::Queues(queues) = &reserve.source {
-            self.consumers.asked.note(queues, self.broker.now());
+            self.consumers.requests.note(queues, self.broker.now());
         }
         self.hand_out(reserve, wait, asking).await
     }

@@ -83,7 +83,7 @@ impl Loader {
             if !is_more {
                 tokio::select! {
                     biased;
-                    () = self.overflow.asked.notified() => {}
+                    () = self.overflow.requested.notified() => {}
                     () = tokio::time::sleep(every) => {}
                 }
             }

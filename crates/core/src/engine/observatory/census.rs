@@ -60,7 +60,7 @@ pub(in crate::engine) struct Census {
     ledger: Arc<dyn Ledger>,
     queues: Arc<QueueCounter>,
     settings: Arc<Settings>,
-    asked: Notify,
+    requested: Notify,
     others: Mutex<Option<Sum>>,
 }
 
@@ -73,7 +73,7 @@ impl Census {
             ledger: stores.ledger.clone(),
             queues,
             settings,
-            asked: Notify::default(),
+            requested: Notify::default(),
             others: Mutex::default(),
         }
     }
@@ -86,7 +86,7 @@ impl Census {
             sums.push((status.queue, sum));
         }
         if sums.len() == QUEUES_MAX {
-            self.asked.notify_one();
+            self.requested.notify_one();
             let others = *self.others.lock().expect("no panic under this lock");
             sums.extend(others.map(|sum| (Arc::from(OTHER_QUEUES), sum)));
         }
@@ -96,7 +96,7 @@ impl Census {
     /// Counts the jobs of the queues that are not counted on demand, until the engine stops.
     pub(crate) async fn count_others(&self) {
         loop {
-            self.asked.notified().await;
+            self.requested.notified().await;
             match self.count_others_once().await {
                 Ok(sum) => *self.others.lock().expect("no panic under this lock") = sum,
                 Err(error) => tracing::debug!(%error, "not all queues could be counted; trying again"),

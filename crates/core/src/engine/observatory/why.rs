@@ -130,7 +130,7 @@ impl Explainer {
         if self.consumers.waiting.at_queues.count(&**queue) > 0 {
             return None;
         }
-        let (last, words) = match self.consumers.asked.last(queue) {
+        let (last, words) = match self.consumers.requests.last(queue) {
             Ok(last) if now.saturating_sub(last) < NO_WORKER_MS => return None,
             Ok(last) => (last, "No worker has asked this server for jobs of the queue since"),
             Err(since) => (since, "No worker has asked this server for jobs of the queue. It remembers requests since"),

@@ -88,7 +88,7 @@ impl Settler {
     }
 
     async fn settle_batch(&self, outcomes: Vec<(Receipt, Ending)>) -> Result<Answers<Settlement>, Error> {
-        let state = |(receipt, ending): &(Receipt, Ending)| self.unrecorded.state(unrecorded::asked(*receipt, ending));
+        let state = |(receipt, ending): &(Receipt, Ending)| self.unrecorded.state(unrecorded::key(*receipt, ending));
         let repeats: Vec<(Receipt, Option<State>)> = outcomes.iter().map(|asked| (asked.0, state(asked))).collect();
         let new = outcomes.into_iter().zip(&repeats).filter(|(_, (_, state))| state.is_none());
         let new: Vec<_> = new.map(|(outcome, _)| outcome).collect();
@@ -123,7 +123,7 @@ impl Settler {
         let mut events: Vec<fn(u64) -> Observed> = Vec::with_capacity(outcomes.len());
         let mut asked = Vec::with_capacity(outcomes.len());
         for (receipt, outcome) in outcomes {
-            let ending = unrecorded::asked(receipt, &outcome);
+            let ending = unrecorded::key(receipt, &outcome);
             let event: fn(u64) -> Observed = match outcome {
                 Ending::Outcome(Outcome::Complete { .. }) => Observed::Succeeded,
                 Ending::Outcome(Outcome::Fail(_)) | Ending::Bury { .. } => Observed::Failed,

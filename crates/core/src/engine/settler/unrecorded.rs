@@ -16,15 +16,15 @@ pub(super) struct Unrecorded(Mutex<Ends>);
 
 #[derive(Debug, Default)]
 struct Ends {
-    states: HashMap<Asked, State>,
-    order: VecDeque<Asked>,
+    states: HashMap<EndKey, State>,
+    order: VecDeque<EndKey>,
 }
 
 /// A lease, and the ending that was asked for.
-pub(super) type Asked = (Receipt, &'static str);
+pub(super) type EndKey = (Receipt, &'static str);
 
 /// What a caller asks for with this ending.
-pub(super) fn asked(receipt: Receipt, ending: &Ending) -> Asked {
+pub(super) fn key(receipt: Receipt, ending: &Ending) -> EndKey {
     let word = match ending {
         Ending::Outcome(Outcome::Complete { .. }) => "complete",
         Ending::Outcome(Outcome::Fail(_)) => "fail",
@@ -38,10 +38,10 @@ pub(super) fn asked(receipt: Receipt, ending: &Ending) -> Asked {
 
 impl Unrecorded {
     /// Remembers the state that this ending gave the job.
-    pub(super) fn remember(&self, asked: Asked, state: State) {
+    pub(super) fn remember(&self, key: EndKey, state: State) {
         let mut ends = self.0.lock().expect("no panic under this lock");
-        if ends.states.insert(asked, state).is_none() {
-            ends.order.push_back(asked);
+        if ends.states.insert(key, state).is_none() {
+            ends.order.push_back(key);
         }
         if ends.order.len() > ENDS_MAX
             && let Some(oldest) = ends.order.pop_front()
@@ -51,8 +51,8 @@ impl Unrecorded {
     }
 
     /// The state that it gave the job, if it is remembered.
-    pub(super) fn state(&self, asked: Asked) -> Option<State> {
-        self.0.lock().expect("no panic under this lock").states.get(&asked).copied()
+    pub(super) fn state(&self, key: EndKey) -> Option<State> {
+        self.0.lock().expect("no panic under this lock").states.get(&key).copied()
     }
 }
 

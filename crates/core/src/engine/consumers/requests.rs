@@ -10,44 +10,44 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const QUEUES_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Asked(Mutex<Known>);
+pub(in crate::engine) struct Requests(Mutex<Latest>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct Latest {
     by_queue: HashMap<Arc<str>, Millis>,
     /// Earlier requests are forgotten.
     since: Millis,
 }
 
-impl Asked {
-    fn known(&self) -> MutexGuard<'_, Known> {
+impl Requests {
+    fn latest(&self) -> MutexGuard<'_, Latest> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Requests are remembered from now on.
     pub(in crate::engine) fn begin(&self, now: Millis) {
-        *self.known() = Known { since: now, ..Known::default() };
+        *self.latest() = Latest { since: now, ..Latest::default() };
     }
 
     /// Notes a request for jobs of these queues.
     pub(in crate::engine) fn note(&self, queues: &[Arc<str>], now: Millis) {
-        let mut known = self.known();
+        let mut latest = self.latest();
         for queue in queues {
-            if let Some(at) = known.by_queue.get_mut(queue) {
+            if let Some(at) = latest.by_queue.get_mut(queue) {
                 *at = now.max(*at);
                 continue;
             }
-            if known.by_queue.len() >= QUEUES_MAX {
-                *known = Known { since: now, ..Known::default() };
+            if latest.by_queue.len() >= QUEUES_MAX {
+                *latest = Latest { since: now, ..Latest::default() };
             }
-            known.by_queue.insert(queue.clone(), now);
+            latest.by_queue.insert(queue.clone(), now);
         }
     }
 
     /// When jobs of this queue were last requested; or since when none were.
     pub(in crate::engine) fn last(&self, queue: &str) -> Result<Millis, Millis> {
-        let known = self.known();
-        known.by_queue.get(queue).copied().ok_or(known.since)
+        let latest = self.latest();
+        latest.by_queue.get(queue).copied().ok_or(latest.since)
     }
 }
 
@@ -57,19 +57,19 @@ mod tests {
 
     #[test]
     fn requests_are_remembered_within_a_bound() {
-        let asked = Asked::default();
-        asked.begin(5);
-        assert_eq!(asked.last("a"), Err(5));
-        asked.note(&["a".into(), "b".into()], 7);
-        asked.note(&["a".into()], 9);
-        asked.note(&["a".into()], 8);
-        assert_eq!((asked.last("a"), asked.last("b"), asked.last("c")), (Ok(9), Ok(7), Err(5)));
+        let requests = Requests::default();
+        requests.begin(5);
+        assert_eq!(requests.last("a"), Err(5));
+        requests.note(&["a".into(), "b".into()], 7);
+        requests.note(&["a".into()], 9);
+        requests.note(&["a".into()], 8);
+        assert_eq!((requests.last("a"), requests.last("b"), requests.last("c")), (Ok(9), Ok(7), Err(5)));
         for n in 0..QUEUES_MAX as u64 {
-            asked.note(&[format!("q{n}").into()], 100 + n);
+            requests.note(&[format!("q{n}").into()], 100 + n);
         }
-        assert!(asked.known().by_queue.len() <= QUEUES_MAX);
+        assert!(requests.latest().by_queue.len() <= QUEUES_MAX);
         let last = 100 + QUEUES_MAX as u64 - 1;
-        assert!(asked.last("a").is_err_and(|since| since > 100));
-        assert_eq!(asked.last(&format!("q{}", QUEUES_MAX - 1)), Ok(last));
+        assert!(requests.last("a").is_err_and(|since| since > 100));
+        assert_eq!(requests.last(&format!("q{}", QUEUES_MAX - 1)), Ok(last));
     }
 }
