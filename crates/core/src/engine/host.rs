@@ -56,7 +56,7 @@ pub(super) struct Generations {
 
 impl Generations {
     pub(super) fn new(base: &Base) -> Self {
-        Self { topology: base.stores.topology, registry: base.stores.registry.clone() }
+        Self { topology: base.stores.topology(), registry: base.stores.registry.clone() }
     }
 
     /// The host of the engine's broker.

@@ -39,7 +39,7 @@ impl Reaper {
     pub(super) fn new(base: &Base, recorder: Arc<Recorder>, settler: Arc<Settler>, takes: Arc<Takes>) -> Self {
         let Base { stores, publisher, status, supervisor, .. } = base;
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             broker: stores.broker.clone(),
             recorder,
             settler,

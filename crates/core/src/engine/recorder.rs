@@ -47,7 +47,7 @@ impl Recorder {
         let Base { stores, options, metrics, status, .. } = base;
         let (entries, waiting) = mpsc::channel(SOON_MAX);
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,

@@ -58,10 +58,10 @@ pub(super) struct Loops {
 
 /// Makes all services.
 pub(super) fn compose(base: &Base) -> (Services, Loops) {
-    let Stores { topology, broker, ledger, locks, inbox, .. } = &base.stores;
+    let Stores { broker, ledger, locks, inbox, .. } = &base.stores;
     let ids = Arc::new(Ids::new(ledger.clone()));
     let generations = Arc::new(Generations::new(base));
-    let leader = Arc::new(Leader::new(*topology, locks.clone()));
+    let leader = Arc::new(Leader::new(base.stores.topology(), locks.clone()));
     let consumers = Arc::new(Consumers::new(broker.clone()));
     let settings = Arc::new(Settings::new(base));
     let overflow = Arc::new(Overflow::new(broker.clone(), ledger.clone()));

@@ -2,7 +2,7 @@
 
 use super::base::Base;
 use super::services::{Loops, Services, compose};
-use super::stores::{Stores, Topology};
+use super::stores::Stores;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request::Options;
@@ -25,15 +25,16 @@ impl Engine {
         loops.consumers.begin(broker.now());
         services.locks.begin().await?;
         services.settings.load().await?;
-        match base.stores.topology {
-            Topology::OneProcess => {
-                services.handout.restore_leases().await?;
-                loops.loader.learn_overflow().await?;
-                loops.loader.advance().await?;
-                supervisor.keep("load", &loops.reconciler, |reconciler| async move { reconciler.load().await });
-            }
-            Topology::RedisAlone => base.status.set_loaded(true),
-            Topology::RedisBesideLedger => begin_to_share(&base, &loops).await?,
+        let topology = base.stores.topology();
+        if topology.shares_ledger() {
+            begin_to_share(&base, &loops).await?;
+        } else if topology.has_ledger() {
+            services.handout.restore_leases().await?;
+            loops.loader.learn_overflow().await?;
+            loops.loader.advance().await?;
+            supervisor.keep("load", &loops.reconciler, |reconciler| async move { reconciler.load().await });
+        } else {
+            base.status.set_loaded(true);
         }
         keep_all(&base, &services, &loops);
         Ok(Self::of(services))
@@ -60,7 +61,7 @@ async fn begin_to_share(base: &Base, loops: &Loops) -> Result<(), Error> {
 
 /// Starts the loops that every engine has.
 fn keep_all(base: &Base, services: &Services, loops: &Loops) {
-    let (topology, supervisor) = (base.stores.topology, &base.supervisor);
+    let (topology, supervisor) = (base.stores.topology(), &base.supervisor);
     if topology.has_ledger() {
         supervisor.keep("load_overflow", &loops.loader, |loader| async move { loader.load_overflow().await });
     }

@@ -5,48 +5,35 @@ use crate::memory::{Locks as MemoryLocks, Memory};
 use crate::ports::{Broker, EventBus, Inbox, Leases, Ledger, Locks, Registry, Reports};
 use std::sync::Arc;
 
-/// The stores, and who shares them.
+/// How the stores and processes are related, as the broker states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topology {
-    /// A broker in the memory of one process, and a ledger that nobody else uses. The broker's state ends with the process,
-    /// so leases are noted in the ledger and restored at the next start.
-    OneProcess,
-    /// Redis is broker and ledger in one, for many processes. Recording a job puts it into the broker, which holds all
-    /// pending jobs, and adds nothing to the outbox but copies that go to other queues.
-    RedisAlone,
-    /// Redis beside a ledger in an SQL server, both for many processes. One process leads: it loads, drains the outbox and
-    /// prunes for all.
-    RedisBesideLedger,
+pub struct Topology {
+    is_shared: bool,
+    has_ledger: bool,
 }
 
 impl Topology {
     /// Whether other processes may use the same broker. It outlives this process then, and remembers leases itself.
+    /// Otherwise its state ends with the process, so leases are noted in the ledger and restored at the next start.
     pub fn is_shared(self) -> bool {
-        match self {
-            Self::OneProcess => false,
-            Self::RedisAlone | Self::RedisBesideLedger => true,
-        }
+        self.is_shared
     }
 
     /// Whether the ledger and the broker are different stores, so that a job is recorded in one and put into the other.
     pub fn has_ledger(self) -> bool {
-        match self {
-            Self::RedisAlone => false,
-            Self::OneProcess | Self::RedisBesideLedger => true,
-        }
+        self.has_ledger
     }
 
-    /// Whether several processes share both a broker and the ledger beside it, so that one of them leads.
+    /// Whether several processes share both a broker and the ledger beside it. One of them leads: it loads, drains the outbox
+    /// and prunes for all.
     pub fn shares_ledger(self) -> bool {
-        self == Self::RedisBesideLedger
+        self.is_shared && self.has_ledger
     }
 }
 
 /// The stores of the engine.
 #[derive(Clone)]
 pub struct Stores {
-    /// Their topology.
-    pub topology: Topology,
     /// Live jobs.
     pub broker: Arc<dyn Broker>,
     /// All jobs.
@@ -66,13 +53,17 @@ pub struct Stores {
 }
 
 impl Stores {
+    /// How they are related.
+    pub fn topology(&self) -> Topology {
+        Topology { is_shared: self.broker.is_shared(), has_ledger: !self.broker.is_ledger() }
+    }
+
     /// The stores of one process: a broker and locks in memory, beside a ledger that is the registry, too.
     pub fn one_process<L: Ledger + Reports + Leases + Registry + 'static>(
         clock: Arc<dyn Clock>,
         ledger: Arc<L>,
     ) -> Self {
         Self {
-            topology: Topology::OneProcess,
             broker: Arc::new(Memory::new(clock.clone())),
             locks: Arc::new(MemoryLocks::new(clock, ledger.clone())),
             registry: ledger.clone(),
@@ -87,7 +78,7 @@ impl Stores {
     /// A broker that others share, its locks and its event bus, beside another ledger.
     #[must_use]
     pub fn beside<L: Ledger + Reports + Inbox + Registry + 'static>(self, ledger: Arc<L>) -> Self {
-        let (topology, inbox) = (Topology::RedisBesideLedger, Some(ledger.clone() as Arc<dyn Inbox>));
-        Self { topology, inbox, registry: ledger.clone(), reports: ledger.clone(), ledger, ..self }
+        let inbox = Some(ledger.clone() as Arc<dyn Inbox>);
+        Self { inbox, registry: ledger.clone(), reports: ledger.clone(), ledger, ..self }
     }
 }

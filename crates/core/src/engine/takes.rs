@@ -59,7 +59,7 @@ impl Takes {
     ) -> Self {
         let Base { stores, metrics, publisher, supervisor, .. } = base;
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,

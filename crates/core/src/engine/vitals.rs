@@ -38,7 +38,7 @@ impl Vitals {
     pub(super) fn new(base: &Base, loader: Arc<Loader>, recorder: Arc<Recorder>, leader: Arc<Leader>) -> Self {
         let Base { stores, options, metrics, status, supervisor, .. } = base;
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,

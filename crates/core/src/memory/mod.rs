@@ -139,6 +139,10 @@ impl Outbox for Memory {
 
 #[async_trait]
 impl Broker for Memory {
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error> {
         let beginning = host.beginning().await?;
         self.watch(host);

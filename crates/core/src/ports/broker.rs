@@ -45,6 +45,15 @@ pub trait Broker: BrokerClock + Outbox {
         Ok(String::new())
     }
 
+    /// Whether other processes may use it. It outlives this process then, and remembers leases itself.
+    fn is_shared(&self) -> bool;
+
+    /// Whether it is its own ledger: recording a job puts it, it holds all pending jobs, and nothing is added to the outbox
+    /// but copies that go to other queues.
+    fn is_ledger(&self) -> bool {
+        false
+    }
+
     /// The partition in which it holds a queue's jobs: their ids must name it.
     fn partition(&self, _queue: &str) -> u16 {
         0

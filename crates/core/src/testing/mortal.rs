@@ -63,6 +63,14 @@ impl Outbox for MortalBroker {
 
 #[async_trait]
 impl Broker for MortalBroker {
+    fn is_shared(&self) -> bool {
+        self.broker.is_shared()
+    }
+
+    fn is_ledger(&self) -> bool {
+        self.broker.is_ledger()
+    }
+
     fn partition(&self, queue: &str) -> u16 {
         self.broker.partition(queue)
     }

@@ -313,6 +313,10 @@ impl Outbox for Shared {
 
 #[async_trait]
 impl Broker for Shared {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn incarnation(&self) -> Result<String, Error> {
         self.call(|_| async { Ok(self.incarnation_now()) }).await
     }

@@ -1,6 +1,6 @@
 //! Background tasks that panic.
 
-use duetime_core::engine::{Options, Stores, Topology};
+use duetime_core::engine::{Options, Stores};
 use duetime_core::memory::Locks;
 use duetime_core::testing::mortal::{Life, MortalBroker, MortalLeases, MortalLedger, MortalLocks, MortalRegistry};
 use duetime_core::testing::{ModelLedger, TokioClock};
@@ -12,7 +12,6 @@ async fn engine(life: &Arc<Life>) -> Engine {
     let (ledger, clock) = (ModelLedger::default(), Arc::new(TokioClock::new()));
     let locks = Arc::new(Locks::new(clock.clone(), Arc::new(ledger.clone())));
     let stores = Stores {
-        topology: Topology::OneProcess,
         broker: Arc::new(MortalBroker { broker: Arc::new(Memory::new(clock)), life: life.clone() }),
         ledger: Arc::new(MortalLedger { ledger: Arc::new(ledger.clone()), life: life.clone() }),
         reports: Arc::new(ledger.clone()),

@@ -3,7 +3,7 @@
 use super::fixture::{Bench, job, pass};
 use async_trait::async_trait;
 use duetime_core::engine::metrics::OTHER_QUEUES;
-use duetime_core::engine::{Configured, Options, QueueSettings, Stores, Topology};
+use duetime_core::engine::{Configured, Options, QueueSettings, Stores};
 use duetime_core::model::retry::{Retry, WhenExhausted};
 use duetime_core::ports::{Document, Inbox, PutIf, Registry};
 use duetime_core::testing::{ModelLedger, Shared, TokioClock};
@@ -15,10 +15,10 @@ use std::time::Duration;
 const QUEUES: usize = 2_000;
 
 fn shared(broker: Arc<Shared>, ledger: Arc<ModelLedger>, registry: Arc<dyn Registry>) -> Stores {
-    let (topology, locks) = (Topology::RedisBesideLedger, broker.clone());
+    let locks = broker.clone();
     let inbox = Some(ledger.clone() as Arc<dyn Inbox>);
     let reports = ledger.clone();
-    Stores { topology, broker, ledger, reports, leases: None, inbox, registry, locks, events: None }
+    Stores { broker, ledger, reports, leases: None, inbox, registry, locks, events: None }
 }
 
 async fn seconds(count: u64) {

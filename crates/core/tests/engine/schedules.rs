@@ -1,7 +1,7 @@
 //! Schedules: one job a tick, whichever process dies.
 
 use super::fixture::{Bench, job, pass};
-use duetime_core::engine::{Options, Outcome, Stores, Topology};
+use duetime_core::engine::{Options, Outcome, Stores};
 use duetime_core::limits::{HOUR_MS, MINUTE_MS, SECOND_MS};
 use duetime_core::ports::{Broker, Detail, PutIf, Queues, Registry};
 use duetime_core::schedule::{LastTick, TickOutcome, tag};
@@ -260,7 +260,6 @@ impl World {
     pub(super) async fn node(&self, life: Arc<Life>) -> Node {
         let (broker, ledger) = (Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
         let stores = Stores {
-            topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
             reports: ledger.clone(),

@@ -10,7 +10,7 @@ mod overflow;
 mod takes;
 
 use super::fixture::{job, moves_to, pass, request};
-use duetime_core::engine::{CancelOutcome, Options, Outcome, Patch, ReserveRequest, Source, Stores, Topology};
+use duetime_core::engine::{CancelOutcome, Options, Outcome, Patch, ReserveRequest, Source, Stores};
 use duetime_core::ports::{
     ADOPTED, BROKER, Broker, BrokerClock, COMPARED, Detail, LOADED, Outbox, Put, Registry, Room,
 };
@@ -68,7 +68,6 @@ impl World {
     fn stores(&self, life: Arc<Life>) -> Stores {
         let (broker, ledger) = (Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
         Stores {
-            topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
             reports: ledger.clone(),

@@ -71,6 +71,14 @@ impl Outbox for Redis {
 
 #[async_trait]
 impl Broker for Redis {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn is_ledger(&self) -> bool {
+        self.options.is_ledger()
+    }
+
     async fn incarnation(&self) -> Result<String, Error> {
         self.whole_incarnation().await
     }

@@ -12,7 +12,7 @@ use super::wake::{self, Channels, Waker};
 use super::{checks, fault, url};
 use crate::keep::keep;
 use duetime_core::Error;
-use duetime_core::engine::{Stores, Topology};
+use duetime_core::engine::Stores;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
@@ -91,7 +91,6 @@ impl Redis {
     pub fn stores(self) -> Stores {
         let redis = Arc::new(self);
         Stores {
-            topology: Topology::RedisAlone,
             broker: redis.clone(),
             ledger: redis.clone(),
             reports: redis.clone(),

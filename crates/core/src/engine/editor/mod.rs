@@ -46,7 +46,7 @@ impl Editor {
     ) -> Self {
         let Base { stores, options, publisher, supervisor, .. } = base;
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,

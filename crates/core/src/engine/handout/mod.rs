@@ -57,7 +57,7 @@ impl Handout {
     ) -> Self {
         let Base { stores, metrics, publisher, supervisor, .. } = base;
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,

@@ -97,7 +97,7 @@ impl Loader {
     pub(super) fn new(base: &Base, leader: Arc<Leader>, overflow: Arc<Overflow>) -> Self {
         let Base { stores, options, status, metrics, .. } = base;
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             registry: stores.registry.clone(),

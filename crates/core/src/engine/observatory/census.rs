@@ -68,7 +68,7 @@ impl Census {
     pub(in crate::engine) fn new(base: &Base, queues: Arc<QueueCounter>, settings: Arc<Settings>) -> Self {
         let Base { stores, .. } = base;
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             queues,

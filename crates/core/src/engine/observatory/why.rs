@@ -39,7 +39,7 @@ impl Explainer {
     ) -> Self {
         let Base { stores, .. } = base;
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             recorder,

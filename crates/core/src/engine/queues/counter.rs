@@ -27,7 +27,7 @@ impl QueueCounter {
     pub(in crate::engine) fn new(base: &Base, settings: Arc<Settings>, overflow: Arc<Overflow>) -> Self {
         let Base { stores, .. } = base;
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             registry: stores.registry.clone(),

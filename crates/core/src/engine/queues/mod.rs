@@ -40,7 +40,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn new(base: &Base) -> Self {
         Self {
-            topology: base.stores.topology,
+            topology: base.stores.topology(),
             broker: base.stores.broker.clone(),
             registry: base.stores.registry.clone(),
             supervisor: base.supervisor.clone(),

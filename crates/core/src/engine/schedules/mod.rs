@@ -61,7 +61,7 @@ impl Schedules {
     ) -> Self {
         let Base { stores, options, status, supervisor, .. } = base;
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             registry: stores.registry.clone(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),

@@ -53,7 +53,7 @@ impl Search {
     pub(in crate::engine) fn new(base: &Base, loader: Arc<Loader>, queues: Arc<QueueCounter>) -> Self {
         let Base { stores, status, .. } = base;
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,

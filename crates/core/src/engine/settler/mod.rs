@@ -54,7 +54,7 @@ impl Settler {
     ) -> Self {
         let Base { stores, options, metrics, publisher, supervisor, .. } = base;
         Self {
-            topology: stores.topology,
+            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             recorder,

@@ -16,7 +16,7 @@ use super::history::Shared as SharedHistory;
 use super::moment::At;
 use super::{Report, exports};
 use crate::clock::Clock;
-use crate::engine::{Engine, Options, Stores, Topology};
+use crate::engine::{Engine, Options, Stores};
 use crate::limits::MINUTE_MS;
 use crate::model::job::Job;
 use crate::ports::{BROKER, Broker, BrokerClock, COMPARED, Detail, Registry};
@@ -225,7 +225,6 @@ impl Fleet {
     fn stores(&self, life: Arc<Life>) -> Stores {
         let (broker, ledger) = (Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
         Stores {
-            topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
             reports: ledger.clone(),
