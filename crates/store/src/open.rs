@@ -113,7 +113,7 @@ async fn beside_memory(
     use duetime_core::SystemClock;
     use std::sync::Arc;
 
-    let sqlite = tokio::task::spawn_blocking(open).await.map_err(|error| Error::Unavailable(error.to_string()))??;
+    let sqlite = crate::sqlite::aside("duetime-open", open).await??;
     Ok(Stores::one_process(Arc::new(SystemClock::new()), Arc::new(sqlite)))
 }
 

@@ -5,6 +5,7 @@ mod damage;
 mod descriptors;
 mod full_disk;
 mod moved;
+mod threads;
 
 use duetime_core::Error;
 use duetime_core::ports::{LeaseRecord, Leases, Ledger, OutboxEntry, Queues, Recorded, Registry, Selector};

@@ -1,6 +1,6 @@
 //! The implementation of the ports: each verb goes to the writer or to a reader.
 
-use super::{Sqlite, apply, documents, edit, end, find, overflow, prune, read, record, reports, tally};
+use super::{Sqlite, apply, aside, documents, edit, end, find, overflow, prune, read, record, reports, tally};
 use async_trait::async_trait;
 use duetime_core::ports::{
     Cursor, Document, DueTally, Edit, Edited, FailedJob, Find, Found, LeaseRecord, Leases, Ledger, OutboxEntry,
@@ -96,9 +96,7 @@ impl Ledger for Sqlite {
         let Some(threads) = threads else { return Ok(()) };
         let (queue, pool, log) = (self.queue.clone(), self.pool.clone(), self.log.clone());
         let work = move || end(threads, &queue, pool.as_deref(), log.as_deref(), true);
-        tokio::task::spawn_blocking(work)
-            .await
-            .map_err(|error| Error::Unavailable(format!("the store was not closed cleanly ({error})")))
+        aside("duetime-close", work).await
     }
 }
 

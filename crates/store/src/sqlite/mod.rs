@@ -1,7 +1,7 @@
 //! The SQLite store: a ledger and a registry in one file, or in memory.
 //!
 //! One thread writes. All waiting tasks share a transaction, and are answered once it is on disk. A large transaction is synced
-//! by another thread, while the writer begins the next one. Readers have their own connections. They see everything that was
+//! by another thread, while the writer begins the next one. Readers have their own connections and threads. They see everything that was
 //! acknowledged before they began, and return nothing that a power failure could take back. One process holds a file at a time.
 //!
 //! It makes no decisions about jobs beyond the contracts of the ports: rules live in `duetime-core`.
@@ -57,6 +57,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Copies the store in a file to another file that can be opened in its place, even while another process has it open. An
 /// earlier backup of that name is replaced once the new one is on disk.
@@ -148,7 +149,7 @@ impl Sqlite {
         // Everything is opened now: later there may be no descriptor left.
         let synced = log.open()?;
         let verifier = file::reader(&path).map_err(told)?;
-        let pool = Arc::new(Pool::open(path, log.clone()).map_err(told)?);
+        let pool = Arc::new(Pool::open(path, &store, log.clone())?);
 
         let mut others = vec![spawn("duetime-copier", {
             let log = log.clone();
@@ -292,6 +293,16 @@ fn keep_log(connection: &Connection) {
     if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
         tracing::debug!(%error, "copying the write-ahead log before closing the store");
     }
+}
+
+/// Does this on a thread of its own, so that it blocks no thread of the runtime, nor waits for one.
+pub(crate) async fn aside<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    let (reply, answer) = oneshot::channel();
+    spawn(name, move || drop(reply.send(work())))?;
+    answer.await.map_err(|_| Error::Unavailable(format!("the thread {name} ended unexpectedly")))
 }
 
 fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, Error> {

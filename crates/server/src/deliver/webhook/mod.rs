@@ -138,7 +138,7 @@ impl Sender {
         let sent = async {
             if route.is_plain { exchange(&self.plain, request).await } else { exchange(&self.encrypted, request).await }
         };
-        match timeout_at(end, sent).await {
+        match timeout_at(end, lookup::on_behalf_of(&job.queue, sent)).await {
             Ok(Ok(response)) => {
                 let (status, headers, body) = reply::read(response, end.min(Instant::now() + BODY_MAX)).await;
                 reply::judge(route, status, &headers, &body, now)
