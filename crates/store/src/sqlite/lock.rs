@@ -50,7 +50,7 @@ impl Lock {
             }
             Err(TryLockError::Error(error)) => return Err(unusable(error)),
         }
-        let file = OpenFile::lock(store)?;
+        let file = OpenFile::lock(store).inspect_err(|_| leave(made.as_deref()))?;
         name.set_len(0).and_then(|()| name.rewind()).map_err(unusable)?;
         writeln!(name, "{}", std::process::id()).map_err(unusable)?;
         Ok(Self { _name: name, _file: file, made })
@@ -58,9 +58,14 @@ impl Lock {
 
     /// Leaves the folder as it was, since the file is not a store. Whoever has opened the same lock file finds no store, either.
     pub(super) fn leave(&self) {
-        if let Some(path) = &self.made {
-            let _ = fs::remove_file(path);
-        }
+        leave(self.made.as_deref());
+    }
+}
+
+/// Removes the lock file that was made.
+fn leave(made: Option<&Path>) {
+    if let Some(path) = made {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -141,6 +146,15 @@ mod tests {
             assert_eq!(fs::read(path).unwrap(), before);
             assert!(!beside(path, ".lock").exists(), "{path:?}");
         }
+        // A second name of a store, whether the store is open or not.
+        let (store, link) = (folder.path().join("store"), folder.path().join("link"));
+        let open = Sqlite::open(&store, Options::default()).unwrap();
+        fs::hard_link(&store, &link).unwrap();
+        assert_eq!(Sqlite::open(&link, Options::default()).err().map(|error| error.code()), Some("store_held"));
+        assert!(!beside(&link, ".lock").exists());
+        drop(open);
+        assert_eq!(Sqlite::open(&link, Options::default()).err().map(|error| error.code()), Some("store_unusable"));
+        assert!(!beside(&link, ".lock").exists());
         // One that was there before may be in use.
         fs::write(beside(&text, ".lock"), "").unwrap();
         assert!(Sqlite::open(&text, Options::default()).is_err() && beside(&text, ".lock").exists());
