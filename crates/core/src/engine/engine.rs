@@ -233,7 +233,21 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`]; or of the ledger, in which case changes made so far remain.
     pub async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
-        self.services.editor.bulk(query, action).await
+        self.bulk_while(query, action, &|| true).await
+    }
+
+    /// The same for as long as this is true, which is asked before each page is changed. Otherwise it ends early, with the counts
+    /// until then.
+    ///
+    /// # Errors
+    /// As [`bulk`](Self::bulk).
+    pub async fn bulk_while(
+        &self,
+        query: &Query,
+        action: BulkAction,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<BulkCounts, Error> {
+        self.services.editor.bulk(query, action, goes_on).await
     }
 
     /// Cancels every waiting job of a queue, with the message `purged`; returns how many.

@@ -2,9 +2,11 @@
 
 use super::fixture::{Bench, job, pass};
 use duetime_core::engine::{BulkAction, CancelOutcome, JobRef, Outcome, Patch, Query};
+use duetime_core::limits::PAGE_JOBS_MAX;
 use duetime_core::ports::Ledger;
 use duetime_core::rules::Failure;
 use duetime_core::{Due, Error, NewJob, State};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const FAR_MS: u64 = 10 * 3_600_000;
@@ -145,6 +147,21 @@ async fn a_tag_cancels_all_that_carry_it() {
     assert_eq!(bench.engine.bulk(&query, BulkAction::Delete).await.unwrap(), [("deleted", 2_500)].into());
     assert_eq!(bench.engine.bulk(&Query::default(), BulkAction::Cancel).await.unwrap_err().code(), "invalid");
     assert_eq!(bench.lease().await.job.tags.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_many_ends_once_it_may_not_go_on() {
+    let bench = Bench::new().await;
+    let jobs = vec![NewJob { due: Due::After(1_000), tags: vec!["order:7".into()], ..job() }; 2_500];
+    bench.engine.push(jobs).await.unwrap();
+    let query = Query { tag: Some("order:7".into()), ..Query::default() };
+    let asked = AtomicUsize::new(0);
+    let is_first = || asked.fetch_add(1, Ordering::Relaxed) == 0;
+    let counts = bench.engine.bulk_while(&query, BulkAction::Cancel, &is_first).await.unwrap();
+    assert_eq!(counts, [("cancelled", PAGE_JOBS_MAX as u64)].into());
+    assert_eq!(asked.into_inner(), 2, "before each page");
+    let counts = bench.engine.bulk(&query, BulkAction::Cancel).await.unwrap();
+    assert_eq!(counts, [("cancelled", 2_500 - PAGE_JOBS_MAX as u64)].into());
 }
 
 #[tokio::test(start_paused = true)]

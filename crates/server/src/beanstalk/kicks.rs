@@ -40,7 +40,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Kicks jobs of a tube that are in this state, at most this many.
     async fn kick_all(&mut self, tube: &Tube, state: State, bound: u64) -> Result<u64, Error> {
         let (mut kicked, mut vain_pages, mut cursor) = (0, 0, None);
-        while kicked < bound && vain_pages < VAIN_PAGES_MAX {
+        // A kick of many takes a while, in which the right may be lost.
+        while kicked < bound && vain_pages < VAIN_PAGES_MAX && self.state.may(Scope::Change, tube) {
             let least = if cursor.is_some() || state == State::Scheduled { PAGE_JOBS_MIN } else { 1 };
             let limit = usize::try_from(bound - kicked).unwrap_or(PAGE_JOBS_MAX).clamp(least, PAGE_JOBS_MAX);
             let jobs = self.door.find_after(&mut cursor, tube, state, limit).await?;

@@ -47,6 +47,7 @@ impl Editor {
         self: &Arc<Self>,
         query: &Query,
         action: BulkAction,
+        goes_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<BulkCounts, Error> {
         check_query(query)?;
         if query.is_empty() {
@@ -70,7 +71,7 @@ impl Editor {
         if query.state.is_empty() {
             query.state = usual.into();
         }
-        self.do_all(Bulk { query, step }).await
+        self.do_all(Bulk { query, step }, goes_on).await
     }
 
     pub(in crate::engine) async fn purge(self: &Arc<Self>, queue: &str) -> Result<u64, Error> {
@@ -78,11 +79,11 @@ impl Editor {
         let query = Query { queue: Some(Arc::from(queue)), state, ..Query::default() };
         check_query(&query)?;
         let step = Step::Cancel { message: Some(Arc::from("purged")) };
-        let counts = self.do_all(Bulk { query, step }).await?;
+        let counts = self.do_all(Bulk { query, step }, &|| true).await?;
         Ok(counts.get("cancelled").copied().unwrap_or(0))
     }
 
-    async fn do_all(self: &Arc<Self>, bulk: Bulk) -> Result<BulkCounts, Error> {
+    async fn do_all(self: &Arc<Self>, bulk: Bulk, goes_on: &(dyn Fn() -> bool + Sync)) -> Result<BulkCounts, Error> {
         let mut counts = BulkCounts::new();
         let mut after = None;
         loop {
@@ -91,6 +92,9 @@ impl Editor {
                 .search
                 .find_rows(&bulk.query, bulk.query.stored_states(), after, PAGE_JOBS_MAX, &mut found)
                 .await?;
+            if !goes_on() {
+                return Ok(counts);
+            }
             let now = self.broker.now();
             found.retain(|job| bulk.fits(job, now));
             for word in self.do_page(&bulk, found).await {

@@ -66,10 +66,13 @@ pub(crate) async fn delete(Call(app, caller): Call, body: One) -> Answered {
 }
 
 async fn bulk(app: &App, caller: &Caller, query: Query, action: BulkAction) -> Answered {
-    access::check_queue(caller, Scope::Change, query.queue.as_deref())?;
-    Ok(match app.engine.bulk(&query, action).await.map(Counts) {
+    let queue = query.queue.as_deref();
+    let check = || access::check_queue(caller, Scope::Change, queue);
+    check()?;
+    // A change of many takes a while, in which the right may be lost.
+    Ok(match app.engine.bulk_while(&query, action, &|| check().is_ok()).await.map(Counts) {
         Ok(counts) => {
-            let response = reply::ok(&counts);
+            let response = check().map_or_else(IntoResponse::into_response, |()| reply::ok(&counts));
             audited(response, query, action, Some(counts))
         }
         Err(error) => audited(Problem::from(error).into_response(), query, action, None),
