@@ -7,12 +7,15 @@
 //! [`CROWD`] connections are enough to break each bound several times over if it did not hold; `cargo xtask outside` runs the table with
 //! [`CROWD_WHOLE`].
 
-use super::client::{Connection, request};
+mod starved;
+
+use super::client::request;
 use super::server::{Server, eventually, store_in};
 use super::tokens::Tokens;
 use serde_json::{Value, json};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 const CROWD: usize = 64;
@@ -51,7 +54,8 @@ impl Pressed {
         let folder = tempfile::tempdir().unwrap();
         let store = store_in(&folder);
         let file = tokens.map(|tokens| tokens.file().to_str().unwrap().to_owned());
-        let mut arguments = vec!["--store", store.to_str().unwrap(), "--beanstalk", "127.0.0.1:0"];
+        let mut arguments =
+            vec!["--store", store.to_str().unwrap(), "--beanstalk", "127.0.0.1:0", "--webhook-allow-private"];
         arguments.extend(BUDGETS);
         arguments.extend(file.iter().flat_map(|file| ["--tokens", file]));
         let rights = tokens.map(|tokens| {
@@ -72,7 +76,11 @@ impl Pressed {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let reply = self.server.send(method, path, &self.headers(), &body);
         assert!(reply.status < 300, "{method} {path}: {} {:.300}", reply.status, reply.body);
-        serde_json::from_str(&reply.body).unwrap_or_default()
+        let answer: Value = serde_json::from_str(&reply.body).unwrap_or_default();
+        // Each of many things is refused for itself.
+        let refused = answer.as_array().and_then(|all| all.iter().find(|one| one["code"].is_string()));
+        assert_eq!(refused, None, "{method} {path}");
+        answer
     }
 
     /// Sends a request and reads nothing.
@@ -121,6 +129,9 @@ impl Pressed {
 
 fn nothing(_: &Pressed) {}
 
+/// A receiver that never answers.
+static SILENT: LazyLock<TcpListener> = LazyLock::new(|| TcpListener::bind("127.0.0.1:0").unwrap());
+
 /// The things that can grow.
 const TABLE: &[Row] = &[
     Row {
@@ -159,6 +170,14 @@ const TABLE: &[Row] = &[
             let job = json!({"payload": "x".repeat(900_000)});
             p.unread("POST", "/v1/queues/q/jobs", &Value::from(vec![job; 8]).to_string())
         },
+        then: nothing,
+    },
+    Row {
+        // Each is small beside the budgets. Together they are not, nor may what is freed stay.
+        what: "large jobs one after another",
+        each: 1,
+        prepare: |p| p.push_large("q", 400, 900_000),
+        press: |_, _| None,
         then: nothing,
     },
     Row {
@@ -219,8 +238,7 @@ const TABLE: &[Row] = &[
         what: "kept errors",
         each: 1,
         prepare: |p| {
-            let retry = json!({"max_attempts": 0, "steps": ["0s"]});
-            let job = json!({"payload": 1, "retry": retry});
+            let job = json!({"payload": 1, "max_attempts": 1_000, "retry": {"fixed": {"delay": "1s"}}});
             p.ask("POST", "/v1/queues/q/jobs", &Value::from(vec![job; 300]));
         },
         press: |p, _| {
@@ -274,6 +292,21 @@ const TABLE: &[Row] = &[
             let mut put = b"put 0 0 60 1000000\r\n".to_vec();
             put.resize(put.len() + 900_000, b'x');
             p.beanstalk(&put)
+        },
+        then: nothing,
+    },
+    Row {
+        what: "deliveries to receivers that never answer",
+        each: 1,
+        prepare: |p| {
+            for n in 0..5 {
+                let target = json!({"url": format!("http://{}/", SILENT.local_addr().unwrap()), "timeout": "60s"});
+                p.ask("PUT", &format!("/v1/queues/to-{n}"), &json!({"target": target}));
+            }
+        },
+        press: |p, n| {
+            p.push_large(&format!("to-{}", n % 5), 4, 100_000);
+            None
         },
         then: nothing,
     },
@@ -331,57 +364,30 @@ fn strangers_make_a_server_hold_little() {
     known.serves_others("strangers");
 }
 
+/// With the same requests, whose token is for other names.
+#[test]
+fn callers_with_narrow_rights_make_a_server_hold_little() {
+    let tokens = Tokens::new();
+    let (mut p, _folder) = Pressed::start(Some(&tokens));
+    let narrow = tokens.create("narrow", "admin:other.*");
+    let all = std::mem::replace(&mut p.rights, vec![("authorization", format!("Bearer {narrow}"))]);
+    eventually(|| p.server.send("GET", "/v1/queues/other.a", &p.headers(), "").status == 200);
+    let before = p.memory();
+    let is_asked = |row: &&Row| row.what.starts_with("unread") || row.what.contains("bodies");
+    for row in TABLE.iter().filter(is_asked) {
+        let held = crowd(&p, row, 2 * CROWD);
+        let memory = p.memory();
+        println!("{}: {} connections held, {} MiB more", row.what, held.len(), memory.saturating_sub(before) >> 20);
+        // Rights to some names suffice to send a body, within the budget of requests.
+        assert!(memory < before + (96 << 20), "{}: {} MiB more", row.what, memory.saturating_sub(before) >> 20);
+    }
+    p.rights = all;
+    p.serves_others("narrow rights");
+    assert_eq!(p.ask("GET", "/v1/jobs?queue=q", &Value::Null)["jobs"], json!([]));
+}
+
 /// `cargo xtask outside`.
 #[test]
 fn whole_table_of_pressure() {
     press(TABLE, CROWD_WHOLE, None);
-}
-
-/// With few descriptors a server shares them out: neither its listeners nor its deliveries take those of the store.
-#[test]
-fn few_descriptors_are_shared_out() {
-    const FILES: usize = 256;
-    const MANY: usize = 120;
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let receiver = silent.local_addr().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let store = store_in(&folder);
-    let arguments = ["--store", store.to_str().unwrap(), "--beanstalk", "127.0.0.1:0", "--webhook-allow-private"];
-    let server = Server::with_files(FILES, &arguments);
-    for n in 0..5 {
-        let queue = format!("to-{n}");
-        server.put(&format!("/v1/queues/{queue}"), &json!({"target": {"url": format!("http://{receiver}/")}})).ok();
-        let job = json!({"payload": n});
-        server.post(&format!("/v1/queues/{queue}/jobs"), &Value::from(vec![job; 300])).ok();
-    }
-    // Nobody answers these. More clients connect than there is room for, from several addresses.
-    let beanstalk: SocketAddr =
-        server.banner.lines().find_map(|line| line.strip_prefix("  beanstalk    ")).unwrap().parse().unwrap();
-    let connect = |n: usize| {
-        Connection::from(&format!("127.0.1.{}", 1 + n % 8), if n < MANY { beanstalk } else { server.address })
-    };
-    let held: Vec<_> = (0..MANY + 30).map(connect).collect();
-    let mut last = 0;
-    for _ in 0..20 {
-        last = last.max(server.descriptors());
-        server.push(&json!({"payload": 1}));
-        server.get("/readyz").ok();
-    }
-    drop(held);
-    assert!(last < FILES, "{last}");
-    assert_eq!(server.reserve(100).len(), 20);
-}
-
-/// A limit that is too low for any server is said at the start.
-#[test]
-fn too_few_descriptors_are_told_at_the_start() {
-    let mut child = super::server::command_with_files(100)
-        .args(["--store", "memory", "--listen", "127.0.0.1:0"])
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(!child.wait().unwrap().success());
-    assert!(said.contains("allows 100 open files") && said.contains("ulimit -n"), "{said}");
 }
