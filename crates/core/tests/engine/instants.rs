@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, job};
 use super::schedules::{every, seconds, ticks};
-use duetime_core::engine::{Expected, Pause};
+use duetime_core::engine::{Expected, Outcome, Pause};
 use duetime_core::limits::MINUTE_MS;
 use duetime_core::{Clock, Engine, Millis, NewJob, Schedule};
 use std::time::Duration;
@@ -82,5 +82,36 @@ async fn a_clock_that_was_ahead_for_a_moment_stops_no_schedule() {
         let instants: Vec<Millis> = (1..=14).map(|n| t0 + n * MINUTE_MS).collect();
         assert_eq!(ticks(&bench.ledger, "s"), instants, "{restarts}");
         assert!(!bench.reserve(1, Duration::ZERO).await.is_empty());
+    }
+}
+
+/// The job of an instant ran and waits for its retry when the clock is set back. Then the schedule names another queue.
+#[tokio::test(start_paused = true)]
+async fn a_retried_job_has_its_instant_after_the_clock_was_set_back() {
+    const AHEAD_MS: u64 = 2 * MINUTE_MS;
+    for fails_ahead in [true, false] {
+        let bench = Bench::new().await;
+        let t0 = bench.clock.wall();
+        let schedule = Schedule { start: Some(t0 + MINUTE_MS), ..every(MINUTE_MS) };
+        set(&bench.engine, schedule.clone()).await;
+        bench.clock.step_wall(AHEAD_MS.cast_signed());
+        seconds(61).await;
+        let lease = bench.lease_first().await;
+        let at = lease.job.due_at;
+        assert!(at >= t0 + 2 * MINUTE_MS, "by the clock that is ahead");
+        let fails = || bench.settle(&lease, Outcome::Release { delay_ms: 1_000 });
+        if fails_ahead {
+            fails().await.unwrap();
+        }
+        bench.clock.step_wall(-AHEAD_MS.cast_signed());
+        if !fails_ahead {
+            fails().await.unwrap();
+        }
+        set(&bench.engine, Schedule { job: NewJob { queue: "elsewhere".into(), ..job() }, ..schedule }).await;
+        seconds(5 * 60).await;
+        let jobs = bench.ledger.jobs();
+        let of_instant = jobs.iter().filter(|job| job.first_due_at == at).count();
+        assert_eq!(of_instant, 1, "{fails_ahead}: {jobs:?}");
+        assert!(jobs.iter().any(|job| &*job.queue == "elsewhere"), "others are pushed there");
     }
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// How far the clock may be set back before next ticks are calculated again.
 pub(super) const CLOCK_ERROR_MS: u64 = 10 * SECOND_MS;
 
-/// How far ahead of the clock a deleted schedule of the same name may have pushed: the clock may have been set back since.
-const DELETED_AHEAD_MS: u64 = HOUR_MS;
+/// How far ahead of the clock jobs may have been pushed before it was set back.
+pub(super) const PUSHED_AHEAD_MS_MAX: u64 = HOUR_MS;
 
 /// The document of a schedule.
 #[serde_with::skip_serializing_none]
@@ -89,7 +89,7 @@ impl Entry {
             next_at,
             pending: None,
             last: old.and_then(|old| old.last),
-            latest: old.map_or(Some(now.saturating_add(DELETED_AHEAD_MS)), |old| old.latest),
+            latest: old.map_or(Some(now.saturating_add(PUSHED_AHEAD_MS_MAX)), |old| old.latest),
             job: old.and_then(|old| old.job),
         })
     }

@@ -4,7 +4,7 @@
 //! several, and is one job by its id. A reading is acted on within [`FRESH_FOR`]. An engine that stood still for longer
 //! reads again, or it might push a job that has ended and was pruned meanwhile.
 
-use super::entry::{Entry, Known, Pending};
+use super::entry::{Entry, Known, PUSHED_AHEAD_MS_MAX, Pending};
 use super::{KIND, Schedules};
 use crate::clock::Millis;
 use crate::engine::intake::is_same;
@@ -199,7 +199,8 @@ impl Schedules {
 
     /// The job that was pushed for an instant, in whatever queue it is.
     async fn pushed_at(&self, name: &str, at: Millis) -> Result<Option<JobId>, Error> {
-        let due = Window { from: at, to: at };
+        // It may have been tried and wait again, since by a clock that was set back.
+        let due = Window { from: at.saturating_sub(PUSHED_AHEAD_MS_MAX), ..Window::ALL };
         let mut find = Find { due, ..Find::of(Selector::Tag(tag(name)), Vec::new(), STEP_JOBS_MAX) };
         loop {
             let found = self.ledger.find(find.clone()).await?;

@@ -362,8 +362,7 @@ impl History {
 
     /// Every job whose push was answered has ended as its end was answered.
     pub(super) fn check_end(&mut self, ledger: &ModelLedger, at: At) {
-        let rows = rows(ledger);
-        let mut blames = Vec::new();
+        let (rows, mut blames) = (rows(ledger), Vec::new());
         for (id, known) in &self.jobs {
             match rows.get(id) {
                 None if known.may_be_gone => {}
@@ -384,19 +383,14 @@ impl History {
         self.check_instants(rows.values(), at);
     }
 
-    /// One name of a schedule and one instant have one job. Except that, if the clock was set back and the schedule has
-    /// another queue since, a job that had already been tried and waited again is not found there.
+    /// One name of a schedule and one instant have one job.
     fn check_instants<'a>(&mut self, rows: impl Iterator<Item = &'a Job>, at: At) {
-        let waits_again = |job: &Job| job.due_at != job.first_due_at;
         let mut pushed: BTreeMap<(&str, Millis), &Job> = BTreeMap::new();
-        for row in rows {
-            for tag in row.tags.iter().filter(|tag| tag.starts_with("schedule:")) {
-                let first = pushed.insert((tag, row.first_due_at), row);
-                let is_found = |first: &&Job| first.queue == row.queue || !waits_again(first) && !waits_again(row);
-                if let Some(first) = first.filter(is_found) {
-                    let wrong = format!("for an instant of {tag} that had {first:?}: {row:?}");
-                    self.blame(row.id, "was pushed", vec![wrong], at);
-                }
+        let is_of_schedule = |tag: &&Arc<str>| tag.starts_with("schedule:");
+        for (row, tag) in rows.flat_map(|row| row.tags.iter().filter(is_of_schedule).map(move |tag| (row, tag))) {
+            if let Some(first) = pushed.insert((tag, row.first_due_at), row) {
+                let wrong = format!("for an instant of {tag} that had {first:?}: {row:?}");
+                self.blame(row.id, "was pushed", vec![wrong], at);
             }
         }
     }
