@@ -20,7 +20,7 @@ const LOCK: &str = "stock-42";
 /// The scripts.
 const LUA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/redis/lua");
 /// Words in scripts that are no commands.
-const NO_COMMANDS: [&str; 8] = ["LIMIT", "OOM", "PLAIN", "PX", "REV", "INCARNATION", "WITHSCORES", "XX"];
+const NO_COMMANDS: [&str; 9] = ["COUNT", "LIMIT", "OOM", "PLAIN", "PX", "REV", "INCARNATION", "WITHSCORES", "XX"];
 /// Asked for only after five idle seconds.
 const IDLE: &str = "ping";
 /// Optional commands: they may be refused.

@@ -8,6 +8,9 @@
 //! reading that contradicts them shows that a clock was set; from then on it is used alone. A step that is smaller than the
 //! round trip takes effect once earlier readings are forgotten. The masters of a Cluster have their own clocks, so the
 //! outermost bounds are used.
+//!
+//! A clock that is set back leaves leases behind that end too late, by as much. So a process remembers that it has seen this,
+//! or may have missed it because it had no earlier reading, until it has shortened them.
 
 use duetime_core::{Clock, Millis};
 use std::collections::BTreeMap;
@@ -18,6 +21,8 @@ use std::time::{Duration, Instant};
 const DRIFT_PER_MILLION: i64 = 500;
 /// Readings are forgotten once they are older than this, and at the latest after twice this time, in microseconds.
 const KEPT_MICROS: i64 = 1_000_000;
+/// A clock that is set back by less has no consequences, in microseconds.
+const BACK_MICROS: i64 = 1_000_000;
 /// A partition that was silent for this long is ignored, in microseconds.
 const SILENT_MICROS: i64 = 10_000_000;
 
@@ -35,6 +40,8 @@ struct Known {
     earlier: Option<Bounds>,
     latest: Bounds,
     heard_at: i64,
+    /// The clock may have been set back since this was last asked.
+    is_set_back: bool,
 }
 
 /// Bounds of the clock of Redis minus the time since our start, in microseconds.
@@ -82,10 +89,11 @@ impl Known {
     fn read(&mut self, reading: Bounds, mark: i64) {
         let bounds = self.bounds(mark);
         let is_possible = reading.least(mark) <= bounds.most(mark) && bounds.least(mark) <= reading.most(mark);
+        self.is_set_back |= reading.most(mark) + BACK_MICROS < bounds.least(mark);
         if !is_possible {
-            *self = Self { earlier: None, latest: reading, heard_at: mark };
+            *self = Self { earlier: None, latest: reading, heard_at: mark, ..*self };
         } else if mark - self.latest.since > KEPT_MICROS {
-            *self = Self { earlier: Some(self.latest), latest: reading, heard_at: mark };
+            *self = Self { earlier: Some(self.latest), latest: reading, heard_at: mark, ..*self };
         } else {
             self.latest.narrow(&reading, mark);
             self.heard_at = mark;
@@ -121,9 +129,19 @@ impl RedisClock {
         let most = Bound { difference: micros - sent, at: sent };
         let reading = Bounds { since: received, least, most };
         let mut known = self.known();
-        let first = Known { earlier: None, latest: reading, heard_at: received };
+        let first = Known { earlier: None, latest: reading, heard_at: received, is_set_back: true };
         known.entry(partition).and_modify(|known| known.read(reading, received)).or_insert(first);
         known.retain(|_, known| received - known.heard_at <= SILENT_MICROS);
+    }
+
+    /// Whether the clock of this partition may have been set back since this was last asked.
+    pub(super) fn was_set_back(&self, partition: u16) -> bool {
+        self.known().get_mut(&partition).is_some_and(|known| std::mem::take(&mut known.is_set_back))
+    }
+
+    /// It is to be asked again.
+    pub(super) fn is_set_back(&self, partition: u16) {
+        self.known().entry(partition).and_modify(|known| known.is_set_back = true);
     }
 
     /// The lowest and highest possible reading of the clocks at this mark, in microseconds.
@@ -216,6 +234,22 @@ mod tests {
                 after(50, |mark| if mark < 3 * SECOND { 4_000 * SECOND } else { 4_000 * SECOND + step }, (50, 50));
             assert!((-1_000..=0).contains(&least) && (0..=1_000).contains(&most), "{step}: {least} to {most}");
         }
+    }
+
+    /// Also at first, when it may have been set back before.
+    #[test]
+    fn a_clock_that_was_set_back_is_noticed_once() {
+        let clock = RedisClock::new(None);
+        let read = |mark: i64, difference: i64| clock.read(0, mark + difference, mark - 10, mark + 10);
+        let mut seen = Vec::new();
+        for (n, difference) in (1..).zip([10, 10, 610, 610, 10, 10].map(|seconds| seconds * SECOND)) {
+            read(n * SECOND, difference);
+            seen.push(clock.was_set_back(0));
+        }
+        assert_eq!(seen, [true, false, false, false, true, false]);
+        assert!(!clock.was_set_back(1), "it was not read");
+        clock.is_set_back(0);
+        assert!(clock.was_set_back(0));
     }
 
     /// One that hides in the time that a reply takes counts once the readings from before are forgotten.

@@ -35,6 +35,10 @@ impl Parts {
         let restored = |job: Job| {
             let mut record = Record::new(job);
             record.job.lease_until = record.job.restored_until(now);
+            if record.job.lease_until.is_some() {
+                // From now on it does not count as given by a clock that was ahead.
+                record.job.updated_at = record.job.updated_at.min(now);
+            }
             record
         };
         let records: Vec<Record> = jobs.into_iter().map(restored).collect();

@@ -107,6 +107,7 @@ scripts! { OF_A_MEMORY_THAT_HAS_BEGUN, true, (jobs_prelude() + include_str!("lua
     EXTEND "extend"
     LIMIT "limit"
     RESERVE "reserve"
+    SET_BACK "set_back"
     SETTLE "settle"
     TOMBSTONE "tombstone"
 }

@@ -216,6 +216,7 @@ impl Parts {
             partitions.push(0);
         }
         for partition in partitions {
+            self.bound_leases(partition).await?;
             let arguments = |text: &mut Text| text.number(limit as u64);
             let mut reply = self.run(partition, &scripts::EXPIRED, &[], arguments).await?;
             let live = |reply: Reply| -> Result<Vec<Record>, Error> {
@@ -231,10 +232,33 @@ impl Parts {
             next_ms = [next_ms, next].into_iter().flatten().min();
             self.entry_backlog(partition, reply.number()? as u64);
             expired.is_full |= reply.number()? != 0;
+            if self.bound_leases(partition).await? {
+                // This reply was the first to show it, and there may be more to end.
+                next_ms = Some(0);
+            }
         }
         expired.is_full |= self.options.is_ledger() && self.make_room().await.is_err();
         expired.next_ms = next_ms;
         Ok(expired)
+    }
+
+    /// If the clock was set back, leases that it gave before, when it was ahead, end within their length from now. Returns
+    /// whether it was.
+    async fn bound_leases(&self, partition: u16) -> Result<bool, Error> {
+        let was_set_back = self.clock.was_set_back(partition);
+        let mut cursor = was_set_back.then(|| b"0".to_vec());
+        while let Some(from) = cursor {
+            let arguments = |text: &mut Text| text.push(&from);
+            let next = match self.run(partition, &scripts::SET_BACK, &[], arguments).await {
+                Ok(mut reply) => reply.bytes()?,
+                Err(error) => {
+                    self.clock.is_set_back(partition);
+                    return Err(error);
+                }
+            };
+            cursor = Some(next).filter(|next| next != b"0");
+        }
+        Ok(was_set_back)
     }
 }
 

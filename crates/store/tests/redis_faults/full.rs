@@ -22,7 +22,7 @@ enum Full {
 }
 
 /// All scripts.
-const SCRIPTS: [(&str, Full); 30] = [
+const SCRIPTS: [(&str, Full); 31] = [
     ("allot", Full::Refused),
     ("begin", Full::Runs),
     ("change", Full::Runs),
@@ -50,6 +50,7 @@ const SCRIPTS: [(&str, Full); 30] = [
     ("put", Full::Refused),
     ("queues", Full::Runs),
     ("reserve", Full::Runs),
+    ("set_back", Full::Runs),
     ("settle", Full::Runs),
     ("tombstone", Full::Runs),
     ("watermark", Full::Runs),
@@ -182,6 +183,12 @@ impl World {
             "put" => drop(redis.put(vec![due(51, T0)], redis.reading(), Room::Any).await?),
             "queues" => assert_eq!(redis.counts(Queues::first()).await?.len(), 1),
             "reserve" => assert_eq!(redis.reserve(reserve(QUEUE, 10)).await?.leases.len(), 4),
+            "set_back" => {
+                self.clock.step(-600_000);
+                redis.expired(100).await?;
+                let job = Broker::get(redis, &[id(1)], Detail::Head).await?.remove(0).expect("it is there");
+                assert_eq!(job.lease_until, Some(T0 - 600_000 + LEASE_MS));
+            }
             "settle" => {
                 let done = Settle::new(self.leased[0].receipt(), success());
                 assert_eq!(redis.settle(vec![done]).await?.states, [Some(State::Succeeded)]);

@@ -66,6 +66,22 @@ pub async fn numbers_grow_over_a_lost_memory(s: Subject) {
     assert_eq!(s.extend(row.receipt(), None).await, Extended::Lost);
 }
 
+/// The wall clock was ahead when it was given, and is back since.
+pub async fn a_lease_of_a_clock_that_was_ahead_is_no_longer(s: Subject) {
+    let long = Job { lease_ms: Some(2 * LEASE_MS_DEFAULT), ..job(1) };
+    s.hold(&[long, job(2)]).await;
+    assert_eq!(s.handed_out(1).await, [id(1)]);
+    assert_eq!(s.crashed().await, []);
+    s.clock.step(10 * MINUTE_MS as i64);
+    assert_eq!(s.handed_out(1).await, [id(2)]);
+    s.clock.step(-(10 * MINUTE_MS as i64));
+    assert_eq!(s.crashed().await, []);
+    s.pass(LEASE_MS_DEFAULT - 1);
+    assert_eq!(s.crashed().await, []);
+    s.pass(1);
+    assert_eq!(s.crashed().await, [id(2)], "the other one was given for longer");
+}
+
 /// A row with a lease is put as running; its worker keeps its receipt, but no longer than the time left.
 pub async fn a_restored_lease_has_the_time_left(s: Subject) {
     let leased = |n, left_ms| Job {
