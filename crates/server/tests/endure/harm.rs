@@ -18,6 +18,9 @@ const COMPARED_MS: u64 = 25_000;
 /// How long before the last acknowledged write a lease must have been granted to be on disk, in milliseconds.
 const LAST_INSTANT_MS: u64 = 100;
 
+/// How long a server's command may be under way, in milliseconds.
+const LATE_MS: u64 = 4_000;
+
 /// Pending writes are done within this time after there is room again, in milliseconds.
 const WRITTEN_MS: u64 = 3_000;
 
@@ -149,6 +152,8 @@ async fn do_harm(round: &Round, harm: Harm, random: &mut Random) {
         }
         Harm::FillRedis => {
             let ms = random.within(10..2_000);
+            let has_ledger = round.kind.ledger.is_some();
+            let before = if has_ledger { None } else { Some(round.read().await) };
             round.with_store(|store| {
                 let set = |bytes: &str| {
                     for redis in store.redis() {
@@ -160,6 +165,13 @@ async fn do_harm(round: &Round, harm: Harm, random: &mut Random) {
                 set("0");
             });
             round.count("full disks");
+            if let Some((call, records)) = before {
+                // The server that does it may say so later: its call is still under way.
+                round.dropped(call, records, round.mono() + LATE_MS);
+                if round.has_dropped_records().await {
+                    round.count("times that records were dropped");
+                }
+            }
         }
         Harm::SetClock => {
             set_clock(round, random);

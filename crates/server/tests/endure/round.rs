@@ -3,8 +3,8 @@
 use crate::harm::harm;
 use crate::servers::{LastWrite, Server, Way, ports};
 use crate::store::{BrokerKind, Kind, Store};
-use duetime::core::testing::account::{Account, At, Field, Loss, QUEUES, System};
-use duetime::{Client, Job, JobId, Query};
+use duetime::core::testing::account::{Account, At, Call, Field, Loss, QUEUES, System};
+use duetime::{Client, DegradedCode, Job, JobId, Query};
 use duetime_core::testing::Random;
 use duetime_core::{Clock as _, Millis, SystemClock};
 use duetime_store::testing::Fates;
@@ -114,7 +114,7 @@ impl Round {
         while let Some(ended) = actors.join_next().await {
             ended.expect("no actor panics");
         }
-        let records = records(&client).await;
+        let records = records(&client).await.unwrap();
         round.judge(seed, &records, is_done, folder)
     }
 
@@ -185,6 +185,40 @@ impl Round {
         self.field.account().lost(loss, from, until);
     }
 
+    /// All jobs that the store has now, and when it was asked.
+    pub(crate) async fn read(&self) -> (Call, BTreeMap<JobId, Job>) {
+        loop {
+            for server in &self.servers {
+                server.keep();
+                let client = Client::connect(&server.url()).await.unwrap();
+                let asked = self.field.at();
+                if let Ok(records) = records(&client).await {
+                    return (Call { asked, answered: self.field.at() }, records);
+                }
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Whether a server says that records of finished jobs were dropped early.
+    pub(crate) async fn has_dropped_records(&self) -> bool {
+        for server in &self.servers {
+            let client = Client::connect(&server.url()).await.unwrap();
+            let says = |health: duetime::Health| {
+                health.degraded.iter().any(|part| part.code == DegradedCode::RecordsDroppedEarly)
+            };
+            if client.health().await.is_ok_and(says) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Records that the store had then may have been dropped until this instant.
+    pub(crate) fn dropped(&self, read: Call, records: BTreeMap<JobId, Job>, until: Millis) {
+        self.field.account().dropped(read, records, until);
+    }
+
     pub(crate) fn set_off(&self, off_ms: i64) {
         self.off_ms.store(off_ms, Ordering::SeqCst);
     }
@@ -196,13 +230,13 @@ impl Round {
 }
 
 /// All jobs there are.
-async fn records(client: &Client) -> BTreeMap<JobId, Job> {
+async fn records(client: &Client) -> Result<BTreeMap<JobId, Job>, duetime::Error> {
     let mut records = BTreeMap::new();
     for queue in QUEUES {
         let query = Query { queue: Some(queue.into()), ..Query::default() };
         let mut cursor: Option<String> = None;
         loop {
-            let page = client.find(&query, cursor.as_deref(), PAGE_JOBS).await.unwrap();
+            let page = client.find(&query, cursor.as_deref(), PAGE_JOBS).await?;
             records.extend(page.jobs.into_iter().map(|job| (job.id, job)));
             cursor = page.next_cursor;
             if cursor.is_none() {
@@ -210,7 +244,7 @@ async fn records(client: &Client) -> BTreeMap<JobId, Job> {
             }
         }
     }
-    records
+    Ok(records)
 }
 
 impl Ended {

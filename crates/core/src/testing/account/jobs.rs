@@ -1,11 +1,10 @@
 //! Checks the answers about a job.
 
+use super::dropped::CRASHES_MAX;
 use super::{Account, Answered, At, CUT_MS, Call, End, HeldLease, Life, Loss, Wish};
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
 
-/// The crashes after which a job is given up.
-const CRASHES_MAX: u32 = 5;
 /// The maximum age of a process's reading of the store's clock, by which it turns delays into instants.
 const READING_MS: u64 = 5_000;
 /// The message of a taken job.
@@ -54,7 +53,9 @@ impl Account {
             wrong.push(format!("{id}: a delay of {delay_ms} ms was cut short by {} ms", least - due_at));
         }
         let Some((epoch, held)) = life.leases.first_key_value() else { return };
-        if !life.is_touched && held.due_at < due_at {
+        // A lease that nobody got may have ended since the clock was set back: then the job is due by the earlier clock.
+        let is_set = self.is_clock_set(call.asked, held.span.call.answered);
+        if !life.is_touched && held.due_at < due_at && !is_set {
             wrong.push(format!("{id}.{epoch} was due at {}, and the push was answered {due_at}", held.due_at));
         }
         if !life.is_touched && held.started_at + CUT_MS < least && !self.is_clock_set(read, held.span.call.answered) {
@@ -200,7 +201,12 @@ impl Account {
         let (id, state) = (record.id, record.state(0));
         let asked = |wish: Wish| {
             let held = life.leases.get(&record.epoch);
-            held.is_some_and(|held| held.ends.iter().any(|end| end.wish == wish && end.answered != Answered::Refused))
+            // A call is repeated until it is answered, and its repeat is refused if the broker was emptied since.
+            let may_be_made = |end: &End| {
+                let losses = [Loss::Emptied, Loss::FellBack];
+                end.answered != Answered::Refused || self.befell(&losses, end.call.asked, end.call.answered)
+            };
+            held.is_some_and(|held| held.ends.iter().any(|end| end.wish == wish && may_be_made(end)))
         };
         let was_lost = !self.losses.is_empty();
         let is_known = match state {
@@ -208,7 +214,7 @@ impl Account {
                 asked(Wish::Complete) || (self.lost_takes > 0 && record.message.as_deref() == Some(TAKEN))
             }
             State::Failed => asked(Wish::FailFinally) || record.crashes >= CRASHES_MAX,
-            State::Cancelled => life.is_cancel_asked,
+            State::Cancelled => life.cancel_asked.is_some(),
             State::Scheduled | State::Ready | State::Running => {
                 wrong.push(format!("{id} is not worked off"));
                 true
@@ -227,7 +233,9 @@ impl Account {
     fn judge_absence(&self, id: JobId, life: &Life, wrong: &mut Vec<String>) {
         let Some((call, ..)) = life.pushed else { return };
         let now = At { wall: 0, mono: u64::MAX };
-        if self.has_ledger || !self.befell(&[Loss::Emptied, Loss::FellBack], call.asked, now) {
+        let may_be_gone =
+            || self.befell(&[Loss::Emptied, Loss::FellBack], call.asked, now) || self.may_be_dropped(id, life);
+        if self.has_ledger || !may_be_gone() {
             wrong.push(format!("{id} is lost"));
         }
     }
@@ -237,5 +245,33 @@ impl End {
     /// Whether the lease may have ended by it. If the reply to a failure or a release was lost, its repeat is refused.
     fn may_have_ended(&self) -> bool {
         self.answered != Answered::Refused || matches!(self.wish, Wish::Again(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::NewJob;
+    use crate::testing::fixtures;
+    use std::collections::BTreeMap;
+
+    fn call(mono: u64) -> Call {
+        let at = At { wall: 1_000 + mono, mono };
+        Call { asked: at, answered: at }
+    }
+
+    #[test]
+    fn a_job_is_not_due_before_its_push_said_unless_the_clock_was_set() {
+        let leased = Job { epoch: 1, due_at: 500, started_at: Some(500), lease_until: Some(1_500), ..fixtures::job(7) };
+        let is_early = |tell: fn(&mut Account)| {
+            let mut account = Account::new(true);
+            account.pushed(&NewJob::new(*b"{}"), leased.id, 1_000, call(10));
+            account.leased(&leased, 1_000, call(200));
+            tell(&mut account);
+            account.judge(&BTreeMap::new()).iter().any(|wrong| wrong.contains("was due at 500"))
+        };
+        assert!(is_early(|_| {}));
+        assert!(is_early(|account| account.lost(Loss::ClockSet, 300, 310)), "later");
+        assert!(!is_early(|account| account.lost(Loss::ClockSet, 100, 110)));
     }
 }

@@ -8,6 +8,7 @@
 //! It complains only if no order of the steps in between can explain a result: it never blames a correct system.
 
 mod actors;
+mod dropped;
 mod field;
 mod jobs;
 mod limits;
@@ -88,6 +89,7 @@ pub struct Account {
     locks: BTreeMap<Arc<str>, Vec<locks::Hold>>,
     settings: BTreeMap<Arc<str>, Vec<limits::Setting>>,
     losses: Vec<(Loss, Millis, Millis)>,
+    dropped: Vec<dropped::Dropped>,
     /// Takes without an answer: jobs may be taken that no client got.
     lost_takes: u64,
     wrong: Vec<String>,
@@ -105,7 +107,8 @@ struct Life {
     leases: BTreeMap<u64, HeldLease>,
     /// Answered as cancelled.
     cancelled: Vec<Call>,
-    is_cancel_asked: bool,
+    /// The first request to cancel it.
+    cancel_asked: Option<Call>,
     edits: Edits,
 }
 
@@ -254,7 +257,7 @@ impl Account {
     /// The cancellation of a job was requested, with the answer, if any.
     pub fn cancelled(&mut self, id: JobId, call: Call, answer: Option<CancelOutcome>) {
         let life = self.jobs.entry(id).or_default();
-        life.is_cancel_asked = true;
+        life.cancel_asked.get_or_insert(call);
         if answer == Some(CancelOutcome::Cancelled) {
             life.cancelled.push(call);
             self.count("jobs cancelled");
