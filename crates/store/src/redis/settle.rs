@@ -179,7 +179,9 @@ impl Parts {
         for (partition, chosen) in groups(leases.iter().map(|lease| place(self, lease.receipt.id))) {
             let mut left = chosen.as_slice();
             while !left.is_empty() {
+                let request = self.requests.begin();
                 let arguments = |text: &mut Text| {
+                    text.push(request.name.as_bytes());
                     for &i in left {
                         let Extend { receipt, lease_ms, progress } = &leases[i];
                         text.push(&bytes(receipt.id));
@@ -188,7 +190,8 @@ impl Parts {
                         text.push(&progress.as_deref().map(codec::progress).unwrap_or_default());
                     }
                 };
-                let mut answers = self.run(partition, &scripts::EXTEND, &[], arguments).await?.list()?;
+                let reply = self.run_request(partition, &scripts::EXTEND, &request.key, &[], arguments);
+                let mut answers = reply.await?.list()?;
                 let (now, later) = left.split_at(answers.len());
                 for &i in now {
                     if let Err(mut answer) = answers.number_or_list()? {

@@ -2,8 +2,8 @@
 
 use crate::redis_faults::subject::until;
 use duetime_core::ports::{
-    Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, Edit, Edited, Host, Ledger, Locks, Outbox,
-    Outcomes, Put, Reserve, Room, Settle, Update,
+    Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, Edit, Edited, Extend, Extended, Host, Ledger,
+    Locks, Outbox, Outcomes, Put, Reserve, Room, Settle, Update,
 };
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::fixtures::{Given, QUEUE, job, reserve};
@@ -208,6 +208,38 @@ async fn a_take_that_is_carried_out_late_takes_nothing() {
     until("the take to be carried out", || calls() > before).await;
     let left = Broker::get(&redis, &[job(2).id], Detail::Whole).await.unwrap();
     assert!(left[0].as_ref().is_some_and(Job::is_pending), "{left:?}");
+}
+
+/// What was extended since would end too early, while its worker relies on it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_extension_that_is_carried_out_late_shortens_no_later_one() {
+    let server = RedisServer::start();
+    let (extends, seen) = (hash("extend"), AtomicU64::new(0));
+    let proxy = Proxy::to(server.port(), move |command| {
+        let is_first = has(command, extends) && seen.fetch_add(1, Ordering::SeqCst) == 0;
+        Fate { end: if is_first { End::Late(HELD) } else { End::Answered }, ..Fate::default() }
+    });
+    let redis = begun(&proxy.url()).await;
+    let other = begun(&server.url()).await;
+    let due = |n| Job { due_at: 1, ..job(n) };
+    redis.put(vec![due(1), due(2)], redis.reading(), Room::Any).await.unwrap();
+    let leases = redis.reserve(reserve(QUEUE, 2)).await.unwrap().leases;
+    let extend = |n: usize, ms| vec![Extend::new(leases[n].job.receipt(), Some(ms))];
+    // So that the script is known, and is called by its hash.
+    other.extend(extend(1, 60_000)).await.unwrap();
+    redis.extend(extend(0, 1_000)).await.unwrap();
+    let last = redis.extend(extend(0, 600_000)).await.unwrap();
+    let [Extended::Until { lease_until, .. }] = last[..] else { panic!("{last:?}") };
+    let calls = || {
+        let stats = server.command(&["INFO", "commandstats"]);
+        let calls =
+            stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")?.split(',').next()?.parse().ok());
+        calls.unwrap_or(0_u64)
+    };
+    let before = calls();
+    until("the extension to be carried out", || calls() > before).await;
+    let left = Broker::get(&other, &[job(1).id], Detail::Head).await.unwrap();
+    assert_eq!(left[0].as_ref().and_then(|job| job.lease_until), Some(lease_until));
 }
 
 /// Else it would be said to be recorded, and run again.
