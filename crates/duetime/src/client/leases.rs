@@ -51,7 +51,8 @@ impl Client {
         only(self.settle(vec![(receipt, Outcome::Fail(failure))]).await?)
     }
 
-    /// Releases a job; the attempt does not count. Without a delay the job keeps its due time.
+    /// Releases a job; the attempt does not count. Without a delay the job keeps its due time. A job that has reached its
+    /// `max_age` ends.
     ///
     /// # Errors
     /// Same as [`complete`](Self::complete).

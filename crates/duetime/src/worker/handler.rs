@@ -38,7 +38,7 @@ impl HandlerError {
     }
 
     /// Not a failure: the job is released and due again after this delay. The attempt does not count. With a delay of zero
-    /// the job is handed out again at once.
+    /// the job is handed out again at once. A job that has reached its `max_age` ends.
     pub fn release(delay: Duration) -> Self {
         Self(Outcome::Release { delay_ms: millis_up(delay) })
     }
