@@ -295,7 +295,7 @@ fn keep_log(connection: &Connection) {
     }
 }
 
-/// Does this on a thread of its own, so that it blocks no thread of the runtime, nor waits for one.
+/// Runs this on a new thread. It blocks none of the runtime's threads, and waits for none.
 pub(crate) async fn aside<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

@@ -77,8 +77,8 @@ impl RedisSentinel {
     }
 
     /// Waits until most living sentinels name a master other than `old`, and it is one; returns its port. Not all: on a busy
-    /// machine a sentinel may just have promoted `old` in a failover of its own. It cannot end that before `old` is back, and
-    /// names `old` until then.
+    /// machine one sentinel may have promoted `old` a moment before, in another failover. That one names `old` until `old` is
+    /// back.
     pub fn wait_for_failover(&self, old: u16) -> u16 {
         let _explains = Explains(&self.sentinels);
         until("another master", AGREED_LIMIT, || {

@@ -210,7 +210,7 @@ async fn a_take_that_is_carried_out_late_takes_nothing() {
     assert!(left[0].as_ref().is_some_and(Job::is_pending), "{left:?}");
 }
 
-/// What was extended since would end too early, while its worker relies on it.
+/// Otherwise the lease ends before the time that its worker was told last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_extension_that_is_carried_out_late_shortens_no_later_one() {
     let server = RedisServer::start();

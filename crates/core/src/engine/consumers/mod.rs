@@ -1,5 +1,4 @@
-//! Who asks this process for jobs: callers that wait at queues, when jobs of which queue were last asked for, and workers that have a
-//! name.
+//! The callers that ask this process for jobs: those that wait, when they last asked for a queue, and the workers that have a name.
 
 mod requests;
 pub(super) mod waiting;

@@ -1,4 +1,4 @@
-//! What a server does without: descriptors, and room on its disk.
+//! A server that lacks descriptors, or room on its disk.
 
 use super::{BUDGETS, MEMORY_BYTES_MAX, Pressed};
 use crate::http::client::Connection;
@@ -57,7 +57,7 @@ fn too_few_descriptors_are_told_at_the_start() {
     assert!(said.contains("allows 100 open files") && said.contains("ulimit -n"), "{said}");
 }
 
-/// A small file system of its own.
+/// A small file system, mounted for one test.
 struct Disk(tempfile::TempDir);
 
 impl Disk {
