@@ -89,7 +89,7 @@ impl Entry {
             next_at,
             pending: None,
             last: old.and_then(|old| old.last),
-            latest: old.map_or(Some(now.saturating_add(PUSHED_AHEAD_MS_MAX)), |old| old.latest),
+            latest: old.and_then(|old| old.latest),
             job: old.and_then(|old| old.job),
         })
     }

@@ -259,7 +259,11 @@ impl Schedules {
                 self.finish_tick(begun).await?;
                 continue;
             }
-            let entry = change(known.as_ref())?;
+            let mut entry = change(known.as_ref())?;
+            if known.is_none() {
+                // A deleted schedule of this name may have pushed.
+                entry.latest = Some(self.latest_pushed(name).await?);
+            }
             let body = entry.body();
             let payload_bytes = |entry: &Entry| entry.schedule.job.payload.len();
             let grows = known.as_ref().is_none_or(|known| payload_bytes(&entry) > payload_bytes(&known.entry));

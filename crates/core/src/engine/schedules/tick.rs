@@ -199,19 +199,39 @@ impl Schedules {
 
     /// The job that was pushed for an instant, in whatever queue it is.
     async fn pushed_at(&self, name: &str, at: Millis) -> Result<Option<JobId>, Error> {
-        // It may have been tried and wait again, since by a clock that was set back.
-        let due = Window { from: at.saturating_sub(PUSHED_AHEAD_MS_MAX), ..Window::ALL };
+        let mut pushed = None;
+        self.find_pushed(name, at, |instant, job| pushed = pushed.or((instant == at).then_some(job))).await?;
+        Ok(pushed)
+    }
+
+    /// The latest instant for which a schedule of this name has pushed a job and that may come again; 0 if there is none.
+    pub(super) async fn latest_pushed(&self, name: &str) -> Result<Millis, Error> {
+        let mut latest = 0;
+        self.find_pushed(name, self.broker.now(), |instant, _| latest = instant.max(latest)).await?;
+        Ok(latest)
+    }
+
+    /// Visits the jobs of a schedule's ticks for this instant and later ones, and some for earlier ones.
+    async fn find_pushed(
+        &self,
+        name: &str,
+        from: Millis,
+        mut visit: impl FnMut(Millis, JobId) + Send,
+    ) -> Result<(), Error> {
+        // They may have been tried and wait again, since by a clock that was set back.
+        let due = Window { from: from.saturating_sub(PUSHED_AHEAD_MS_MAX), ..Window::ALL };
         let mut find = Find { due, ..Find::of(Selector::Tag(tag(name)), Vec::new(), STEP_JOBS_MAX) };
         loop {
             let found = self.ledger.find(find.clone()).await?;
-            // Not one that was pushed by hand, nor one of another schedule that has this tag.
-            let is_tick = |job: &&Job| job.origin.as_deref() == Some(&*origin(name, at));
-            if let Some(job) = found.jobs.iter().find(is_tick) {
-                return Ok(Some(job.id));
+            for job in &found.jobs {
+                // Not one that was pushed by hand, nor one of another schedule that has this tag.
+                if let Some(instant) = job.origin.as_deref().and_then(|origin| instant(origin, name)) {
+                    visit(instant, job.id);
+                }
             }
             find.after = found.next;
             if find.after.is_none() {
-                return Ok(None);
+                return Ok(());
             }
         }
     }
@@ -265,6 +285,12 @@ impl Schedules {
 /// schedule's document. No caller may choose such an origin.
 fn origin(name: &str, at: Millis) -> Arc<str> {
     Arc::from(format!("{OF_ENGINE}tick-{at}-{name}"))
+}
+
+/// The instant whose tick of this schedule has this origin.
+fn instant(origin: &str, name: &str) -> Option<Millis> {
+    let (at, of) = origin.strip_prefix(OF_ENGINE)?.strip_prefix("tick-")?.split_once('-')?;
+    at.parse().ok().filter(|_| of == name)
 }
 
 /// How far ahead of its time a tick is pushed. A schedule that may skip the tick, or whose job has a key, is not pushed
