@@ -189,7 +189,7 @@ mod tests {
             "use crate::ports::A;\nuse crate::engine::B;\n#[cfg(test)]\nmod tests {\n    use crate::api::C;\n}\n";
         assert_eq!(lines(&[source("crates/core/src/api/a.rs", text)]), [2]);
         assert_eq!(lines(&[source("crates/core/src/model/a.rs", text)]), [1, 2]);
-        assert_eq!(lines(&[source("crates/core/src/engine/a.rs", text)]), [0_usize; 0]);
+        assert_eq!(lines(&[source("crates/core/src/engine/loader/a.rs", text)]), [0_usize; 0]);
     }
 
     #[test]
