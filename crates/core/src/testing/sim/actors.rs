@@ -140,8 +140,10 @@ impl Actor {
             }
             for _ in 0..pushes {
                 let at = self.at();
+                self.history().replacing.begin(&jobs);
                 let answers = self.engine.push(jobs.clone()).await.unwrap_or_default();
                 for (new, pushed) in jobs.iter().zip(answers) {
+                    self.history().replacing.answered(new, &pushed);
                     // If the clock is set meanwhile, it cannot be known what is early.
                     let due = if self.pace.is_alone { Due::Now } else { new.due };
                     match pushed {

@@ -3,6 +3,7 @@
 use super::given::Given;
 use super::known_job::{KnownJob, LeaseEnd};
 use super::moment::{Asked, At, Span};
+use super::replacing::Replacing;
 use crate::clock::Millis;
 use crate::limits::SECOND_MS;
 use crate::model::id::{JobId, Receipt};
@@ -26,6 +27,7 @@ pub(super) struct History {
     /// Jobs that were handed out, or leased by a take; some of them before their push was answered.
     pub(super) started: BTreeSet<JobId>,
     pub(super) given: Given,
+    pub(super) replacing: Replacing,
     pub(super) violations: Vec<String>,
     pub(super) handed_out: u64,
     /// The number of answered extensions.
@@ -51,7 +53,8 @@ impl History {
 
     /// It was requested at this time, or before with the same origin.
     pub(super) fn pushed(&mut self, job: Job, due: Due, at: At) {
-        let wrong = self.given.made(&job, |id| self.jobs.get(&id).is_some_and(|known| known.may_be_gone));
+        let may_be_gone = |known: &KnownJob| known.may_be_gone || self.replacing.may_drop(&known.pushed);
+        let wrong = self.given.made(&job, |id| self.jobs.get(&id).is_some_and(may_be_gone));
         self.blame(job.id, "was pushed", wrong.into_iter().collect(), at);
         if let Due::After(delay_ms @ 1..) = due
             && job.due_at < at.wall + delay_ms
@@ -223,7 +226,9 @@ impl History {
         let holds = |known: &&KnownJob| {
             let span = known.span.filter(|span| span.until > at.mono && span.began.life == at.life);
             let same = known.pushed.key.as_ref() == key && known.pushed.queue == job.queue;
-            same && known.pushed.key_until == KeyUntil::Finished && known.pushed.id != job.id && span.is_some()
+            // A replacement may have another `key_until`.
+            let holds = known.pushed.key_until == KeyUntil::Finished && !self.replacing.may_differ(&known.pushed);
+            same && holds && known.pushed.id != job.id && span.is_some()
         };
         if key.is_some()
             && !self.is_unfenced
@@ -365,7 +370,7 @@ impl History {
         let (rows, mut blames) = (rows(ledger), Vec::new());
         for (id, known) in &self.jobs {
             match rows.get(id) {
-                None if known.may_be_gone => {}
+                None if known.may_be_gone || self.replacing.may_drop(&known.pushed) => {}
                 None => blames.push((*id, "is lost".to_owned())),
                 Some(row) if row.is_pending() => blames.push((*id, format!("never ended: {row:?}"))),
                 Some(row) if known.ended.is_some_and(|end| end.stage != row.stage) => {

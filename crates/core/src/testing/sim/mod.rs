@@ -11,6 +11,7 @@ mod given;
 mod history;
 mod known_job;
 mod moment;
+mod replacing;
 
 use crate::engine::{Engine, Options, Stores};
 use crate::limits::{HOUR_MS, MINUTE_MS};
