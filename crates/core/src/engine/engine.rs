@@ -589,7 +589,7 @@ impl Engine {
         self.services.observatory.reports.failures(queue, wait).await
     }
 
-    /// Counts of each of the first 200 queues, by name. The sum of all others is under [`OTHER_QUEUES`] once it is
+    /// Counts of each of the first 200 queues, by name. The sum of all others is under [`OTHER_QUEUES`](super::metrics::OTHER_QUEUES) once it is
     /// available: some seconds after the first request, then at most about ten seconds old.
     ///
     /// # Errors

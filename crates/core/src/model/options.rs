@@ -1,5 +1,5 @@
 //! Rarely used options, kept as one value: one column or slot in every store, which is empty for other jobs. Fields that
-//! scripts, indexes or views read stay separate: see [`Job`](crate::Job).
+//! scripts, indexes or views read stay separate: see [`Job`].
 //!
 //! A new option is a field here; [`check`](JobOptions::check) and [`moved`](JobOptions::moved) name every field, so that a
 //! forgotten one does not compile.

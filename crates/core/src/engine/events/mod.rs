@@ -1,6 +1,6 @@
 //! Publishes job events to subscribers in this process, and through the event bus to those in other processes.
 //!
-//! Each transition is counted and published in one place ([`Publisher::observe`]). Without subscribers that costs one read of an
+//! Each transition is counted and published in one place (`Publisher::observe`). Without subscribers that costs one read of an
 //! atomic. All subscribers share one ring. A slow subscriber delays nobody, and learns that it missed events. Events may be
 //! lost between processes, or come twice if a call is repeated: they are for watching, not for accounting.
 

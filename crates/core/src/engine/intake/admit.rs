@@ -2,7 +2,7 @@
 //! it is due soon.
 //!
 //! A queue with an overflow has older jobs that found no room in the broker. A new job joins them there, unless it is more
-//! urgent, so that it does not overtake them. [`admit`](Engine::admit) records it there at once. Jobs that another step
+//! urgent, so that it does not overtake them. [`admit`](Intake::admit) records it there at once. Jobs that another step
 //! records (rows of the inbox, copies that a rule moves, edited rows) join it when they are put.
 
 use crate::engine::intake::Intake;

@@ -1,4 +1,4 @@
-//! Push: jobs are checked, get ids, and are [admitted](Engine::admit); then repeats and held keys are resolved.
+//! Push: jobs are checked, get ids, and are [admitted](Intake::admit); then repeats and held keys are resolved.
 
 use crate::clock::Millis;
 use crate::engine::intake::Intake;
