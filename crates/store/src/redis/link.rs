@@ -270,11 +270,20 @@ impl Link {
             if let Ok(answer) = tokio::time::timeout_at(look, &mut answer).await {
                 let answer = answer.and_then(Value::extract_error);
                 if answer.as_ref().err().is_none_or(|error| fault::remedy(error) != Remedy::Reconnect) {
-                    line.current().answered = Some(Instant::now());
+                    let mut current = line.current();
+                    if current.number == number {
+                        current.answered = Some(Instant::now());
+                    }
                 }
                 return answer.map_err(failed);
             }
-            heard = line.current().answered.map_or(heard, |last| last.max(heard));
+            {
+                let current = line.current();
+                // Replies over a later connection say nothing of this one, on which none may ever come.
+                if current.number == number {
+                    heard = current.answered.map_or(heard, |last| last.max(heard));
+                }
+            }
             let has_gone = line.is_large && self.usual.current().failing_since.is_some();
             if has_gone || Instant::now() >= heard + limit {
                 return Err(failed(fault::timed_out(sent.elapsed())));
