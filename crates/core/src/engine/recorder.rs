@@ -27,6 +27,10 @@ const SOON_STEP: usize = 4 * STEP_JOBS_MAX;
 
 /// Entries that wait to be recorded soon, at most.
 const SOON_MAX: usize = 50_000;
+/// The bytes of the unrecorded entries of this process, at most, by default.
+const BYTES_MAX_DEFAULT: u64 = 128 << 20;
+/// The same, as a part of the memory that live jobs may take.
+const BYTES_PART: u64 = 4;
 
 /// Records what the outbox of the broker has, at once or soon.
 pub(super) struct Recorder {
@@ -40,6 +44,7 @@ pub(super) struct Recorder {
     waiting: tokio::sync::Mutex<mpsc::Receiver<OutboxEntry>>,
     settles_recorded: bool,
     backlog_max: usize,
+    bytes_max: u64,
 }
 
 impl Recorder {
@@ -57,6 +62,7 @@ impl Recorder {
             waiting: waiting.into(),
             settles_recorded: options.settles_recorded,
             backlog_max: options.backlog_max,
+            bytes_max: options.memory_max.map_or(BYTES_MAX_DEFAULT, |bytes| bytes / BYTES_PART),
         }
     }
 
@@ -75,6 +81,7 @@ impl Recorder {
             entries.iter_mut().for_each(|entry| entry.job_mut().lease_until = None);
         }
         let mut noted: Vec<(JobId, u64)> = Vec::with_capacity(entries.len());
+        let mut waiting = Vec::new();
         let mut successors = Vec::new();
         let mut latest_due = 0;
         for entry in &entries {
@@ -82,6 +89,7 @@ impl Recorder {
             noted.push((job.id, job.version));
             if job.is_pending() {
                 latest_due = latest_due.max(job.due_at);
+                waiting.push((job.id, job.version));
             }
             if let OutboxEntry::Moved(_, successor) = entry {
                 successors.push(successor.id);
@@ -103,6 +111,9 @@ impl Recorder {
         let watermark = self.loader.watermark();
         let watermark = if latest_due < watermark { Millis::MAX } else { watermark };
         let outdated = self.broker.forget(&noted, watermark).await?;
+        if !waiting.is_empty() {
+            self.loader.leave_in_ledger(self.broker.crowded_out(&waiting, self.loader.room()).await?).await;
+        }
         if outdated.is_empty() {
             return Ok(());
         }
@@ -182,18 +193,21 @@ impl Recorder {
         }
     }
 
-    /// The number of unrecorded outcomes at which no more jobs are handed out.
-    pub(super) fn backlog_max(&self) -> usize {
-        self.backlog_max
-    }
-
     /// Whether enough could be recorded that more may be handed out.
     pub(super) fn check_backlog(&self) -> Result<(), Error> {
         if !self.status.is_degraded() {
             return Ok(());
         }
         let backlog = self.broker.backlog();
-        if backlog < self.backlog_max { Ok(()) } else { Err(Error::Backlog(backlog)) }
+        if backlog < self.backlog_max { self.check_bytes() } else { Err(Error::Backlog(backlog)) }
+    }
+
+    /// Whether enough could be recorded that this process may keep more entries until they are.
+    pub(super) fn check_bytes(&self) -> Result<(), Error> {
+        if self.status.is_degraded() && self.broker.backlog_bytes() >= self.bytes_max {
+            return Err(Error::Backlog(self.broker.backlog()));
+        }
+        Ok(())
     }
 
     /// Reads the troubles that the ledger has noticed. Returns whether none of them makes it refuse changes.

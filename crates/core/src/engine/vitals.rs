@@ -73,7 +73,7 @@ impl Vitals {
         let backlog = self.broker.backlog();
         let is_away = self.status.is(DegradedCode::BrokerUnavailable);
         let ready = !self.supervisor.is_stopping()
-            && backlog < self.recorder.backlog_max()
+            && self.recorder.check_backlog().is_ok()
             && self.status.fault().is_none()
             && !is_away
             && is_writable;

@@ -109,6 +109,20 @@ impl Held {
         job.lease_until.is_none() && queue.bytes >= free.max(Room::least(bytes_max, self.queues.len() as u64))
     }
 
+    /// Drops a waiting job that the ledger has in this version, if its queue takes more than it may.
+    pub(super) fn crowd_out(&mut self, id: JobId, version: u64, room: Room, now: Now) -> Option<Job> {
+        let Room::Within(bytes_max) = room else { return None };
+        let bytes_max = bytes_max.unwrap_or(BYTES_MAX_DEFAULT);
+        let live = self.live.get(id).filter(|live| live.version == version && live.run().is_none())?;
+        let queue = self.queues.get(live.queue()).filter(|queue| queue.waiting() > 1)?;
+        let is_over = self.bytes > bytes_max && queue.bytes > Room::least(bytes_max, self.queues.len() as u64);
+        if !is_over || self.outbox.get(id).is_some() {
+            return None;
+        }
+        self.tombstones.add(id, version, None, now.mono);
+        self.remove(id)
+    }
+
     /// Updates the memory of a live job that took this many bytes before it was changed.
     pub(super) fn reweigh(&mut self, id: JobId, before: u64) {
         let live = self.live.get(id).expect("the caller changed it");

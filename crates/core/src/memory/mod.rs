@@ -135,6 +135,10 @@ impl Outbox for Memory {
     fn backlog(&self) -> usize {
         self.with(|held, _| held.outbox.len())
     }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.with(|held, _| held.outbox.bytes())
+    }
 }
 
 #[async_trait]
@@ -153,6 +157,11 @@ impl Broker for Memory {
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
         assert!(jobs.iter().all(Job::is_pending), "expected jobs that have not ended");
         Ok(self.each(jobs, |held, job, now| held.put(job, reading.at, room, now)))
+    }
+
+    async fn crowded_out(&self, jobs: &[(JobId, u64)], room: Room) -> Result<Vec<Job>, Error> {
+        let dropped = self.each(jobs.to_vec(), |held, (id, version), now| held.crowd_out(id, version, room, now));
+        Ok(dropped.into_iter().flatten().collect())
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {

@@ -13,6 +13,7 @@ pub(super) struct Outbox {
     /// stays.
     order: BTreeMap<u64, (Millis, JobId)>,
     last: u64,
+    bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -28,12 +29,14 @@ impl Outbox {
         let id = entry.job().id;
         self.last += 1;
         self.order.insert(self.last, (mono, id));
+        self.bytes += bytes(&entry);
         let Some(numbered) = self.entries.get_mut(id) else {
             self.entries.insert(id, Box::new(Numbered { number: self.last, entry: entry.clone() }));
             return entry;
         };
         debug_assert!(numbered.entry.job().version <= entry.job().version, "an entry is replaced by a later one");
         self.order.remove(&numbered.number);
+        self.bytes -= bytes(&numbered.entry);
         let entry = match (&numbered.entry, entry) {
             (OutboxEntry::Rewritten(_), OutboxEntry::Changed(job)) => OutboxEntry::Rewritten(job),
             (_, entry) => entry,
@@ -50,6 +53,11 @@ impl Outbox {
         self.entries.len()
     }
 
+    /// The memory of what is large in the entries.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The oldest entries written until `until`.
     pub(super) fn oldest(&self, limit: usize, until: Millis) -> Vec<OutboxEntry> {
         let old = self.order.values().take_while(|&&(at, _)| at <= until).take(limit);
@@ -61,8 +69,14 @@ impl Outbox {
         self.get(id).filter(|entry| entry.job().version <= version)?;
         let Numbered { number, entry } = *self.entries.remove(id)?;
         self.order.remove(&number);
+        self.bytes -= bytes(&entry);
         Some(entry)
     }
+}
+
+/// A copy shares its payload with the job that it is made of.
+fn bytes(entry: &OutboxEntry) -> u64 {
+    entry.job().held_bytes() as u64
 }
 
 #[cfg(test)]
@@ -81,6 +95,7 @@ mod tests {
             assert!(outbox.forget(id(n), u64::MAX).is_some());
         }
         assert_eq!((outbox.len(), outbox.order.len()), (1, 1));
+        assert_eq!(outbox.bytes(), job(1).held_bytes() as u64);
         assert_eq!(outbox.oldest(10, 1_000).len(), 1);
     }
 }

@@ -72,6 +72,14 @@ pub trait Broker: BrokerClock + Outbox {
     /// due. A queue that holds no waiting job always gets one in.
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error>;
 
+    /// The ledger has these jobs in these versions. Drops those that wait here in that version, are in no entry of the outbox,
+    /// and have no [room](Room::Within) any more, because they grew: a failed attempt keeps its error. Returns them. The
+    /// caller has the ledger mark them as not loaded; until then only a new process would load them. So a shared broker,
+    /// which may outlive the caller, drops none.
+    async fn crowded_out(&self, _jobs: &[(JobId, u64)], _room: Room) -> Result<Vec<Job>, Error> {
+        Ok(Vec::new())
+    }
+
     /// Leases due jobs, most urgent first: by priority, then `due_at`, then id; queues in the given order, each within its
     /// limits. Attempt and epoch are counted. With a limit of 0 it only answers [`next_at`](Reserved::next_at).
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error>;

@@ -22,6 +22,12 @@ pub trait Outbox: Send + Sync {
 
     /// The number of entries that have not been forgotten, as of the last call that read or wrote entries.
     fn backlog(&self) -> usize;
+
+    /// The bytes of these entries in the memory of this process: payloads, results and messages. 0 if it keeps them
+    /// elsewhere.
+    fn backlog_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// The entries to read.

@@ -313,7 +313,8 @@ pub struct Options {
     pub payload_bytes_max: usize,
     /// How long finished jobs are kept.
     pub retention: Retention,
-    /// The number of unrecorded outcomes at which no more jobs are handed out; by default 100,000.
+    /// The number of unrecorded outcomes at which no more jobs are handed out; by default 100,000. Those that this process
+    /// keeps may also take a quarter of [`memory_max`](Self::memory_max), or 128 MiB; beyond that no outcome is accepted.
     pub backlog_max: usize,
     /// Whether a settle is answered only once its outcome is in a ledger that several processes share. By default it is
     /// answered once the outcome is in the broker, and recorded a moment later. A ledger of a single process always records

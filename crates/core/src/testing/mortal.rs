@@ -59,6 +59,10 @@ impl Outbox for MortalBroker {
     fn backlog(&self) -> usize {
         self.broker.backlog()
     }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.broker.backlog_bytes()
+    }
 }
 
 #[async_trait]
@@ -81,6 +85,10 @@ impl Broker for MortalBroker {
 
     async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error> {
         self.life.around("begin", self.broker.begin(host)).await
+    }
+
+    async fn crowded_out(&self, jobs: &[(JobId, u64)], room: Room) -> Result<Vec<Job>, Error> {
+        self.life.around("crowded_out", self.broker.crowded_out(jobs, room)).await
     }
 
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {

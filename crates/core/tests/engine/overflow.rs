@@ -1,9 +1,10 @@
 //! More jobs than memory has room for: due jobs wait in the ledger, and are handed out anyway.
 
 use super::fixture::{Bench, job, pass, request};
-use duetime_core::engine::{CancelOutcome, JobRef, Options, Patch, Query, ReserveRequest, Source, TakeRequest};
-use duetime_core::ports::{Broker, Detail, Queues};
+use duetime_core::engine::{CancelOutcome, JobRef, Options, Outcome, Patch, Query, ReserveRequest, Source, TakeRequest};
+use duetime_core::ports::{Broker, Detail, Outbox, Queues};
 use duetime_core::testing::{ModelLedger, Random, TokioClock};
+use duetime_core::rules::Failure;
 use duetime_core::{Due, Error, Job, JobId, NewJob, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -294,6 +295,68 @@ async fn a_key_is_held_by_a_job_that_waits_in_the_ledger() {
     assert_eq!(bench.push(keyed.clone()).await.id, first.id);
     assert_eq!(bench.run_all("default").await.len(), 1_001);
     assert_ne!(bench.push(keyed).await.id, first.id);
+}
+
+/// They keep their errors, so that they take more memory than when they were pushed.
+#[tokio::test(start_paused = true)]
+async fn jobs_that_grow_while_they_wait_join_the_overflow() {
+    const ERROR_BYTES: u64 = 1_000;
+    let bench = Bench::bounded().await;
+    let pushed = bench.push_to("default", 45).await;
+    for lease in bench.reserve(100, Duration::ZERO).await {
+        let message = "x".repeat(ERROR_BYTES as usize).into();
+        let failure = Failure { message, is_final: false, retry_after_ms: Some(5_000) };
+        assert_eq!(bench.settle(&lease, Outcome::Fail(failure)).await, Ok(State::Scheduled));
+    }
+    let held = bench.held().await;
+    assert!(held * ERROR_BYTES <= ROOM_JOBS * JOB_BYTES, "{held} of 45 jobs are held");
+    assert_eq!(bench.queue("default").await.counts.scheduled, 45);
+    pass(Duration::from_secs(4)).await;
+    assert!(bench.run_all("default").await.is_empty(), "none is early");
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(ids(&bench.run_all("default").await), ids(&pushed));
+}
+
+/// So do those that were edited, once the process has begun again.
+#[tokio::test(start_paused = true)]
+async fn jobs_that_were_dropped_as_they_grew_are_there_after_a_crash() {
+    let bench = Bench::bounded().await;
+    let pushed = bench.push_to("default", 90).await;
+    for job in &pushed {
+        let patch = Patch { payload: Some(vec![0; 1_000].into()), ..Patch::default() };
+        bench.engine.update(JobRef::from(job.id), patch).await.unwrap();
+    }
+    assert!(bench.held().await <= 25, "{}", bench.held().await);
+    let bench = bench.restarted(options()).await;
+    assert_eq!(ids(&bench.run_all("default").await), ids(&pushed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_that_cannot_be_recorded_are_bounded_in_bytes() {
+    let bench = Bench::bounded().await;
+    bench.push_to("default", 20).await;
+    let leases = bench.reserve(20, Duration::ZERO).await;
+    bench.ledger.set_away(true);
+    let result = vec![b'1'; 1_000];
+    let mut codes = BTreeMap::new();
+    for lease in &leases {
+        let refused = bench.settle(lease, Outcome::Complete { result: Some(result.clone().into()) }).await.unwrap_err();
+        *codes.entry(refused.code()).or_insert(0) += 1;
+    }
+    // A quarter of the room, and the one that passes it.
+    assert_eq!(codes, BTreeMap::from([("backlog", 14), ("store_unavailable", 6)]));
+    assert!(bench.broker.backlog_bytes() <= ROOM_JOBS * JOB_BYTES / 4 + 1_100);
+    let edit = bench.engine.update(leases[19].job.id.into(), Patch { priority: Some(1), ..Patch::default() });
+    assert_eq!(edit.await.unwrap_err().code(), "backlog");
+    assert!(!bench.engine.health().ready);
+    bench.ledger.set_away(false);
+    pass(Duration::from_secs(3)).await;
+    pass(Duration::from_secs(3)).await;
+    for lease in &leases {
+        let again = bench.settle(lease, Outcome::Complete { result: Some(result.clone().into()) }).await;
+        assert_eq!(again, Ok(State::Succeeded), "none was lost");
+    }
+    assert_eq!(bench.broker.backlog_bytes(), 0);
 }
 
 #[tokio::test(start_paused = true)]

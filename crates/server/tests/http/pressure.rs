@@ -256,6 +256,25 @@ const TABLE: &[Row] = &[
         then: |p| drop(p.ask("GET", "/v1/jobs?queue=q&limit=1000", &Value::Null)),
     },
     Row {
+        what: "small jobs that keep a long error each",
+        each: 1,
+        prepare: |p| {
+            let job = json!({"payload": 1, "retry": {"fixed": {"delay": "1h"}}});
+            (0..2).for_each(|_| drop(p.ask("POST", "/v1/queues/q/jobs", &Value::from(vec![job.clone(); 1_000]))));
+            let message = "e".repeat(65_536);
+            for _ in 0..20 {
+                let leases = p.ask("POST", "/v1/queues/q/reserve", &json!({"limit": 100}))["leases"].clone();
+                let fail = |lease: &Value| json!({"receipt": lease["receipt"], "fail": {"message": message}});
+                p.ask("POST", "/v1/settle", &leases.as_array().unwrap().iter().map(fail).collect());
+            }
+        },
+        press: |_, _| None,
+        then: |p| {
+            let queue = p.ask("GET", "/v1/queues/q", &Value::Null);
+            assert_eq!((&queue["scheduled"], &queue["ready"]), (&json!(2_000), &json!(0)), "{queue}");
+        },
+    },
+    Row {
         what: "tubes that are listed and not read",
         each: 8,
         prepare: |p| {

@@ -168,7 +168,11 @@ impl Editor {
     /// between both, or after another one: it is to be tried again.
     async fn try_edits(&self, edits: Vec<Edit>) -> Vec<Option<Result<Edited, Error>>> {
         let count = edits.len();
-        let (edited, entries) = match self.broker.edit(edits.clone()).await {
+        let edited = async {
+            self.recorder.check_bytes()?;
+            self.broker.edit(edits.clone()).await
+        };
+        let (edited, entries) = match edited.await {
             Ok(answer) => answer,
             Err(error) => return vec![Some(Err(error)); count],
         };

@@ -127,12 +127,7 @@ impl Loader {
         }
         if !self.topology.shares_ledger() {
             self.put(jobs, reading).await?;
-            if !self.to_reconcile.lists().full.is_empty()
-                && let Err(error) = self.reconcile().await
-            {
-                // They are known here, and marked as loaded for the next process.
-                self.status.degrade(DegradedCode::Loading, &error);
-            }
+            self.move_to_overflow().await;
             return Ok(());
         }
         self.hold_together(jobs, reading).await
@@ -276,6 +271,26 @@ impl Loader {
             }
         }
         Ok(stale)
+    }
+
+    /// Moves rows to the overflow whose jobs found no room in the broker. If that fails, they are known here, and marked as
+    /// loaded for the next process.
+    async fn move_to_overflow(&self) {
+        if !self.to_reconcile.lists().full.is_empty()
+            && let Err(error) = self.reconcile().await
+        {
+            self.status.degrade(DegradedCode::Loading, &error);
+        }
+    }
+
+    /// The broker has dropped these waiting jobs, since it has no room for them any more.
+    pub(in crate::engine) async fn leave_in_ledger(&self, jobs: Vec<Job>) {
+        let now = self.broker.now();
+        for job in &jobs {
+            self.overflow.refused((job.queue.clone(), job.priority, job.due_at), now);
+        }
+        self.to_reconcile.lists().full.extend(jobs.iter().map(|job| job.id));
+        self.move_to_overflow().await;
     }
 
     /// The broker does not hold these as they are in the ledger: reads them again.

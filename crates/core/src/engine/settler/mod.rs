@@ -92,6 +92,9 @@ impl Settler {
         let repeats: Vec<(Receipt, Option<State>)> = outcomes.iter().map(|asked| (asked.0, state(asked))).collect();
         let new = outcomes.into_iter().zip(&repeats).filter(|(_, (_, state))| state.is_none());
         let new: Vec<_> = new.map(|(outcome, _)| outcome).collect();
+        if !new.is_empty() {
+            self.recorder.check_bytes()?;
+        }
         let mut settled = if new.is_empty() { Vec::new() } else { self.settle_new(new).await? }.into_iter();
         let mut answers = Vec::with_capacity(repeats.len());
         for (receipt, state) in repeats {
