@@ -1,11 +1,25 @@
 //! Keeps the broker as the ledger says: loads jobs as they enter the horizon, frees those that an edit keeps back, and, if several
 //! processes share the broker, restores its memory after a loss. Of these processes only the leader does it.
 //!
-//! The ledger marks the jobs that the broker holds as loaded, so that each job is loaded once. The marks are valid for one
-//! incarnation of the broker. When the incarnation has changed, the leader *adopts* the new one, so that a former leader
-//! marks nothing more. Then it compares what is left with the ledger, and puts all loaded jobs again. Once no earlier
-//! reading can be put any more, it compares again: from then on the broker has nothing that is older than the ledger. A slow
-//! audit keeps putting loaded jobs again, so a job that slipped through is late, but not lost.
+//! The ledger marks the jobs that the broker holds as *loaded* (bucket 0), so that each job is loaded once. The marks are valid
+//! for one *incarnation* of the broker, and a document of the registry names the one in which everything was loaded. Redis may
+//! be emptied or restarted at any time, and after a failover a replica may serve that lacks the last changes. Then
+//! the incarnation differs, and the leader, who looks at it twice a second,
+//!
+//! 1. *adopts* the new one in the registry. From now on a former leader, which may only be slow, marks nothing more as loaded;
+//! 2. sends the broker the watermark again, below which it drops nothing;
+//! 3. compares the jobs that the broker still has with their rows, and makes it drop those of which the ledger has a newer state.
+//!    They may be a cancelled job, or the lease of a completed one. Without this they would run again;
+//! 4. puts all rows that are marked as loaded, page by page, while other work goes on;
+//! 5. writes down that everything is loaded in this incarnation, if it is still the present one;
+//! 6. compares once more after 6 s. A reading of a row from before the loss may be put for 5 s; afterwards none can be, so from
+//!    then on the broker has nothing that is older than the ledger.
+//!
+//! Each step may be cut off, or made by two leaders at once: all of them may be made twice. If a former leader adopts an older
+//! incarnation again, the next look sees it and begins anew.
+//!
+//! The *audit* repeats step 4 slowly and without end. It finds jobs whose push failed between the commit and the put, so that
+//! a job that slipped through is late, but not lost.
 
 use super::consumers::waiting::LOOK_AGAIN;
 use super::documents::{document, set_document};

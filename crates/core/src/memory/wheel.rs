@@ -6,6 +6,22 @@
 //! higher level, that slot is spread over the levels below (it *cascades*), so an entry moves at most seven times, and
 //! within an hour mostly twice.
 //!
+//! Why a wheel: nearly every job is inserted once and expires once, and many are cancelled before. A heap pays for its order at
+//! each of these steps; a wheel inserts and cancels in constant time, and sorts only what is near. Each queue has a wheel, so
+//! a burst of a million jobs in one queue costs the others nothing. An empty wheel is small (192 bytes), because there may be
+//! 100,000 queues.
+//!
+//! Why the slots are lists of chunks of entry numbers (one cache line each) and not linked lists of entries: a cascade of
+//! many entries would miss the cache once for each of them.
+//!
+//! Why at most a part of a cascade in one call: a slot of level 2 holds a minute of jobs, perhaps a million, and the caller
+//! holds the broker's lock. So a cascade is a state (`cascading`) that the next call continues. What is inserted below
+//! a slot that is being cascaded goes to its end; otherwise it would overtake entries of the same tick.
+//!
+//! Why it cannot turn back: every entry's slot depends on now. If the wall clock is set back, the caller keeps what has been
+//! handed out and is no longer due in a small ordered set (`held_back` in `queue.rs`). Leases have their own wheel, which
+//! follows the monotonic clock.
+//!
 //! Invariants:
 //! - no entry is due before the wheel's now;
 //! - from level 1 up, the slot of now itself is empty, except for one that is being cascaded;

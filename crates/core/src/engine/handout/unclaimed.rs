@@ -1,8 +1,19 @@
 //! Leases whose caller has disconnected: they are given back, and their attempts do not count. Nor does `max_age` end such a
 //! job, since it has not run.
 //!
-//! A repeat of the same request gets the same leases, so those of a request with an id are not given back. They belong to
-//! the repeat; if there is none, they expire.
+//! Why this is hard: a caller that disconnects is a future that is dropped, at any `await`. Workers wait up to a minute and are
+//! stopped at any time, so it happens all the time. Three places need care:
+//!
+//! - *While the broker leases.* The step must not be cut off: jobs would be leased by nobody until their leases expire. So it
+//!   is a future of its own ([`Step`]). If its caller goes, it runs to its end in a task, and what it leased is given back.
+//! - *While the leases are noted* (one process), and from then until the answer is written. They are in an [`Unclaimed`], which
+//!   gives them back when it is dropped. Only the edge knows that an answer went out, so only the edge calls
+//!   [`claim`](Unclaimed::claim).
+//! - *While the engine stops.* The tasks that give back run to completion before it has stopped (`finish_alone`).
+//!
+//! An answer that was written and never read cannot be told from one that was. Such a lease expires. Or the caller sends a
+//! `request_id`: a repeat of the same request gets the same leases, so those of a request with an id are not given back. They
+//! belong to the repeat; if there is none, they expire.
 
 use crate::engine::handout::Handout;
 use crate::engine::observed::Observed;

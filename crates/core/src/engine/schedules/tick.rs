@@ -1,8 +1,27 @@
 //! A tick: claimed, pushed under the claim's id, and done.
 //!
-//! Each step is a conditional put of the schedule's document, so one engine makes it. The push between them may be made by
-//! several, and is one job by its id. A reading is acted on within [`FRESH_FOR`]. An engine that stood still for longer
-//! reads again, or it might push a job that has ended and was pruned meanwhile.
+//! One instant of a name has exactly one job, although any engine may tick, may die in between, and may read a schedule that is
+//! being changed. Three steps, each of which leaves what the next engine needs:
+//!
+//! 1. **Claim**: a conditional put of the schedule's document with `pending`: the tick, and a newly allotted job id. Of several
+//!    engines one succeeds. A tick that is skipped, because it is too late or overlaps, ends here, without a job.
+//! 2. **Push**: the job is recorded under that id, as in any push. Whoever finds a claim that is older than [`CLAIM_MS`] pushes,
+//!    too, under the same id: so it is one job.
+//! 3. **Done**: a conditional put without `pending`, with the next tick. If it fails, another engine was faster, and the document
+//!    is read again.
+//!
+//! Why the id is allotted by the claim: the step between two documents cannot be atomic with either. An id that is known before
+//! makes it idempotent instead.
+//!
+//! Why a reading is acted on only within [`FRESH_FOR`]: an engine that stood still for longer might push a job that has ended
+//! and was pruned meanwhile.
+//!
+//! Why ticks are pushed ahead (up to 2 s): so they are as punctual as any job. A tick that may be skipped for an overlap, or
+//! whose job has a key, is pushed at its time: only then is it known which jobs are live.
+//!
+//! Why the document remembers the latest claimed instant: a schedule that is changed, paused or set again in those 2 s counts its
+//! next tick anew. A tick that is not later than that instant first looks for its job by tag and due time, and a new schedule
+//! begins with the latest instant that a deleted one of its name has pushed.
 
 use super::entry::{Entry, Known, PUSHED_AHEAD_MS_MAX, Pending};
 use super::{KIND, Schedules};

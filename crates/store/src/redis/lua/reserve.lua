@@ -1,4 +1,23 @@
--- Leases due jobs. ARGV[5]: how many at most; [6], [7]: the earliest and latest due time; [8]: the name of this call if jobs
+-- Leases due jobs: the most urgent ones of some queues, or named ones.
+--
+-- Why it is one script: picking, the limits of queues, and leasing must be one step, or two servers would lease a job twice or
+-- pass a limit together. Redis does nothing else meanwhile, so the work is bounded: by the number of jobs, by the bytes of the
+-- reply (`has_room`), and by steps of STEP members. Whatever is left makes the caller ask again (`is_to_repeat`).
+--
+-- Why jobs of the default priority are in a set of their own: their order is that of their due times, so nothing has to move
+-- when a job becomes due, and nearly all jobs are of this kind. Others are sorted in here, by `sort_ready`, before any job is
+-- picked, so that an urgent job is first although nobody looked since it became due. A reserve goes through more urgent ones,
+-- the default, and less urgent ones.
+--
+-- Why there are two ways to lease: a job that was never touched has no meta, and `lease_plain` writes one from a template,
+-- without unpacking. That is the case that decides the speed. `lease` does all the rest: keys, expiry, own leases, attempts.
+--
+-- Why the answer is remembered under the request: a reply may be lost, and the jobs are leased all the same. The repeat gets the
+-- leases that are still held, so it leases nothing twice, and no job waits for its lease to expire.
+--
+-- Nothing is early: `to` is never after `now`, the clock of Redis, except for a job that is named and asked for early.
+--
+-- ARGV[5]: how many at most; [6], [7]: the earliest and latest due time; [8]: the name of this call if jobs
 -- are taken, '' if they are to run; [9]: the lease in ms, 0 for each job's own; [10]: the request, '' for none; [11]: how
 -- many finished jobs are kept; [12]: the default lease; [13]: whether the most urgent job of all queues comes first; [14]:
 -- whether named jobs are leased before they are due, too; [15]: how many of the leases that are remembered for the request
