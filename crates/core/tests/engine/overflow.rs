@@ -1,10 +1,12 @@
 //! More jobs than memory has room for: due jobs wait in the ledger, and are handed out anyway.
 
 use super::fixture::{Bench, job, pass, request};
-use duetime_core::engine::{CancelOutcome, JobRef, Options, Outcome, Patch, Query, ReserveRequest, Source, TakeRequest};
+use duetime_core::engine::{
+    CancelOutcome, JobRef, Options, Outcome, Patch, Query, ReserveRequest, Source, TakeRequest,
+};
 use duetime_core::ports::{Broker, Detail, Outbox, Queues};
-use duetime_core::testing::{ModelLedger, Random, TokioClock};
 use duetime_core::rules::Failure;
+use duetime_core::testing::{ModelLedger, Random, TokioClock};
 use duetime_core::{Due, Error, Job, JobId, NewJob, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The port's verbs, and reads that change nothing.
 
 use super::call::Text;
-use super::jobs::{bytes, groups_of};
-use super::memory::push_limits;
-use super::parts::{Parts, Redis};
+use super::handle::Redis;
+use super::jobs::{Jobs, bytes, groups_of};
+use super::partitions::push_limits;
 use super::put::Entered;
 use super::scripts;
 use async_trait::async_trait;
@@ -35,37 +35,37 @@ pub(super) type Scored = (Millis, JobId);
 
 impl BrokerClock for Redis {
     fn now(&self) -> Millis {
-        self.clock.now()
+        self.partitions.clock.now()
     }
 
     fn now_at_most(&self) -> Millis {
-        self.clock.now_at_most()
+        self.partitions.clock.now_at_most()
     }
 
     fn until(&self, at: Millis) -> Duration {
-        self.waker.expect(at);
-        self.clock.until(at) + self.waker.handicap()
+        self.partitions.waker.expect(at);
+        self.partitions.clock.until(at) + self.partitions.waker.handicap()
     }
 
     fn reading(&self) -> Reading {
         // A memory found after this is unknown to this reading, however late the clock is read.
-        let memory = self.memories_found();
-        Reading { at: self.clock.now(), memory }
+        let memory = self.partitions.memories_found();
+        Reading { at: self.partitions.clock.now(), memory }
     }
 }
 
 #[async_trait]
 impl Outbox for Redis {
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error> {
-        self.outcomes_which(which).await
+        self.jobs.outcomes_which(which).await
     }
 
     async fn forget(&self, noted: &[(JobId, u64)], watermark: Millis) -> Result<Vec<JobId>, Error> {
-        self.forget_entries(noted, watermark).await
+        self.jobs.forget_entries(noted, watermark).await
     }
 
     fn backlog(&self) -> usize {
-        self.backlogs().values().map(|&count| count as usize).sum()
+        self.jobs.backlogs().values().map(|&count| count as usize).sum()
     }
 }
 
@@ -76,19 +76,19 @@ impl Broker for Redis {
     }
 
     fn is_ledger(&self) -> bool {
-        self.options.is_ledger()
+        self.partitions.is_ledger()
     }
 
     async fn incarnation(&self) -> Result<String, Error> {
-        self.whole_incarnation().await
+        self.partitions.whole_incarnation().await
     }
 
     fn partition(&self, queue: &str) -> u16 {
-        self.keys.partition_of(queue)
+        self.partitions.keys.partition_of(queue)
     }
 
     async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error> {
-        self.begin_with(host).await
+        self.partitions.begin_with(host).await
     }
 
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
@@ -98,50 +98,50 @@ impl Broker for Redis {
             // Only a ledger stores origins.
             Entered::New | Entered::Known(_) => Put::Held,
         };
-        Ok(self.put_jobs(jobs, reading, room).await?.into_iter().map(put).collect())
+        Ok(self.jobs.put_jobs(jobs, reading, room).await?.into_iter().map(put).collect())
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        self.reserve_jobs(reserve).await
+        self.jobs.reserve_jobs(reserve).await
     }
 
     async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {
-        self.extend_leases(leases).await
+        self.jobs.extend_leases(leases).await
     }
 
     async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
-        self.settle_jobs(settles).await
+        self.jobs.settle_jobs(settles).await
     }
 
     async fn expired(&self, limit: usize) -> Result<Expired, Error> {
-        self.expired_jobs(limit).await
+        self.jobs.expired_jobs(limit).await
     }
 
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error> {
-        self.edit_jobs(&edits, false).await
+        self.jobs.edit_jobs(&edits, false).await
     }
 
     async fn bar(&self, rows: &[(JobId, u64)]) -> Result<Vec<JobId>, Error> {
-        if self.options.is_ledger() {
+        if self.partitions.is_ledger() {
             return Ok(Vec::new());
         }
-        self.add_tombstones(rows).await
+        self.jobs.add_tombstones(rows).await
     }
 
     async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error> {
-        let records = self.records(ids, detail).await?.into_iter();
+        let records = self.jobs.records(ids, detail).await?.into_iter();
         let is_known =
-            |record: &super::codec::Record| !record.removed && (!self.options.is_ledger() || record.is_live());
+            |record: &super::codec::Record| !record.removed && (!self.partitions.is_ledger() || record.is_live());
         Ok(records.map(|record| record.filter(is_known).map(|record| record.job)).collect())
     }
 
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error> {
-        self.list_jobs(&listing).await
+        self.jobs.list_jobs(&listing).await
     }
 
     async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts, Option<Tally>)>, Error> {
-        let told = |(queue, counts, tally)| (queue, counts, self.options.is_ledger().then_some(tally));
-        Ok(self.count(queues).await?.into_iter().map(told).collect())
+        let told = |(queue, counts, tally)| (queue, counts, self.partitions.is_ledger().then_some(tally));
+        Ok(self.jobs.count(queues).await?.into_iter().map(told).collect())
     }
 
     async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error> {
@@ -149,18 +149,18 @@ impl Broker for Redis {
             text.push(queue.as_bytes());
             push_limits(text, &limits, version);
         };
-        self.run(self.keys.partition_of(queue), &scripts::LIMIT, &[], arguments).await.map(drop)
+        self.partitions.run(self.partitions.keys.partition_of(queue), &scripts::LIMIT, &[], arguments).await.map(drop)
     }
 
     async fn set_watermark(&self, watermark: Millis) -> Result<(), Error> {
-        if self.options.is_ledger() {
+        if self.partitions.is_ledger() {
             return Ok(());
         }
-        self.set_watermarks(watermark).await
+        self.jobs.set_watermarks(watermark).await
     }
 }
 
-impl Parts {
+impl Jobs {
     /// One page of a sorted set in the order of scores, then ids.
     pub(super) async fn page(
         &self,
@@ -178,7 +178,7 @@ impl Parts {
             text.push(after.map(|(_, id)| bytes(id)).as_ref().map_or(&[], |id| id));
             text.number(limit as u64);
         };
-        let mut places = self.run(partition, &scripts::LIST, &[queue], arguments).await?.list()?.scored()?;
+        let mut places = self.partitions.run(partition, &scripts::LIST, &[queue], arguments).await?.list()?.scored()?;
         places.sort_unstable();
         places.truncate(limit);
         Ok(places)
@@ -199,9 +199,9 @@ impl Parts {
     /// A page of a listing, and where it ends if there may be more.
     async fn list_page(&self, listing: &Listing, after: Option<Scored>) -> Result<(Vec<Job>, Option<Scored>), Error> {
         let Listing { queue, states, window, after: _, limit } = listing;
-        let partition = self.keys.partition_of(queue);
+        let partition = self.partitions.keys.partition_of(queue);
         let after = after.filter(|&(at, _)| at >= window.from);
-        let now = self.clock.now();
+        let now = self.partitions.clock.now();
         let wants = |state| states.contains(&state);
         let waiting = wants(State::Scheduled) || wants(State::Ready);
         // A job that is given back meanwhile is neither among those that wait now nor among those that run then.
@@ -281,7 +281,7 @@ impl Parts {
 
     /// At most this many names of queues from this one on, in order.
     async fn queue_names(&self, from: &str, limit: usize) -> Result<Vec<Arc<str>>, Error> {
-        let partitions = stream::iter(0..self.keys.partitions());
+        let partitions = stream::iter(0..self.partitions.keys.partitions());
         let names = partitions.map(|partition| self.queues_of(partition, from, limit)).buffered(PARTITIONS_AT_ONCE);
         let mut names: Vec<Arc<str>> = names.try_concat().await?;
         names.sort_unstable();
@@ -295,7 +295,7 @@ impl Parts {
             text.push(from.as_bytes());
             text.number(limit as u64);
         };
-        let mut reply = self.run(partition, &scripts::QUEUES, &[], arguments).await?.list()?;
+        let mut reply = self.partitions.run(partition, &scripts::QUEUES, &[], arguments).await?.list()?;
         let mut names: Vec<Arc<str>> = Vec::with_capacity(reply.len());
         while reply.len() > 0 {
             names.push(reply.text()?.into());
@@ -309,11 +309,11 @@ impl Parts {
             Queues::From(from, limit) => self.queue_names(&from, limit.min(STEP_QUEUES_MAX)).await?,
         };
         let mut counted = vec![(Counts::default(), Tally::default()); queues.len()];
-        let groups = groups_of(queues.iter().map(|queue| self.keys.partition_of(queue)), QUEUES_AT_ONCE);
+        let groups = groups_of(queues.iter().map(|queue| self.partitions.keys.partition_of(queue)), QUEUES_AT_ONCE);
         for (partition, chosen) in groups {
             let names: Vec<&str> = chosen.iter().map(|&i| queues[i].as_ref()).collect();
             let arguments = |text: &mut Text| names.iter().for_each(|name| text.push(name.as_bytes()));
-            let mut answers = self.run(partition, &scripts::COUNTS, &names, arguments).await?.list()?;
+            let mut answers = self.partitions.run(partition, &scripts::COUNTS, &names, arguments).await?.list()?;
             for &i in &chosen {
                 let mut answer = answers.list()?;
                 let mut number = || answer.number().map(|number| u64::try_from(number).unwrap_or(0));

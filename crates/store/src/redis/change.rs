@@ -3,8 +3,7 @@
 
 use super::call::Text;
 use super::codec::Record;
-use super::jobs::{bytes, groups_by_size, place};
-use super::parts::Parts;
+use super::jobs::{Jobs, bytes, groups_by_size};
 use super::scripts;
 use duetime_core::ports::Detail;
 use duetime_core::{Error, Job, JobId, Stage};
@@ -51,7 +50,7 @@ impl Write {
     }
 }
 
-impl Parts {
+impl Jobs {
     /// Decides on each of these jobs and returns the results; if a job is named twice, one after the other. If the head of a
     /// job was read before, the decision is based on that, and the job is read only if it has changed since.
     pub(super) async fn change<T>(
@@ -97,26 +96,27 @@ impl Parts {
 
     async fn write(&self, writes: &mut [Write]) -> Result<Vec<Made>, Error> {
         let mut made = vec![Made::Mismatch; writes.len()];
-        if self.options.is_ledger() {
+        if self.partitions.is_ledger() {
             writes.iter_mut().for_each(|write| write.now.rewritten = false);
         }
-        let sizes = writes.iter().map(|write| (place(self, write.now.job.id), write.bytes()));
+        let sizes = writes.iter().map(|write| (self.partitions.of(write.now.job.id), write.bytes()));
         for (partition, chosen) in groups_by_size(sizes) {
             let mut queues: Vec<&str> = chosen.iter().map(|&i| writes[i].now.job.queue.as_ref()).collect();
             queues.sort_unstable();
             queues.dedup();
             // A call that is sent again after a lost reply gets the answers of its first attempt.
-            let request = self.requests.begin();
+            let request = self.partitions.requests.begin();
             let arguments = |text: &mut Text| {
-                text.number(self.options.ended_max as u64);
-                text.number(self.options.dead_max as u64);
+                text.number(self.partitions.options.ended_max as u64);
+                text.number(self.partitions.options.dead_max as u64);
                 text.push(request.name.as_bytes());
                 for &i in &chosen {
                     let number = queues.binary_search(&writes[i].now.job.queue.as_ref()).unwrap_or(0);
                     self.describe(&writes[i], number, text);
                 }
             };
-            let mut reply = self.run_request(partition, &scripts::CHANGE, &request.key, &queues, arguments).await?;
+            let mut reply =
+                self.partitions.run_request(partition, &scripts::CHANGE, &request.key, &queues, arguments).await?;
             let mut answers = reply.list()?;
             for i in chosen {
                 made[i] = match answers.number_or_id()? {
@@ -138,12 +138,12 @@ impl Parts {
         text.number(old.version);
         text.push(&write.now.full_meta());
         let body =
-            if write.now.shares_body(&write.was) { Vec::new() } else { write.now.body(self.options.is_ledger()) };
+            if write.now.shares_body(&write.was) { Vec::new() } else { write.now.body(self.partitions.is_ledger()) };
         text.push(&body);
         text.push(fate(&write.now).as_bytes());
         text.number(new.due_at);
         text.number(new.start_by().unwrap_or(0));
-        text.flag(!self.options.is_ledger());
+        text.flag(!self.partitions.is_ledger());
         text.push(&new.result.as_ref().map(|result| [b"=", &**result].concat()).unwrap_or_default());
         text.push(&write.copy.as_ref().map(|copy| Record::new(copy.as_ref().clone()).packed()).unwrap_or_default());
         text.number(u64::from(old.priority));

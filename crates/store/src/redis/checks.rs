@@ -1,7 +1,7 @@
 //! Checks whether a server is suitable, and what this setup can lose.
 
+use super::handle::FORMAT;
 use super::link::Link;
-use super::parts::FORMAT;
 use super::reply::Reply;
 use super::url::Address;
 use duetime_core::Error;

@@ -1,11 +1,11 @@
 //! Connects to Redis.
 
 use super::bus::{self, Bus};
-use super::clock::RedisClock;
+use super::handle::{Options, Redis, Tasks};
+use super::jobs::Jobs;
 use super::keys::Keys;
 use super::link::Link;
-use super::memories::Memories;
-use super::parts::{Options, Parts, Redis};
+use super::partitions::Partitions;
 use super::requests::Requests;
 use super::usage::{self, Usage};
 use super::wake::{self, Channels, Waker};
@@ -13,8 +13,7 @@ use super::{checks, fault, url};
 use crate::keep::keep;
 use duetime_core::Error;
 use duetime_core::engine::Stores;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio::sync::oneshot;
 
 impl Redis {
@@ -61,27 +60,16 @@ impl Redis {
                 move || bus::publish(link.clone(), bus.clone())
             }),
         ];
-        let parts = Parts {
-            place: link.place.clone(),
-            link,
-            keys,
-            clock: RedisClock::new(options.clock.clone()),
-            options,
-            memories: Memories::default(),
-            used: Mutex::default(),
-            looks: AtomicU64::new(0),
-            watermarks: Mutex::default(),
-            backlog: Mutex::default(),
-            requests,
-            last_fence: AtomicU64::new(0),
-            waker,
+        let partitions = Arc::new(Partitions::new(link, keys, options, requests, waker));
+        partitions.read_clock().await?;
+        let redis = Self {
+            jobs: Arc::new(Jobs::new(partitions.clone(), bus.clone(), usage)),
+            partitions,
+            last_fence: Arc::default(),
             bus,
-            usage,
-            tasks,
-            fitness,
+            fitness: Arc::new(fitness),
+            _tasks: Arc::new(Tasks(tasks)),
         };
-        let redis = Self::of(parts);
-        redis.read_clock().await?;
         // It keeps trying in the background after this wait.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), has_begun).await;
         Ok(redis)

@@ -3,15 +3,14 @@
 use super::call::Text;
 use super::change::{Came, Step};
 use super::codec::Record;
-use super::jobs::{bytes, groups, place};
-use super::parts::Parts;
+use super::jobs::{Jobs, bytes, groups};
 use super::reserve::ended;
 use super::scripts;
 use super::settle::entry;
 use duetime_core::ports::{Change, Edit, Edited, OutboxEntry};
 use duetime_core::{Error, JobId, rules};
 
-impl Parts {
+impl Jobs {
     /// Changes jobs; finished jobs only if requested.
     pub(super) async fn edit_jobs(
         &self,
@@ -19,7 +18,7 @@ impl Parts {
         also_ended: bool,
     ) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error> {
         let ids: Vec<JobId> = edits.iter().map(|edit| edit.id).collect();
-        let now = self.clock.now();
+        let now = self.partitions.clock.now();
         let decide = |i: usize, record: Option<&Record>| match record {
             None => Step::Answer((Edited::Unknown, None)),
             Some(record) if !record.is_live() && !also_ended => Step::Answer((ended(&record.job), None)),
@@ -27,13 +26,13 @@ impl Parts {
             Some(record) => {
                 let Edit { version, change, .. } = &edits[i];
                 let mut changed = record.clone();
-                let made = rules::edit(&mut changed.job, *version, change, now, self.numbers(edits[i].id));
+                let made = rules::edit(&mut changed.job, *version, change, now, self.partitions.numbers(edits[i].id));
                 if !matches!(made, Edited::Changed(_) | Edited::CancelAsked(_)) {
                     return Step::Answer((made, None));
                 }
                 changed.rewritten |= matches!(change, Change::Update(_) | Change::Replace(_) | Change::Kick { .. });
                 changed.removed = matches!(change, Change::Delete);
-                let noted = (!self.options.is_ledger()).then(|| entry(changed.clone()));
+                let noted = (!self.partitions.is_ledger()).then(|| entry(changed.clone()));
                 Step::Write(Box::new(changed), None, (made, noted))
             }
         };
@@ -57,7 +56,7 @@ impl Parts {
     /// get none.
     pub(super) async fn add_tombstones(&self, rows: &[(JobId, u64)]) -> Result<Vec<JobId>, Error> {
         let mut known = Vec::new();
-        for (partition, chosen) in groups(rows.iter().map(|&(id, _)| place(self, id))) {
+        for (partition, chosen) in groups(rows.iter().map(|&(id, _)| self.partitions.of(id))) {
             let arguments = |text: &mut Text| {
                 for &i in &chosen {
                     let (id, version) = rows[i];
@@ -65,7 +64,7 @@ impl Parts {
                     text.number(version);
                 }
             };
-            let mut reply = self.run(partition, &scripts::TOMBSTONE, &[], arguments).await?.list()?;
+            let mut reply = self.partitions.run(partition, &scripts::TOMBSTONE, &[], arguments).await?.list()?;
             while reply.len() > 0 {
                 known.push(reply.id()?);
             }

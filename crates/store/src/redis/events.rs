@@ -1,7 +1,7 @@
 //! The event bus, as the engine uses it.
 
 use super::bus::ANNOUNCED_FOR;
-use super::parts::Redis;
+use super::handle::Redis;
 use async_trait::async_trait;
 use duetime_core::Error;
 use duetime_core::ports::{EventBus, EventSink, Transition};
@@ -15,14 +15,14 @@ impl EventBus for Redis {
     }
 
     async fn announce(&self, has_subscribers: bool) -> Result<bool, Error> {
-        let key = self.keys.own("listening");
+        let key = self.partitions.keys.own("listening");
         let command = if has_subscribers {
             let ms = ANNOUNCED_FOR.as_millis() as u64;
             redis::cmd("SET").arg(key).arg(&self.bus.name).arg("PX").arg(ms).arg("GET").to_owned()
         } else {
             redis::cmd("GET").arg(key).to_owned()
         };
-        let last = match self.link.query(&command).await? {
+        let last = match self.partitions.link.query(&command).await? {
             Value::BulkString(name) => Some(name),
             _ => None,
         };

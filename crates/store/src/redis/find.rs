@@ -5,8 +5,7 @@
 
 use super::broker::Scored;
 use super::call::Text;
-use super::jobs::bytes;
-use super::parts::Parts;
+use super::jobs::{Jobs, bytes};
 use duetime_core::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX, TAG_BYTES_MAX};
 use duetime_core::ports::{Detail, Find, Found, Selector, Window, after};
 use duetime_core::{Error, Job, JobId, State};
@@ -74,16 +73,16 @@ impl FromStr for Stop {
     }
 }
 
-impl Parts {
+impl Jobs {
     pub(super) async fn find_page(&self, find: &Find) -> Result<Found, Error> {
         let mut at = match &find.after {
             Some(text) => Some(text.parse::<Stop>()?),
-            None => first_stop(find, |queue| self.keys.partition_of(queue)),
+            None => first_stop(find, |queue| self.partitions.keys.partition_of(queue)),
         };
         let mut jobs = Vec::new();
         for _ in 0..STOPS_MAX {
             let Some(mut stop) = at else { break };
-            if stop.partition >= self.keys.partitions() {
+            if stop.partition >= self.partitions.keys.partitions() {
                 return Err(Error::invalid("cursor", "the `next_cursor` of an earlier answer", &stop));
             }
             let is_by_queue = stop.zone == Zone::Waiting && queue_of(find).is_none();
@@ -150,15 +149,15 @@ impl Parts {
             text.push(stop.after.map(|(_, id)| bytes(id)).as_ref().map_or(&[], |id| id));
             text.number(limit as u64);
         };
-        self.run(stop.partition, &super::scripts::LIST, &[""], arguments).await?.list()?.scored()
+        self.partitions.run(stop.partition, &super::scripts::LIST, &[""], arguments).await?.list()?.scored()
     }
 
     async fn key_holder(&self, find: &Find) -> Result<Vec<Scored>, Error> {
         let Selector::Key(queue, key) = &find.selector else { return Ok(Vec::new()) };
         let mut command = redis::cmd("HGET");
         let field = format!("{queue}\0{key}");
-        command.arg(self.keys.of(self.keys.partition_of(queue), "keys")).arg(field);
-        match self.link.query(&command).await? {
+        command.arg(self.partitions.keys.of(self.partitions.keys.partition_of(queue), "keys")).arg(field);
+        match self.partitions.link.query(&command).await? {
             redis::Value::BulkString(id) => Ok(super::reply::id(&id).map(|id| vec![(0, id)])?),
             _ => Ok(Vec::new()),
         }
@@ -170,7 +169,9 @@ impl Parts {
         let (partition, zone) = match zones.iter().find(|zone| **zone > stop.zone) {
             Some(zone) => (stop.partition, zone),
             None if queue_of(find).is_some() => return None,
-            None => (Some(stop.partition + 1).filter(|next| *next < self.keys.partitions())?, zones.first()?),
+            None => {
+                (Some(stop.partition + 1).filter(|next| *next < self.partitions.keys.partitions())?, zones.first()?)
+            }
         };
         Some(Stop { partition, zone: *zone, after: None, queue: None })
     }

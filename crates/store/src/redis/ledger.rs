@@ -2,7 +2,8 @@
 
 use super::call::Call;
 use super::call::Text;
-use super::parts::{Parts, Redis};
+use super::handle::Redis;
+use super::jobs::Jobs;
 use super::put::Entered;
 use super::scripts;
 use super::usage::Usage;
@@ -20,11 +21,11 @@ use tokio::time::Instant;
 #[async_trait]
 impl Ledger for Redis {
     async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
-        self.allot_block(count, now).await
+        self.jobs.allot_block(count, now).await
     }
 
     async fn record(&self, jobs: Vec<Job>, _watermark: Millis) -> Result<Vec<Recorded>, Error> {
-        self.make_room().await?;
+        self.jobs.make_room().await?;
         let reading = self.reading();
         let recorded = |entered: Entered| match entered {
             Entered::New => Recorded::Created,
@@ -33,12 +34,12 @@ impl Ledger for Redis {
             Entered::Put(_) => Recorded::Repeat,
         };
         if jobs.iter().all(Job::is_pending) {
-            return Ok(self.put_jobs(jobs, reading, Room::Any).await?.into_iter().map(recorded).collect());
+            return Ok(self.jobs.put_jobs(jobs, reading, Room::Any).await?.into_iter().map(recorded).collect());
         }
         // Finished jobs of an import.
         let (pending, ended): (Vec<_>, Vec<_>) = jobs.iter().cloned().partition(Job::is_pending);
-        let mut pending = self.put_jobs(pending, reading, Room::Any).await?.into_iter().map(recorded);
-        let mut ended = self.keep_jobs(ended).await?.into_iter();
+        let mut pending = self.jobs.put_jobs(pending, reading, Room::Any).await?.into_iter().map(recorded);
+        let mut ended = self.jobs.keep_jobs(ended).await?.into_iter();
         let mut next = |job: &Job| if job.is_pending() { pending.next() } else { ended.next() };
         Ok(jobs.iter().map(|job| next(job).expect("there is an answer for each job")).collect())
     }
@@ -49,7 +50,7 @@ impl Ledger for Redis {
             OutboxEntry::Moved(_, copy) => Some(*copy),
             _ => None,
         });
-        self.put_jobs(copies.collect(), self.reading(), Room::Any).await.map(drop)
+        self.jobs.put_jobs(copies.collect(), self.reading(), Room::Any).await.map(drop)
     }
 
     async fn pending(&self, _until: Millis, _after: Option<Cursor>, _limit: usize) -> Result<Page, Error> {
@@ -57,20 +58,26 @@ impl Ledger for Redis {
     }
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
-        Ok(self.records(ids, Detail::Whole).await?.into_iter().map(|record| record.map(|record| record.job)).collect())
+        Ok(self
+            .jobs
+            .records(ids, Detail::Whole)
+            .await?
+            .into_iter()
+            .map(|record| record.map(|record| record.job))
+            .collect())
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {
-        self.find_page(&find).await
+        self.jobs.find_page(&find).await
     }
 
     async fn edit(&self, edits: Vec<Edit>, _now: Millis, _watermark: Millis) -> Result<Vec<Edited>, Error> {
-        Ok(self.edit_jobs(&edits, true).await?.0)
+        Ok(self.jobs.edit_jobs(&edits, true).await?.0)
     }
 
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
         let mut pruned = 0;
-        let mut partitions = self.used().into_iter();
+        let mut partitions = self.jobs.used().into_iter();
         let mut next = partitions.next();
         while let Some(partition) = next.filter(|_| pruned < limit) {
             let arguments = |text: &mut Text| {
@@ -79,7 +86,7 @@ impl Ledger for Redis {
                 text.number((limit - pruned) as u64);
                 text.number(0);
             };
-            let mut reply = self.run(partition, &scripts::PRUNE, &[], arguments).await?;
+            let mut reply = self.partitions.run(partition, &scripts::PRUNE, &[], arguments).await?;
             pruned += reply.number()? as usize;
             let are_more = reply.number()? != 0;
             next = if are_more { Some(partition) } else { partitions.next() };
@@ -88,13 +95,13 @@ impl Ledger for Redis {
     }
 
     async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error> {
-        let mut counted = self.count(queues).await?;
+        let mut counted = self.jobs.count(queues).await?;
         counted.sort_unstable_by(|(a, ..), (b, ..)| a.cmp(b));
         Ok(counted.into_iter().map(|(queue, _, tally)| (queue, tally)).collect())
     }
 
     fn troubles(&self) -> Vec<(Trouble, String)> {
-        self.usage.troubles()
+        self.jobs.usage.troubles()
     }
 
     async fn close(&self) -> Result<(), Error> {
@@ -105,20 +112,20 @@ impl Ledger for Redis {
 /// Records that a script drops at most to make room.
 const DROPPED_AT_ONCE: u64 = 100;
 
-impl Parts {
+impl Jobs {
     /// Drops records of finished jobs, the oldest first, if new jobs would be refused otherwise. Fails if they are refused all
     /// the same.
     pub(super) async fn make_room(&self) -> Result<(), Error> {
-        let max = self.options.memory_max;
+        let max = self.partitions.options.memory_max;
         if self.usage.check(max).is_ok() {
             return Ok(());
         }
         let mut none_left = self.usage.dropping.lock().await;
         // There may be room again since it was last asked.
-        self.usage.ask(&self.link).await?;
+        self.usage.ask(&self.partitions.link).await?;
         while self.usage.excess(max) > 0 && Usage::may_drop(*none_left) {
             let mut any = false;
-            for partition in 0..self.keys.partitions() {
+            for partition in 0..self.partitions.keys.partitions() {
                 let needed = self.usage.excess(max);
                 if needed == 0 {
                     break;
@@ -129,7 +136,7 @@ impl Parts {
                     text.number(DROPPED_AT_ONCE);
                     text.number(needed);
                 };
-                let mut reply = self.run(partition, &scripts::PRUNE, &[], arguments).await?;
+                let mut reply = self.partitions.run(partition, &scripts::PRUNE, &[], arguments).await?;
                 let (dropped, _, bytes) = (reply.number()?, reply.number()?, reply.number()?);
                 if dropped > 0 {
                     any = true;
@@ -138,7 +145,7 @@ impl Parts {
             }
             *none_left = (!any).then(Instant::now);
             // The bytes are an estimate.
-            self.usage.ask(&self.link).await?;
+            self.usage.ask(&self.partitions.link).await?;
         }
         self.usage.check(max)
     }
@@ -146,14 +153,14 @@ impl Parts {
     /// By the clock of Redis, or by this instant if it is later.
     async fn allot_block(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
         let mut call = Call { script: &scripts::ALLOT, keys: Text::default(), arguments: Text::default() };
-        call.keys.push(self.keys.own("ids").as_bytes());
+        call.keys.push(self.partitions.keys.own("ids").as_bytes());
         call.arguments.number(count);
-        match self.clock.given() {
+        match self.partitions.clock.given() {
             Some(now) => call.arguments.number(now),
             None => call.arguments.push(b""),
         }
         call.arguments.number(now);
-        let start: Value = self.link.call(&call).await?;
+        let start: Value = self.partitions.link.call(&call).await?;
         let start = u64::try_from(super::reply::number(&start)?).unwrap_or(0);
         Ok(start..start + count)
     }

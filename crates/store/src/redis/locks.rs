@@ -13,7 +13,7 @@
 use super::call::Call;
 use super::call::Text;
 use super::checks;
-use super::parts::Redis;
+use super::handle::Redis;
 use super::reply::Reply;
 use super::requests::Request;
 use super::scripts::{self, Script};
@@ -38,31 +38,36 @@ impl Redis {
         request: Option<&Request<'_>>,
         arguments: impl FnOnce(&mut Text) + Send,
     ) -> Result<Reply, Error> {
-        let keys = self.keys.locks(request.map_or("", |request| &request.key));
+        let keys = self.partitions.keys.locks(request.map_or("", |request| &request.key));
         let mut call = Call { script, keys, arguments: Text::default() };
-        match self.clock.given() {
+        match self.partitions.clock.given() {
             Some(now) => call.arguments.number(now),
             None => call.arguments.push(b""),
         }
-        call.arguments.push(self.keys.lock_channel().as_bytes());
+        call.arguments.push(self.partitions.keys.lock_channel().as_bytes());
         arguments(&mut call.arguments);
-        let sent = self.clock.mark();
-        let mut reply = Reply::new(self.link.call(&call).await?)?;
-        self.clock.read(self.keys.elsewhere(), reply.number()?, sent, self.clock.mark());
+        let sent = self.partitions.clock.mark();
+        let mut reply = Reply::new(self.partitions.link.call(&call).await?)?;
+        self.partitions.clock.read(
+            self.partitions.keys.elsewhere(),
+            reply.number()?,
+            sent,
+            self.partitions.clock.mark(),
+        );
         Ok(reply)
     }
 
     /// Requests a lock; returns what is stored instead of the last fence if fences have not begun.
     async fn ask(&self, acquire: &Acquire) -> Result<Result<Acquired, String>, Error> {
-        let request = self.requests.begin();
+        let request = self.partitions.requests.begin();
         let asked = self.run_locks(&scripts::LOCK_ACQUIRE, Some(&request), |arguments| {
             push_claim(arguments, &acquire.name, &acquire.owner);
             arguments.number(acquire.ttl_ms);
             arguments.flag(acquire.waiting);
             arguments.number(request.number);
             arguments.number(self.last_fence.load(Ordering::Relaxed));
-            arguments.push(self.side().as_bytes());
-            arguments.flag(self.options.is_ledger());
+            arguments.push(self.partitions.side().as_bytes());
+            arguments.flag(self.partitions.is_ledger());
         });
         let mut reply = asked.await?;
         let (fence, first, second) = (unsigned(&mut reply)?, unsigned(&mut reply)?, unsigned(&mut reply)?);
@@ -78,16 +83,12 @@ impl Redis {
 
     /// Begins the fences, unless another process did so meanwhile.
     async fn begin_fences(&self, found: &str) -> Result<(), Error> {
-        let side = self.side();
+        let side = self.partitions.side();
         if let Some(other) = found.split(' ').nth(1) {
             checks::check_side(other, &side)?;
         }
-        let low = if self.options.is_ledger() {
-            None
-        } else {
-            let mut failed = self.memories.beginning.lock().await;
-            Some(id::floor(self.ask_host(&mut failed).await?.generation))
-        };
+        let low =
+            if self.partitions.is_ledger() { None } else { Some(id::floor(self.partitions.new_generation().await?)) };
         let asked = self.run_locks(&scripts::LOCK_BEGIN, None, |arguments| {
             arguments.push(found.as_bytes());
             arguments.push(side.as_bytes());
@@ -128,7 +129,7 @@ impl Redis {
 #[async_trait]
 impl Locks for Redis {
     async fn start(&self, wake: TurnWake) -> Result<(), Error> {
-        self.waker.watch_locks(wake);
+        self.partitions.waker.watch_locks(wake);
         Ok(())
     }
 
@@ -156,7 +157,7 @@ impl Locks for Redis {
     }
 
     async fn release(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<bool, Error> {
-        let request = self.requests.begin();
+        let request = self.partitions.requests.begin();
         let asked = self.run_locks(&scripts::LOCK_RELEASE, Some(&request), |arguments| {
             push_claim(arguments, name, owner);
             arguments.number(fence);
@@ -168,7 +169,7 @@ impl Locks for Redis {
     async fn release_all(&self, owner: &Arc<str>) -> Result<Released, Error> {
         let mut all = Released::default();
         loop {
-            let request = self.requests.begin();
+            let request = self.partitions.requests.begin();
             let asked = self.run_locks(&scripts::LOCK_RELEASE_ALL, Some(&request), |arguments| {
                 arguments.push(owner.as_bytes());
                 arguments.number(STEP_LOCKS);

@@ -21,16 +21,15 @@ mod events;
 mod fault;
 mod find;
 mod foreign;
+mod handle;
 mod jobs;
 mod keep;
 mod keys;
 mod ledger;
 mod link;
 mod locks;
-mod memories;
-mod memory;
 mod outbox;
-mod parts;
+mod partitions;
 mod probe;
 mod put;
 mod registry;
@@ -46,7 +45,7 @@ mod wake;
 
 pub use connect::check_url;
 pub use foreign::Foreign;
-pub use parts::{Options, Redis};
+pub use handle::{Options, Redis};
 pub use probe::{Beside, ProbeReport, probe};
 #[cfg(feature = "testing")]
 pub use scripts::all as all_scripts;

@@ -2,15 +2,14 @@
 
 use super::call::{CALL_BYTES_MAX, Text};
 use super::codec::{Decoder, Record};
-use super::jobs::{bytes, groups, place};
-use super::parts::Parts;
+use super::jobs::{Jobs, bytes, groups};
 use super::reply::Reply;
 use super::scripts;
 use super::settle::entry;
 use duetime_core::ports::{Detail, OutboxEntry, Outcomes};
 use duetime_core::{Error, JobId, Millis};
 
-impl Parts {
+impl Jobs {
     pub(super) async fn outcomes_which(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error> {
         let (limit, age_ms) = match which {
             Outcomes::Of(id) => return self.outcomes_of(&[id]).await,
@@ -20,7 +19,7 @@ impl Parts {
         for partition in self.used() {
             // The search for expired leases counts them every second.
             let is_known_empty = self.backlogs().get(&partition) == Some(&0);
-            if is_known_empty && self.options.is_ledger() {
+            if is_known_empty && self.partitions.is_ledger() {
                 continue;
             }
             let left = limit.saturating_sub(entries.len());
@@ -31,7 +30,7 @@ impl Parts {
                 text.number(left as u64);
                 text.number(age_ms);
             };
-            let mut reply = self.run(partition, &scripts::OUTCOMES, &[], arguments).await?;
+            let mut reply = self.partitions.run(partition, &scripts::OUTCOMES, &[], arguments).await?;
             let some = read(reply.list()?)?;
             bytes += some.iter().map(|entry| entry.job().held_bytes()).sum::<usize>();
             entries.extend(some);
@@ -42,7 +41,7 @@ impl Parts {
 
     pub(super) async fn outcomes_of(&self, ids: &[JobId]) -> Result<Vec<OutboxEntry>, Error> {
         let mut entries = Vec::new();
-        for (partition, chosen) in groups(ids.iter().map(|&id| place(self, id))) {
+        for (partition, chosen) in groups(ids.iter().map(|&id| self.partitions.of(id))) {
             let mut left = chosen.as_slice();
             while !left.is_empty() {
                 let arguments = |text: &mut Text| {
@@ -50,7 +49,7 @@ impl Parts {
                     text.number(0);
                     left.iter().for_each(|&i| text.push(&bytes(ids[i])));
                 };
-                let mut reply = self.run(partition, &scripts::OUTCOMES, &[], arguments).await?;
+                let mut reply = self.partitions.run(partition, &scripts::OUTCOMES, &[], arguments).await?;
                 entries.extend(read(reply.list()?)?);
                 self.entry_backlog(partition, reply.number()? as u64);
                 left = &left[reply.number()? as usize..];
@@ -63,20 +62,20 @@ impl Parts {
     /// lost it. The caller acts for all processes: it serves every partition, including leases and outcomes that others left
     /// there.
     pub(super) async fn set_watermarks(&self, watermark: Millis) -> Result<(), Error> {
-        for partition in 0..self.keys.partitions() {
+        for partition in 0..self.partitions.keys.partitions() {
             self.uses(partition);
-            let incarnation = self.incarnation(partition).await?;
+            let incarnation = self.partitions.incarnation(partition).await?;
             if self.watermarks().get(&partition) == Some(&(incarnation.clone(), watermark)) {
                 continue;
             }
-            self.run(partition, &scripts::WATERMARK, &[], |text: &mut Text| text.number(watermark)).await?;
+            self.partitions.run(partition, &scripts::WATERMARK, &[], |text: &mut Text| text.number(watermark)).await?;
             self.watermarks().insert(partition, (incarnation, watermark));
         }
         Ok(())
     }
 
     pub(super) async fn forget_entries(&self, noted: &[(JobId, u64)], watermark: Millis) -> Result<Vec<JobId>, Error> {
-        let names_queues = watermark != Millis::MAX && !self.options.is_ledger();
+        let names_queues = watermark != Millis::MAX && !self.partitions.is_ledger();
         let outdated = self.forget_some(noted, watermark, names_queues).await?;
         if !outdated.is_empty() && !names_queues {
             // Dropping jobs removes them from their queues, so the queues must be known.
@@ -99,7 +98,7 @@ impl Parts {
             vec![None; noted.len()]
         };
         let mut outdated = Vec::new();
-        for (partition, chosen) in groups(noted.iter().map(|&(id, _)| place(self, id))) {
+        for (partition, chosen) in groups(noted.iter().map(|&(id, _)| self.partitions.of(id))) {
             let mut names: Vec<&str> = chosen.iter().filter_map(|&i| queues[i].as_deref()).collect();
             names.sort_unstable();
             names.dedup();
@@ -114,7 +113,7 @@ impl Parts {
                     text.number(number.map_or(0, |number| number as u64 + 1));
                 }
             };
-            let mut reply = self.run(partition, &scripts::FORGET, &names, arguments).await?;
+            let mut reply = self.partitions.run(partition, &scripts::FORGET, &names, arguments).await?;
             self.entry_backlog(partition, reply.number()? as u64);
             let mut ids = reply.list()?;
             while ids.len() > 0 {

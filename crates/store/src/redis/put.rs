@@ -2,8 +2,7 @@
 
 use super::call::Text;
 use super::codec::Record;
-use super::jobs::{bytes, groups_by_size, place};
-use super::parts::Parts;
+use super::jobs::{Jobs, bytes, groups_by_size};
 use super::reply::id;
 use super::scripts;
 use super::usage::{Free, JOB_BYTES};
@@ -27,11 +26,11 @@ struct Packed {
     meta: Vec<u8>,
 }
 
-impl Parts {
+impl Jobs {
     /// Puts jobs; if Redis is its own ledger, this records them.
     pub(super) async fn put_jobs(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Entered>, Error> {
         let mut answers = vec![Entered::New; jobs.len()];
-        let now = self.clock.now();
+        let now = self.partitions.clock.now();
         let restored = |job: Job| {
             let mut record = Record::new(job);
             record.job.lease_until = record.job.restored_until(now);
@@ -43,19 +42,19 @@ impl Parts {
         };
         let records: Vec<Record> = jobs.into_iter().map(restored).collect();
         for (partition, positions) in
-            groups_by_size(records.iter().map(|record| (place(self, record.job.id), record.bytes())))
+            groups_by_size(records.iter().map(|record| (self.partitions.of(record.job.id), record.bytes())))
         {
             let pack = |&position: &usize| {
                 let record = &records[position];
-                Packed { body: record.body(self.options.is_ledger()), meta: record.meta() }
+                Packed { body: record.body(self.partitions.is_ledger()), meta: record.meta() }
             };
             let packed: Vec<Packed> = positions.iter().map(pack).collect();
             let size: usize = packed.iter().map(|job| job.body.len() + job.meta.len()).sum();
             let free = self.usage.free(room);
             let put = self.put_some(partition, &records, &positions, &packed, (reading, free), &mut answers).await;
-            if self.options.is_ledger() && matches!(put, Err(Error::Full(_))) {
+            if self.partitions.is_ledger() && matches!(put, Err(Error::Full(_))) {
                 // Between two looks at the memory of Redis its use was underestimated.
-                self.usage.ask(&self.link).await?;
+                self.usage.ask(&self.partitions.link).await?;
                 self.make_room().await?;
                 self.put_some(partition, &records, &positions, &packed, (reading, free), &mut answers).await?;
             } else {
@@ -95,7 +94,7 @@ impl Parts {
         }
         let arguments = |text: &mut Text| {
             // Jobs that were read before the partition's memory was known are treated as read at the earliest possible time.
-            text.number(if self.was_known(partition, reading) { reading.at } else { 0 });
+            text.number(if self.partitions.was_known(partition, reading) { reading.at } else { 0 });
             match free {
                 Some(Free { bytes: [due, soon, later], least }) => {
                     text.push(format!("{due},{soon},{later},{least}").as_bytes());
@@ -118,7 +117,7 @@ impl Parts {
                 text.push(&packed.meta);
             }
         };
-        let mut reply = self.run(partition, &scripts::PUT, &queues, arguments).await?.list()?;
+        let mut reply = self.partitions.run(partition, &scripts::PUT, &queues, arguments).await?.list()?;
         for &position in positions {
             answers[position] = match reply.number_or_bytes()? {
                 Ok(0) => Entered::Put(Put::Held),

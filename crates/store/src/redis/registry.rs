@@ -3,7 +3,7 @@
 
 use super::call::Call;
 use super::call::Text;
-use super::parts::Redis;
+use super::handle::Redis;
 use super::reply::Reply;
 use super::scripts;
 use async_trait::async_trait;
@@ -20,7 +20,7 @@ const DOCUMENT_BYTES_MAX: usize = 2 * SCHEDULE_PAYLOAD_BYTES_MAX;
 
 impl Redis {
     fn documents_key(&self, kind: &str) -> String {
-        self.keys.own(&format!("documents:{kind}"))
+        self.partitions.keys.own(&format!("documents:{kind}"))
     }
 
     /// Stores a document if the stored one has this version. Without a body it is removed, in any version if none is given.
@@ -31,9 +31,9 @@ impl Redis {
         call.arguments.push(name.as_bytes());
         call.arguments.push(version.map(|version| version.to_string()).unwrap_or_default().as_bytes());
         call.arguments.push(body.as_bytes());
-        call.arguments.push(self.requests.unique().as_bytes());
+        call.arguments.push(self.partitions.requests.unique().as_bytes());
         call.arguments.push(kind.as_bytes());
-        let mut reply = Reply::new(self.link.call(&call).await?)?;
+        let mut reply = Reply::new(self.partitions.link.call(&call).await?)?;
         let (stored, is_ours) = (reply.number()? as u64, reply.number()? != 0);
         Ok(if is_ours { PutIf::Stored(stored) } else { PutIf::Mismatch(stored) })
     }
@@ -44,7 +44,7 @@ impl Registry for Redis {
     async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.documents_key(kind)).arg(name);
-        match self.link.query(&command).await? {
+        match self.partitions.link.query(&command).await? {
             Value::Nil => Ok(None),
             Value::BulkString(stored) => read(name, &stored).map(Some),
             other => Err(Error::Damaged(format!("the {kind} {name:?} is {other:?}"))),
@@ -57,10 +57,10 @@ impl Registry for Redis {
         // The largest one so far; the first step reckons with large ones.
         let mut size = DOCUMENT_BYTES_MAX;
         loop {
-            let at_once = (self.link.reply_bytes_max() / size).clamp(1, DOCUMENTS_AT_ONCE);
+            let at_once = (self.partitions.link.reply_bytes_max() / size).clamp(1, DOCUMENTS_AT_ONCE);
             let mut command = redis::cmd("HSCAN");
             command.arg(self.documents_key(kind)).arg(&cursor).arg("COUNT").arg(at_once);
-            let mut reply = Reply::new(self.link.query(&command).await?)?;
+            let mut reply = Reply::new(self.partitions.link.query(&command).await?)?;
             cursor = reply.bytes()?;
             let mut pairs = reply.list()?;
             size = if documents.is_empty() { 1 } else { size };

@@ -2,7 +2,7 @@
 
 use super::broker::Scored;
 use super::call::Text;
-use super::parts::Redis;
+use super::handle::Redis;
 use super::scripts;
 use async_trait::async_trait;
 use duetime_core::ports::{Detail, DueTally, FailedJob, Reports, Window, after};
@@ -22,7 +22,7 @@ fn stop(text: Option<&str>) -> Result<(u16, &str), Error> {
 impl Reports for Redis {
     async fn due(&self, mut tally: DueTally, place: Option<String>) -> Result<(DueTally, Option<String>), Error> {
         let (partition, from) = stop(place.as_deref())?;
-        let queues = self.queues_of(partition, from, QUEUES_AT_ONCE).await?;
+        let queues = self.jobs.queues_of(partition, from, QUEUES_AT_ONCE).await?;
         if !queues.is_empty() {
             let names: Vec<&str> = queues.iter().map(AsRef::as_ref).collect();
             let arguments = |text: &mut Text| {
@@ -30,7 +30,7 @@ impl Reports for Redis {
                 tally.bounds().iter().for_each(|&bound| text.number(bound));
                 names.iter().for_each(|name| text.push(name.as_bytes()));
             };
-            let mut answers = self.run(partition, &scripts::DUE, &names, arguments).await?.list()?;
+            let mut answers = self.partitions.run(partition, &scripts::DUE, &names, arguments).await?.list()?;
             for name in names {
                 let mut answer = answers.list()?;
                 let mut number = || answer.number().map(|number| u64::try_from(number).unwrap_or(0));
@@ -47,20 +47,20 @@ impl Reports for Redis {
         }
         let next = match queues.last().filter(|_| queues.len() == QUEUES_AT_ONCE) {
             Some(last) => Some(format!("{partition};{}", after(last))),
-            None => (partition + 1 < self.keys.partitions()).then(|| format!("{};", partition + 1)),
+            None => (partition + 1 < self.partitions.keys.partitions()).then(|| format!("{};", partition + 1)),
         };
         Ok((tally, next))
     }
 
     async fn failed(&self, limit: usize) -> Result<Vec<FailedJob>, Error> {
         let mut places = Vec::new();
-        for partition in 0..self.keys.partitions() {
-            places.extend(self.page(partition, "latest", "", Window::ALL, None, limit).await?);
+        for partition in 0..self.partitions.keys.partitions() {
+            places.extend(self.jobs.page(partition, "latest", "", Window::ALL, None, limit).await?);
             places.sort_unstable_by(|one: &Scored, other| other.cmp(one));
             places.truncate(limit);
         }
         let ids: Vec<JobId> = places.into_iter().map(|(_, id)| id).collect();
-        let records = self.records(&ids, Detail::Head).await?.into_iter().flatten();
+        let records = self.jobs.records(&ids, Detail::Head).await?.into_iter().flatten();
         let failed = records.filter(|record| record.job.stage == Stage::Failed);
         Ok(failed.map(|record| FailedJob::from(&record.job)).collect())
     }

@@ -2,9 +2,8 @@
 
 use super::call::Text;
 use super::codec::Decoder;
-use super::jobs::{bytes, place};
-use super::memory::HOST_REST;
-use super::parts::Parts;
+use super::jobs::{Jobs, bytes};
+use super::partitions::HOST_REST;
 use super::{fault, scripts};
 use duetime_core::limits::{LEASE_MS_DEFAULT, RESERVE_BYTES_MAX};
 use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Reserve, Reserved, Source};
@@ -26,12 +25,12 @@ struct Part<'a> {
     candidates: &'a [Candidate],
 }
 
-impl Parts {
+impl Jobs {
     pub(super) async fn reserve_jobs(&self, reserve: Reserve) -> Result<Reserved, Error> {
         match &reserve.source {
             Source::Queues(queues) => match self.reserve_queues(queues, &reserve).await {
                 Err(error) if fault::is_not_begun(&error) => {
-                    let again_at = self.clock.now() + HOST_REST.as_millis() as u64;
+                    let again_at = self.partitions.clock.now() + HOST_REST.as_millis() as u64;
                     Ok(Reserved { next_at: Some(again_at), ..Reserved::default() })
                 }
                 reserved => reserved,
@@ -45,8 +44,8 @@ impl Parts {
         let mut reserved = Reserved::default();
         let mut rest = queues;
         while let Some(first) = rest.first() {
-            let partition = self.keys.partition_of(first);
-            let count = rest.iter().take_while(|queue| self.keys.partition_of(queue) == partition).count();
+            let partition = self.partitions.keys.partition_of(first);
+            let count = rest.iter().take_while(|queue| self.partitions.keys.partition_of(queue) == partition).count();
             let (together, later) = rest.split_at(count);
             let left = left(reserve, &reserved);
             let part = Part { partition, name: first, queues: together, limit: left, candidates: &[] };
@@ -56,7 +55,7 @@ impl Parts {
                 break;
             }
         }
-        self.waker.looked(!reserved.leases.is_empty(), self.clock.now());
+        self.partitions.waker.looked(!reserved.leases.is_empty(), self.partitions.clock.now());
         Ok(reserved)
     }
 
@@ -64,7 +63,7 @@ impl Parts {
         let Part { partition, name: part, queues, limit, candidates } = part;
         self.uses(partition);
         let names: Vec<&str> = queues.iter().map(AsRef::as_ref).collect();
-        let own = self.requests.begin();
+        let own = self.partitions.requests.begin();
         let (key, name) = match &reserve.request_id {
             Some(id) => (format!("id:{part}:{id}"), format!("{id}:{part}")),
             None => (own.key.clone(), own.name.clone()),
@@ -77,7 +76,7 @@ impl Parts {
             text.push(if reserve.take { own.name.as_bytes() } else { b"" });
             text.number(reserve.lease_ms.unwrap_or(0));
             text.push(name.as_bytes());
-            text.number(self.options.ended_max as u64);
+            text.number(self.partitions.options.ended_max as u64);
             text.number(LEASE_MS_DEFAULT);
             text.flag(reserve.merges && names.len() > 1);
             text.flag(reserve.early);
@@ -94,11 +93,11 @@ impl Parts {
             }
         };
         loop {
-            let mut reply = self.run_request(partition, &scripts::RESERVE, &key, &names, arguments).await?;
+            let mut reply = self.partitions.run_request(partition, &scripts::RESERVE, &key, &names, arguments).await?;
             let (mut leases, mut noted) = (reply.list()?, reply.list()?);
             let (next_at, is_to_repeat) = (reply.optional()?, reply.number()? != 0);
             let backlog = reply.number()? as u64;
-            if !self.options.is_ledger() {
+            if !self.partitions.is_ledger() {
                 self.entry_backlog(partition, backlog);
             }
             let mut repeats = reply.list()?;
@@ -117,7 +116,7 @@ impl Parts {
             while leases.len() > 0 {
                 let (id, body, meta) = (leases.id()?, leases.bytes()?, leases.bytes()?);
                 let record = decoder.record(id, &body, &meta, &[])?;
-                if !self.options.is_ledger() && ids.contains(&id) {
+                if !self.partitions.is_ledger() && ids.contains(&id) {
                     let job = record.job.clone();
                     reserved.entries.push(if record.rewritten {
                         OutboxEntry::Rewritten(job)
@@ -145,8 +144,13 @@ impl Parts {
         if reserve.request_id.is_some() {
             // The leases of an earlier call of this request: without named jobs, a call only returns what is remembered.
             for &JobRef { id, .. } in named {
-                let part =
-                    Part { partition: place(self, id), name: &id.to_string(), queues: &[], limit: 1, candidates: &[] };
+                let part = Part {
+                    partition: self.partitions.of(id),
+                    name: &id.to_string(),
+                    queues: &[],
+                    limit: 1,
+                    candidates: &[],
+                };
                 self.reserve_part(part, reserve, &mut reserved).await?;
             }
             if !(reserved.leases.is_empty() && reserved.repeats.is_empty()) {
@@ -160,7 +164,7 @@ impl Parts {
                 continue;
             };
             let (is_live, job) = (record.is_live(), record.job);
-            let now = self.clock.now();
+            let now = self.partitions.clock.now();
             let queue = job.queue.clone();
             let refused = if is_live { reserve.refusal(&job, version, now) } else { Some(ended(&job)) };
             if let Some(refused) = refused {
@@ -170,7 +174,7 @@ impl Parts {
                 let candidates = [(id, job.version, 0)];
                 let (name, queues) = (id.to_string(), [queue]);
                 let part = Part {
-                    partition: place(self, id),
+                    partition: self.partitions.of(id),
                     name: &name,
                     queues: &queues,
                     limit: 1,
@@ -179,7 +183,7 @@ impl Parts {
                 self.reserve_part(part, reserve, &mut reserved).await?;
                 if reserved.leases.len() == before {
                     // Paused, or another process was faster.
-                    let state = job.state(self.clock.now());
+                    let state = job.state(self.partitions.clock.now());
                     reserved.refused.push((id, Edited::Unfit { id, state }));
                 }
             }

@@ -3,8 +3,7 @@
 use super::call::Text;
 use super::change::{Came, Step};
 use super::codec::{self, Record};
-use super::jobs::{bytes, groups, groups_by_size, place};
-use super::parts::Parts;
+use super::jobs::{Jobs, bytes, groups, groups_by_size};
 use super::reply::Reply;
 use super::scripts;
 use duetime_core::model::name::KIND_DEFAULT;
@@ -33,7 +32,7 @@ enum SettleEnd {
     Now(State, Run, Option<Box<OutboxEntry>>),
 }
 
-impl Parts {
+impl Jobs {
     pub(super) async fn settle_jobs(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
         let mut settled =
             Settled { states: vec![None; settles.len()], runs: vec![None; settles.len()], entries: Vec::new() };
@@ -46,9 +45,9 @@ impl Parts {
                 settle => others.push((position, settle)),
             }
         }
-        let sizes = plain
-            .iter()
-            .map(|(_, receipt, result)| (place(self, receipt.id), result.as_ref().map_or(0, |result| result.len())));
+        let sizes = plain.iter().map(|(_, receipt, result)| {
+            (self.partitions.of(receipt.id), result.as_ref().map_or(0, |result| result.len()))
+        });
         for (partition, chosen) in groups_by_size(sizes) {
             let mut left = chosen.as_slice();
             while !left.is_empty() {
@@ -68,7 +67,7 @@ impl Parts {
         settled: &mut Settled,
     ) -> Result<usize, Error> {
         let arguments = |text: &mut Text| {
-            text.number(self.options.ended_max as u64);
+            text.number(self.partitions.options.ended_max as u64);
             text.flag(self.bus.is_wanted());
             for &i in chosen {
                 let (_, receipt, result) = &plain[i];
@@ -77,7 +76,7 @@ impl Parts {
                 text.push(&result.as_ref().map(|result| [b"=", &**result].concat()).unwrap_or_default());
             }
         };
-        let mut reply = self.run(partition, &scripts::SETTLE, &[], arguments).await?;
+        let mut reply = self.partitions.run(partition, &scripts::SETTLE, &[], arguments).await?;
         let (mut stages, mut runs) = (reply.list()?, reply.list()?);
         let chosen = &chosen[..stages.len()];
         let mut last: Option<Arc<str>> = None;
@@ -94,7 +93,7 @@ impl Parts {
             to_note.remove(&record.job.id);
             settled.entries.push(entry(record));
         }
-        if !self.options.is_ledger() {
+        if !self.partitions.is_ledger() {
             self.entry_backlog(partition, reply.number()? as u64);
             // Those that did not fit in the reply.
             settled.entries.extend(self.outcomes_of(&Vec::from_iter(to_note)).await?);
@@ -105,7 +104,7 @@ impl Parts {
     /// Applies outcomes that require reading the job.
     async fn decide_others(&self, others: &[(usize, Settle)], settled: &mut Settled) -> Result<(), Error> {
         let ids: Vec<JobId> = others.iter().map(|(_, settle)| settle.receipt.id).collect();
-        let now = self.clock.now();
+        let now = self.partitions.clock.now();
         let decide = |i: usize, record: Option<&Record>| {
             let Settle { receipt, version, decision, .. } = &others[i].1;
             let Some(record) = record else { return Step::Answer(SettleEnd::Forgotten) };
@@ -122,14 +121,14 @@ impl Parts {
             }
             let mut changed = record.clone();
             changed.rewritten |= decision.rewrites();
-            let left = rules::apply(&mut changed.job, decision.clone(), now, self.numbers(receipt.id));
+            let left = rules::apply(&mut changed.job, decision.clone(), now, self.partitions.numbers(receipt.id));
             let run = Run::of(&changed.job);
             changed.removed = left == Left::Nothing;
             let copy = if let Left::Copy(copy) = left { Some(copy) } else { None };
             let state = changed.job.state(now);
             let noted = match &copy {
                 Some(copy) => Some(OutboxEntry::Moved(changed.job.clone(), copy.clone())),
-                None => (!self.options.is_ledger()).then(|| entry(changed.clone())),
+                None => (!self.partitions.is_ledger()).then(|| entry(changed.clone())),
             };
             Step::Write(Box::new(changed), copy, SettleEnd::Now(state, run, noted.map(Box::new)))
         };
@@ -146,7 +145,7 @@ impl Parts {
                     settled.entries.extend(noted.map(|noted| *noted));
                     Some(state)
                 }
-                SettleEnd::Before(state) if self.options.is_ledger() => Some(state),
+                SettleEnd::Before(state) if self.partitions.is_ledger() => Some(state),
                 SettleEnd::Before(state) => {
                     let entries = self.outcomes_of(&[receipt.id]).await?;
                     // Without an entry, either the end was recorded or Redis was emptied. The engine asks the ledger.
@@ -169,17 +168,17 @@ impl Parts {
             text.push(&receipt.epoch.to_be_bytes()[2..]);
             text.push(b"");
         };
-        let mut reply = self.run(place(self, receipt.id), &scripts::SETTLE, &[], arguments).await?;
+        let mut reply = self.partitions.run(self.partitions.of(receipt.id), &scripts::SETTLE, &[], arguments).await?;
         let stage = Stage::from_code(reply.list()?.number()? as u8);
         Ok(stage.filter(|stage| *stage == end).and_then(Stage::end_state))
     }
 
     pub(super) async fn extend_leases(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {
         let mut extended = vec![Extended::Lost; leases.len()];
-        for (partition, chosen) in groups(leases.iter().map(|lease| place(self, lease.receipt.id))) {
+        for (partition, chosen) in groups(leases.iter().map(|lease| self.partitions.of(lease.receipt.id))) {
             let mut left = chosen.as_slice();
             while !left.is_empty() {
-                let request = self.requests.begin();
+                let request = self.partitions.requests.begin();
                 let arguments = |text: &mut Text| {
                     text.push(request.name.as_bytes());
                     for &i in left {
@@ -190,7 +189,7 @@ impl Parts {
                         text.push(&progress.as_deref().map(codec::progress).unwrap_or_default());
                     }
                 };
-                let reply = self.run_request(partition, &scripts::EXTEND, &request.key, &[], arguments);
+                let reply = self.partitions.run_request(partition, &scripts::EXTEND, &request.key, &[], arguments);
                 let mut answers = reply.await?.list()?;
                 let (now, later) = left.split_at(answers.len());
                 for &i in now {
@@ -213,7 +212,7 @@ impl Parts {
         let mut next_ms: Option<u64> = None;
         // Occasionally also in partitions that only other processes used, which may be gone.
         let looks_at_all = self.looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOKS_AT_ALL);
-        let mut partitions = if looks_at_all { (0..self.keys.partitions()).collect() } else { self.used() };
+        let mut partitions = if looks_at_all { (0..self.partitions.keys.partitions()).collect() } else { self.used() };
         if partitions.is_empty() {
             // The call also shows whether Redis is available.
             partitions.push(0);
@@ -221,7 +220,7 @@ impl Parts {
         for partition in partitions {
             self.bound_leases(partition).await?;
             let arguments = |text: &mut Text| text.number(limit as u64);
-            let mut reply = self.run(partition, &scripts::EXPIRED, &[], arguments).await?;
+            let mut reply = self.partitions.run(partition, &scripts::EXPIRED, &[], arguments).await?;
             let live = |reply: Reply| -> Result<Vec<Record>, Error> {
                 let records = reply.records()?.into_iter().filter_map(|(_, record)| record);
                 Ok(records.filter(|record| record.job.is_pending()).collect())
@@ -240,7 +239,7 @@ impl Parts {
                 next_ms = Some(0);
             }
         }
-        expired.is_full |= self.options.is_ledger() && self.make_room().await.is_err();
+        expired.is_full |= self.partitions.is_ledger() && self.make_room().await.is_err();
         expired.next_ms = next_ms;
         Ok(expired)
     }
@@ -248,14 +247,14 @@ impl Parts {
     /// If the clock was set back, leases that it gave before, when it was ahead, end within their length from now. Returns
     /// whether it was.
     async fn bound_leases(&self, partition: u16) -> Result<bool, Error> {
-        let was_set_back = self.clock.was_set_back(partition);
+        let was_set_back = self.partitions.clock.was_set_back(partition);
         let mut cursor = was_set_back.then(|| b"0".to_vec());
         while let Some(from) = cursor {
             let arguments = |text: &mut Text| text.push(&from);
-            let next = match self.run(partition, &scripts::SET_BACK, &[], arguments).await {
+            let next = match self.partitions.run(partition, &scripts::SET_BACK, &[], arguments).await {
                 Ok(mut reply) => reply.bytes()?,
                 Err(error) => {
-                    self.clock.is_set_back(partition);
+                    self.partitions.clock.is_set_back(partition);
                     return Err(error);
                 }
             };

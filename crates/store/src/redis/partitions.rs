@@ -11,18 +11,21 @@
 //! The incarnation also names the ledger of the partition. Processes with another ledger refuse it.
 
 use super::call::{Call, Text};
-use super::jobs::place;
-use super::memories::{KnownMemory, generation, identity};
-use super::parts::{FORMAT, Parts};
+use super::clock::RedisClock;
+use super::handle::{FORMAT, Options};
+use super::keys::Keys;
+use super::link::Link;
 use super::reply::Reply;
+use super::requests::Requests;
 use super::scripts::{self, Script};
+use super::wake::Waker;
 use super::{checks, fault, keys};
 use duetime_core::ports::{Beginning, Host, Limits, Reading};
 use duetime_core::{Error, JobId, Numbers};
 use redis::Value;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -37,7 +40,80 @@ enum Again {
     OnceItHasBegun,
 }
 
-impl Parts {
+/// All known memories.
+#[derive(Default)]
+struct Memories {
+    incarnations: Mutex<BTreeMap<u16, KnownMemory>>,
+    /// The number of new memories found.
+    found: AtomicU64,
+    host: OnceLock<Arc<dyn Host>>,
+    /// Locked by the task that begins memories; contains the time and error of the host's last failure.
+    beginning: tokio::sync::Mutex<Option<(Instant, Error)>>,
+}
+
+/// The incarnation of a partition.
+#[derive(Clone)]
+struct KnownMemory {
+    incarnation: Arc<[u8]>,
+    /// Its number among the memories that were found.
+    number: u64,
+    /// A script reported another incarnation.
+    is_outdated: bool,
+}
+
+impl KnownMemory {
+    fn has_begun(&self) -> bool {
+        generation(&self.incarnation) > 0
+    }
+}
+
+/// The part of an incarnation that stays the same when the memory begins.
+fn identity(incarnation: &[u8]) -> &[u8] {
+    incarnation.rsplitn(2, |&byte| byte == b' ').last().unwrap_or_default()
+}
+
+/// The generation; 0 if the memory has not begun.
+fn generation(incarnation: &[u8]) -> u64 {
+    let last = incarnation.rsplit(|&byte| byte == b' ').next().and_then(|last| std::str::from_utf8(last).ok());
+    last.and_then(|last| last.parse().ok()).unwrap_or(0)
+}
+
+/// Runs scripts in the memory of a partition.
+pub(super) struct Partitions {
+    pub(super) link: Arc<Link>,
+    pub(super) keys: Keys,
+    pub(super) clock: RedisClock,
+    pub(super) options: Options,
+    pub(super) requests: Requests,
+    pub(super) waker: Arc<Waker>,
+    memories: Memories,
+}
+
+impl Partitions {
+    pub(super) fn new(link: Arc<Link>, keys: Keys, options: Options, requests: Requests, waker: Arc<Waker>) -> Self {
+        let clock = RedisClock::new(options.clock.clone());
+        Self { link, keys, clock, options, requests, waker, memories: Memories::default() }
+    }
+
+    /// Reads the clock of Redis.
+    pub(super) async fn read_clock(&self) -> Result<(), Error> {
+        let sent = self.clock.mark();
+        let mut reply = Reply::new(self.link.query(&redis::cmd("TIME")).await?)?;
+        let micros = reply.number()? * 1_000_000 + reply.number()?;
+        self.clock.read(self.keys.elsewhere(), micros, sent, self.clock.mark());
+        Ok(())
+    }
+
+    /// Whether Redis is its own ledger.
+    pub(super) fn is_ledger(&self) -> bool {
+        self.options.beside.is_none()
+    }
+
+    /// The partition of a job.
+    pub(super) fn of(&self, id: JobId) -> u16 {
+        id.partition() % self.keys.partitions()
+    }
+
     /// Runs a script in a partition, and returns its answer after the clock.
     pub(super) async fn run(
         &self,
@@ -83,7 +159,7 @@ impl Parts {
             Some(now) => call.arguments.number(now),
             None => call.arguments.push(b""),
         }
-        call.arguments.flag(self.options.is_ledger());
+        call.arguments.flag(self.is_ledger());
         call.arguments.push(self.keys.channel().as_bytes());
         arguments(&mut call.arguments);
         let sent = self.clock.mark();
@@ -215,10 +291,10 @@ impl Parts {
 
     /// The numbering of the next version of a job, as known here; a script with newer knowledge refuses it.
     pub(super) fn numbers(&self, id: JobId) -> Numbers {
-        if self.options.is_ledger() {
+        if self.is_ledger() {
             return Numbers::Clock(self.clock.now());
         }
-        Numbers::Generation(self.incarnations().get(&place(self, id)).map_or(0, |known| generation(&known.incarnation)))
+        Numbers::Generation(self.incarnations().get(&self.of(id)).map_or(0, |known| generation(&known.incarnation)))
     }
 
     pub(super) async fn begin_with(&self, host: Arc<dyn Host>) -> Result<(), Error> {
@@ -270,8 +346,14 @@ impl Parts {
         self.fetch_incarnation(partition).await.map(drop)
     }
 
+    /// A generation that no memory has had.
+    pub(super) async fn new_generation(&self) -> Result<u64, Error> {
+        let mut failed = self.memories.beginning.lock().await;
+        Ok(self.ask_host(&mut failed).await?.generation)
+    }
+
     /// Gets a generation and the limits from the host. After a failure the host is not asked again for a while.
-    pub(super) async fn ask_host(&self, failed: &mut Option<(Instant, Error)>) -> Result<Beginning, Error> {
+    async fn ask_host(&self, failed: &mut Option<(Instant, Error)>) -> Result<Beginning, Error> {
         if let Some((_, error)) = failed.as_ref().filter(|(at, _)| at.elapsed() < HOST_REST) {
             return Err(error.clone());
         }
@@ -305,4 +387,17 @@ pub(super) fn push_limits(text: &mut Text, limits: &Limits, version: u64) {
 
 fn no_incarnation(found: &str) -> Error {
     Error::Damaged(format!("a partition's incarnation is {found}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_is_the_same_before_and_after_it_has_begun() {
+        assert_eq!(identity(b"1 4 none a.1 5f 0"), b"1 4 none a.1 5f");
+        assert_eq!(identity(b"1 4 none a.1 5f 0"), identity(b"1 4 none a.1 5f 12"));
+        assert_ne!(identity(b"1 4 none a.1 5f 0"), identity(b"1 4 none a.2 5f 0"));
+        assert_eq!((generation(b"1 4 none a.1 5f 0"), generation(b"1 4 none a.1 5f 12")), (0, 12));
+    }
 }
