@@ -1,6 +1,5 @@
 //! Checks whether a server is suitable, and what this setup can lose.
 
-use super::handle::FORMAT;
 use super::link::Link;
 use super::reply::Reply;
 use super::url::Address;
@@ -8,6 +7,9 @@ use duetime_core::Error;
 use redis::{ToRedisArgs, Value};
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The storage format; another one is refused.
+pub(super) const FORMAT: u64 = 1;
 
 /// The oldest supported Redis: it has `ZRANGE` and `SET` as used here, and scripts may read the time.
 const VERSION_MIN: (u32, u32) = (6, 2);

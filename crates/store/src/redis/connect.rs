@@ -1,10 +1,11 @@
 //! Connects to Redis.
 
 use super::bus::{self, Bus};
-use super::handle::{Options, Redis, Tasks};
+use super::handle::{Redis, Tasks};
 use super::jobs::Jobs;
 use super::keys::Keys;
 use super::link::Link;
+use super::options::Options;
 use super::partitions::Partitions;
 use super::requests::Requests;
 use super::usage::{self, Usage};

@@ -28,6 +28,7 @@ mod keys;
 mod ledger;
 mod link;
 mod locks;
+mod options;
 mod outbox;
 mod partitions;
 mod probe;
@@ -45,7 +46,8 @@ mod wake;
 
 pub use connect::check_url;
 pub use foreign::Foreign;
-pub use handle::{Options, Redis};
+pub use handle::Redis;
+pub use options::Options;
 pub use probe::{Beside, ProbeReport, probe};
 #[cfg(feature = "testing")]
 pub use scripts::all as all_scripts;

@@ -11,10 +11,11 @@
 //! The incarnation also names the ledger of the partition. Processes with another ledger refuse it.
 
 use super::call::{Call, Text};
+use super::checks::FORMAT;
 use super::clock::RedisClock;
-use super::handle::{FORMAT, Options};
 use super::keys::Keys;
 use super::link::Link;
+use super::options::Options;
 use super::reply::Reply;
 use super::requests::Requests;
 use super::scripts::{self, Script};
