@@ -27,12 +27,7 @@ impl Connection {
 
     /// From an address of this machine.
     pub(crate) fn from(source: &str, address: SocketAddr) -> Self {
-        let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        socket.bind((source.parse::<std::net::Ipv4Addr>().unwrap(), 0).into()).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-        let stream = runtime.block_on(socket.connect(address)).unwrap().into_std().unwrap();
-        stream.set_nonblocking(false).unwrap();
-        Self(BufReader::new(stream))
+        Self(BufReader::new(connect_from(source, address).unwrap()))
     }
 
     /// Its socket, with which another thread may close it.
@@ -118,6 +113,16 @@ impl Connection {
             Err(error) => panic!("no reply: {error}"),
         }
     }
+}
+
+/// Connects from an address of this machine.
+pub(crate) fn connect_from(source: &str, address: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = tokio::net::TcpSocket::new_v4()?;
+    socket.bind((source.parse::<std::net::Ipv4Addr>().unwrap(), 0).into())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let stream = runtime.block_on(socket.connect(address))?.into_std()?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 impl Reply {

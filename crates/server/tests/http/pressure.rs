@@ -7,9 +7,11 @@
 //! [`CROWD`] connections are enough to break each bound several times over if it did not hold; `cargo xtask outside` runs the table with
 //! [`CROWD_WHOLE`].
 
+mod read_only;
 mod starved;
+mod unanswered_names;
 
-use super::client::request;
+use super::client::{connect_from, request};
 use super::server::{Server, eventually, store_in};
 use super::tokens::Tokens;
 use serde_json::{Value, json};
@@ -61,10 +63,13 @@ impl Pressed {
         let rights = tokens.map(|tokens| {
             ("authorization", format!("Bearer {}", tokens.create("root", "admin,push,work,read,change")))
         });
-        let server = Server::with(&arguments);
-        let beanstalk =
-            server.banner.lines().find_map(|line| line.strip_prefix("  beanstalk    ")).unwrap().parse().unwrap();
-        (Self { server, beanstalk, rights: rights.into_iter().collect() }, folder)
+        (Self { rights: rights.into_iter().collect(), ..Self::of(Server::with(&arguments)) }, folder)
+    }
+
+    /// Whose callers have all rights.
+    fn of(server: Server) -> Self {
+        let beanstalk = beanstalk_of(&server);
+        Self { server, beanstalk, rights: Vec::new() }
     }
 
     fn headers(&self) -> Vec<(&str, &str)> {
@@ -85,14 +90,14 @@ impl Pressed {
 
     /// Sends a request and reads nothing.
     fn unread(&self, method: &str, path: &str, body: &str) -> Option<TcpStream> {
-        let mut connection = TcpStream::connect(self.server.address).ok()?;
+        let mut connection = crowd_connects(self.server.address)?;
         connection.write_all(request(method, path, &self.headers(), body).as_ref()).ok()?;
         Some(connection)
     }
 
     /// Sends this to the port of beanstalkd and reads nothing.
     fn beanstalk(&self, bytes: &[u8]) -> Option<TcpStream> {
-        let mut connection = TcpStream::connect(self.beanstalk).ok()?;
+        let mut connection = crowd_connects(self.beanstalk)?;
         connection.write_all(bytes).ok()?;
         Some(connection)
     }
@@ -127,6 +132,16 @@ impl Pressed {
     }
 }
 
+/// From an address that no other caller has: a server admits half of its connections from one address.
+fn crowd_connects(address: SocketAddr) -> Option<TcpStream> {
+    connect_from("127.0.0.2", address).ok()
+}
+
+/// Its port of beanstalkd.
+fn beanstalk_of(server: &Server) -> SocketAddr {
+    server.banner.lines().find_map(|line| line.strip_prefix("  beanstalk    ")).unwrap().parse().unwrap()
+}
+
 fn nothing(_: &Pressed) {}
 
 /// A receiver that never answers.
@@ -139,7 +154,7 @@ const TABLE: &[Row] = &[
         each: 12,
         prepare: nothing,
         press: |p, _| {
-            let mut connection = TcpStream::connect(p.server.address).ok()?;
+            let mut connection = crowd_connects(p.server.address)?;
             let head = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}", "y".repeat(60_000));
             connection.write_all(head.as_bytes()).ok()?;
             Some(connection)
@@ -151,7 +166,7 @@ const TABLE: &[Row] = &[
         each: 1,
         prepare: nothing,
         press: |p, _| {
-            let mut connection = TcpStream::connect(p.server.address).ok()?;
+            let mut connection = crowd_connects(p.server.address)?;
             let request = String::from_utf8(request("POST", "/v1/queues/q/jobs", &p.headers(), "x")).unwrap();
             let request = request.replace("content-length: 1\r\n", "content-length: 15000000\r\n");
             connection.write_all(request.as_bytes()).ok()?;

@@ -75,7 +75,8 @@ impl Server {
         Self::run(command, arguments)
     }
 
-    fn run(mut command: Command, arguments: &[&str]) -> Self {
+    /// By this command.
+    pub(crate) fn run(mut command: Command, arguments: &[&str]) -> Self {
         let defaults = [["--listen", "127.0.0.1:0"], ["--log-level", "warn"]];
         let unset = defaults.into_iter().filter(|[name, _]| !arguments.contains(name)).flatten();
         let mut child = command.args(unset).args(arguments).stdout(Stdio::piped()).spawn().unwrap();

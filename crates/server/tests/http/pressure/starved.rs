@@ -1,11 +1,10 @@
 //! A server that lacks descriptors, or room on its disk.
 
-use super::{BUDGETS, MEMORY_BYTES_MAX, Pressed};
+use super::{BUDGETS, MEMORY_BYTES_MAX, Pressed, beanstalk_of};
 use crate::http::client::Connection;
 use crate::http::server::{Server, command_with_files, eventually, store_in};
 use serde_json::{Value, json};
 use std::io::Read;
-use std::net::SocketAddr;
 use std::process::Command;
 
 /// With few descriptors a server shares them out: neither its listeners nor its deliveries take those of the store.
@@ -26,8 +25,7 @@ fn few_descriptors_are_shared_out() {
         server.post(&format!("/v1/queues/{queue}/jobs"), &Value::from(vec![job; 300])).ok();
     }
     // Nobody answers these. More clients connect than there is room for, from several addresses.
-    let beanstalk: SocketAddr =
-        server.banner.lines().find_map(|line| line.strip_prefix("  beanstalk    ")).unwrap().parse().unwrap();
+    let beanstalk = beanstalk_of(&server);
     let connect = |n: usize| {
         Connection::from(&format!("127.0.1.{}", 1 + n % 8), if n < MANY { beanstalk } else { server.address })
     };
@@ -58,10 +56,10 @@ fn too_few_descriptors_are_told_at_the_start() {
 }
 
 /// A small file system, mounted for one test.
-struct Disk(tempfile::TempDir);
+pub(super) struct Disk(pub(super) tempfile::TempDir);
 
 impl Disk {
-    fn mount(size: &str) -> Self {
+    pub(super) fn mount(size: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = format!("size={size}");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder.path()).status();
@@ -84,10 +82,7 @@ fn a_full_disk_under_pressure_is_told_and_survived() {
     let (store, ballast) = (disk.0.path().join("duetime.db"), disk.0.path().join("ballast"));
     let mut arguments = vec!["--store", store.to_str().unwrap(), "--beanstalk", "127.0.0.1:0"];
     arguments.extend(BUDGETS);
-    let server = Server::with(&arguments);
-    let beanstalk =
-        server.banner.lines().find_map(|line| line.strip_prefix("  beanstalk    ")).unwrap().parse().unwrap();
-    let p = Pressed { server, beanstalk, rights: Vec::new() };
+    let p = Pressed::of(Server::with(&arguments));
     std::fs::write(&ballast, vec![0; 16 << 20]).unwrap();
     let body = Value::from(vec![json!({"payload": "x".repeat(500_000)}); 4]).to_string();
     let push = || {
