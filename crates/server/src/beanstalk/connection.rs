@@ -58,8 +58,8 @@ pub(super) struct Connection<S> {
     pub(super) state: State,
     /// True if the client sends nothing more.
     is_half_closed: bool,
-    /// The connection is closed if its client has shown no valid token by then.
-    auth_by: Instant,
+    /// The connection is closed if its client has shown no valid token by then; `None` while it has one, or needs none.
+    auth_by: Option<Instant>,
 }
 
 /// The state that commands change.
@@ -86,7 +86,7 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(door: Arc<Door>,
     let requests = &door.account.requests;
     let replies = door.account.answers.share();
     let (input, share, watching) = (Input::new(door.job_bytes_max), requests.share(), requests.share());
-    let (reply, auth_by) = (Reply::default(), Instant::now() + AUTH_TIME_MAX);
+    let (reply, auth_by) = (Reply::default(), Some(Instant::now() + AUTH_TIME_MAX));
     let mut connection =
         Connection { door, stream, input, share, watching, reply, replies, state, is_half_closed: false, auth_by };
     if let Err(error) = connection.run().await {
@@ -135,17 +135,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn read(&mut self) -> io::Result<bool> {
         self.make_room().await?;
         let renewal = self.state.held.next_renewal().unwrap_or_else(far);
-        let auth_by = if matches!(self.state.caller, Caller::Nobody) { self.auth_by } else { far() };
+        let (auth_by, caller) = (self.auth_by(), self.state.caller.clone());
         let door = self.door.clone();
         tokio::select! {
             read = self.stream.read_buf(&mut self.input.buffer) => Ok(read? > 0),
             () = door.stopping.cancelled() => Ok(false),
-            () = sleep_until(auth_by) => Ok(false),
+            () = sleep_until(auth_by.unwrap_or_else(far)) => Ok(false),
+            // The next read has a limit.
+            () = caller.until_lost(|| if caller.counts() { Ok(()) } else { Err(()) }), if auth_by.is_none() => Ok(true),
             () = sleep_until(renewal) => {
                 self.renew().await;
                 Ok(true)
             }
         }
+    }
+
+    /// When the connection is closed for lack of a valid token: some time after it was opened, or after its token stopped being valid.
+    fn auth_by(&mut self) -> Option<Instant> {
+        let caller = &self.state.caller;
+        if !matches!(caller, Caller::Nobody) && caller.counts() {
+            self.auth_by = None;
+        } else {
+            self.auth_by.get_or_insert_with(|| Instant::now() + AUTH_TIME_MAX);
+        }
+        self.auth_by
     }
 
     /// Makes room for more input. Bytes beyond the connection's own buffer count toward a shared budget before they arrive: that of

@@ -14,7 +14,8 @@ pub(super) const OUTPUT_FREE_BYTES: usize = 16 << 10;
 pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// A connection is closed if its client reads nothing for this long.
 pub(super) const SEND_TIME_MAX: Duration = Duration::from_secs(60);
-/// If the server requires tokens, a client that has shown no valid one this long after it connected is disconnected.
+/// If the server requires tokens, a client that has shown no valid one this long after it connected, or after its token was revoked or
+/// expired, is disconnected.
 pub(super) const AUTH_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most tubes that a connection watches.
 pub(super) const WATCHED_MAX: usize = duetime_core::limits::RESERVE_QUEUES_MAX;

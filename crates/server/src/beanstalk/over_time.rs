@@ -2,6 +2,7 @@
 //! body arrives, or while jobs are held.
 
 use super::command::words;
+use super::limits::AUTH_TIME_MAX;
 use super::piped::{Bench, Talk};
 use crate::access::{Secret, hex};
 use duetime_core::api::Instant;
@@ -135,6 +136,40 @@ async fn a_connection_does_nothing_with_rights_that_it_has_lost() {
                 assert_eq!(world.root.ask(&format!("delete {id}")).await, "NOT_FOUND", "{loss:?} {line}: it is held");
             }
         }
+    }
+}
+
+/// Such connections stayed open until their clients closed them, and their jobs leased.
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_closed_some_seconds_after_its_token_is_lost() {
+    for loss in LOSSES {
+        let mut world = World::new().await;
+        let id = world.talk.put(1).await;
+        assert_eq!(world.talk.reserve().await, id);
+        world.lose(loss).await;
+        tokio::time::sleep(AUTH_TIME_MAX).await;
+        if loss == Loss::Narrowed {
+            assert_eq!(world.talk.ask("kick 1").await, "FORBIDDEN");
+            continue;
+        }
+        assert_eq!(world.talk.line().await, "", "{loss:?}: it is closed");
+        assert_eq!(world.root.reserve().await, id, "{loss:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_shows_a_new_token_in_time_stays() {
+    let mut world = World::new().await;
+    let auth = format!("auth {}", world.secrets[0].reveal());
+    for _ in 0..2 {
+        world.lose(Loss::Revoked).await;
+        assert_eq!(world.talk.ask("kick 1").await, "UNAUTHENTICATED");
+        assert_eq!(world.talk.ask(&auth).await, "AUTHENTICATED");
+        tokio::time::sleep(10 * AUTH_TIME_MAX).await;
+        assert_eq!(world.talk.ask("kick 1").await, "KICKED 0");
+        write(&world.folder, &world.secrets, Some("admin:orders"));
+        tokio::time::sleep(AUTH_TIME_MAX).await;
+        assert_eq!(world.talk.ask(&format!("auth {}", world.secrets[1].reveal())).await, "AUTHENTICATED");
     }
 }
 
