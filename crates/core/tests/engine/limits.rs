@@ -2,9 +2,10 @@
 
 use super::fixture::{Bench, job, request};
 use duetime_core::engine::{Outcome, Query};
-use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX};
+use duetime_core::limits::{DELAY_MS_MAX, HOUR_MS, LEASE_MS_MAX, SCHEDULE_PAYLOAD_BYTES_MAX, SCHEDULES_BYTES_MAX};
+use duetime_core::ports::Registry as _;
 use duetime_core::rules::Failure;
-use duetime_core::{Due, Error, NewJob, Receipt};
+use duetime_core::{Due, Error, NewJob, Receipt, Schedule, Timing};
 use std::time::Duration;
 
 fn field(error: &Error) -> &str {
@@ -37,6 +38,23 @@ async fn a_push_beyond_a_limit_names_it() {
     bench.push(NewJob { due: Due::After(DELAY_MS_MAX), payload: vec![0; 1 << 20].into(), ..job() }).await;
     let batch = bench.engine.push(vec![job(); 10_001]).await;
     assert_eq!(field(&batch.unwrap_err()), "jobs");
+}
+
+/// Every process reads them all.
+#[tokio::test(start_paused = true)]
+async fn all_schedules_together_have_a_bound_in_bytes() {
+    let bench = Bench::new().await;
+    let large = || Schedule::new(Timing::Every(HOUR_MS), NewJob::new(vec![b'x'; SCHEDULE_PAYLOAD_BYTES_MAX]));
+    bench.engine.set_schedule("s0", large()).await.unwrap();
+    // The others are stored without the engine, which would read all of them each time.
+    let body = bench.ledger.document("schedule", "s0").await.unwrap().unwrap().body;
+    for n in 1..SCHEDULES_BYTES_MAX / body.len() {
+        bench.ledger.put_if("schedule", &format!("s{n}"), &body, 0).await.unwrap();
+    }
+    let refused = bench.engine.set_schedule("more", large()).await.unwrap_err();
+    assert!(field(&refused) == "schedule" && refused.to_string().contains("together"), "{refused}");
+    bench.ledger.remove("schedule", "s1", None).await.unwrap();
+    bench.engine.set_schedule("more", large()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
