@@ -15,7 +15,7 @@ use super::client::{connect_from, request};
 use super::server::{Server, eventually, store_in};
 use super::tokens::Tokens;
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -29,6 +29,9 @@ const MEMORY_BYTES_MAX: usize = 384 << 20;
 /// How long another caller may wait: a second on an idle machine. A server that stands still exceeds this in any case.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 
+/// How long each of a crowd may wait until its answer begins; never reached if all is well.
+const BEGINNING_TIME_MAX: Duration = Duration::from_secs(300);
+
 /// A thing that can grow.
 struct Row {
     what: &'static str,
@@ -38,6 +41,8 @@ struct Row {
     each: usize,
     /// What each of these does. It need not succeed, and holds its connection.
     press: fn(&Pressed, usize) -> Option<TcpStream>,
+    /// Whether an answer or a refusal begins on each connection, which is not read.
+    is_answered: bool,
     /// What must hold besides, while the connections are held.
     then: fn(&Pressed),
 }
@@ -159,6 +164,7 @@ const TABLE: &[Row] = &[
             connection.write_all(head.as_bytes()).ok()?;
             Some(connection)
         },
+        is_answered: false,
         then: nothing,
     },
     Row {
@@ -175,6 +181,7 @@ const TABLE: &[Row] = &[
             }
             Some(connection)
         },
+        is_answered: false,
         then: nothing,
     },
     Row {
@@ -185,6 +192,7 @@ const TABLE: &[Row] = &[
             let job = json!({"payload": "x".repeat(900_000)});
             p.unread("POST", "/v1/queues/q/jobs", &Value::from(vec![job; 8]).to_string())
         },
+        is_answered: true,
         then: nothing,
     },
     Row {
@@ -193,6 +201,7 @@ const TABLE: &[Row] = &[
         each: 1,
         prepare: |p| p.push_large("q", 400, 900_000),
         press: |_, _| None,
+        is_answered: false,
         then: nothing,
     },
     Row {
@@ -200,6 +209,7 @@ const TABLE: &[Row] = &[
         each: 1,
         prepare: |p| p.push_large("q", 40, 500_000),
         press: |p, _| p.unread("GET", "/v1/jobs?queue=q&limit=1000", ""),
+        is_answered: true,
         then: nothing,
     },
     Row {
@@ -207,6 +217,7 @@ const TABLE: &[Row] = &[
         each: 1,
         prepare: |p| p.push_large("q", 40, 500_000),
         press: |p, _| p.unread("POST", "/v1/queues/q/reserve", r#"{"limit":1000,"request_id":"again"}"#),
+        is_answered: true,
         then: nothing,
     },
     Row {
@@ -214,6 +225,7 @@ const TABLE: &[Row] = &[
         each: 1,
         prepare: |p| p.push_large("q", 100, 500_000),
         press: |p, _| p.unread("POST", "/v1/queues/q/reserve", r#"{"limit":1000}"#),
+        is_answered: true,
         then: nothing,
     },
     Row {
@@ -227,6 +239,7 @@ const TABLE: &[Row] = &[
             let id = found["jobs"][0]["id"].as_str()?.to_owned();
             p.unread("PATCH", &format!("/v1/jobs/{id}"), r#"{"priority":7}"#)
         },
+        is_answered: true,
         then: nothing,
     },
     Row {
@@ -237,6 +250,7 @@ const TABLE: &[Row] = &[
             (0..150).for_each(|n| drop(p.ask("PUT", &format!("/v1/schedules/s{n}"), &schedule)));
         },
         press: |p, _| p.unread("GET", "/v1/schedules?limit=1000", ""),
+        is_answered: true,
         then: nothing,
     },
     Row {
@@ -247,6 +261,7 @@ const TABLE: &[Row] = &[
             p.ask("POST", "/v1/jobs", &Value::from(jobs));
         },
         press: |p, _| p.unread("GET", "/v1/queues?limit=1000", ""),
+        is_answered: true,
         then: nothing,
     },
     Row {
@@ -267,6 +282,7 @@ const TABLE: &[Row] = &[
             }
             None
         },
+        is_answered: false,
         // They were never answered again.
         then: |p| drop(p.ask("GET", "/v1/jobs?queue=q&limit=1000", &Value::Null)),
     },
@@ -284,6 +300,7 @@ const TABLE: &[Row] = &[
             }
         },
         press: |_, _| None,
+        is_answered: false,
         then: |p| {
             let queue = p.ask("GET", "/v1/queues/q", &Value::Null);
             assert_eq!((&queue["scheduled"], &queue["ready"]), (&json!(2_000), &json!(0)), "{queue}");
@@ -297,6 +314,7 @@ const TABLE: &[Row] = &[
             p.ask("POST", "/v1/jobs", &Value::from(jobs));
         },
         press: |p, _| p.beanstalk("list-tubes\r\n".repeat(20).as_bytes()),
+        is_answered: true,
         then: nothing,
     },
     Row {
@@ -304,6 +322,7 @@ const TABLE: &[Row] = &[
         each: 4,
         prepare: |p| p.push_large("default", 1, 1_000_000),
         press: |p, _| p.beanstalk("peek-ready\r\n".repeat(20).as_bytes()),
+        is_answered: true,
         then: nothing,
     },
     Row {
@@ -316,6 +335,7 @@ const TABLE: &[Row] = &[
             p.ask("POST", "/v1/settle", &leases.as_array().unwrap().iter().map(fail).collect());
         },
         press: |p, _| p.beanstalk("peek-buried\r\n".repeat(4).as_bytes()),
+        is_answered: true,
         then: nothing,
     },
     Row {
@@ -327,6 +347,7 @@ const TABLE: &[Row] = &[
             put.resize(put.len() + 900_000, b'x');
             p.beanstalk(&put)
         },
+        is_answered: false,
         then: nothing,
     },
     Row {
@@ -339,19 +360,31 @@ const TABLE: &[Row] = &[
             }
         },
         press: |p, n| {
-            p.push_large(&format!("to-{}", n % 5), 4, 100_000);
+            let jobs = Value::from(vec![json!({"payload": "x".repeat(100_000)}); 4]);
+            let reply =
+                p.server.send("POST", &format!("/v1/queues/to-{}/jobs", n % 5), &p.headers(), &jobs.to_string());
+            // Many bodies at once find no room.
+            assert!([200, 503].contains(&reply.status), "{reply:?}");
             None
         },
+        is_answered: false,
         then: nothing,
     },
 ];
 
-/// All of the crowd at once; returns the connections that are held.
+/// All of the crowd at once, until each connection is answered; returns the connections that are held.
 fn crowd(p: &Pressed, row: &Row, size: usize) -> Vec<TcpStream> {
     std::thread::scope(|scope| {
         let press = |n| move || (0..row.each).filter_map(|_| (row.press)(p, n)).collect::<Vec<_>>();
         let callers: Vec<_> = (0..size).map(|n| scope.spawn(press(n))).collect();
-        callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
+        let held: Vec<TcpStream> = callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect();
+        for connection in held.iter().filter(|_| row.is_answered) {
+            connection.set_read_timeout(Some(BEGINNING_TIME_MAX)).unwrap();
+            // To be closed is an answer too.
+            let begun = connection.peek(&mut [0]).map_err(|error| error.kind());
+            assert_ne!(begun, Err(ErrorKind::WouldBlock), "{}: no answer", row.what);
+        }
+        held
     })
 }
 
