@@ -62,8 +62,8 @@ pub trait Locks: Send + Sync {
     /// Locks that are held, by name, after this one. A page may be short and still have a next one.
     async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockPage, Error>;
 
-    /// Removes ended grants, lapsed tickets, and old records of lost grants. The engine calls it every few seconds; nothing
-    /// else depends on it.
+    /// Removes ended grants, lapsed tickets, and old records of lost grants. If the store's clock was set back, grants that it
+    /// gave before last at most their time to live from now. The engine calls it every few seconds; nothing else depends on it.
     async fn sweep(&self) -> Result<(), Error>;
 }
 

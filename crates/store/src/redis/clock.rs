@@ -9,8 +9,8 @@
 //! round trip takes effect once earlier readings are forgotten. The masters of a Cluster have their own clocks, so the
 //! outermost bounds are used.
 //!
-//! A clock that is set back leaves leases behind that end too late, by as much. So a process remembers that it has seen this,
-//! or may have missed it because it had no earlier reading, until it has shortened them.
+//! A clock that is set back leaves leases and grants of locks behind that end too late, by as much. So a process remembers that
+//! it has seen this, or may have missed it because it had no earlier reading, until it has shortened them.
 
 use duetime_core::{Clock, Millis};
 use std::collections::BTreeMap;
@@ -34,14 +34,21 @@ pub(super) struct RedisClock {
     given: Option<Arc<dyn Clock>>,
 }
 
+/// What a clock that was ahead leaves behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Late {
+    Leases,
+    Locks,
+}
+
 /// The readings of one partition.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     earlier: Option<Bounds>,
     latest: Bounds,
     heard_at: i64,
-    /// The clock may have been set back since this was last asked.
-    is_set_back: bool,
+    /// The clock may have been set back since each [`Late`] last asked for this.
+    is_set_back: [bool; 2],
 }
 
 /// Bounds of the clock of Redis minus the time since our start, in microseconds.
@@ -89,7 +96,9 @@ impl Known {
     fn read(&mut self, reading: Bounds, mark: i64) {
         let bounds = self.bounds(mark);
         let is_possible = reading.least(mark) <= bounds.most(mark) && bounds.least(mark) <= reading.most(mark);
-        self.is_set_back |= reading.most(mark) + BACK_MICROS < bounds.least(mark);
+        if reading.most(mark) + BACK_MICROS < bounds.least(mark) {
+            self.is_set_back = [true; 2];
+        }
         if !is_possible {
             *self = Self { earlier: None, latest: reading, heard_at: mark, ..*self };
         } else if mark - self.latest.since > KEPT_MICROS {
@@ -129,19 +138,20 @@ impl RedisClock {
         let most = Bound { difference: micros - sent, at: sent };
         let reading = Bounds { since: received, least, most };
         let mut known = self.known();
-        let first = Known { earlier: None, latest: reading, heard_at: received, is_set_back: true };
+        let first = Known { earlier: None, latest: reading, heard_at: received, is_set_back: [true; 2] };
         known.entry(partition).and_modify(|known| known.read(reading, received)).or_insert(first);
         known.retain(|_, known| received - known.heard_at <= SILENT_MICROS);
     }
 
-    /// Whether the clock of this partition may have been set back since this was last asked.
-    pub(super) fn was_set_back(&self, partition: u16) -> bool {
-        self.known().get_mut(&partition).is_some_and(|known| std::mem::take(&mut known.is_set_back))
+    /// Whether the clock of this partition may have been set back since this was last asked for the same.
+    pub(super) fn was_set_back(&self, partition: u16, late: Late) -> bool {
+        let mut known = self.known();
+        known.get_mut(&partition).is_some_and(|known| std::mem::take(&mut known.is_set_back[late as usize]))
     }
 
     /// It is to be asked again.
-    pub(super) fn is_set_back(&self, partition: u16) {
-        self.known().entry(partition).and_modify(|known| known.is_set_back = true);
+    pub(super) fn is_set_back(&self, partition: u16, late: Late) {
+        self.known().entry(partition).and_modify(|known| known.is_set_back[late as usize] = true);
     }
 
     /// The lowest and highest possible reading of the clocks at this mark, in microseconds.
@@ -244,12 +254,13 @@ mod tests {
         let mut seen = Vec::new();
         for (n, difference) in (1..).zip([10, 10, 610, 610, 10, 10].map(|seconds| seconds * SECOND)) {
             read(n * SECOND, difference);
-            seen.push(clock.was_set_back(0));
+            seen.push(clock.was_set_back(0, Late::Leases));
         }
         assert_eq!(seen, [true, false, false, false, true, false]);
-        assert!(!clock.was_set_back(1), "it was not read");
-        clock.is_set_back(0);
-        assert!(clock.was_set_back(0));
+        assert!(!clock.was_set_back(1, Late::Leases), "it was not read");
+        clock.is_set_back(0, Late::Leases);
+        assert!(clock.was_set_back(0, Late::Leases));
+        assert!(clock.was_set_back(0, Late::Locks) && !clock.was_set_back(0, Late::Locks), "each asks for itself");
     }
 
     /// One that hides in the time that a reply takes counts once the readings from before are forgotten.

@@ -13,6 +13,7 @@
 use super::call::Call;
 use super::call::Text;
 use super::checks;
+use super::clock::Late;
 use super::handle::Redis;
 use super::reply::Reply;
 use super::requests::Request;
@@ -100,6 +101,23 @@ impl Redis {
         asked.await?;
         if low.is_none() {
             tokio::time::sleep(FENCE_PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// If the clock was set back, grants that it gave before, when it was ahead, end within their time to live from now.
+    async fn bound_grants(&self) -> Result<(), Error> {
+        let was_set_back = self.clock.was_set_back(self.keys.elsewhere(), Late::Locks);
+        let mut cursor = was_set_back.then(|| b"0".to_vec());
+        while let Some(from) = cursor {
+            let next = match self.run_locks(&scripts::LOCK_SET_BACK, None, |arguments| arguments.push(&from)).await {
+                Ok(mut reply) => reply.bytes()?,
+                Err(error) => {
+                    self.clock.is_set_back(self.keys.elsewhere(), Late::Locks);
+                    return Err(error);
+                }
+            };
+            cursor = Some(next).filter(|next| next != b"0");
         }
         Ok(())
     }
@@ -198,9 +216,10 @@ impl Locks for Redis {
         loop {
             let swept = self.run_locks(&scripts::LOCK_SWEEP, None, |arguments| arguments.number(STEP_LOCKS));
             if unsigned(&mut swept.await?)? == 0 {
-                return Ok(());
+                break;
             }
         }
+        self.bound_grants().await
     }
 }
 

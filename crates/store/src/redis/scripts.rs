@@ -128,6 +128,7 @@ scripts! { OF_LOCKS, false, locks_prelude().as_str() =>
     LOCK_RELEASE "lock_release"
     LOCK_RELEASE_ALL "lock_release_all"
     LOCK_RENEW "lock_renew"
+    LOCK_SET_BACK "lock_set_back"
     LOCK_SWEEP "lock_sweep"
 }
 

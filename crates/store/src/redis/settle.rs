@@ -2,6 +2,7 @@
 
 use super::call::Text;
 use super::change::{Came, Step};
+use super::clock::Late;
 use super::codec::{self, Record};
 use super::jobs::{Jobs, bytes, groups, groups_by_size};
 use super::reply::Reply;
@@ -247,14 +248,14 @@ impl Jobs {
     /// If the clock was set back, leases that it gave before, when it was ahead, end within their length from now. Returns
     /// whether it was.
     async fn bound_leases(&self, partition: u16) -> Result<bool, Error> {
-        let was_set_back = self.partitions.clock.was_set_back(partition);
+        let was_set_back = self.partitions.clock.was_set_back(partition, Late::Leases);
         let mut cursor = was_set_back.then(|| b"0".to_vec());
         while let Some(from) = cursor {
             let arguments = |text: &mut Text| text.push(&from);
             let next = match self.partitions.run(partition, &scripts::SET_BACK, &[], arguments).await {
                 Ok(mut reply) => reply.bytes()?,
                 Err(error) => {
-                    self.partitions.clock.is_set_back(partition);
+                    self.partitions.clock.is_set_back(partition, Late::Leases);
                     return Err(error);
                 }
             };

@@ -22,7 +22,7 @@ enum Full {
 }
 
 /// All scripts.
-const SCRIPTS: [(&str, Full); 31] = [
+const SCRIPTS: [(&str, Full); 32] = [
     ("allot", Full::Refused),
     ("begin", Full::Runs),
     ("change", Full::Runs),
@@ -44,6 +44,7 @@ const SCRIPTS: [(&str, Full); 31] = [
     ("lock_release", Full::Runs),
     ("lock_release_all", Full::Runs),
     ("lock_renew", Full::Runs),
+    ("lock_set_back", Full::Runs),
     ("lock_sweep", Full::Runs),
     ("outcomes", Full::Runs),
     ("prune", Full::Runs),
@@ -170,6 +171,12 @@ impl World {
             "lock_release" => assert!(redis.release(&lock, &a, self.grant.fence).await?),
             "lock_release_all" => assert_eq!(redis.release_all(&a).await?.released, 1),
             "lock_renew" => assert!(redis.renew(&lock, &a, self.grant.fence, TTL_MS).await?.is_some()),
+            "lock_set_back" => {
+                self.clock.step(-600_000);
+                redis.sweep().await?;
+                self.clock.advance(TTL_MS);
+                assert_eq!(redis.inspect(&lock).await?, None);
+            }
             "lock_sweep" => redis.sweep().await?,
             "outcomes" => drop(redis.outcomes(Outcomes::Of(id(1))).await?),
             "prune" => {

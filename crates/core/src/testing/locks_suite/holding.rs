@@ -128,3 +128,20 @@ pub async fn the_longest_and_the_shortest_life(s: Subject) {
         assert_eq!(s.inspect("l").await, None);
     }
 }
+
+/// Its holder has died, and nobody has asked for it since.
+pub async fn a_lock_of_a_clock_that_was_ahead_is_held_no_longer(s: Subject) {
+    const AHEAD_MS: i64 = 600_000;
+    granted(s.ask_for("before", "dead", 2 * TTL_MS, false).await);
+    s.clock.step(AHEAD_MS);
+    granted(s.ask_for("ahead", "dead", TTL_MS, false).await);
+    s.clock.step(-AHEAD_MS);
+    s.locks.sweep().await.expect("sweep");
+    s.pass(TTL_MS - 1);
+    assert!(s.inspect("ahead").await.is_some(), "nor shorter");
+    s.pass(1);
+    granted(s.ask_for("ahead", "b", TTL_MS, false).await);
+    assert!(s.inspect("before").await.is_some(), "it was given for longer");
+    s.pass(TTL_MS);
+    granted(s.ask_for("before", "b", TTL_MS, false).await);
+}

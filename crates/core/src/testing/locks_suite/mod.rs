@@ -160,6 +160,7 @@ macro_rules! locks_suite {
                 a_renewal_moves_the_end a_renewal_needs_owner_and_fence a_lock_that_ended_is_not_renewed
                 a_release_needs_owner_and_fence a_repeated_release_is_told names_are_compared_byte_by_byte
                 the_longest_and_the_shortest_life
+                a_lock_of_a_clock_that_was_ahead_is_held_no_longer
             }
             lines {
                 first_come_first_served a_free_lock_is_kept_for_the_first_in_line an_abandoned_ticket_is_not_granted
