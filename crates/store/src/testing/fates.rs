@@ -1,6 +1,6 @@
 //! Random faults, from a seed, for each command on its way through a [proxy](super::Proxy).
 
-use super::{Command, End, Fate};
+use super::{Command, End, Fate, TooLong};
 use duetime_core::testing::Random;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -18,6 +18,8 @@ pub struct Fates {
     /// Of ten thousand commands, how many lose their connection, and how many are delayed.
     cut: u64,
     held: u64,
+    /// Longer replies are lost.
+    reply_max: Option<usize>,
     /// One for each connection, so that its decisions do not depend on others.
     randoms: Mutex<BTreeMap<u64, Random>>,
     log: Mutex<Vec<String>>,
@@ -29,7 +31,13 @@ impl Fates {
         let mut random = Random::new(seed);
         let (cut, held) = (*random.of(&[20, 100, 300]), *random.of(&[200, 1_000, 2_500]));
         let is_calm = AtomicBool::new(true);
-        Self { seed, is_calm, cut, held, randoms: Mutex::default(), log: Mutex::default() }
+        Self { seed, is_calm, cut, held, reply_max: None, randoms: Mutex::default(), log: Mutex::default() }
+    }
+
+    /// Longer replies are always lost, with their connections: also while all other faults are disabled.
+    #[must_use]
+    pub fn losing_replies_over(self, bytes: usize) -> Self {
+        Self { reply_max: Some(bytes), ..self }
     }
 
     /// Enables or disables faults from now on.
@@ -44,14 +52,15 @@ impl Fates {
 
     /// Decides, at this instant.
     pub fn judge(&self, command: &Command<'_>, at_ms: u64) -> Fate {
+        let usual = Fate { reply_max: self.reply_max.map(|bytes| (bytes, TooLong::Breaks)), ..Fate::default() };
         if self.is_calm.load(Ordering::SeqCst) {
-            return Fate::default();
+            return usual;
         }
         let mut randoms = self.randoms.lock().expect("no panic under this lock");
         let begin = || Random::new(self.seed ^ (command.connection + 1).wrapping_mul(0x5851_f42d_4c95_7f2d));
         let random = randoms.entry(command.connection).or_insert_with(begin);
-        let fate = self.decide(random);
-        if fate != Fate::default() {
+        let fate = Fate { reply_max: usual.reply_max, ..self.decide(random) };
+        if fate != usual {
             let (seed, connection) = (self.seed, command.connection);
             let line = format!("{at_ms:>8} ms, {seed:x}, connection {connection}: {fate:?}: {}", shown(command.bytes));
             self.log.lock().expect("no panic under this lock").push(line);

@@ -8,6 +8,7 @@ use super::resp::frame;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -70,6 +71,7 @@ type Judge = dyn Fn(&Command<'_>) -> Fate + Send + Sync;
 pub struct Proxy {
     port: u16,
     to: u16,
+    too_long: Arc<AtomicU64>,
     listening: JoinHandle<()>,
 }
 
@@ -83,12 +85,19 @@ impl Proxy {
         let port = listener.local_addr().expect("bound").port();
         listener.set_nonblocking(true).expect("a socket");
         let listener = TcpListener::from_std(listener).expect("in a runtime");
-        Self { port, to, listening: tokio::spawn(listen(listener, to, Arc::new(judge))) }
+        let too_long = Arc::new(AtomicU64::new(0));
+        let listening = tokio::spawn(listen(listener, to, Arc::new(judge), too_long.clone()));
+        Self { port, to, too_long, listening }
     }
 
     /// Its port.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// How many replies were too long, and did not get through.
+    pub fn too_long(&self) -> u64 {
+        self.too_long.load(Ordering::Relaxed)
     }
 
     /// The URL for Redis clients: `redis://127.0.0.1:PORT/0`.
@@ -111,21 +120,21 @@ impl Drop for Proxy {
     }
 }
 
-async fn listen(listener: TcpListener, to: u16, judge: Arc<Judge>) {
+async fn listen(listener: TcpListener, to: u16, judge: Arc<Judge>, too_long: Arc<AtomicU64>) {
     // These tasks end with this one.
     let mut connections = JoinSet::new();
     for number in 0.. {
         let Ok((client, _)) = listener.accept().await else { continue };
-        let judge = judge.clone();
+        let (judge, too_long) = (judge.clone(), too_long.clone());
         connections.spawn(async move {
             // If one direction ends, both end: the sockets close.
-            let _ = connect(client, to, number, &*judge).await;
+            let _ = connect(client, to, number, &*judge, &too_long).await;
         });
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn connect(client: TcpStream, to: u16, number: u64, judge: &Judge) -> io::Result<()> {
+async fn connect(client: TcpStream, to: u16, number: u64, judge: &Judge, too_long: &AtomicU64) -> io::Result<()> {
     let server = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
@@ -134,7 +143,7 @@ async fn connect(client: TcpStream, to: u16, number: u64, judge: &Judge) -> io::
     let commands = Commands { number, to, judge, from: Frames::new(from_client), server: to_server, fates };
     tokio::select! {
         ended = commands.pass() => ended,
-        ended = pass_replies(Frames::new(from_server), to_client, for_replies) => ended,
+        ended = pass_replies(Frames::new(from_server), to_client, for_replies, too_long) => ended,
     }
 }
 
@@ -179,7 +188,12 @@ impl Commands<'_> {
     }
 }
 
-async fn pass_replies(mut from: Frames, mut client: OwnedWriteHalf, mut fates: ForReplies) -> io::Result<()> {
+async fn pass_replies(
+    mut from: Frames,
+    mut client: OwnedWriteHalf,
+    mut fates: ForReplies,
+    too_long: &AtomicU64,
+) -> io::Result<()> {
     loop {
         let reply = from.next().await?;
         // Messages of a subscription arrive at any time.
@@ -188,10 +202,12 @@ async fn pass_replies(mut from: Frames, mut client: OwnedWriteHalf, mut fates: F
             if fate.end == End::ReplyLost {
                 return Ok(());
             }
-            match fate.reply_max {
-                Some((max, TooLong::Breaks)) if reply.len() > max => return Ok(()),
-                Some((max, TooLong::Stalls)) if reply.len() > max => std::future::pending().await,
-                _ => {}
+            if let Some((_, how)) = fate.reply_max.filter(|&(max, _)| reply.len() > max) {
+                too_long.fetch_add(1, Ordering::Relaxed);
+                match how {
+                    TooLong::Breaks => return Ok(()),
+                    TooLong::Stalls => std::future::pending().await,
+                }
             }
             let seconds = f64::from(u32::try_from(reply.len()).unwrap_or(u32::MAX)) / f64::from(fate.bytes_per_second);
             let passes = Duration::try_from_secs_f64(seconds).unwrap_or_default();

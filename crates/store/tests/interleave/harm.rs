@@ -13,6 +13,8 @@ use tokio::time::{Instant, sleep, timeout};
 const RESTS_MS: [u64; 3] = [300, 800, 2_500];
 /// How far a clock is set, in milliseconds.
 const STEP_MS: u64 = 20_000;
+/// How long outcomes pile up, and then leases that end.
+const PILES_UP: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_millis(2_700)];
 /// How long a comparison with the ledger may take after a server fell back.
 const COMPARED_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -53,6 +55,21 @@ pub(crate) async fn harm(world: &World, broker: &Redis, time: Duration, mut rand
             _ => {}
         }
     }
+}
+
+/// Makes replies long: outcomes wait for the ledger, then Redis stands still for longer than any lease.
+pub(crate) async fn pile_up(world: &World) {
+    let [outcomes, leases] = PILES_UP;
+    if let Some(ledger) = &world.ledger {
+        world.log("outcomes pile up");
+        ledger.set_away(true);
+        sleep(outcomes).await;
+        ledger.set_away(false);
+    }
+    world.log("leases end");
+    world.redis().freeze();
+    sleep(leases).await;
+    world.redis().thaw();
 }
 
 /// All data is gone, and sometimes the new server has another clock.

@@ -2,9 +2,9 @@
 
 use crate::harm;
 use duetime_core::clock::SystemClock;
-use duetime_core::engine::{Engine, Options as EngineOptions};
+use duetime_core::engine::{Engine, Options as EngineOptions, Query};
 use duetime_core::model::job::Job;
-use duetime_core::testing::account::{Account, At, Field, System};
+use duetime_core::testing::account::{Account, At, Field, QUEUES, System};
 use duetime_core::testing::{ModelLedger, Random};
 use duetime_core::{Clock as _, Error, JobId};
 use duetime_store::redis::{Options, Redis};
@@ -16,14 +16,21 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// How long faults are injected.
-const TROUBLE: std::ops::Range<u64> = 4_000..10_000;
+/// How long faults are injected, in milliseconds, before [`pile_up`](harm::pile_up).
+const TROUBLE: std::ops::Range<u64> = 2_000..6_000;
 /// Everything ends within this time from the end of the faults, also on a busy machine: leases, retries, and calls that are
 /// tried again.
 const END_WITHIN: Duration = Duration::from_secs(100);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const READ_AT_ONCE: usize = 50;
 const ENGINES: u64 = 2;
+/// Replies that get through: with any single job, but not with several large ones.
+const REPLY_BYTES_MAX: usize = 80 << 10;
+/// How many of a hundred jobs are large.
+const LARGE_PERCENT: u64 = 40;
+
+/// The word for replies that did not get through.
+pub(crate) const TOO_LONG: &str = "long replies lost";
 
 /// The clock of Redis, to the extent that a test knows it.
 #[derive(Debug, Default)]
@@ -86,14 +93,14 @@ impl World {
             seed,
             clock,
             redis: Arc::new(Mutex::new(redis)),
-            field: Field::new(Account::new(ledger.is_some()), move || read.at()),
+            field: Field::with_large_jobs(Account::new(ledger.is_some()), LARGE_PERCENT, move || read.at()),
             ledger,
             log: Mutex::default(),
         };
         let port = world.redis().port();
         let (mut fates, mut proxies, mut engines, mut brokers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ENGINES {
-            let own = Arc::new(Fates::new(random.any()));
+            let own = Arc::new(Fates::new(random.any()).losing_replies_over(REPLY_BYTES_MAX));
             let (judge, clock) = (own.clone(), world.clock.clone());
             let proxy = Proxy::to(port, move |command| judge.judge(command, clock.at().mono));
             let (engine, broker) = world.engine(&proxy).await;
@@ -107,12 +114,16 @@ impl World {
         let systems = engines.iter().map(|engine| Arc::new(engine.clone()) as Arc<dyn System>);
         let mut actors = world.field.begin(&systems.collect::<Vec<_>>(), &mut random);
         let time = Duration::from_millis(random.within(TROUBLE));
+        let readers: Vec<_> =
+            engines.iter().map(|engine| tokio::spawn(read_pages(engine.clone(), world.field.clone()))).collect();
         harm::harm(&world, &brokers[0], time, Random::new(random.any())).await;
+        harm::pile_up(&world).await;
         calm(true);
         world.field.be_calm();
         world.log("nothing goes wrong any more");
         let is_done = tokio::time::timeout(END_WITHIN, world.worked_off(&engines)).await.is_ok();
         world.field.end();
+        readers.iter().for_each(tokio::task::JoinHandle::abort);
         while let Some(ended) = actors.join_next().await {
             ended.expect("no actor panics");
         }
@@ -120,6 +131,8 @@ impl World {
         for engine in &engines {
             engine.stop().await.expect("stopped");
         }
+        let too_long = proxies.iter().map(Proxy::too_long).sum::<u64>();
+        (0..too_long).for_each(|_| world.account().count(TOO_LONG));
         world.report(&records, is_done, &fates)
     }
 
@@ -213,5 +226,18 @@ impl World {
         log.sort_unstable();
         std::fs::write(&path, log.join("\n")).expect("a file");
         path
+    }
+}
+
+/// Reads pages of whole jobs until it is aborted.
+async fn read_pages(engine: Engine, field: Arc<Field>) {
+    let query = Query { queue: Some(QUEUES[0].into()), ..Query::default() };
+    loop {
+        match engine.find(&query, None, READ_AT_ONCE).await {
+            Ok(_) => field.account().count("pages read"),
+            Err(error) if error.is_retryable() => {}
+            Err(error) => field.account().blame(format!("a page was answered {error}")),
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }

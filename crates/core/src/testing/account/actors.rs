@@ -30,6 +30,11 @@ const RECENT: usize = 60;
 const PAIRS: usize = 5;
 /// A holder extends its lease this close to its end, before or after.
 const ABOUT_MS: u64 = 20;
+/// Bytes of the payload and of the result of a large job.
+const LARGE_BYTES: usize = 12 << 10;
+/// How often a large job fails at first, and the bytes of each message.
+const LARGE_FAILURES: u32 = 3;
+const LARGE_MESSAGE_BYTES: usize = 10 << 10;
 
 /// An actor.
 pub(super) struct Actor {
@@ -66,7 +71,8 @@ impl Actor {
         let queue = Arc::from(*random.of(&["plain", "plain", "plain", "few", "rated", "paused"]));
         let options = Retry { max_attempts: Some(0), ..Retry::default() }.into();
         let priority = random.within(0..2) as u32 * 1024;
-        NewJob { due, queue, options, priority, ..NewJob::new(*b"{}") }
+        let payload = if random.percent(self.field.large_percent) { vec![b' '; LARGE_BYTES] } else { b"{}".to_vec() };
+        NewJob { due, queue, options, priority, ..NewJob::new(payload) }
     }
 
     pub(super) async fn push(mut self) {
@@ -150,6 +156,8 @@ impl Actor {
         let after_ms = self.random.within(0..500);
         let (wish, hold_ms) = match self.random.within(0..100) {
             _ if self.field.is_calm() => (Some(Wish::Complete), 0),
+            // Odd: a failure.
+            0..60 if is_large(&lease) && lease.job.attempt <= LARGE_FAILURES => (Some(Wish::Again(after_ms | 1)), 0),
             0..35 => (Some(Wish::Complete), self.random.within(0..60)),
             35..45 => (Some(Wish::Again(after_ms)), self.random.within(0..60)),
             45..50 => (Some(Wish::FailFinally), self.random.within(0..60)),
@@ -201,10 +209,11 @@ impl Actor {
 
     async fn end(&mut self, lease: &Lease, wish: Wish) {
         let receipt = lease.job.receipt();
+        let message: Arc<str> = if is_large(lease) { "no".repeat(LARGE_MESSAGE_BYTES / 2).into() } else { "no".into() };
         let failure =
-            |is_final, retry_after_ms| Outcome::Fail(Failure { message: "no".into(), is_final, retry_after_ms });
+            |is_final, retry_after_ms| Outcome::Fail(Failure { message: message.clone(), is_final, retry_after_ms });
         let outcome = match wish {
-            Wish::Complete => Outcome::Complete { result: None },
+            Wish::Complete => Outcome::Complete { result: is_large(lease).then(|| vec![b'r'; LARGE_BYTES].into()) },
             Wish::FailFinally => failure(true, None),
             Wish::Again(after_ms) if after_ms % 2 == 0 => Outcome::Release { delay_ms: after_ms },
             Wish::Again(after_ms) => failure(false, Some(after_ms)),
@@ -374,4 +383,9 @@ impl Actor {
             }
         }
     }
+}
+
+/// Whether the job was pushed as a large one, and has this payload still.
+fn is_large(lease: &Lease) -> bool {
+    lease.job.payload.len() == LARGE_BYTES
 }

@@ -22,17 +22,29 @@ pub struct Field {
     pub(super) live: AtomicI64,
     is_calm: AtomicBool,
     is_over: AtomicBool,
+    /// How many of a hundred jobs are large.
+    pub(super) large_percent: u64,
 }
 
 impl Field {
     /// A field with this clock.
     pub fn new(account: Account, clock: impl Fn() -> At + Send + Sync + 'static) -> Arc<Self> {
+        Self::with_large_jobs(account, 0, clock)
+    }
+
+    /// The same, where so many of a hundred jobs are large, in their payloads, their kept errors and their results.
+    pub fn with_large_jobs(
+        account: Account,
+        large_percent: u64,
+        clock: impl Fn() -> At + Send + Sync + 'static,
+    ) -> Arc<Self> {
         Arc::new(Self {
             account: Mutex::new(account),
             clock: Box::new(clock),
             live: AtomicI64::new(0),
             is_calm: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            large_percent,
         })
     }
 
