@@ -1,9 +1,13 @@
 //! Changes of schedules and settings on the condition that they are as they were read.
 
 use super::fixture::{Bench, job, pass};
-use duetime_core::engine::Pause;
-use duetime_core::engine::{Expected, QueueSettings};
-use duetime_core::{Error, Schedule, Timing};
+use async_trait::async_trait;
+use duetime_core::engine::{Expected, Options, Pause, QueueSettings, Stores};
+use duetime_core::ports::{Document, PutIf, Registry};
+use duetime_core::testing::{ModelLedger, TokioClock};
+use duetime_core::{Engine, Error, Schedule, Timing};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn every(ms: u64) -> Schedule {
@@ -45,4 +49,49 @@ async fn settings_have_a_version() {
     assert_eq!((status.settings.lease_ms, status.settings.paused), (Some(5_000), true));
     let (set, _) = engine.reconfigure_if("q", Expected::Version(now), lease(6_000)).await.unwrap();
     assert_eq!((set.lease_ms, set.paused), (Some(6_000), true));
+}
+
+/// A registry in which another process changes a schedule just before it is removed for the first time.
+struct Meddled {
+    registry: ModelLedger,
+    is_done: AtomicBool,
+}
+
+#[async_trait]
+impl Registry for Meddled {
+    async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
+        self.registry.document(kind, name).await
+    }
+
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
+        self.registry.documents(kind).await
+    }
+
+    async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
+        self.registry.put_if(kind, name, body, version).await
+    }
+
+    async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error> {
+        if !self.is_done.swap(true, Ordering::SeqCst) {
+            let Document { body, version, .. } = self.document(kind, name).await?.expect("it is removed");
+            let entry: serde_json::Value = serde_json::from_str(&body).unwrap();
+            let set = entry["version"].as_u64().unwrap();
+            let body = body.replace(&format!("\"version\":{set}"), &format!("\"version\":{}", set + 1));
+            self.put_if(kind, name, &body, version).await?;
+        }
+        self.registry.remove(kind, name, version).await
+    }
+}
+
+/// Whatever another process does between the reading and the removal.
+#[tokio::test(start_paused = true)]
+async fn a_schedule_that_was_changed_is_not_deleted_as_it_was_read() {
+    let (clock, ledger) = (Arc::new(TokioClock::new()), ModelLedger::default());
+    let registry = Arc::new(Meddled { registry: ledger.clone(), is_done: AtomicBool::new(false) });
+    let stores = Stores { registry, ..Stores::one_process(clock, Arc::new(ledger)) };
+    let engine = Engine::start(stores, Options::default()).await.unwrap();
+    let read = engine.set_schedule_if("s", every(2_000), Expected::Nothing).await.unwrap();
+    let refused = engine.delete_schedule_if("s", Expected::Version(read.version)).await.unwrap_err();
+    assert_eq!(refused, Error::Changed { kind: "schedule", name: "s".into(), current: read.version + 1 });
+    engine.delete_schedule_if("s", Expected::Version(read.version + 1)).await.unwrap();
 }

@@ -71,6 +71,18 @@ fn so_are_those_beside_a_store_that_is_open() {
     assert_eq!(fs::metadata(&lock).unwrap().mode() & 0o7777, 0o600);
 }
 
+/// Its lock belongs to the file, not to the name.
+#[test]
+fn a_renamed_store_is_held_by_its_server() {
+    let server = Server::start();
+    let (store, renamed) = (server.place.path("test.db"), server.place.path("renamed.db"));
+    fs::rename(&store, &renamed).unwrap();
+    let ran = finish(server.place.bare(&["list", "--store", "renamed.db"]), b"");
+    assert!(ran.code != 0 && ran.err.contains("is open in process"), "{ran:?}");
+    fs::rename(&renamed, &store).unwrap();
+    server.push(&["x"]);
+}
+
 #[test]
 fn the_last_backups_are_kept() {
     let place = Place::new();

@@ -180,6 +180,12 @@ impl Link {
         self.retried("a command", 0, |_, _| command.clone()).await
     }
 
+    /// The same for a command whose reply has about as many bytes as it is given, at most. It is made again for each attempt,
+    /// since the bound may have been too high.
+    pub(super) async fn query_within(&self, command: impl Fn(usize) -> Cmd) -> Result<Value, Error> {
+        self.retried("a command", 0, |_, bound| command(bound.bytes)).await
+    }
+
     /// Runs a command without retries.
     pub(super) async fn once(&self, command: &Cmd) -> Result<Value, Error> {
         self.attempt(&self.usual, command, ANSWER_MAX).await.map_err(|Failure { error, sent }| {
@@ -188,11 +194,6 @@ impl Link {
             }
             fault::explain(&error, &self.place)
         })
-    }
-
-    /// The present bound of replies, in bytes.
-    pub(super) fn reply_bytes_max(&self) -> usize {
-        self.bound().bytes()
     }
 
     fn bound(&self) -> std::sync::MutexGuard<'_, Bound> {
@@ -211,7 +212,7 @@ impl Link {
         loop {
             let line = if is_large { &self.large } else { &self.usual };
             let more = if is_large { LARGE_MAX } else { Duration::ZERO };
-            let bound = ReplyBound { bytes: self.reply_bytes_max(), any_job: is_large };
+            let bound = ReplyBound { bytes: self.bound().bytes(), any_job: is_large };
             let answer = self.attempt(line, &command(needs_source, bound), ANSWER_MAX + more).await;
             let Failure { error, sent } = match answer {
                 Ok(value) => {

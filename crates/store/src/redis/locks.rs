@@ -107,13 +107,13 @@ impl Redis {
 
     /// If the clock was set back, grants that it gave before, when it was ahead, end within their time to live from now.
     async fn bound_grants(&self) -> Result<(), Error> {
-        let was_set_back = self.clock.was_set_back(self.keys.elsewhere(), Late::Locks);
+        let was_set_back = self.partitions.clock.was_set_back(self.partitions.keys.elsewhere(), Late::Locks);
         let mut cursor = was_set_back.then(|| b"0".to_vec());
         while let Some(from) = cursor {
             let next = match self.run_locks(&scripts::LOCK_SET_BACK, None, |arguments| arguments.push(&from)).await {
                 Ok(mut reply) => reply.bytes()?,
                 Err(error) => {
-                    self.clock.is_set_back(self.keys.elsewhere(), Late::Locks);
+                    self.partitions.clock.is_set_back(self.partitions.keys.elsewhere(), Late::Locks);
                     return Err(error);
                 }
             };

@@ -57,10 +57,13 @@ impl Registry for Redis {
         // The largest one so far; the first step reckons with large ones.
         let mut size = DOCUMENT_BYTES_MAX;
         loop {
-            let at_once = (self.partitions.link.reply_bytes_max() / size).clamp(1, DOCUMENTS_AT_ONCE);
-            let mut command = redis::cmd("HSCAN");
-            command.arg(self.documents_key(kind)).arg(&cursor).arg("COUNT").arg(at_once);
-            let mut reply = Reply::new(self.partitions.link.query(&command).await?)?;
+            let scan = |bytes: usize| {
+                let at_once = (bytes / size).clamp(1, DOCUMENTS_AT_ONCE);
+                let mut command = redis::cmd("HSCAN");
+                command.arg(self.documents_key(kind)).arg(&cursor).arg("COUNT").arg(at_once);
+                command
+            };
+            let mut reply = Reply::new(self.partitions.link.query_within(scan).await?)?;
             cursor = reply.bytes()?;
             let mut pairs = reply.list()?;
             size = if documents.is_empty() { 1 } else { size };

@@ -5,14 +5,14 @@ use crate::redis_faults::subject::{Subject, until};
 use duetime_core::limits::{ERRORS_BYTES_MAX, ERRORS_KEPT, PAGE_JOBS_MAX};
 use duetime_core::model::job::AttemptError;
 use duetime_core::ports::{
-    Broker, BrokerClock as _, Detail, Extend, Extended, Find, Ledger as _, Listing, Outbox as _, Outcomes, Reserve,
-    Room, Selector, Settle, Window,
+    Broker, BrokerClock as _, Detail, Extend, Extended, Find, Ledger as _, Listing, Outbox as _, Outcomes, PutIf,
+    Registry as _, Reserve, Room, Selector, Settle, Window,
 };
 use duetime_core::rules::{Again, Decision, Finish};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{Given, QUEUE, id, listing, reserve, success};
 use duetime_core::{Job, JobId, State};
-use duetime_store::redis::{Options, Redis};
+use duetime_store::redis::{Options, Redis, all_scripts};
 use duetime_store::testing::{Command, Fate, Proxy, RedisServer, TooLong};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,6 +39,8 @@ struct LinkState {
     /// The longest call over each connection, in bytes.
     longest: Mutex<BTreeMap<u64, usize>>,
     calls: AtomicU64,
+    /// The calls of each script, by its hash.
+    scripts: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Link {
@@ -47,6 +49,11 @@ impl Link {
         let judge = state.clone();
         let proxy = Proxy::to(server.port(), move |command: &Command<'_>| {
             judge.calls.fetch_add(1, Ordering::Relaxed);
+            // The name of the command comes first.
+            if let Some(hash) = command.bytes.split(|&byte| byte == b'\n').nth(4) {
+                let hash = String::from_utf8_lossy(hash).trim_end().to_owned();
+                *judge.scripts.lock().unwrap().entry(hash).or_default() += 1;
+            }
             let mut longest = judge.longest.lock().unwrap();
             let longest = longest.entry(command.connection).or_default();
             *longest = command.bytes.len().max(*longest);
@@ -69,6 +76,12 @@ impl Link {
     /// From now on longer replies are lost.
     fn lose_longer_than(&self, bytes: usize, how: TooLong) {
         self.set(Fate { reply_max: Some((bytes, how)), ..Fate::default() });
+    }
+
+    /// How often this script was called.
+    fn calls_of(&self, script: &str) -> usize {
+        let (_, hash) = all_scripts().into_iter().find(|(name, _)| *name == script).expect("a script");
+        self.state.scripts.lock().unwrap().get(hash).copied().unwrap_or(0)
     }
 
     fn connections(&self) -> usize {
@@ -241,6 +254,22 @@ async fn pages_get_through_a_link_that_loses_long_replies() {
     assert_eq!(ids(&found), first(60));
 }
 
+/// Settings and schedules are read by all processes again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_get_through_a_link_that_loses_long_replies() {
+    const N: u64 = 40;
+    let server = RedisServer::start();
+    let link = Link::to(&server);
+    let s = link.subject(false).await;
+    let body = "x".repeat(50 * KIB);
+    for n in 0..N {
+        assert_eq!(s.redis.put_if("kind", &n.to_string(), &body, 0).await.unwrap(), PutIf::Stored(1));
+    }
+    link.lose_longer_than(400 * KIB, TooLong::Breaks);
+    let read = s.redis.documents("kind").await.unwrap();
+    assert!(read.len() == N as usize && read.iter().all(|document| document.body == body));
+}
+
 /// Nothing breaks, but neither does anything arrive: the calls are given up, and so is the size of their replies.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_that_never_arrive_are_asked_for_in_parts() {
@@ -317,6 +346,7 @@ async fn the_largest_jobs_delay_no_other_call() {
     let server = RedisServer::start();
     let link = Link::to(&server);
     let s = link.subject(true).await;
+    let usual: BTreeSet<u64> = link.state.longest.lock().unwrap().keys().copied().collect();
     put(&s, jobs(&s, 1..=1, 4 * MIB)).await;
     put(&s, jobs(&s, 2..=2, 10)).await;
     link.set(Fate { bytes_per_second: MIB as u32, ..Fate::default() });
@@ -339,8 +369,10 @@ async fn the_largest_jobs_delay_no_other_call() {
         assert!(!cycle.is_finished() || is_over.load(Ordering::SeqCst), "it was cut short");
     }
     cycle.await.unwrap();
-    let others = link.state.longest.lock().unwrap().values().filter(|&&longest| longest > BOUND + ROOM).count();
-    assert_eq!(others, 1, "large calls have a connection of their own");
+    let longest = link.state.longest.lock().unwrap();
+    let large: Vec<u64> =
+        longest.iter().filter(|(_, bytes)| **bytes > BOUND + ROOM).map(|(number, _)| *number).collect();
+    assert!(large.len() == 1 && !usual.contains(&large[0]), "large calls have a connection of their own: {longest:?}");
 }
 
 /// One call with all of it held Redis for seconds.
@@ -368,4 +400,28 @@ async fn failures_with_the_longest_histories_are_settled_in_parts() {
     let heads =
         Broker::get(&s.redis, &leased.iter().map(|job| job.id).collect::<Vec<_>>(), Detail::Head).await.unwrap();
     assert!(heads.iter().flatten().all(|job| job.errors.len() == ERRORS_KEPT));
+}
+
+/// Many jobs with long histories are small in a call. One script that reads all of them would hold up the calls of others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_reads_no_more_than_its_bound() {
+    // Together 25 MiB, of which a script reads 16.
+    const N: u64 = 400;
+    let server = RedisServer::start();
+    let link = Link::to(&server);
+    let s = link.subject(false).await;
+    let message: Arc<str> = "x".repeat(ERRORS_BYTES_MAX / ERRORS_KEPT).into();
+    let error = |n: usize| AttemptError { attempt: n as u32, at: n as u64, crashed: false, message: message.clone() };
+    let errors: Vec<AttemptError> = (1..=ERRORS_KEPT).map(error).collect();
+    let with_history = |job| Job { errors: errors.clone(), attempt: 20, version: 2, ..job };
+    s.redis.record(jobs(&s, 1..=N, 10).into_iter().map(with_history).collect(), u64::MAX).await.unwrap();
+    let leased = reserve_all(&s).await;
+    assert_eq!(ids(&leased), first(N));
+
+    let extends = leased.iter().map(|job| Extend::new(job.receipt(), None)).collect();
+    assert!(s.redis.extend(extends).await.unwrap().iter().all(|extended| *extended != Extended::Lost));
+    let settles = leased.iter().map(|job| Settle::new(job.receipt(), success())).collect();
+    let settled = s.redis.settle(settles).await.unwrap();
+    assert_eq!(settled.states, vec![Some(State::Succeeded); N as usize]);
+    assert_eq!((link.calls_of("extend"), link.calls_of("settle")), (2, 2));
 }
