@@ -181,7 +181,8 @@ async fn a_reserve_that_waits_ends_with_the_right() {
             world.talk.send(format!("{line}\r\n").as_bytes()).await;
             tokio::time::sleep(Duration::from_secs(5)).await;
             let refused = world.lose(loss).await;
-            assert_eq!(world.talk.line().await, refused, "{loss:?} {line}");
+            let told = tokio::time::timeout(Duration::from_secs(2), world.talk.line()).await;
+            assert_eq!(told.as_deref(), Ok(refused), "{loss:?} {line}");
             let id = world.root.put(1).await;
             assert_eq!(world.root.reserve().await, id);
             assert_eq!(world.reserves(&id).await, "1");
@@ -243,6 +244,29 @@ async fn a_body_that_arrives_after_the_right_is_lost_is_no_job() {
         world.talk.send(b"cd\r\n").await;
         assert_eq!(world.talk.line().await, refused, "{loss:?}");
         assert_eq!(world.root.ask("peek-ready").await, "NOT_FOUND");
+    }
+}
+
+/// Also of those that are carried out together.
+#[tokio::test(start_paused = true)]
+async fn each_command_counts_for_the_rate() {
+    for line in ["delete 1", "reserve-with-timeout 0", "put 0 0 60 1\r\nx"] {
+        let mut world = World::new().await;
+        let secret = Secret::new().unwrap();
+        let text = format!(
+            "[[token]]\nname = 'slow'\nsha256 = '{}'\nallow = ['admin']\nrate = '1/s,burst=3'\n",
+            hex(&secret.hash())
+        );
+        std::fs::write(world.folder.path().join("tokens.toml"), text).unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let mut talk = world.bench.open();
+        assert_eq!(talk.ask(&format!("auth {}", secret.reveal())).await, "AUTHENTICATED");
+        talk.send(format!("{line}\r\n").repeat(5).as_bytes()).await;
+        for n in 0..5 {
+            let answer = talk.line().await;
+            assert_eq!(answer == "TOO_MANY_REQUESTS", n >= 3, "{line}, number {n}: {answer}");
+        }
+        assert_eq!(world.talk.ask("list-tube-used").await, "UNAUTHENTICATED");
     }
 }
 
