@@ -90,7 +90,6 @@ fn request() -> Reserve {
         request_id: None,
         merges: false,
         early: false,
-        take: false,
     }
 }
 

@@ -88,7 +88,6 @@ impl Takes {
             request_id: check_request_id(request.request_id)?,
             merges: false,
             early: false,
-            take: true,
         };
         if let Source::Queues(queues) = &reserve.source {
             self.consumers.requests.note(queues, now);
@@ -104,7 +103,7 @@ impl Takes {
             // Jobs that were given back under one name are taken again under the next one.
             let name = |id: &Arc<str>| if round == 1 { id.clone() } else { Arc::from(format!("{id} {round}")) };
             let reserve = Reserve { request_id: reserve.request_id.as_ref().map(name), ..reserve.clone() };
-            let reserved = self.handout.reserve_due(reserve).await?;
+            let reserved = self.handout.take_due(reserve).await?;
             let before = self.taken_before(&reserved.repeats).await?;
             let was_given_back = before.is_empty() && !reserved.repeats.is_empty();
             if !was_given_back || !reserved.leases.is_empty() {

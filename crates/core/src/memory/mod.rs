@@ -97,6 +97,16 @@ impl Memory {
         answers
     }
 
+    async fn hand_out(&self, reserve: &Reserve, takes: bool) -> Reserved {
+        let mut resume = (0, queue::FIRST);
+        loop {
+            if let Some(reserved) = self.with(|held, now| held.hand_out(reserve, takes, &mut resume, now)) {
+                return reserved;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Moves all due jobs of a queue to ready, in steps.
     async fn advance(&self, queue: &Arc<str>) {
         while self.with(|held, now| held.advance(queue, now, STEP_JOBS_MAX)) {
@@ -165,13 +175,15 @@ impl Broker for Memory {
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        let mut resume = (0, queue::FIRST);
-        loop {
-            if let Some(reserved) = self.with(|held, now| held.reserve(&reserve, &mut resume, now)) {
-                return Ok(reserved);
-            }
-            tokio::task::yield_now().await;
-        }
+        Ok(self.hand_out(&reserve, false).await)
+    }
+
+    async fn take(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        Ok(self.hand_out(&reserve, true).await)
+    }
+
+    async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
+        Ok(self.with(|held, now| held.next_due(queue, now)))
     }
 
     async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {

@@ -16,6 +16,8 @@ pub(super) type Resume = (usize, Rank);
 #[derive(Default)]
 struct Got {
     reserved: Reserved,
+    /// Whether the jobs are taken.
+    takes: bool,
     /// The bytes of its jobs.
     bytes: usize,
 }
@@ -29,14 +31,20 @@ impl Got {
 
 impl Held {
     /// One step: `None` if there is more to read than a step may, and it found nothing yet.
-    pub(super) fn reserve(&mut self, reserve: &Reserve, resume: &mut Resume, now: Now) -> Option<Reserved> {
+    pub(super) fn hand_out(
+        &mut self,
+        reserve: &Reserve,
+        takes: bool,
+        resume: &mut Resume,
+        now: Now,
+    ) -> Option<Reserved> {
         if self.generation.is_none() {
             return Some(Reserved::default());
         }
         if let Some(got) = reserve.request_id.as_ref().and_then(|id| self.requests.get(id, now.mono)) {
-            return Some(self.again(got, reserve.take));
+            return Some(self.again(got, takes));
         }
-        let mut got = Got::default();
+        let mut got = Got { takes, ..Got::default() };
         match &reserve.source {
             Source::Queues(queues) if reserve.merges && queues.len() > 1 => {
                 self.reserve_merged(queues, reserve, now, &mut got)?;
@@ -54,6 +62,11 @@ impl Held {
             self.requests.remember(id.clone(), got, now.mono);
         }
         Some(reserved)
+    }
+
+    pub(super) fn next_due(&self, name: &str, now: Now) -> Option<Millis> {
+        let queue = self.queues.get(name).filter(|queue| self.generation.is_some() && !queue.limits.paused)?;
+        queue.free_at(false, now.wall)
     }
 
     fn again(&self, got: &[Receipt], takes: bool) -> Reserved {
@@ -78,10 +91,10 @@ impl Held {
     ) -> Option<()> {
         for (index, name) in queues.iter().enumerate() {
             let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
-            let room = queue.room(reserve.take, now.wall).unwrap_or(0);
+            let room = queue.room(got.takes, now.wall).unwrap_or(0);
             if got.is_full(reserve) || room == 0 {
                 // Only a hint if there is more. Until then, or until a job has ended, no caller needs to look.
-                got.reserved.next_at = earliest(got.reserved.next_at, queue.free_at(reserve.take, now.wall));
+                got.reserved.next_at = earliest(got.reserved.next_at, queue.free_at(got.takes, now.wall));
                 queue.look_at = if room == 0 { Some(0) } else { queue.look_at };
                 continue;
             }
@@ -95,7 +108,7 @@ impl Held {
                         got.reserved.next_at = Some(now.wall);
                         return Some(());
                     }
-                    self.hand_out(id, reserve, now, got);
+                    self.lease(id, reserve, now, got);
                 }
                 if rest.is_some() || resume.0 == index {
                     *resume = (index, rest.unwrap_or(FIRST));
@@ -108,8 +121,8 @@ impl Held {
                 return (!got.reserved.leases.is_empty()).then_some(());
             }
             let queue = self.queues.get_mut(name).expect("it was found above");
-            let free_at = queue.free_at(reserve.take, now.wall);
-            let is_limited = queue.room(reserve.take, now.wall).is_err();
+            let free_at = queue.free_at(got.takes, now.wall);
+            let is_limited = queue.room(got.takes, now.wall).is_err();
             queue.look_at = if is_limited { Some(0) } else { free_at };
             got.reserved.next_at = earliest(got.reserved.next_at, free_at);
         }
@@ -122,7 +135,7 @@ impl Held {
             let mut first: Option<Rank> = None;
             for name in queues {
                 let Some(queue) = self.queues.get(name).filter(|queue| !queue.limits.paused) else { continue };
-                if queue.room(reserve.take, now.wall).unwrap_or(0) == 0 {
+                if queue.room(got.takes, now.wall).unwrap_or(0) == 0 {
                     continue;
                 }
                 let mut more = self.advance(name, now, STEP_JOBS_MAX);
@@ -139,12 +152,12 @@ impl Held {
                 }
             }
             let Some((.., id)) = first else { break };
-            self.hand_out(id, reserve, now, got);
+            self.lease(id, reserve, now, got);
         }
         for name in queues {
             let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
-            let free_at = queue.free_at(reserve.take, now.wall);
-            let is_limited = queue.room(reserve.take, now.wall).is_err();
+            let free_at = queue.free_at(got.takes, now.wall);
+            let is_limited = queue.room(got.takes, now.wall).is_err();
             queue.look_at = if is_limited { Some(0) } else { free_at };
             got.reserved.next_at = earliest(got.reserved.next_at, free_at);
         }
@@ -190,25 +203,25 @@ impl Held {
             got.reserved.refused.push((named.id, self.ended(named.id).unwrap_or(Edited::Unknown)));
             return;
         };
-        let is_held = self.queues.get(&job.queue).is_some_and(|queue| queue.room(reserve.take, now.wall).is_err());
+        let is_held = self.queues.get(&job.queue).is_some_and(|queue| queue.room(got.takes, now.wall).is_err());
         let held_back = || is_held.then(|| Edited::Unfit { id: job.id, state: job.state(now.wall) });
         let refused = reserve.refusal(&job, named.version, now.wall).or_else(held_back);
         if let Some(refused) = refused {
             got.reserved.refused.push((named.id, refused));
         } else if !got.is_full(reserve) {
-            self.hand_out(named.id, reserve, now, got);
+            self.lease(named.id, reserve, now, got);
         }
     }
 
-    fn hand_out(&mut self, id: JobId, reserve: &Reserve, now: Now, got: &mut Got) {
+    fn lease(&mut self, id: JobId, reserve: &Reserve, now: Now, got: &mut Got) {
         let live = self.live.get(id).expect("what is picked is live");
         debug_assert!(reserve.early || live.due_at <= now.wall, "nothing is handed out early");
         debug_assert!(live.run().is_none(), "a job has one lease");
         let of_queue = || reserve.queue_leases.of(live.queue());
         let lease_ms = reserve.lease_ms.or(live.lease_ms()).or_else(of_queue).unwrap_or(LEASE_MS_DEFAULT);
-        let job = self.start(id, lease_ms, reserve.take, now);
+        let job = self.start(id, lease_ms, got.takes, now);
         // Otherwise a restart would restore the lease of a take as that of a worker.
-        let noted = if reserve.take { self.outbox.get(id).cloned() } else { self.lease_entry(&job, now) };
+        let noted = if got.takes { self.outbox.get(id).cloned() } else { self.lease_entry(&job, now) };
         got.reserved.entries.extend(noted);
         got.bytes += job.held_bytes();
         got.reserved.leases.push(Lease { job, lease_ms });

@@ -81,8 +81,18 @@ pub trait Broker: BrokerClock + Outbox {
     }
 
     /// Leases due jobs, most urgent first: by priority, then `due_at`, then id; queues in the given order, each within its
-    /// limits. Attempt and epoch are counted. With a limit of 0 it only answers [`next_at`](Reserved::next_at).
+    /// limits. Attempt and epoch are counted.
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error>;
+
+    /// The same, but the jobs are taken: they do not run, so `max_running` does not count. A broker that is its own ledger
+    /// finishes them in the same step, as succeeded with the message [`TAKEN`](crate::rules::TAKEN). Any other leases them
+    /// until the ledger has recorded that. Such a lease cannot be edited ([`Edited::Running`]), and its end is
+    /// reported separately ([`Expired::untaken`]).
+    async fn take(&self, reserve: Reserve) -> Result<Reserved, Error>;
+
+    /// The instant before which nothing more is handed out of a queue, as of the last look at it. `None` if nothing waits, or
+    /// if the next job depends on an event other than the time.
+    async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error>;
 
     /// Extends leases, and records the progress of their jobs, which stays with a job until its next lease.
     async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error>;
@@ -188,11 +198,6 @@ pub struct Reserve {
     pub queue_leases: Arc<QueueLeases>,
     /// A repeat with the same id gets the same leases, if they are still live.
     pub request_id: Option<Arc<str>>,
-    /// Whether the jobs are taken: they do not run, so `max_running` does not count. A broker that is its own ledger
-    /// finishes them in the same step, as succeeded with the message [`TAKEN`](crate::rules::TAKEN). Any other leases them
-    /// until the ledger has recorded that. Such a lease cannot be edited ([`Edited::Running`]), and its end is
-    /// reported separately ([`Expired::untaken`]).
-    pub take: bool,
 }
 
 impl Reserve {

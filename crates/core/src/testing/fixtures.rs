@@ -59,7 +59,6 @@ pub fn reserve_from(queues: &[&str], limit: usize) -> Reserve {
         request_id: None,
         merges: false,
         early: false,
-        take: false,
     }
 }
 

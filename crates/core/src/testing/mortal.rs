@@ -65,6 +65,18 @@ impl Outbox for MortalBroker {
     }
 }
 
+impl MortalBroker {
+    async fn hand_out(&self, reserved: impl Future<Output = Result<Reserved, Error>>) -> Result<Reserved, Error> {
+        // A reserve may be dropped while it waits, and then must have handed out nothing: no step comes after that.
+        self.life.step("reserve", When::Before).await;
+        let reserved = reserved.await?;
+        if !reserved.leases.is_empty() {
+            self.life.step("reserve", When::After).await;
+        }
+        Ok(reserved)
+    }
+}
+
 #[async_trait]
 impl Broker for MortalBroker {
     fn is_shared(&self) -> bool {
@@ -99,13 +111,16 @@ impl Broker for MortalBroker {
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        // A reserve may be dropped while it waits, and then must have handed out nothing: no step comes after that.
-        self.life.step("reserve", When::Before).await;
-        let reserved = self.broker.reserve(reserve).await?;
-        if !reserved.leases.is_empty() {
-            self.life.step("reserve", When::After).await;
-        }
-        Ok(reserved)
+        self.hand_out(self.broker.reserve(reserve)).await
+    }
+
+    async fn take(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        self.hand_out(self.broker.take(reserve)).await
+    }
+
+    async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
+        self.life.step("next_due", When::Before).await;
+        self.broker.next_due(queue).await
     }
 
     async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {

@@ -311,6 +311,26 @@ impl Outbox for Shared {
     }
 }
 
+impl Shared {
+    async fn hand_out(&self, reserve: Reserve, takes: bool) -> Result<Reserved, Error> {
+        if let Err(error) = self.make_ready().await {
+            tracing::debug!(%error, "nothing is handed out yet");
+        }
+        let again_at = self.now() + NOT_YET_MS;
+        self.call(|memory| async move {
+            if self.parts().locks.is_none() {
+                return Ok(Reserved { next_at: Some(again_at), ..Reserved::default() });
+            }
+            let reserved = if takes { memory.take(reserve).await? } else { memory.reserve(reserve).await? };
+            if let Some(tell) = self.on_lease.get() {
+                reserved.leases.iter().for_each(|lease| tell(lease, takes, self));
+            }
+            Ok(reserved)
+        })
+        .await
+    }
+}
+
 #[async_trait]
 impl Broker for Shared {
     fn is_shared(&self) -> bool {
@@ -343,22 +363,15 @@ impl Broker for Shared {
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        if let Err(error) = self.make_ready().await {
-            tracing::debug!(%error, "nothing is handed out yet");
-        }
-        let again_at = self.now() + NOT_YET_MS;
-        self.call(|memory| async move {
-            if self.parts().locks.is_none() {
-                return Ok(Reserved { next_at: Some(again_at), ..Reserved::default() });
-            }
-            let is_take = reserve.take;
-            let reserved = memory.reserve(reserve).await?;
-            if let Some(tell) = self.on_lease.get() {
-                reserved.leases.iter().for_each(|lease| tell(lease, is_take, self));
-            }
-            Ok(reserved)
-        })
-        .await
+        self.hand_out(reserve, false).await
+    }
+
+    async fn take(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        self.hand_out(reserve, true).await
+    }
+
+    async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
+        self.call(|memory| async move { memory.next_due(queue).await }).await
     }
 
     async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {

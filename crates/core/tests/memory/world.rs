@@ -128,8 +128,8 @@ impl World {
                 let window = window.map_or(Window::ALL, |(from, to)| Window { from: at(from), to: at(to) });
                 let source = Source::Queues(queues.iter().map(|&queue| QUEUES[queue].into()).collect());
                 let request_id = request.map(|n| n.to_string().into());
-                let asked = Reserve { source, window, lease_ms, request_id, take, ..reserve("", limit) };
-                self.reserve(asked, request).await;
+                let asked = Reserve { source, window, lease_ms, request_id, ..reserve("", limit) };
+                self.reserve(asked, take, request).await;
             }
             Op::Named { jobs, right_version, take } => self.named(&jobs, right_version, take).await,
             Op::Settle { receipt, how } => {

@@ -102,7 +102,15 @@ impl Broker for Redis {
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        self.jobs.reserve_jobs(reserve).await
+        self.jobs.hand_out(reserve, false).await
+    }
+
+    async fn take(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        self.jobs.hand_out(reserve, true).await
+    }
+
+    async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
+        self.jobs.next_due(queue).await
     }
 
     async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {

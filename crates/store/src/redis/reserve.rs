@@ -6,8 +6,8 @@ use super::jobs::{Jobs, bytes};
 use super::partitions::HOST_REST;
 use super::{fault, scripts};
 use duetime_core::limits::{LEASE_MS_DEFAULT, RESERVE_BYTES_MAX};
-use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Reserve, Reserved, Source};
-use duetime_core::{Error, JobId, JobRef, Receipt};
+use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Reserve, Reserved, Source, Window};
+use duetime_core::{Error, JobId, JobRef, Millis, Receipt};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +18,7 @@ type Candidate = (JobId, u64, usize);
 /// A part of a request, handled by one call. Each part is remembered separately.
 struct Part<'a> {
     partition: u16,
+    takes: bool,
     /// Unique in the request.
     name: &'a str,
     queues: &'a [Arc<str>],
@@ -26,21 +27,35 @@ struct Part<'a> {
 }
 
 impl Jobs {
-    pub(super) async fn reserve_jobs(&self, reserve: Reserve) -> Result<Reserved, Error> {
+    pub(super) async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
+        let look = Reserve {
+            source: Source::Queues(vec![queue.clone()]),
+            limit: 0,
+            window: Window::ALL,
+            lease_ms: None,
+            queue_leases: Arc::default(),
+            request_id: None,
+            merges: false,
+            early: false,
+        };
+        Ok(self.hand_out(look, false).await?.next_at)
+    }
+
+    pub(super) async fn hand_out(&self, reserve: Reserve, takes: bool) -> Result<Reserved, Error> {
         match &reserve.source {
-            Source::Queues(queues) => match self.reserve_queues(queues, &reserve).await {
+            Source::Queues(queues) => match self.reserve_queues(queues, &reserve, takes).await {
                 Err(error) if fault::is_not_begun(&error) => {
                     let again_at = self.partitions.clock.now() + HOST_REST.as_millis() as u64;
                     Ok(Reserved { next_at: Some(again_at), ..Reserved::default() })
                 }
                 reserved => reserved,
             },
-            Source::Jobs(named) => self.reserve_named(named, &reserve).await,
+            Source::Jobs(named) => self.reserve_named(named, &reserve, takes).await,
         }
     }
 
     /// Serves queues in order; consecutive queues in the same partition share a call.
-    async fn reserve_queues(&self, queues: &[Arc<str>], reserve: &Reserve) -> Result<Reserved, Error> {
+    async fn reserve_queues(&self, queues: &[Arc<str>], reserve: &Reserve, takes: bool) -> Result<Reserved, Error> {
         let mut reserved = Reserved::default();
         let mut rest = queues;
         while let Some(first) = rest.first() {
@@ -48,7 +63,7 @@ impl Jobs {
             let count = rest.iter().take_while(|queue| self.partitions.keys.partition_of(queue) == partition).count();
             let (together, later) = rest.split_at(count);
             let left = left(reserve, &reserved);
-            let part = Part { partition, name: first, queues: together, limit: left, candidates: &[] };
+            let part = Part { partition, takes, name: first, queues: together, limit: left, candidates: &[] };
             self.reserve_part(part, reserve, &mut reserved).await?;
             rest = later;
             if left == 0 {
@@ -60,7 +75,7 @@ impl Jobs {
     }
 
     async fn reserve_part(&self, part: Part<'_>, reserve: &Reserve, reserved: &mut Reserved) -> Result<(), Error> {
-        let Part { partition, name: part, queues, limit, candidates } = part;
+        let Part { partition, takes, name: part, queues, limit, candidates } = part;
         self.uses(partition);
         let names: Vec<&str> = queues.iter().map(AsRef::as_ref).collect();
         let own = self.partitions.requests.begin();
@@ -73,7 +88,7 @@ impl Jobs {
             text.number(limit as u64);
             text.number(reserve.window.from);
             text.number(reserve.window.to);
-            text.push(if reserve.take { own.name.as_bytes() } else { b"" });
+            text.push(if takes { own.name.as_bytes() } else { b"" });
             text.number(reserve.lease_ms.unwrap_or(0));
             text.push(name.as_bytes());
             text.number(self.partitions.options.ended_max as u64);
@@ -139,13 +154,14 @@ impl Jobs {
         }
     }
 
-    async fn reserve_named(&self, named: &[JobRef], reserve: &Reserve) -> Result<Reserved, Error> {
+    async fn reserve_named(&self, named: &[JobRef], reserve: &Reserve, takes: bool) -> Result<Reserved, Error> {
         let mut reserved = Reserved::default();
         if reserve.request_id.is_some() {
             // The leases of an earlier call of this request: without named jobs, a call only returns what is remembered.
             for &JobRef { id, .. } in named {
                 let part = Part {
                     partition: self.partitions.of(id),
+                    takes,
                     name: &id.to_string(),
                     queues: &[],
                     limit: 1,
@@ -175,6 +191,7 @@ impl Jobs {
                 let (name, queues) = (id.to_string(), [queue]);
                 let part = Part {
                     partition: self.partitions.of(id),
+                    takes,
                     name: &name,
                     queues: &queues,
                     limit: 1,

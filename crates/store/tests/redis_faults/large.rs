@@ -215,13 +215,16 @@ async fn a_reserve_whose_reply_was_too_long_is_repeated_in_parts() {
         let s = link.subject(false).await;
         s.redis.record(jobs(&s, 1..=40, 50 * KIB), u64::MAX).await.unwrap();
         link.lose_longer_than(300 * KIB, TooLong::Breaks);
-        let once = || Reserve { take, request_id: Some("once".into()), ..reserve(QUEUE, 1_000) };
-        let leases = s.redis.reserve(once()).await.unwrap().leases;
+        let once = || async {
+            let asked = Reserve { request_id: Some("once".into()), ..reserve(QUEUE, 1_000) };
+            if take { s.redis.take(asked).await } else { s.redis.reserve(asked).await }.unwrap().leases
+        };
+        let leases = once().await;
         let handed_out: Vec<JobId> = leases.iter().map(|lease| lease.job.id).collect();
         link.set(Fate::default());
         assert_eq!(handed_out, (1..=40).map(id).collect::<Vec<_>>(), "take: {take}");
         assert!(leases.iter().all(|lease| lease.job.attempt == 1));
-        let again = s.redis.reserve(once()).await.unwrap().leases;
+        let again = once().await;
         assert_eq!(again.len(), 40, "take: {take}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::redis_faults::subject::until;
 use duetime_core::ports::{
     Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, Edit, Edited, Extend, Extended, Host, Ledger,
-    Locks, Outbox, Outcomes, Put, Reserve, Room, Settle, Update,
+    Locks, Outbox, Outcomes, Put, Room, Settle, Update,
 };
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::fixtures::{Given, QUEUE, job, reserve};
@@ -192,7 +192,7 @@ async fn a_take_that_is_carried_out_late_takes_nothing() {
     let other = Redis::connect(&server.url(), Options::default()).await.unwrap();
     other.begin(Arc::new(Given::default())).await.unwrap();
     other.reserve(reserve(QUEUE, 1)).await.unwrap();
-    let taken = redis.reserve(Reserve { take: true, ..reserve(QUEUE, 9) }).await.unwrap();
+    let taken = redis.take(reserve(QUEUE, 9)).await.unwrap();
     assert!(taken.leases.is_empty());
     let due = |n| Job { due_at: 1, ..job(n) };
     other.record(vec![due(1)], Millis::MAX).await.unwrap();

@@ -306,7 +306,9 @@ async fn large_jobs_come_in_parts() {
     assert!(rows.iter().all(|row| row.as_ref().is_some_and(|job| job.payload.len() == 1 << 20)));
     let mut seen = Vec::new();
     while seen.len() < 60 {
-        let reserved = bench.redis.reserve(Reserve { take: seen.len() > 20, ..reserve(QUEUE, 1_000) }).await.unwrap();
+        let all = reserve(QUEUE, 1_000);
+        let reserved =
+            if seen.len() > 20 { bench.redis.take(all).await } else { bench.redis.reserve(all).await }.unwrap();
         assert!((1..60).contains(&reserved.leases.len()), "{} at once", reserved.leases.len());
         seen.extend(reserved.leases.iter().map(|lease| lease.job.id.sequence()));
         assert_eq!(reserved.next_at, (seen.len() < 60).then_some(T0));
@@ -320,9 +322,9 @@ async fn named_jobs_of_one_take_are_all_taken() {
     bench.record(&[job(1), job(2)]).await;
     let named = [1, 2].map(|n| JobRef { id: id(n), version: None });
     let source = Source::Jobs(named.to_vec());
-    let take = Reserve { source, take: true, request_id: Some("r".into()), ..reserve(QUEUE, 2) };
+    let take = Reserve { source, request_id: Some("r".into()), ..reserve(QUEUE, 2) };
     for _ in 0..2 {
-        let taken = bench.redis.reserve(take.clone()).await.unwrap().leases;
+        let taken = bench.redis.take(take.clone()).await.unwrap().leases;
         let taken: Vec<_> = taken.iter().map(|lease| (lease.job.id, lease.job.stage)).collect();
         assert_eq!(taken, [1, 2].map(|n| (id(n), Stage::Succeeded)));
     }
@@ -334,9 +336,9 @@ async fn a_large_take_is_repeated() {
     let bench = Bench::new("takes").await;
     let payload: Arc<[u8]> = vec![7; 700 << 10].into();
     bench.record(&(1..=3).map(|n| Job { payload: payload.clone(), ..job(n) }).collect::<Vec<_>>()).await;
-    let take = Reserve { take: true, request_id: Some("r".into()), ..reserve(QUEUE, 2) };
-    let first = bench.redis.reserve(take.clone()).await.unwrap();
-    let again = bench.redis.reserve(take).await.unwrap();
+    let take = Reserve { request_id: Some("r".into()), ..reserve(QUEUE, 2) };
+    let first = bench.redis.take(take.clone()).await.unwrap();
+    let again = bench.redis.take(take).await.unwrap();
     let jobs = |reserved: &duetime_core::ports::Reserved| {
         reserved
             .leases

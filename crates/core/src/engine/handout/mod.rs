@@ -85,16 +85,29 @@ impl Handout {
 
     /// Reserves from the broker, also what waits in an overflow.
     pub(in crate::engine) async fn reserve_due(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        self.due(reserve, |reserve| self.broker.reserve(reserve)).await
+    }
+
+    /// Takes from the broker, also what waits in an overflow.
+    pub(in crate::engine) async fn take_due(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        self.due(reserve, |reserve| self.broker.take(reserve)).await
+    }
+
+    async fn due<H: Future<Output = Result<Reserved, Error>>>(
+        &self,
+        reserve: Reserve,
+        hand_out: impl Fn(Reserve) -> H,
+    ) -> Result<Reserved, Error> {
         let again = self.loader.has_overflow().then(|| reserve.clone());
         if let Some(asked) = &again {
             self.loader.load_asked(asked).await;
         }
-        let mut reserved = self.metrics.stores.reserve.time(self.broker.reserve(reserve)).await?;
+        let mut reserved = self.metrics.stores.reserve.time(hand_out(reserve)).await?;
         if let Some(again) = again
             && let Source::Queues(queues) = again.source.clone()
         {
             if reserved.leases.is_empty() && self.loader.load_for_reserve(&queues).await {
-                reserved = self.metrics.stores.reserve.time(self.broker.reserve(again)).await?;
+                reserved = self.metrics.stores.reserve.time(hand_out(again)).await?;
             }
             reserved.next_at = self.loader.look_by(&queues, reserved.next_at);
         }
@@ -161,7 +174,6 @@ impl Handout {
             request_id: check_request_id(request.request_id)?,
             merges,
             early,
-            take: false,
         };
         let wait = Duration::from_millis(request.wait_ms);
         if let Some(worker) = &request.worker {

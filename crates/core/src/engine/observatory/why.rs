@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::limits::MINUTE_MS;
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
-use crate::ports::{Broker, Detail, Ledger, Queues, Reserve, Source, Window};
+use crate::ports::{Broker, Detail, Ledger, Queues};
 use std::sync::Arc;
 
 /// A queue without a request for this long has no worker: it is the longest wait of a reserve.
@@ -112,18 +112,7 @@ impl Explainer {
 
     /// The instant at which the broker may hand out the next job of a queue, if only time is missing.
     async fn free_at(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
-        let look = Reserve {
-            source: Source::Queues(vec![queue.clone()]),
-            limit: 0,
-            window: Window::ALL,
-            lease_ms: None,
-            queue_leases: Arc::default(),
-            request_id: None,
-            merges: false,
-            early: false,
-            take: false,
-        };
-        Ok(self.broker.reserve(look).await?.next_at)
+        self.broker.next_due(queue).await
     }
 
     fn no_worker(&self, queue: &Arc<str>, is_delivered: bool, now: Millis) -> Option<Reason> {

@@ -134,7 +134,7 @@ pub async fn a_named_job_needs_room_too(s: Subject) {
 pub async fn a_take_needs_no_room(s: Subject) {
     s.limit(at_once(1)).await;
     s.hold(&jobs(3)).await;
-    let taken = s.leases(Reserve { take: true, ..reserve(QUEUE, 2) }).await;
+    let taken = s.take(reserve(QUEUE, 2)).await.leases;
     for lease in &taken {
         s.settle(lease.job.receipt(), Decision::Finish(Finish::taken())).await;
     }
@@ -184,7 +184,7 @@ pub async fn limits_hold_together(s: Subject) {
     s.hold(&jobs(9)).await;
     let first = s.leases(reserve(QUEUE, 9)).await;
     assert_eq!(first.len(), 2);
-    let taken = s.leases(Reserve { take: true, ..reserve(QUEUE, 9) }).await;
+    let taken = s.take(reserve(QUEUE, 9)).await.leases;
     s.settle(taken[0].job.receipt(), Decision::Finish(Finish::taken())).await;
     assert_eq!(ids(taken), [id(3)]);
     s.settle(first[0].job.receipt(), success()).await;

@@ -131,6 +131,10 @@ impl Subject {
         self.broker.reserve(reserve).await.expect("reserve")
     }
 
+    async fn take(&self, reserve: Reserve) -> Reserved {
+        self.broker.take(reserve).await.expect("take")
+    }
+
     async fn leases(&self, request: Reserve) -> Vec<Lease> {
         self.reserve(request).await.leases
     }

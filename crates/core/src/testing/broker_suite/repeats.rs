@@ -50,27 +50,27 @@ pub async fn a_request_that_got_nothing_looks_again(s: Subject) {
 /// It gets the receipts of the first one; their outcomes are read elsewhere. No other request gets these leases.
 pub async fn a_repeated_take_leases_nothing_more(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
-    let take = |name: &str| Reserve { take: true, ..request(name, 2) };
-    let first = s.reserve(take("a")).await;
+    let take = |name: &str| s.take(request(name, 2));
+    let first = take("a").await;
     assert_eq!(first.repeats, []);
     let receipts: Vec<Receipt> = first.leases.iter().map(|lease| lease.job.receipt()).collect();
     assert_eq!(receipts.len(), 2);
-    let repeat = s.reserve(take("a")).await;
+    let repeat = take("a").await;
     assert_eq!((repeat.leases.len(), repeat.repeats), (0, receipts.clone()));
     assert_eq!(ids(s.leases(request("a", 2)).await), []);
     s.settle(receipts[0], Decision::Finish(Finish::taken())).await;
     s.settle(receipts[1], again(&first.leases[1].job, s.now())).await;
-    let repeat = s.reserve(take("a")).await;
+    let repeat = take("a").await;
     assert_eq!((repeat.leases.len(), repeat.repeats), (0, receipts));
-    assert_eq!(ids(s.leases(take("b")).await), [2, 3].map(id));
+    assert_eq!(ids(take("b").await.leases), [2, 3].map(id));
 }
 
 /// Ids may come again after a day, with nothing in between.
 pub async fn a_request_is_forgotten_in_time(s: Subject) {
-    let take = Reserve { take: true, ..request("a", 1) };
+    let take = || s.take(request("a", 1));
     s.hold(&[job(1), job(2)]).await;
-    assert_eq!(ids(s.leases(take.clone()).await), [id(1)]);
+    assert_eq!(ids(take().await.leases), [id(1)]);
     s.pass(DAY_MS);
-    assert_eq!(ids(s.leases(take.clone()).await), [id(2)]);
-    assert_eq!(s.reserve(take).await.repeats.iter().map(|receipt| receipt.id).collect::<Vec<_>>(), [id(2)]);
+    assert_eq!(ids(take().await.leases), [id(2)]);
+    assert_eq!(take().await.repeats.iter().map(|receipt| receipt.id).collect::<Vec<_>>(), [id(2)]);
 }

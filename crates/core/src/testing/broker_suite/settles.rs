@@ -150,8 +150,7 @@ pub async fn the_end_of_a_dropped_job_is_answered_again(s: Subject) {
 /// Nobody changes it until its take has ended. If that does not happen in time, it is reported separately from crashes.
 pub async fn what_is_to_be_taken_is_let_alone(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
-    let take = Reserve { take: true, lease_ms: Some(5_000), ..reserve(QUEUE, 2) };
-    let leased = s.reserve(take).await;
+    let leased = s.take(Reserve { lease_ms: Some(5_000), ..reserve(QUEUE, 2) }).await;
     let [first, second] = &leased.leases[..] else { panic!("{leased:?}") };
     let job = &first.job;
     assert_eq!((job.id, job.stage, job.message.as_deref()), (id(1), Stage::Pending, None));

@@ -22,18 +22,22 @@ impl World {
         held.filter(move |job| &*job.queue == queue && job.start_by().is_none_or(|by| by > now))
     }
 
-    pub(super) async fn reserve(&mut self, asked: Reserve, request: Option<u8>) {
+    async fn ask(&self, asked: Reserve, takes: bool) -> Reserved {
+        if takes { self.broker.take(asked).await } else { self.broker.reserve(asked).await }.unwrap()
+    }
+
+    pub(super) async fn reserve(&mut self, asked: Reserve, takes: bool, request: Option<u8>) {
         let (now, mono) = (self.now(), self.clock.mono());
-        let reserved = self.broker.reserve(asked.clone()).await.unwrap();
+        let reserved = self.ask(asked.clone(), takes).await;
         if let Some((_, got)) = request.and_then(|n| self.requests.get(&n)).filter(|(until, _)| *until > mono) {
-            return self.check_repeat(got, asked.take, &reserved);
+            return self.check_repeat(got, takes, &reserved);
         }
         let Source::Queues(queues) = &asked.source else { unreachable!() };
         let open: Vec<_> = queues.iter().filter(|queue| !self.limits_of(queue).paused).cloned().collect();
         let mut expected: Vec<JobId> = Vec::new();
         for queue in &open {
             let begun = expected.iter().filter(|id| self.truths[*id].job.queue == *queue).count();
-            let room = self.room(queue, asked.take).saturating_sub(if asked.take { 0 } else { begun });
+            let room = self.room(queue, takes).saturating_sub(if takes { 0 } else { begun });
             let window = asked.window.from..=asked.window.to;
             let mut due: Vec<_> =
                 self.waiting(queue).filter(|j| j.due_at <= now && window.contains(&j.due_at)).collect();
@@ -44,12 +48,12 @@ impl World {
             expected.extend(new);
         }
         assert_eq!(reserved.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), expected);
-        let got = self.hand_out(&asked, &reserved);
+        let got = self.hand_out(&asked, takes, &reserved);
         if let Some(n) = request.filter(|_| !reserved.leases.is_empty()) {
             self.requests.insert(n, (mono + REQUEST_MS, got));
         }
         // Among jobs that are already due, the due time does not matter.
-        let has_room = |queue: &&Arc<str>| self.room(queue, asked.take) > 0;
+        let has_room = |queue: &&Arc<str>| self.room(queue, takes) > 0;
         let first =
             open.iter().filter(has_room).flat_map(|queue| self.waiting(queue)).map(|job| job.due_at.max(now)).min();
         match first {
@@ -66,7 +70,7 @@ impl World {
     }
 
     /// Checks the leases, and makes them true.
-    pub(super) fn hand_out(&mut self, asked: &Reserve, reserved: &Reserved) -> Vec<Receipt> {
+    pub(super) fn hand_out(&mut self, asked: &Reserve, takes: bool, reserved: &Reserved) -> Vec<Receipt> {
         let (now, mono) = (self.now(), self.clock.mono());
         let mut entries = reserved.entries.iter();
         for Lease { job, lease_ms } in &reserved.leases {
@@ -76,16 +80,11 @@ impl World {
             let receipt = truth.job.receipt();
             assert!(!self.receipts.contains(&receipt), "epochs never repeat");
             self.receipts.push(receipt);
-            truth.lease = Some(ModelLease {
-                ends: mono + lease_ms,
-                lease_ms: *lease_ms,
-                given_ms: *lease_ms,
-                told: None,
-                takes: asked.take,
-            });
+            truth.lease =
+                Some(ModelLease { ends: mono + lease_ms, lease_ms: *lease_ms, given_ms: *lease_ms, told: None, takes });
             if let Some((known, _)) = &truth.noted {
                 let entry = entries.next().unwrap().clone();
-                if asked.take {
+                if takes {
                     assert_eq!(entry.job(), known.job());
                 } else {
                     self.noted(job.id, entry);
@@ -113,8 +112,8 @@ impl World {
         ids.dedup();
         let version = |id| self.truths[&id].job.version + u64::from(!right_version);
         let named = ids.iter().map(|&id| JobRef { id, version: Some(version(id)) }).collect();
-        let asked = Reserve { source: Source::Jobs(named), take, ..reserve("", 10) };
-        let reserved = self.broker.reserve(asked.clone()).await.unwrap();
+        let asked = Reserve { source: Source::Jobs(named), ..reserve("", 10) };
+        let reserved = self.ask(asked.clone(), take).await;
         let mut begun: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         for id in ids {
             let truth = &self.truths[&id];
@@ -137,7 +136,7 @@ impl World {
                 }
             }
         }
-        self.hand_out(&asked, &reserved);
+        self.hand_out(&asked, take, &reserved);
     }
 
     pub(super) fn decision(&mut self, id: JobId, how: How) -> Decision {
