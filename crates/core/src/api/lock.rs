@@ -32,7 +32,7 @@ pub struct Lock {
 
 /// The operation that a [`Lock`] requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LockAsked {
+pub enum LockOperation {
     /// Acquire it.
     Acquire(LockRequest),
     /// Renew it.
@@ -51,17 +51,17 @@ impl Lock {
     ///
     /// # Errors
     /// If it asks both to renew and to wait.
-    pub fn into_asked(self, name: Arc<str>) -> Result<LockAsked, Error> {
+    pub fn into_operation(self, name: Arc<str>) -> Result<LockOperation, Error> {
         let ttl_ms = self.ttl.map_or(LOCK_TTL_MS_DEFAULT, |span| span.0);
         let owner = self.owner;
         match self.fence {
             Some(_) if self.wait.is_some() || self.keep_place => {
                 Err(Error::invalid("fence", "given without `wait` and `keep_place`: a renewal does not wait", "both"))
             }
-            Some(fence) => Ok(LockAsked::Renew { owner, fence, ttl_ms }),
+            Some(fence) => Ok(LockOperation::Renew { owner, fence, ttl_ms }),
             None => {
                 let wait_ms = self.wait.map_or(0, |span| span.0);
-                Ok(LockAsked::Acquire(LockRequest { name, owner, ttl_ms, wait_ms, keep_place: self.keep_place }))
+                Ok(LockOperation::Acquire(LockRequest { name, owner, ttl_ms, wait_ms, keep_place: self.keep_place }))
             }
         }
     }
@@ -153,8 +153,8 @@ mod tests {
     use super::super::Problem;
     use super::*;
 
-    fn asked(text: &str) -> Result<LockAsked, Error> {
-        serde_json::from_str::<Lock>(text).unwrap().into_asked("l".into())
+    fn asked(text: &str) -> Result<LockOperation, Error> {
+        serde_json::from_str::<Lock>(text).unwrap().into_operation("l".into())
     }
 
     #[test]
@@ -167,14 +167,14 @@ mod tests {
             keep_place: false,
         };
         let text = r#"{"owner":"worker-7-a81f","ttl":"15s","wait":"5s"}"#;
-        assert_eq!(asked(text).unwrap(), LockAsked::Acquire(request.clone()));
+        assert_eq!(asked(text).unwrap(), LockOperation::Acquire(request.clone()));
         assert_eq!(serde_json::to_string(&Lock::from(&request)).unwrap(), text);
         let least = LockRequest { wait_ms: 0, ..request };
-        assert_eq!(asked(r#"{"owner":"worker-7-a81f"}"#).unwrap(), LockAsked::Acquire(least));
+        assert_eq!(asked(r#"{"owner":"worker-7-a81f"}"#).unwrap(), LockOperation::Acquire(least));
         let renewal = Lock::renewal(&"o".into(), 7, 100);
         let text = r#"{"owner":"o","ttl":"100ms","fence":7}"#;
         assert_eq!(serde_json::to_string(&renewal).unwrap(), text);
-        assert_eq!(asked(text).unwrap(), LockAsked::Renew { owner: "o".into(), fence: 7, ttl_ms: 100 });
+        assert_eq!(asked(text).unwrap(), LockOperation::Renew { owner: "o".into(), fence: 7, ttl_ms: 100 });
         assert_eq!(asked(r#"{"owner":"o","fence":7,"wait":"1s"}"#).unwrap_err().code(), "invalid");
         for wrong in [r#"{"owner":"o","time":"1s"}"#, "{}", r#"{"owner":"o","ttl":15}"#, r#"{"owner":"o","fence":-1}"#]
         {

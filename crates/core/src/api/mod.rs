@@ -48,7 +48,7 @@ pub use health::{Alive, Degraded, DegradedCode, Health};
 pub use history::{History, HistoryPoint, HistorySpan, Lateness};
 pub use job::{JobBody, Page};
 pub use lease::LeaseBody;
-pub use lock::{Lock, LockAsked, LockBody};
+pub use lock::{Lock, LockBody, LockOperation};
 pub use parameters::Parameters;
 pub use patch::{Patch, Reschedule};
 pub use problem::Problem;

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 /// The document of a shared registry that says which queues have an overflow.
 pub(super) const OVERFLOWING: &str = "overflowing";
 /// Queues that are published to other processes, at most.
-pub(super) const QUEUES_TOLD: usize = 1_000;
+pub(super) const QUEUES_PUBLISHED: usize = 1_000;
 
 /// The boundary beyond which new jobs of a queue join its overflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,14 +130,14 @@ impl Overflow {
     }
 
     /// The boundaries as published to other processes.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn to_publish(&self) -> String {
         let bounds: BTreeMap<String, Boundary> =
-            self.bounds().iter().take(QUEUES_TOLD).map(|(queue, bound)| (queue.to_string(), *bound)).collect();
+            self.bounds().iter().take(QUEUES_PUBLISHED).map(|(queue, bound)| (queue.to_string(), *bound)).collect();
         serde_json::to_string(&bounds).unwrap_or_default()
     }
 
     /// Takes over the boundaries that the leader published.
-    pub(super) fn hear(&self, told: &str) {
+    pub(super) fn learn(&self, told: &str) {
         if let Ok(told) = serde_json::from_str::<BTreeMap<String, Boundary>>(told) {
             self.change(|bounds| *bounds = told.into_iter().map(|(queue, bound)| (queue.into(), bound)).collect());
         }

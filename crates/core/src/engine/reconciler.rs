@@ -199,13 +199,13 @@ impl Reconciler {
         let (adopted, loaded, compared) = (of(ADOPTED), of(LOADED), of(COMPARED));
         if !self.leader.leads() {
             if let Some(told) = of(OVERFLOWING) {
-                self.overflow.hear(told);
+                self.overflow.learn(told);
             }
             self.status.set_loaded(adopted.is_some() && adopted == loaded);
             *audit = Audit::default();
             return Ok(());
         }
-        let told = self.overflow.told();
+        let told = self.overflow.to_publish();
         if of(OVERFLOWING).map_or("{}", String::as_str) != told {
             set_document(self.registry.as_ref(), OVERFLOWING, &told).await?;
         }

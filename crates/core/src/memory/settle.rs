@@ -6,7 +6,7 @@ use crate::limits::SECOND_MS;
 use crate::model::id::Receipt;
 use crate::model::job::State;
 use crate::ports::{Expired, Extend, Extended, OutboxEntry, Run, Settle, Settled};
-use crate::rules::{self, Decision, Left};
+use crate::rules::{self, Decision, Remains};
 
 /// An expired lease is returned by `expired` again after this time if nobody settled it.
 const EXPIRED_AGAIN_MS: u64 = SECOND_MS;
@@ -71,10 +71,10 @@ impl Held {
             self.insert(job.clone(), now);
         }
         let entry = match left {
-            Left::Nothing => OutboxEntry::Removed(job),
-            Left::Copy(copy) => OutboxEntry::Moved(job, copy),
-            Left::Job if rewrites => OutboxEntry::Rewritten(job),
-            Left::Job => OutboxEntry::Changed(job),
+            Remains::Nothing => OutboxEntry::Removed(job),
+            Remains::Copy(copy) => OutboxEntry::Moved(job, copy),
+            Remains::Job if rewrites => OutboxEntry::Rewritten(job),
+            Remains::Job => OutboxEntry::Changed(job),
         };
         settled.entries.push(self.outbox.add(entry, now.mono));
     }

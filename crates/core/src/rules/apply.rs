@@ -21,7 +21,7 @@ pub fn lease(job: &mut Job, lease_until: Millis, now: Millis, numbers: Numbers) 
 
 /// The result of a decision.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Left {
+pub enum Remains {
     /// The job alone.
     Job,
     /// The job, and a copy that starts in another queue.
@@ -32,7 +32,7 @@ pub enum Left {
 
 /// Ends the job's lease. A job that was asked to stop after the decision was made is cancelled, unless it succeeded: it
 /// neither runs again nor continues as a copy.
-pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -> Left {
+pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -> Remains {
     touch(job, now, numbers);
     job.lease_until = None;
     let cancelled = |crashes, error| Finish { crashes, error, ..Finish::new(Stage::Cancelled) };
@@ -62,9 +62,9 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
             let (drop, successor) = (finish.drop, finish.successor.take());
             apply_finish(job, finish, now);
             if drop {
-                return Left::Nothing;
+                return Remains::Nothing;
             }
-            return successor.map_or(Left::Job, Left::Copy);
+            return successor.map_or(Remains::Job, Remains::Copy);
         }
         Decision::Again(Again { due_at, attempt, crashes, error, is_release }) => {
             job.due_at = due_at;
@@ -76,7 +76,7 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
             remember(job, error);
         }
     }
-    Left::Job
+    Remains::Job
 }
 
 /// Updates the counters of the beanstalk protocol.

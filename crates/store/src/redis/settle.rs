@@ -9,7 +9,7 @@ use super::reply::Reply;
 use super::scripts;
 use duetime_core::model::name::KIND_DEFAULT;
 use duetime_core::ports::{Expired, Extend, Extended, OutboxEntry, Run, Settle, Settled};
-use duetime_core::rules::{self, Decision, Finish, Left};
+use duetime_core::rules::{self, Decision, Finish, Remains};
 use duetime_core::{Error, JobId, Receipt, Stage, State};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -124,8 +124,8 @@ impl Jobs {
             changed.rewritten |= decision.rewrites();
             let left = rules::apply(&mut changed.job, decision.clone(), now, self.partitions.numbers(receipt.id));
             let run = Run::of(&changed.job);
-            changed.removed = left == Left::Nothing;
-            let copy = if let Left::Copy(copy) = left { Some(copy) } else { None };
+            changed.removed = left == Remains::Nothing;
+            let copy = if let Remains::Copy(copy) = left { Some(copy) } else { None };
             let state = changed.job.state(now);
             let noted = match &copy {
                 Some(copy) => Some(OutboxEntry::Moved(changed.job.clone(), copy.clone())),

@@ -21,24 +21,24 @@ pub(super) struct Consumers {
 }
 
 /// A named worker that asks for jobs, until this is dropped.
-pub(super) struct Asking {
+pub(super) struct WaitingWorker {
     consumers: Arc<Consumers>,
     worker: Arc<str>,
     queues: Vec<Arc<str>>,
 }
 
-impl Asking {
+impl WaitingWorker {
     /// The worker got these leases, and nobody knows their receipts yet.
-    pub(super) fn got(&self, leases: &[Lease]) {
+    pub(super) fn add_leases(&self, leases: &[Lease]) {
         if !leases.is_empty() {
-            self.consumers.workers.got(&self.worker, leases, self.consumers.broker.now());
+            self.consumers.workers.add_leases(&self.worker, leases, self.consumers.broker.now());
         }
     }
 }
 
-impl Drop for Asking {
+impl Drop for WaitingWorker {
     fn drop(&mut self) {
-        self.consumers.workers.asked(&self.worker, &self.queues, self.consumers.broker.now());
+        self.consumers.workers.leave(&self.worker, &self.queues, self.consumers.broker.now());
     }
 }
 
@@ -59,13 +59,13 @@ impl Consumers {
     }
 
     /// A worker with this name asks for jobs.
-    pub(super) fn asks(self: &Arc<Self>, worker: Arc<str>, source: &Source) -> Asking {
+    pub(super) fn enter(self: &Arc<Self>, worker: Arc<str>, source: &Source) -> WaitingWorker {
         let queues = match source {
             Source::Queues(queues) => queues.clone(),
             Source::Jobs(_) => Vec::new(),
         };
-        self.workers.asks(&worker, &queues, self.broker.now());
-        Asking { consumers: self.clone(), worker, queues }
+        self.workers.enter(&worker, &queues, self.broker.now());
+        WaitingWorker { consumers: self.clone(), worker, queues }
     }
 
     pub(super) fn workers(&self, after: Option<&str>, limit: usize, may_read: impl Fn(&str) -> bool) -> Page {

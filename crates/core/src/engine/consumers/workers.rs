@@ -30,13 +30,13 @@ const SWEEP_EVERY_MS: u64 = 10 * SECOND_MS;
 
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Workers {
-    known: Mutex<Known>,
+    table: Mutex<Table>,
     /// The number of leases that are noted.
-    held: AtomicUsize,
+    lease_count: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct Table {
     since: Millis,
     by_name: BTreeMap<Arc<str>, Worker>,
     holders: HashMap<Receipt, Arc<str>>,
@@ -48,7 +48,7 @@ struct Known {
 #[derive(Debug, Default)]
 struct Worker {
     places: Vec<Place>,
-    leases: HashMap<Receipt, Held>,
+    leases: HashMap<Receipt, LiveLease>,
 }
 
 /// A worker at a queue.
@@ -61,60 +61,60 @@ struct Place {
 }
 
 #[derive(Debug)]
-struct Held {
+struct LiveLease {
     queue: Arc<str>,
     until: Millis,
 }
 
 impl Workers {
     pub(in crate::engine) fn begin(&self, now: Millis) {
-        self.known().since = now;
+        self.table().since = now;
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes leases that have ended, or are lost.
     pub(in crate::engine) fn ended(&self, receipts: impl Iterator<Item = Receipt>) {
-        if self.held.load(Ordering::Relaxed) == 0 {
+        if self.lease_count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut known = self.known();
-        receipts.for_each(|receipt| known.forget(receipt));
-        self.held.store(known.holders.len(), Ordering::Relaxed);
+        let mut table = self.table();
+        receipts.for_each(|receipt| table.forget(receipt));
+        self.lease_count.store(table.holders.len(), Ordering::Relaxed);
     }
 
     /// Extends leases as these answers say.
     pub(in crate::engine) fn extended<'a>(&self, extensions: impl Iterator<Item = &'a Extension>, now: Millis) {
-        if self.held.load(Ordering::Relaxed) == 0 {
+        if self.lease_count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut known = self.known();
+        let mut table = self.table();
         for extension in extensions {
-            known.extend(extension, now);
+            table.extend(extension, now);
         }
     }
 
     /// The worker that holds a lease, if it asked this process under a name.
     pub(in crate::engine) fn holder(&self, receipt: Receipt) -> Option<Arc<str>> {
-        self.known().holders.get(&receipt).cloned()
+        self.table().holders.get(&receipt).cloned()
     }
 
-    pub(in crate::engine) fn asks(&self, worker: &Arc<str>, queues: &[Arc<str>], now: Millis) {
-        let mut known = self.known();
-        if !known.by_name.contains_key(worker) && !known.has_room(now) {
+    pub(in crate::engine) fn enter(&self, worker: &Arc<str>, queues: &[Arc<str>], now: Millis) {
+        let mut table = self.table();
+        if !table.by_name.contains_key(worker) && !table.has_room(now) {
             return;
         }
-        let worker = known.by_name.entry(worker.clone()).or_default();
+        let worker = table.by_name.entry(worker.clone()).or_default();
         for queue in queues {
             worker.see(queue, now, |waiting| waiting.saturating_add(1));
         }
     }
 
-    pub(in crate::engine) fn asked(&self, worker: &Arc<str>, queues: &[Arc<str>], now: Millis) {
-        let mut known = self.known();
-        let Some(worker) = known.by_name.get_mut(worker) else { return };
+    pub(in crate::engine) fn leave(&self, worker: &Arc<str>, queues: &[Arc<str>], now: Millis) {
+        let mut table = self.table();
+        let Some(worker) = table.by_name.get_mut(worker) else { return };
         for queue in queues {
             if let Some(place) = worker.places.iter_mut().find(|place| place.queue == *queue) {
                 (place.waiting, place.last_seen) = (place.waiting.saturating_sub(1), now);
@@ -122,12 +122,12 @@ impl Workers {
         }
     }
 
-    pub(in crate::engine) fn got(&self, worker: &Arc<str>, leases: &[Lease], now: Millis) {
-        let mut known = self.known();
+    pub(in crate::engine) fn add_leases(&self, worker: &Arc<str>, leases: &[Lease], now: Millis) {
+        let mut table = self.table();
         for lease in leases {
-            known.note(worker, lease, now);
+            table.note(worker, lease, now);
         }
-        self.held.store(known.holders.len(), Ordering::Relaxed);
+        self.lease_count.store(table.holders.len(), Ordering::Relaxed);
     }
 
     /// At most `limit` workers, by name, after this name: the parts of them that may be read.
@@ -138,19 +138,19 @@ impl Workers {
         may_read: impl Fn(&str) -> bool,
         now: Millis,
     ) -> Page {
-        let mut known = self.known();
-        known.drop_old(now);
-        self.held.store(known.holders.len(), Ordering::Relaxed);
+        let mut table = self.table();
+        table.drop_old(now);
+        self.lease_count.store(table.holders.len(), Ordering::Relaxed);
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let rest = known.by_name.range::<str, _>((from, Bound::Unbounded));
+        let rest = table.by_name.range::<str, _>((from, Bound::Unbounded));
         let mut shown = rest.filter_map(|(name, worker)| worker.shown(name, &may_read, now));
         let workers: Vec<WorkerStatus> = shown.by_ref().take(limit).collect();
         let next_cursor = workers.last().filter(|_| shown.next().is_some()).map(|last| last.worker.to_string());
-        Page { workers, since: Instant(known.since), next_cursor }
+        Page { workers, since: Instant(table.since), next_cursor }
     }
 }
 
-impl Known {
+impl Table {
     /// Whether one more worker may be remembered.
     fn has_room(&mut self, now: Millis) -> bool {
         if self.by_name.len() < WORKERS_MAX {
@@ -195,11 +195,11 @@ impl Known {
             self.sweep(now);
         }
         let (receipt, queue) = (lease.job.receipt(), &lease.job.queue);
-        let Some(known) = self.by_name.get_mut(worker).filter(|_| self.holders.len() < LEASES_MAX) else { return };
+        let Some(table) = self.by_name.get_mut(worker).filter(|_| self.holders.len() < LEASES_MAX) else { return };
         // A worker that reserves jobs by id asks for no queue.
-        known.see(queue, now, |waiting| waiting);
+        table.see(queue, now, |waiting| waiting);
         let until = lease.job.lease_until.unwrap_or(now);
-        known.leases.insert(receipt, Held { queue: queue.clone(), until });
+        table.leases.insert(receipt, LiveLease { queue: queue.clone(), until });
         self.holders.insert(receipt, worker.clone());
     }
 
@@ -275,7 +275,7 @@ impl Worker {
         let held = leases.len();
         leases.sort_unstable_by_key(|(receipt, held)| (held.until, receipt.id));
         leases.truncate(LEASES_SHOWN);
-        let lease = |(receipt, held): (&Receipt, &Held)| HeldLease {
+        let lease = |(receipt, held): (&Receipt, &LiveLease)| HeldLease {
             id: receipt.id,
             queue: held.queue.clone(),
             lease_until: Instant(held.until),
@@ -313,35 +313,35 @@ mod tests {
     fn the_oldest_are_forgotten_first() {
         let (workers, queues) = (Workers::default(), ["q".into()]);
         for n in 0..WORKERS_MAX {
-            workers.asks(&name(n), &queues, n as u64);
+            workers.enter(&name(n), &queues, n as u64);
             if n > 0 {
-                workers.asked(&name(n), &queues, n as u64);
+                workers.leave(&name(n), &queues, n as u64);
             }
         }
-        workers.got(&name(1), &[lease(7, 1 << 40)], 1);
-        workers.asks(&name(WORKERS_MAX), &queues, WORKERS_MAX as u64);
-        let known = workers.known();
-        assert_eq!(known.by_name.len(), WORKERS_MAX - WORKERS_MAX / 10 + 1);
-        assert!(known.by_name.contains_key(&name(0)), "it waits");
-        assert!(known.by_name.contains_key(&name(WORKERS_MAX)));
-        assert!(known.holders.is_empty(), "with their leases");
-        assert!(!known.by_name.contains_key(&name(2)));
+        workers.add_leases(&name(1), &[lease(7, 1 << 40)], 1);
+        workers.enter(&name(WORKERS_MAX), &queues, WORKERS_MAX as u64);
+        let table = workers.table();
+        assert_eq!(table.by_name.len(), WORKERS_MAX - WORKERS_MAX / 10 + 1);
+        assert!(table.by_name.contains_key(&name(0)), "it waits");
+        assert!(table.by_name.contains_key(&name(WORKERS_MAX)));
+        assert!(table.holders.is_empty(), "with their leases");
+        assert!(!table.by_name.contains_key(&name(2)));
     }
 
     #[test]
     fn leases_have_a_bound() {
         let (workers, worker) = (Workers::default(), name(1));
-        workers.asks(&worker, &["q".into()], 0);
+        workers.enter(&worker, &["q".into()], 0);
         for n in 1..=LEASES_MAX as u64 + 1 {
-            workers.got(&worker, &[lease(n, 20_000)], 1);
+            workers.add_leases(&worker, &[lease(n, 20_000)], 1);
         }
-        assert_eq!(workers.known().holders.len(), LEASES_MAX);
+        assert_eq!(workers.table().holders.len(), LEASES_MAX);
         let last = lease(1 << 30, 90_000);
-        workers.got(&worker, std::slice::from_ref(&last), 30_000);
-        let known = workers.known();
-        let receipts: Vec<JobId> = known.holders.keys().map(|receipt| receipt.id).collect();
+        workers.add_leases(&worker, std::slice::from_ref(&last), 30_000);
+        let table = workers.table();
+        let receipts: Vec<JobId> = table.holders.keys().map(|receipt| receipt.id).collect();
         assert_eq!(receipts, [last.job.id], "those that are over make room");
-        assert_eq!(known.by_name[&worker].leases.len(), 1);
+        assert_eq!(table.by_name[&worker].leases.len(), 1);
     }
 
     #[test]
@@ -349,11 +349,11 @@ mod tests {
         let (workers, worker) = (Workers::default(), name(1));
         for n in 0..40 {
             let queues = [format!("q{n}").into()];
-            workers.asks(&worker, &queues, n);
-            workers.asked(&worker, &queues, n);
+            workers.enter(&worker, &queues, n);
+            workers.leave(&worker, &queues, n);
         }
-        let known = workers.known();
-        let queues: Vec<_> = known.by_name[&worker].places.iter().map(|place| place.queue.to_string()).collect();
+        let table = workers.table();
+        let queues: Vec<_> = table.by_name[&worker].places.iter().map(|place| place.queue.to_string()).collect();
         assert_eq!(queues, (24..40).map(|n| format!("q{n}")).collect::<Vec<_>>());
     }
 }

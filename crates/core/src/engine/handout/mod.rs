@@ -5,7 +5,7 @@ mod unclaimed;
 
 use crate::api::Span;
 use crate::engine::base::Base;
-use crate::engine::consumers::{Asking, Consumers};
+use crate::engine::consumers::{Consumers, WaitingWorker};
 use crate::engine::events::Publisher;
 use crate::engine::loader::Loader;
 use crate::engine::metrics::Metrics;
@@ -179,30 +179,30 @@ impl Handout {
         if let Some(worker) = &request.worker {
             name::check_worker(worker)?;
         }
-        let asking = request.worker.map(|worker| self.consumers.asks(worker, &reserve.source));
+        let worker = request.worker.map(|worker| self.consumers.enter(worker, &reserve.source));
         if matches!(reserve.source, Source::Jobs(_)) {
             // It does not wait, and may have to ask the ledger once it has leased something.
             return self
                 .supervisor
-                .complete(self, |handout| async move { handout.hand_out(reserve, wait, asking).await })
+                .complete(self, |handout| async move { handout.hand_out(reserve, wait, worker).await })
                 .await;
         }
         if let Source::Queues(queues) = &reserve.source {
             self.consumers.requests.note(queues, self.broker.now());
         }
-        self.hand_out(reserve, wait, asking).await
+        self.hand_out(reserve, wait, worker).await
     }
 
     async fn hand_out(
         self: &Arc<Self>,
         reserve: Reserve,
         wait: Duration,
-        asking: Option<Asking>,
+        worker: Option<WaitingWorker>,
     ) -> Result<Unclaimed, Error> {
         let may_be_repeated = reserve.request_id.is_some();
         let mut reserved = self.reserve_or_wait(reserve, wait).await?;
-        if let Some(asking) = asking {
-            asking.got(&reserved.leases);
+        if let Some(worker) = worker {
+            worker.add_leases(&reserved.leases);
         }
         let (refused, next_due_at) = (std::mem::take(&mut reserved.refused), reserved.next_at);
         let unclaimed = self.handed_out(reserved, may_be_repeated).await?;

@@ -12,7 +12,7 @@ use super::{Loader, PAGE_JOBS};
 use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::engine::documents::document;
-use crate::engine::overflow::{Boundary, QUEUES_TOLD};
+use crate::engine::overflow::{Boundary, QUEUES_PUBLISHED};
 use crate::error::Error;
 use crate::model::id::{JobId, JobRef};
 use crate::ports::{ADOPTED, Detail, Queues, Reserve, Room, SOON_MS, Source, Window};
@@ -51,7 +51,7 @@ impl Loader {
     /// Learns which queues have an overflow, before anything is served.
     pub(in crate::engine) async fn learn_overflow(&self) -> Result<(), Error> {
         let mut after: Option<Arc<str>> = None;
-        for _ in 0..QUEUES_TOLD {
+        for _ in 0..QUEUES_PUBLISHED {
             let Some(queue) = self.ledger.overflowing(after.as_deref()).await? else { break };
             self.find_edge(&queue).await?;
             after = Some(queue);

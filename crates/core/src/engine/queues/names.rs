@@ -18,11 +18,11 @@ const LEAST: usize = 1_000;
 #[derive(Debug)]
 pub(in crate::engine) struct Names {
     max: usize,
-    known: RwLock<Known>,
+    sets: RwLock<Sets>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct Sets {
     names: HashSet<Arc<str>>,
     /// Those that came since a recount began.
     new: HashSet<Arc<str>>,
@@ -32,7 +32,7 @@ impl Names {
     /// With so much memory for live jobs.
     pub(in crate::engine) fn new(memory_max: Option<u64>) -> Self {
         let max = memory_max.map_or(DEFAULT, |bytes| usize::try_from(bytes / BYTES_EACH).unwrap_or(usize::MAX));
-        Self { max: max.max(LEAST), known: RwLock::default() }
+        Self { max: max.max(LEAST), sets: RwLock::default() }
     }
 
     /// Whether there may be a queue of this name. From now on it counts.
@@ -40,7 +40,7 @@ impl Names {
     /// # Errors
     /// [`Error::Full`] if it is new, and there are as many as there may be.
     pub(in crate::engine) fn admit(&self, queue: &Arc<str>) -> Result<(), Error> {
-        if self.known().names.contains(queue) {
+        if self.sets().names.contains(queue) {
             return Ok(());
         }
         let mut known = self.to_change();
@@ -60,7 +60,7 @@ impl Names {
 
     /// Whether it is worth a look which of them are gone.
     pub(in crate::engine) fn are_many(&self) -> bool {
-        self.known().names.len() > self.max / 2
+        self.sets().names.len() > self.max / 2
     }
 
     /// The stores are about to be asked for all names.
@@ -75,12 +75,12 @@ impl Names {
         known.names = names;
     }
 
-    fn known(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    fn sets(&self) -> RwLockReadGuard<'_, Sets> {
+        self.sets.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn to_change(&self) -> RwLockWriteGuard<'_, Known> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    fn to_change(&self) -> RwLockWriteGuard<'_, Sets> {
+        self.sets.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,6 +111,6 @@ mod tests {
         names.recount();
         names.admit(&name(1)).unwrap();
         names.recounted(HashSet::new());
-        assert_eq!(names.known().names.iter().cloned().collect::<Vec<_>>(), [name(1)]);
+        assert_eq!(names.sets().names.iter().cloned().collect::<Vec<_>>(), [name(1)]);
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct Pending {
 }
 
 /// A document as it was read, and its content.
-pub(super) struct Known {
+pub(super) struct Stored {
     pub(super) name: Arc<str>,
     /// The version of the document, which grows with each step of a tick.
     pub(super) document_version: u64,
@@ -54,8 +54,8 @@ pub(super) struct Known {
 
 impl Entry {
     /// The entry after the schedule is set. An existing next tick stays, unless the timing or the pause has changed.
-    pub(super) fn set(known: Option<&Known>, schedule: &Schedule, now: Millis) -> Result<Self, Error> {
-        let old = known.map(|known| &known.entry);
+    pub(super) fn set(stored: Option<&Stored>, schedule: &Schedule, now: Millis) -> Result<Self, Error> {
+        let old = stored.map(|stored| &stored.entry);
         let old_pause = old.and_then(|old| old.schedule.pause_end(now));
         let pause = if schedule.paused.is_none() { old_pause } else { schedule.pause_end(now) };
         let schedule = schedule.clone().with_pause(pause);
@@ -108,7 +108,7 @@ impl Entry {
     }
 }
 
-impl Known {
+impl Stored {
     /// Whether the clock was set back: by now there are instants before the next tick that it would pass over.
     pub(super) fn is_ahead(&self, now: Millis) -> bool {
         let soon = now.saturating_add(CLOCK_ERROR_MS);

@@ -27,7 +27,7 @@ use crate::model::name;
 use crate::ports::{Broker, Ledger, PutIf, Registry};
 use crate::request::{Pause, Pushed};
 use crate::schedule::{Overlap, Schedule, ScheduleStatus, Timing};
-use entry::{Entry, Known};
+use entry::{Entry, Stored};
 use std::sync::Arc;
 
 /// The registry's kind of document for a schedule.
@@ -82,8 +82,8 @@ impl Schedules {
 
     pub(in crate::engine) async fn schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
         name::check_schedule(name)?;
-        let known = self.known_schedule(name).await?.ok_or_else(|| Error::NoSchedule(Arc::from(name)))?;
-        Ok(status(&known?))
+        let stored = self.read_schedule(name).await?.ok_or_else(|| Error::NoSchedule(Arc::from(name)))?;
+        Ok(status(&stored?))
     }
 
     pub(in crate::engine) async fn preview_schedule(
@@ -101,10 +101,10 @@ impl Schedules {
         expected: Expected,
     ) -> Result<ScheduleStatus, Error> {
         let schedule = self.accept_schedule(name, schedule)?;
-        let known = self.known_schedule(name).await?.and_then(Result::ok);
-        check(expected, name, known.as_ref())?;
-        let entry = Entry::set(known.as_ref(), &schedule, self.broker.now_at_most())?;
-        Ok(status(&self::known(name, 0, entry)?))
+        let stored = self.read_schedule(name).await?.and_then(Result::ok);
+        check(expected, name, stored.as_ref())?;
+        let entry = Entry::set(stored.as_ref(), &schedule, self.broker.now_at_most())?;
+        Ok(status(&self::stored(name, 0, entry)?))
     }
 
     pub(in crate::engine) async fn set_schedule(
@@ -127,7 +127,7 @@ impl Schedules {
         self.supervisor
             .complete(self, |schedules| async move {
                 let now = schedules.broker.now_at_most();
-                let set = |known: Option<&Known>| Entry::set(known, &schedule, now);
+                let set = |stored: Option<&Stored>| Entry::set(stored, &schedule, now);
                 Ok(status(&schedules.store_entry(&name, expected, set).await?))
             })
             .await
@@ -163,9 +163,9 @@ impl Schedules {
         self.supervisor
             .complete(self, |schedules| async move {
                 let now = schedules.broker.now_at_most();
-                let set = |known: Option<&Known>| {
-                    let known = known.ok_or_else(|| Error::NoSchedule(name.clone()))?;
-                    Entry::set(Some(known), &known.entry.schedule.clone().with_pause(end), now)
+                let set = |stored: Option<&Stored>| {
+                    let stored = stored.ok_or_else(|| Error::NoSchedule(name.clone()))?;
+                    Entry::set(Some(stored), &stored.entry.schedule.clone().with_pause(end), now)
                 };
                 Ok(status(&schedules.store_entry(&name, expected, set).await?))
             })
@@ -183,18 +183,18 @@ impl Schedules {
         let name: Arc<str> = Arc::from(name);
         self.supervisor
             .complete(self, |schedules| async move {
-                let mut known =
-                    schedules.known_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))??;
-                check(expected, &name, Some(&known))?;
-                if known.entry.schedule.overlap == Overlap::Skip {
+                let mut stored =
+                    schedules.read_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))??;
+                check(expected, &name, Some(&stored))?;
+                if stored.entry.schedule.overlap == Overlap::Skip {
                     // From now on jobs other than the last one may be live: ticks look for all.
-                    let forget = |known: Option<&Known>| {
-                        let known = known.ok_or_else(|| Error::NoSchedule(name.clone()))?;
-                        Ok(Entry { job: None, ..known.entry.clone() })
+                    let forget = |stored: Option<&Stored>| {
+                        let stored = stored.ok_or_else(|| Error::NoSchedule(name.clone()))?;
+                        Ok(Entry { job: None, ..stored.entry.clone() })
                     };
-                    known = schedules.store_entry(&name, expected, forget).await?;
+                    stored = schedules.store_entry(&name, expected, forget).await?;
                 }
-                let job = NewJob { origin, ..known.entry.schedule.tagged_job(&name) };
+                let job = NewJob { origin, ..stored.entry.schedule.tagged_job(&name) };
                 let pushed = schedules.intake.push_batch(vec![job], None).await?.pop();
                 pushed.expect("an answer for each job")
             })
@@ -218,10 +218,10 @@ impl Schedules {
                 loop {
                     let document = schedules.registry.document(KIND, &name).await?;
                     let document = document.ok_or_else(|| Error::NoSchedule(name.clone()))?;
-                    let known = Known::read(&document, schedules.broker.now()).ok();
-                    check(expected, &name, known.as_ref())?;
+                    let stored = Stored::read(&document, schedules.broker.now()).ok();
+                    check(expected, &name, stored.as_ref())?;
                     // Who sets the schedule again must find the job of a tick that has begun.
-                    if let Some(begun) = known.as_ref().filter(|known| known.entry.pending.is_some()) {
+                    if let Some(begun) = stored.as_ref().filter(|stored| stored.entry.pending.is_some()) {
                         schedules.finish_tick(begun).await?;
                     } else if schedules.registry.remove(KIND, &name, Some(document.version)).await? {
                         return schedules.tell_of(name).await;
@@ -247,32 +247,32 @@ impl Schedules {
         &self,
         name: &Arc<str>,
         expected: Expected,
-        change: impl Fn(Option<&Known>) -> Result<Entry, Error>,
-    ) -> Result<Known, Error> {
+        change: impl Fn(Option<&Stored>) -> Result<Entry, Error>,
+    ) -> Result<Stored, Error> {
         loop {
             let document = self.registry.document(KIND, name).await?;
             let version = document.as_ref().map_or(0, |document| document.version);
             // An unreadable document counts as none.
-            let known = document.and_then(|document| Known::read(&document, self.broker.now()).ok());
-            check(expected, name, known.as_ref())?;
-            if let Some(begun) = known.as_ref().filter(|known| known.entry.pending.is_some()) {
+            let stored = document.and_then(|document| Stored::read(&document, self.broker.now()).ok());
+            check(expected, name, stored.as_ref())?;
+            if let Some(begun) = stored.as_ref().filter(|stored| stored.entry.pending.is_some()) {
                 self.finish_tick(begun).await?;
                 continue;
             }
-            let mut entry = change(known.as_ref())?;
-            if known.is_none() {
+            let mut entry = change(stored.as_ref())?;
+            if stored.is_none() {
                 // A deleted schedule of this name may have pushed.
                 entry.latest = Some(self.latest_pushed(name).await?);
             }
             let body = entry.body();
             let payload_bytes = |entry: &Entry| entry.schedule.job.payload.len();
-            let grows = known.as_ref().is_none_or(|known| payload_bytes(&entry) > payload_bytes(&known.entry));
+            let grows = stored.as_ref().is_none_or(|stored| payload_bytes(&entry) > payload_bytes(&stored.entry));
             if grows {
                 self.check_room(name, body.len()).await?;
             }
             if let PutIf::Stored(version) = self.registry.put_if(KIND, name, &body, version).await? {
                 self.tell_of(name.clone()).await?;
-                return self::known(name, version, entry);
+                return self::stored(name, version, entry);
             }
         }
     }
@@ -293,8 +293,8 @@ impl Schedules {
         Ok(())
     }
 
-    async fn known_schedule(&self, name: &str) -> Result<Option<Result<Known, Error>>, Error> {
-        Ok(self.registry.document(KIND, name).await?.map(|document| Known::read(&document, self.broker.now())))
+    async fn read_schedule(&self, name: &str) -> Result<Option<Result<Stored, Error>>, Error> {
+        Ok(self.registry.document(KIND, name).await?.map(|document| Stored::read(&document, self.broker.now())))
     }
 
     /// Makes every engine read this schedule again: this one at once, others within a second.
@@ -316,28 +316,28 @@ impl Schedules {
 pub(super) async fn read_schedules(registry: &dyn Registry, now: Millis) -> Result<Vec<ScheduleStatus>, Error> {
     let documents = registry.documents(KIND).await?;
     let read = documents.iter().filter_map(|document| {
-        Known::read(document, now)
+        Stored::read(document, now)
             .inspect_err(|error| {
                 tracing::warn!(%error, "a schedule cannot be read and does not run; \
          correct or delete it");
             })
             .ok()
     });
-    Ok(read.map(|known| status(&known)).collect())
+    Ok(read.map(|stored| status(&stored)).collect())
 }
 
 /// The version is that of the settings, not of the document, which ticks change too.
-fn check(expected: Expected, name: &str, known: Option<&Known>) -> Result<(), Error> {
-    expected.check("schedule", name, known.map_or(0, |known| known.entry.version))
+fn check(expected: Expected, name: &str, stored: Option<&Stored>) -> Result<(), Error> {
+    expected.check("schedule", name, stored.map_or(0, |stored| stored.entry.version))
 }
 
-fn known(name: &str, document_version: u64, entry: Entry) -> Result<Known, Error> {
+fn stored(name: &str, document_version: u64, entry: Entry) -> Result<Stored, Error> {
     let ticks = entry.schedule.ticks(entry.anchor)?;
-    Ok(Known { name: Arc::from(name), document_version, entry, ticks })
+    Ok(Stored { name: Arc::from(name), document_version, entry, ticks })
 }
 
-fn status(known: &Known) -> ScheduleStatus {
-    let Known { name, entry, ticks, .. } = known;
+fn status(stored: &Stored) -> ScheduleStatus {
+    let Stored { name, entry, ticks, .. } = stored;
     ScheduleStatus {
         name: name.clone(),
         version: entry.version,

@@ -23,7 +23,7 @@
 //! next tick anew. A tick that is not later than that instant first looks for its job by tag and due time, and a new schedule
 //! begins with the latest instant that a deleted one of its name has pushed.
 
-use super::entry::{Entry, Known, PUSHED_AHEAD_MS_MAX, Pending};
+use super::entry::{Entry, PUSHED_AHEAD_MS_MAX, Pending, Stored};
 use super::{KIND, Schedules};
 use crate::clock::Millis;
 use crate::engine::intake::is_same;
@@ -73,26 +73,26 @@ impl Schedules {
         for _ in 0..TICKS_AT_ONCE {
             let read_at = Instant::now();
             let Some(document) = self.registry.document(KIND, name).await? else { return Ok(Look::Never) };
-            let known = match Known::read(&document, self.broker.now()) {
-                Ok(known) => known,
+            let stored = match Stored::read(&document, self.broker.now()) {
+                Ok(stored) => stored,
                 Err(error) => {
                     tracing::warn!(%error, "a schedule pushes no jobs");
                     return Ok(Look::Never);
                 }
             };
             let now = self.broker.now();
-            match self.next_look(&known.entry) {
+            match self.next_look(&stored.entry) {
                 Look::Claimed(_, id) if seen != Some(id) => return Ok(Look::Claimed(now + CLAIM_MS, id)),
                 Look::Claimed(..) => {
                     if read_at.elapsed() < FRESH_FOR {
-                        self.finish_tick(&known).await?;
+                        self.finish_tick(&stored).await?;
                     }
                 }
-                Look::At(at) if at <= now => self.claim_tick(known, now, read_at).await?,
-                Look::At(_) if known.is_ahead(now) => {
+                Look::At(at) if at <= now => self.claim_tick(stored, now, read_at).await?,
+                Look::At(_) if stored.is_ahead(now) => {
                     tracing::info!(name, "the clock was set back; the next run of a schedule is calculated again");
-                    let next_at = known.ticks.next(now);
-                    self.put_entry(&known.name, known.document_version, &Entry { next_at, ..known.entry }).await?;
+                    let next_at = stored.ticks.next(now);
+                    self.put_entry(&stored.name, stored.document_version, &Entry { next_at, ..stored.entry }).await?;
                 }
                 later => return Ok(later),
             }
@@ -111,8 +111,8 @@ impl Schedules {
     }
 
     /// Claims the next tick and pushes it; or skips ticks that are too late, or overlap.
-    async fn claim_tick(&self, known: Known, now: Millis, read_at: Instant) -> Result<(), Error> {
-        let Known { ref name, ref entry, ref ticks, document_version } = known;
+    async fn claim_tick(&self, stored: Stored, now: Millis, read_at: Instant) -> Result<(), Error> {
+        let Stored { ref name, ref entry, ref ticks, document_version } = stored;
         let schedule = &entry.schedule;
         let Some(next_at) = entry.next_at else { return Ok(()) };
         let at = match ticks.due(next_at, now, schedule.missed) {
@@ -144,7 +144,7 @@ impl Schedules {
         }
         match self.put_entry(name, document_version, &claimed).await? {
             Some(document_version) if read_at.elapsed() < FRESH_FOR => {
-                self.finish_tick(&Known { document_version, entry: claimed, ..known }).await
+                self.finish_tick(&Stored { document_version, entry: claimed, ..stored }).await
             }
             _ => Ok(()),
         }
@@ -157,8 +157,8 @@ impl Schedules {
     }
 
     /// Pushes the claimed tick, and moves on to the next one.
-    pub(super) async fn finish_tick(&self, known: &Known) -> Result<(), Error> {
-        let Known { name, entry, ticks, document_version } = known;
+    pub(super) async fn finish_tick(&self, stored: &Stored) -> Result<(), Error> {
+        let Stored { name, entry, ticks, document_version } = stored;
         let schedule = &entry.schedule;
         let Some(Pending { at, id, created_at }) = entry.pending else { return Ok(()) };
         let pushed = match schedule.job(name, id, at, created_at, self.payload_bytes_max) {

@@ -3,7 +3,7 @@
 //! Its information may be old: it only says when to look at a schedule's document, which is then read again. If other
 //! processes may change schedules, one small document tells that one did. Now and then all are read in any case.
 
-use super::entry::{CLOCK_ERROR_MS, Entry, Known};
+use super::entry::{CLOCK_ERROR_MS, Entry, Stored};
 use super::tick::Look;
 use super::{CHANGES, KIND};
 use crate::api::DegradedCode;
@@ -73,9 +73,9 @@ impl Agenda {
     }
 
     fn remove(&mut self, name: &Arc<str>) -> Option<(Millis, Option<JobId>)> {
-        let known = self.waiting.remove(name)?;
-        self.by_time.remove(&(known.0, name.clone()));
-        Some(known)
+        let place = self.waiting.remove(name)?;
+        self.by_time.remove(&(place.0, name.clone()));
+        Some(place)
     }
 
     /// The clock was set back: each is looked at, and calculates its next tick again.
@@ -201,7 +201,7 @@ impl Schedules {
             let entry = Entry::parse(&name, &document.body);
             // The clock may have been set back while no process ran.
             let is_ahead =
-                || Known::read(&document, self.broker.now()).is_ok_and(|known| known.is_ahead(self.broker.now()));
+                || Stored::read(&document, self.broker.now()).is_ok_and(|stored| stored.is_ahead(self.broker.now()));
             match entry {
                 Ok(_) if reading.all_at.is_none() && is_ahead() => agenda.set(name, Look::At(self.broker.now())),
                 Ok(entry) => agenda.set(name, self.next_look(&entry)),

@@ -17,7 +17,7 @@ use crate::keyed_mutex::KeyedMutex;
 use crate::ports::{Acquire, Acquired, Grant, Holding, LockPage, Locks as Port, Registry, Released, TurnWake};
 use async_trait::async_trait;
 use record::Record;
-use state::{Asked, State};
+use state::{Answer, State};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Most locks that are known at a time: held, waited for, or ended a moment ago.
@@ -73,9 +73,9 @@ impl Port for Locks {
             Ok(state.ask(&acquire, now))
         })?;
         let (fence, is_new, is_recorded) = match asked {
-            Asked::Held(held) => return Ok(held),
-            Asked::Holds { fence, ttl_ms } => (fence, false, ttl_ms == acquire.ttl_ms),
-            Asked::Free { fence } => (fence, true, false),
+            Answer::Held(held) => return Ok(held),
+            Answer::Holds { fence, ttl_ms } => (fence, false, ttl_ms == acquire.ttl_ms),
+            Answer::Free { fence } => (fence, true, false),
         };
         if !is_recorded {
             self.record.write(&acquire, fence).await?;

@@ -19,7 +19,7 @@ pub(super) struct State {
     /// By name; a lock that is neither held nor waited for is removed.
     pub(super) locks: BTreeMap<Arc<str>, Lock>,
     /// By owner and name: held locks, and locks that expired unreleased a moment ago.
-    pub(super) grants: BTreeMap<Claim, Given>,
+    pub(super) grants: BTreeMap<Claim, LiveGrant>,
     /// No fence above this has been given.
     pub(super) last_fence: u64,
     /// The lock, and the first owner in its line.
@@ -41,7 +41,7 @@ struct Ticket {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Given {
+pub(super) struct LiveGrant {
     pub(super) fence: u64,
     pub(super) ttl_ms: u64,
     pub(super) ends: Millis,
@@ -49,7 +49,7 @@ pub(super) struct Given {
     expires_at: Millis,
 }
 
-impl Given {
+impl LiveGrant {
     fn new(fence: u64, ttl_ms: u64, now: Now) -> Self {
         Self { fence, ttl_ms, ends: now.mono + ttl_ms, expires_at: now.wall.saturating_add(ttl_ms) }
     }
@@ -63,7 +63,7 @@ impl Given {
 }
 
 /// The answer to a request for a lock.
-pub(super) enum Asked {
+pub(super) enum Answer {
     /// It may be granted under this fence.
     Free { fence: u64 },
     /// The owner has it.
@@ -85,11 +85,11 @@ impl State {
     pub(super) fn restore(&mut self, name: Arc<str>, written: Written, now: Now) {
         let Written { owner, fence, ttl_ms } = written;
         self.locks.entry(name.clone()).or_default().holder = Some(owner.clone());
-        self.grants.insert((owner, name), Given::new(fence, ttl_ms, now));
+        self.grants.insert((owner, name), LiveGrant::new(fence, ttl_ms, now));
     }
 
     /// The holder whose time to live is not over, and its grant.
-    fn live(&self, name: &Arc<str>, now: Now) -> Option<(&Arc<str>, Given)> {
+    fn live(&self, name: &Arc<str>, now: Now) -> Option<(&Arc<str>, LiveGrant)> {
         let owner = self.locks.get(name)?.holder.as_ref()?;
         let given = *self.grants.get(&(owner.clone(), name.clone()))?;
         (given.ends > now.mono).then_some((owner, given))
@@ -102,11 +102,11 @@ impl State {
     }
 
     /// Also takes, refreshes or drops the ticket. Nothing is granted yet.
-    pub(super) fn ask(&mut self, acquire: &Acquire, now: Now) -> Asked {
+    pub(super) fn ask(&mut self, acquire: &Acquire, now: Now) -> Answer {
         let Acquire { name, owner, waiting, .. } = acquire;
         let held_ms = match self.live(name, now) {
             Some((holder, given)) if holder == owner => {
-                return Asked::Holds { fence: given.fence, ttl_ms: given.ttl_ms };
+                return Answer::Holds { fence: given.fence, ttl_ms: given.ttl_ms };
             }
             Some((_, given)) => given.ends - now.mono,
             None => 0,
@@ -117,7 +117,7 @@ impl State {
         let place = lock.line.iter().position(|ticket| ticket.owner == *owner);
         if held_ms == 0 && (lock.line.is_empty() || place == Some(0)) {
             self.last_fence = next_fence(self.last_fence, now.wall);
-            return Asked::Free { fence: self.last_fence };
+            return Answer::Free { fence: self.last_fence };
         }
         let ends = now.mono + LOCK_TICKET_MS;
         let place = match (place, *waiting) {
@@ -141,7 +141,7 @@ impl State {
         self.moved(name, first.as_ref(), Some(owner));
         let expires_in_ms = if held_ms > 0 { held_ms } else { ahead_ms.max(1) };
         let again_in_ms = held_ms.max(ahead_ms).clamp(1, LOCK_REFRESH_MS);
-        Asked::Held(Acquired::Held { expires_in_ms, again_in_ms })
+        Answer::Held(Acquired::Held { expires_in_ms, again_in_ms })
     }
 
     /// Makes the owner the holder, or extends its grant, from now on.
@@ -151,7 +151,7 @@ impl State {
         let first = lock.first();
         lock.holder = Some(owner.clone());
         lock.line.retain(|ticket| ticket.owner != *owner);
-        let given = Given::new(fence, *ttl_ms, now);
+        let given = LiveGrant::new(fence, *ttl_ms, now);
         let before = self.grants.insert((owner.clone(), name.clone()), given);
         // The first in line counts on the end that it was told.
         let is_nearer = before.is_some_and(|before| before.fence == fence && before.ends > given.ends);

@@ -8,7 +8,7 @@ use duetime_core::ports::{
     Broker, Change, Edit, Edited, Extend, Extended, Lease, LeaseRecord, OutboxEntry, Outcomes, Reserve, Reserved,
     Settle, Source, Update, Window,
 };
-use duetime_core::rules::{self, Again, Decision, Finish, Left};
+use duetime_core::rules::{self, Again, Decision, Finish, Remains};
 use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};
 use duetime_core::{Clock, Job, JobId, JobRef, Progress, Receipt, Stage, State};
 use std::collections::BTreeMap;
@@ -166,7 +166,7 @@ impl World {
         let now = self.now();
         let truth = self.truths.get_mut(&receipt.id).unwrap();
         if truth.lease.is_some() && truth.job.epoch == receipt.epoch {
-            let drops = rules::apply(&mut truth.job, decision, now, NUMBERS) == Left::Nothing;
+            let drops = rules::apply(&mut truth.job, decision, now, NUMBERS) == Remains::Nothing;
             truth.lease = None;
             (truth.held, truth.removed) = (truth.job.is_pending(), drops);
             self.ended.extend(truth.job.stage.end_state().map(|state| (receipt, state)));

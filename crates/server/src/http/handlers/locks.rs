@@ -16,7 +16,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use duetime_core::Error;
 use duetime_core::api::schema::Owner;
-use duetime_core::api::{self, LockAsked, LockBody, Parameters};
+use duetime_core::api::{self, LockBody, LockOperation, Parameters};
 use duetime_core::engine::LockList;
 use duetime_core::limits::{PAGE_LOCKS_DEFAULT, PAGE_LOCKS_MAX};
 use duetime_core::ports::{Grant, Released};
@@ -88,10 +88,10 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
 )]
 pub(crate) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Name>, body: One) -> Answered {
     access::check(&caller, Scope::Lock, &name)?;
-    let asked = body.object::<api::Lock>()?.into_asked(name.clone())?;
+    let asked = body.object::<api::Lock>()?.into_operation(name.clone())?;
     let _parsed = body.parsed();
     let grant = match asked {
-        LockAsked::Acquire(request) => {
+        LockOperation::Acquire(request) => {
             let owner = request.owner.clone();
             let check = || access::check(&caller, Scope::Lock, &name);
             let grant = tokio::select! {
@@ -106,7 +106,7 @@ pub(crate) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Na
             }
             grant
         }
-        LockAsked::Renew { owner, fence, ttl_ms } => app.engine.renew(&name, &owner, fence, ttl_ms).await?,
+        LockOperation::Renew { owner, fence, ttl_ms } => app.engine.renew(&name, &owner, fence, ttl_ms).await?,
     };
     Ok(reply::ok(&grant))
 }
