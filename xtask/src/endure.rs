@@ -29,7 +29,9 @@ pub(crate) fn run(minutes: u64, store: &str, seed: Option<u64>) -> Result<(), St
     if let Some(seed) = seed {
         command.env("DUETIME_ENDURE_SEED", seed.to_string());
     }
-    sim::with_server(command)
+    // There, nothing can be downloaded any more.
+    process::run(process::cargo(["fetch", "--locked"]))?;
+    sim::with_server(process::in_own_network(command))
 }
 
 /// Prints the sums of all rounds, by store and over all.

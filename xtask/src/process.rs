@@ -18,6 +18,27 @@ where
     command
 }
 
+/// The same command in a network of its own, if this machine lets us make one. A server that was killed begins again at its port,
+/// and in the same network another run may have taken that.
+pub(crate) fn in_own_network(command: Command) -> Command {
+    let script = "ip link set lo up && exec \"$0\" \"$@\"";
+    let alone = |program: &OsStr| {
+        let mut alone = Command::new("unshare");
+        alone.args(["--net", "sh", "-c", script]).arg(program);
+        alone
+    };
+    if !succeeds(alone("true".as_ref())) {
+        println!("no network of its own can be made: nothing else that starts servers may run at the same time");
+        return command;
+    }
+    let mut alone = alone(command.get_program());
+    alone.args(command.get_args()).current_dir(repo::root());
+    for (name, value) in command.get_envs() {
+        value.map(|value| alone.env(name, value));
+    }
+    alone
+}
+
 /// Runs `command` with our own input and output, and fails unless it exits with 0.
 pub(crate) fn run(mut command: Command) -> Result<(), String> {
     announce(&command);
