@@ -179,10 +179,12 @@ impl Browser {
         self.tell("Emulation.setScriptExecutionDisabled", &json!({"value": !are_on}));
     }
 
-    /// Console entries since the last call: messages, errors, and reports of the policy.
+    /// Console entries since the last call: messages, errors, and reports of the policy. Not those of the browser's own pages, such
+    /// as that a slow machine makes their fonts late.
     pub(crate) fn console(&self) -> Vec<String> {
         let log = self.post("se/log", &json!({"type": "browser"}));
-        log.as_array().unwrap().iter().map(Value::to_string).collect()
+        let of_browser = |entry: &Value| entry["message"].as_str().is_some_and(|text| text.starts_with("chrome://"));
+        log.as_array().unwrap().iter().filter(|entry| !of_browser(entry)).map(Value::to_string).collect()
     }
 
     /// The whole page as a picture.
