@@ -148,7 +148,9 @@ async function run(client, job, handler, seconds) {
     job.payload = payloadOf(job)
     outcome = ['complete', { result: (await handler(job, lost.signal)) ?? null }]
   } catch (error) {
-    outcome = ['fail', { message: String(error?.message ?? error), final: error instanceof Final }]
+    // What the server takes: UTF-8 of at most 64 KiB.
+    const message = Buffer.from(String(error?.message ?? error).slice(0, 16_000)).toString()
+    outcome = ['fail', { message, final: error instanceof Final }]
   }
   clearInterval(keeper)
   try {

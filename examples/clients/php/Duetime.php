@@ -114,7 +114,7 @@ final class Duetime
             $job['payload'] = self::payloadOf($job);
             $outcome = ['complete', ['result' => $handler($job, $keep)]];
         } catch (Throwable $error) {
-            $outcome = ['fail', ['message' => $error->getMessage(), 'final' => $error instanceof FinalFailure]];
+            $outcome = ['fail', ['message' => self::message($error), 'final' => $error instanceof FinalFailure]];
         }
         try {
             $this->settleOrFail($job['receipt'], ...$outcome);
@@ -135,6 +135,12 @@ final class Duetime
         } catch (JsonException $error) {
             throw new FinalFailure("the payload cannot be read: {$error->getMessage()}");
         }
+    }
+
+    /** The message in a form that the server takes: UTF-8 of at most 64 KiB. */
+    private static function message(\Throwable $error): string
+    {
+        return json_decode(json_encode(substr($error->getMessage(), 0, 16_000), JSON_INVALID_UTF8_SUBSTITUTE));
     }
 
     /** Settles; a result that the server refuses fails the job, so that it does not run again and again. */

@@ -153,7 +153,9 @@ def work(client, queue, handler, stop, seconds=60):
                 job["payload"] = payload_of(job)
                 verb, body = "complete", {"result": handler(lease)}
             except Exception as error:
-                verb, body = "fail", {"message": str(error) or repr(error), "final": isinstance(error, Final)}
+                # What the server takes: UTF-8 of at most 64 KiB.
+                message = (str(error) or repr(error))[:16_000].encode(errors="replace").decode()
+                verb, body = "fail", {"message": message, "final": isinstance(error, Final)}
             lease.end()
             try:
                 settle(client, job, verb, **body)

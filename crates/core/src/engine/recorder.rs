@@ -10,7 +10,7 @@ use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
-use crate::ports::{Broker, Ledger, OutboxEntry, Outcomes, Trouble};
+use crate::ports::{Broker, Ledger, OutboxEntry, Outcomes, Room, Trouble};
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +81,8 @@ impl Recorder {
             entries.iter_mut().for_each(|entry| entry.job_mut().lease_until = None);
         }
         let mut noted: Vec<(JobId, u64)> = Vec::with_capacity(entries.len());
-        let mut waiting = Vec::new();
+        let (mut waiting, mut joining) = (Vec::new(), Vec::new());
+        let now = self.broker.now();
         let mut successors = Vec::new();
         let mut latest_due = 0;
         for entry in &entries {
@@ -89,7 +90,8 @@ impl Recorder {
             noted.push((job.id, job.version));
             if job.is_pending() {
                 latest_due = latest_due.max(job.due_at);
-                waiting.push((job.id, job.version));
+                let list = if self.loader.joins_overflow(job, now) { &mut joining } else { &mut waiting };
+                list.push((job.id, job.version));
             }
             if let OutboxEntry::Moved(_, successor) = entry {
                 successors.push(successor.id);
@@ -111,8 +113,11 @@ impl Recorder {
         let watermark = self.loader.watermark();
         let watermark = if latest_due < watermark { Millis::MAX } else { watermark };
         let outdated = self.broker.forget(&noted, watermark).await?;
-        if !waiting.is_empty() {
-            self.loader.leave_in_ledger(self.broker.crowded_out(&waiting, self.loader.room()).await?).await;
+        // Those that wait again overtake no older ones in the overflow either.
+        for (jobs, room) in [(waiting, self.loader.room()), (joining, Room::Within(Some(0)))] {
+            if !jobs.is_empty() {
+                self.loader.leave_in_ledger(self.broker.crowded_out(&jobs, room).await?).await;
+            }
         }
         if outdated.is_empty() {
             return Ok(());
@@ -195,19 +200,25 @@ impl Recorder {
 
     /// Whether enough could be recorded that more may be handed out.
     pub(super) fn check_backlog(&self) -> Result<(), Error> {
-        if !self.status.is_degraded() {
+        self.check_bytes()?;
+        if !self.is_refused() {
             return Ok(());
         }
         let backlog = self.broker.backlog();
-        if backlog < self.backlog_max { self.check_bytes() } else { Err(Error::Backlog(backlog)) }
+        if backlog < self.backlog_max { Ok(()) } else { Err(Error::Backlog(backlog)) }
     }
 
     /// Whether enough could be recorded that this process may keep more entries until they are.
     pub(super) fn check_bytes(&self) -> Result<(), Error> {
-        if self.status.is_degraded() && self.broker.backlog_bytes() >= self.bytes_max {
+        if self.is_refused() && self.broker.backlog_bytes() >= self.bytes_max {
             return Err(Error::Backlog(self.broker.backlog()));
         }
         Ok(())
+    }
+
+    /// Whether the ledger refuses entries. If it does not, those that are there are about to be recorded.
+    fn is_refused(&self) -> bool {
+        self.status.is(DegradedCode::Recording)
     }
 
     /// Reads the troubles that the ledger has noticed. Returns whether none of them makes it refuse changes.

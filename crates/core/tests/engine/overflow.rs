@@ -4,10 +4,10 @@ use super::fixture::{Bench, job, pass, request};
 use duetime_core::engine::{
     CancelOutcome, JobRef, Options, Outcome, Patch, Query, ReserveRequest, Source, TakeRequest,
 };
-use duetime_core::ports::{Broker, Detail, Outbox, Queues};
-use duetime_core::rules::Failure;
+use duetime_core::ports::{Broker, Detail, Lease, Outbox, Queues, Settle};
+use duetime_core::rules::{Decision, Failure, Finish};
 use duetime_core::testing::{ModelLedger, Random, TokioClock};
-use duetime_core::{Due, Error, Job, JobId, NewJob, State};
+use duetime_core::{Due, Error, Job, JobId, JobOptions, NewJob, Retry, Stage, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -319,6 +319,29 @@ async fn jobs_that_grow_while_they_wait_join_the_overflow() {
     assert_eq!(ids(&bench.run_all("default").await), ids(&pushed));
 }
 
+/// Otherwise the retries of a few jobs would fill the memory, and those that have not run yet would never come.
+#[tokio::test(start_paused = true)]
+async fn jobs_that_failed_do_not_overtake_those_that_wait_in_the_ledger() {
+    const JOBS: usize = 600;
+    let bench = Bench::bounded().await;
+    let retry = Retry { max_attempts: Some(0), ..Retry::default() };
+    let options = JobOptions { retry, ..JobOptions::default() };
+    let pushed = bench.push_all(vec![NewJob { options: options.clone(), ..job() }; JOBS]).await;
+    let mut seen = Vec::new();
+    while seen.len() < JOBS {
+        for lease in bench.reserve(10, Duration::ZERO).await {
+            seen.push(lease.job.id);
+            let failure = Failure { message: "x".repeat(500).into(), is_final: false, retry_after_ms: Some(100) };
+            bench.settle(&lease, Outcome::Fail(failure)).await.unwrap();
+        }
+        pass(Duration::from_millis(100)).await;
+    }
+    let count = seen.len();
+    seen.sort();
+    seen.dedup();
+    assert!(seen.len() >= count - ROOM_JOBS as usize, "{} different ones of {}", seen.len(), pushed.len());
+}
+
 /// So do those that were edited, once the process has begun again.
 #[tokio::test(start_paused = true)]
 async fn jobs_that_were_dropped_as_they_grew_are_there_after_a_crash() {
@@ -359,6 +382,27 @@ async fn outcomes_that_cannot_be_recorded_are_bounded_in_bytes() {
         assert_eq!(again, Ok(State::Succeeded), "none was lost");
     }
     assert_eq!(bench.broker.backlog_bytes(), 0);
+}
+
+/// The ledger records them, whatever else is wrong.
+#[tokio::test(start_paused = true)]
+async fn outcomes_on_their_way_to_the_ledger_are_no_backlog() {
+    let bench = Bench::bounded().await;
+    bench.push_to("default", 20).await;
+    let leases = bench.reserve(20, Duration::ZERO).await;
+    let result: Arc<[u8]> = vec![b'1'; 1_000].into();
+    let finish = |lease: &Lease| {
+        let finish = Finish { result: Some(result.clone()), ..Finish::new(Stage::Succeeded) };
+        Settle::new(lease.job.receipt(), Decision::Finish(finish))
+    };
+    bench.broker.settle(leases[..10].iter().map(finish).collect()).await.unwrap();
+    assert!(bench.broker.backlog_bytes() > ROOM_JOBS * JOB_BYTES / 4);
+    bench.engine.set_undelivered(Some("a receiver is down"));
+    assert!(!bench.engine.health().degraded.is_empty() && bench.engine.health().ready);
+    let outcome = Outcome::Complete { result: Some(result.clone()) };
+    assert_eq!(bench.settle(&leases[10], outcome).await, Ok(State::Succeeded));
+    bench.push(job()).await;
+    assert_eq!(bench.reserve(1, Duration::ZERO).await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

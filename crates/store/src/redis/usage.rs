@@ -74,7 +74,7 @@ impl Usage {
         let mut troubles = Vec::new();
         let dropped = *self.dropped.lock().expect("no panic under this lock");
         if dropped.is_some_and(|dropped| dropped.elapsed() < DROPPED_KNOWN) {
-            let why = "Redis uses nearly all of the memory that it may use; raise its maxmemory";
+            let why = "Redis uses nearly all of the memory that it may use; raise its maxmemory, or --memory-max if that is set";
             troubles.push((Trouble::DropsRecords, why.to_owned()));
         }
         if let Some(policy) = &*self.evicts.lock().expect("no panic under this lock") {
