@@ -38,7 +38,7 @@ impl Dropped {
     fn may_have(&self, id: JobId, life: &Life) -> bool {
         let record = self.records.get(&id);
         let was_there = life.pushed.is_some_and(|(call, ..)| call.answered.mono < self.read.asked.mono);
-        if record.is_none() && was_there {
+        if record.is_none() && was_there && !self.may_have_moved(life) {
             // It had no record even then.
             return false;
         }
@@ -57,6 +57,14 @@ impl Dropped {
         });
         // A cancel ends it now, or when its lease ends.
         is_over || life.cancel_asked.as_ref().is_some_and(was_asked) || self.may_be_given_up(record)
+    }
+
+    /// Whether the job may have been leased or ended while the records were read. Pages of several indexes are no snapshot, so they may
+    /// have missed it.
+    fn may_have_moved(&self, life: &Life) -> bool {
+        let overlaps =
+            |call: &Call| call.asked.mono <= self.read.answered.mono && call.answered.mono >= self.read.asked.mono;
+        life.leases.values().any(|held| overlaps(&held.span.call) || held.ends.iter().any(|end| overlaps(&end.call)))
     }
 
     /// Whether its workers may have crashed too often since the records were read. Nobody got an answer about that.
@@ -128,6 +136,11 @@ mod tests {
             drops(account, Some(job()));
         });
         assert_eq!(cancelled, [] as [String; 0], "it was cancelled");
+        let moved = judged(false, |account, receipt| {
+            completed(account, receipt, READ);
+            drops(account, None);
+        });
+        assert_eq!(moved, [] as [String; 0], "it ended while the records were read");
         let crashed = judged(false, |account, _| drops(account, Some(Job { crashes: CRASHES_MAX - 1, ..job() })));
         assert_eq!(crashed, [] as [String; 0], "its last worker crashed");
     }
