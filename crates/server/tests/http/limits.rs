@@ -95,7 +95,9 @@ fn of_a_reserve() {
 fn of_a_take() {
     let server = Server::start();
     refuses(&server, "/v1/queues/q/take", &json!({"due_to": "2035-01-01T00:00:00Z"}), &["due_to", "now"]);
-    refuses(&server, "/v1/queues/q/take", &json!({"limit": 1001}), &["between 1 and 1000"]);
+    for limit in [1_001, 9_007_199_254_740_993_u64] {
+        refuses(&server, "/v1/queues/q/take", &json!({"limit": limit}), &["between 1 and 1000"]);
+    }
     let both = json!({"jobs": [], "due_to": "2020-01-01T00:00:00Z"});
     refuses(&server, "/v1/queues/q/take", &both, &["without `due_from` and `due_to`"]);
 }

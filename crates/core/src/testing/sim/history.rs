@@ -182,8 +182,10 @@ impl History {
         }
         if let Some(known) = self.jobs.get_mut(&job.id) {
             let is_first = !self.started.contains(&job.id);
-            if is_first && !known.is_touched && job.due_at != known.pushed.due_at {
-                wrong.push(format!("with another due time than {}", known.pushed.due_at));
+            // An attempt of which no worker was told, since the process died, may have crashed.
+            let due_at = if job.attempt == 1 { job.due_at } else { job.first_due_at };
+            if is_first && !known.is_touched && due_at != known.pushed.due_at {
+                wrong.push(format!("with another due time than {}: {job:?}", known.pushed.due_at));
             }
             if !known.is_touched && job.payload != known.pushed.payload {
                 wrong.push("with another payload".into());

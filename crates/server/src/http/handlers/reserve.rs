@@ -136,7 +136,7 @@ async fn take_from(app: &App, caller: &Caller, mut request: TakeRequest) -> Answ
     let unknown = check(app, caller, &mut request.from).await?;
     // Before anything is taken: then it cannot be refused any more.
     let each = ENTRY_ANSWER_BYTES + shown_bytes(app.engine.payload_bytes_max());
-    let room = Room::new(app, (request.limit * each).min(PAGE_ANSWER_BYTES)).await?;
+    let room = Room::new(app, request.limit.saturating_mul(each).min(PAGE_ANSWER_BYTES)).await?;
     let mut reservation = app.engine.take(request).await?;
     reservation.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
     let refused = refusals(&mut reservation, unknown);
