@@ -18,8 +18,8 @@ where
     command
 }
 
-/// The same command in a network of its own, if this machine lets us make one. A server that was killed begins again at its port,
-/// and in the same network another run may have taken that.
+/// The same command in a separate network namespace, if this machine allows one. A killed server restarts on its port, which another
+/// run in the same network may have taken.
 pub(crate) fn in_own_network(command: Command) -> Command {
     let script = "ip link set lo up && exec \"$0\" \"$@\"";
     let alone = |program: &OsStr| {
@@ -28,7 +28,7 @@ pub(crate) fn in_own_network(command: Command) -> Command {
         alone
     };
     if !succeeds(alone("true".as_ref())) {
-        println!("no network of its own can be made: nothing else that starts servers may run at the same time");
+        println!("cannot create a network namespace: run nothing else that starts servers at the same time");
         return command;
     }
     let mut alone = alone(command.get_program());

@@ -1,4 +1,4 @@
-//! What a process keeps about the jobs in Redis; reads them, and groups requests by partition.
+//! The state that a process keeps about the jobs in Redis. Reads jobs, and groups requests by partition.
 
 use super::bus::Bus;
 use super::call::{CALL_BYTES_MAX, Text};

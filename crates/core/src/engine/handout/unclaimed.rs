@@ -5,7 +5,7 @@
 //! stopped at any time, so it happens all the time. Three places need care:
 //!
 //! - *While the broker leases.* The step must not be cut off: jobs would be leased by nobody until their leases expire. So it
-//!   is a future of its own ([`Step`]). If its caller goes, it runs to its end in a task, and what it leased is given back.
+//!   is a separate future ([`Step`]). If its caller goes, it runs to its end in a task, and what it leased is given back.
 //! - *While the leases are noted* (one process), and from then until the answer is written. They are in an [`Unclaimed`], which
 //!   gives them back when it is dropped. Only the edge knows that an answer went out, so only the edge calls
 //!   [`claim`](Unclaimed::claim).

@@ -129,7 +129,7 @@ fn name(query: &[u8]) -> String {
     labels.join(".")
 }
 
-/// A receiver of deliveries that takes each, over a connection of its own; it counts them.
+/// A receiver of deliveries. It accepts each on a separate connection, and counts them.
 fn receiver() -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (port, count) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
