@@ -103,10 +103,9 @@ impl Ledger for Sqlite {
 #[async_trait]
 impl Leases for Sqlite {
     async fn lease(&self, leases: Vec<LeaseRecord>) -> Result<(), Error> {
-        if let Some(log) = &self.log {
-            log.health.check_last()?;
-        }
-        self.queue.lease(leases)
+        let Some(log) = &self.log else { return self.queue.lease(leases) };
+        log.health.check_last()?;
+        self.queue.lease(leases).inspect_err(|error| log.health.note(Err(error)))
     }
 
     async fn leased(&self) -> Result<Vec<Job>, Error> {

@@ -19,6 +19,7 @@ use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC};
 use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
 use std::fs::File;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -70,6 +71,8 @@ pub(super) struct Log {
 struct SyncState {
     /// The log's length at the last attempt to copy it.
     asked_at: u32,
+    /// Whether the last attempt failed.
+    has_copy_failed: bool,
     /// Whether copying is requested or in progress.
     is_copying: bool,
     /// Whether the log has pages that may not be on disk.
@@ -195,10 +198,12 @@ impl Log {
         match start_over(connection, mode) {
             Ok(true) => {
                 PAGES.set(0);
-                self.state().asked_at = 0;
+                let mut state = self.state();
+                state.asked_at = 0;
+                state.has_copy_failed = false;
             }
             Ok(false) => {}
-            Err(error) => self.warn(&error),
+            Err(error) => self.copy_failed(&error),
         }
     }
 
@@ -210,8 +215,9 @@ impl Log {
                 return;
             }
             drop(state);
-            if let Err(error) = checkpoint(connection, "PASSIVE") {
-                self.warn(&error);
+            match checkpoint(connection, "PASSIVE") {
+                Ok(_) => self.state().has_copy_failed = false,
+                Err(error) => self.copy_failed(&error),
             }
             self.state().is_copying = false;
             self.changed.notify_all();
@@ -258,7 +264,7 @@ impl Log {
                 return;
             }
             state.is_dirty = false;
-            let (tasks, ended) = (std::mem::take(&mut state.tasks), state.ended);
+            let (tasks, ended) = (mem::take(&mut state.tasks), state.ended);
             drop(state);
             let synced = file.sync_data();
             let mut state = self.state();
@@ -301,10 +307,13 @@ impl Log {
         self.changed.notify_all();
     }
 
-    fn warn(&self, error: &rusqlite::Error) {
+    /// Logs that copying has failed, unless it failed the last time too.
+    fn copy_failed(&self, error: &rusqlite::Error) {
         self.note(error);
-        let error = fault::explain(error, &self.path.display().to_string());
-        tracing::warn!(%error, "the write-ahead log could not be copied into the store and grows; check the disk");
+        if !mem::replace(&mut self.state().has_copy_failed, true) {
+            let error = fault::explain(error, &self.path.display().to_string());
+            tracing::warn!(%error, "the write-ahead log could not be copied into the store and grows; check the disk");
+        }
     }
 
     fn wait_while<'a>(
@@ -328,7 +337,7 @@ impl Drop for Told<'_> {
         if std::thread::panicking() {
             self.0.fail("the thread that does it panicked".to_owned());
             // Their callers get an error.
-            let tasks = std::mem::take(&mut self.0.state().tasks);
+            let tasks = mem::take(&mut self.0.state().tasks);
             drop(tasks);
         }
     }

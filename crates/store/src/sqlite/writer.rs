@@ -15,6 +15,7 @@ use crate::sums::Tallies;
 use duetime_core::Error;
 use duetime_core::ports::LeaseRecord;
 use rusqlite::Connection;
+use std::mem;
 use std::sync::Arc;
 
 /// Rows from which another thread syncs a transaction.
@@ -28,6 +29,8 @@ pub(super) struct Writer {
     synchronous: &'static str,
     log: Option<Arc<Log>>,
     room: Room,
+    /// Whether leases could not be written the last time.
+    have_leases_failed: bool,
 }
 
 impl Writer {
@@ -36,7 +39,8 @@ impl Writer {
         if log.is_some() {
             super::log::watch(&connection);
         }
-        Self { connection, store, durability, synchronous: durability.synchronous(), log, room: Room::default() }
+        let synchronous = durability.synchronous();
+        Self { connection, store, durability, synchronous, log, room: Room::default(), have_leases_failed: false }
     }
 
     /// Works until the queue is closed and empty, then returns the connection.
@@ -65,9 +69,7 @@ impl Writer {
             if !tasks.is_empty() {
                 self.note(Ok(()));
             }
-            if !leases.is_empty() {
-                queue.leases_written();
-            }
+            self.took_leases(&leases, queue);
             return match syncer {
                 Some(log) => log.end(tasks),
                 None => tasks.into_iter().for_each(|task| task.answer(Ok(()))),
@@ -91,7 +93,7 @@ impl Writer {
             task.answer(outcome);
         }
         match self.attempt(&mut [], &leases, NORMAL, true) {
-            Ok(()) => queue.leases_written(),
+            Ok(()) => self.took_leases(&leases, queue),
             Err(fault) => self.give_back(fault, leases, queue),
         }
     }
@@ -145,13 +147,23 @@ impl Writer {
         (rows >= ROWS_SYNCED_BESIDE || !tasks.is_empty() && log.is_syncing()).then(|| log.clone())
     }
 
-    /// Queues leases again; a killed process would lose unrecorded ones.
-    fn give_back(&self, fault: Fault, leases: Vec<LeaseRecord>, queue: &Queue) {
+    fn took_leases(&mut self, leases: &[LeaseRecord], queue: &Queue) {
         if !leases.is_empty() {
-            tracing::warn!(error = %fault.into_error(&self.store), leases = leases.len(), "leases are not recorded yet; \
-             trying again");
-            queue.lease_again(leases);
+            queue.leases_written();
+            self.have_leases_failed = false;
         }
+    }
+
+    /// Queues leases again. Until they are written only the journal has them.
+    fn give_back(&mut self, fault: Fault, leases: Vec<LeaseRecord>, queue: &Queue) {
+        if leases.is_empty() {
+            return;
+        }
+        if !mem::replace(&mut self.have_leases_failed, true) {
+            let error = fault.into_error(&self.store);
+            tracing::warn!(%error, leases = leases.len(), "leases are not recorded yet; trying again");
+        }
+        queue.lease_again(leases);
     }
 
     /// A transaction of these tasks, unless nothing may be written.

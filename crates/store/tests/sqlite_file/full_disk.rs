@@ -100,6 +100,24 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
     assert_eq!(found(&store, all(Selector::All)).await, kept);
 }
 
+/// Leases are written beside the store, so nothing else is refused here.
+#[tokio::test]
+async fn leases_that_the_disk_has_no_room_for_are_told() {
+    let disk = SmallDisk::mount("3m");
+    let store = open(&disk.0.path().join("duetime.db")).unwrap();
+    let free = usize::try_from(sqlite::free_bytes(disk.0.path()).unwrap()).unwrap();
+    fs::write(disk.0.path().join("ballast"), vec![0; free]).unwrap();
+    assert_eq!(store.troubles(), []);
+    let lease =
+        |n| LeaseRecord::of(&job_with(n, |job| (job.lease_until, job.started_at) = (Some(T0 + 60_000), Some(T0))));
+    let leases = |jobs: u64| (1..=jobs).map(lease).collect();
+    store.lease(leases(100)).await.unwrap();
+    let error = store.lease(leases(10_000)).await.unwrap_err();
+    assert_eq!(error.code(), "store_full");
+    let troubles = store.troubles();
+    assert!(matches!(&troubles[..], [(Trouble::Full, why)] if why.contains("-leases")), "{troubles:?}");
+}
+
 /// The copy of the log would take the rest of the disk, and nothing could be written any more.
 #[tokio::test]
 async fn a_start_with_less_room_than_the_log_needs_leaves_the_rest_of_the_disk_to_changes() {
