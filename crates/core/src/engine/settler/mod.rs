@@ -28,6 +28,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use unrecorded::Unrecorded;
 
+/// Bytes of an attempt's message that the log shows, at most.
+const LOGGED_BYTES_MAX: usize = 1_000;
+
 /// Ends leases.
 pub(in crate::engine) struct Settler {
     topology: Topology,
@@ -290,14 +293,20 @@ pub(in crate::engine) fn log_end(job: &Job, decision: &Decision) {
         decision
     {
         let moved_to = successor.as_ref().map(|job| job.queue.as_ref());
-        let (id, queue, message) = (job.id, &job.queue, message.as_ref().unwrap_or(&error.message));
+        let (id, queue, message) = (job.id, &job.queue, logged(message.as_ref().unwrap_or(&error.message)));
         tracing::warn!(%id, %queue, attempt = job.attempt, dropped = drop, moved_to, %message, "a job has failed");
     } else if let Decision::Again(again) = decision
         && again.attempt == 0
         && let Some(error) = &again.error
     {
-        tracing::warn!(id = %job.id, queue = %job.queue, message = %error.message, "a job starts over at attempt 0");
+        let message = logged(&error.message);
+        tracing::warn!(id = %job.id, queue = %job.queue, %message, "a job starts over at attempt 0");
     }
+}
+
+/// The beginning of a message. The job has all of it.
+fn logged(message: &str) -> &str {
+    &message[..message.floor_char_boundary(LOGGED_BYTES_MAX)]
 }
 
 pub(in crate::engine) fn check_count(count: usize) -> Result<(), Error> {
