@@ -4,7 +4,8 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::kind::Kind;
 pub use duetime_core::api::Pushed;
-use duetime_core::{Backoff, Due, KeyUntil, Millis, NewJob, OnConflict, Payload, Retry, Target};
+use duetime_core::api::Span;
+use duetime_core::{Backoff, Due, KeyUntil, Millis, NewJob, OnConflict, Payload, Retry, Target, WhenExhausted};
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -100,6 +101,21 @@ impl Push {
     /// Sets the maximum number of attempts in the retry rule; 0 for no limit.
     pub fn max_attempts(self, max_attempts: u32) -> Self {
         self.set(|job| job.options.retry.max_attempts = Some(max_attempts))
+    }
+
+    /// Sets how long after its first due time an attempt may begin, in the retry rule.
+    pub fn max_age(self, max_age: Duration) -> Self {
+        self.set(|job| job.options.retry.max_age = Some(Span(millis_up(max_age))))
+    }
+
+    /// Sets how many leases may expire, in the retry rule; by default 5.
+    pub fn max_crashes(self, max_crashes: u32) -> Self {
+        self.set(|job| job.options.retry.max_crashes = Some(max_crashes))
+    }
+
+    /// Sets what becomes of the job after its last attempt, in the retry rule; by default it is kept, failed.
+    pub fn when_exhausted(self, when_exhausted: WhenExhausted) -> Self {
+        self.set(|job| job.options.retry.when_exhausted = Some(when_exhausted))
     }
 
     /// Sets the lease, 1 s to 12 h; by default the worker's, else the queue's, else 60 s.

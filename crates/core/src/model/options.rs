@@ -61,14 +61,7 @@ macro_rules! with_options {
         impl<$life> $name<$life> {
             /// The given options of a job.
             pub fn options(&self) -> $crate::JobOptions {
-                $crate::JobOptions {
-                    retry: self.rule(),
-                    target: self.target.clone(),
-                    trace: self.trace.clone(),
-                    moves: 0,
-                    releases: 0,
-                    beanstalk: None,
-                }
+                $crate::JobOptions::given(self.rule(), self.target.clone(), self.trace.clone())
             }
 
             /// The same with these options.
@@ -107,6 +100,11 @@ impl Job {
 }
 
 impl JobOptions {
+    /// All that a caller can give.
+    pub fn given(retry: Retry, target: Option<Arc<Target>>, trace: Option<Arc<str>>) -> Self {
+        Self { retry, target, trace, ..NONE.clone() }
+    }
+
     /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == NONE

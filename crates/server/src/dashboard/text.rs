@@ -72,6 +72,7 @@ texts! {
     Tag: "Tag", "标签";
     Tags: "Tags", "标签";
     Key: "Key", "唯一键";
+    UntilStarted: "until it starts", "开始后释放";
     Origin: "Origin", "来源标识";
     Due: "Due", "到期时间";
     DueFrom: "Due from", "到期不早于";
@@ -88,6 +89,8 @@ texts! {
     Attempt: "Attempt", "尝试次数";
     Crashes: "Crashes", "崩溃次数";
     Releases: "Releases", "释放次数";
+    Moves: "Moves to other queues", "移至其他队列的次数";
+    OwnRule: "Retry rule of its own", "自身的重试规则";
     Crashed: "crashed", "崩溃";
     Priority: "Priority", "优先级";
     Delay: "Delay", "延时";

@@ -8,6 +8,7 @@ mod conditions;
 mod dashboard;
 mod docs;
 mod events;
+mod fields;
 mod find;
 mod golden;
 mod hostile;

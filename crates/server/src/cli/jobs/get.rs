@@ -7,7 +7,7 @@ use crate::cli::target::Target;
 use crate::cli::time::{exact, now};
 use duetime_core::api::{JobBody, Span};
 use duetime_core::model::target::Append;
-use duetime_core::{Job, JobId, Retry};
+use duetime_core::{Job, JobId, KeyUntil, Retry};
 use std::fmt::Display;
 
 /// Show a job in full.
@@ -37,6 +37,8 @@ fn show(job: &Job) -> Result {
     line("attempt", job.attempt)?;
     line("priority", job.priority)?;
     optional("key", job.key.as_deref().map(safe))?;
+    optional("key until", job.key.as_ref().filter(|_| job.key_until != KeyUntil::default()).map(|_| "started"))?;
+    optional("origin", job.origin.as_deref().map(safe))?;
     optional("tags", (!job.tags.is_empty()).then(|| safe(&job.tags.join(" "))))?;
     optional("lease", job.lease_ms.map(Span))?;
     optional("expires", job.expires_ms.map(|ms| format!("{} after its due time", Span(ms))))?;

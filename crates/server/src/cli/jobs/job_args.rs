@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use duetime_core::api::Span;
 use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use duetime_core::model::{name, trace};
-use duetime_core::{Backoff, JobOptions, KeyUntil, NewJob, OnConflict, Retry, Target, WhenExhausted};
+use duetime_core::{Backoff, Due, JobOptions, KeyUntil, NewJob, OnConflict, Retry, Target, WhenExhausted};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
@@ -44,6 +44,12 @@ pub(crate) struct JobArgs {
     /// Maximum number of attempts; 0 for no limit
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
+    /// Start no attempt later than this after the first due time
+    #[arg(long, value_name = "DURATION", value_parser = span::<0, DELAY_MS_MAX>)]
+    max_age: Option<Span>,
+    /// Fail the job after this many expired leases (crashed workers)
+    #[arg(long, value_name = "N")]
+    max_crashes: Option<u32>,
     /// Waits between attempts: `default`, `none`, steps such as `15s,30s,5m`, `fixed:30s`, or JSON as in the HTTP API
     #[arg(long, value_name = "RULE", value_parser = parse_backoff)]
     retry: Option<Backoff>,
@@ -81,27 +87,29 @@ impl JobArgs {
         self.trace.clone().or_else(|| of_environment().map(Arc::from))
     }
 
-    /// The job with this payload, due now; `-` is what standard input has.
-    pub(crate) fn job(&self, payload: &str) -> Result<NewJob> {
-        let payload = stdin::or_text(payload)?;
+    /// The job with this payload, time and origin; `-` is what standard input has.
+    pub(crate) fn job(&self, payload: &str, due: Due, origin: Option<Arc<str>>) -> Result<NewJob> {
         let retry = Retry {
             backoff: self.retry.clone(),
             max_attempts: self.max_attempts,
+            max_age: self.max_age,
+            max_crashes: self.max_crashes,
             when_exhausted: self.when_exhausted.clone(),
-            ..Retry::default()
         };
         Ok(NewJob {
             queue: self.queue.clone(),
             kind: self.kind.clone(),
+            payload: stdin::or_text(payload)?.into(),
+            due,
             priority: self.priority,
             key: self.key.clone(),
             on_conflict: self.on_conflict,
             key_until: self.key_until,
+            origin,
             tags: self.tag.clone(),
             lease_ms: self.lease.map(|span| span.0),
             expires_ms: self.expires.map(|span| span.0),
-            options: JobOptions { retry, target: self.delivery.clone(), trace: self.trace(), ..JobOptions::default() },
-            ..NewJob::new(payload)
+            options: JobOptions::given(retry, self.delivery.clone(), self.trace()),
         })
     }
 }

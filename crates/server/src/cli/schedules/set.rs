@@ -8,7 +8,7 @@ use crate::cli::target::Target;
 use crate::cli::usage::span;
 use duetime_core::api::{Instant, Span};
 use duetime_core::limits::{DELAY_MS_MAX, EVERY_MS_MIN};
-use duetime_core::{Missed, Overlap, Schedule, Timing};
+use duetime_core::{Due, Missed, Overlap, Schedule, Timing};
 
 /// Create or replace a schedule, and show its next ten runs.
 ///
@@ -78,7 +78,7 @@ impl Set {
         };
         let (start, end) = (self.start.map(|start| start.0), self.end.map(|end| end.0));
         // Each tick is its own beginning.
-        let mut job = self.job.job(&self.payload)?;
+        let mut job = self.job.job(&self.payload, Due::Now, None)?;
         job.options.trace = None;
         Ok(Schedule { missed: self.missed, overlap: self.overlap, start, end, ..Schedule::new(timing, job) })
     }

@@ -15,8 +15,9 @@ use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::{Base64, JobBody, Queue, Why, path_segment};
 use duetime_core::rules::retry_plan;
-use duetime_core::{Job, State};
+use duetime_core::{Job, KeyUntil, Retry, State};
 use maud::{Markup, html};
+use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -99,6 +100,10 @@ fn progress(job: &JobBody<'_>) -> Markup {
     }
 }
 
+fn as_json(value: &impl Serialize) -> Markup {
+    html! { code { (visible(&serde_json::to_string(value).unwrap_or_default())) } }
+}
+
 fn facts(visit: &Visit, job: &JobBody<'_>) -> Markup {
     let fact = |text: Text, value: Markup| html! { div { dt { (visit.say(text)) } dd { (value) } } };
     let at = |at: Option<duetime_core::api::Instant>| at.map(|at| instant(visit, at.0));
@@ -117,14 +122,14 @@ fn facts(visit: &Visit, job: &JobBody<'_>) -> Markup {
             (fact(Text::Priority, html! { (number(job.priority.into())) }))
             @if let Some(lease) = job.lease { (fact(Text::Lease, html! { (exact(lease.0)) })) }
             @if let Some(expires) = job.expires { (fact(Text::Expires, html! { (exact(expires.0)) })) }
-            @if let Some(key) = &job.key { (fact(Text::Key, html! { a href={ "/jobs?queue=" (path_segment(&job.queue)) "&key=" (path_segment(key)) } { (shown(key)) } })) }
+            @if let Some(key) = &job.key { (fact(Text::Key, html! { a href={ "/jobs?queue=" (path_segment(&job.queue)) "&key=" (path_segment(key)) } { (shown(key)) } @if job.key_until == Some(KeyUntil::Started) { ", " (visit.say(Text::UntilStarted)) } })) }
             @if let Some(origin) = &job.origin { (fact(Text::Origin, shown(origin))) }
             @if !job.tags.is_empty() {
                 (fact(Text::Tags, html! { @for name in job.tags.iter() { (tag(name)) " " } }))
             }
-            @if let Some(target) = &job.target {
-                (fact(Text::Target, html! { code { (visible(&serde_json::to_string(target).unwrap_or_default())) } }))
-            }
+            @if job.moves > 0 { (fact(Text::Moves, html! { (number(job.moves.into())) })) }
+            @if let Some(target) = &job.target { (fact(Text::Target, as_json(target))) }
+            @if job.rule() != Retry::INHERITED { (fact(Text::OwnRule, as_json(&job.rule()))) }
             @if let Some(trace) = &job.trace { (fact(Text::Trace, shown(trace))) }
             (fact(Text::Version, html! { (job.version) }))
             @if let Some(message) = &job.message { div.wide { dt { (visit.say(Text::Message)) } dd { (shown(message)) } } }

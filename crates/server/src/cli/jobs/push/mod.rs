@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// that name none
     #[arg(long, value_name = "FILE|-", conflicts_with_all = [
         "payload", "kind", "delay", "at", "key", "on_conflict", "key_until", "tag", "priority", "lease", "max_attempts",
-        "retry", "when_exhausted", "expires", "delivery", "origin",
+        "max_age", "max_crashes", "retry", "when_exhausted", "expires", "delivery", "origin",
     ])]
     file: Option<PathBuf>,
     /// Skip the first N lines, to resume an interrupted push
@@ -71,8 +71,8 @@ pub(crate) async fn run(args: Args) -> Result {
 }
 
 fn job(args: &Args) -> Result<NewJob> {
-    let job = args.job.job(args.payload.as_deref().unwrap_or_default())?;
-    Ok(NewJob { due: args.when.due().unwrap_or_default(), origin: args.origin.clone(), ..job })
+    let due = args.when.due().unwrap_or_default();
+    args.job.job(args.payload.as_deref().unwrap_or_default(), due, args.origin.clone())
 }
 
 pub(in crate::cli) fn tell(pushed: &duetime::Pushed) -> Result {
