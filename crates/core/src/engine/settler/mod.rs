@@ -306,7 +306,8 @@ pub(in crate::engine) fn log_end(job: &Job, decision: &Decision) {
 
 /// The beginning of a message. The job has all of it.
 fn logged(message: &str) -> &str {
-    &message[..message.floor_char_boundary(LOGGED_BYTES_MAX)]
+    let end = (0..=LOGGED_BYTES_MAX.min(message.len())).rev().find(|&at| message.is_char_boundary(at));
+    &message[..end.unwrap_or(0)]
 }
 
 pub(in crate::engine) fn check_count(count: usize) -> Result<(), Error> {

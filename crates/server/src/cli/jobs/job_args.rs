@@ -99,7 +99,7 @@ impl JobArgs {
         Ok(NewJob {
             queue: self.queue.clone(),
             kind: self.kind.clone(),
-            payload: stdin::or_text(payload)?.into(),
+            payload: stdin::or_text(payload)?,
             due,
             priority: self.priority,
             key: self.key.clone(),
