@@ -179,7 +179,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.flush().await?;
             return Err(io::Error::other("the requests of all connections use too much memory"));
         }
-        if self.input.buffer.is_empty() && self.input.buffer.capacity() > 4 * INPUT_BYTES {
+        if self.input.buffer.is_empty() {
+            // A buffer that a large job has made grow would stay large as long as the connection is open.
             self.input.buffer = bytes::BytesMut::new();
         }
         self.input.buffer.reserve(more);
@@ -217,7 +218,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         self.reply.0.clear();
-        self.reply.0.shrink_to(INPUT_BYTES);
+        // No connection keeps more than what needs no share.
+        self.reply.0.shrink_to(OUTPUT_FREE_BYTES);
         self.replies.shrink(0);
         self.stream.flush().await
     }

@@ -20,6 +20,9 @@ pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 pub(crate) const HEADERS_MAX: usize = 64;
 /// Longer heads are cut off without a problem document; also the buffer size of a connection.
 pub(crate) const BUFFER_BYTES_MAX: usize = 64 << 10;
+/// While more connections than this are open, one that has carried a large body is closed after the answer: the body has made its
+/// buffer grow to [`BUFFER_BYTES_MAX`].
+pub(crate) const LARGE_BUFFERS_MAX: usize = 512;
 /// Most header fields that are parsed at all.
 pub(crate) const HEADERS_PARSED_MAX: usize = 256;
 /// Largest body of a request about one thing: a result of 1 MiB, in base64, and what stands around it.

@@ -3,8 +3,8 @@
 use super::app::App;
 use super::audit_log::Peer;
 use super::limits::{
-    ACCEPT_PAUSE, BUFFER_BYTES_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX, HEADERS_PARSED_MAX, STOP_TIME_MAX,
-    UNACKNOWLEDGED_MS_MAX,
+    ACCEPT_PAUSE, BUFFER_BYTES_MAX, HANDSHAKE_TIME_MAX, HEAD_FREE_BYTES, HEAD_TIME_MAX, HEADERS_PARSED_MAX,
+    LARGE_BUFFERS_MAX, STOP_TIME_MAX, UNACKNOWLEDGED_MS_MAX,
 };
 use super::middleware::heads::Heads;
 use super::middleware::peers::{PeerConnection, Peers};
@@ -14,9 +14,10 @@ use super::middleware::{guard, trace};
 use super::routes;
 use super::unreadable::Explained;
 use crate::dashboard;
+use axum::http::header::{CONNECTION, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -37,10 +38,11 @@ type Routes = TowerToHyperService<axum::Router>;
 
 /// Serves until `stop`, then releases waiting requests and finishes running ones, within a limit of time.
 pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationToken) {
-    let speaker = Speaker { routes: TowerToHyperService::new(routes::routes(app.clone())), http: http(), app };
-    let app = &speaker.app;
     let connections_max = app.listener_config.connections_max;
     let slots = Arc::new(Semaphore::new(connections_max));
+    let routes = TowerToHyperService::new(routes::routes(app.clone()));
+    let speaker = Speaker { app, routes, http: http(), slots: slots.clone() };
+    let app = &speaker.app;
     let peers = Peers::new((connections_max / 2).max(1));
     let connections = GracefulShutdown::new();
     let accepting = async {
@@ -105,9 +107,16 @@ struct Speaker {
     app: App,
     routes: Routes,
     http: http1::Builder,
+    /// Room for connections.
+    slots: Arc<Semaphore>,
 }
 
 impl Speaker {
+    /// Whether so many connections are open that they may not all keep large buffers.
+    fn is_crowded(&self) -> bool {
+        self.app.listener_config.connections_max - self.slots.available_permits() > LARGE_BUFFERS_MAX
+    }
+
     /// Serves one connection to its end.
     async fn converse(
         self,
@@ -149,7 +158,7 @@ impl Speaker {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (app, routes) = (self.app.clone(), self.routes.clone());
+        let (speaker, app, routes) = (self.clone(), self.app.clone(), self.routes.clone());
         let progress = Arc::new(SendProgress::default());
         let watched = progress.clone();
         let stream = Heads::new(stream, &self.app.account);
@@ -164,14 +173,19 @@ impl Speaker {
             request.headers_mut().insert(REQUEST_ID, id.clone());
             // Boxed: the wrapping futures would hold it twice, and a long poll waits for a long time.
             let asked = request.method().clone();
+            let is_large = request.body().size_hint().upper().is_none_or(|bytes| bytes > HEAD_FREE_BYTES as u64);
             let handle = Box::pin(async move {
                 let response = handle(&app, &routes, peer, request).await;
                 sending::with_share(&app.account, &asked, response).await
             });
-            let progress = progress.clone();
+            let (progress, speaker) = (progress.clone(), speaker.clone());
             let handled = guard::shield(method, path, id, trace, handle);
-            handled.map(move |response| {
+            handled.map(move |mut response| {
                 head.next();
+                // The HTTP library's buffer does not shrink.
+                if is_large && speaker.is_crowded() {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 Ok::<_, Infallible>(progress.watch(response))
             })
         });

@@ -1,5 +1,7 @@
 //! A connection that sends what it is given, and reads replies.
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::TcpMaxSeg;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -117,7 +119,18 @@ impl Connection {
 
 /// Connects from an address of this machine.
 pub(crate) fn connect_from(source: &str, address: SocketAddr) -> std::io::Result<TcpStream> {
+    connect(tokio::net::TcpSocket::new_v4()?, source, address)
+}
+
+/// The same over a connection of which the system buffers little: small packets also keep the sender's buffer small.
+pub(crate) fn connect_narrowly(source: &str, address: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = tokio::net::TcpSocket::new_v4()?;
+    socket.set_recv_buffer_size(4 << 10)?;
+    setsockopt(&socket, TcpMaxSeg, &536)?;
+    connect(socket, source, address)
+}
+
+fn connect(socket: tokio::net::TcpSocket, source: &str, address: SocketAddr) -> std::io::Result<TcpStream> {
     socket.bind((source.parse::<std::net::Ipv4Addr>().unwrap(), 0).into())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let stream = runtime.block_on(socket.connect(address))?.into_std()?;
