@@ -6,7 +6,10 @@ use super::limits::AUTH_TIME_MAX;
 use super::piped::{Bench, Talk};
 use crate::access::{Secret, hex};
 use duetime_core::api::Instant;
+use duetime_core::limits::PAGE_JOBS_MAX;
+use duetime_core::testing::mortal::When;
 use duetime_core::testing::tokio_clock::WALL_START_MS;
+use duetime_core::{Due, JobId, NewJob};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -232,6 +235,45 @@ async fn reserves_sent_earlier_get_nothing_once_the_right_is_lost() {
         assert_eq!((counts.running, counts.ready), (got as u64, (JOBS - got) as u64), "{loss:?}");
         let id = world.root.reserve().await;
         assert_eq!(world.reserves(&id).await, "1", "{loss:?}: it goes back uncounted");
+    }
+}
+
+/// The right is lost while the first page of jobs is kicked.
+#[tokio::test(start_paused = true)]
+async fn a_kick_of_many_ends_with_the_right() {
+    const JOBS: usize = 2 * PAGE_JOBS_MAX + 1;
+    for loss in LOSSES {
+        let mut world = World::new().await;
+        let delayed = NewJob { queue: "orders".into(), due: Due::After(86_400_000), ..NewJob::new(*b"x") };
+        for result in world.bench.engine.push(vec![delayed; JOBS]).await.unwrap() {
+            result.unwrap();
+        }
+        world.bench.life.freeze_at("edit_ledger", When::After, Duration::from_secs(5));
+        world.talk.send(format!("kick {JOBS}\r\n").as_bytes()).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let refused = world.lose(loss).await;
+        assert_eq!(world.talk.line().await, format!("KICKED {PAGE_JOBS_MAX}"), "{loss:?}");
+        assert_eq!(world.talk.ask("kick 1").await, refused, "{loss:?}");
+        let counts = world.bench.engine.queue("orders").await.unwrap().counts;
+        let expected = (PAGE_JOBS_MAX as u64, (JOBS - PAGE_JOBS_MAX) as u64);
+        assert_eq!((counts.ready, counts.scheduled), expected, "{loss:?}");
+    }
+}
+
+/// The right is lost while the job that the client named is reserved.
+#[tokio::test(start_paused = true)]
+async fn a_named_job_is_not_handed_out_once_the_right_is_lost() {
+    for loss in LOSSES {
+        let mut world = World::new().await;
+        let put = world.root.ask("put 0 86400 60 1\r\nx").await;
+        let id = put.strip_prefix("INSERTED ").unwrap();
+        world.bench.life.freeze_at("lease", When::Before, Duration::from_secs(5));
+        world.talk.send(format!("reserve-job {id}\r\n").as_bytes()).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.lose(loss).await;
+        assert_eq!(world.talk.line().await, "NOT_FOUND", "{loss:?}");
+        let job = world.bench.engine.job(JobId::new(id.parse().unwrap()).unwrap()).await.unwrap();
+        assert_eq!(job.attempt, 0, "{loss:?}: it goes back uncounted");
     }
 }
 

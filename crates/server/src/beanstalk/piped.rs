@@ -5,6 +5,7 @@ use crate::access::{Secret, hex};
 use crate::http::{Args, ListenerConfig};
 use duetime_core::Engine;
 use duetime_core::engine::{Options, Stores};
+use duetime_core::testing::mortal::{Life, MortalLeases, MortalLedger};
 use duetime_core::testing::{ModelLedger, TokioClock};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub(super) struct Bench {
     /// Its clock.
     pub(super) clock: Arc<TokioClock>,
     ledger: ModelLedger,
+    /// The process as its ledger sees it.
+    pub(super) life: Arc<Life>,
     door: Arc<Door>,
 }
 
@@ -30,9 +33,12 @@ impl Bench {
     }
 
     pub(super) async fn with_tokens(tokens: Option<PathBuf>) -> Self {
-        let ledger = ModelLedger::default();
+        let (ledger, life) = (ModelLedger::default(), Life::plain());
         let clock = Arc::new(TokioClock::new());
-        let stores = Stores::one_process(clock.clone(), Arc::new(ledger.clone()));
+        let plain = Stores::one_process(clock.clone(), Arc::new(ledger.clone()));
+        let mortal = MortalLedger { ledger: plain.ledger.clone(), life: life.clone() };
+        let leases = Arc::new(MortalLeases { leases: Arc::new(ledger.clone()), life: life.clone() });
+        let stores = Stores { ledger: Arc::new(mortal), leases: Some(leases), ..plain };
         let engine = Engine::start(stores, Options::default()).await.unwrap();
         let args = Args {
             tokens,
@@ -48,7 +54,7 @@ impl Bench {
         let config = ListenerConfig::new(&args, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let door = Door::new(engine.clone(), &config, super::limits::JOB_BYTES_DEFAULT, CancellationToken::new());
         tokio::spawn(async move { config.watch().await });
-        Self { engine, clock, ledger, door }
+        Self { engine, clock, ledger, life, door }
     }
 
     pub(super) fn open(&self) -> Talk {
