@@ -180,6 +180,22 @@ mod tests {
     }
 
     #[test]
+    fn no_name_of_a_token_hides_anything() {
+        let file =
+            |name: &str| format!("[[token]]\nname = \"{name}\"\nsha256 = '{}'\nallow = ['push']\n", "0".repeat(64));
+        let folder = tempfile::tempdir().unwrap();
+        let open = |name: &str| {
+            std::fs::write(folder.path().join("tokens.toml"), file(name)).unwrap();
+            Tokens::open(folder.path().join("tokens.toml")).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(open("shop"), Ok(()));
+        for hidden in ["\\n", "\\u001B[2J", "\\u202E", "\\u200B", "\\U000E0041"] {
+            let refused = open(&format!("shop{hidden}")).unwrap_err();
+            assert!(refused.contains("invisible characters"), "{hidden}: {refused}");
+        }
+    }
+
+    #[test]
     fn a_token_counts_until_it_is_over() {
         let bench = Bench::new("allow = ['push']\nexpires = '1970-01-01T00:00:01.000Z'");
         let caller = bench.caller();

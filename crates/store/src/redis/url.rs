@@ -115,6 +115,7 @@ mod tests {
         assert_eq!((info.addr().to_string(), info.redis_settings().db()), ("db.example:7000".to_owned(), 3));
         assert_eq!(info.redis_settings().password(), Some("secret"));
         assert_eq!((single.partitions_default(), single.partitions), (1, None));
+        assert_eq!(single.shown, "redis://***@db.example:7000/3?namespace=shop");
 
         let sentinel = Address::parse("redis+sentinel://a:1,b/mymaster/2").unwrap();
         let Shape::Sentinel { sentinels, master, redis, tls } = &sentinel.shape else { panic!("{sentinel:?}") };

@@ -49,3 +49,17 @@ impl Address {
 pub(super) fn unknown(url: &str) -> Error {
     Error::invalid("ledger", EXPECTED, Redacted(url))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_secrets() {
+        for url in ["postgres://me:secret@db/jobs?sslmode=require", "mysql://secret@db/jobs?password=secret"] {
+            let address = Address::parse(url).unwrap();
+            assert!(address.shown.contains("***@db/jobs"), "{}", address.shown);
+            assert!(!address.shown.contains("secret") && !address.wrong("why").to_string().contains("secret"));
+        }
+    }
+}

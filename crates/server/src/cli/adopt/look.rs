@@ -60,3 +60,15 @@ pub(super) fn show(look: &Look, json: bool) -> Result {
     let follow = if *only_drains { "" } else { &*follow };
     output::say(format_args!("Nothing was changed. {follow}To take all jobs now, add --drain --yes {layout}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_from_a_source_hide_nothing() {
+        assert_eq!(name("mail\u{202e}gpj\n\u{1b}[2J"), "mail\\u{202e}gpj\\n\\u{1b}[2J");
+        let long = name(&format!("{}\u{200b}", "x".repeat(10 * NAME_CHARS)));
+        assert!(long.ends_with("x\\u{200b}") && long.chars().count() == NAME_CHARS, "{long}");
+    }
+}
