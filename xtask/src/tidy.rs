@@ -1,4 +1,4 @@
-//! Rules of the house that no compiler knows: arrows between crates, circles of files, banned calls, file length, names that stay
+//! Rules of the house that no compiler knows: arrows between crates, circles of files, words of one edge, banned calls, file length, names that stay
 //! private, functions that the tour names, links, pages of the book.
 //!
 //! Each check is a function from text to findings. They read text, not syntax: comments and strings are blanked first
@@ -8,6 +8,7 @@ mod arrows;
 mod book;
 mod calls;
 mod circles;
+mod edge_words;
 mod length;
 mod links;
 mod mask;
@@ -48,6 +49,7 @@ pub(crate) fn check(sources: &[Source]) -> Result<Vec<Finding>, String> {
     findings.extend(book::check(sources));
     findings.extend(calls::check(sources, list(calls::ALLOWED)?));
     findings.extend(circles::check(sources));
+    findings.extend(edge_words::check(sources));
     findings.extend(length::check(sources));
     findings.extend(links::check(sources, |path| repo::root().join(path).is_file()));
     findings.extend(mentions::check(sources));

@@ -7,7 +7,7 @@ use duetime_core::api::Span;
 use duetime_core::limits::{DAY_MS, DELAY_MS_MAX, ERRORS_BYTES_MAX, HOUR_MS, MESSAGE_BYTES_MAX, MINUTE_MS, SECOND_MS};
 use duetime_core::model::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
 use duetime_core::rules::{
-    self, Again, Decision, Failure, Finish, after_crash, after_expiry, after_failure, after_release,
+    self, Again, Decision, Failure, Finish, Release, after_crash, after_expiry, after_failure, after_release,
 };
 use duetime_core::testing::fixtures::{T0, id, job};
 use duetime_core::{AttemptError, Job, Millis, Numbers, Stage};
@@ -272,7 +272,7 @@ fn a_job_that_is_asked_to_stop_does_not_go_on() {
     assert!(failure.error.is_some());
     let crash = finish(after_crash(&asked, &Retry::default(), T0, None));
     assert_eq!((crash.stage, crash.crashes), (Stage::Cancelled, Some(2)));
-    assert_eq!(finish(after_release(&asked, &Retry::default(), 0, T0, None)).stage, Stage::Cancelled);
+    assert_eq!(finish(after_release(&asked, &Retry::default(), Release::default(), T0, None)).stage, Stage::Cancelled);
 }
 
 /// The decision was made before it was asked.
@@ -349,7 +349,7 @@ proptest! {
         let decisions = [
             after_failure(&job, &retry, &failure, now, Some(id(99))),
             after_crash(&job, &retry, now, Some(id(99))),
-            after_release(&job, &retry, delay_ms, now, Some(id(99))),
+            after_release(&job, &retry, Release::after(delay_ms), now, Some(id(99))),
         ];
         for decision in decisions {
             if let Decision::Again(again) = &decision {

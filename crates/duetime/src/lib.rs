@@ -54,6 +54,8 @@ mod client;
 mod error;
 pub mod inbox;
 mod kind;
+#[doc(hidden)]
+pub mod kind_rules;
 pub mod lock;
 mod push;
 mod request_id;
@@ -85,7 +87,7 @@ pub use duetime_core::engine::{
     TakeRequest,
 };
 pub use duetime_core::ports::{Grant, Holding, Lease, Rate, Released, Window};
-pub use duetime_core::rules::Failure;
+pub use duetime_core::rules::{Failure, Park, Release};
 pub use duetime_core::schedule::{ClockChange, LastTick, Run, ScheduleStatus, TickOutcome};
 pub use duetime_core::{
     AttemptError, Backoff, Due, Exponential, Fixed, Job, JobId, JobOptions, KeyUntil, Millis, Missed, NewJob,

@@ -111,7 +111,7 @@ async fn no_delay_is_cut_short_where_one_direction_is_slow() {
             assert!(started_at >= lease.job.due_at && site.clock() / 1_000 >= started_at);
 
             let since = site.clock();
-            site.settle(&lease, Outcome::Release { delay_ms }).await;
+            site.settle(&lease, Outcome::release(delay_ms)).await;
             assert_not_early(&site.job(&job).await, since, delay_ms, "released");
 
             let lease = site.lease().await;

@@ -5,7 +5,7 @@ use crate::json::is_zero;
 #[cfg(feature = "openapi")]
 use crate::json::schema::{Cursor, Key, Kind, Message, QueueName, Tag};
 use crate::json::{Base64, bytes_of, raw, show_bytes};
-use crate::model::beanstalk::Beanstalk;
+use crate::model::marks::Marks;
 use crate::model::options::with_options;
 use crate::request::Listed;
 use crate::{AttemptError, Error, Job, JobId, JobOptions, KeyUntil, Millis, Payload, Progress, Stage, State};
@@ -76,9 +76,10 @@ with_options! {
         /// The number of leases that were released.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub releases: u32,
-        /// Counters of what beanstalkd clients did with it.
+        /// Numbers that a port of another protocol keeps with it.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<std::collections::BTreeMap<String, u64>>))]
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub beanstalk: Option<Beanstalk>,
+        pub marks: Option<Arc<Marks>>,
         /// The message of the last attempt or change.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Message>))]
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +147,7 @@ impl<'a> JobBody<'a> {
             tags: Cow::Borrowed(&job.tags),
             moves: job.options().moves,
             releases: job.releases(),
-            beanstalk: job.options().beanstalk,
+            marks: job.options().marks.clone(),
             retry: None,
             max_attempts: None,
             max_age: None,
@@ -176,8 +177,8 @@ impl TryFrom<JobBody<'_>> for Job {
     type Error = Error;
 
     fn try_from(body: JobBody<'_>) -> Result<Self, Error> {
-        let JobBody { moves, releases, beanstalk, .. } = body;
-        let options = JobOptions { moves, releases, beanstalk, ..body.options() };
+        let options =
+            JobOptions { moves: body.moves, releases: body.releases, marks: body.marks.clone(), ..body.options() };
         Ok(Self {
             id: body.id,
             queue: body.queue,

@@ -57,6 +57,6 @@ pub use queue::{PauseBody, Purged, Queue, QueueChanges, Queues, SETTINGS};
 pub use reserve::{Reservation, Reserve, Take, Taken};
 pub use schedule::{Runs, ScheduleBody, Schedules, dry_run};
 pub use select::{Find, path_segment};
-pub use settle::{Cancelled, Complete, Extend, ExtendOne, Nothing, Progress, Release, Settle};
+pub use settle::{Cancelled, Complete, Extend, ExtendOne, Nothing, Progress, Settle};
 pub use why::{Reason, ReasonCode, Why};
 pub use worker::{HeldLease, WorkerStatus, Workers};

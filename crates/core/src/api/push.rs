@@ -267,7 +267,7 @@ mod tests {
                 retry: Retry { max_attempts: Some(3), max_age: Some(Span(60_000)), ..Retry::default() },
                 moves: 0,
                 releases: 0,
-                beanstalk: None,
+                marks: None,
             },
             ..NewJob::new(*b"payload")
         };

@@ -6,7 +6,7 @@ use crate::json::schema::Note;
 use crate::json::{Base64, bytes_of, raw, show_bytes};
 use crate::model::job::check_lease;
 use crate::request::{CancelOutcome, Outcome};
-use crate::rules::Failure;
+use crate::rules::{Failure, Park, Release};
 use crate::{Error, Receipt};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -27,16 +27,6 @@ pub struct Complete<'a> {
     pub result_base64: Option<Base64<'a>>,
 }
 
-/// The job is given back; the attempt does not count.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Release {
-    /// The delay from now, at most 10 years; without one the job keeps its place.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delay: Option<Span>,
-}
-
 /// The lease continues.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -52,12 +42,6 @@ impl TryFrom<Complete<'_>> for Outcome {
 
     fn try_from(body: Complete<'_>) -> Result<Self, Error> {
         Ok(Self::Complete { result: bytes_of("result", body.result, body.result_base64)? })
-    }
-}
-
-impl From<Release> for Outcome {
-    fn from(body: Release) -> Self {
-        Self::Release { delay_ms: body.delay.map_or(0, |span| span.0) }
     }
 }
 
@@ -79,36 +63,49 @@ pub struct Settle<'a> {
     /// It is given back.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Release>))]
     pub release: Option<Object<Release>>,
+    /// It is set aside.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Park>))]
+    pub park: Option<Object<Park>>,
 }
 
 impl TryFrom<Settle<'_>> for (Receipt, Outcome) {
     type Error = Error;
 
     fn try_from(body: Settle<'_>) -> Result<Self, Error> {
-        let outcome = match (body.complete, body.fail, body.release) {
-            (Some(Object(complete)), None, None) => complete.try_into()?,
-            (None, Some(Object(failure)), None) => Outcome::Fail(failure),
-            (None, None, Some(Object(release))) => release.into(),
-            (None, None, None) => {
-                return Err(Error::invalid("complete", "given, or `fail` or `release` instead", "none of them"));
+        let Settle { receipt, complete, fail, release, park } = body;
+        let outcome = match (complete, fail, release, park) {
+            (Some(Object(complete)), None, None, None) => complete.try_into()?,
+            (None, Some(Object(failure)), None, None) => Outcome::Fail(failure),
+            (None, None, Some(Object(release)), None) => Outcome::Release(release),
+            (None, None, None, Some(Object(park))) => Outcome::Park(park),
+            (None, None, None, None) => {
+                return Err(Error::invalid(
+                    "complete",
+                    "given, or `fail`, `release` or `park` instead",
+                    "none of them",
+                ));
             }
-            _ => return Err(Error::invalid("complete", "the only one of `complete`, `fail` and `release`", "several")),
+            _ => {
+                let expected = "the only one of `complete`, `fail`, `release` and `park`";
+                return Err(Error::invalid("complete", expected, "several"));
+            }
         };
-        Ok((body.receipt, outcome))
+        Ok((receipt, outcome))
     }
 }
 
 impl<'a> Settle<'a> {
     /// The body that settles a lease.
     pub fn new(receipt: Receipt, outcome: &'a Outcome) -> Self {
-        let mut body = Self { receipt, complete: None, fail: None, release: None };
+        let mut body = Self { receipt, complete: None, fail: None, release: None, park: None };
         match outcome {
             Outcome::Complete { result } => {
                 let (result, result_base64) = result.as_deref().map_or((None, None), show_bytes);
                 body.complete = Some(Object(Complete { result, result_base64 }));
             }
             Outcome::Fail(failure) => body.fail = Some(Object(failure.clone())),
-            Outcome::Release { delay_ms } => body.release = Some(Object(Release { delay: Some(Span(*delay_ms)) })),
+            Outcome::Release(release) => body.release = Some(Object(*release)),
+            Outcome::Park(park) => body.park = Some(Object(park.clone())),
         }
         body
     }

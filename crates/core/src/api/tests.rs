@@ -5,7 +5,7 @@ mod settings;
 use super::*;
 use crate::ports::Lease;
 use crate::request::{self, JobRef, Outcome, PushOutcome, Query, ReserveRequest, Settlement};
-use crate::rules::Failure;
+use crate::rules::{Failure, Release};
 use crate::{
     AttemptError, Due, Error, Job, JobId, KeyUntil, NewJob, OnConflict, Receipt, Retry, Stage, State, WhenExhausted,
 };
@@ -286,7 +286,10 @@ fn outcomes_read_as_documented() {
         r#"{"receipt":"7.9","complete":{"result_base64":"/w=="}}"#,
         r#"{"receipt":"7.9","fail":{"message":"no","final":true}}"#,
         r#"{"receipt":"7.9","fail":{"message":"no","retry_after":"30s"}}"#,
-        r#"{"receipt":"7.9","release":{"delay":"0s"}}"#,
+        r#"{"receipt":"7.9","release":{}}"#,
+        r#"{"receipt":"7.9","release":{"delay":"30s","priority":0}}"#,
+        r#"{"receipt":"7.9","park":{}}"#,
+        r#"{"receipt":"7.9","park":{"message":"no stamps","priority":7}}"#,
     ];
     for text in texts {
         let (receipt, outcome): (Receipt, Outcome) = read::<Settle<'_>>(text).try_into().unwrap();
@@ -294,7 +297,14 @@ fn outcomes_read_as_documented() {
     }
     let failure = Outcome::Fail(read::<Failure>("{}"));
     assert!(matches!(failure, Outcome::Fail(failure) if failure == Failure::default()));
-    for text in [r#"{"receipt":"7.9"}"#, r#"{"receipt":"7.9","complete":{},"fail":{}}"#] {
+    let at_once = read::<Settle<'_>>(r#"{"receipt":"7.9","release":{"delay":null,"priority":null}}"#);
+    let (_, at_once) = <(Receipt, Outcome)>::try_from(at_once).unwrap();
+    assert!(matches!(at_once, Outcome::Release(release) if release == Release::default()));
+    for text in [
+        r#"{"receipt":"7.9"}"#,
+        r#"{"receipt":"7.9","complete":{},"fail":{}}"#,
+        r#"{"receipt":"7.9","release":{},"park":{}}"#,
+    ] {
         assert!(<(Receipt, Outcome)>::try_from(read::<Settle<'_>>(text)).is_err());
     }
     refused::<Settle<'_>>(r#"{"receipt":"7","complete":{}}"#, "`receipt` must be a receipt such as");

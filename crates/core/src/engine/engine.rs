@@ -15,7 +15,7 @@ use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::model::id::{JobId, JobRef, Receipt};
 use crate::model::job::{Job, NewJob};
-use crate::ports::{Grant, Holding, Lease, Released};
+use crate::ports::{Change, Grant, Holding, Lease, Released};
 use crate::request::{
     Answers, BulkAction, BulkCounts, CancelOutcome, Ending, Extension, Imported, Listed, LockRequest, Outcome, Patch,
     Pause, Pushed, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
@@ -184,7 +184,7 @@ impl Engine {
         self.services.settler.settle(outcomes).await
     }
 
-    /// The same for all endings that a client of the beanstalk protocol has.
+    /// The same for all endings that there are: those of ports of other protocols too.
     pub async fn end_leases(&self, outcomes: Vec<(Receipt, Ending)>) -> Answers<Settlement> {
         self.services.settler.end_leases(outcomes).await
     }
@@ -215,9 +215,9 @@ impl Engine {
         self.services.editor.retry(targets).await
     }
 
-    /// Makes scheduled jobs due now, and failed ones ready again, as `kick` of the beanstalk protocol.
-    pub async fn kick(&self, targets: Vec<JobRef>, counts: bool) -> Answers<Job> {
-        self.services.editor.kick(targets, counts).await
+    /// Makes a change of each of these jobs. For ports of other protocols: what they keep with a job changes with it.
+    pub async fn change_each(&self, changes: Vec<(JobRef, Change)>) -> Answers<Job> {
+        self.services.editor.change_each(changes).await
     }
 
     /// Removes jobs that do not run, with their records.

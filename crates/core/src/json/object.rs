@@ -43,6 +43,6 @@ pub fn or_default<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(dese
 }
 
 /// Leaves out fields that are 0.
-pub(crate) fn is_zero(number: &u32) -> bool {
-    *number == 0
+pub(crate) fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }

@@ -27,9 +27,9 @@ impl Held {
         if matches!(edited, Edited::Changed(_)) && job.is_pending() && !matches!(edit.change, Change::Delete) {
             self.insert(job.clone(), now);
         }
-        let entry = match edit.change {
+        let entry = match &edit.change {
             Change::Delete => OutboxEntry::Removed(job),
-            Change::Update(_) | Change::Replace(_) | Change::Kick { .. } => OutboxEntry::Rewritten(job),
+            change if change.rewrites() => OutboxEntry::Rewritten(job),
             _ => OutboxEntry::Changed(job),
         };
         entries.push(self.outbox.add(entry, now.mono));

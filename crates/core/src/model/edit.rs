@@ -3,6 +3,7 @@
 use crate::clock::Millis;
 use crate::model::id::JobId;
 use crate::model::job::{Job, Payload, State};
+use crate::model::marks::Marks;
 use std::sync::Arc;
 
 /// A change of one job.
@@ -31,16 +32,29 @@ pub enum Change {
     /// A waiting job that holds its key becomes this one, which was pushed with the same key: it starts anew with everything
     /// that was sent, and keeps only its id, its origin and its time of creation.
     Replace(Arc<Job>),
-    /// A finished job becomes ready with attempt 0, holding its key again. Brokers hold no finished jobs, so it is for
-    /// ledgers alone.
-    Retry,
-    /// A scheduled job becomes due now; a failed one becomes ready, and holds its key again. For the beanstalkd protocol.
-    Kick {
-        /// Whether the job counts it.
-        counts: bool,
+    /// A finished job becomes ready, holding its key again. Brokers hold no finished jobs, so it is for ledgers alone.
+    Retry {
+        /// Whether its attempts, crashes and releases go on from where they were, instead of from 0.
+        keeps_attempts: bool,
+        /// Its marks from now on; `None` leaves them.
+        marks: Option<Arc<Marks>>,
     },
     /// A waiting job that was not started in time becomes failed.
     Expire,
+}
+
+impl Change {
+    /// Makes a finished job ready with attempt 0.
+    pub const RETRY: Self = Self::Retry { keeps_attempts: false, marks: None };
+
+    /// Whether it changes fields that a broker in Redis keeps beside the payload, so that the job is
+    /// [rewritten](crate::ports::OutboxEntry::Rewritten).
+    pub fn rewrites(&self) -> bool {
+        match self {
+            Self::Update(_) | Self::Replace(_) | Self::Retry { marks: Some(_), .. } => true,
+            Self::Cancel { .. } | Self::Delete | Self::Retry { marks: None, .. } | Self::Expire => false,
+        }
+    }
 }
 
 /// New values of a waiting job; fields that are `None` stay.
@@ -54,6 +68,8 @@ pub struct Update {
     pub payload: Option<Payload>,
     /// Its labels.
     pub tags: Option<Arc<[Arc<str>]>>,
+    /// What a port keeps with it.
+    pub marks: Option<Arc<Marks>>,
 }
 
 /// The outcome of an edit.

@@ -1,10 +1,10 @@
 //! The model: jobs, their options and their names.
 
-pub mod beanstalk;
 pub mod edit;
 pub mod id;
 pub mod job;
 pub(super) mod key;
+pub mod marks;
 pub mod name;
 pub mod options;
 pub mod progress;

@@ -4,8 +4,8 @@
 //! A new option is a field here; [`check`](JobOptions::check) and [`moved`](JobOptions::moved) name every field, so that a
 //! forgotten one does not compile.
 
-use super::beanstalk::Beanstalk;
 use super::job::Job;
+use super::marks::Marks;
 use super::retry::Retry;
 use super::target::Target;
 use super::trace;
@@ -15,7 +15,8 @@ use crate::limits::MOVES_MAX;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A job's own retry rule, target and trace, and how often it was moved and released. The same JSON in stores and in the API.
+/// A job's own retry rule, target and trace, how often it was moved and released, and the marks of a port. The same JSON in
+/// stores and in the API.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -34,8 +35,8 @@ pub struct JobOptions {
     /// each change.
     #[serde(skip_serializing_if = "is_zero")]
     pub releases: u32,
-    /// Counters of the beanstalk protocol, and a time to run beyond 12 h. `None` until a job needs one of them.
-    pub beanstalk: Option<Beanstalk>,
+    /// What a port keeps with it.
+    pub marks: Option<Arc<Marks>>,
 }
 
 /// Declares a struct with the [`JobOptions`] that a caller gives between its own fields, as they stand in JSON.
@@ -67,7 +68,7 @@ macro_rules! with_options {
             /// The same with these options.
             #[must_use]
             pub fn with_options(self, options: &$crate::JobOptions) -> Self {
-                let $crate::JobOptions { retry, target, trace, moves: _, releases: _, beanstalk: _ } = options.clone();
+                let $crate::JobOptions { retry, target, trace, moves: _, releases: _, marks: _ } = options.clone();
                 Self { target, trace, ..self.with_rule(retry) }
             }
         }
@@ -77,7 +78,7 @@ pub(crate) use with_options;
 
 /// The options of a job that has none.
 pub(crate) static NONE: JobOptions =
-    JobOptions { retry: Retry::INHERITED, target: None, trace: None, moves: 0, releases: 0, beanstalk: None };
+    JobOptions { retry: Retry::INHERITED, target: None, trace: None, moves: 0, releases: 0, marks: None };
 
 impl From<Retry> for JobOptions {
     fn from(retry: Retry) -> Self {
@@ -120,33 +121,34 @@ impl JobOptions {
     /// # Errors
     /// [`Invalid`], naming the field.
     pub fn check(&self, queue: &str) -> Result<(), Invalid> {
-        let Self { retry, target, trace, moves, releases: _, beanstalk: _ } = self;
+        let Self { retry, target, trace, moves, releases: _, marks } = self;
         if *moves > MOVES_MAX {
             return Err(Invalid::new("moves", format!("at most {MOVES_MAX}"), moves));
         }
         retry.check(queue)?;
         target.as_ref().map_or(Ok(()), |target| target.check())?;
+        marks.as_ref().map_or(Ok(()), |marks| marks.check())?;
         trace.as_ref().map_or(Ok(()), |trace| trace::check(trace))
     }
 
     /// The options of a copy in another queue: that queue's retry rule and target apply there.
     #[must_use]
     pub fn moved(&self) -> Self {
-        let Self { retry: _, target: _, trace, moves, releases: _, beanstalk: _ } = self;
+        let Self { retry: _, target: _, trace, moves, releases: _, marks: _ } = self;
         Self { trace: trace.clone(), moves: moves + 1, ..Self::default() }
     }
 
     /// Whether both are the same but for the number of releases.
     pub fn is_but_for_releases(&self, other: &Self) -> bool {
-        let Self { retry, target, trace, moves, releases: _, beanstalk } = self;
-        (retry, target, trace, moves, beanstalk)
-            == (&other.retry, &other.target, &other.trace, &other.moves, &other.beanstalk)
+        let Self { retry, target, trace, moves, releases: _, marks } = self;
+        (retry, target, trace, moves, marks) == (&other.retry, &other.target, &other.trace, &other.moves, &other.marks)
     }
 
     /// About how many bytes of memory they take.
     pub(crate) fn bytes(&self) -> usize {
-        let Self { retry: _, target: _, trace, moves: _, releases: _, beanstalk: _ } = self;
-        size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len())
+        let Self { retry: _, target: _, trace, moves: _, releases: _, marks } = self;
+        let of_marks = marks.as_ref().map_or(0, |marks| marks.bytes());
+        size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len()) + of_marks
     }
 }
 
@@ -160,19 +162,20 @@ mod tests {
     fn options_read_back() {
         let target: Arc<Target> = Arc::new(serde_json::from_str(r#"{"queue":"mail"}"#).unwrap());
         let trace = Some(Arc::from("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
+        let marks = Marks::from_iter([("parks", 2)]).shared();
         let retry = Retry {
             max_attempts: Some(3),
             max_age: Some(Span(60_000)),
             when_exhausted: Some(WhenExhausted::Move("dead".into())),
             ..Retry::default()
         };
-        let all = JobOptions { retry, target: Some(target), trace, moves: 2, releases: 3, beanstalk: None };
+        let all = JobOptions { retry, target: Some(target), trace, moves: 2, releases: 3, marks };
         let text = serde_json::to_string(&all).unwrap();
         assert_eq!(
             text,
             concat!(
                 r#"{"max_attempts":3,"max_age":"1m","when_exhausted":{"move":"dead"},"target":{"queue":"mail"},"#,
-                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","moves":2,"releases":3}"#
+                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","moves":2,"releases":3,"marks":{"parks":2}}"#
             )
         );
         let some = [

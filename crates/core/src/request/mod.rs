@@ -14,10 +14,12 @@ use crate::json::{Instant, or_default};
 pub use crate::model::id::JobRef;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, Job, Payload, State};
+use crate::model::marks::Marks;
+use crate::model::retry::Retry;
 use crate::model::states::States;
 pub use crate::ports::Source;
 use crate::ports::{Counts, Lease, Retention, Tally, Window};
-use crate::rules::Failure;
+use crate::rules::{Failure, Park, Release};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -127,29 +129,32 @@ pub enum Outcome {
     /// The attempt failed.
     Fail(Failure),
     /// The job is given back; the attempt does not count.
-    Release {
-        /// The delay from now in milliseconds; with 0 the job keeps its place.
-        delay_ms: u64,
-    },
+    Release(Release),
+    /// The job is set aside: failed, and kept until it is retried or deleted.
+    Park(Park),
 }
 
-/// The outcome with which a worker, the server itself, or a client of the beanstalkd protocol ends a lease.
+impl Outcome {
+    /// The job is given back. It is due again after this delay; with 0 it keeps its place.
+    pub fn release(delay_ms: u64) -> Self {
+        Self::Release(Release::after(delay_ms))
+    }
+}
+
+/// The outcome with which a worker, the engine itself, or a port of another protocol ends a lease. The marks of a port replace
+/// those that the job had; `None` leaves them.
 #[derive(Clone, Debug)]
 pub enum Ending {
     /// Like a worker.
     Outcome(Outcome),
     /// Nobody received the lease: the job is given back, whatever its age.
     Unclaimed,
-    /// It gives the job back, or has gone: the attempt counts.
-    Return {
-        /// The new priority, and the delay in milliseconds until the job may run again; `None` if the client has gone.
-        release: Option<(u32, u64)>,
-    },
-    /// It sets the job aside: failed, and kept until it is kicked, retried or deleted.
-    Bury {
-        /// Its priority from now on.
-        priority: u32,
-    },
+    /// The holder has gone: the job is given back, and the attempt counts.
+    Abandoned,
+    /// Like a release, but the attempt counts.
+    Return(Release, Option<Arc<Marks>>),
+    /// Like a worker's park.
+    Park(Park, Option<Arc<Marks>>),
 }
 
 impl From<Outcome> for Ending {
@@ -320,6 +325,9 @@ pub struct Options {
     /// answered once the outcome is in the broker, and recorded a moment later. A ledger of a single process always records
     /// first.
     pub settles_recorded: bool,
+    /// Retry rules of kinds. A job of such a kind inherits what neither it nor its queue sets. All that use one store need
+    /// the same ones. By default none.
+    pub kind_rules: &'static [(&'static str, Retry)],
 }
 
 impl Default for Options {
@@ -332,6 +340,7 @@ impl Default for Options {
             retention: Retention::default(),
             backlog_max: 100_000,
             settles_recorded: false,
+            kind_rules: &[],
         }
     }
 }

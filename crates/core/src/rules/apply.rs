@@ -1,12 +1,13 @@
 //! The effect of decisions, leases and edits on a job's fields, the same in every store.
 
-use super::{Again, Decision, Finish, Return};
+use super::{Again, Decision, Finish, PARKED, Park};
 use crate::clock::Millis;
 use crate::limits::{ERRORS_BYTES_MAX, ERRORS_KEPT};
-use crate::model::beanstalk::{self, BURIED, Beanstalk};
 use crate::model::edit::{Change, Edited, Update};
 use crate::model::id::Numbers;
 use crate::model::job::{AttemptError, Job, Stage};
+use crate::model::marks::Marks;
+use crate::model::options::JobOptions;
 use std::sync::Arc;
 
 /// Leases the job until `lease_until`.
@@ -43,20 +44,13 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
         Decision::Again(Again { crashes, error, .. }) if job.cancel_asked => {
             apply_finish(job, cancelled(Some(crashes), error), now);
         }
-        Decision::Return(_) | Decision::Bury(_) if job.cancel_asked => apply_finish(job, cancelled(None, None), now),
-        Decision::Return(Return { due_at, release }) => {
-            job.due_at = due_at;
-            if let Some((priority, delay_ms)) = release {
-                job.priority = priority;
-                count(job, |counted| counted.delay_ms = Some(delay_ms));
-                job.set_releases(job.releases().saturating_add(1));
-            }
-        }
-        Decision::Bury(priority) => {
-            job.priority = priority;
-            count(job, |counted| counted.buries = counted.buries.saturating_add(1));
+        Decision::Park(..) if job.cancel_asked => apply_finish(job, cancelled(None, None), now),
+        // Without the time of an end, it is past no retention.
+        Decision::Park(Park { message, priority }, marks) => {
             job.stage = Stage::Failed;
-            job.message = Some(Arc::from(BURIED));
+            job.message = Some(if message.is_empty() { Arc::from(PARKED) } else { message });
+            job.priority = priority.unwrap_or(job.priority);
+            set_marks(job, marks);
         }
         Decision::Finish(mut finish) => {
             let (drop, successor) = (finish.drop, finish.successor.take());
@@ -66,10 +60,12 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
             }
             return successor.map_or(Remains::Job, Remains::Copy);
         }
-        Decision::Again(Again { due_at, attempt, crashes, error, is_release }) => {
+        Decision::Again(Again { due_at, attempt, crashes, error, is_release, priority, marks }) => {
             job.due_at = due_at;
             job.attempt = attempt;
             job.crashes = crashes;
+            job.priority = priority.unwrap_or(job.priority);
+            set_marks(job, marks);
             if is_release {
                 job.set_releases(job.releases().saturating_add(1));
             }
@@ -79,11 +75,10 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
     Remains::Job
 }
 
-/// Updates the counters of the beanstalk protocol.
-fn count(job: &mut Job, change: impl FnOnce(&mut Beanstalk)) {
-    let mut options = job.options().clone();
-    change(options.beanstalk.get_or_insert_default());
-    job.options = options.shared();
+fn set_marks(job: &mut Job, marks: Option<Arc<Marks>>) {
+    if marks.is_some() {
+        job.options = JobOptions { marks, ..job.options().clone() }.shared();
+    }
 }
 
 fn apply_finish(job: &mut Job, finish: Finish, now: Millis) {
@@ -122,20 +117,17 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
         return Edited::Mismatch(job.clone());
     }
     match (change, job.stage, job.lease_until) {
-        (Change::Kick { .. }, Stage::Failed, _) | (Change::Kick { .. }, Stage::Pending, None) => {
-            if !kick(job, change, now) {
-                return unfit(job, now);
-            }
-        }
-        (Change::Retry, Stage::Pending, _) => return unfit(job, now),
-        (Change::Retry, ..) => {
+        (Change::Retry { .. }, Stage::Pending, _) => return unfit(job, now),
+        (Change::Retry { keeps_attempts, marks }, ..) => {
             job.stage = Stage::Pending;
             (job.due_at, job.first_due_at) = (now, now);
-            (job.attempt, job.crashes) = (0, 0);
-            job.set_releases(0);
-            (job.finished_at, job.started_at) = (None, None);
-            (job.result, job.progress) = (None, None);
+            if !keeps_attempts {
+                (job.attempt, job.crashes, job.started_at) = (0, 0, None);
+                job.set_releases(0);
+            }
+            (job.finished_at, job.result, job.progress) = (None, None, None);
             (job.cancel_asked, job.lease_until) = (false, None);
+            set_marks(job, marks.clone());
         }
         (Change::Cancel { .. }, Stage::Pending, Some(_)) => {
             job.cancel_asked = true;
@@ -157,33 +149,10 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
         (Change::Replace(sent), Stage::Pending, None) => replace(job, sent),
         (Change::Delete, ..) => {}
         (Change::Cancel { .. } | Change::Expire, ..) => return unfit(job, now),
-        (Change::Update(_) | Change::Replace(_) | Change::Kick { .. }, ..) => return unfit(job, now),
+        (Change::Update(_) | Change::Replace(_), ..) => return unfit(job, now),
     }
     touch(job, now, numbers);
     Edited::Changed(job.clone())
-}
-
-/// Makes a scheduled job due now, or a failed one ready again. Unlike a retry, it keeps the count of earlier runs for a job
-/// that was put by the beanstalk protocol.
-fn kick(job: &mut Job, change: &Change, now: Millis) -> bool {
-    if job.is_pending() && job.due_at <= now {
-        return false;
-    }
-    if !job.is_pending() && *job.kind != *beanstalk::KIND {
-        (job.attempt, job.crashes) = (0, 0);
-        job.set_releases(0);
-    }
-    let delay_ms = job.first_due_at.saturating_sub(job.created_at);
-    job.stage = Stage::Pending;
-    (job.due_at, job.first_due_at) = (now, now);
-    (job.finished_at, job.result, job.progress) = (None, None, None);
-    (job.cancel_asked, job.lease_until) = (false, None);
-    let kicks = u32::from(matches!(change, Change::Kick { counts: true }));
-    count(job, |counted| {
-        counted.kicks = counted.kicks.saturating_add(kicks);
-        counted.delay_ms.get_or_insert(delay_ms);
-    });
-    true
 }
 
 fn apply_update(job: &mut Job, update: &Update) {
@@ -197,6 +166,7 @@ fn apply_update(job: &mut Job, update: &Update) {
     if let Some(tags) = &update.tags {
         job.tags = Arc::clone(tags);
     }
+    set_marks(job, update.marks.clone());
 }
 
 /// The job becomes the one that was sent. Its origin stays: a repeat of the push that made it still finds it. Versions and

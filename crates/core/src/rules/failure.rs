@@ -1,8 +1,8 @@
 //! When to try again, when to give up, and what happens to jobs that are given up.
 
-use super::{Again, Decision, Finish, Return};
+use super::{Again, Decision, Finish};
 use crate::clock::Millis;
-use crate::json::{Span, or_default};
+use crate::json::{Span, is_zero, or_default};
 use crate::limits::{DELAY_MS_MAX, MOVES_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{AttemptError, Job, Stage};
@@ -28,6 +28,45 @@ pub struct Failure {
     pub retry_after_ms: Option<u64>,
 }
 
+/// The job is given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Release {
+    /// The delay from now, at most 10 years; without one the job keeps its place. In Rust in milliseconds.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
+    #[serde(
+        rename = "delay",
+        with = "serde_with::As::<serde_with::DefaultOnNull<Span>>",
+        skip_serializing_if = "is_zero"
+    )]
+    pub delay_ms: u64,
+    /// The job's priority from now on; by default as it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+}
+
+impl Release {
+    /// With this delay, and no other priority.
+    pub fn after(delay_ms: u64) -> Self {
+        Self { delay_ms, priority: None }
+    }
+}
+
+/// The job is parked: failed, and kept until it is retried or deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Park {
+    /// Why; by default `parked`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::Message>))]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_zero")]
+    pub message: Arc<str>,
+    /// The job's priority from now on; by default as it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+}
+
 /// After a worker failed the job under its lease. `retry` is the rule in force; `new_id` is for the copy that it makes if it
 /// moves the job.
 pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, new_id: Option<JobId>) -> Decision {
@@ -41,7 +80,7 @@ pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, n
         let given_up = GivenUp { error, crashes: job.crashes, may_restart: !failure.is_final };
         return give_up(job, retry, given_up, now, new_id);
     }
-    Decision::Again(Again { due_at, attempt: job.attempt, crashes: job.crashes, error: Some(error), is_release: false })
+    Decision::Again(Again { due_at, error: Some(error), ..as_it_is(job) })
 }
 
 /// After the lease of the job ended unsettled: the attempt and a crash count, and the job is ready at once.
@@ -56,60 +95,49 @@ pub fn after_crash(job: &Job, retry: &Retry, now: Millis, new_id: Option<JobId>)
         let given_up = GivenUp { error, crashes, may_restart: !is_poison };
         return give_up(job, retry, given_up, now, new_id);
     }
-    Decision::Again(Again {
-        due_at: job.due_at.min(now),
-        attempt: job.attempt,
-        crashes,
-        error: Some(error),
-        is_release: false,
-    })
+    Decision::Again(Again { due_at: job.due_at.min(now), crashes, error: Some(error), ..as_it_is(job) })
 }
 
 /// After a worker gave the job back: the attempt does not count, the release does, and without a delay the job keeps its
 /// place. No number of releases ends a job, but its age does. `retry` is the rule in force; `new_id` is for the copy that it
 /// makes if it moves the job.
-pub fn after_release(job: &Job, retry: &Retry, delay_ms: u64, now: Millis, new_id: Option<JobId>) -> Decision {
+pub fn after_release(job: &Job, retry: &Retry, release: Release, now: Millis, new_id: Option<JobId>) -> Decision {
+    match after_return(job, retry, release, now, new_id) {
+        Decision::Again(again) => Decision::Again(Again { attempt: again.attempt.saturating_sub(1), ..again }),
+        ended => ended,
+    }
+}
+
+/// The same, but the attempt counts.
+pub fn after_return(job: &Job, retry: &Retry, release: Release, now: Millis, new_id: Option<JobId>) -> Decision {
+    let Release { delay_ms, priority } = release;
     if job.cancel_asked {
         return cancelled(None, job.crashes);
     }
-    if let Some(given_up) = after_late_release(job, retry, delay_ms, now, new_id) {
-        return given_up;
+    if is_too_old(job, retry, now.saturating_add(delay_ms)) {
+        let error = attempt_error(job, Arc::from("released, and older than `max_age` by its next attempt"), false, now);
+        return give_up(job, retry, GivenUp { error, crashes: job.crashes, may_restart: false }, now, new_id);
     }
-    let attempt = job.attempt.saturating_sub(1);
-    let due_at = released_until(job, delay_ms, now);
-    Decision::Again(Again { due_at, attempt, crashes: job.crashes, error: None, is_release: true })
+    let due_at = if delay_ms == 0 { job.due_at.min(now) } else { now.saturating_add(delay_ms) };
+    Decision::Again(Again { due_at, is_release: true, priority, ..as_it_is(job) })
 }
 
 /// After nobody received the lease: as after a release, whatever the job's age, since it has not run.
 pub fn after_unclaimed(job: &Job, now: Millis) -> Decision {
-    after_release(job, &Retry::INHERITED, 0, now, None)
+    after_release(job, &Retry::INHERITED, Release::default(), now, None)
 }
 
-/// After a client of the beanstalk protocol gave the job back, or has gone: the attempt counts, and without a delay the job
-/// keeps its place. A release counts too, and its age may end it, as above.
-pub fn after_return(
-    job: &Job,
-    retry: &Retry,
-    release: Option<(u32, u64)>,
-    now: Millis,
-    new_id: Option<JobId>,
-) -> Decision {
-    let delay_ms = release.map_or(0, |(_, delay_ms)| delay_ms);
-    let given_up =
-        release.filter(|_| !job.cancel_asked).and_then(|_| after_late_release(job, retry, delay_ms, now, new_id));
-    given_up.unwrap_or(Decision::Return(Return { due_at: released_until(job, delay_ms, now), release }))
+/// After the holder of the lease has gone, and said so: the attempt counts, nothing else does, and the job keeps its place.
+pub fn after_abandonment(job: &Job, now: Millis) -> Decision {
+    if job.cancel_asked {
+        return cancelled(None, job.crashes);
+    }
+    Decision::Again(Again { due_at: job.due_at.min(now), ..as_it_is(job) })
 }
 
-/// The end of a job that is too old to be released.
-fn after_late_release(job: &Job, retry: &Retry, delay_ms: u64, now: Millis, new_id: Option<JobId>) -> Option<Decision> {
-    is_too_old(job, retry, now.saturating_add(delay_ms)).then(|| {
-        let error = attempt_error(job, Arc::from("released, and older than `max_age` by its next attempt"), false, now);
-        give_up(job, retry, GivenUp { error, crashes: job.crashes, may_restart: false }, now, new_id)
-    })
-}
-
-fn released_until(job: &Job, delay_ms: u64, now: Millis) -> Millis {
-    if delay_ms == 0 { job.due_at.min(now) } else { now.saturating_add(delay_ms) }
+/// Another run, with the numbers that the job has.
+fn as_it_is(job: &Job) -> Again {
+    Again { attempt: job.attempt, crashes: job.crashes, ..Again::default() }
 }
 
 /// When the next attempts would begin, at most `limit`, if each failed as soon as it began. A running job is assumed to fail
@@ -182,13 +210,7 @@ fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Opt
         WhenExhausted::Restart => {
             let due_at = now.saturating_add(backoff_ms(job, retry, 1));
             if may_restart && !is_too_old(job, retry, due_at) {
-                return Decision::Again(Again {
-                    due_at,
-                    attempt: 0,
-                    crashes: 0,
-                    error: failed.error,
-                    is_release: false,
-                });
+                return Decision::Again(Again { due_at, error: failed.error, ..Again::default() });
             }
             failed
         }

@@ -5,11 +5,13 @@ mod failure;
 
 pub use apply::{Remains, apply, edit, lease, touch, unlease};
 pub use failure::{
-    Failure, after_crash, after_expiry, after_failure, after_release, after_return, after_unclaimed, retry_plan,
+    Failure, Park, Release, after_abandonment, after_crash, after_expiry, after_failure, after_release, after_return,
+    after_unclaimed, retry_plan,
 };
 
 use crate::clock::Millis;
 use crate::model::job::{AttemptError, Job, Payload, Stage};
+use crate::model::marks::Marks;
 use std::sync::Arc;
 
 /// The next state of a job, decided under the epoch (or version) that was read.
@@ -19,19 +21,8 @@ pub enum Decision {
     Finish(Finish),
     /// It runs again.
     Again(Again),
-    /// A client of the beanstalk protocol gives it back: the attempt counts.
-    Return(Return),
-    /// A client of the beanstalk protocol buries it, with this priority: failed, and kept until it is removed or kicked.
-    Bury(u32),
-}
-
-/// The way in which a job is given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Return {
-    /// The earliest time at which it may run again.
-    pub due_at: Millis,
-    /// After a release: the new priority, and the delay in milliseconds. `None` if the client has gone.
-    pub release: Option<(u32, u64)>,
+    /// It is set aside, and has these marks of a port from now on; `None` leaves them.
+    Park(Park, Option<Arc<Marks>>),
 }
 
 impl Decision {
@@ -39,14 +30,18 @@ impl Decision {
     pub fn end(&self) -> Option<Stage> {
         match self {
             Self::Finish(finish) => Some(finish.stage),
-            Self::Bury(_) => Some(Stage::Failed),
-            Self::Again(_) | Self::Return(_) => None,
+            Self::Park(..) => Some(Stage::Failed),
+            Self::Again(_) => None,
         }
     }
 
     /// Whether it changes fields that ledgers write only with a [rewritten](crate::ports::OutboxEntry::Rewritten) job.
     pub fn rewrites(&self) -> bool {
-        matches!(self, Self::Bury(_) | Self::Return(Return { release: Some(_), .. }))
+        match self {
+            Self::Park(..) => true,
+            Self::Again(again) => again.priority.is_some() || again.marks.is_some(),
+            Self::Finish(_) => false,
+        }
     }
 }
 
@@ -71,6 +66,8 @@ pub struct Finish {
 
 /// The message of a job that was taken.
 pub const TAKEN: &str = "taken";
+/// The message of a job that was parked without a reason.
+pub const PARKED: &str = "parked";
 
 impl Finish {
     /// The end of a job that was taken.
@@ -85,7 +82,7 @@ impl Finish {
 }
 
 /// The next run of a job.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Again {
     /// Its due time.
     pub due_at: Millis,
@@ -97,4 +94,8 @@ pub struct Again {
     pub error: Option<AttemptError>,
     /// Whether the job was released, which is counted.
     pub is_release: bool,
+    /// Its priority from now on; `None` leaves it.
+    pub priority: Option<u32>,
+    /// What a port keeps with it from now on; `None` leaves it.
+    pub marks: Option<Arc<Marks>>,
 }

@@ -80,7 +80,7 @@ pub fn success() -> Decision {
 
 /// Another attempt from this instant on, with what the job has counted so far.
 pub fn again(job: &Job, due_at: Millis) -> Decision {
-    Decision::Again(Again { due_at, attempt: job.attempt, crashes: job.crashes, error: None, is_release: false })
+    Decision::Again(Again { due_at, attempt: job.attempt, crashes: job.crashes, ..Again::default() })
 }
 
 /// A change of a job in any version.

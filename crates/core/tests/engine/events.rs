@@ -40,7 +40,7 @@ async fn a_life_is_told_in_order() {
     bench.settle(&lease, fail(false)).await.unwrap();
     pass(15 * SECOND).await;
     let lease = bench.lease().await;
-    bench.settle(&lease, Outcome::Release { delay_ms: 0 }).await.unwrap();
+    bench.settle(&lease, Outcome::release(0)).await.unwrap();
     let lease = bench.lease().await;
     bench.complete(&lease).await.unwrap();
     bench.complete(&lease).await.unwrap();

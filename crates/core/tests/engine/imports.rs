@@ -126,4 +126,6 @@ async fn what_makes_no_sense_is_refused_alone() {
     let (refused, taken) = answers.split_at(bad.len());
     assert!(refused.iter().all(|answer| matches!(answer, Err(Error::Invalid { .. }))), "{refused:?}");
     assert_eq!(taken, [Ok(Imported { id: good.id, is_new: true })]);
+    let parked = Job { stage: Stage::Failed, message: Some("no stamps".into()), ..elsewhere(job()).await };
+    assert!(bench.import(std::slice::from_ref(&parked)).await[0].is_ok(), "its end has no time");
 }

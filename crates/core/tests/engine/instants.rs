@@ -99,7 +99,7 @@ async fn a_retried_job_has_its_instant_after_the_clock_was_set_back() {
         let lease = bench.lease_first().await;
         let at = lease.job.due_at;
         assert!(at >= t0 + 2 * MINUTE_MS, "by the clock that is ahead");
-        let fails = || bench.settle(&lease, Outcome::Release { delay_ms: 1_000 });
+        let fails = || bench.settle(&lease, Outcome::release(1_000));
         if fails_ahead {
             fails().await.unwrap();
         }

@@ -91,6 +91,6 @@ async fn a_settle_beyond_a_limit_leaves_the_lease() {
     assert_eq!(field(&bench.settle(&lease, large).await.unwrap_err()), "result");
     bench.complete(&lease).await.unwrap();
     let unknown = Receipt { id: lease.job.id, epoch: 1 };
-    let answer = bench.engine.settle(vec![(unknown, Outcome::Release { delay_ms: 0 })]).await;
+    let answer = bench.engine.settle(vec![(unknown, Outcome::release(0))]).await;
     assert_eq!(answer, [Err(Error::LeaseLost(unknown))]);
 }

@@ -16,6 +16,7 @@ mod locks;
 mod many_queues;
 mod origins;
 mod overflow;
+mod parks;
 mod paused_schedules;
 mod reports;
 mod reserve;

@@ -52,7 +52,7 @@ async fn a_job_that_is_retried_meanwhile_is_not_deleted_among_the_failed() {
     let query = Query { state: vec![State::Failed].into(), ..Query::default() };
     let bulk = tokio::spawn(async move { engine.bulk(&query, BulkAction::Delete).await });
     pass(Duration::from_millis(500)).await;
-    world.ledger.edit(vec![edit(retried.id, Change::Retry)], world.engine.now(), 0).await.unwrap();
+    world.ledger.edit(vec![edit(retried.id, Change::RETRY)], world.engine.now(), 0).await.unwrap();
     pass(Duration::from_secs(1)).await;
     assert_eq!(bulk.await.unwrap().unwrap(), [("deleted", 1)].into());
     assert_eq!(world.engine.job(retried.id).await.unwrap().state(world.engine.now()), State::Ready);

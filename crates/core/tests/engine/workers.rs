@@ -49,7 +49,7 @@ async fn a_named_worker_waits_and_holds() {
     let holding = bench.worker();
     assert_eq!(holding.leases[0].lease_until, Instant(extended.lease_until));
     assert_eq!(holding.last_seen, Instant(bench.engine.now()));
-    bench.settle(&lease, Outcome::Release { delay_ms: 0 }).await.unwrap();
+    bench.settle(&lease, Outcome::release(0)).await.unwrap();
     assert_eq!(bench.worker().held, 0);
     // One that crashed holds nothing once its lease has ended.
     bench.engine.reserve(named("a", "q", 1, Duration::ZERO)).await.unwrap();

@@ -3,6 +3,7 @@
 //! Every call runs as a task of that runtime. A caller that blocks its thread or is dropped delays nobody else.
 
 use crate::error::{Answers, Error, answers, only};
+use crate::kind_rules::KIND_RULES;
 use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Pushed, QueueChanges, WorkerStatus};
 use duetime_core::engine::Pause;
 use duetime_core::engine::events::{Filter, Subscription};
@@ -38,6 +39,7 @@ impl Embedded {
     where
         F: Future<Output = Result<Opened, CoreError>> + Send + 'static,
     {
+        let options = engine::Options { kind_rules: &KIND_RULES, ..options };
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("duetime-engine")

@@ -4,7 +4,7 @@ use super::{Client, ask, forward};
 use crate::error::{Answers, Error, only};
 use crate::push::millis_up;
 use duetime_core::engine::{Extension, Outcome, Reservation, ReserveRequest, Settlement, TakeRequest};
-use duetime_core::rules::Failure;
+use duetime_core::rules::{Failure, Park};
 use duetime_core::{Payload, Receipt};
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,12 +52,20 @@ impl Client {
     }
 
     /// Releases a job; the attempt does not count. Without a delay the job keeps its due time. A job that has reached its
-    /// `max_age` ends.
+    /// `max_age` ends. [`settle`](Self::settle) with [`Outcome::Release`] can also give it another priority.
     ///
     /// # Errors
     /// Same as [`complete`](Self::complete).
     pub async fn release(&self, receipt: Receipt, delay: Duration) -> Result<Settlement, Error> {
-        only(self.settle(vec![(receipt, Outcome::Release { delay_ms: millis_up(delay) })]).await?)
+        only(self.settle(vec![(receipt, Outcome::release(millis_up(delay)))]).await?)
+    }
+
+    /// Parks a job: it has failed, and is kept until it is retried or deleted.
+    ///
+    /// # Errors
+    /// Same as [`complete`](Self::complete).
+    pub async fn park(&self, receipt: Receipt, park: Park) -> Result<Settlement, Error> {
+        only(self.settle(vec![(receipt, Outcome::Park(park))]).await?)
     }
 
     /// Reports the progress of a leased job: 0 to 100 percent, and a note of at most 1 KiB. It is shown with the job until

@@ -222,8 +222,8 @@ impl Dispatcher {
         self.leases.remove(receipt);
         match outcome {
             Outcome::Complete { .. } => self.summary.succeeded += 1,
-            Outcome::Fail(_) => self.summary.failed += 1,
-            Outcome::Release { .. } => self.summary.released += 1,
+            Outcome::Fail(_) | Outcome::Park(_) => self.summary.failed += 1,
+            Outcome::Release(_) => self.summary.released += 1,
         }
     }
 

@@ -175,7 +175,7 @@ impl Dispatcher {
                 self.leases.started(receipt, running);
             } else {
                 self.log_unknown(&job);
-                self.outbox.push(receipt, Outcome::Release { delay_ms: UNKNOWN_DELAY_MS });
+                self.outbox.push(receipt, Outcome::release(UNKNOWN_DELAY_MS));
             }
         }
     }
@@ -206,7 +206,7 @@ impl Dispatcher {
     fn after_stop(&self, outcome: Outcome) -> Outcome {
         let was_told = matches!(self.phase, Phase::Heeding(_) | Phase::Leaving(_));
         match outcome {
-            Outcome::Fail(failure) if was_told && !failure.is_final => Outcome::Release { delay_ms: 0 },
+            Outcome::Fail(failure) if was_told && !failure.is_final => Outcome::release(0),
             outcome => outcome,
         }
     }
@@ -217,7 +217,7 @@ impl Dispatcher {
         let held = if is_endless { (self.room)(now).err() } else { None };
         let delay_ms = held.map_or(0, |until| millis_up(until.saturating_duration_since(now)));
         for job in jobs {
-            self.outbox.push(job.receipt(), Outcome::Release { delay_ms });
+            self.outbox.push(job.receipt(), Outcome::release(delay_ms));
         }
     }
 
@@ -253,7 +253,7 @@ impl Dispatcher {
             self.give_back(overdue, now);
             // Their handlers stay counted as running until the runtime responds, so no further jobs are reserved for it.
             for receipt in self.leases.take_unbegun(now, WAIT_MAX) {
-                self.outbox.push(receipt, Outcome::Release { delay_ms: 0 });
+                self.outbox.push(receipt, Outcome::release(0));
             }
         }
         self.phase = match self.phase {

@@ -88,7 +88,7 @@ impl Reporter {
 impl Drop for Reporter {
     fn drop(&mut self) {
         // An aborted handler releases its job.
-        let released = || (self.has_begun || self.context.begin()).then_some(Outcome::Release { delay_ms: 0 });
+        let released = || (self.has_begun || self.context.begin()).then_some(Outcome::release(0));
         let outcome = self.outcome.take().or_else(released);
         // The receiver is gone if the worker has given up on the handler.
         let _ = self.reports.send(Report { receipt: self.context.receipt(), outcome });

@@ -5,7 +5,7 @@ use crate::kind::Kind;
 use crate::push::millis_up;
 use duetime_core::engine::Outcome;
 use duetime_core::limits::MESSAGE_BYTES_MAX;
-use duetime_core::rules::Failure;
+use duetime_core::rules::{Failure, Park};
 use duetime_core::{Job, Payload};
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -40,7 +40,24 @@ impl HandlerError {
     /// Not a failure: the job is released and due again after this delay. The attempt does not count. With a delay of zero
     /// the job is handed out again at once. A job that has reached its `max_age` ends.
     pub fn release(delay: Duration) -> Self {
-        Self(Outcome::Release { delay_ms: millis_up(delay) })
+        Self(Outcome::release(millis_up(delay)))
+    }
+
+    /// The job is parked for this reason: it has failed, and is kept until it is retried or deleted. A reason beyond 64 KiB is
+    /// truncated and marked as such.
+    pub fn park(reason: impl Display) -> Self {
+        let message = Arc::from(shortened(format!("{reason:#}")));
+        Self(Outcome::Park(Park { message, priority: None }))
+    }
+
+    /// Gives a job that is released or parked this priority; 0 is the most urgent.
+    pub fn priority(mut self, priority: u32) -> Self {
+        match &mut self.0 {
+            Outcome::Release(release) => release.priority = Some(priority),
+            Outcome::Park(park) => park.priority = Some(priority),
+            Outcome::Complete { .. } | Outcome::Fail(_) => {}
+        }
+        self
     }
 
     /// Retries after this delay, whatever the retry rule says.

@@ -82,7 +82,8 @@ fn size(outcome: &Outcome) -> usize {
     match outcome {
         Outcome::Complete { result } => result.as_ref().map_or(0, |result| result.len()),
         Outcome::Fail(failure) => failure.message.len(),
-        Outcome::Release { .. } => 0,
+        Outcome::Release(_) => 0,
+        Outcome::Park(park) => park.message.len(),
     }
 }
 

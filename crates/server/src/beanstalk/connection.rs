@@ -286,7 +286,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let _ = timeout(Duration::from_secs(1), self.stream.shutdown()).await;
         let held = self.state.held.all();
         for some in held.chunks(GIVEN_BACK_TOGETHER) {
-            let back = some.iter().map(|&receipt| (receipt, Ending::Return { release: None })).collect();
+            let back = some.iter().map(|&receipt| (receipt, Ending::Abandoned)).collect();
             for ended in uninterrupted(self.door.engine.end_leases(back)).await {
                 if let Err(error) = ended {
                     tracing::debug!(%error, "a lease had expired before its connection closed");

@@ -3,11 +3,17 @@
 use super::command::Release;
 use super::connection::Connection;
 use super::held::{Lease, lease_ms};
+use super::marks::Marked;
 use crate::access::Scope;
 use duetime_core::engine::{Ending, Outcome};
+use duetime_core::rules;
 use duetime_core::{Error, Job, JobId, JobRef, State};
+use std::sync::{Arc, LazyLock};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
+
+/// The message of a buried job.
+static BURIED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("buried"));
 
 /// Tries for a job that others change at the same time.
 pub(super) const TRIES: usize = 5;
@@ -82,19 +88,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     pub(super) async fn release(&mut self, Release { id, priority, delay_ms }: Release) {
-        self.end(id, Ending::Return { release: Some((priority, delay_ms)) }, "RELEASED").await;
+        let release = rules::Release { delay_ms, priority: Some(priority) };
+        let marked = |marked| Marked { delay_ms: Some(delay_ms), ..marked };
+        self.end(id, |lease| Ending::Return(release, marked(Marked::of(lease.marks.as_ref())).shared()), "RELEASED")
+            .await;
     }
 
     pub(super) async fn bury(&mut self, id: u64, priority: u32) {
-        self.end(id, Ending::Bury { priority }, "BURIED").await;
+        let park = rules::Park { message: BURIED.clone(), priority: Some(priority) };
+        let marked = |marked: Marked| Marked { buries: marked.buries + 1, ..marked };
+        self.end(id, |lease| Ending::Park(park, marked(Marked::of(lease.marks.as_ref())).shared()), "BURIED").await;
     }
 
     /// Ends a lease that this connection holds.
-    async fn end(&mut self, id: u64, ending: Ending, word: &str) {
+    async fn end(&mut self, id: u64, ending: impl FnOnce(&Lease) -> Ending, word: &str) {
         let Some(lease) = JobId::new(id).and_then(|id| self.held(id)) else {
             return self.reply.line("NOT_FOUND");
         };
-        match self.door.engine.end_leases(vec![(lease.receipt, ending)]).await.pop() {
+        match self.door.engine.end_leases(vec![(lease.receipt, ending(&lease))]).await.pop() {
             Some(Err(error)) => {
                 // If the end could not be recorded, the client may ask again.
                 if matches!(error, Error::LeaseLost(_)) {
@@ -119,7 +130,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match self.door.engine.extend(extend).await.pop() {
             Some(Err(error)) => self.reply.failure(&error),
             answer => {
-                self.state.held.add(lease.receipt, lease.tube, lease.ttr, Instant::now());
+                self.state.held.touch(lease.receipt.id, Instant::now());
                 // A job that was cancelled elsewhere is gone for the client. It is still held, so that a `delete` counts.
                 let is_cancelled = answer.is_some_and(|answer| answer.is_ok_and(|extension| extension.cancel_asked));
                 self.reply.line(if is_cancelled { "NOT_FOUND" } else { "TOUCHED" });

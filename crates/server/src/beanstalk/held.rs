@@ -2,8 +2,10 @@
 
 use super::command::Tube;
 use duetime_core::limits::{LEASE_MS_MAX, SECOND_MS};
-use duetime_core::{JobId, Receipt};
+use duetime_core::model::marks::Marks;
+use duetime_core::{Job, JobId, Receipt};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -18,6 +20,8 @@ pub(super) struct Lease {
     pub(super) receipt: Receipt,
     /// The job's tube.
     pub(super) tube: Tube,
+    /// The marks of the job: nobody changes them while it is leased.
+    pub(super) marks: Option<Arc<Marks>>,
     pub(super) deadline: Instant,
     /// The time to run, from the reserve or the last touch.
     pub(super) ttr: Duration,
@@ -34,9 +38,19 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn add(&mut self, receipt: Receipt, tube: Tube, ttr: Duration, now: Instant) {
-        let deadline = now + ttr;
-        self.put_back(Lease { receipt, tube, deadline, ttr, renew_at: renewal(deadline, now) });
+    /// Holds a lease of this job, for this time to run from now on.
+    pub(super) fn add(&mut self, job: &Job, ttr: Duration, now: Instant) {
+        let (receipt, tube, marks) = (job.receipt(), job.queue.clone(), job.options().marks.clone());
+        self.put_back(Lease { receipt, tube, marks, deadline: now, ttr, renew_at: None });
+        self.touch(job.id, now);
+    }
+
+    /// The time to run of a lease begins anew.
+    pub(super) fn touch(&mut self, id: JobId, now: Instant) {
+        if let Some(lease) = self.remove(id) {
+            let deadline = now + lease.ttr;
+            self.put_back(Lease { deadline, renew_at: renewal(deadline, now), ..lease });
+        }
     }
 
     /// Holds a lease again that was taken out.
@@ -119,16 +133,20 @@ fn renewal(deadline: Instant, now: Instant) -> Option<Instant> {
 mod tests {
     use super::*;
 
+    fn job(n: u64) -> Job {
+        Job { id: JobId::new(n).unwrap(), epoch: n, ..duetime_core::testing::fixtures::job(n) }
+    }
+
     fn receipt(n: u64) -> Receipt {
-        Receipt { id: JobId::new(n).unwrap(), epoch: n }
+        job(n).receipt()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_long_time_to_run_is_renewed_up_to_its_deadline() {
         let (mut held, begin) = (Held::default(), Instant::now());
         let hours = |hours: u64| Duration::from_secs(hours * 3_600);
-        held.add(receipt(1), "t".into(), hours(20), begin);
-        held.add(receipt(2), "t".into(), hours(12), begin);
+        held.add(&job(1), hours(20), begin);
+        held.add(&job(2), hours(12), begin);
         assert_eq!(held.next_renewal(), Some(begin + hours(6)));
         // A delete that fails holds it as before.
         let lease = held.remove(receipt(1).id).unwrap();
@@ -144,10 +162,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn deadlines_come_in_order() {
         let (mut held, begin) = (Held::default(), Instant::now());
-        (1..=3).for_each(|n| held.add(receipt(n), "t".into(), Duration::from_secs(10 - n), begin));
+        (1..=3).for_each(|n| held.add(&job(n), Duration::from_secs(10 - n), begin));
         assert_eq!(held.soonest(begin), Some(begin + Duration::from_secs(7)));
         assert_eq!(held.remove(receipt(3).id).unwrap().receipt, receipt(3));
-        held.add(receipt(2), "t".into(), Duration::from_secs(60), begin);
+        held.add(&job(2), Duration::from_secs(60), begin);
         assert_eq!(held.soonest(begin), Some(begin + Duration::from_secs(9)));
         assert_eq!(held.all().len(), 2);
     }

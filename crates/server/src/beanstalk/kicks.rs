@@ -2,12 +2,15 @@
 
 use super::command::Tube;
 use super::connection::Connection;
+use super::marks::Marked;
 use crate::access::Scope;
 use crate::http::AuditedCommand;
+use duetime::kind_rules::BEANSTALK;
 use duetime_core::api::Instant;
 use duetime_core::engine::{Pause, Query};
 use duetime_core::limits::{DELAY_MS_MAX, PAGE_BYTES_MAX, PAGE_JOBS_MAX, SECOND_MS};
-use duetime_core::{Error, Job, JobId, JobRef, State, States};
+use duetime_core::ports::{Change, Update};
+use duetime_core::{Error, Job, JobId, JobRef, Millis, State, States};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Pages without a job to kick that are looked at before a kick gives up.
@@ -66,9 +69,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Kicks those of these jobs that can be, and answers how many; with why the others could not be asked for.
     async fn kick_some(&self, jobs: &[Job]) -> (u64, Option<Error>) {
-        let targets = jobs.iter().map(|job| JobRef { id: job.id, version: Some(job.version) }).collect();
+        let now = self.door.engine.now();
+        let kicks = jobs.iter().map(|job| kick(job, kicked(job), now)).collect();
         let (mut made, mut failure) = (0, None);
-        for answer in self.door.engine.kick(targets, true).await {
+        for answer in self.door.engine.change_each(kicks).await {
             match answer {
                 Ok(_) => made += 1,
                 // Somebody else was faster, or another job has the key now.
@@ -87,8 +91,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     pub(super) async fn kick_job(&mut self, id: u64) {
         let Some(id) = JobId::new(id) else { return self.reply.line("NOT_FOUND") };
+        let now = self.door.engine.now();
         let kicked = match self.visible(id, Scope::Change).await {
-            Ok(job) => self.door.engine.kick(vec![JobRef { id, version: Some(job.version) }], true).await.pop(),
+            // A ready job is left as it is, and so is a reserved one.
+            Ok(job) if job.state(now) == State::Ready => Some(Err(Error::NotFound(id))),
+            Ok(job) => self.door.engine.change_each(vec![kick(&job, kicked(&job), now)]).await.pop(),
             Err(error) => Some(Err(error)),
         };
         self.reply.done("KICKED", kicked.transpose());
@@ -141,6 +148,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         });
         Ok(())
     }
+}
+
+/// A delayed job is due now, a buried one ready. One that was put here goes on with its attempts: they are not limited. Any other
+/// begins anew, as with a retry over HTTP.
+pub(super) fn kick(job: &Job, marked: Marked, now: Millis) -> (JobRef, Change) {
+    let marks = marked.shared();
+    let change = if job.is_pending() {
+        Change::Update(Update { due_at: Some(now), marks, ..Update::default() })
+    } else {
+        Change::Retry { keeps_attempts: *job.kind == *BEANSTALK, marks }
+    };
+    (JobRef { id: job.id, version: Some(job.version) }, change)
+}
+
+/// The marks of a job after a kick. What says when it is due first changes with that, so its delay is noted.
+pub(super) fn kicked(job: &Job) -> Marked {
+    let marked = Marked::of_job(job);
+    let delay_ms = marked.delay_ms.unwrap_or(job.first_due_at.saturating_sub(job.created_at));
+    Marked { kicks: marked.kicks + 1, delay_ms: Some(delay_ms), ..marked }
 }
 
 impl super::Door {

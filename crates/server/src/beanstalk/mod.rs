@@ -19,6 +19,7 @@ mod kicks;
 mod limits;
 mod listener;
 mod looks;
+mod marks;
 #[cfg(test)]
 mod over_time;
 #[cfg(test)]

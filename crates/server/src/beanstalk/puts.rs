@@ -4,15 +4,16 @@ use super::command::Put;
 use super::connection::Connection;
 use super::counters::add;
 use super::held::lease_ms;
+use super::marks::Marked;
 use crate::access::Scope;
+use duetime::kind_rules::BEANSTALK;
 use duetime_core::limits::{LEASE_MS_MAX, SECOND_MS};
-use duetime_core::model::beanstalk::{Beanstalk, KIND};
 use duetime_core::{Due, JobOptions, NewJob, Payload};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-static OF_BEANSTALK: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(KIND));
+static KIND: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(BEANSTALK));
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn put(&mut self, puts: Vec<(Put, Payload)>) {
@@ -51,13 +52,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 /// A job as a client puts it, due now.
 pub(crate) fn new_job(tube: Arc<str>, priority: u32, ttr_s: u32, payload: Payload) -> NewJob {
     let is_long = u64::from(ttr_s) * SECOND_MS > LEASE_MS_MAX;
-    let beanstalk = is_long.then(|| Beanstalk { ttr_s: Some(ttr_s), ..Beanstalk::default() });
+    let marked = Marked { ttr_s: is_long.then_some(ttr_s.into()), ..Marked::default() };
     NewJob {
         queue: tube,
-        kind: OF_BEANSTALK.clone(),
+        kind: KIND.clone(),
         priority,
         lease_ms: Some(lease_ms(Duration::from_secs(ttr_s.into()))),
-        options: JobOptions { beanstalk, ..JobOptions::default() },
+        options: JobOptions { marks: marked.shared(), ..JobOptions::default() },
         ..NewJob::new(payload)
     }
 }

@@ -6,13 +6,15 @@ use super::counters::{add, take_one};
 use super::door::Door;
 use super::ends::TRIES;
 use super::held::{HELD_MAX, MARGIN};
+use super::kicks::{kick, kicked};
 use super::limits::OUTPUT_BYTES_MAX;
+use super::marks::Marked;
 use super::rights::check_work;
 use crate::access::Scope;
 use duetime_core::engine::{Ending, ReserveRequest, Source, uninterrupted};
 use duetime_core::limits::WAIT_MS_MAX;
 use duetime_core::ports::Lease;
-use duetime_core::{Error, JobId, JobRef, State};
+use duetime_core::{Error, JobId, State};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,9 +167,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn hold(&mut self, Lease { job, lease_ms }: &Lease) {
-        let long = job.options().beanstalk.and_then(|beanstalk| beanstalk.ttr_s);
-        let ttr = long.map_or(Duration::from_millis(*lease_ms), |seconds| Duration::from_secs(seconds.into()));
-        self.state.held.add(job.receipt(), job.queue.clone(), ttr, Instant::now());
+        let long = Marked::of_job(job).ttr_s;
+        let ttr = long.map_or(Duration::from_millis(*lease_ms), Duration::from_secs);
+        self.state.held.add(job, ttr, Instant::now());
     }
 
     pub(super) async fn reserve_job(&mut self, id: u64) {
@@ -198,8 +200,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 State::Ready | State::Scheduled => return self.door.engine.reserve_early(id).await,
                 State::Failed if self.door.engine.queue_settings(&job.queue).paused => return Err(Error::HeldBack(id)),
                 State::Failed => {
-                    let target = JobRef { id, version: Some(job.version) };
-                    match self.door.engine.kick(vec![target], false).await.pop() {
+                    // It was not kicked, so that is not counted.
+                    let kick = kick(
+                        &job,
+                        Marked { kicks: Marked::of_job(&job).kicks, ..kicked(&job) },
+                        self.door.engine.now(),
+                    );
+                    match self.door.engine.change_each(vec![kick]).await.pop() {
                         None | Some(Ok(_) | Err(Error::VersionMismatch { .. })) => {}
                         Some(Err(error)) => return Err(error),
                     }

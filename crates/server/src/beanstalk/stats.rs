@@ -3,6 +3,7 @@
 use super::command::Tube;
 use super::counters::get;
 use super::door::Door;
+use super::marks::Marked;
 use super::tubes::Known;
 use duetime_core::engine::QueueStatus;
 use duetime_core::limits::{LEASE_MS_DEFAULT, SECOND_MS};
@@ -51,10 +52,10 @@ fn word(state: State) -> &'static str {
 
 /// The statistics of a job. `left` is the rest of its time to run, if this client holds it.
 pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>, now: Millis) -> String {
-    let beanstalk = job.options().beanstalk.unwrap_or_default();
+    let marked = Marked::of_job(job);
     let state = job.state(now);
     let lease_ms = job.lease_ms.or(of_queue_ms).unwrap_or(LEASE_MS_DEFAULT);
-    let delay_ms = beanstalk.delay_ms.unwrap_or_else(|| job.first_due_at.saturating_sub(job.created_at));
+    let delay_ms = marked.delay_ms.unwrap_or_else(|| job.first_due_at.saturating_sub(job.created_at));
     let left_ms = match state {
         // Just after a release the whole delay is not left any more.
         State::Scheduled => {
@@ -74,16 +75,16 @@ pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>
     yaml.add("pri", job.priority);
     yaml.add("age", now.saturating_sub(job.created_at) / SECOND_MS);
     yaml.add("delay", delay_ms / SECOND_MS);
-    yaml.add("ttr", beanstalk.ttr_s.map_or(lease_ms / SECOND_MS, u64::from));
+    yaml.add("ttr", marked.ttr_s.unwrap_or(lease_ms / SECOND_MS));
     // Just after a reserve a whole time to run is not left any more.
-    let is_whole = state == State::Running && left_ms >= lease_ms && beanstalk.ttr_s.is_none();
+    let is_whole = state == State::Running && left_ms >= lease_ms && marked.ttr_s.is_none();
     yaml.add("time-left", if is_whole { lease_ms - 1 } else { left_ms } / SECOND_MS);
     yaml.add("file", 0);
     yaml.add("reserves", job.attempt);
     yaml.add("timeouts", job.crashes);
     yaml.add("releases", job.releases());
-    yaml.add("buries", beanstalk.buries);
-    yaml.add("kicks", beanstalk.kicks);
+    yaml.add("buries", marked.buries);
+    yaml.add("kicks", marked.kicks);
     yaml.0
 }
 

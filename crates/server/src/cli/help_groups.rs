@@ -7,7 +7,10 @@ use std::fmt::Write;
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Jobs", &["push", "list", "get", "why", "events", "update", "reschedule", "run", "cancel", "retry", "delete"]),
     ("Queues, schedules and locks", &["queues", "peek", "schedules", "lock", "locks"]),
-    ("Work", &["work", "workers", "take", "reserve", "complete", "fail", "release", "extend", "progress", "settle"]),
+    (
+        "Work",
+        &["work", "workers", "take", "reserve", "complete", "fail", "release", "park", "extend", "progress", "settle"],
+    ),
     ("The server", &["serve", "beanstalk", "config", "token", "status", "health", "metrics", "doctor"]),
     ("The store", &["backup", "export", "import", "migrate", "adopt"]),
     ("Try out and install", &["demo", "bench", "completions", "man", "help"]),

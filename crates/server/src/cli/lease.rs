@@ -1,4 +1,4 @@
-//! `duetime complete`, `fail`, `release`, `extend` and `progress`: one lease, by its receipt.
+//! `duetime complete`, `fail`, `release`, `park`, `extend` and `progress`: one lease, by its receipt.
 
 use super::exit::{DATA, ERROR, Failure, Result};
 use super::output::{self, note};
@@ -51,6 +51,26 @@ pub(crate) struct Release {
     /// Make the job due after this long; with 0s it keeps its due time
     #[arg(long, short, value_name = "DURATION", default_value = "0s", value_parser = span::<0, DELAY_MS_MAX>)]
     delay: Span,
+    /// New priority, 0 is the most urgent [default: unchanged]
+    #[arg(long, short, value_name = "NUMBER")]
+    priority: Option<u32>,
+    #[command(flatten)]
+    lease: One,
+}
+
+/// Park a job: it has failed, and is kept until it is retried or deleted.
+///
+/// Unlike a job that fails for good, a parked one is not removed after the retention of its queue.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime park \"$receipt\" --message 'the address is to be checked'")]
+pub(crate) struct Park {
+    /// Reason to keep with the job, up to 64 KiB [default: parked]
+    #[arg(long, short, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    message: Arc<str>,
+    /// New priority, 0 is the most urgent [default: unchanged]
+    #[arg(long, short, value_name = "NUMBER")]
+    priority: Option<u32>,
     #[command(flatten)]
     lease: One,
 }
@@ -113,7 +133,14 @@ pub(crate) async fn fail(args: Fail) -> Result {
 
 /// Runs `release`.
 pub(crate) async fn release(args: Release) -> Result {
-    settle(&args.lease, Outcome::Release { delay_ms: args.delay.0 }).await
+    let Release { delay, priority, lease } = args;
+    settle(&lease, Outcome::Release(rules::Release { delay_ms: delay.0, priority })).await
+}
+
+/// Runs `park`.
+pub(crate) async fn park(args: Park) -> Result {
+    let Park { message, priority, lease } = args;
+    settle(&lease, Outcome::Park(rules::Park { message, priority })).await
 }
 
 async fn settle(One { receipt, target }: &One, outcome: Outcome) -> Result {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Reserve due jobs by hand, as a worker does.
 ///
-/// End each lease with `duetime complete`, `fail`, `release` or `settle` and its receipt; `extend` and `progress` keep it.
+/// End each lease with `duetime complete`, `fail`, `release`, `park` or `settle` and its receipt; `extend` and `progress` keep it.
 /// A lease that expires counts as a crash, and the job is handed out again. Use a server for this: no other process can
 /// settle jobs of a store file.
 #[derive(Debug, clap::Args)]

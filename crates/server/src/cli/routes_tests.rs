@@ -23,6 +23,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("POST", "/v1/leases/{receipt}/complete", "complete"),
     ("POST", "/v1/leases/{receipt}/fail", "fail"),
     ("POST", "/v1/leases/{receipt}/release", "release"),
+    ("POST", "/v1/leases/{receipt}/park", "park"),
     ("POST", "/v1/leases/{receipt}/extend", "extend"),
     ("POST", "/v1/leases/{receipt}/progress", "progress"),
     ("POST", "/v1/settle", "settle"),

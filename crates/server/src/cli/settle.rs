@@ -22,7 +22,8 @@ const BATCH: usize = 1_000;
 #[command(after_help = "Example:
   duetime reserve orders -n 100 --json | jq -c '.leases[] | {receipt, complete: {}}' | duetime settle -")]
 pub(crate) struct Args {
-    /// File of lines such as {"receipt": "…", "complete": {}}, with `complete`, `fail` or `release`, up to 10,000;
+    /// File of lines such as {"receipt": "…", "complete": {}}, with `complete`, `fail`, `release` or `park`, up to
+    /// 10,000;
     /// `-` reads standard input
     #[arg(value_name = "FILE|-")]
     file: PathBuf,

@@ -64,7 +64,8 @@ impl Delivered {
     pub(crate) fn into_handled(self, context: &duetime::Context) -> Handled {
         match self.outcome {
             Outcome::Complete { result } => result.map_or(Ok(()), |result| Ok(context.set_raw_result(result)?)),
-            Outcome::Release { delay_ms } => Err(HandlerError::release(Duration::from_millis(delay_ms))),
+            Outcome::Release(release) => Err(HandlerError::release(Duration::from_millis(release.delay_ms))),
+            Outcome::Park(park) => Err(HandlerError::park(park.message)),
             Outcome::Fail(Failure { message, is_final: true, .. }) => Err(HandlerError::final_(message)),
             Outcome::Fail(Failure { message, retry_after_ms, .. }) => {
                 let error = HandlerError::new(message);
@@ -84,13 +85,14 @@ impl Delivered {
         }
     }
 
-    /// One word for it: `taken`, `failed`, `refused` (for good) or `given_back`.
+    /// One word for it: `taken`, `failed`, `refused` (for good), `given_back` or `parked`.
     pub(crate) fn word(&self) -> &'static str {
         match &self.outcome {
             Outcome::Complete { .. } => "taken",
             Outcome::Fail(failure) if failure.is_final => "refused",
             Outcome::Fail(_) => "failed",
-            Outcome::Release { .. } => "given_back",
+            Outcome::Release(_) => "given_back",
+            Outcome::Park(_) => "parked",
         }
     }
 }

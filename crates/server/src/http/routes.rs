@@ -92,6 +92,7 @@ fn working() -> OpenApiRouter<App> {
         .routes(routes!(leases::complete))
         .routes(routes!(leases::fail))
         .routes(routes!(leases::release))
+        .routes(routes!(leases::park))
         .routes(routes!(leases::extend))
         .routes(routes!(leases::progress))
         .routes(routes!(leases::settle))

@@ -11,6 +11,7 @@ use crate::descriptors::Descriptors;
 use crate::http::{self, ListenerConfig};
 use crate::log;
 use crate::signals::Signals;
+use duetime::kind_rules::KIND_RULES;
 use duetime_core::engine::{Ending, Options, Query};
 use duetime_core::limits::{PAGE_JOBS_MAX, PAYLOAD_BYTES_DEFAULT, PAYLOAD_BYTES_MAX, SECOND_MS};
 use duetime_core::ports::Retention;
@@ -167,6 +168,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let opened = open(args.store()?).await?;
     let options = Options {
         payload_bytes_max: PAYLOAD_BYTES_DEFAULT.max(args.job_bytes_max as usize),
+        kind_rules: &KIND_RULES,
         retention: Retention { succeeded_ms: SUCCEEDED_KEPT_MS, ..Retention::default() },
         ..Options::default()
     };
@@ -193,7 +195,7 @@ async fn give_back_all(engine: &Engine) -> Result<(), CoreError> {
     let mut cursor: Option<String> = None;
     loop {
         let found = engine.find(&query, cursor.as_deref(), PAGE_JOBS_MAX).await?;
-        let back = found.jobs.iter().map(|job| (job.receipt(), Ending::Return { release: None })).collect();
+        let back = found.jobs.iter().map(|job| (job.receipt(), Ending::Abandoned)).collect();
         for ended in engine.end_leases(back).await {
             match ended {
                 Ok(_) | Err(CoreError::LeaseLost(_)) => {}

@@ -202,7 +202,7 @@ fn a_long_time_to_run_is_kept_by_a_store_and_refused_by_a_server() {
     let from = source.address.to_string();
     place.ok(&["adopt", "beanstalkd", "--from", &from, "--to", "jobs", "--drain", "--yes", "beanstalkd"]);
     let job = &place.json(&["list"])["jobs"][0];
-    assert_eq!((&job["queue"], &job["beanstalk"]["ttr_s"]), (&"jobs".into(), &50_000.into()), "{job}");
+    assert_eq!((&job["queue"], &job["marks"]["ttr_s"]), (&"jobs".into(), &50_000.into()), "{job}");
 }
 
 /// A follower, which ends with SIGTERM.

@@ -54,7 +54,7 @@ fn jobs_are_the_same_through_both_doors() {
     let job = server.http.job(&id);
     assert_eq!((&job["state"], &job["message"]), (&json!("failed"), &json!("buried")));
     assert_eq!((&job["priority"], job.get("finished_at")), (&json!(9), None));
-    assert_eq!(job["beanstalk"], json!({"buries": 1}));
+    assert_eq!(job["marks"], json!({"buries": 1}));
     server.http.call(&format!("/v1/jobs/{id}/retry")).ok();
     let stats = talk.stats(&format!("stats-job {id}")).unwrap();
     assert_eq!((&*stats["state"], &*stats["buries"], &*stats["reserves"]), ("ready", "1", "0"));

@@ -145,7 +145,7 @@ impl Golden {
 }
 
 /// Whether a client has chosen this origin: 32 random digits, the number of its request, and a place in that.
-fn is_random(origin: &str) -> bool {
+pub(crate) fn is_random(origin: &str) -> bool {
     let random = origin.split('-').next().unwrap_or_default();
     random.len() == 32 && random.bytes().all(|digit| digit.is_ascii_hexdigit())
 }

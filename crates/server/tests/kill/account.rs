@@ -155,7 +155,7 @@ impl End {
             Self::Complete => Outcome::Complete { result: None },
             Self::FailFinally => failure(true, None),
             // Half of them one way, half the other: they come back in the same way.
-            Self::Again(after_ms) if after_ms % 2 == 0 => Outcome::Release { delay_ms: after_ms },
+            Self::Again(after_ms) if after_ms % 2 == 0 => Outcome::release(after_ms),
             Self::Again(after_ms) => failure(false, Some(after_ms)),
         }
     }

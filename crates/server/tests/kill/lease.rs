@@ -25,7 +25,7 @@ async fn a_lease_outlives_a_kill_where_the_job_was_given_back_just_before() {
     // Given back by one worker and leased by another, which waits, so that the first end is not recorded yet when the second
     // lease begins.
     for _ in 0..20 {
-        let release = client.settle(vec![(receipt, Outcome::Release { delay_ms: 0 })]);
+        let release = client.settle(vec![(receipt, Outcome::release(0))]);
         let (released, next) = tokio::join!(release, lease(&client));
         released.unwrap().remove(0).unwrap();
         receipt = next;

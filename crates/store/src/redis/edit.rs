@@ -30,7 +30,7 @@ impl Jobs {
                 if !matches!(made, Edited::Changed(_) | Edited::CancelAsked(_)) {
                     return Step::Answer((made, None));
                 }
-                changed.rewritten |= matches!(change, Change::Update(_) | Change::Replace(_) | Change::Kick { .. });
+                changed.rewritten |= change.rewrites();
                 changed.removed = matches!(change, Change::Delete);
                 let noted = (!self.partitions.is_ledger()).then(|| entry(changed.clone()));
                 Step::Write(Box::new(changed), None, (made, noted))

@@ -76,7 +76,7 @@ fn one(rows: &mut BTreeMap<JobId, Option<Job>>, keys: &mut Keys, edit: &Edit, no
             return Edited::Changed(row);
         }
         (_, Edited::Mismatch(_)) => return Edited::Mismatch(row),
-        (Change::Retry | Change::Kick { .. }, Edited::Changed(_)) => {
+        (Change::Retry { .. }, Edited::Changed(_)) => {
             if let Some(key) = job.live_key() {
                 if let Some(holder) = keys.holder(&job.queue, key).filter(|&holder| holder != job.id) {
                     return Edited::KeyHeld(holder, job.queue.clone(), key.clone());

@@ -30,7 +30,7 @@ fn one(transaction: &mut Transaction<'_>, edit: &Edit, now: Millis, watermark: M
             return Ok(Edited::Changed(row));
         }
         (_, Edited::Mismatch(_)) => return Ok(Edited::Mismatch(row)),
-        (Change::Retry | Change::Kick { .. }, Edited::Changed(_)) => {
+        (Change::Retry { .. }, Edited::Changed(_)) => {
             if let Some(key) = job.live_key()
                 && let Some(holder) =
                     holder(transaction.connection, &job.queue, key)?.filter(|&holder| holder != job.id)

@@ -132,7 +132,7 @@ fn result(bytes: usize) -> Decision {
 /// A failure that leaves the job running again at once.
 fn failure(job: &Job, message: &Arc<str>, due_at: u64) -> Settle {
     let error = AttemptError { attempt: job.attempt, at: due_at, crashed: false, message: message.clone() };
-    let again = Again { due_at, attempt: job.attempt, crashes: 0, error: Some(error), is_release: false };
+    let again = Again { due_at, attempt: job.attempt, error: Some(error), ..Again::default() };
     Settle::while_unchanged(job.clone(), Decision::Again(again))
 }
 

@@ -35,7 +35,7 @@ async fn a_failed_attempt_does_not_read_the_payload() {
         ..NewJob::new(payload.clone())
     };
     engine.push(vec![new]).await.unwrap().remove(0).unwrap();
-    let release = Outcome::Release { delay_ms: 0 };
+    let release = Outcome::release(0);
     let fail = Outcome::Fail(Failure { retry_after_ms: Some(0), ..Failure::default() });
     for outcome in [release, fail] {
         let lease = engine.reserve(reserve("q")).await.unwrap().leases.remove(0);

@@ -14,10 +14,10 @@ async fn keys_are_judged() {
     assert_eq!(bench.record(&[keyed(1), keyed(2)]).await, [Recorded::Created, Recorded::KeyHeld(id(1))]);
     bench.complete_one().await;
     assert_eq!(bench.record(&[keyed(2)]).await, [Recorded::Created]);
-    let edited = bench.redis.edit_in_ledger(id(1), Change::Retry).await;
+    let edited = bench.redis.edit_in_ledger(id(1), Change::RETRY).await;
     assert_eq!(edited, Edited::KeyHeld(id(2), QUEUE.into(), "k".into()));
     bench.complete_one().await;
-    let edited = bench.redis.edit_in_ledger(id(1), Change::Retry).await;
+    let edited = bench.redis.edit_in_ledger(id(1), Change::RETRY).await;
     assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
     assert_eq!(bench.record(&[keyed(3)]).await, [Recorded::KeyHeld(id(1))]);
     assert_eq!(bench.one().await.id, id(1));

@@ -156,9 +156,9 @@ async fn dead_letters_are_retried_and_deleted() {
         );
     }
     let unfit =
-        Broker::edit(&bench.redis, vec![Edit { id: id(1), version: None, change: Change::Retry }]).await.unwrap();
+        Broker::edit(&bench.redis, vec![Edit { id: id(1), version: None, change: Change::RETRY }]).await.unwrap();
     assert_eq!(unfit.0, [Edited::Unfit { id: id(1), state: State::Failed }]);
-    assert!(matches!(bench.redis.edit_in_ledger(id(1), Change::Retry).await, Edited::Changed(_)));
+    assert!(matches!(bench.redis.edit_in_ledger(id(1), Change::RETRY).await, Edited::Changed(_)));
     assert!(matches!(bench.redis.edit_in_ledger(id(2), Change::Delete).await, Edited::Changed(_)));
     assert_eq!(bench.redis.edit_in_ledger(id(2), Change::Delete).await, Edited::Unknown);
     let retried = bench.one().await;

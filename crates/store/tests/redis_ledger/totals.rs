@@ -32,7 +32,7 @@ async fn totals_only_grow() {
         bench.redis.settle(vec![Settle::new(third.receipt(), Decision::Finish(failed.clone()))]).await.unwrap();
     }
     assert_eq!(totals().await, [4, 2, 1, 0]);
-    let retry = Edit { id: third.id, version: None, change: Change::Retry };
+    let retry = Edit { id: third.id, version: None, change: Change::RETRY };
     Ledger::edit(&bench.redis, vec![retry], 0, 0).await.unwrap();
     Ledger::edit(&bench.redis, vec![Edit { id: id(4), version: None, change: cancel() }], 0, 0).await.unwrap();
     bench.complete_one().await;

@@ -81,7 +81,7 @@ impl Editor {
             check_payload(payload, self.payload_bytes_max)?;
         }
         let due_at = patch.due.map(|due| self.due_at(due)).transpose()?;
-        let update = Update { due_at, priority: patch.priority, payload: patch.payload, tags: None };
+        let update = Update { due_at, priority: patch.priority, payload: patch.payload, ..Update::default() };
         self.update_all(vec![target], update).await.pop().expect("one edit has one answer")
     }
 
@@ -104,11 +104,11 @@ impl Editor {
             Edited::Running(_) | Edited::Unfit { .. } => Err(Error::Live(id)),
             edited => changed(id, edited),
         };
-        self.change(targets, &Change::Retry, answer).await
+        self.change(targets, &Change::RETRY, answer).await
     }
 
-    pub(in crate::engine) async fn kick(self: &Arc<Self>, targets: Vec<JobRef>, counts: bool) -> Answers<Job> {
-        self.change(targets, &Change::Kick { counts }, changed).await
+    pub(in crate::engine) async fn change_each(self: &Arc<Self>, changes: Vec<(JobRef, Change)>) -> Answers<Job> {
+        self.change_all(changes, changed).await
     }
 
     pub(in crate::engine) async fn delete(self: &Arc<Self>, targets: Vec<JobRef>) -> Answers<()> {
@@ -122,7 +122,15 @@ impl Editor {
         change: &Change,
         answer: fn(JobId, Edited) -> Result<T, Error>,
     ) -> Answers<T> {
-        let count = targets.len();
+        self.change_all(targets.into_iter().map(|target| (target, change.clone())).collect(), answer).await
+    }
+
+    async fn change_all<T>(
+        self: &Arc<Self>,
+        changes: Vec<(JobRef, Change)>,
+        answer: fn(JobId, Edited) -> Result<T, Error>,
+    ) -> Answers<T> {
+        let count = changes.len();
         let check_count = || match count {
             0..=BATCH_JOBS_MAX => Ok(()),
             _ => Err(Error::invalid("jobs", format!("at most {BATCH_JOBS_MAX} in a batch"), count)),
@@ -130,10 +138,11 @@ impl Editor {
         if let Err(error) = self.supervisor.check_open().and_then(|()| check_count()) {
             return std::iter::repeat_with(|| Err(error.clone())).take(count).collect();
         }
-        let edits =
-            targets.iter().map(|&JobRef { id, version }| Edit { id, version, change: change.clone() }).collect();
+        let ids: Vec<JobId> = changes.iter().map(|(target, _)| target.id).collect();
+        let edit = |(JobRef { id, version }, change)| Edit { id, version, change };
+        let edits = changes.into_iter().map(edit).collect();
         let made = self.supervisor.complete(self, |editor| async move { editor.edit(edits).await }).await;
-        targets.into_iter().zip(made).map(|(target, made)| made.and_then(|edited| answer(target.id, edited))).collect()
+        ids.into_iter().zip(made).map(|(id, made)| made.and_then(|edited| answer(id, edited))).collect()
     }
 
     /// Makes edits in the store that holds the jobs.
@@ -178,8 +187,7 @@ impl Editor {
         };
         // A retry needs the outcome in the ledger; so does the deletion of a job that has just ended.
         let has_ended = |(edit, edited): &(&Edit, &Edited)| {
-            matches!(edited, Edited::Unfit { .. })
-                && matches!(edit.change, Change::Retry | Change::Kick { .. } | Change::Delete)
+            matches!(edited, Edited::Unfit { .. }) && matches!(edit.change, Change::Retry { .. } | Change::Delete)
         };
         if edits.iter().zip(&edited).any(|pair| has_ended(&pair)) {
             self.recorder.drain_older(0).await;
@@ -351,7 +359,7 @@ fn event(change: &Change) -> Observed {
         Change::Cancel { .. } => Observed::Cancelled,
         Change::Delete => Observed::Deleted,
         Change::Update(_) | Change::Replace(_) => Observed::Changed,
-        Change::Retry | Change::Kick { .. } => Observed::Retried,
+        Change::Retry { .. } => Observed::Retried,
         Change::Expire => Observed::Expired,
     }
 }

@@ -13,7 +13,6 @@ use crate::limits::{
     BATCH_BYTES_MAX, BATCH_JOBS_MAX, DAY_MS, DELAY_MS_MAX, ERRORS_BYTES_MAX, ERRORS_KEPT, MESSAGE_BYTES_MAX,
     PAYLOAD_BYTES_MAX, RESULT_BYTES_MAX,
 };
-use crate::model::beanstalk::BURIED;
 use crate::model::id::{JobId, NUMBER_END};
 use crate::model::job::{Job, State, check_lease, check_payload};
 use crate::model::name;
@@ -152,9 +151,9 @@ pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
     let errors: usize = job.errors.iter().map(|error| error.message.len()).sum();
     at_most("bytes of the errors", errors as u64, ERRORS_BYTES_MAX as u64)?;
     let is_over = !job.is_pending();
-    // A buried job is kept until somebody removes it, so its end has no time.
-    let is_buried = job.stage.end_state() == Some(State::Failed) && job.message.as_deref() == Some(BURIED);
-    if is_over != job.finished_at.is_some() && !is_buried {
+    // A parked job is kept until somebody removes it, so its end has no time. It always has a message.
+    let may_be_parked = job.stage.end_state() == Some(State::Failed) && job.message.is_some();
+    if is_over != job.finished_at.is_some() && !may_be_parked {
         let got = if is_over { "none, and an end" } else { "one, and no end" };
         return Err(Error::invalid("finished_at", "given exactly if the job has finished", got));
     }

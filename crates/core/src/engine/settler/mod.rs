@@ -17,13 +17,13 @@ use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
 use crate::invalid::Invalid;
 use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX};
-use crate::model::beanstalk;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Job, Stage, State};
+use crate::model::marks::Marks;
 use crate::model::retry::{Retry, WhenExhausted};
 use crate::ports::{Broker, Detail, Ledger, Outcomes, Settle};
 use crate::request::{Answers, Ending, Outcome, Settlement};
-use crate::rules::{self, Again, Decision, Finish, Return};
+use crate::rules::{self, Again, Decision, Finish};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use unrecorded::Unrecorded;
@@ -45,6 +45,7 @@ pub(in crate::engine) struct Settler {
     supervisor: Arc<Supervisor>,
     unrecorded: Unrecorded,
     settles_recorded: bool,
+    kind_rules: &'static [(&'static str, Retry)],
 }
 
 impl Settler {
@@ -69,6 +70,7 @@ impl Settler {
             supervisor: supervisor.clone(),
             unrecorded: Unrecorded::default(),
             settles_recorded: options.settles_recorded,
+            kind_rules: options.kind_rules,
         }
     }
 
@@ -132,8 +134,8 @@ impl Settler {
             let ending = unrecorded::key(receipt, &outcome);
             let event: fn(u64) -> Observed = match outcome {
                 Ending::Outcome(Outcome::Complete { .. }) => Observed::Succeeded,
-                Ending::Outcome(Outcome::Fail(_)) | Ending::Bury { .. } => Observed::Failed,
-                Ending::Outcome(Outcome::Release { .. }) | Ending::Unclaimed | Ending::Return { .. } => {
+                Ending::Outcome(Outcome::Fail(_) | Outcome::Park(_)) | Ending::Park(..) => Observed::Failed,
+                Ending::Outcome(Outcome::Release(_)) | Ending::Unclaimed | Ending::Abandoned | Ending::Return(..) => {
                     |_| Observed::Released
                 }
             };
@@ -208,16 +210,20 @@ impl Settler {
                 self.decide_by_rule(job, |retry, now, copy_id| rules::after_failure(job, retry, failure, now, copy_id))
                     .await?
             }
-            (&Ending::Outcome(Outcome::Release { delay_ms }), Some(job)) => {
-                self.decide_by_rule(job, |retry, now, copy_id| rules::after_release(job, retry, delay_ms, now, copy_id))
+            (&Ending::Outcome(Outcome::Release(release)), Some(job)) => {
+                self.decide_by_rule(job, |retry, now, copy_id| rules::after_release(job, retry, release, now, copy_id))
                     .await?
             }
             (Ending::Unclaimed, Some(job)) => Some(rules::after_unclaimed(job, self.broker.now())),
-            (&Ending::Return { release }, Some(job)) => {
-                self.decide_by_rule(job, |retry, now, copy_id| rules::after_return(job, retry, release, now, copy_id))
-                    .await?
+            (Ending::Abandoned, Some(job)) => Some(rules::after_abandonment(job, self.broker.now())),
+            (Ending::Return(release, marks), Some(job)) => {
+                let decision = self
+                    .decide_by_rule(job, |retry, now, copy_id| rules::after_return(job, retry, *release, now, copy_id))
+                    .await?;
+                decision.map(|decision| with_marks(decision, marks.clone()))
             }
-            (&Ending::Bury { priority }, Some(_)) => Some(Decision::Bury(priority)),
+            (Ending::Outcome(Outcome::Park(park)), Some(_)) => Some(Decision::Park(park.clone(), None)),
+            (Ending::Park(park, marks), Some(_)) => Some(Decision::Park(park.clone(), marks.clone())),
             (_, _) => None,
         };
         match decision {
@@ -227,8 +233,8 @@ impl Settler {
                 let read = job.filter(|_| !decision.rewrites()).map(Box::new);
                 Ok(Settle { read, ..Settle::new(receipt, decision) })
             }
-            // A repeat of a final failure must still find what the first one decided.
-            None if matches!(outcome, Ending::Outcome(Outcome::Fail(_))) => {
+            // A repeat of a final failure or a park must still find what the first one decided.
+            None if matches!(outcome, Ending::Outcome(Outcome::Fail(_) | Outcome::Park(_)) | Ending::Park(..)) => {
                 Ok(Settle::new(receipt, Decision::Finish(Finish::new(Stage::Failed))))
             }
             None => Err(Error::LeaseLost(receipt)),
@@ -261,9 +267,6 @@ impl Settler {
             Decision::Again(again) if again.due_at > now => {
                 Decision::Again(Again { due_at: again.due_at.saturating_add(late_ms), ..again })
             }
-            Decision::Return(back) if back.due_at > now => {
-                Decision::Return(Return { due_at: back.due_at.saturating_add(late_ms), ..back })
-            }
             decision => decision,
         }
     }
@@ -272,7 +275,10 @@ impl Settler {
     fn retry_rule(&self, job: &Job) -> Retry {
         let of_queue = self.settings.of(&job.queue);
         let rule = job.options().retry.or(&of_queue.rule());
-        if *job.kind == *beanstalk::KIND { rule.or(&beanstalk::UNLIMITED) } else { rule }
+        match self.kind_rules.iter().find(|(kind, _)| **kind == *job.kind) {
+            Some((_, of_kind)) => rule.or(of_kind),
+            None => rule,
+        }
     }
 
     /// An id for the copy, if the rule moves the job to another queue.
@@ -310,6 +316,14 @@ fn logged(message: &str) -> &str {
     &message[..end.unwrap_or(0)]
 }
 
+/// The same, for a job that runs again and has these marks of a port then.
+fn with_marks(decision: Decision, marks: Option<Arc<Marks>>) -> Decision {
+    match decision {
+        Decision::Again(again) => Decision::Again(Again { marks, ..again }),
+        decision => decision,
+    }
+}
+
 pub(in crate::engine) fn check_count(count: usize) -> Result<(), Error> {
     if count > BATCH_JOBS_MAX {
         return Err(Error::invalid("leases", format!("at most {BATCH_JOBS_MAX} in a batch"), count));
@@ -330,9 +344,10 @@ fn check_outcome(outcome: &Ending) -> Result<(), Invalid> {
             at_most("message", failure.message.len(), MESSAGE_BYTES_MAX)?;
             delay("retry_after", failure.retry_after_ms.unwrap_or(0))
         }
-        Ending::Outcome(Outcome::Release { delay_ms }) | Ending::Return { release: Some((_, delay_ms)) } => {
-            delay("delay", *delay_ms)
+        Ending::Outcome(Outcome::Release(release)) | Ending::Return(release, _) => delay("delay", release.delay_ms),
+        Ending::Outcome(Outcome::Park(park)) | Ending::Park(park, _) => {
+            at_most("message", park.message.len(), MESSAGE_BYTES_MAX)
         }
-        Ending::Unclaimed | Ending::Return { release: None } | Ending::Bury { .. } => Ok(()),
+        Ending::Unclaimed | Ending::Abandoned => Ok(()),
     }
 }

@@ -28,10 +28,11 @@ pub(super) fn key(receipt: Receipt, ending: &Ending) -> EndKey {
     let word = match ending {
         Ending::Outcome(Outcome::Complete { .. }) => "complete",
         Ending::Outcome(Outcome::Fail(_)) => "fail",
-        Ending::Outcome(Outcome::Release { .. }) => "release",
+        Ending::Outcome(Outcome::Release(_)) => "release",
         Ending::Unclaimed => "unclaimed",
-        Ending::Return { .. } => "return",
-        Ending::Bury { .. } => "bury",
+        Ending::Abandoned => "abandoned",
+        Ending::Return(..) => "return",
+        Ending::Park(..) | Ending::Outcome(Outcome::Park(_)) => "park",
     };
     (receipt, word)
 }

@@ -85,7 +85,7 @@ fn every_refusal<'a, T: Deserialize<'a>>(refusals: &mut Vec<(String, String)>) {
 #[test]
 fn no_error_speaks_of_the_parser_or_of_a_type() {
     use crate::api::{
-        Complete, Extend, Lock, Patch, PauseBody, Progress, QueueChanges, Release, Reserve, ScheduleBody, Settle, Take,
+        Complete, Extend, Lock, Patch, PauseBody, Progress, QueueChanges, Reserve, ScheduleBody, Settle, Take,
     };
     let mut refusals = Vec::new();
     every_refusal::<Push<'_>>(&mut refusals);
@@ -97,7 +97,8 @@ fn no_error_speaks_of_the_parser_or_of_a_type() {
     every_refusal::<Settle<'_>>(&mut refusals);
     every_refusal::<Complete<'_>>(&mut refusals);
     every_refusal::<crate::rules::Failure>(&mut refusals);
-    every_refusal::<Release>(&mut refusals);
+    every_refusal::<crate::rules::Release>(&mut refusals);
+    every_refusal::<crate::rules::Park>(&mut refusals);
     every_refusal::<Extend>(&mut refusals);
     every_refusal::<Progress>(&mut refusals);
     every_refusal::<Lock>(&mut refusals);

@@ -215,7 +215,7 @@ impl Actor {
         let outcome = match wish {
             Wish::Complete => Outcome::Complete { result: is_large(lease).then(|| vec![b'r'; LARGE_BYTES].into()) },
             Wish::FailFinally => failure(true, None),
-            Wish::Again(after_ms) if after_ms % 2 == 0 => Outcome::Release { delay_ms: after_ms },
+            Wish::Again(after_ms) if after_ms % 2 == 0 => Outcome::release(after_ms),
             Wish::Again(after_ms) => failure(false, Some(after_ms)),
         };
         // Without an answer it asks again.

@@ -108,7 +108,7 @@ pub async fn a_replaced_job_starts_anew(s: Subject) {
     s.hold(std::slice::from_ref(&old)).await;
     let failed = s.one().await;
     let error = AttemptError { attempt: 1, at: T0, message: "no ink".into(), crashed: true };
-    let once_more = Again { due_at: T0, attempt: 1, crashes: 1, error: Some(error), is_release: false };
+    let once_more = Again { due_at: T0, attempt: 1, crashes: 1, error: Some(error), ..Again::default() };
     assert_eq!(s.settle(failed.receipt(), Decision::Again(once_more)).await, Some(State::Ready));
     let options = JobOptions::from(Retry { max_attempts: Some(3), ..Retry::default() });
     let sent = Job {
@@ -213,7 +213,7 @@ pub async fn a_finished_job_is_unfit(s: Subject) {
     let running = s.one().await;
     let ended = s.settled(running.receipt(), success()).await.entries.remove(0);
     let unfit = Edited::Unfit { id: id(1), state: State::Succeeded };
-    for change in [cancel(), Change::Delete, Change::Update(Update::default()), Change::Retry] {
+    for change in [cancel(), Change::Delete, Change::Update(Update::default()), Change::RETRY] {
         assert_eq!(s.edit(id(1), change).await, unfit);
     }
     s.forget(id(1), ended.job().version).await;

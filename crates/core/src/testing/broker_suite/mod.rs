@@ -5,7 +5,7 @@
 //! [`stepped_clock_suite!`](crate::stepped_clock_suite). A case never asks which store it runs on, and never sleeps: it
 //! moves the clock.
 
-pub mod beanstalk;
+pub mod aside;
 pub mod beginnings;
 pub mod burst;
 pub mod edits;
@@ -308,9 +308,10 @@ macro_rules! broker_suite {
                 a_queue_without_room_is_told a_queue_that_holds_nothing_waiting_gets_a_job_in
                 what_is_handed_out_at_once_needs_no_room what_is_held_needs_no_room
             }
-            beanstalk {
-                a_released_job_counts_its_attempt a_buried_job_has_failed a_returned_job_that_is_to_stop_is_cancelled
-                a_scheduled_job_is_kicked a_scheduled_job_is_reserved_early the_most_urgent_of_all_queues_comes_first
+            aside {
+                a_returned_job_has_a_new_priority a_parked_job_has_failed a_park_without_a_reason_has_one
+                a_returned_job_that_is_to_stop_is_cancelled
+                marks_change_with_a_waiting_job a_scheduled_job_is_reserved_early the_most_urgent_of_all_queues_comes_first
             }
             settles {
                 success_ends_a_job a_failure_is_kept_with_its_error a_job_goes_on_later a_stale_receipt_changes_nothing

@@ -44,7 +44,8 @@ pub async fn a_job_goes_on_later(s: Subject) {
     s.hold(&[job(1)]).await;
     let job = s.one().await;
     let error = AttemptError { attempt: 1, at: T0, message: "not yet".into(), crashed: false };
-    let decision = Again { due_at: T0 + 15_000, attempt: 1, crashes: 2, error: Some(error.clone()), is_release: false };
+    let error_of = Some(error.clone());
+    let decision = Again { due_at: T0 + 15_000, attempt: 1, crashes: 2, error: error_of, ..Again::default() };
     let settled = s.settled(job.receipt(), Decision::Again(decision)).await;
     assert_eq!(settled.states, [Some(State::Scheduled)]);
     let [OutboxEntry::Changed(waiting)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
@@ -95,7 +96,7 @@ pub async fn an_end_is_answered_again(s: Subject) {
 pub async fn a_release_keeps_the_place(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
     let first = s.one().await;
-    let released = Again { due_at: first.due_at, attempt: 0, crashes: 0, error: None, is_release: true };
+    let released = Again { due_at: first.due_at, is_release: true, ..Again::default() };
     let settled = s.settled(first.receipt(), Decision::Again(released)).await;
     assert_eq!(settled.states, [Some(State::Ready)]);
     assert!(matches!(&settled.entries[..], [OutboxEntry::Changed(noted)] if noted.releases() == 1), "{settled:?}");

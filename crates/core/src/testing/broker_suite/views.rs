@@ -3,9 +3,9 @@
 use super::Subject;
 use crate::clock::Millis;
 use crate::limits::BATCH_JOBS_MAX;
-use crate::model::beanstalk::Beanstalk;
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
+use crate::model::marks::Marks;
 use crate::ports::{Counts, Detail, Limits, Listing, Queues, Tally, Window};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, listing, reserve, success};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
             trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
             moves: 3,
             releases: 4,
-            beanstalk: Some(Beanstalk { buries: 2, kicks: 3, delay_ms: Some(4), ttr_s: Some(50_000) }),
+            marks: Marks::from_iter([("parks", 2), ("hold_s", 50_000)]).shared(),
         }
         .shared(),
         progress: Some(Progress { percent: 40, note: Some("half".into()), at: T0 - 6 }.into()),

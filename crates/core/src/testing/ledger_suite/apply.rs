@@ -2,8 +2,8 @@
 
 use super::Subject;
 use super::fixture::*;
-use crate::model::beanstalk::Beanstalk;
 use crate::model::job::{AttemptError, Job, KeyUntil, Stage};
+use crate::model::marks::Marks;
 use crate::model::options::JobOptions;
 use crate::ports::{Change, Edit, Edited, OutboxEntry, Queues, Recorded, Selector};
 use std::sync::Arc;
@@ -173,12 +173,12 @@ pub async fn a_rewritten_job_has_new_payload_and_tags(subject: Subject) {
     }
 }
 
-/// And also a new state, as after a bury.
+/// And also a new state, as after a park.
 pub async fn a_rewritten_job_has_new_options(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
-    let counted = Beanstalk { buries: 2, kicks: 3, delay_ms: Some(4), ttr_s: Some(50_000) };
-    let options = JobOptions { releases: 1, beanstalk: Some(counted), ..JobOptions::default() }.shared();
+    let marks = Marks::from_iter([("parks", 2), ("hold_s", 50_000)]).shared();
+    let options = JobOptions { releases: 1, marks, ..JobOptions::default() }.shared();
     let new = Job { options, priority: 9, finished_at: None, ..ended(&job(1), Stage::Failed) };
     ledger.apply(vec![OutboxEntry::Rewritten(new.clone())], WATERMARK).await.unwrap();
     assert_eq!(row(ledger, id(1)).await, Some(new));
@@ -199,7 +199,7 @@ pub async fn releases_are_counted_by_any_entry(subject: Subject) {
         done.set_releases(2);
         apply(ledger, std::slice::from_ref(&done)).await;
         assert_eq!(row(ledger, id(n)).await, Some(done.clone()));
-        let Edited::Changed(anew) = edit(ledger, change(&done, Change::Retry)).await else { panic!("it fits") };
+        let Edited::Changed(anew) = edit(ledger, change(&done, Change::RETRY)).await else { panic!("it fits") };
         assert_eq!((anew.releases(), row(ledger, id(n)).await), (0, Some(anew.clone())));
     }
 }

@@ -5,6 +5,7 @@ use super::fixture::*;
 use crate::limits::DAY_MS;
 use crate::model::id::Numbers;
 use crate::model::job::{AttemptError, Job, KeyUntil, Stage, State};
+use crate::model::marks::Marks;
 use crate::model::options::JobOptions;
 use crate::model::retry::Retry;
 use crate::ports::{Change, Edit, Edited, Ledger, OutboxEntry, Queues, Recorded, Selector, Update};
@@ -72,12 +73,15 @@ pub async fn an_update_gives_new_values(subject: Subject) {
         priority: Some(0),
         payload: Some(Arc::from(b"new".as_slice())),
         tags: Some([text("b"), text("c")].into()),
+        marks: Marks::from_iter([("parks", 1)]).shared(),
     };
+    let marks = update.marks.clone();
     let new = changed(ledger, change(&old, Change::Update(update))).await;
     let expected = Job {
         priority: 0,
         payload: Arc::from(b"new".as_slice()),
         tags: [text("b"), text("c")].into(),
+        options: JobOptions { marks, ..old.options().clone() }.shared(),
         version: Numbers::Ledger.after(old.version),
         updated_at: LATER,
         ..old
@@ -175,7 +179,7 @@ pub async fn a_retry_starts_over_and_keeps_errors(subject: Subject) {
         finished_at: None,
         ..failed.clone()
     };
-    assert_eq!(changed(ledger, change(&failed, Change::Retry)).await, expected);
+    assert_eq!(changed(ledger, change(&failed, Change::RETRY)).await, expected);
     assert_eq!(pending(ledger, WATERMARK, 10).await, [1]);
     assert_eq!(ledger.prune(crate::ports::Retention::default(), LATER + 90 * DAY_MS, 10).await.unwrap(), 0);
 }
@@ -186,7 +190,7 @@ pub async fn a_retry_holds_the_key_again(subject: Subject) {
     let finished = keyed(1, "finished");
     let started = Job { key_until: KeyUntil::Started, ..keyed(2, "started") };
     for job in record_ended(ledger, &[finished, started], Stage::Succeeded).await {
-        changed(ledger, change(&job, Change::Retry)).await;
+        changed(ledger, change(&job, Change::RETRY)).await;
     }
     let recorded = ledger.record(vec![keyed(3, "finished"), keyed(4, "started")], WATERMARK).await.unwrap();
     assert_eq!(recorded, [Recorded::KeyHeld(id(1)), Recorded::KeyHeld(id(2))]);
@@ -197,17 +201,18 @@ pub async fn a_retry_of_a_taken_key_names_the_holder(subject: Subject) {
     let ledger = &*subject.ledger;
     let done = record_ended(ledger, &[keyed(1, "k")], Stage::Failed).await.remove(0);
     record(ledger, &[keyed(2, "k")]).await;
-    assert_eq!(edit(ledger, change(&done, Change::Retry)).await, Edited::KeyHeld(id(2), done.queue.clone(), text("k")));
+    assert_eq!(edit(ledger, change(&done, Change::RETRY)).await, Edited::KeyHeld(id(2), done.queue.clone(), text("k")));
     assert_eq!(row(ledger, id(1)).await, Some(done));
 }
 
 /// Its own key is no conflict.
-pub async fn a_kick_of_a_waiting_job_keeps_its_key(subject: Subject) {
+pub async fn a_waiting_job_that_is_due_now_keeps_its_key(subject: Subject) {
     let ledger = &*subject.ledger;
     let later = Job { due_at: LATER + 1, first_due_at: LATER + 1, ..keyed(1, "k") };
     record(ledger, std::slice::from_ref(&later)).await;
-    let kicked = changed(ledger, change(&later, Change::Kick { counts: true })).await;
-    assert_eq!((kicked.due_at, kicked.live_key()), (LATER, Some(&text("k"))));
+    let now = Update { due_at: Some(LATER), ..Update::default() };
+    let changed = changed(ledger, change(&later, Change::Update(now))).await;
+    assert_eq!((changed.due_at, changed.live_key()), (LATER, Some(&text("k"))));
 }
 
 /// A job without a limit, with time left, or that has started is not expired.
@@ -240,7 +245,7 @@ pub async fn a_change_that_does_not_fit_changes_nothing(subject: Subject) {
     }
     record(ledger, &[job(2)]).await;
     let unfit = Edited::Unfit { id: id(2), state: State::Ready };
-    assert_eq!(edit(ledger, change(&job(2), Change::Retry)).await, unfit);
+    assert_eq!(edit(ledger, change(&job(2), Change::RETRY)).await, unfit);
     assert_eq!(ledger.get(&[id(1), id(2)]).await.unwrap(), [Some(done), Some(job(2))]);
 }
 
@@ -255,7 +260,7 @@ pub async fn a_version_must_match(subject: Subject) {
 
 /// For any change.
 pub async fn an_unknown_job_is_unknown(subject: Subject) {
-    for change in [CANCEL, Change::Delete, Change::Update(Update::default()), Change::Retry, Change::Expire] {
+    for change in [CANCEL, Change::Delete, Change::Update(Update::default()), Change::RETRY, Change::Expire] {
         assert_eq!(edit(&*subject.ledger, self::change(&job(1), change)).await, Edited::Unknown);
     }
 }
@@ -264,7 +269,7 @@ pub async fn an_unknown_job_is_unknown(subject: Subject) {
 pub async fn edits_of_one_job_follow_each_other(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2)]).await;
-    let edits = [CANCEL, CANCEL, Change::Retry, Change::Delete, CANCEL].map(|change| self::change(&job(1), change));
+    let edits = [CANCEL, CANCEL, Change::RETRY, Change::Delete, CANCEL].map(|change| self::change(&job(1), change));
     let edited = ledger.edit(edits.to_vec(), LATER, WATERMARK).await.unwrap();
     let kinds: Vec<_> = edited
         .iter()
@@ -286,7 +291,7 @@ pub async fn versions_of_edits_are_odd(subject: Subject) {
     record(ledger, std::slice::from_ref(&handed_back)).await;
     let cancelled = changed(ledger, change(&handed_back, CANCEL)).await;
     assert_eq!(cancelled.version, 501);
-    assert_eq!(changed(ledger, change(&handed_back, Change::Retry)).await.version, 503);
+    assert_eq!(changed(ledger, change(&handed_back, Change::RETRY)).await.version, 503);
 }
 
 /// Both are made, whatever part of the job they change; of those that name one version, one is.

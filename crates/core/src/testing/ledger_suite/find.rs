@@ -62,7 +62,7 @@ pub async fn by_key_live_and_finished(subject: Subject) {
     assert_eq!(found(ledger, key("m")).await, [0; 0]);
     // The holder need not be the last one.
     apply(ledger, &[ended(&keyed(3, "k"), Stage::Succeeded)]).await;
-    assert!(matches!(edit(ledger, Edit { id: id(2), version: None, change: Change::Retry }).await, Edited::Changed(_)));
+    assert!(matches!(edit(ledger, Edit { id: id(2), version: None, change: Change::RETRY }).await, Edited::Changed(_)));
     for limit in [1, 2, 1_000] {
         assert_eq!(found(ledger, Find { limit, ..key("k") }).await, [1, 2, 3], "pages of {limit}");
     }
@@ -75,7 +75,7 @@ pub async fn a_row_that_moves_is_not_missed(subject: Subject) {
     let is_over = AtomicBool::new(false);
     let moves = async {
         while !is_over.load(Ordering::Relaxed) {
-            for change in [Change::Cancel { message: None }, Change::Retry] {
+            for change in [Change::Cancel { message: None }, Change::RETRY] {
                 let edited = edit(ledger, Edit { id: id(1), version: None, change }).await;
                 assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
             }

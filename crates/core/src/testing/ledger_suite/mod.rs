@@ -82,7 +82,7 @@ macro_rules! ledger_suite {
             edit: [
                 a_cancel_ends_a_waiting_job, a_cancel_takes_a_lost_lease_with_it, a_delete_removes_row_and_tags,
                 an_update_gives_new_values, an_update_sets_a_new_bucket, a_replaced_job_starts_anew, a_retry_starts_over_and_keeps_errors,
-                a_retry_holds_the_key_again, a_retry_of_a_taken_key_names_the_holder, a_kick_of_a_waiting_job_keeps_its_key,
+                a_retry_holds_the_key_again, a_retry_of_a_taken_key_names_the_holder, a_waiting_job_that_is_due_now_keeps_its_key,
                 an_expiry_only_where_not_started_in_time,
                 a_change_that_does_not_fit_changes_nothing, a_version_must_match, an_unknown_job_is_unknown,
                 edits_of_one_job_follow_each_other, edits_at_once_are_made_one_after_the_other, versions_of_edits_are_odd,
@@ -111,7 +111,7 @@ macro_rules! ledger_suite {
                 leased_and_finished_rows_are_left_out, large_payloads_make_short_pages, tags_and_keys_are_read, a_row_that_waits_again_has_a_new_bucket,
             ]
             prune: [
-                only_what_is_past_its_retention, at_most_the_limit, tags_go_too, late_finishers_among_early_ids, what_is_buried_stays,
+                only_what_is_past_its_retention, at_most_the_limit, tags_go_too, late_finishers_among_early_ids, what_is_parked_stays,
             ]
             reports: [
                 jobs_are_counted_by_due_time, due_counts_add_up_to_what_has_not_ended, many_jobs_are_counted_once,

@@ -115,7 +115,7 @@ pub async fn only_what_waits_is_there(subject: Subject) {
     file(ledger, &(1..=5).map(job).collect::<Vec<_>>()).await;
     apply(ledger, &[ended(&job(1), Stage::Cancelled), leased(&job(2))]).await;
     ledger.apply(vec![OutboxEntry::Changed(again(&job(3), NOW))], WATERMARK).await.unwrap();
-    let change = Change::Update(Update { due_at: Some(NOW + 1), priority: None, payload: None, tags: None });
+    let change = Change::Update(Update { due_at: Some(NOW + 1), ..Update::default() });
     ledger.edit(vec![Edit { id: id(4), version: None, change }], NOW, WATERMARK).await.unwrap();
     assert_eq!(overflow(ledger, &queue, u64::MAX, 10).await, [5]);
     assert_eq!(pending(ledger, u64::MAX, 10).await, [3, 4]);

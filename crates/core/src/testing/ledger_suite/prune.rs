@@ -3,6 +3,7 @@
 use super::Subject;
 use super::fixture::*;
 use crate::model::job::{Job, Stage};
+use crate::model::marks::Marks;
 use crate::ports::{Change, Edit, Edited, Queues, Retention, Selector};
 
 const RETENTION: Retention = Retention { succeeded_ms: 100, failed_ms: 1_000 };
@@ -58,21 +59,23 @@ pub async fn late_finishers_among_early_ids(subject: Subject) {
     assert_eq!(found(ledger, all(Selector::All)).await, [1]);
 }
 
-/// A buried job has no end time: it stays until it is removed or kicked.
-pub async fn what_is_buried_stays(subject: Subject) {
+/// A parked job has no end time: it stays until it is removed or retried. Its attempts may go on.
+pub async fn what_is_parked_stays(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2)]).await;
-    let buried = |n| Job { finished_at: None, ..ended(&job(n), Stage::Failed) };
-    apply(ledger, &[buried(1), buried(2)]).await;
+    let parked = |n| Job { finished_at: None, attempt: 3, crashes: 2, ..ended(&job(n), Stage::Failed) };
+    apply(ledger, &[parked(1), parked(2)]).await;
     assert_eq!(ledger.prune(RETENTION, NOW + 9_000_000, 10).await.unwrap(), 0);
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.failed, 2);
-    let kick = |n| Edit { id: id(n), version: None, change: Change::Kick { counts: true } };
-    let kicked = ledger.edit(vec![kick(1)], NOW + 5, NOW).await.unwrap().remove(0);
-    let Edited::Changed(kicked) = kicked else { panic!("{kicked:?}") };
-    assert_eq!(kicked.options().beanstalk.map(|counted| counted.kicks), Some(1));
-    assert_eq!((kicked.stage, kicked.due_at, &*kicked.payload), (Stage::Pending, NOW + 5, &*job(1).payload));
-    assert_eq!(row(ledger, id(1)).await, Some(kicked));
-    let removed = Edit { change: Change::Delete, ..kick(2) };
+    let marks = Marks::from_iter([("parks", 1)]).shared();
+    let change = Change::Retry { keeps_attempts: true, marks: marks.clone() };
+    let retry = Edit { id: id(1), version: None, change };
+    let retried = ledger.edit(vec![retry], NOW + 5, NOW).await.unwrap().remove(0);
+    let Edited::Changed(retried) = retried else { panic!("{retried:?}") };
+    assert_eq!((retried.attempt, retried.crashes, &retried.options().marks), (3, 2, &marks));
+    assert_eq!((retried.stage, retried.due_at, &*retried.payload), (Stage::Pending, NOW + 5, &*job(1).payload));
+    assert_eq!(row(ledger, id(1)).await, Some(retried));
+    let removed = Edit { id: id(2), version: None, change: Change::Delete };
     assert!(matches!(ledger.edit(vec![removed], NOW + 5, NOW).await.unwrap()[..], [Edited::Changed(_)]));
     assert_eq!(found(ledger, all(Selector::All)).await, [1]);
 }

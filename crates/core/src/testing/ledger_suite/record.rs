@@ -6,6 +6,7 @@ use crate::api::Span;
 use crate::limits::DAY_MS;
 use crate::model::id::sequence_at;
 use crate::model::job::{AttemptError, Job, KeyUntil, Stage};
+use crate::model::marks::Marks;
 use crate::model::options::JobOptions;
 use crate::model::retry::{Backoff, Exponential, Retry, WhenExhausted};
 use crate::ports::{Queues, Recorded, Retention};
@@ -44,9 +45,9 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
             max_crashes: Some(3),
             when_exhausted: Some(WhenExhausted::Move(text("dead"))),
         };
+        let marks = Marks::from_iter([("parks", 4)]).shared();
         job.options =
-            JobOptions { retry, target: target(), trace: Some(text(TRACE)), moves: 2, releases: 3, beanstalk: None }
-                .shared();
+            JobOptions { retry, target: target(), trace: Some(text(TRACE)), moves: 2, releases: 3, marks }.shared();
         job.lease_ms = Some(1_000);
         job.expires_ms = Some(60_000);
         job.key = Some(text("Order-1 "));

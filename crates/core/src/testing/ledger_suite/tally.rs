@@ -90,7 +90,7 @@ pub async fn totals_only_grow(subject: Subject) {
 
     // Once failed, and once succeeded.
     apply(ledger, &[ended(&job(3), Stage::Failed)]).await;
-    let Edited::Changed(retried) = edit(ledger, change(&job(3), Change::Retry)).await else { panic!("it had failed") };
+    let Edited::Changed(retried) = edit(ledger, change(&job(3), Change::RETRY)).await else { panic!("it had failed") };
     assert_eq!(totals(ledger).await, [5, 1, 1, 1]);
     apply(ledger, &[ended(&retried, Stage::Succeeded)]).await;
     assert_eq!(totals(ledger).await, [5, 2, 1, 1]);
@@ -264,12 +264,12 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
         (6, Some(job)) => {
             let change = match below(3) {
                 0 => Change::Cancel { message: None },
-                1 => Change::Retry,
+                1 => Change::RETRY,
                 _ => Change::Delete,
             };
             let fits = match change {
                 Change::Delete => true,
-                Change::Retry => !job.is_pending(),
+                Change::Retry { .. } => !job.is_pending(),
                 _ => job.is_pending(),
             };
             let held = holder(model, &job.queue, job.key.as_ref()).filter(|&holder| holder != job.id);

@@ -199,7 +199,7 @@ impl Actor {
                 is_final: self.random.percent(20),
                 retry_after_ms: self.random.percent(20).then_some(500),
             }),
-            63..70 => Outcome::Release { delay_ms: self.random.within(0..3) * SECOND_MS },
+            63..70 => Outcome::release(self.random.within(0..3) * SECOND_MS),
             70..90 => return self.hold_on(&lease).await,
             // It crashed.
             _ => return,

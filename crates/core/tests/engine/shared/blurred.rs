@@ -32,7 +32,7 @@ async fn no_delay_is_cut_short() {
     world.assert_in_time(&leader.engine.update(pushed.id.into(), patch).await.unwrap(), clock.wall());
     seconds(2).await;
     let failure = Failure { message: "no".into(), is_final: false, retry_after_ms: Some(DELAY_MS) };
-    for outcome in [Outcome::Release { delay_ms: DELAY_MS }, Outcome::Fail(failure)] {
+    for outcome in [Outcome::release(DELAY_MS), Outcome::Fail(failure)] {
         let lease = leader.lease().await;
         leader.settle(lease.receipt(), outcome).await.unwrap();
         world.assert_in_time(&world.held(lease.id).await.unwrap(), clock.wall());

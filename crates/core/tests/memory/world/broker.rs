@@ -8,7 +8,7 @@ use duetime_core::ports::{
     Broker, Change, Edit, Edited, Extend, Extended, Lease, LeaseRecord, OutboxEntry, Outcomes, Reserve, Reserved,
     Settle, Source, Update, Window,
 };
-use duetime_core::rules::{self, Again, Decision, Finish, Remains};
+use duetime_core::rules::{self, Again, Decision, Finish, Release, Remains};
 use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};
 use duetime_core::{Clock, Job, JobId, JobRef, Progress, Receipt, Stage, State};
 use std::collections::BTreeMap;
@@ -154,10 +154,9 @@ impl World {
                 due_at: now + ms,
                 attempt: job.attempt,
                 crashes: job.crashes,
-                error: None,
-                is_release: false,
+                ..Again::default()
             }),
-            How::Release(ms) => rules::after_release(job, &Retry::default(), ms, now, None),
+            How::Release(ms) => rules::after_release(job, &Retry::default(), Release::after(ms), now, None),
         }
     }
 
@@ -178,7 +177,7 @@ impl World {
         }
         let same_end = match &decision {
             Decision::Finish(finish) => truth.job.epoch == receipt.epoch && truth.job.stage == finish.stage,
-            Decision::Again(_) | Decision::Return(_) | Decision::Bury(_) => false,
+            Decision::Again(_) | Decision::Park(..) => false,
         };
         match settled.states[..] {
             [Some(state)] => {
@@ -227,7 +226,7 @@ impl World {
             }
             What::Payload(byte) => Change::Update(Update { payload: Some([byte].into()), ..Update::default() }),
             What::Expire => Change::Expire,
-            What::Retry => Change::Retry,
+            What::Retry => Change::RETRY,
         }
     }
 

@@ -94,7 +94,7 @@ impl World {
         let now = self.now();
         if let Some(mut row) = self.rows.get(&edit.id).filter(|row| row.version == *version).cloned() {
             let retried_key = Job { stage: Stage::Pending, started_at: None, ..row.clone() };
-            let is_free = !matches!(edit.change, Change::Retry) || self.live_holder(&retried_key).is_none();
+            let is_free = !matches!(edit.change, Change::Retry { .. }) || self.live_holder(&retried_key).is_none();
             let truth = self.truths.get_mut(&edit.id).unwrap();
             assert!(!truth.held, "a tombstone kept it out");
             if is_free && matches!(rules::edit(&mut row, None, &edit.change, now, Numbers::Ledger), Edited::Changed(_))

@@ -185,7 +185,7 @@ impl Pusher {
     fn judge(&self, claim: &Claim) -> Option<Fate> {
         match &claim.job {
             Err(why) => Some(Fate::Refused(why.clone())),
-            Ok(job) if self.is_server && job.options.beanstalk.is_some() => Some(Fate::Refused(
+            Ok(job) if self.is_server && job.options.marks.is_some() => Some(Fate::Refused(
                 "its time to run is longer than 12 h, which works only with --store or --server redis://…".to_owned(),
             )),
             Ok(_) => None,

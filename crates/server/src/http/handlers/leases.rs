@@ -11,9 +11,9 @@ use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::Segment;
 use duetime_core::api::schema::{ExtendAnswers, Extensions, SettleAnswers, Settles};
-use duetime_core::api::{Answer, Complete, Extend, ExtendOne, Progress, Release, Settle};
+use duetime_core::api::{Answer, Complete, Extend, ExtendOne, Progress, Settle};
 use duetime_core::engine::{Answers, Extension, Outcome, Settlement};
-use duetime_core::rules::Failure;
+use duetime_core::rules::{Failure, Park, Release};
 use duetime_core::{Error, Receipt};
 
 /// Complete a job.
@@ -52,7 +52,21 @@ pub(crate) async fn fail(Call(app, caller): Call, Segment(receipt): Segment<Rece
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
 pub(crate) async fn release(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
-    let outcome = Outcome::from(body.object::<Release>()?);
+    let outcome = Outcome::Release(body.object()?);
+    settle_one(&app, &caller, receipt, outcome).await
+}
+
+/// Park a job.
+///
+/// The job has failed. It is kept, without a limit of time, until it is retried or deleted.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/park", operation_id = "park", tag = "work",
+    request_body = Option<Park>,
+    responses((status = 200, description = "The state of the job.", body = Settlement)),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
+pub(crate) async fn park(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
+    let outcome = Outcome::Park(body.object()?);
     settle_one(&app, &caller, receipt, outcome).await
 }
 

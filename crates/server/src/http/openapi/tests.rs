@@ -188,7 +188,8 @@ fn examples_are_what_they_say() {
             "Reserve" | "ReserveOfQueue" => reads::<api::Reserve>(example),
             "Take" | "TakeOfQueue" => reads::<api::Take>(example),
             "Fail" => reads::<duetime_core::rules::Failure>(example),
-            "Release" => reads::<api::Release>(example),
+            "Release" => reads::<duetime_core::rules::Release>(example),
+            "Park" => reads::<duetime_core::rules::Park>(example),
             "Extend" => reads::<api::Extend>(example),
             "Progress" => reads::<api::Progress>(example),
             "Reschedule" => reads::<api::Reschedule>(example),
@@ -230,7 +231,7 @@ fn examples_are_what_they_say() {
         assert_eq!(result, Ok(()), "{name}");
         read += 1;
     }
-    assert_eq!(read, 44);
+    assert_eq!(read, 45);
 }
 
 /// Except payloads and results, which may be any value.

@@ -105,7 +105,7 @@ fn leases() {
         shell.run(&["reserve", "q"]);
         shell.json(&["reserve", "q"]);
         let mut receipts = Vec::new();
-        for n in 0..6 {
+        for n in 0..7 {
             shell.push(&["--queue", "q", "--retry", "fixed:2h", &format!(r#"{{"n":{n}}}"#)]);
             let ran = if n == 0 {
                 shell.run(&["reserve", "q", "--lease", "2h", "--json"])
@@ -128,7 +128,9 @@ fn leases() {
         shell.json(&["fail", &receipts[1], "--message", "no paper", "--retry-after", "4h"]);
         shell.run(&["get", &id(&receipts[1])]);
         shell.run(&["fail", &receipts[2], "--message", "broken", "--final"]);
-        shell.json(&["release", &receipts[3], "--delay", "3h"]);
+        shell.json(&["release", &receipts[3], "--delay", "3h", "--priority", "7"]);
+        shell.run(&["park", &receipts[6], "--message", "no stamps", "--priority", "3"]);
+        shell.run(&["get", &id(&receipts[6])]);
         let lines = format!(
             "{{\"receipt\":\"{}\",\"complete\":{{}}}}\n{{\"receipt\":\"{}\",\"fail\":{{\"message\":\"m\",\"final\":true}}}}\n{{\"receipt\":\"7.7\",\"complete\":{{}}}}\n{{\"receipt\":5}}\n",
             receipts[4], receipts[5]

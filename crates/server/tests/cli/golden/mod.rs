@@ -6,7 +6,7 @@ mod rest;
 
 use crate::cli::server::Server;
 use crate::cli::support::{Place, Ran, finish};
-use crate::golden::Golden;
+use crate::golden::{Golden, is_random};
 use serde_json::Value;
 use std::process::Command;
 
@@ -78,7 +78,9 @@ impl Shell {
             .map(|word| if word.contains([' ', '"']) { format!("'{word}'") } else { (*word).to_owned() })
             .collect();
         self.golden.add(&format!("$ duetime {}", words.join(" ")));
-        for line in ran.out.lines() {
+        // A client names its pushes only to a server.
+        let is_own = |line: &str| line.strip_prefix("origin:").is_some_and(|origin| is_random(origin.trim()));
+        for line in ran.out.lines().filter(|line| !is_own(line)) {
             match serde_json::from_str::<Value>(line) {
                 Ok(json) if json.is_object() || json.is_array() => self.golden.add_json(&json),
                 _ => self.golden.add(&plain(line)),

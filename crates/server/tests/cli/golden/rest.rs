@@ -173,6 +173,7 @@ fn configuration_and_help() {
         "complete",
         "fail",
         "release",
+        "park",
         "extend",
         "settle",
         "locks",

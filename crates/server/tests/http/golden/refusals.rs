@@ -91,6 +91,7 @@ fn wrong_requests() {
         ("POST", "/v1/leases/7.7/complete"),
         ("POST", "/v1/leases/7.7/extend"),
         ("POST", "/v1/leases/7.7/release"),
+        ("POST", "/v1/leases/7.7/park"),
         ("POST", "/v1/leases/7.7/fail"),
         ("GET", "/v1/schedules/none"),
         ("DELETE", "/v1/jobs/7"),

@@ -1,82 +1,102 @@
-//! The verbs of the beanstalk protocol.
+//! Jobs that are given back with another priority, or set aside; and what a port keeps with them.
 
 use super::{Subject, ids};
-use crate::model::beanstalk::{BURIED, Beanstalk, KIND};
 use crate::model::job::{Job, Stage, State};
-use crate::ports::{Change, Edited, Lease, Limits, OutboxEntry, Reserve};
-use crate::rules::{Decision, Return};
+use crate::model::marks::Marks;
+use crate::ports::{Change, Edited, Lease, Limits, OutboxEntry, Reserve, Update};
+use crate::rules::{Again, Decision, PARKED, Park};
 use crate::testing::fixtures::{QUEUE, T0, cancel, due, edit, id, job, reserve_from, reserve_named};
+use std::sync::Arc;
 
-fn counted(job: &Job) -> Beanstalk {
-    job.options().beanstalk.unwrap_or_default()
+fn marks(parks: u64) -> Option<Arc<Marks>> {
+    Marks::from_iter([("parks", parks)]).shared()
 }
 
-fn release(due_at: u64, priority: u32, delay_ms: u64) -> Decision {
-    Decision::Return(Return { due_at, release: Some((priority, delay_ms)) })
+/// The attempt counts, and so does the release.
+fn given_back(job: &Job, due_at: u64, priority: u32) -> Decision {
+    let (attempt, crashes) = (job.attempt, job.crashes);
+    let (priority, marks) = (Some(priority), marks(due_at - T0));
+    Decision::Again(Again { due_at, attempt, crashes, is_release: true, priority, marks, ..Again::default() })
 }
 
-/// With its payload and a new priority; the attempt counts, and so does the release.
-pub async fn a_released_job_counts_its_attempt(s: Subject) {
+fn abandoned(job: &Job) -> Decision {
+    Decision::Again(Again { due_at: T0, attempt: job.attempt, ..Again::default() })
+}
+
+fn park(message: &str, priority: Option<u32>) -> Decision {
+    Decision::Park(Park { message: message.into(), priority }, marks(1))
+}
+
+/// With its payload.
+pub async fn a_returned_job_has_a_new_priority(s: Subject) {
     s.hold(&[job(1), Job { priority: 7, ..job(2) }]).await;
     let first = s.one().await;
     assert_eq!(first.id, id(2));
-    let settled = s.settled(first.receipt(), release(T0, 5_000, 0)).await;
+    let settled = s.settled(first.receipt(), given_back(&first, T0, 5_000)).await;
     assert_eq!(settled.states, [Some(State::Ready)]);
     let [OutboxEntry::Rewritten(noted)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
     assert_eq!(s.get(id(2)).await.as_ref(), Some(noted));
     assert_eq!((noted.priority, noted.attempt, noted.due_at, noted.payload.len()), (5_000, 1, T0, 7));
-    assert_eq!(counted(noted), Beanstalk { delay_ms: Some(0), ..Beanstalk::default() });
-    assert_eq!(noted.releases(), 1);
+    assert_eq!((noted.options().marks.clone(), noted.releases()), (marks(0), 1));
     // A head has no payload; the job keeps it.
     assert_eq!(s.one().await.id, id(1), "it is less urgent now");
     let again = s.one().await;
     assert_eq!((again.id, again.attempt, &*again.payload), (id(2), 2, &b"payload"[..]));
-    s.settled(again.receipt(), release(T0 + 50, 3, 50)).await;
+    s.settled(again.receipt(), given_back(&again, T0 + 50, 3)).await;
     assert_eq!(s.handed_out(1).await, []);
     s.pass(50);
     let again = s.one().await;
-    assert_eq!((again.attempt, again.releases(), counted(&again).delay_ms), (3, 2, Some(50)));
-    // A client that has gone releases nothing, and its attempt counts.
-    s.settled(again.receipt(), Decision::Return(Return { due_at: T0, release: None })).await;
+    assert_eq!((again.attempt, again.releases(), again.options().marks.clone()), (3, 2, marks(50)));
+    // A holder that has gone releases nothing, and its attempt counts.
+    s.settled(again.receipt(), abandoned(&again)).await;
     let again = s.one().await;
     assert_eq!((again.attempt, again.releases(), again.priority), (4, 2, 3));
+    assert_eq!(again.options().marks, marks(50));
 }
 
 /// It has failed, without an end time: it is kept.
-pub async fn a_buried_job_has_failed(s: Subject) {
-    s.hold(&[Job { kind: KIND.into(), ..job(1) }]).await;
+pub async fn a_parked_job_has_failed(s: Subject) {
+    s.hold(&[job(1)]).await;
     let running = s.one().await;
-    let settled = s.settled(running.receipt(), Decision::Bury(9)).await;
+    let settled = s.settled(running.receipt(), park("no stamps", Some(9))).await;
     assert_eq!(settled.states, [Some(State::Failed)]);
-    let [OutboxEntry::Rewritten(buried)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
-    assert_eq!((buried.stage, buried.finished_at, buried.priority), (Stage::Failed, None, 9));
-    assert_eq!((buried.message.as_deref(), counted(buried).buries), (Some(BURIED), 1));
-    assert_eq!((buried.attempt, &*buried.payload), (1, &b"payload"[..]));
+    let [OutboxEntry::Rewritten(parked)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
+    assert_eq!((parked.stage, parked.finished_at, parked.priority), (Stage::Failed, None, 9));
+    assert_eq!((parked.message.as_deref(), parked.options().marks.clone()), (Some("no stamps"), marks(1)));
+    assert_eq!((parked.attempt, &*parked.payload), (1, &b"payload"[..]));
     assert_eq!(s.handed_out(1).await, []);
-    assert_eq!(s.settle(running.receipt(), Decision::Bury(9)).await, Some(State::Failed), "a repeat");
+    assert_eq!(s.settle(running.receipt(), park("no stamps", Some(9))).await, Some(State::Failed), "a repeat");
 }
 
-/// For every action of its client except a completion.
+/// And keeps its priority and its marks.
+pub async fn a_park_without_a_reason_has_one(s: Subject) {
+    s.hold(&[Job { priority: 7, ..job(1) }]).await;
+    let settled = s.settled(s.one().await.receipt(), Decision::Park(Park::default(), None)).await;
+    let [OutboxEntry::Rewritten(parked)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
+    assert_eq!((parked.message.as_deref(), parked.priority, &parked.options), (Some(PARKED), 7, &None));
+}
+
+/// For every end except a completion.
 pub async fn a_returned_job_that_is_to_stop_is_cancelled(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
-    for decision in [release(T0, 1, 0), Decision::Bury(1)] {
+    for decision in [|job: &Job| given_back(job, T0, 1), |_: &Job| park("", None)] {
         let running = s.one().await;
         s.edit(running.id, cancel()).await;
-        assert_eq!(s.settle(running.receipt(), decision).await, Some(State::Cancelled));
+        assert_eq!(s.settle(running.receipt(), decision(&running)).await, Some(State::Cancelled));
     }
 }
 
-/// A scheduled job becomes due; a ready one and a running one are left alone.
-pub async fn a_scheduled_job_is_kicked(s: Subject) {
-    s.hold(&[due(1, T0 + 5_000), job(2)]).await;
-    let (edited, entries) = s.edit_with_entries(edit(id(1), Change::Kick { counts: true })).await;
-    let Edited::Changed(kicked) = edited else { panic!("{edited:?}") };
-    assert_eq!((kicked.due_at, counted(&kicked).kicks, counted(&kicked).delay_ms), (T0, 1, Some(5_000)));
-    assert!(matches!(&entries[..], [OutboxEntry::Rewritten(noted)] if *noted == kicked));
-    let unfit = s.edit(id(2), Change::Kick { counts: true }).await;
-    assert!(matches!(unfit, Edited::Unfit { state: State::Ready, .. }), "{unfit:?}");
-    assert_eq!(s.handed_out(2).await, [1, 2].map(id));
-    assert!(matches!(s.edit(id(2), Change::Kick { counts: true }).await, Edited::Running(_)));
+/// With an update that makes it due now; those of a running one stay.
+pub async fn marks_change_with_a_waiting_job(s: Subject) {
+    s.hold(&[due(1, T0 + 5_000)]).await;
+    let now = |parks| Change::Update(Update { due_at: Some(T0), marks: marks(parks), ..Update::default() });
+    let (edited, entries) = s.edit_with_entries(edit(id(1), now(3))).await;
+    let Edited::Changed(changed) = edited else { panic!("{edited:?}") };
+    assert_eq!((changed.due_at, changed.options().marks.clone()), (T0, marks(3)));
+    assert!(matches!(&entries[..], [OutboxEntry::Rewritten(noted)] if *noted == changed));
+    assert_eq!(s.handed_out(1).await, [id(1)]);
+    assert!(matches!(s.edit(id(1), now(4)).await, Edited::Running(_)));
+    assert_eq!(s.get(id(1)).await.unwrap().options().marks, marks(3));
 }
 
 /// In one step, and only on request. When given back, it is due.
@@ -88,7 +108,7 @@ pub async fn a_scheduled_job_is_reserved_early(s: Subject) {
         let [Lease { job: running, .. }] = &s.leases(early(n)).await[..] else { panic!("{n} is not leased") };
         assert_eq!((running.state(s.now()), running.due_at, running.attempt), (State::Running, T0 + 5_000, 1));
         assert!(matches!(&s.reserve(early(n)).await.refused[..], [(_, Edited::Running(_))]));
-        s.settled(running.receipt(), Decision::Return(Return { due_at: T0, release: None })).await;
+        s.settled(running.receipt(), abandoned(running)).await;
     }
     assert_eq!(s.handed_out(3).await, [2, 1].map(id));
     s.limit(Limits { paused: true, ..Limits::default() }).await;

@@ -1,0 +1,11 @@
+//! Retry rules of the kinds that Duetime's own ports push. Every engine on a store has to decide by the same ones: a program that
+//! opens the store itself as well as the server.
+
+use duetime_core::Retry;
+
+/// The kind of jobs that clients of the beanstalkd protocol put.
+pub const BEANSTALK: &str = "beanstalk";
+
+/// Without a limit from the job or its queue, attempts and crashes of these jobs are not limited.
+pub static KIND_RULES: [(&str, Retry); 1] =
+    [(BEANSTALK, Retry { max_attempts: Some(0), max_crashes: Some(u32::MAX), ..Retry::INHERITED })];
