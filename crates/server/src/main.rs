@@ -10,6 +10,7 @@ mod config;
 mod dashboard;
 mod deliver;
 mod descriptors;
+mod engine_options;
 mod file_error;
 mod http;
 mod log;

@@ -5,7 +5,7 @@ use crate::repo::Source;
 
 const FOLDERS: [&str; 2] = ["crates/core/src/", "crates/store/src/"];
 /// Also as parts of longer words.
-const WORDS: [&str; 4] = ["beanstalk", "bury", "buri", "kick"];
+const WORDS: [&str; 7] = ["beanstalk", "bury", "buri", "kick", "laravel", "sidekiq", "bullmq"];
 
 /// Every mention in these folders, in files of any kind.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {

@@ -89,8 +89,8 @@ impl PartialSchema for Target {
         let text = |pattern: &str| json!({"type": "string", "pattern": pattern, "minLength": 1, "maxLength": target::TEXT_BYTES_MAX});
         let list = json!({"type": "object", "additionalProperties": false, "required": ["url", "key"], "properties": {
             "url": text("^rediss?://."), "key": text("."),
-            "as": {"type": "string", "enum": ["list", "laravel", "sidekiq", "bullmq"], "default": "list",
-                "description": "How payloads are appended: as they are, or as this framework pushes its own jobs."},
+            "as": {"type": "string", "pattern": "^[a-z0-9-]{1,32}$", "default": target::LAYOUT_PLAIN,
+                "description": "How payloads are appended: as they are, or in another layout that the server knows."},
         }});
         let value = json!({"type": "string", "pattern": "^[ -~]*$", "maxLength": target::TEXT_BYTES_MAX});
         literal(json!({

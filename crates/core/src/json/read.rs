@@ -44,7 +44,7 @@ impl fmt::Display for Unread {
 
 /// Accepted values of fields whose JSON has several forms, or a form best shown by an example.
 const FORMS: [(&str, &str); 16] = [
-    ("as", r#""list", "laravel", "sidekiq" or "bullmq""#),
+    ("as", r#"the name of a layout, such as "list""#),
     ("exponential", r#"an object such as {"first": "1s", "factor": 2, "max": "1h", "jitter": 0.1}"#),
     ("fixed", r#"an object such as {"delay": "30s"}"#),
     ("key_until", r#""finished" or "started""#),

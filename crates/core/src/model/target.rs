@@ -21,6 +21,10 @@ pub const HEADERS_MAX: usize = 32;
 pub const FINAL_STATUSES_MAX: usize = 32;
 /// Longest URL, header, or name of a list.
 pub const TEXT_BYTES_MAX: usize = 2_048;
+/// The layout of a list to which payloads are appended as they are.
+pub const LAYOUT_PLAIN: &str = "list";
+/// Longest name of a layout.
+pub const LAYOUT_BYTES_MAX: usize = 32;
 /// The prefix of every key that the broker keeps in Redis, in any namespace.
 pub const BROKER_KEYS: &str = "{duetime:";
 
@@ -53,51 +57,26 @@ pub struct Endpoint {
     pub key: Option<Arc<str>>,
 }
 
-/// A Redis list, or a queue of a framework in Redis.
+/// A Redis list, or a queue of another program in Redis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedisList {
     /// The server, `redis://…` or `rediss://…`.
     pub url: Arc<str>,
-    /// The list. Of BullMQ the start of all keys of the queue, `bull:NAME`.
+    /// The list, or with a layout what it makes of it.
     pub key: Arc<str>,
-    /// The way in which payloads are appended.
-    #[serde(rename = "as", default, skip_serializing_if = "Append::is_list")]
-    pub append: Append,
+    /// How payloads are appended: [`LAYOUT_PLAIN`], or a name that whoever delivers knows; up to [`LAYOUT_BYTES_MAX`] characters
+    /// a-z, 0-9 and -.
+    #[serde(rename = "as", default = "plain", skip_serializing_if = "is_plain")]
+    pub layout: Arc<str>,
 }
 
-/// A way to append payloads to a Redis list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Append {
-    /// By a plain `RPUSH`.
-    #[default]
-    List,
-    /// In the way that Laravel pushes a job: its workers are woken, too.
-    Laravel,
-    /// In the way that Sidekiq pushes a scheduled job that is due: with the time, onto `queue:NAME`.
-    Sidekiq,
-    /// As a delayed job of BullMQ that is due, or of Bull. The payload is the job, as `duetime adopt bullmq --hand-back` writes it.
-    Bullmq,
+fn plain() -> Arc<str> {
+    Arc::from(LAYOUT_PLAIN)
 }
 
-impl Append {
-    fn is_list(&self) -> bool {
-        *self == Self::List
-    }
-}
-
-impl RedisList {
-    /// The namespace of Sidekiq's keys, such as `shop:`, and its name of the queue, if the list is Sidekiq's.
-    pub fn of_sidekiq(&self) -> Option<(&str, &str)> {
-        const LIST: &str = "queue:";
-        let namespace = match self.key.find(":queue:") {
-            _ if self.key.starts_with(LIST) => "",
-            at => &self.key[..=at?],
-        };
-        let name = self.key.get(namespace.len() + LIST.len()..)?;
-        (!name.is_empty()).then_some((namespace, name))
-    }
+fn is_plain(layout: &Arc<str>) -> bool {
+    **layout == *LAYOUT_PLAIN
 }
 
 /// A target in its JSON form: one of `url`, `redis_list` and `queue`, and the options of a `url`.
@@ -187,13 +166,14 @@ impl Target {
     pub fn check(&self) -> Result<(), Invalid> {
         match self {
             Self::Url(endpoint) => endpoint.check(),
-            Self::RedisList(list @ RedisList { url, key, append }) => {
+            Self::RedisList(RedisList { url, key, layout }) => {
                 scheme("target.redis_list.url", url, &["redis://", "rediss://"])?;
                 short("target.redis_list.url", url)?;
                 short("target.redis_list.key", key)?;
-                if *append == Append::Sidekiq && list.of_sidekiq().is_none() {
-                    let expected = "a list of Sidekiq, queue:NAME or NAMESPACE:queue:NAME";
-                    return Err(Invalid::new("target.redis_list.key", expected, format!("{key:?}")));
+                let is_name = |byte: u8| byte == b'-' || byte.is_ascii_lowercase() || byte.is_ascii_digit();
+                if !(1..=LAYOUT_BYTES_MAX).contains(&layout.len()) || !layout.bytes().all(is_name) {
+                    let expected = format!("a name of up to {LAYOUT_BYTES_MAX} characters a-z, 0-9 and -");
+                    return Err(Invalid::new("target.redis_list.as", expected, format!("{layout:?}")));
                 }
                 if key.starts_with(BROKER_KEYS) {
                     let expected = format!("a list that does not begin with {BROKER_KEYS}, as Duetime's own keys do");
@@ -285,9 +265,7 @@ mod tests {
     fn every_form_reads_and_prints() {
         for text in [
             r#"{"redis_list":{"url":"redis://localhost","key":"mail"}}"#,
-            r#"{"redis_list":{"url":"redis://localhost","key":"queues:mail","as":"laravel"}}"#,
-            r#"{"redis_list":{"url":"redis://localhost","key":"queue:mail","as":"sidekiq"}}"#,
-            r#"{"redis_list":{"url":"redis://localhost","key":"bull:mail","as":"bullmq"}}"#,
+            r#"{"redis_list":{"url":"redis://localhost","key":"mail","as":"another-1"}}"#,
             r#"{"queue":"mail"}"#,
             r#"{"url":"https://a.example/x","method":"PUT","headers":{"a":"b"},"timeout":"5s","final_statuses":[404],"key":"k"}"#,
         ] {
@@ -313,20 +291,17 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_sidekiq_names_its_queue() {
-        for (key, expected) in [
-            ("queue:mail", Some(("", "mail"))),
-            ("queue:a:queue:b", Some(("", "a:queue:b"))),
-            ("shop:queue:mail", Some(("shop:", "mail"))),
-            ("a:b:queue:x:y", Some(("a:b:", "x:y"))),
-            ("queue:", None),
-            ("shop:queue:", None),
-            ("myqueue:mail", None),
-            ("queues:mail", None),
-        ] {
-            let list = RedisList { url: "redis://a".into(), key: key.into(), append: Append::Sidekiq };
-            assert_eq!(list.of_sidekiq(), expected, "{key}");
-            assert_eq!(Target::RedisList(list).check().is_ok(), expected.is_some(), "{key}");
+    fn a_layout_is_a_short_name() {
+        let check = |layout: &str| {
+            let list = RedisList { url: "redis://a".into(), key: "b".into(), layout: layout.into() };
+            Target::RedisList(list).check()
+        };
+        for layout in [LAYOUT_PLAIN, "x", "a-2", &"n".repeat(LAYOUT_BYTES_MAX)] {
+            assert_eq!(check(layout), Ok(()));
+        }
+        for layout in ["", "List", "a b", "a_b", "é", &"n".repeat(LAYOUT_BYTES_MAX + 1)] {
+            let error = check(layout).unwrap_err().to_string();
+            assert!(error.contains("`target.redis_list.as` must be a name of up to 32 characters"), "{error}");
         }
     }
 
@@ -356,7 +331,7 @@ mod tests {
             (r#"{"url":"https://a.example","queue":"b"}"#, "an object with exactly one of"),
             (r#"{"queue":"b","timeout":"5s"}"#, "`headers`, `timeout`"),
             (r#"{"link":"https://a.example"}"#, "`link` is unknown"),
-            (r#"{"redis_list":{"url":"redis://a","key":"b","as":"resque"}}"#, r#""sidekiq" or "bullmq", got "resque""#),
+            (r#"{"redis_list":{"url":"redis://a","key":"b","as":7}}"#, r#"the name of a layout, such as "list""#),
         ] {
             let error = read::<Target>(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");

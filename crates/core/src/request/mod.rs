@@ -10,6 +10,7 @@ pub use queue_settings::{Configured, QueueRetention, QueueSettings};
 
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::invalid::Invalid;
 use crate::json::{Instant, or_default};
 pub use crate::model::id::JobRef;
 use crate::model::id::{JobId, Receipt};
@@ -17,6 +18,7 @@ use crate::model::job::{Due, Job, Payload, State};
 use crate::model::marks::Marks;
 use crate::model::retry::Retry;
 use crate::model::states::States;
+use crate::model::target::{RedisList, Target};
 pub use crate::ports::Source;
 use crate::ports::{Counts, Lease, Retention, Tally, Window};
 use crate::rules::{Failure, Park, Release};
@@ -306,7 +308,7 @@ pub struct QueueStatus {
 }
 
 /// The options of an engine.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// How far ahead the broker holds jobs, in milliseconds; by default 1 h. Jobs are loaded in steps of
     /// [`BUCKET_MS`](crate::ports::BUCKET_MS) beyond it.
@@ -328,6 +330,9 @@ pub struct Options {
     /// Retry rules of kinds. A job of such a kind inherits what neither it nor its queue sets. All that use one store need
     /// the same ones. By default none.
     pub kind_rules: &'static [(&'static str, Retry)],
+    /// What the list of a target has to keep beside its limits, wherever a target is given. Those who deliver know layouts; by
+    /// default everything goes.
+    pub list_check: fn(&RedisList) -> Result<(), Invalid>,
 }
 
 impl Default for Options {
@@ -341,6 +346,17 @@ impl Default for Options {
             backlog_max: 100_000,
             settles_recorded: false,
             kind_rules: &[],
+            list_check: |_| Ok(()),
+        }
+    }
+}
+
+impl Options {
+    /// Whether a target that is given keeps what [`list_check`](Self::list_check) asks for.
+    pub(crate) fn check_target(&self, target: Option<&Target>) -> Result<(), Invalid> {
+        match target {
+            Some(Target::RedisList(list)) => (self.list_check)(list),
+            Some(Target::Url(_) | Target::Queue(_)) | None => Ok(()),
         }
     }
 }

@@ -12,6 +12,7 @@ mod imports;
 mod instants;
 mod keys;
 mod limits;
+mod list_checks;
 mod locks;
 mod many_queues;
 mod origins;

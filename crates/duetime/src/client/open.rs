@@ -9,7 +9,7 @@ use duetime_store::sqlite::Durability;
 use std::path::PathBuf;
 
 /// Options for opening a store.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
     /// When changes reach the disk; by default before they are acknowledged.

@@ -1,7 +1,8 @@
 //! The store of a command's jobs: a server, Redis, or a store file.
 
 use super::exit::{Failure, Result};
-use duetime::{Client, ConnectOptions, Token};
+use crate::engine_options::engine_options;
+use duetime::{Client, ConnectOptions, OpenOptions, Token};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -83,7 +84,7 @@ impl Target {
                     .hint("start `duetime serve --store memory`, and run this command without --store"))
             }
             Some(path) => {
-                let client = Client::open(path).await?;
+                let client = Client::open_with(path, OpenOptions::default().engine(engine_options())).await?;
                 loaded(&client).await?;
                 Ok(client)
             }
@@ -94,6 +95,7 @@ impl Target {
     async fn connect(&self) -> Result<Client> {
         let address = self.address();
         let mut options = ConnectOptions::default();
+        options.engine = engine_options();
         if address.starts_with("redis") {
             options.ledger = self.ledger();
         } else if self.server.ledger.is_some() {

@@ -1,9 +1,11 @@
-//! Commands that append a payload to a Redis list: plainly, or as the framework whose workers pop it does that.
+//! Layouts: the ways in which a payload is appended to a Redis list, plainly or as the framework whose workers pop it does that. [`LAYOUTS`]
+//! has them all; the core knows only their names.
 //!
 //! One command does all of it. A script that fails has appended nothing.
 
+use duetime_core::Invalid;
 use duetime_core::Millis;
-use duetime_core::model::target::{Append, RedisList};
+use duetime_core::model::target::{LAYOUT_PLAIN, RedisList, Target};
 use redis::Cmd;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -15,14 +17,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// `LuaScripts::push` of Laravel: one entry of `:notify` wakes one worker. It looks first whether the list can be pushed to.
-const LARAVEL: &str = "
+const PUSH_TO_LARAVEL: &str = "
 redis.call('LLEN', KEYS[1])
 redis.call('RPUSH', KEYS[2], 1)
 return redis.call('RPUSH', KEYS[1], ARGV[1])
 ";
 
 /// `Client#atomic_push` of Sidekiq. Its workers take jobs from the right.
-const SIDEKIQ: &str = "
+const PUSH_TO_SIDEKIQ: &str = "
 redis.call('SADD', KEYS[2], ARGV[2])
 return redis.call('LPUSH', KEYS[1], ARGV[1])
 ";
@@ -47,41 +49,132 @@ parts[4] = string.format('%.0f', math.min(parts[4], now_ms * 4096))
 const SCHEDULED: [&str; 2] = ["at", ENQUEUED_AT];
 const ENQUEUED_AT: &str = "enqueued_at";
 
-/// The command that appends a payload. Redis answers with the length of the list.
+/// The layout of Laravel's driver for Redis: its workers are woken, too.
+pub(crate) const LARAVEL: &str = "laravel";
+/// The layout of Sidekiq: with the time, onto `queue:NAME`.
+pub(crate) const SIDEKIQ: &str = "sidekiq";
+/// The layout of BullMQ and Bull: as a delayed job that is due. The key is the start of all keys of the queue, `bull:NAME`, and the payload
+/// is the job, as `duetime adopt bullmq --hand-back` writes it.
+pub(crate) const BULLMQ: &str = "bullmq";
+
+/// A way to append payloads.
+struct Layout {
+    name: &'static str,
+    /// What a list of this layout is called.
+    words: &'static str,
+    /// Checks the key of a list.
+    check: fn(&RedisList) -> Result<(), Invalid>,
+    /// Makes the command that appends a payload. Redis answers with the length of the list. Fails with the reason, if this payload is no job
+    /// of the framework.
+    command: fn(&RedisList, &[u8], Millis) -> Result<Cmd, String>,
+}
+
+static LAYOUTS: [Layout; 4] = [
+    Layout { name: LAYOUT_PLAIN, words: "the Redis list", check: |_| Ok(()), command: plain },
+    Layout { name: LARAVEL, words: "Laravel's Redis list", check: |_| Ok(()), command: laravel },
+    Layout { name: SIDEKIQ, words: "Sidekiq's Redis list", check: |list| of_sidekiq(list).map(drop), command: sidekiq },
+    Layout { name: BULLMQ, words: "BullMQ's queue", check: |_| Ok(()), command: bullmq },
+];
+
+impl Layout {
+    /// # Errors
+    /// [`Invalid`] for a name that is not in the table.
+    fn of(list: &RedisList) -> Result<&'static Self, Invalid> {
+        let known = LAYOUTS.iter().find(|layout| *layout.name == *list.layout);
+        known.ok_or_else(|| {
+            let names: Vec<String> = layout_names().iter().map(|name| format!("{name:?}")).collect();
+            let (last, others) = names.split_last().expect("there are some");
+            let expected = format!("{} or {last}", others.join(", "));
+            Invalid::new("target.redis_list.as", expected, format!("{:?}", list.layout))
+        })
+    }
+}
+
+/// The names of all layouts.
+pub(crate) fn layout_names() -> Vec<&'static str> {
+    LAYOUTS.iter().map(|layout| layout.name).collect()
+}
+
+/// Whether its layout is known, and its key one of that layout.
 ///
 /// # Errors
-/// The reason, if this payload is no job of the framework.
-pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<Cmd, String> {
-    let key = list.key.as_bytes();
-    match list.append {
-        Append::List => {
-            let mut command = redis::cmd("RPUSH");
-            command.arg(key).arg(payload);
-            Ok(command)
-        }
-        Append::Laravel => {
-            let job = with_attempts(payload);
-            check_laravel(&job)?;
-            let notify = format!("{}:notify", list.key);
-            Ok(eval(LARAVEL, &[key, notify.as_bytes()], &[&job]))
-        }
-        Append::Sidekiq => {
-            let expected = "expected a list of Sidekiq, queue:NAME or NAMESPACE:queue:NAME";
-            let (namespace, name) = list.of_sidekiq().ok_or_else(|| format!("{expected}, got {}", list.key))?;
-            let expected =
-                "expected a job of Sidekiq, which is a JSON object with `class` and `args`, got another payload";
-            let job = enqueued(payload, now).ok().flatten().ok_or(expected)?;
-            let queues = format!("{namespace}queues");
-            Ok(eval(SIDEKIQ, &[key, queues.as_bytes()], &[&job, name.as_bytes()]))
-        }
-        Append::Bullmq => {
-            let job: BullmqJob = serde_json::from_slice(payload).map_err(|error| {
-                format!("expected a job as `duetime adopt bullmq --hand-back` writes it, got another payload: {error}")
-            })?;
-            job.check()?;
-            Ok(job.command(&list.key))
-        }
+/// [`Invalid`], naming the part.
+pub(crate) fn check_list(list: &RedisList) -> Result<(), Invalid> {
+    (Layout::of(list)?.check)(list)
+}
+
+/// The list in words; one of an unknown layout is only a list.
+pub(crate) fn list_words(list: &RedisList) -> String {
+    let layout = Layout::of(list).unwrap_or(&LAYOUTS[0]);
+    format!("{} {}", layout.words, list.key)
+}
+
+/// A target as it is written on the command line: a URL, or JSON.
+///
+/// # Errors
+/// What is expected.
+pub(crate) fn parse_target(text: &str) -> Result<Target, String> {
+    let target: Target = text.parse()?;
+    match &target {
+        Target::RedisList(list) => check_list(list).map_err(|error| error.to_string())?,
+        Target::Url(_) | Target::Queue(_) => {}
     }
+    Ok(target)
+}
+
+/// The command that appends a payload.
+///
+/// # Errors
+/// The reason, if the list or the payload is not as its layout needs it.
+pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<Cmd, String> {
+    let layout = Layout::of(list).map_err(|error| error.to_string())?;
+    (layout.command)(list, payload, now)
+}
+
+fn plain(list: &RedisList, payload: &[u8], _: Millis) -> Result<Cmd, String> {
+    let mut command = redis::cmd("RPUSH");
+    command.arg(list.key.as_bytes()).arg(payload);
+    Ok(command)
+}
+
+fn laravel(list: &RedisList, payload: &[u8], _: Millis) -> Result<Cmd, String> {
+    let job = with_attempts(payload);
+    check_laravel(&job)?;
+    let notify = format!("{}:notify", list.key);
+    Ok(eval(PUSH_TO_LARAVEL, &[list.key.as_bytes(), notify.as_bytes()], &[&job]))
+}
+
+fn sidekiq(list: &RedisList, payload: &[u8], now: Millis) -> Result<Cmd, String> {
+    let (namespace, name) = of_sidekiq(list).map_err(|error| error.to_string())?;
+    let expected = "expected a job of Sidekiq, which is a JSON object with `class` and `args`, got another payload";
+    let job = enqueued(payload, now).ok().flatten().ok_or(expected)?;
+    let queues = format!("{namespace}queues");
+    Ok(eval(PUSH_TO_SIDEKIQ, &[list.key.as_bytes(), queues.as_bytes()], &[&job, name.as_bytes()]))
+}
+
+fn bullmq(list: &RedisList, payload: &[u8], _: Millis) -> Result<Cmd, String> {
+    let job: BullmqJob = serde_json::from_slice(payload).map_err(|error| {
+        format!("expected a job as `duetime adopt bullmq --hand-back` writes it, got another payload: {error}")
+    })?;
+    job.check()?;
+    Ok(job.command(&list.key))
+}
+
+/// The namespace of Sidekiq's keys, such as `shop:`, and its name of the queue.
+///
+/// # Errors
+/// [`Invalid`] if the list is not Sidekiq's.
+fn of_sidekiq(list: &RedisList) -> Result<(&str, &str), Invalid> {
+    const LIST: &str = "queue:";
+    let namespace = match list.key.find(":queue:") {
+        _ if list.key.starts_with(LIST) => Some(""),
+        at => at.map(|at| &list.key[..=at]),
+    };
+    let parts = namespace.and_then(|namespace| Some((namespace, list.key.get(namespace.len() + LIST.len()..)?)));
+    parts.filter(|(_, name)| !name.is_empty()).ok_or_else(|| {
+        let expected = "a list of Sidekiq, queue:NAME or NAMESPACE:queue:NAME";
+        Invalid::new("target.redis_list.key", expected, format!("{:?}", list.key))
+    })
 }
 
 fn eval(script: &str, keys: &[&[u8]], arguments: &[&[u8]]) -> Cmd {
@@ -230,6 +323,47 @@ mod tests {
             ("}", "}"),
         ] {
             assert_eq!(String::from_utf8_lossy(&with_attempts(payload.as_bytes())), expected);
+        }
+    }
+
+    fn list(key: &str, layout: &str) -> RedisList {
+        RedisList { url: "redis://a".into(), key: key.into(), layout: layout.into() }
+    }
+
+    #[test]
+    fn a_layout_is_one_of_the_table() {
+        for layout in &LAYOUTS {
+            assert_eq!(check_list(&list("queue:mail", layout.name)), Ok(()), "{}", layout.name);
+        }
+        let error = check_list(&list("queue:mail", "resque")).unwrap_err().to_string();
+        let expected = r#"`target.redis_list.as` must be "list", "laravel", "sidekiq" or "bullmq", got "resque""#;
+        assert_eq!(error, expected);
+        assert!(
+            command(&list("queue:mail", "resque"), b"1", 0).unwrap_err().contains(expected),
+            "also if it is delivered"
+        );
+        assert!(
+            parse_target(r#"{"redis_list":{"url":"redis://a","key":"b","as":"resque"}}"#)
+                .unwrap_err()
+                .contains(expected)
+        );
+    }
+
+    #[test]
+    fn a_list_of_sidekiq_names_its_queue() {
+        for (key, expected) in [
+            ("queue:mail", Some(("", "mail"))),
+            ("queue:a:queue:b", Some(("", "a:queue:b"))),
+            ("shop:queue:mail", Some(("shop:", "mail"))),
+            ("a:b:queue:x:y", Some(("a:b:", "x:y"))),
+            ("queue:", None),
+            ("shop:queue:", None),
+            ("myqueue:mail", None),
+            ("queues:mail", None),
+        ] {
+            let list = list(key, SIDEKIQ);
+            assert_eq!(of_sidekiq(&list).ok(), expected, "{key}");
+            assert_eq!(check_list(&list).is_ok(), expected.is_some(), "{key}");
         }
     }
 

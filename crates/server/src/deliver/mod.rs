@@ -15,7 +15,10 @@ mod redis_list;
 pub(crate) mod webhook;
 
 pub(crate) use delivery::Policy;
-pub(crate) use framework::{ADD_TO_BULLMQ, BullmqJob, check_laravel};
+pub(crate) use framework::{
+    ADD_TO_BULLMQ, BULLMQ, BullmqJob, LARAVEL, SIDEKIQ, check_laravel, check_list, layout_names, list_words,
+    parse_target,
+};
 pub(crate) use observe::Observed;
 pub(crate) use pace::SharedPace;
 

@@ -94,8 +94,9 @@ impl Servers {
     /// The list that a target names.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if its server is not among these.
+    /// [`Error::Invalid`] if its layout is unknown, or its server not among these.
     pub(super) fn list(&self, target: &RedisList) -> Result<List, Error> {
+        framework::check_list(target)?;
         let wrong = |expected: &str, got: &str| Error::invalid("target.redis_list.url", expected, got);
         let info = target
             .url
@@ -237,14 +238,15 @@ impl std::fmt::Debug for Servers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use duetime_core::model::target::Append;
+    use duetime_core::model::target::LAYOUT_PLAIN;
     use duetime_store::testing::RedisServer;
 
     #[test]
     fn only_named_servers_are_reached() {
         let named = ["redis://me:secret@Cache.example:6380/2".to_owned(), "rediss://cache.example".to_owned()];
         let servers = Servers::new(&named).unwrap();
-        let list = |url: &str| servers.list(&RedisList { url: url.into(), key: "k".into(), append: Append::List });
+        let list =
+            |url: &str| servers.list(&RedisList { url: url.into(), key: "k".into(), layout: LAYOUT_PLAIN.into() });
         for url in ["redis://cache.example:6380/2", "rediss://cache.example:6379", "rediss://cache.example/0"] {
             assert!(list(url).is_ok(), "{url}");
         }

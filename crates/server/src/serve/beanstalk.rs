@@ -8,10 +8,10 @@ use super::supervise::{STOP_AFTER_FAULT_MAX, stop_signal, supervised};
 use crate::account;
 use crate::beanstalk::{Address, Door, Listener, serve};
 use crate::descriptors::Descriptors;
+use crate::engine_options::engine_options;
 use crate::http::{self, ListenerConfig};
 use crate::log;
 use crate::signals::Signals;
-use duetime::kind_rules::KIND_RULES;
 use duetime_core::engine::{Ending, Options, Query};
 use duetime_core::limits::{PAGE_JOBS_MAX, PAYLOAD_BYTES_DEFAULT, PAYLOAD_BYTES_MAX, SECOND_MS};
 use duetime_core::ports::Retention;
@@ -168,9 +168,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let opened = open(args.store()?).await?;
     let options = Options {
         payload_bytes_max: PAYLOAD_BYTES_DEFAULT.max(args.job_bytes_max as usize),
-        kind_rules: &KIND_RULES,
         retention: Retention { succeeded_ms: SUCCEEDED_KEPT_MS, ..Retention::default() },
-        ..Options::default()
+        ..engine_options()
     };
     let engine = Engine::start(opened.stores.clone(), options).await?;
     give_back_all(&engine).await?;

@@ -1,7 +1,7 @@
 //! The store that is served, and the engine on it.
 
 use super::args::{Args, Settle};
-use duetime::kind_rules::KIND_RULES;
+use crate::engine_options::engine_options;
 use duetime_core::engine::Options;
 use duetime_core::{Engine, Error};
 use duetime_store::open::{Opened, open};
@@ -13,8 +13,7 @@ pub(super) async fn start(args: &Args) -> Result<(Engine, Opened), Error> {
         horizon_ms: args.horizon.0,
         memory_max: args.memory_max.map(|size| size.0),
         settles_recorded: args.settle == Settle::Recorded,
-        kind_rules: &KIND_RULES,
-        ..Options::default()
+        ..engine_options()
     };
     let opened = open(args.store()).await?;
     Ok((Engine::start(opened.stores.clone(), options).await?, opened))

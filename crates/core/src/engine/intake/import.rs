@@ -72,6 +72,7 @@ impl Intake {
     /// The job as recorded here.
     fn place(&self, mut job: Job, now: Millis) -> Result<Job, Error> {
         check_whole(&job, now)?;
+        self.options.check_target(job.options().target.as_deref())?;
         rules::unlease(&mut job, now);
         let partition = self.broker.partition(&job.queue);
         if job.id.partition() != partition {

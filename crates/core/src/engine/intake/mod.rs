@@ -16,6 +16,7 @@ use crate::engine::queues::Settings;
 use crate::engine::recorder::Recorder;
 use crate::engine::supervisor::Supervisor;
 use crate::ports::{Broker, Ledger};
+use crate::request::Options;
 pub use import::check_whole;
 pub(in crate::engine) use push::{conflict, is_same};
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(in crate::engine) struct Intake {
     metrics: Arc<Metrics>,
     supervisor: Arc<Supervisor>,
     generations: Arc<Generations>,
-    payload_bytes_max: usize,
+    options: Options,
 }
 
 impl Intake {
@@ -59,7 +60,7 @@ impl Intake {
             metrics: metrics.clone(),
             supervisor: supervisor.clone(),
             generations,
-            payload_bytes_max: options.payload_bytes_max,
+            options: *options,
         }
     }
 }

@@ -88,7 +88,8 @@ impl Intake {
 
     /// The job to record, if it is within all limits.
     pub(in crate::engine) fn accept(&self, new: &NewJob, id: JobId, created_at: Millis) -> Result<Job, Error> {
-        let job = new.accept(id, created_at, self.payload_bytes_max)?;
+        let job = new.accept(id, created_at, self.options.payload_bytes_max)?;
+        self.options.check_target(job.options().target.as_deref())?;
         if job.options().target.is_some() && self.settings.of(&job.queue).target.is_none() {
             let expected = "left out, because the queue has no target in its settings: its jobs are handed to workers";
             return Err(Error::invalid("target", expected, format!("one, for the queue {:?}", job.queue)));

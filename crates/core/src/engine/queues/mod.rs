@@ -10,6 +10,7 @@ use super::base::Base;
 use super::stores::Topology;
 use super::supervisor::Supervisor;
 use crate::ports::{Broker, QueueLeases, Registry};
+use crate::request::Options;
 pub(super) use counter::QueueCounter;
 use index::Index;
 use names::Names;
@@ -31,6 +32,7 @@ pub(super) struct Settings {
     configuring: tokio::sync::Mutex<()>,
     index: RwLock<Index>,
     leases: Arc<QueueLeases>,
+    options: Options,
     /// Something may have been set.
     changed: Notify,
     /// The names of queues that there are.
@@ -47,6 +49,7 @@ impl Settings {
             configuring: tokio::sync::Mutex::default(),
             index: RwLock::default(),
             leases: Arc::default(),
+            options: base.options,
             changed: Notify::default(),
             names: Names::new(base.options.memory_max),
         }

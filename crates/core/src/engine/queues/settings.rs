@@ -144,8 +144,13 @@ impl Settings {
             let stored = read_one(self.registry.as_ref(), queue).await?;
             let (known, version) = stored.unwrap_or_default();
             expected.check("queue", queue, version)?;
+            let target = known.target.clone();
             let settings = change(known);
             settings.check(queue)?;
+            // A stored one is no reason to refuse another change.
+            if settings.target != target {
+                self.options.check_target(settings.target.as_ref())?;
+            }
             self.names.admit(queue)?;
             let shown = Configured::new(queue.clone(), settings.clone());
             let body = serde_json::to_string(&shown).expect("settings have only string keys");

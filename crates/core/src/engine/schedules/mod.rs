@@ -25,7 +25,7 @@ use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_BYTES_MAX, SCHEDULES_MAX};
 use crate::model::job::NewJob;
 use crate::model::name;
 use crate::ports::{Broker, Ledger, PutIf, Registry};
-use crate::request::{Pause, Pushed};
+use crate::request::{Options, Pause, Pushed};
 use crate::schedule::{Overlap, Schedule, ScheduleStatus, Timing};
 use entry::{Entry, Stored};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(in crate::engine) struct Schedules {
     timer: timer::Touched,
     status: Arc<Status>,
     supervisor: Arc<Supervisor>,
-    payload_bytes_max: usize,
+    options: Options,
 }
 
 impl Schedules {
@@ -72,7 +72,7 @@ impl Schedules {
             timer: timer::Touched::default(),
             status: status.clone(),
             supervisor: supervisor.clone(),
-            payload_bytes_max: options.payload_bytes_max,
+            options: *options,
         }
     }
 
@@ -234,7 +234,8 @@ impl Schedules {
     /// The schedule, its time zone spelled as the database does, if it keeps all limits.
     fn accept_schedule(&self, name: &str, mut schedule: Schedule) -> Result<Schedule, Error> {
         let now = self.broker.now();
-        schedule.check(name, now, self.payload_bytes_max)?;
+        schedule.check(name, now, self.options.payload_bytes_max)?;
+        self.options.check_target(schedule.job.options.target.as_deref())?;
         let spelled: Option<Arc<str>> = schedule.ticks(now)?.time_zone().map(Arc::from);
         if let (Timing::Cron { time_zone, .. }, Some(spelled)) = (&mut schedule.timing, spelled) {
             *time_zone = spelled;

@@ -161,7 +161,7 @@ impl Schedules {
         let Stored { name, entry, ticks, document_version } = stored;
         let schedule = &entry.schedule;
         let Some(Pending { at, id, created_at }) = entry.pending else { return Ok(()) };
-        let pushed = match schedule.job(name, id, at, created_at, self.payload_bytes_max) {
+        let pushed = match schedule.job(name, id, at, created_at, self.options.payload_bytes_max) {
             Ok(job) => {
                 let job = Job { origin: Some(origin(name, at)), ..job };
                 self.push_tick(job, schedule.job.on_conflict).await?

@@ -7,7 +7,7 @@ use crate::cli::adopt::source::Look;
 use crate::cli::exit::{Failure, Result};
 use duetime::{Client, Error};
 use duetime_core::api::Span;
-use duetime_core::model::target::{Append, RedisList};
+use duetime_core::model::target::RedisList;
 use duetime_core::{Backoff, Exponential, JobOptions, Retry, Target};
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ pub(super) struct HandBack {
     queue: Arc<str>,
     /// The Redis that they came from, without user and password.
     url: Arc<str>,
-    append: Append,
+    layout: Arc<str>,
 }
 
 impl HandBack {
     /// For jobs that came from this Redis.
-    pub(super) fn new(from: &str, queue: &Arc<str>, append: Append) -> Result<Self> {
+    pub(super) fn new(from: &str, queue: &Arc<str>, layout: &str) -> Result<Self> {
         let Some((scheme @ ("redis" | "rediss"), rest)) = from.split_once("://") else {
             return Err(Failure::usage(
                 "--hand-back needs a single Redis, because a server delivers to one: use redis:// or rediss:// in --from",
@@ -35,11 +35,11 @@ impl HandBack {
         };
         let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
         let place = place.split_once('?').map_or(place, |(place, _)| place);
-        Ok(Self { queue: queue.clone(), url: format!("{scheme}://{place}").into(), append })
+        Ok(Self { queue: queue.clone(), url: format!("{scheme}://{place}").into(), layout: layout.into() })
     }
 
     fn target(&self, list: &str) -> Target {
-        Target::RedisList(RedisList { url: self.url.clone(), key: list.into(), append: self.append })
+        Target::RedisList(RedisList { url: self.url.clone(), key: list.into(), layout: self.layout.clone() })
     }
 
     /// Options of a job that goes back to this list. It is retried until it is there.
@@ -69,8 +69,8 @@ impl HandBack {
     /// Refuses a queue that is not set up.
     pub(super) async fn check(&self, client: &Client, list: &str) -> Result {
         let target = client.queue(&self.queue).await?.settings.target;
-        if let Some(Target::RedisList(RedisList { url, append, .. })) = &target
-            && (url, *append) == (&self.url, self.append)
+        if let Some(Target::RedisList(RedisList { url, layout, .. })) = &target
+            && (url, layout) == (&self.url, &self.layout)
         {
             return Ok(());
         }
@@ -116,7 +116,7 @@ mod tests {
             ("redis+cluster://a,b", None),
             ("cache:6379", None),
         ] {
-            let hand_back = HandBack::new(from, &queue, Append::Laravel).ok();
+            let hand_back = HandBack::new(from, &queue, crate::deliver::LARAVEL).ok();
             assert_eq!(hand_back.as_ref().map(|hand_back| &*hand_back.url), expected, "{from}");
             if let Some(hand_back) = hand_back {
                 hand_back.options("queues:mail").check("mail").unwrap();

@@ -5,8 +5,8 @@ use crate::cli::jobs::retry_rule::{show_backoff, show_exhausted};
 use crate::cli::output::{self, safe, snippet};
 use crate::cli::target::Target;
 use crate::cli::time::{exact, now};
+use crate::deliver;
 use duetime_core::api::{JobBody, Span};
-use duetime_core::model::target::Append;
 use duetime_core::{Job, JobId, KeyUntil, Retry};
 use std::fmt::Display;
 
@@ -78,12 +78,7 @@ fn show(job: &Job) -> Result {
 fn shown(target: &duetime_core::Target) -> String {
     match target {
         duetime_core::Target::Url(endpoint) => format!("{} {}", endpoint.method, endpoint.url),
-        duetime_core::Target::RedisList(list) => match list.append {
-            Append::List => format!("the Redis list {}", list.key),
-            Append::Laravel => format!("Laravel's Redis list {}", list.key),
-            Append::Sidekiq => format!("Sidekiq's Redis list {}", list.key),
-            Append::Bullmq => format!("BullMQ's queue {}", list.key),
-        },
+        duetime_core::Target::RedisList(list) => deliver::list_words(list),
         duetime_core::Target::Queue(queue) => format!("the queue {queue}"),
     }
 }

@@ -4,6 +4,7 @@ use super::retry_rule::{parse_backoff, parse_exhausted};
 use crate::cli::exit::Result;
 use crate::cli::stdin;
 use crate::cli::usage::span;
+use crate::deliver;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use duetime_core::api::Span;
 use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
@@ -69,7 +70,7 @@ pub(crate) struct JobArgs {
 }
 
 fn parse_target(text: &str) -> std::result::Result<Arc<Target>, String> {
-    text.parse().map(Arc::new)
+    deliver::parse_target(text).map(Arc::new)
 }
 
 /// Takes one of these words, as they are in JSON.

@@ -5,6 +5,7 @@ use super::super::output;
 use super::super::target::Target as Server;
 use crate::cli::jobs::retry_rule::{parse_backoff, parse_exhausted};
 use crate::cli::usage::span;
+use crate::deliver;
 use crate::rate;
 use duetime_core::api::{QueueChanges, Span};
 use duetime_core::engine::QueueSettings;
@@ -56,7 +57,7 @@ pub(super) struct Set {
     #[arg(long, value_name = "DURATION|default", value_parser = or_default_span)]
     keep_failed: Option<Setting<Span>>,
     /// Deliver jobs to this target: a URL, or JSON as in the HTTP API. Start no workers for the queue: they would take some
-    #[arg(long, value_name = "TARGET|default", value_parser = or_default::<Target>)]
+    #[arg(long, value_name = "TARGET|default", value_parser = or_default_target)]
     target: Option<Setting<Target>>,
     #[command(flatten)]
     server: Server,
@@ -71,6 +72,10 @@ struct Default;
 
 fn or_default<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> std::result::Result<Setting<T>, String> {
     if text == RESET { Ok(Err(Default)) } else { text.parse().map(Ok).map_err(|error: T::Err| error.to_string()) }
+}
+
+fn or_default_target(text: &str) -> std::result::Result<Setting<Target>, String> {
+    if text == RESET { Ok(Err(Default)) } else { deliver::parse_target(text).map(Ok) }
 }
 
 fn or_default_span(text: &str) -> std::result::Result<Setting<Span>, String> {

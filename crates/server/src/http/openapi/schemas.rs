@@ -2,6 +2,7 @@
 
 use super::super::problem::CODES;
 use super::operation::{operations, without_null};
+use crate::deliver;
 use serde_json::{Map, Value, json};
 use utoipa::Number;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, Object, Schema, SchemaFormat, SchemaType, Type};
@@ -25,6 +26,9 @@ pub(super) fn finish(document: &mut OpenApi) {
         {
             object.enum_values = Some(CODES.iter().map(|(code, ..)| json!(code)).collect());
             object.examples = vec![json!("invalid")];
+        }
+        if name == "Target" {
+            name_layouts(schema);
         }
         if let (Schema::Object(object), Some(example)) = (&mut *schema, examples.get(name)) {
             object.examples = vec![example.clone()];
@@ -55,6 +59,17 @@ pub(super) fn finish(document: &mut OpenApi) {
             }
         }
     }
+}
+
+/// Says which layouts of lists this server knows: the core's schema has any name.
+fn name_layouts(target: &mut Schema) {
+    let mut document = serde_json::to_value(&*target).expect("a schema is JSON");
+    let forms = document["oneOf"].as_array_mut().into_iter().flatten();
+    for layout in forms.filter_map(|form| form.pointer_mut("/properties/redis_list/properties/as")) {
+        layout["enum"] = json!(deliver::layout_names());
+        layout.as_object_mut().map(|layout| layout.remove("pattern"));
+    }
+    *target = serde_json::from_value(document).expect("it was a schema");
 }
 
 /// Gives an answer the example of its path, else that of its schema.

@@ -43,6 +43,11 @@ fn a_job_has_its_own_target_only_by_a_right_of_its_own() {
             "`target.redis_list.key`",
         ),
         (json!({"url": "https://shop.example/", "final_statuses": vec![404; 33]}), "`target.final_statuses`"),
+        (
+            json!({"redis_list": {"url": "redis://127.0.0.1", "key": "k", "as": "resque"}}),
+            "or \"bullmq\", got \"resque\"",
+        ),
+        (json!({"redis_list": {"url": "redis://127.0.0.1", "key": "k", "as": "sidekiq"}}), "NAMESPACE:queue:NAME"),
     ] {
         let job = json!({"queue": "mail.a", "payload": 1, "target": target});
         let schedule = json!({"every": "2h", "job": job}).to_string();

@@ -19,12 +19,11 @@ use super::redis::{Claimed, Redis, check_slot};
 use super::source::{Done, Look, Step, tag};
 use crate::cli::adopt::options::Options;
 use crate::cli::exit::{Failure, Result};
-use crate::deliver::ADD_TO_BULLMQ;
+use crate::deliver::{ADD_TO_BULLMQ, BULLMQ};
 use async_trait::async_trait;
 use duetime::Client;
 use duetime_core::NewJob;
 use duetime_core::model::name;
-use duetime_core::model::target::Append;
 use std::sync::Arc;
 
 /// Functions that read ids, and say why a job stays.
@@ -96,7 +95,7 @@ impl Args {
         let key_start = format!("{prefix}:{key}");
         check_slot(from, &key_start, "--prefix {bull}")?;
         let layout = Bullmq {
-            hand_back: hand_back.then(|| HandBack::new(from, to, Append::Bullmq)).transpose()?,
+            hand_back: hand_back.then(|| HandBack::new(from, to, BULLMQ)).transpose()?,
             base: format!("{key_start}:"),
             to: to.clone(),
             tag: tag(key)?,

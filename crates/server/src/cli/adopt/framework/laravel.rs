@@ -11,13 +11,12 @@ use crate::cli::adopt::options::Options;
 use crate::cli::adopt::redis::{Claimed, Redis, hashed, is_cluster};
 use crate::cli::adopt::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};
-use crate::deliver::check_laravel;
+use crate::deliver::{LARAVEL, check_laravel};
 use async_trait::async_trait;
 use duetime::Client;
 use duetime_core::api::Span;
 use duetime_core::limits::{DELAY_MS_MAX, RETRY_STEPS_MAX, SECOND_MS};
 use duetime_core::model::name;
-use duetime_core::model::target::Append;
 use duetime_core::{Backoff, Due, Millis, NewJob, Retry};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -101,7 +100,7 @@ impl Args {
                 "in a Redis Cluster, Laravel's queue names have braces: use --key {{{key}}} instead of {key}"
             )));
         }
-        let hand_back = hand_back.then(|| HandBack::new(from, to, Append::Laravel)).transpose()?;
+        let hand_back = hand_back.then(|| HandBack::new(from, to, LARAVEL)).transpose()?;
         let layout = Laravel { list: list.clone(), to: to.clone(), tag: tag(key)?, hand_back, has_looked: false };
         RedisSource::new(from, &list, Some(to), Box::new(layout))
     }

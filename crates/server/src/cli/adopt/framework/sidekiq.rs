@@ -11,12 +11,13 @@ use crate::cli::adopt::options::Options;
 use crate::cli::adopt::redis::{Claimed, Redis, START, is_cluster};
 use crate::cli::adopt::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};
+use crate::deliver::SIDEKIQ;
 use async_trait::async_trait;
 use duetime::Client;
 use duetime_core::api::Span;
 use duetime_core::limits::{DELAY_MS_MAX, RETRY_STEPS_MAX, SECOND_MS};
 use duetime_core::model::name;
-use duetime_core::model::target::{Append, RedisList};
+use duetime_core::model::target::RedisList;
 use duetime_core::{Backoff, Due, NewJob, Retry};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -101,7 +102,7 @@ impl Args {
         let namespace =
             namespace.as_deref().filter(|name| !name.is_empty()).map_or_else(String::new, |name| format!("{name}:"));
         let hand_back = match (hand_back, to) {
-            (true, Some(to)) => Some(HandBack::new(from, to, Append::Sidekiq)?),
+            (true, Some(to)) => Some(HandBack::new(from, to, SIDEKIQ)?),
             _ => None,
         };
         let main = format!("{namespace}queues");

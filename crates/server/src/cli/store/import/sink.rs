@@ -5,6 +5,7 @@ use crate::cli::exit::Result;
 use crate::cli::output::note;
 use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::target::{MEMORY, Target};
+use crate::engine_options::engine_options;
 use duetime::{Client, Imported, OpenOptions, Schedule};
 use duetime_core::engine::{Options, QueueSettings};
 use duetime_core::{Job, JobId};
@@ -32,7 +33,7 @@ impl Sink {
         let client = match &target.store {
             // An import hands out no jobs, so jobs that are due soon need not be in memory.
             Some(path) if path != Path::new(MEMORY) => {
-                let options = Options { horizon_ms: 0, ..Options::default() };
+                let options = Options { horizon_ms: 0, ..engine_options() };
                 Client::open_with(path, OpenOptions::default().engine(options)).await?
             }
             _ => target.open().await?,
