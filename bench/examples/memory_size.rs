@@ -7,7 +7,7 @@
 
 use duetime_core::limits::{BATCH_JOBS_MAX, HOUR_MS, MINUTE_MS, RESERVE_JOBS_MAX};
 use duetime_core::model::id::sequence_at;
-use duetime_core::ports::{Beginning, Broker, BrokerClock, Outbox, Put, Reserve, Room, Settle, Source, Window};
+use duetime_core::ports::{Beginning, Broker, BrokerClock, Outbox, Pick, Put, Reserve, Room, Settle};
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::ManualClock;
 use duetime_core::{Clock, Due, JobId, Memory, Millis, NewJob, Stage};
@@ -81,16 +81,7 @@ fn new_job(n: u64, start: Millis) -> duetime_core::Job {
 }
 
 fn request() -> Reserve {
-    Reserve {
-        source: Source::Queues(vec!["orders".into()]),
-        limit: RESERVE_JOBS_MAX,
-        window: Window::ALL,
-        lease_ms: None,
-        queue_leases: Arc::default(),
-        request_id: None,
-        merges: false,
-        early: false,
-    }
+    Reserve::new(Pick::InOrder(vec!["orders".into()]), RESERVE_JOBS_MAX)
 }
 
 /// Processor time spent, and the longest call.

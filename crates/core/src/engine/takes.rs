@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::limits::SECOND_MS;
 use crate::model::id::{JobId, Numbers, Receipt};
 use crate::model::job::{Job, Stage};
-use crate::ports::{Broker, Detail, Lease, Ledger, OutboxEntry, Reserve, Reserved, Settle, Source, Window};
+use crate::ports::{Broker, Detail, Lease, Ledger, OutboxEntry, Reserve, Reserved, Settle, Window};
 use crate::request::{Reservation, TakeRequest};
 use crate::rules::{self, Decision, Finish, TAKEN};
 use std::collections::BTreeMap;
@@ -79,17 +79,14 @@ impl Takes {
         if let Some(due_to) = request.due_to.filter(|&to| to > now) {
             return Err(Error::invalid("due_to", format!("now ({now} ms since 1970) or earlier"), due_to));
         }
+        let pick = check_source(request.from, request.limit)?.into();
         let reserve = Reserve {
-            source: check_source(request.from, request.limit)?,
-            limit: check_limit(request.limit)?,
             window: Window { from: request.due_from.unwrap_or(0), to: request.due_to.unwrap_or(now) },
             lease_ms: Some(TAKE_LEASE_MS),
-            queue_leases: Arc::default(),
             request_id: check_request_id(request.request_id)?,
-            merges: false,
-            early: false,
+            ..Reserve::new(pick, check_limit(request.limit)?)
         };
-        if let Source::Queues(queues) = &reserve.source {
+        if let Some(queues) = reserve.pick.queues() {
             self.consumers.requests.note(queues, now);
         }
         self.supervisor.complete(self, |takes| async move { takes.take_once(reserve).await }).await

@@ -6,7 +6,7 @@ use super::queue::{FIRST, Rank, Walk};
 use crate::clock::Millis;
 use crate::limits::{LEASE_MS_DEFAULT, RESERVE_BYTES_MAX, STEP_JOBS_MAX};
 use crate::model::id::{JobId, JobRef, Receipt};
-use crate::ports::{Edited, Lease, Reserve, Reserved, Source};
+use crate::ports::{Edited, Lease, Pick, Reserve, Reserved};
 use std::sync::Arc;
 
 /// The queue and the rank at which a reserve goes on if a step did not find anything.
@@ -45,13 +45,13 @@ impl Held {
             return Some(self.again(got, takes));
         }
         let mut got = Got { takes, ..Got::default() };
-        match &reserve.source {
-            Source::Queues(queues) if reserve.merges && queues.len() > 1 => {
-                self.reserve_merged(queues, reserve, now, &mut got)?;
+        match &reserve.pick {
+            Pick::MostUrgent(queues) if queues.len() > 1 => self.reserve_merged(queues, reserve, now, &mut got)?,
+            Pick::InOrder(queues) | Pick::MostUrgent(queues) => {
+                self.reserve_queues(queues, reserve, resume, now, &mut got)?;
             }
-            Source::Queues(queues) => self.reserve_queues(queues, reserve, resume, now, &mut got)?,
-            Source::Jobs(named) => {
-                for named in named {
+            Pick::Named(_) | Pick::Early(_) => {
+                for named in reserve.pick.named() {
                     self.reserve_named(*named, reserve, now, &mut got);
                 }
             }
@@ -215,7 +215,7 @@ impl Held {
 
     fn lease(&mut self, id: JobId, reserve: &Reserve, now: Now, got: &mut Got) {
         let live = self.live.get(id).expect("what is picked is live");
-        debug_assert!(reserve.early || live.due_at <= now.wall, "nothing is handed out early");
+        debug_assert!(matches!(reserve.pick, Pick::Early(_)) || live.due_at <= now.wall, "nothing is handed out early");
         debug_assert!(live.run().is_none(), "a job has one lease");
         let of_queue = || reserve.queue_leases.of(live.queue());
         let lease_ms = reserve.lease_ms.or(live.lease_ms()).or_else(of_queue).unwrap_or(LEASE_MS_DEFAULT);

@@ -178,16 +178,52 @@ pub enum Source {
     Jobs(Vec<JobRef>),
 }
 
+/// Which jobs are picked.
+#[derive(Clone, Debug)]
+pub enum Pick {
+    /// Due ones of these queues, in strict order: those of a queue once those before it have none left.
+    InOrder(Vec<Arc<str>>),
+    /// Due ones of these queues, the most urgent of all first. With several partitions, only within each of them.
+    MostUrgent(Vec<Arc<str>>),
+    /// These, if they are due.
+    Named(Vec<JobRef>),
+    /// This one, due or not. It keeps its due time.
+    Early(JobRef),
+}
+
+impl Pick {
+    /// The queues, unless jobs are named.
+    pub fn queues(&self) -> Option<&[Arc<str>]> {
+        match self {
+            Self::InOrder(queues) | Self::MostUrgent(queues) => Some(queues),
+            Self::Named(_) | Self::Early(_) => None,
+        }
+    }
+
+    /// The jobs that are named.
+    pub fn named(&self) -> &[JobRef] {
+        match self {
+            Self::InOrder(_) | Self::MostUrgent(_) => &[],
+            Self::Named(jobs) => jobs,
+            Self::Early(job) => std::slice::from_ref(job),
+        }
+    }
+}
+
+impl From<Source> for Pick {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Queues(queues) => Self::InOrder(queues),
+            Source::Jobs(jobs) => Self::Named(jobs),
+        }
+    }
+}
+
 /// A request for jobs.
 #[derive(Clone, Debug)]
 pub struct Reserve {
     /// The jobs.
-    pub source: Source,
-    /// Whether the most urgent job of all queues comes first, instead of the queues in their order. With several partitions,
-    /// only within each of them.
-    pub merges: bool,
-    /// Whether named jobs are also leased before they are due. They keep their due times.
-    pub early: bool,
+    pub pick: Pick,
     /// The maximum number of jobs; if many are skipped, it may return fewer than are due.
     pub limit: usize,
     /// The range of due times.
@@ -201,9 +237,16 @@ pub struct Reserve {
 }
 
 impl Reserve {
+    /// At most this many of these jobs, whenever they were due, for the leases that they ask for.
+    pub fn new(pick: Pick, limit: usize) -> Self {
+        let (lease_ms, queue_leases, request_id) = (None, Arc::default(), None);
+        Self { pick, limit, window: Window::ALL, lease_ms, queue_leases, request_id }
+    }
+
     /// Why a waiting job that was requested by id is not handed out, judging by the job alone.
     pub fn refusal(&self, job: &Job, version: Option<u64>, now: Millis) -> Option<Edited> {
-        let is_due = (self.early || job.due_at <= now) && (self.window.from..=self.window.to).contains(&job.due_at);
+        let is_due = (matches!(self.pick, Pick::Early(_)) || job.due_at <= now)
+            && (self.window.from..=self.window.to).contains(&job.due_at);
         if version.is_some_and(|version| version != job.version) {
             Some(Edited::Mismatch(job.clone()))
         } else if job.lease_until.is_some() {

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::limits::PAYLOAD_BYTES_DEFAULT;
 use crate::model::id::{JobId, JobRef};
 use crate::model::job::{Due, Job, NewJob, Stage};
-use crate::ports::{Beginning, Change, Edit, Host, Listing, Reserve, Source, Window};
+use crate::ports::{Beginning, Change, Edit, Host, Listing, Pick, Reserve, Window};
 use crate::rules::{Again, Decision, Finish};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -50,22 +50,13 @@ pub fn reserve(queue: &str, limit: usize) -> Reserve {
 
 /// A request for at most this many due jobs of these queues, in this order.
 pub fn reserve_from(queues: &[&str], limit: usize) -> Reserve {
-    Reserve {
-        source: Source::Queues(queues.iter().map(|&queue| queue.into()).collect()),
-        limit,
-        window: Window::ALL,
-        lease_ms: None,
-        queue_leases: Arc::default(),
-        request_id: None,
-        merges: false,
-        early: false,
-    }
+    Reserve::new(Pick::InOrder(queues.iter().map(|&queue| queue.into()).collect()), limit)
 }
 
 /// A request for particular jobs, in any version.
 pub fn reserve_named(ids: &[JobId]) -> Reserve {
     let named = ids.iter().map(|&id| JobRef { id, version: None });
-    Reserve { source: Source::Jobs(named.collect()), ..reserve(QUEUE, 1_000) }
+    Reserve::new(Pick::Named(named.collect()), 1_000)
 }
 
 /// An end in this stage, without a message.

@@ -7,10 +7,10 @@ mod ledger;
 use crate::memory::random::Op;
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Beginning, Broker, Detail, Edit, Host, Limits, OutboxEntry, Outcomes, Queues, Reading, Reserve, Source, Window,
+    Beginning, Broker, Detail, Edit, Host, Limits, OutboxEntry, Outcomes, Pick, Queues, Reading, Reserve, Window,
 };
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::fixtures::{edit, listing, reserve};
+use duetime_core::testing::fixtures::{edit, listing};
 use duetime_core::{Clock, Error, Job, JobId, Memory, Millis, Numbers, Receipt, State};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -126,9 +126,9 @@ impl World {
             Op::Reserve { queues, limit, window, lease_ms, request, take } => {
                 let at = |offset| self.now().saturating_add_signed(offset);
                 let window = window.map_or(Window::ALL, |(from, to)| Window { from: at(from), to: at(to) });
-                let source = Source::Queues(queues.iter().map(|&queue| QUEUES[queue].into()).collect());
+                let pick = Pick::InOrder(queues.iter().map(|&queue| QUEUES[queue].into()).collect());
                 let request_id = request.map(|n| n.to_string().into());
-                let asked = Reserve { source, window, lease_ms, request_id, ..reserve("", limit) };
+                let asked = Reserve { window, lease_ms, request_id, ..Reserve::new(pick, limit) };
                 self.reserve(asked, take, request).await;
             }
             Op::Named { jobs, right_version, take } => self.named(&jobs, right_version, take).await,

@@ -6,7 +6,7 @@ use super::jobs::{Jobs, bytes};
 use super::partitions::HOST_REST;
 use super::{fault, scripts};
 use duetime_core::limits::{LEASE_MS_DEFAULT, RESERVE_BYTES_MAX};
-use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Reserve, Reserved, Source, Window};
+use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Pick, Reserve, Reserved};
 use duetime_core::{Error, JobId, JobRef, Millis, Receipt};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,29 +28,21 @@ struct Part<'a> {
 
 impl Jobs {
     pub(super) async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
-        let look = Reserve {
-            source: Source::Queues(vec![queue.clone()]),
-            limit: 0,
-            window: Window::ALL,
-            lease_ms: None,
-            queue_leases: Arc::default(),
-            request_id: None,
-            merges: false,
-            early: false,
-        };
+        // The script looks, and leases none.
+        let look = Reserve::new(Pick::InOrder(vec![queue.clone()]), 0);
         Ok(self.hand_out(look, false).await?.next_at)
     }
 
     pub(super) async fn hand_out(&self, reserve: Reserve, takes: bool) -> Result<Reserved, Error> {
-        match &reserve.source {
-            Source::Queues(queues) => match self.reserve_queues(queues, &reserve, takes).await {
+        match reserve.pick.queues() {
+            Some(queues) => match self.reserve_queues(queues, &reserve, takes).await {
                 Err(error) if fault::is_not_begun(&error) => {
                     let again_at = self.partitions.clock.now() + HOST_REST.as_millis() as u64;
                     Ok(Reserved { next_at: Some(again_at), ..Reserved::default() })
                 }
                 reserved => reserved,
             },
-            Source::Jobs(named) => self.reserve_named(named, &reserve, takes).await,
+            None => self.reserve_named(reserve.pick.named(), &reserve, takes).await,
         }
     }
 
@@ -93,8 +85,7 @@ impl Jobs {
             text.push(name.as_bytes());
             text.number(self.partitions.options.ended_max as u64);
             text.number(LEASE_MS_DEFAULT);
-            text.flag(reserve.merges && names.len() > 1);
-            text.flag(reserve.early);
+            text.push(way(&reserve.pick));
             text.number(had.load(Ordering::Relaxed));
             text.number(names.len() as u64);
             for queue in &names {
@@ -207,6 +198,16 @@ impl Jobs {
         }
         reserved.next_at = None;
         Ok(reserved)
+    }
+}
+
+/// What the script calls this pick.
+fn way(pick: &Pick) -> &'static [u8] {
+    match pick {
+        Pick::MostUrgent(queues) if queues.len() > 1 => b"urgent",
+        Pick::InOrder(_) | Pick::MostUrgent(_) => b"order",
+        Pick::Named(_) => b"named",
+        Pick::Early(_) => b"early",
     }
 }
 

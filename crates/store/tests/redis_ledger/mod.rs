@@ -11,8 +11,8 @@ use duetime_core::model::id as ids;
 use duetime_core::model::job::{Job, NewJob, Stage, State};
 use duetime_core::model::retry::{Retry, WhenExhausted};
 use duetime_core::ports::{
-    Broker, Change, Edit, Edited, Find, Ledger, Outbox, OutboxEntry, PutIf, Queues, Recorded, Registry, Reserve,
-    Retention, Selector, Settle, Source, Update, Window,
+    Broker, Change, Edit, Edited, Find, Ledger, Outbox, OutboxEntry, Pick, PutIf, Queues, Recorded, Registry, Reserve,
+    Retention, Selector, Settle, Update, Window,
 };
 use duetime_core::rules::{self, Decision, Failure, Finish};
 use duetime_core::testing::ManualClock;
@@ -321,8 +321,7 @@ async fn named_jobs_of_one_take_are_all_taken() {
     let bench = Bench::new("named-takes").await;
     bench.record(&[job(1), job(2)]).await;
     let named = [1, 2].map(|n| JobRef { id: id(n), version: None });
-    let source = Source::Jobs(named.to_vec());
-    let take = Reserve { source, request_id: Some("r".into()), ..reserve(QUEUE, 2) };
+    let take = Reserve { request_id: Some("r".into()), ..Reserve::new(Pick::Named(named.to_vec()), 2) };
     for _ in 0..2 {
         let taken = bench.redis.take(take.clone()).await.unwrap().leases;
         let taken: Vec<_> = taken.iter().map(|lease| (lease.job.id, lease.job.stage)).collect();

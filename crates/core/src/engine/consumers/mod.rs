@@ -6,7 +6,7 @@ mod workers;
 
 use crate::api::Workers as Page;
 use crate::clock::Millis;
-use crate::ports::{Broker, Lease, Source};
+use crate::ports::{Broker, Lease, Pick};
 use requests::Requests;
 use std::sync::Arc;
 use waiting::Waiting;
@@ -59,11 +59,8 @@ impl Consumers {
     }
 
     /// A worker with this name asks for jobs.
-    pub(super) fn enter(self: &Arc<Self>, worker: Arc<str>, source: &Source) -> WaitingWorker {
-        let queues = match source {
-            Source::Queues(queues) => queues.clone(),
-            Source::Jobs(_) => Vec::new(),
-        };
+    pub(super) fn enter(self: &Arc<Self>, worker: Arc<str>, pick: &Pick) -> WaitingWorker {
+        let queues = pick.queues().unwrap_or_default().to_vec();
         self.workers.enter(&worker, &queues, self.broker.now());
         WaitingWorker { consumers: self.clone(), worker, queues }
     }

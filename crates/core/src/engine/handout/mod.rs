@@ -21,7 +21,7 @@ use crate::model::id::JobId;
 use crate::model::job::{Job, State, check_lease};
 use crate::model::name;
 use crate::ports::{
-    Broker, Edited, Lease, LeaseRecord, Leases, Ledger, OutboxEntry, Reserve, Reserved, Room, Source, Window,
+    Broker, Edited, Lease, LeaseRecord, Leases, Ledger, OutboxEntry, Pick, Reserve, Reserved, Room, Source,
 };
 use crate::request::{Reservation, ReserveRequest};
 use std::collections::HashSet;
@@ -104,7 +104,7 @@ impl Handout {
         }
         let mut reserved = self.metrics.stores.reserve.time(hand_out(reserve)).await?;
         if let Some(again) = again
-            && let Source::Queues(queues) = again.source.clone()
+            && let Some(queues) = again.pick.queues().map(<[_]>::to_vec)
         {
             if reserved.leases.is_empty() && self.loader.load_for_reserve(&queues).await {
                 reserved = self.metrics.stores.reserve.time(hand_out(again)).await?;
@@ -122,14 +122,18 @@ impl Handout {
         self: &Arc<Self>,
         request: ReserveRequest,
     ) -> Result<Unclaimed, Error> {
-        self.reserve_by(request, false, false).await
+        self.reserve_by(request, Pick::from).await
     }
 
     pub(in crate::engine) async fn reserve_merged(
         self: &Arc<Self>,
         request: ReserveRequest,
     ) -> Result<Unclaimed, Error> {
-        self.reserve_by(request, true, false).await
+        let most_urgent = |source| match source {
+            Source::Queues(queues) => Pick::MostUrgent(queues),
+            jobs @ Source::Jobs(_) => jobs.into(),
+        };
+        self.reserve_by(request, most_urgent).await
     }
 
     pub(in crate::engine) async fn reserve_early(self: &Arc<Self>, id: JobId) -> Result<Lease, Error> {
@@ -138,7 +142,7 @@ impl Handout {
             let (lease_ms, request_id, worker) = (None, None, None);
             let from = Source::Jobs(vec![id.into()]);
             let request = ReserveRequest { from, limit: 1, lease_ms, wait_ms: 0, request_id, worker };
-            let mut reservation = self.reserve_by(request, false, true).await?.claim();
+            let mut reservation = self.reserve_by(request, |_| Pick::Early(id.into())).await?.claim();
             if let Some(lease) = reservation.leases.pop() {
                 return Ok(lease);
             }
@@ -157,39 +161,33 @@ impl Handout {
     async fn reserve_by(
         self: &Arc<Self>,
         request: ReserveRequest,
-        merges: bool,
-        early: bool,
+        pick: impl FnOnce(Source) -> Pick + Send,
     ) -> Result<Unclaimed, Error> {
         self.supervisor.check_open()?;
         if let Some(lease_ms) = request.lease_ms {
             check_lease(lease_ms)?;
         }
         Span(request.wait_ms).check("wait", 0, WAIT_MS_MAX)?;
+        let pick = pick(check_source(request.from, request.limit)?);
         let reserve = Reserve {
-            source: check_source(request.from, request.limit)?,
-            limit: check_limit(request.limit)?,
-            window: Window::ALL,
             lease_ms: request.lease_ms,
             queue_leases: self.settings.leases(),
             request_id: check_request_id(request.request_id)?,
-            merges,
-            early,
+            ..Reserve::new(pick, check_limit(request.limit)?)
         };
         let wait = Duration::from_millis(request.wait_ms);
         if let Some(worker) = &request.worker {
             name::check_worker(worker)?;
         }
-        let worker = request.worker.map(|worker| self.consumers.enter(worker, &reserve.source));
-        if matches!(reserve.source, Source::Jobs(_)) {
+        let worker = request.worker.map(|worker| self.consumers.enter(worker, &reserve.pick));
+        let Some(queues) = reserve.pick.queues() else {
             // It does not wait, and may have to ask the ledger once it has leased something.
             return self
                 .supervisor
                 .complete(self, |handout| async move { handout.hand_out(reserve, wait, worker).await })
                 .await;
-        }
-        if let Source::Queues(queues) = &reserve.source {
-            self.consumers.requests.note(queues, self.broker.now());
-        }
+        };
+        self.consumers.requests.note(queues, self.broker.now());
         self.hand_out(reserve, wait, worker).await
     }
 
@@ -262,11 +260,11 @@ impl Handout {
     }
 
     async fn reserve_or_wait(self: &Arc<Self>, reserve: Reserve, wait: Duration) -> Result<Reserved, Error> {
-        let Source::Queues(queues) = &reserve.source else {
+        let Some(queues) = reserve.pick.queues() else {
             self.recorder.check_backlog()?;
             return self.lease(reserve).await;
         };
-        let (queues, end) = (queues.clone(), Instant::now() + wait);
+        let (queues, end) = (queues.to_vec(), Instant::now() + wait);
         let place = (!wait.is_zero()).then(|| self.consumers.waiting.at_queues.register(queues.clone()));
         let mut is_last = place.is_none();
         let reserved = loop {

@@ -15,7 +15,7 @@ use crate::engine::documents::document;
 use crate::engine::overflow::{Boundary, QUEUES_PUBLISHED};
 use crate::error::Error;
 use crate::model::id::{JobId, JobRef};
-use crate::ports::{ADOPTED, Detail, Queues, Reserve, Room, SOON_MS, Source, Window};
+use crate::ports::{ADOPTED, Detail, Queues, Reserve, Room, SOON_MS, Window};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,7 +172,7 @@ impl Loader {
 
     /// Loads what a take, or a reserve of named jobs, asks for in particular, and is in the overflow.
     pub(in crate::engine) async fn load_asked(&self, reserve: &Reserve) {
-        let is_plain = reserve.window == Window::ALL && matches!(reserve.source, Source::Queues(_));
+        let is_plain = reserve.window == Window::ALL && reserve.pick.queues().is_some();
         if !is_plain && let Err(error) = self.load_particular(reserve).await {
             self.status.degrade(DegradedCode::Overflow, &error);
         }
@@ -181,8 +181,8 @@ impl Loader {
     async fn load_particular(&self, reserve: &Reserve) -> Result<(), Error> {
         let (reading, now) = (self.broker.reading(), self.broker.now());
         let mut jobs = Vec::new();
-        match &reserve.source {
-            Source::Queues(queues) => {
+        match reserve.pick.queues() {
+            Some(queues) => {
                 for queue in queues.iter().filter(|queue| self.overflow.bound(queue).is_some()) {
                     let counts = self.broker.counts(Queues::one(queue)).await?;
                     let ready = counts.first().map_or(0, |(_, counts, _)| counts.ready);
@@ -192,8 +192,8 @@ impl Loader {
                     jobs.extend(self.ledger.overflow(queue, reserve.window, reserve.limit).await?);
                 }
             }
-            Source::Jobs(named) => {
-                let ids: Vec<JobId> = named.iter().map(|&JobRef { id, .. }| id).collect();
+            None => {
+                let ids: Vec<JobId> = reserve.pick.named().iter().map(|&JobRef { id, .. }| id).collect();
                 let held = self.broker.get(&ids, Detail::Head).await?;
                 let unknown = ids.iter().zip(held).filter(|(_, job)| job.is_none()).map(|(id, _)| *id);
                 let unknown: Vec<JobId> = unknown.collect();

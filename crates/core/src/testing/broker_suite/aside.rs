@@ -3,9 +3,9 @@
 use super::{Subject, ids};
 use crate::model::job::{Job, Stage, State};
 use crate::model::marks::Marks;
-use crate::ports::{Change, Edited, Lease, Limits, OutboxEntry, Reserve, Update};
+use crate::ports::{Change, Edited, Lease, Limits, OutboxEntry, Pick, Reserve, Update};
 use crate::rules::{Again, Decision, PARKED, Park};
-use crate::testing::fixtures::{QUEUE, T0, cancel, due, edit, id, job, reserve_from, reserve_named};
+use crate::testing::fixtures::{QUEUE, T0, cancel, due, edit, id, job, reserve_named};
 use std::sync::Arc;
 
 fn marks(parks: u64) -> Option<Arc<Marks>> {
@@ -102,7 +102,7 @@ pub async fn marks_change_with_a_waiting_job(s: Subject) {
 /// In one step, and only on request. When given back, it is due.
 pub async fn a_scheduled_job_is_reserved_early(s: Subject) {
     s.hold(&[due(1, T0 + 5_000), Job { priority: 7, ..due(2, T0 + 5_000) }, due(3, T0 + 5_000)]).await;
-    let early = |n| Reserve { early: true, ..reserve_named(&[id(n)]) };
+    let early = |n| Reserve::new(Pick::Early(id(n).into()), 1);
     assert_eq!(s.reserve(reserve_named(&[id(1)])).await.leases.len(), 0);
     for n in [1, 2] {
         let [Lease { job: running, .. }] = &s.leases(early(n)).await[..] else { panic!("{n} is not leased") };
@@ -136,7 +136,8 @@ pub async fn the_most_urgent_of_all_queues_comes_first(s: Subject) {
     ])
     .await;
     s.limit(Limits { max_running: Some(1), ..Limits::default() }).await;
-    let merged = |limit| Reserve { merges: true, ..reserve_from(&["c", "a", "b", "none", QUEUE], limit) };
+    let queues = ["c", "a", "b", "none", QUEUE].map(Arc::from);
+    let merged = |limit| Reserve::new(Pick::MostUrgent(queues.to_vec()), limit);
     assert_eq!(ids(s.leases(merged(1)).await), [id(10)]);
     let some = s.reserve(merged(3)).await;
     assert!(some.next_at.is_some_and(|at| at <= T0), "more is due: {:?}", some.next_at);

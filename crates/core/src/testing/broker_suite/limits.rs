@@ -2,9 +2,8 @@
 
 use super::{Subject, ids};
 use crate::limits::LEASE_MS_DEFAULT;
-use crate::model::id::JobRef;
 use crate::model::job::Job;
-use crate::ports::{Limits, Rate, Reserve, Source};
+use crate::ports::{Limits, Pick, Rate, Reserve};
 use crate::rules::{Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, due, id, job, reserve, reserve_from, success};
 
@@ -121,7 +120,7 @@ pub async fn a_full_queue_is_passed_over(s: Subject) {
 pub async fn a_named_job_needs_room_too(s: Subject) {
     s.limit(at_once(1)).await;
     s.hold(&jobs(2)).await;
-    let named = |n| Reserve { source: Source::Jobs(vec![JobRef { id: id(n), version: None }]), ..reserve(QUEUE, 1) };
+    let named = |n| Reserve::new(Pick::Named(vec![id(n).into()]), 1);
     let first = s.reserve(named(1)).await;
     assert_eq!(ids(first.leases.clone()), [id(1)]);
     let second = s.reserve(named(2)).await;

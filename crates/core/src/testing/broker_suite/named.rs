@@ -3,11 +3,11 @@
 use super::{Subject, ids};
 use crate::model::id::JobRef;
 use crate::model::job::{Job, State};
-use crate::ports::{Edited, Limits, Reserve, Source, Window};
-use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, reserve_named, success};
+use crate::ports::{Edited, Limits, Pick, Reserve, Window};
+use crate::testing::fixtures::{T0, due, id, job, reserve_named, success};
 
 fn in_version(n: u64, version: u64) -> Reserve {
-    Reserve { source: Source::Jobs(vec![JobRef { id: id(n), version: Some(version) }]), ..reserve(QUEUE, 10) }
+    Reserve::new(Pick::Named(vec![JobRef { id: id(n), version: Some(version) }]), 10)
 }
 
 /// Before more urgent ones, in the order of the request; no other caller gets it.

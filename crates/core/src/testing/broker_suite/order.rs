@@ -3,8 +3,9 @@
 use super::{Subject, ids};
 use crate::limits::RESERVE_BYTES_MAX;
 use crate::model::job::{Job, Payload};
-use crate::ports::{Limits, Reserve, Window};
+use crate::ports::{Limits, Pick, Reserve, Window};
 use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, reserve_from, reserve_named};
+use std::sync::Arc;
 
 /// A job is handed out at its `due_at`, and not a millisecond before.
 pub async fn nothing_is_early(s: Subject) {
@@ -130,7 +131,12 @@ pub async fn a_reserve_stops_at_its_bytes(s: Subject) {
     let both = || reserve_from(&[QUEUE, "other"], 1_000);
     let named = reserve_named(&(1..=JOBS).map(id).collect::<Vec<_>>());
     let (mut known, most) = (Vec::new(), RESERVE_BYTES_MAX / BYTES + 1);
-    for asked in [reserve(QUEUE, 1_000), Reserve { merges: true, ..both() }, named, both()] {
+    for asked in [
+        reserve(QUEUE, 1_000),
+        Reserve::new(Pick::MostUrgent([QUEUE, "other"].map(Arc::from).to_vec()), 1_000),
+        named,
+        both(),
+    ] {
         let reserved = s.reserve(asked).await;
         assert!((1..=most).contains(&reserved.leases.len()), "{} at once", reserved.leases.len());
         known.extend(ids(reserved.leases));

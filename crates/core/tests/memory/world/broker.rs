@@ -5,11 +5,11 @@ use crate::memory::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::model::retry::Retry;
 use duetime_core::ports::{
-    Broker, Change, Edit, Edited, Extend, Extended, Lease, LeaseRecord, OutboxEntry, Outcomes, Reserve, Reserved,
-    Settle, Source, Update, Window,
+    Broker, Change, Edit, Edited, Extend, Extended, Lease, LeaseRecord, OutboxEntry, Outcomes, Pick, Reserve, Reserved,
+    Settle, Update, Window,
 };
 use duetime_core::rules::{self, Again, Decision, Finish, Release, Remains};
-use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};
+use duetime_core::testing::fixtures::{due, edit, finish, success};
 use duetime_core::{Clock, Job, JobId, JobRef, Progress, Receipt, Stage, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl World {
         if let Some((_, got)) = request.and_then(|n| self.requests.get(&n)).filter(|(until, _)| *until > mono) {
             return self.check_repeat(got, takes, &reserved);
         }
-        let Source::Queues(queues) = &asked.source else { unreachable!() };
+        let queues = asked.pick.queues().unwrap();
         let open: Vec<_> = queues.iter().filter(|queue| !self.limits_of(queue).paused).cloned().collect();
         let mut expected: Vec<JobId> = Vec::new();
         for queue in &open {
@@ -112,7 +112,7 @@ impl World {
         ids.dedup();
         let version = |id| self.truths[&id].job.version + u64::from(!right_version);
         let named = ids.iter().map(|&id| JobRef { id, version: Some(version(id)) }).collect();
-        let asked = Reserve { source: Source::Jobs(named), ..reserve("", 10) };
+        let asked = Reserve::new(Pick::Named(named), 10);
         let reserved = self.ask(asked.clone(), take).await;
         let mut begun: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         for id in ids {

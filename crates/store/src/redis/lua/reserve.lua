@@ -19,17 +19,18 @@
 --
 -- ARGV[5]: how many at most; [6], [7]: the earliest and latest due time; [8]: the name of this call if jobs
 -- are taken, '' if they are to run; [9]: the lease in ms, 0 for each job's own; [10]: the request, '' for none; [11]: how
--- many finished jobs are kept; [12]: the default lease; [13]: whether the most urgent job of all queues comes first; [14]:
--- whether named jobs are leased before they are due, too; [15]: how many of the leases that are remembered for the request
--- the caller has; [16]: the number of queues, then for each its name and lease in ms; then the named jobs, if any: id,
--- version, and the queue's number. The last value of the answer is the next [15] if not all remembered leases fit in it.
+-- many finished jobs are kept; [12]: the default lease; [13]: which jobs are picked: 'order', of the queues in their order;
+-- 'urgent', the most urgent of all queues first; 'named', those that are named; 'early', the one that is named, due or not;
+-- [14]: how many of the leases that are remembered for the request the caller has; [15]: the number of queues, then for each
+-- its name and lease in ms; then the named jobs, if any: id, version, and the queue's number. The last value of the answer is
+-- the next [14] if not all remembered leases fit in it.
 local limit, from, to, takes, lease_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] ~= '',
   tonumber(ARGV[9])
 -- Beside a ledger, taken jobs are leased until they are recorded there.
 local finishes = takes and OWN
-local request, default_ms, merges, early, had, queues = ARGV[10], tonumber(ARGV[12]), ARGV[13] == '1', ARGV[14] == '1',
-  tonumber(ARGV[15]), tonumber(ARGV[16])
-local named_at = 17 + 2 * queues
+local request, default_ms, merges, early, had, queues = ARGV[10], tonumber(ARGV[12]), ARGV[13] == 'urgent',
+  ARGV[13] == 'early', tonumber(ARGV[14]), tonumber(ARGV[15])
+local named_at = 16 + 2 * queues
 local ROUNDS = 10
 local WHOLE_BYTES_MAX = 1048576
 local bytes = 0
@@ -93,8 +94,8 @@ local lease_count, meta_count = 0, 0
 local templates = {}
 local function template(n)
   if not templates[n] then
-    local queue, length = ARGV[15 + 2 * n], lease_ms
-    if length == 0 then length = tonumber(ARGV[16 + 2 * n]) end
+    local queue, length = ARGV[14 + 2 * n], lease_ms
+    if length == 0 then length = tonumber(ARGV[15 + 2 * n]) end
     if length == 0 then length = default_ms end
     local lease_until = now + length
     templates[n] = {
@@ -133,7 +134,7 @@ local function lease(n, id, body, meta)
   local own_ms, priority = body_rest(body)
   local length = lease_ms
   if length == 0 then length = own_ms end
-  if length == 0 then length = tonumber(ARGV[16 + 2 * n]) end
+  if length == 0 then length = tonumber(ARGV[15 + 2 * n]) end
   if length == 0 then length = default_ms end
   if priority == DEFAULT_PRIORITY then gone[#gone + 1] = id else leave(n, id, h.due, priority) end
   if has(h.flags, EXPIRES) then redis.call('ZREM', EXPIRING, id) end
@@ -331,7 +332,7 @@ local function reserve_merged()
     local best, best_rank
     for n = 1, queues do
       local due = head_due(n)
-      local limits = due and due <= now and any_limits and limits_of(ARGV[15 + 2 * n])
+      local limits = due and due <= now and any_limits and limits_of(ARGV[14 + 2 * n])
       if due and due <= now and not (limits and limits.room <= 0) then
         local rank, is_sorted = first_of(n)
         if not is_sorted then return lease_count > 0 end
@@ -339,7 +340,7 @@ local function reserve_merged()
       end
     end
     if not best then return true end
-    local before, queue = lease_count, ARGV[15 + 2 * best]
+    local before, queue = lease_count, ARGV[14 + 2 * best]
     local limits = any_limits and limits_of(queue)
     room = lease_count / 3 + 1
     local is_sorted = reserve_queue(best)
@@ -374,7 +375,7 @@ else
   for n = 1, is_to_repeat == 1 and 0 or queues do
     -- For most queues nothing else has to be read.
     local due = head_due(n)
-    local queue, before = ARGV[15 + 2 * n], lease_count
+    local queue, before = ARGV[14 + 2 * n], lease_count
     local limits = due and any_limits and limits_of(queue)
     if due and not (limits and limits.paused) then
       room = limits and math.min(limit, lease_count / 3 + limits.room) or limit
