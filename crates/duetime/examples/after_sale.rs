@@ -6,7 +6,7 @@
 //! after 15 s, 15 s, 30 s and so on up to 6 h, sixteen times in all; only a refusal is final. Nobody here waits 15 s: a
 //! failed job is made due at once, as an operator could.
 
-use duetime::{BulkAction, Client, ConnectOptions, Context, HandlerError, Job, JobRef, Kind, Query, State, Worker};
+use duetime::{BulkAction, Client, ConnectOptions, Context, Job, JobError, JobRef, JobState, JobType, Query, Worker};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -21,19 +21,19 @@ struct Grant {
     order: u32,
 }
 
-impl Kind for Grant {
+impl JobType for Grant {
     const KIND: &'static str = "grant-refund";
     const QUEUE: &'static str = "after-sale";
 }
 
 /// The payment service: it fails twice for every third order, and refuses the last one.
-async fn refund(order: u32, calls: &AtomicU32) -> std::result::Result<(), HandlerError> {
+async fn refund(order: u32, calls: &AtomicU32) -> std::result::Result<(), JobError> {
     let call = calls.fetch_add(1, Ordering::Relaxed);
     if order == ORDERS {
-        return Err(HandlerError::final_("the service refused (10000): the order was refunded before"));
+        return Err(JobError::fatal("the service refused (10000): the order was refunded before"));
     }
     if order.is_multiple_of(3) && call < 2 {
-        return Err(HandlerError::new("the service answered 503"));
+        return Err(JobError::new("the service answered 503"));
     }
     Ok(())
 }
@@ -49,7 +49,7 @@ async fn main() -> Result<()> {
     let client = Client::connect_with(redis, options).await?;
 
     for order in 1..=ORDERS {
-        let request = client.push(Grant { order }).delay(TIME_TO_DECIDE);
+        let request = client.push(Grant { order }).after(TIME_TO_DECIDE);
         request.key(format!("refund-{order}")).tag(format!("order-{order}")).await?;
     }
     println!("{ORDERS} buyers asked for a refund");
@@ -68,9 +68,9 @@ async fn main() -> Result<()> {
     let count = |state| records.iter().filter(|job| job.state(0) == state).count();
     println!(
         "{} granted, {} handled by the merchant, {} refused by the service",
-        count(State::Succeeded),
-        count(State::Cancelled),
-        count(State::Failed)
+        count(JobState::Succeeded),
+        count(JobState::Cancelled),
+        count(JobState::Failed)
     );
     Ok(client.close().await?)
 }
@@ -79,7 +79,7 @@ async fn main() -> Result<()> {
 async fn work(client: &Client) -> Result<Vec<Job>> {
     let calls: &'static [AtomicU32; ORDERS as usize + 1] = Box::leak(Box::default());
     let grant = move |Grant { order }: Grant, _: Context| async move { refund(order, &calls[order as usize]).await };
-    let work = Worker::new(client).handler(grant).run_until(async { ended(client).await.map_or_else(drop, drop) });
+    let work = Worker::new(client).handle(grant).run_until(async { ended(client).await.map_or_else(drop, drop) });
     work.await?;
     ended(client).await
 }

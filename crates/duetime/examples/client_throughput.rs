@@ -131,11 +131,11 @@ async fn cycles(client: &Client, jobs: usize) {
 async fn work(client: &Client, jobs: usize) {
     let done = Arc::new(AtomicU64::new(0));
     let counted = done.clone();
-    let worker = Worker::new(client).queue("work").concurrency(100).fallback(move |_, _| {
+    let worker = Worker::new(client).queue("work").concurrency(100).fallback(move || {
         counted.fetch_add(1, Ordering::Relaxed);
-        async { Ok(()) }
+        async { duetime::Handled::Ok(()) }
     });
-    let summary = tokio::time::timeout(Duration::from_secs(600), worker.run_once()).await;
+    let summary = tokio::time::timeout(Duration::from_secs(600), worker.drain()).await;
     assert_eq!(summary.expect("in time").expect("worked").succeeded as usize, jobs);
     assert_eq!(done.load(Ordering::Relaxed) as usize, jobs);
 }

@@ -167,7 +167,7 @@ impl Shop {
 
     async fn sell_by_key(&self, buyer: u64) -> Result<Option<Sale>> {
         for phone in self.sold.load(Ordering::Relaxed) + 1..=PHONES {
-            let push = self.client.push_raw("unpaid", buyer.to_string().into_bytes()).queue(QUEUE).delay(PAY_WITHIN);
+            let push = self.client.push_raw("unpaid", buyer.to_string().into_bytes()).queue(QUEUE).after(PAY_WITHIN);
             let pushed = push.key(format!("phone-{phone}")).on_conflict(OnConflict::Keep).await?;
             self.sold.fetch_max(phone, Ordering::Relaxed);
             if pushed.outcome == PushOutcome::Created {

@@ -4,7 +4,7 @@
 //! Each transaction takes an order and pushes a job for it. Every other one is rolled back, and leaves neither. In the end
 //! the jobs are compared with the orders.
 
-use duetime::{Client, ConnectOptions, Kind, Query, ReserveRequest, Source, inbox, new_job};
+use duetime::{Client, ConnectOptions, JobType, Query, ReserveRequest, Source, inbox, new_job};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ struct Confirm {
     order: u64,
 }
 
-impl Kind for Confirm {
+impl JobType for Confirm {
     const KIND: &'static str = "order.confirm";
     const QUEUE: &'static str = "confirmations";
 }

@@ -31,13 +31,13 @@ async fn main() {
     let late: Arc<Mutex<Vec<f64>>> = Arc::default();
     let measured = late.clone();
     let worker = Worker::new(&client).queue("far").concurrency(CONCURRENCY);
-    let worker = worker.raw_handler("default", move |_, context: Context| {
+    let worker = worker.handle_raw("default", move |context: Context| {
         let job = context.job();
         // Jobs that were due before their push was answered say nothing about the loading.
         if job.due_at > job.created_at + 1_000 {
             measured.lock().expect("no panic").push(unix_ms() - job.due_at as f64);
         }
-        async { Ok(()) }
+        async { duetime::Handled::Ok(()) }
     });
     let begin = Instant::now();
     let (push_s, worked) = tokio::join!(push(&client, jobs), async {

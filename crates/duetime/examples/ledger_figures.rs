@@ -91,8 +91,8 @@ async fn push(client: &Client, queue: &'static str, count: usize, bulk: usize, i
 async fn process(client: &Client, queue: &str, count: usize) -> f64 {
     let start = Instant::now();
     let worker = Worker::new(client).queue(queue).concurrency(CONCURRENCY);
-    let worker = worker.raw_handler("default", |_, _: Context| async { Ok(()) });
-    let summary = worker.run_once().await.expect("worked off");
+    let worker = worker.handle_raw("default", || async { duetime::Handled::Ok(()) });
+    let summary = worker.drain().await.expect("worked off");
     assert_eq!(summary.succeeded, count as u64);
     while client.queue(queue).await.expect("counted").tally.succeeded < count as u64 {
         tokio::time::sleep(LOOK).await;
@@ -112,9 +112,9 @@ async fn lateness(client: &Client) -> Vec<f64> {
     let late: Arc<Mutex<Vec<f64>>> = Arc::default();
     let measured = late.clone();
     let worker = Worker::new(client).queue("late").concurrency(CONCURRENCY);
-    let worker = worker.raw_handler("default", move |_, context: Context| {
+    let worker = worker.handle_raw("default", move |context: Context| {
         measured.lock().expect("no panic").push(unix_ms() - context.job().due_at as f64);
-        async { Ok(()) }
+        async { duetime::Handled::Ok(()) }
     });
     worker.run_for(Duration::from_millis(LEAD_MS + LATE_SPAN_MS + 1_000)).await.expect("worked off");
     let mut late = std::mem::take(&mut *late.lock().expect("no panic"));

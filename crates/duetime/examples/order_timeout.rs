@@ -8,7 +8,7 @@
 
 mod processes;
 
-use duetime::{Client, Context, Job, Kind, Query, State, Worker};
+use duetime::{Client, Job, JobState, JobType, Query, Worker};
 use processes::{Processes, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,7 +27,7 @@ struct TimeOut {
     order: u32,
 }
 
-impl Kind for TimeOut {
+impl JobType for TimeOut {
     const KIND: &'static str = "time-out";
     const QUEUE: &'static str = "orders";
 }
@@ -55,11 +55,11 @@ async fn process(url: &str, number: usize) -> Result<()> {
     let (told, stop) = tokio::sync::oneshot::channel();
     // No more input follows; its end is the signal.
     std::thread::spawn(move || told.send(std::io::stdin().lines().count()));
-    let cancel_order = |TimeOut { order }: TimeOut, _: Context| async move {
+    let cancel_order = |TimeOut { order }: TimeOut| async move {
         println!("timed-out {order}");
-        Ok(())
+        duetime::Handled::Ok(())
     };
-    let work = Worker::new(&client).handler(cancel_order).run_until(async { drop(stop.await) });
+    let work = Worker::new(&client).handle(cancel_order).run_until(async { drop(stop.await) });
     let shop = async { if number == 0 { take_orders(&client).await } else { Ok(()) } };
     let (worked, sold) = tokio::join!(work, shop);
     worked?;
@@ -68,7 +68,7 @@ async fn process(url: &str, number: usize) -> Result<()> {
 }
 
 async fn take_orders(client: &Client) -> Result<()> {
-    let push = |order: u32| client.push(TimeOut { order }).delay(TIMEOUT).tag(format!("order-{order}")).build();
+    let push = |order: u32| client.push(TimeOut { order }).after(TIMEOUT).tag(format!("order-{order}")).build();
     let jobs = (0..ORDERS).map(push).collect::<std::result::Result<Vec<_>, _>>()?;
     for batch in jobs.chunks(BATCH) {
         for pushed in client.push_all(batch.to_vec()).await? {
@@ -127,10 +127,10 @@ impl Said {
     fn complaint(&self, order: u32, job: &Job) -> Option<String> {
         let times = self.timed_out.get(&order).copied().unwrap_or(0);
         if self.paid.contains(&order) {
-            let is_untouched = job.state(job.updated_at) == State::Cancelled && job.attempt == 0 && times == 0;
+            let is_untouched = job.state(job.updated_at) == JobState::Cancelled && job.attempt == 0 && times == 0;
             return (!is_untouched).then(|| format!("order {order} was paid, and timed out {times} times"));
         }
-        let is_once = job.state(job.updated_at) == State::Succeeded && job.attempt == 1 && times == 1;
+        let is_once = job.state(job.updated_at) == JobState::Succeeded && job.attempt == 1 && times == 1;
         let least = job.created_at + TIMEOUT.as_millis() as u64;
         match job.started_at {
             Some(started_at) if is_once && job.due_at >= least && started_at >= job.due_at => None,

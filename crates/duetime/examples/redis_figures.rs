@@ -119,8 +119,8 @@ async fn process(client: &Client, count: usize) -> f64 {
     let worker = Worker::new(client)
         .queue("bench")
         .concurrency(CONCURRENCY)
-        .raw_handler("default", |_, _: Context| async { Ok(()) });
-    let summary = worker.run_once().await.expect("worked off");
+        .handle_raw("default", || async { duetime::Handled::Ok(()) });
+    let summary = worker.drain().await.expect("worked off");
     assert_eq!(summary.succeeded, count as u64);
     start.elapsed().as_secs_f64()
 }
@@ -138,14 +138,12 @@ async fn lateness(client: &Client) -> impl Fn(f64) -> f64 {
         client.push_all(chunk.iter().map(|&n| batch(n)).collect()).await.expect("pushed");
     }
     let measured = late.clone();
-    let worker = Worker::new(client).queue("late").concurrency(CONCURRENCY).raw_handler(
-        "default",
-        move |_, context: Context| {
+    let worker =
+        Worker::new(client).queue("late").concurrency(CONCURRENCY).handle_raw("default", move |context: Context| {
             let late = unix_ms() - context.job().due_at as f64;
             measured.lock().expect("no panic").push(late);
-            async { Ok(()) }
-        },
-    );
+            async { duetime::Handled::Ok(()) }
+        });
     let span = LEAD_MS + LATE_JOBS as u64 * 1_000 / LATE_PER_S + 1_000;
     worker.run_for(Duration::from_millis(span)).await.expect("worked off");
     let mut late = std::mem::take(&mut *late.lock().expect("no panic"));

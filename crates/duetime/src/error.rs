@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// The answer of a call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// An error of a call.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -9,7 +9,7 @@
 //! # async fn example(mut connection: tokio_postgres::Client, order: i64) -> Result<(), Box<dyn std::error::Error>> {
 //! # #[derive(serde::Serialize, serde::Deserialize)]
 //! # struct CancelUnpaid { order: i64 }
-//! # impl duetime::Kind for CancelUnpaid { const KIND: &'static str = "order.cancel"; }
+//! # impl duetime::JobType for CancelUnpaid { const KIND: &'static str = "order.cancel"; }
 //! use duetime::{Due, NewJob, inbox};
 //!
 //! let mut transaction = connection.transaction().await?;

@@ -3,32 +3,40 @@
 //! A program pushes a job: *what* to run, and *when*. Once the job is due, a worker runs it. If it fails, it is retried.
 //!
 //! ```
-//! # #[cfg(feature = "embedded")]
+//! # #[cfg(all(feature = "embedded", feature = "derive"))]
 //! # mod example {
-//! # use duetime::{Client, Context, Worker};
-//! # use std::time::Duration;
-//! #[derive(serde::Serialize, serde::Deserialize)]
+//! use duetime::prelude::*;
+//!
+//! #[derive(Serialize, Deserialize, Job)]
+//! #[job(kind = "remind", retry = "15s,1m,10m", expires = "1d")]
 //! struct Remind { user: u64 }
-//! impl duetime::Kind for Remind { const KIND: &'static str = "remind"; }
+//!
+//! struct App { greeting: &'static str }
+//!
+//! async fn remind(job: Remind, State(app): State<Arc<App>>) -> Result<(), JobError> {
+//!     println!("{}, user {}: it is time", app.greeting, job.user); // an error with `?`: another attempt
+//!     Ok(())
+//! }
 //!
 //! # #[tokio::main]
-//! # pub async fn run() -> Result<(), duetime::Error> {
+//! # pub async fn run() -> duetime::Result<()> {
 //! let client = Client::memory().await?; // or Client::open("jobs.db"), or Client::connect("http://127.0.0.1:7300").await?
-//! client.push(Remind { user: 7 }).delay(Duration::from_millis(5)).key("remind-7").await?;
-//! let remind = |job: Remind, _: Context| async move { Ok(println!("user {}: it is time", job.user)) };
-//! Worker::new(&client).handler(remind).run_for(Duration::from_millis(50)).await?; // or run()
+//! client.push(Remind { user: 7 }).after(Duration::from_millis(5)).key("remind-7").await?;
+//! let app = Arc::new(App { greeting: "hello" });
+//! Worker::new(&client).state(app).handle(remind).run_for(Duration::from_millis(50)).await?; // or run(), run_until(…)
 //! # Ok(())
 //! # }
 //! # }
-//! # #[cfg(feature = "embedded")]
+//! # #[cfg(all(feature = "embedded", feature = "derive"))]
 //! # example::run()?;
 //! # Ok::<(), duetime::Error>(())
 //! ```
 //!
 //! - A [`Client`] offers the same calls on a store in this process, on a shared Redis, and on a server. Once a push
 //!   returns, the job is recorded.
-//! - A [`Worker`] runs handlers for due jobs, extends their leases, and stops gracefully. Handlers may block: leases
-//!   are extended on another thread. Handlers must be idempotent, because a job can run twice.
+//! - A [`JobType`] is a payload, and what its jobs have by default: kind, queue, retries, time limit, key, tags.
+//! - A [`Worker`] runs [handlers](Handler) for due jobs, extends their leases, and stops gracefully. Handlers may block:
+//!   leases are extended on another thread. Handlers must be idempotent, because a job can run twice.
 //! - A [`Lock`] has one holder at a time, across machines. Its [guard](lock::Guard) renews it and says when it may be
 //!   lost.
 //! - A [`Schedule`] pushes a job again and again, by cron expression and time zone:
@@ -38,6 +46,7 @@
 //! - An [`Error`] says whether the call can be repeated.
 //!
 //! # Features
+//! - `derive` (default): `#[derive(Job)]`.
 //! - `embedded` (default): jobs in a SQLite file inside the process.
 //! - `redis`: jobs and locks in Redis 6.2 or later, or Valkey, shared by all processes that
 //!   [connect](Client::connect) to the same `redis://` address. A push is as safe as Redis's persistence:
@@ -53,10 +62,11 @@ mod book;
 mod client;
 mod error;
 pub mod inbox;
-mod kind;
+mod job_type;
 #[doc(hidden)]
 pub mod kind_rules;
 pub mod lock;
+pub mod prelude;
 mod push;
 mod request_id;
 #[cfg(feature = "tls")]
@@ -69,11 +79,17 @@ pub use client::OpenOptions;
 pub use client::{Client, ConnectOptions, Events, Token};
 #[cfg(feature = "embedded")]
 pub use duetime_store::sqlite::Durability;
-pub use error::{Answers, Error};
-pub use kind::Kind;
+pub use error::{Answers, Error, Result};
+pub use job_type::JobType;
 pub use lock::Lock;
 pub use push::{Push, Pushed, new_job};
-pub use worker::{Context, Handled, HandlerError, Next, Summary, Worker};
+pub use worker::{
+    Attempt, BlockingHandler, Cancelled, Context, FromContext, FromRef, Handled, Handler, JobError, Next, Raw,
+    RawHandler, State, Summary, Worker,
+};
+
+#[cfg(feature = "derive")]
+pub use duetime_derive::Job;
 
 pub use duetime_core as core;
 pub use duetime_core::api::{
@@ -91,6 +107,7 @@ pub use duetime_core::rules::{Failure, Park, Release};
 pub use duetime_core::schedule::{ClockChange, LastTick, Run, ScheduleStatus, TickOutcome};
 pub use duetime_core::{
     AttemptError, Backoff, Due, Exponential, Fixed, Job, JobId, JobOptions, KeyUntil, Millis, Missed, NewJob,
-    OnConflict, Overlap, Payload, Progress, Receipt, Retry, Schedule, Stage, State, Target, Timing, WhenExhausted,
+    OnConflict, Overlap, Payload, Progress, Receipt, Retry, Schedule, Stage, State as JobState, Target, Timing,
+    WhenExhausted,
 };
 pub use tokio_util::sync::CancellationToken;

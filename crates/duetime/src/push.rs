@@ -2,10 +2,10 @@
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::kind::Kind;
+use crate::job_type::JobType;
 pub use duetime_core::api::Pushed;
 use duetime_core::api::Span;
-use duetime_core::{Backoff, Due, KeyUntil, Millis, NewJob, OnConflict, Payload, Retry, Target, WhenExhausted};
+use duetime_core::{Backoff, Due, KeyUntil, NewJob, OnConflict, Payload, Retry, Target, WhenExhausted};
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,24 +31,20 @@ impl Push {
         self
     }
 
-    /// Sets the queue; by default that of the payload's [`Kind`](crate::Kind), else `default`.
+    /// Sets the queue; by default that of the payload's type, else `default`.
     pub fn queue(self, queue: impl Into<Arc<str>>) -> Self {
         self.set(|job| job.queue = queue.into())
     }
 
     /// Makes the job due this long after the push reaches the engine: 0 to 10 years, rounded up to milliseconds. By default
     /// the job is due at once.
-    pub fn delay(self, delay: Duration) -> Self {
+    pub fn after(self, delay: Duration) -> Self {
         self.set(|job| job.due = Due::After(millis_up(delay)))
     }
 
     /// Makes the job due at this instant, by the engine's clock. An instant in the past means now.
     pub fn at(self, at: SystemTime) -> Self {
-        self.at_ms(millis_up(at.duration_since(UNIX_EPOCH).unwrap_or_default()))
-    }
-
-    /// Makes the job due at this instant, in milliseconds since 1970.
-    pub fn at_ms(self, at: Millis) -> Self {
+        let at = millis_up(at.duration_since(UNIX_EPOCH).unwrap_or_default());
         self.set(|job| job.due = Due::At(at))
     }
 
@@ -156,7 +152,7 @@ impl Client {
     /// `Idempotency-Key` header with each push. To repeat a push later, or from another process, give it an
     /// [origin](Push::origin).
     #[expect(clippy::needless_pass_by_value, reason = "a push reads like a call of the handler")]
-    pub fn push<K: Kind>(&self, job: K) -> Push {
+    pub fn push<J: JobType>(&self, job: J) -> Push {
         Push::new(self.clone(), new_job(&job))
     }
 
@@ -179,9 +175,20 @@ impl IntoFuture for Push {
 ///
 /// # Errors
 /// [`Error::Payload`] if the payload cannot be serialized as JSON.
-pub fn new_job<K: Kind>(job: &K) -> Result<NewJob, Error> {
+pub fn new_job<J: JobType>(job: &J) -> Result<NewJob, Error> {
     let payload = serde_json::to_vec(job).map_err(|error| Error::Payload(Arc::new(error)))?;
-    Ok(NewJob { queue: K::QUEUE.into(), kind: K::KIND.into(), ..NewJob::new(payload) })
+    let duration = |duration: Option<Duration>| duration.map(millis_up);
+    Ok(NewJob {
+        queue: J::QUEUE.into(),
+        kind: J::KIND.into(),
+        priority: J::PRIORITY,
+        key: job.key().map(Into::into),
+        tags: job.tags().into_iter().map(Into::into).collect(),
+        lease_ms: duration(J::LEASE),
+        expires_ms: duration(J::EXPIRES),
+        options: J::retry().into(),
+        ..NewJob::new(payload)
+    })
 }
 
 /// Converts to milliseconds, rounded up, so a delay is never shortened. A value that overflows exceeds every limit.

@@ -1,7 +1,7 @@
 //! Jobs that applications insert in their own transactions, by the library, on private servers.
 
 use duetime::{
-    Client, ConnectOptions, Due, JobOptions, NewJob, OnConflict, Query, Retry, State, Worker, inbox, new_job,
+    Client, ConnectOptions, Due, JobOptions, JobState, NewJob, OnConflict, Query, Retry, Worker, inbox, new_job,
 };
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use std::process::Command;
@@ -13,7 +13,7 @@ struct Ship {
     order: u64,
 }
 
-impl duetime::Kind for Ship {
+impl duetime::JobType for Ship {
     const KIND: &'static str = "order.ship";
     const QUEUE: &'static str = "orders";
 }
@@ -45,7 +45,7 @@ fn full() -> NewJob {
 async fn shipped(client: &Client, count: usize) -> Vec<u64> {
     let (seen, done) = (Arc::new(Mutex::new(Vec::new())), duetime::CancellationToken::new());
     let (to_see, to_end) = (seen.clone(), done.clone());
-    let handler = move |job: Ship, _: duetime::Context| {
+    let handler = move |job: Ship| {
         let (seen, done) = (to_see.clone(), to_end.clone());
         async move {
             let mut seen = seen.lock().unwrap();
@@ -53,10 +53,10 @@ async fn shipped(client: &Client, count: usize) -> Vec<u64> {
             if seen.len() == count {
                 done.cancel();
             }
-            Ok(())
+            duetime::Handled::Ok(())
         }
     };
-    let worker = Worker::new(client).handler(handler);
+    let worker = Worker::new(client).handle(handler);
     let run = worker.run_until(done.cancelled_owned());
     tokio::time::timeout(Duration::from_secs(60), run).await.expect("all are shipped").unwrap();
     let mut seen = seen.lock().unwrap().clone();
@@ -67,7 +67,7 @@ async fn shipped(client: &Client, count: usize) -> Vec<u64> {
 /// Checks the result of the transactions below: 1 and 2 were committed, then 3, which waits; 9 was rolled back.
 async fn check(client: &Client) {
     assert_eq!(shipped(client, 2).await, [1, 2]);
-    let query = Query { queue: Some("orders".into()), state: vec![State::Scheduled].into(), ..Query::default() };
+    let query = Query { queue: Some("orders".into()), state: vec![JobState::Scheduled].into(), ..Query::default() };
     // The third row was inserted in a separate transaction, so it may become a job later.
     let found = async {
         let mut looks = tokio::time::interval(Duration::from_millis(10));

@@ -6,9 +6,11 @@ mod cases;
 mod embedded;
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod examples;
+#[cfg(feature = "redis")]
+#[cfg(all(feature = "derive", feature = "embedded"))]
+mod handlers;
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod inbox;
-#[cfg(feature = "redis")]
 mod lock_chaos;
 mod parsers;
 #[cfg(feature = "redis")]

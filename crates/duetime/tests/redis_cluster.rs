@@ -1,7 +1,7 @@
 //! A Cluster with as many partitions as it usually gets, seen by clients: what spans partitions holds together.
 
 use duetime::{
-    BulkAction, Client, Failure, JobId, NewJob, Query, ReserveRequest, Retry, Source, State, WhenExhausted, Worker,
+    BulkAction, Client, Failure, JobId, JobState, NewJob, Query, ReserveRequest, Retry, Source, WhenExhausted, Worker,
 };
 use duetime_store::testing::RedisCluster;
 use std::collections::BTreeSet;
@@ -52,7 +52,7 @@ async fn jobs_of_many_partitions_are_one_store() {
         }
     }
     let later = |q| {
-        let push = one.push_raw("k", *b"1").queue(queue(q)).tag("later").delay(Duration::from_secs(3_600));
+        let push = one.push_raw("k", *b"1").queue(queue(q)).tag("later").after(Duration::from_secs(3_600));
         push.build().unwrap()
     };
     let later = (0..QUEUES).flat_map(|q| std::iter::repeat_with(move || q).take(LATER_PER_QUEUE)).map(later).collect();
@@ -71,12 +71,12 @@ async fn jobs_of_many_partitions_are_one_store() {
     assert_eq!(cancelled.into_iter().collect::<Vec<_>>(), [("cancelled", (QUEUES * LATER_PER_QUEUE) as u64)]);
 
     // Worked off by one worker at all queues.
-    let mut worker = Worker::new(&other).concurrency(16).fallback(|_, _| async { Ok(()) });
+    let mut worker = Worker::new(&other).concurrency(16).fallback(|| async { duetime::Handled::Ok(()) });
     for q in 0..QUEUES {
         worker = worker.queue(queue(q));
     }
-    assert_eq!(worker.run_once().await.unwrap().succeeded, (QUEUES * JOBS_PER_QUEUE) as u64);
-    let done = find(&one, &Query { state: vec![State::Succeeded].into(), ..Query::default() }).await;
+    assert_eq!(worker.drain().await.unwrap().succeeded, (QUEUES * JOBS_PER_QUEUE) as u64);
+    let done = find(&one, &Query { state: vec![JobState::Succeeded].into(), ..Query::default() }).await;
     assert_eq!(done, tagged.into_iter().flatten().collect());
     let queues = one.queues().await.unwrap();
     assert_eq!(queues.len(), QUEUES);
@@ -98,14 +98,14 @@ async fn an_exhausted_job_moves_to_another_partition() {
         let job = client.reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0).job;
         assert_eq!(job.id, pushed.id);
         let failure = Failure { is_final: false, message: "no".into(), retry_after_ms: None };
-        assert_eq!(client.fail(job.receipt(), failure).await.unwrap().state, State::Failed);
+        assert_eq!(client.fail(job.receipt(), failure).await.unwrap().state, JobState::Failed);
         let copy = client.reserve(reserve("undone", 10)).await.unwrap().leases;
         assert_eq!(copy.len(), 1);
         assert_ne!(copy[0].job.id.partition(), job.id.partition(), "{queue} lies in another partition");
         assert_eq!((&*copy[0].job.payload, copy[0].job.attempt), (&b"payload"[..], 1));
         client.complete(copy[0].job.receipt(), None).await.unwrap();
     }
-    let failed = Query { tag: Some("t".into()), state: vec![State::Failed].into(), ..Query::default() };
+    let failed = Query { tag: Some("t".into()), state: vec![JobState::Failed].into(), ..Query::default() };
     assert_eq!(find(&client, &failed).await.len(), 10);
     assert_eq!(
         client.bulk(&failed, BulkAction::Retry).await.unwrap().into_iter().collect::<Vec<_>>(),

@@ -30,11 +30,11 @@ fn sent(server: &RedisServer) -> (u64, u64) {
 async fn a_worker_that_waits_at_many_queues_asks_for_little() {
     let server = RedisServer::start();
     let client = Client::connect(&server.url()).await.unwrap();
-    let mut worker = Worker::new(&client).fallback(|_, _| async { Ok(()) });
+    let mut worker = Worker::new(&client).fallback(|| async { duetime::Handled::Ok(()) });
     for n in 0..QUEUES {
         let queue = format!("queue-{n}");
         // Each has been used, so that it is known.
-        client.push_raw("k", *b"1").queue(queue.clone()).delay(Duration::from_secs(3_600)).await.unwrap();
+        client.push_raw("k", *b"1").queue(queue.clone()).after(Duration::from_secs(3_600)).await.unwrap();
         worker = worker.queue(queue);
     }
     let before = sent(&server);

@@ -31,7 +31,7 @@ fn worker() {
     runtime.block_on(async {
         let client = Client::connect(&url).await.unwrap();
         let of = |queue: &'static str, history: String| {
-            let handler = move |_, context: Context| run(context, PathBuf::from(&history));
+            let handler = move |context: Context| run(context, PathBuf::from(&history));
             Worker::new(&client).queue(queue).concurrency(8).lease(LEASE).fallback(handler).run()
         };
         let (narrow, even) = tokio::join!(of("narrow", history.clone()), of("even", history));

@@ -1,6 +1,6 @@
 //! Log records of a handler belong to its job.
 
-use duetime::{Client, Context, Worker};
+use duetime::{Client, Worker};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
@@ -28,12 +28,12 @@ async fn a_handler_runs_in_the_span_of_its_job() {
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let traced = client.push_raw("mail", *b"1").queue("out").trace(trace).await.unwrap().id;
     let other = client.push_raw("mail", *b"2").queue("out").await.unwrap().id;
-    let worker = Worker::new(&client).queue("out").fallback(|_, _: Context| async {
+    let worker = Worker::new(&client).queue("out").fallback(|| async {
         tokio::task::yield_now().await;
         tracing::info!("at work");
-        Ok(())
+        duetime::Handled::Ok(())
     });
-    assert_eq!(worker.run_once().await.unwrap().succeeded, 2);
+    assert_eq!(worker.drain().await.unwrap().succeeded, 2);
     let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     let lines: Vec<&str> = text.lines().filter(|line| line.contains("at work")).collect();
     let ids = r#" trace_id="4bf92f3577b34da6a3ce929d0e0e4736""#;

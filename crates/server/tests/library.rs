@@ -1,7 +1,7 @@
 //! The library's cases on a server process, and a worker whose server stops.
 
 use crate::cases::{Remind, ended, push, queue};
-use duetime::{Client, Context, Stage, Summary, Worker};
+use duetime::{Client, Stage, Summary, Worker};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
@@ -72,10 +72,10 @@ async fn a_worker_outlives_its_server() {
     let (started, mut starts) = mpsc::unbounded_channel();
     let gate = Arc::new(Semaphore::new(0));
     let passed = gate.clone();
-    let worker = Worker::new(&client).queue(queue.clone()).concurrency(1).handler(move |_: Remind, _: Context| {
+    let worker = Worker::new(&client).queue(queue.clone()).concurrency(1).handle(move |_: Remind| {
         started.send(()).unwrap();
         let gate = passed.clone();
-        async move { Ok(gate.acquire().await.map(|permit| permit.forget())?) }
+        async move { Ok::<_, duetime::JobError>(gate.acquire().await.map(|permit| permit.forget())?) }
     });
     let script = async {
         starts.recv().await.unwrap();
@@ -109,8 +109,8 @@ async fn a_worker_run_once_tells_that_its_server_is_away() {
     let server = Server::memory();
     let client = server.client().await;
     drop(server);
-    let worker = Worker::new(&client).queue(queue()).stop_limit(Duration::ZERO).handler(crate::cases::nothing);
-    assert_eq!(worker.run_once().await.unwrap_err().code(), "unreachable");
+    let worker = Worker::new(&client).queue(queue()).stop_limit(Duration::ZERO).handle(crate::cases::nothing);
+    assert_eq!(worker.drain().await.unwrap_err().code(), "unreachable");
 }
 
 /// The server is gone: the guard reports that once its time to live is over, counted from the last renewal.

@@ -86,7 +86,7 @@ async fn the_clock_of_redis_decides(off_ms: i64) {
             let output = with_clock(&clock, &arguments).output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         } else {
-            remote.push_raw("k", *b"1").queue(QUEUE).delay(Duration::from_millis(DELAY_MS)).await.unwrap();
+            remote.push_raw("k", *b"1").queue(QUEUE).after(Duration::from_millis(DELAY_MS)).await.unwrap();
         }
         let after = now(&redis);
         let giver = if by_command { &right } else { &remote };

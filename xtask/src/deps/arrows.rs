@@ -8,10 +8,11 @@ use crate::tidy::Finding;
 
 /// A crate, and the crates of ours that it may depend on. The core names itself to switch its feature `testing` on in
 /// its own tests.
-const ARROWS: [(&str, &[&str]); 5] = [
+const ARROWS: [(&str, &[&str]); 6] = [
     ("duetime-core", &["duetime-core"]),
     ("duetime-store", &["duetime-core"]),
-    ("duetime", &["duetime-core", "duetime-store"]),
+    ("duetime-derive", &[]),
+    ("duetime", &["duetime-core", "duetime-derive", "duetime-store"]),
     ("duetime-server", &["duetime", "duetime-core", "duetime-store"]),
     ("xtask", &[]),
 ];

@@ -4,7 +4,6 @@ use crate::client::Client;
 use crate::error;
 use duetime_core::limits::RESULT_BYTES_MAX;
 use duetime_core::{Error, Job, JobId, Millis, Payload, Receipt};
-use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,20 +124,12 @@ impl Context {
         self.0.cancellation.is_cancelled()
     }
 
-    /// Sets the job's result, as JSON. It is kept if the handler succeeds.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if it cannot be serialized as JSON or exceeds 1 MiB.
-    pub fn set_result(&self, result: &impl Serialize) -> Result<(), Error> {
-        let bytes = serde_json::to_vec(result).map_err(|error| Error::invalid("result", "a value for JSON", error))?;
-        self.set_raw_result(bytes)
-    }
-
-    /// Sets the job's result, as bytes. It is kept if the handler succeeds.
+    /// Sets the job's result, as bytes. It is kept if the handler succeeds and returns `()`; a value that it returns is the
+    /// result otherwise, as JSON.
     ///
     /// # Errors
     /// [`Error::Invalid`] if it exceeds 1 MiB.
-    pub fn set_raw_result(&self, result: impl Into<Payload>) -> Result<(), Error> {
+    pub fn set_result(&self, result: impl Into<Payload>) -> Result<(), Error> {
         let result = result.into();
         if result.len() > RESULT_BYTES_MAX {
             let expected = format!("at most {RESULT_BYTES_MAX} bytes");

@@ -3,11 +3,11 @@
 
 use super::calls::Calls;
 use super::executor::{Executor, Report};
-use super::handler::Handlers;
+use super::handlers::Handlers;
 use super::leases::Leases;
 use super::outbox::Outbox;
 use super::prefetch::{Prefetch, WAIT_MAX};
-use super::{Room, Worker};
+use super::{Plan, Room};
 use crate::error::Error;
 use crate::push::millis_up;
 use duetime_core::Job;
@@ -92,25 +92,25 @@ pub(super) struct Dispatcher {
 }
 
 impl Dispatcher {
-    pub(super) fn new(worker: Worker, goal: Goal, handlers: Handle) -> Self {
+    pub(super) fn new(plan: Plan, goal: Goal, handlers: Handle) -> Self {
         let (sender, reports) = mpsc::unbounded_channel();
         Self {
             goal,
             phase: Phase::Working,
-            prefetch: Prefetch::new(worker.is_ahead),
-            executor: Executor::new(worker.client.clone(), handlers, sender),
+            prefetch: Prefetch::new(plan.is_ahead),
+            executor: Executor::new(plan.client.clone(), handlers, sender),
             leases: Leases::default(),
             outbox: Outbox::default(),
-            calls: Calls::new(worker.client.detached(), worker.queues(), worker.name.clone(), worker.lease_ms),
+            calls: Calls::new(plan.client.detached(), plan.queues(), plan.name.clone(), plan.lease_ms),
             is_dry: false,
             summary: Summary::default(),
             error: None,
             was_answered: false,
             unanswered: None,
-            room: worker.room,
-            heed: worker.heed,
-            stop_limit: worker.stop_limit,
-            handlers: worker.handlers,
+            room: plan.room,
+            heed: plan.heed,
+            stop_limit: plan.stop_limit,
+            handlers: plan.handlers,
             unknown_logged: HashSet::new(),
             reports,
             look_at: Instant::now(),

@@ -1,14 +1,14 @@
 //! Running handlers, as tasks of the caller's runtime. Each started handler reports exactly once, however it ends.
 
 use super::context::Context;
-use super::handler::{Handler, HandlerError};
+use super::handler::AnyHandler;
+use super::job_error::JobError;
 use super::leases::Running;
 use crate::client::Client;
 use duetime_core::engine::Outcome;
 use duetime_core::model::trace;
 use duetime_core::{Job, Receipt};
 use futures_util::FutureExt;
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
@@ -39,7 +39,7 @@ impl Executor {
         self.running
     }
 
-    pub(super) fn start(&mut self, handler: Handler, job: Job, now: Instant) -> Running {
+    pub(super) fn start(&mut self, handler: AnyHandler, job: Job, now: Instant) -> Running {
         self.running += 1;
         let context = Context::new(self.client.clone(), job);
         let mut reporter =
@@ -55,7 +55,7 @@ impl Executor {
             reporter.end(match handled {
                 Ok(Ok(())) => Outcome::Complete { result: reporter.context.take_result() },
                 Ok(Err(error)) => error.into_outcome(),
-                Err(panic) => HandlerError::new(panic_message(&*panic)).into_outcome(),
+                Err(panic) => JobError::panicked(&*panic).into_outcome(),
             });
         });
         Running { context, task: task.abort_handle(), since: now }
@@ -100,9 +100,4 @@ fn span(job: &Job) -> Span {
     let trace_id = job.options().trace.as_deref().map(|trace| trace::ids(trace).0);
     let (queue, kind, id, attempt) = (&*job.queue, &*job.kind, job.id, job.attempt);
     tracing::info_span!("job", queue, kind, %id, attempt, trace_id)
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let message = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    format!("panicked: {}", message.unwrap_or("no message"))
 }

@@ -1,105 +1,24 @@
-//! Handlers by kind, and their results.
+//! Handlers: functions whose arguments come from the job.
 
 use super::context::Context;
-use crate::kind::Kind;
-use crate::push::millis_up;
-use duetime_core::engine::Outcome;
-use duetime_core::limits::MESSAGE_BYTES_MAX;
-use duetime_core::rules::{Failure, Park};
-use duetime_core::{Job, Payload};
-use std::collections::HashMap;
-use std::fmt::Display;
+use super::extract::FromContext;
+use super::job_error::JobError;
+use crate::job_type::JobType;
+use duetime_core::api;
+use serde::Serialize;
+use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// The result of a handler.
-pub type Handled = Result<(), HandlerError>;
-
-/// An attempt that did not succeed. `?` converts any error that implements `Display` to a failure with the error's text as
-/// message. The job's retry rule decides what follows.
-#[derive(Debug)]
-pub struct HandlerError(Outcome);
-
-impl HandlerError {
-    /// A failure; the job's retry rule decides what follows. A message beyond 64 KiB is truncated and marked as such.
-    pub fn new(message: impl Display) -> Self {
-        let message = Arc::from(shortened(format!("{message:#}")));
-        Self(Outcome::Fail(Failure { message, ..Failure::default() }))
-    }
-
-    /// A permanent failure: the job is not retried.
-    pub fn final_(message: impl Display) -> Self {
-        let Self(mut ending) = Self::new(message);
-        if let Outcome::Fail(failure) = &mut ending {
-            failure.is_final = true;
-        }
-        Self(ending)
-    }
-
-    /// Not a failure: the job is released and due again after this delay. The attempt does not count. With a delay of zero
-    /// the job is handed out again at once. A job that has reached its `max_age` ends.
-    pub fn release(delay: Duration) -> Self {
-        Self(Outcome::release(millis_up(delay)))
-    }
-
-    /// The job is parked for this reason: it has failed, and is kept until it is retried or deleted. A reason beyond 64 KiB is
-    /// truncated and marked as such.
-    pub fn park(reason: impl Display) -> Self {
-        let message = Arc::from(shortened(format!("{reason:#}")));
-        Self(Outcome::Park(Park { message, priority: None }))
-    }
-
-    /// Gives a job that is released or parked this priority; 0 is the most urgent.
-    pub fn priority(mut self, priority: u32) -> Self {
-        match &mut self.0 {
-            Outcome::Release(release) => release.priority = Some(priority),
-            Outcome::Park(park) => park.priority = Some(priority),
-            Outcome::Complete { .. } | Outcome::Fail(_) => {}
-        }
-        self
-    }
-
-    /// Retries after this delay, whatever the retry rule says.
-    pub fn retry_after(mut self, delay: Duration) -> Self {
-        if let Outcome::Fail(failure) = &mut self.0 {
-            failure.retry_after_ms = Some(millis_up(delay));
-        }
-        self
-    }
-
-    pub(super) fn into_outcome(self) -> Outcome {
-        self.0
-    }
-}
-
-// `HandlerError` must not implement `Display` itself; otherwise this blanket conversion would conflict.
-impl<E: Display> From<E> for HandlerError {
-    fn from(error: E) -> Self {
-        Self::new(error)
-    }
-}
-
-fn shortened(mut message: String) -> String {
-    const CUT: &str = " … (cut off)";
-    if message.len() > MESSAGE_BYTES_MAX {
-        let mut end = MESSAGE_BYTES_MAX - CUT.len();
-        while !message.is_char_boundary(end) {
-            end -= 1;
-        }
-        message.truncate(end);
-        message.push_str(CUT);
-    }
-    message
-}
-
+/// The end of an attempt.
+pub type Handled = Result<(), JobError>;
 /// The future of a running handler.
 pub(super) type Handling = Pin<Box<dyn Future<Output = Handled> + Send>>;
-/// A type-erased handler.
-pub(super) type Handler = Arc<dyn Fn(Context) -> Handling + Send + Sync>;
+/// A handler of any type.
+pub(super) type AnyHandler = Arc<dyn Fn(Context) -> Handling + Send + Sync>;
 
 /// The rest of the chain that a wrapper runs: the next wrapper, or the handler.
-pub struct Next(Handler);
+pub struct Next(pub(super) AnyHandler);
 
 impl Next {
     /// Runs the rest of the chain.
@@ -108,109 +27,190 @@ impl Next {
     }
 }
 
-/// A function that runs around every handler.
-type Wrapper = Arc<dyn Fn(Context, Next) -> Handling + Send + Sync>;
+/// An async function, or a closure that returns a future, with up to five arguments in any order: one [`JobType`], which is
+/// the payload, and others that are [`FromContext`]. It returns a `Result`: what serializes is the job's result, unless it is
+/// `null` (as of `()`), and any error is a [`JobError`]. `M` is found by the compiler.
+#[diagnostic::on_unimplemented(
+    message = "this is no handler for a worker with the state `{S}`",
+    note = "a handler is an async function that returns a `Result`; one argument implements `JobType` and is the payload, \
+            others are `State<T>`, `Context`, `Attempt`, `Cancelled`, or implement `FromContext`",
+    note = "the state of the worker is set by `Worker::state`, before handlers that use it"
+)]
+pub trait Handler<M, S>: Send + Sync + 'static {
+    /// The payload.
+    type Job: JobType;
 
-/// Handlers by kind.
-#[derive(Default)]
-pub(super) struct Handlers {
-    by_kind: HashMap<Arc<str>, Handler>,
-    fallback: Option<Handler>,
-    /// Outermost first.
-    wrappers: Vec<Wrapper>,
-    /// The queues of typed handlers, in their order.
-    queues: Vec<&'static str>,
+    #[doc(hidden)]
+    fn call(&self, context: Context, state: &S) -> Handling;
 }
 
-impl Handlers {
-    pub(super) fn typed<K, F, R>(&mut self, handler: F)
-    where
-        K: Kind,
-        F: Fn(K, Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Handled> + Send + 'static,
-    {
-        if !self.queues.contains(&K::QUEUE) {
-            self.queues.push(K::QUEUE);
-        }
-        let run = move |context: Context| -> Handling {
-            match serde_json::from_slice(context.payload()) {
-                Ok(payload) => Box::pin(handler(payload, context)),
-                Err(error) => {
-                    let error = HandlerError::new(format_args!("the payload cannot be read: {error}"));
-                    Box::pin(std::future::ready(Err(error)))
-                }
+/// The same that is not async and may block: it runs on a thread of the runtime's pool for that.
+#[diagnostic::on_unimplemented(
+    message = "this is no blocking handler for a worker with the state `{S}`",
+    note = "a blocking handler is a function that is not async and returns a `Result`; its arguments are those of `Handler`"
+)]
+pub trait BlockingHandler<M, S>: Send + Sync + 'static {
+    /// The payload.
+    type Job: JobType;
+
+    #[doc(hidden)]
+    fn call_blocking(self: Arc<Self>, context: Context, state: &S) -> Handling;
+}
+
+/// A [`Handler`] without a typed payload: all its arguments are [`FromContext`], such as [`Raw`](super::Raw).
+#[diagnostic::on_unimplemented(
+    message = "this is no handler of raw payloads for a worker with the state `{S}`",
+    note = "it is an async function that returns a `Result`; its arguments are `Raw`, `State<T>`, `Context`, `Attempt`, \
+            `Cancelled`, or implement `FromContext`"
+)]
+pub trait RawHandler<M, S>: Send + Sync + 'static {
+    #[doc(hidden)]
+    fn call_raw(&self, context: Context, state: &S) -> Handling;
+}
+
+/// The place of the payload among the arguments.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct At<const PLACE: usize>;
+
+/// Handlers with arguments before and after the payload.
+macro_rules! handlers {
+    ($place:literal: $($before:ident),* ; $($after:ident),*) => {
+        impl<F, R, T, E, S, J, $($before,)* $($after,)*> Handler<(At<$place>, $($before,)* J, $($after,)*), S> for F
+        where
+            F: Fn($($before,)* J, $($after,)*) -> R + Send + Sync + 'static,
+            R: Future<Output = Result<T, E>> + Send + 'static,
+            T: Serialize,
+            E: Into<JobError>,
+            J: JobType,
+            $($before: FromContext<S>,)* $($after: FromContext<S>,)*
+        {
+            type Job = J;
+
+            fn call(&self, context: Context, state: &S) -> Handling {
+                arguments!(context, state, $($before)*, J, $($after)*);
+                finish(context, self($($before,)* J, $($after,)*))
             }
-        };
-        self.by_kind.insert(Arc::from(K::KIND), Arc::new(run));
-    }
+        }
 
-    pub(super) fn raw<F, R>(&mut self, kind: Arc<str>, handler: F)
-    where
-        F: Fn(Payload, Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Handled> + Send + 'static,
-    {
-        self.by_kind.insert(kind, of_bytes(handler));
-    }
+        impl<F, T, E, S, J, $($before,)* $($after,)*> BlockingHandler<(At<$place>, $($before,)* J, $($after,)*), S> for F
+        where
+            F: Fn($($before,)* J, $($after,)*) -> Result<T, E> + Send + Sync + 'static,
+            T: Serialize,
+            E: Into<JobError>,
+            J: JobType,
+            $($before: FromContext<S> + Send + 'static,)* $($after: FromContext<S> + Send + 'static,)*
+        {
+            type Job = J;
 
-    pub(super) fn fallback<F, R>(&mut self, handler: F)
-    where
-        F: Fn(Payload, Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Handled> + Send + 'static,
-    {
-        self.fallback = Some(of_bytes(handler));
-    }
-
-    pub(super) fn queues(&self) -> &[&'static str] {
-        &self.queues
-    }
-
-    pub(super) fn wrap<F, R>(&mut self, wrapper: F)
-    where
-        F: Fn(Context, Next) -> R + Send + Sync + 'static,
-        R: Future<Output = Handled> + Send + 'static,
-    {
-        self.wrappers.push(Arc::new(move |context, next| Box::pin(wrapper(context, next))));
-    }
-
-    /// The job's handler, wrapped.
-    pub(super) fn of(&self, job: &Job) -> Option<Handler> {
-        let handler = self.by_kind.get(&job.kind).or(self.fallback.as_ref())?.clone();
-        let within = |inner: Handler, wrapper: &Wrapper| -> Handler {
-            let wrapper = wrapper.clone();
-            Arc::new(move |context| wrapper(context, Next(inner.clone())))
-        };
-        Some(self.wrappers.iter().rev().fold(handler, within))
-    }
+            fn call_blocking(self: Arc<Self>, context: Context, state: &S) -> Handling {
+                arguments!(context, state, $($before)*, J, $($after)*);
+                let kept = context.clone();
+                block(move || keep(&kept, self($($before,)* J, $($after,)*)))
+            }
+        }
+    };
 }
 
-fn of_bytes<F, R>(handler: F) -> Handler
-where
-    F: Fn(Payload, Context) -> R + Send + Sync + 'static,
-    R: Future<Output = Handled> + Send + 'static,
-{
-    Arc::new(move |context| Box::pin(handler(context.payload().clone(), context)))
+macro_rules! raw_handlers {
+    ($($argument:ident),*) => {
+        impl<F, R, T, E, S, $($argument,)*> RawHandler<($($argument,)*), S> for F
+        where
+            F: Fn($($argument,)*) -> R + Send + Sync + 'static,
+            R: Future<Output = Result<T, E>> + Send + 'static,
+            T: Serialize,
+            E: Into<JobError>,
+            $($argument: FromContext<S>,)*
+        {
+            #[allow(non_snake_case, unused_variables, reason = "one macro for any number of arguments")]
+            fn call_raw(&self, context: Context, state: &S) -> Handling {
+                $(
+                    let $argument = match $argument::from_context(&context, state) {
+                        Ok(argument) => argument,
+                        Err(error) => return refuse(error),
+                    };
+                )*
+                finish(context, self($($argument,)*))
+            }
+        }
+    };
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_message_is_cut_at_a_character() {
-        let message = shortened("ä".repeat(MESSAGE_BYTES_MAX));
-        assert!(message.len() <= MESSAGE_BYTES_MAX);
-        assert!(message.ends_with("… (cut off)"));
-        assert_eq!(shortened("short".to_owned()), "short");
-    }
-
-    #[test]
-    fn any_error_becomes_a_failure() {
-        let failed = || -> Handled { Err(std::fmt::Error)? };
-        let Outcome::Fail(failure) = failed().unwrap_err().retry_after(Duration::from_micros(1)).into_outcome() else {
-            panic!("expected a failure");
+/// Binds each argument to a variable with the name of its type, or ends the attempt.
+macro_rules! arguments {
+    ($context:ident, $state:ident, $($before:ident)*, $payload:ident, $($after:ident)*) => {
+        #[allow(unused_variables, reason = "a handler may have no other arguments")]
+        let state = $state;
+        $(arguments!(@one $before = $before::from_context(&$context, state));)*
+        arguments!(@one $payload = payload(&$context));
+        $(arguments!(@one $after = $after::from_context(&$context, state));)*
+    };
+    (@one $name:ident = $value:expr) => {
+        #[allow(non_snake_case, reason = "named like its type")]
+        let $name = match $value {
+            Ok(argument) => argument,
+            Err(error) => return refuse(error),
         };
-        assert!(!failure.is_final);
-        assert_eq!(failure.retry_after_ms, Some(1));
-        assert_eq!(&*failure.message, std::fmt::Error.to_string());
-    }
+    };
+}
+handlers!(0: ; );
+handlers!(0: ; A);
+handlers!(1: A; );
+handlers!(0: ; A, B);
+handlers!(1: A; B);
+handlers!(2: A, B; );
+handlers!(0: ; A, B, C);
+handlers!(1: A; B, C);
+handlers!(2: A, B; C);
+handlers!(3: A, B, C; );
+handlers!(0: ; A, B, C, D);
+handlers!(1: A; B, C, D);
+handlers!(2: A, B; C, D);
+handlers!(3: A, B, C; D);
+handlers!(4: A, B, C, D; );
+raw_handlers!();
+raw_handlers!(A);
+raw_handlers!(A, B);
+raw_handlers!(A, B, C);
+raw_handlers!(A, B, C, D);
+
+fn payload<J: JobType>(context: &Context) -> Result<J, JobError> {
+    api::read_bytes(context.payload())
+        .map_err(|unread| JobError::new(format!("the payload cannot be read as {:?}: {unread}", J::KIND)))
+}
+
+fn refuse(error: JobError) -> Handling {
+    Box::pin(std::future::ready(Err(error)))
+}
+
+fn finish<T: Serialize, E: Into<JobError>>(
+    context: Context,
+    run: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Handling {
+    Box::pin(async move {
+        let ended = run.await;
+        keep(&context, ended)
+    })
+}
+
+/// Keeps the result of a handler.
+fn keep<T: Serialize, E: Into<JobError>>(context: &Context, ended: Result<T, E>) -> Handled {
+    let value = ended.map_err(Into::into)?;
+    // The work is done, so it is not to be done again.
+    let lost = |why: String| JobError::fatal(format!("the handler succeeded, but its result cannot be kept: {why}"));
+    let result = serde_json::to_vec(&value).map_err(|error| lost(error.to_string()))?;
+    if result == b"null" { Ok(()) } else { context.set_result(result).map_err(|error| lost(error.to_string())) }
+}
+
+/// Runs this on a thread that may block.
+fn block(run: impl FnOnce() -> Handled + Send + 'static) -> Handling {
+    Box::pin(async move {
+        let caught =
+            || panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(JobError::panicked(&*panic)));
+        match tokio::task::spawn_blocking(caught).await {
+            Ok(handled) => handled,
+            // The runtime is shutting down.
+            Err(error) => Err(JobError::new(error)),
+        }
+    })
 }

@@ -10,7 +10,10 @@ mod calls;
 mod context;
 mod dispatcher;
 mod executor;
+mod extract;
 mod handler;
+mod handlers;
+mod job_error;
 mod leases;
 mod outbox;
 mod prefetch;
@@ -18,15 +21,17 @@ mod run;
 
 pub use context::Context;
 pub use dispatcher::Summary;
-pub use handler::{Handled, HandlerError, Next};
+pub use extract::{Attempt, Cancelled, FromContext, FromRef, Raw, State};
+pub use handler::{At, BlockingHandler, Handled, Handler, Next, RawHandler};
+pub use job_error::JobError;
 
 use crate::client::Client;
-use crate::kind::Kind;
+use crate::job_type::JobType;
 use crate::push::millis_up;
-use duetime_core::Payload;
 use duetime_core::api::Span;
 use duetime_core::model::name::QUEUE_DEFAULT;
-use handler::Handlers;
+use handler::{AnyHandler, Handling};
+use handlers::Handlers;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,11 +52,45 @@ type Room = Arc<dyn Fn(Instant) -> Result<usize, Instant> + Send + Sync>;
 
 /// Runs handlers for due jobs.
 ///
+/// ```
+/// # #[cfg(all(feature = "embedded", feature = "derive"))]
+/// # mod example {
+/// use duetime::prelude::*;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Job)]
+/// #[job(kind = "count")]
+/// struct Count { by: u64 }
+///
+/// async fn count(job: Count, State(total): State<Arc<AtomicU64>>, Attempt(attempt): Attempt) -> Result<u64, JobError> {
+///     println!("attempt {attempt}");
+///     Ok(total.fetch_add(job.by, Ordering::Relaxed) + job.by)
+/// }
+///
+/// # #[tokio::main]
+/// # pub async fn run() -> duetime::Result<()> {
+/// let client = Client::memory().await?;
+/// let pushed = client.push(Count { by: 7 }).await?;
+/// Worker::new(&client).state(Arc::new(AtomicU64::new(0))).handle(count).drain().await?;
+/// assert_eq!(client.get(pushed.id).await?.result.as_deref(), Some(&b"7"[..]));
+/// # Ok(()) }
+/// # }
+/// # #[cfg(all(feature = "embedded", feature = "derive"))]
+/// # example::run()?;
+/// # Ok::<(), duetime::Error>(())
+/// ```
+///
 /// A job of a kind without a handler is released for 5 seconds without counting the attempt, so that another worker can run
 /// it during a rolling deploy. This is logged once for each kind. A payload that cannot be decoded, an error and a panic are
 /// failures: the job's retry rule decides what follows.
 #[must_use = "a worker does nothing until it runs"]
-pub struct Worker {
+pub struct Worker<S = ()> {
+    state: S,
+    plan: Plan,
+}
+
+/// What a worker does.
+struct Plan {
     client: Client,
     name: Option<Arc<str>>,
     queues: Vec<Arc<str>>,
@@ -67,7 +106,7 @@ pub struct Worker {
 impl Worker {
     /// Returns a worker without handlers.
     pub fn new(client: &Client) -> Self {
-        Self {
+        let plan = Plan {
             client: client.clone(),
             name: Some(process_name()),
             queues: Vec::new(),
@@ -77,33 +116,47 @@ impl Worker {
             lease_ms: None,
             stop_limit: STOP_LIMIT_DEFAULT,
             handlers: Handlers::default(),
-        }
+        };
+        Self { state: (), plan }
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Worker<S> {
+    /// Sets the state that handlers which are added from now on can ask for, as [`State`]: typically an `Arc`.
+    pub fn state<T: Clone + Send + Sync + 'static>(self, state: T) -> Worker<T> {
+        Worker { state, plan: self.plan }
     }
 
-    /// Adds a queue. A worker has at most 64 queues, which it serves in strict order of addition. By default it serves the
-    /// queues of the handlers' [`Kind`]s in the order of the handlers, or `default` if there are none.
+    /// Adds queues. A worker has at most 64, which it serves in strict order of addition. By default it serves the queues of
+    /// the handlers' [`JobType`]s in the order of the handlers, or `default` if there are none.
+    pub fn queues<Q: Into<Arc<str>>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
+        self.plan.queues.extend(queues.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds one queue: see [`queues`](Self::queues).
     pub fn queue(mut self, queue: impl Into<Arc<str>>) -> Self {
-        self.queues.push(queue.into());
+        self.plan.queues.push(queue.into());
         self
     }
 
     /// Sets the name that [`Client::workers`] shows, 1 to 255 bytes; by default the host name and the process id.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.name = Some(name.into());
+        self.plan.name = Some(name.into());
         self
     }
 
     /// Without a name the worker is not listed.
     #[doc(hidden)]
     pub fn unnamed(mut self) -> Self {
-        self.name = None;
+        self.plan.name = None;
         self
     }
 
     /// Sets how many handlers run at the same time, at least 1; 8 by default.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         let concurrency = concurrency.max(1);
-        self.room = Arc::new(move |_| Ok(concurrency));
+        self.plan.room = Arc::new(move |_| Ok(concurrency));
         self
     }
 
@@ -112,57 +165,62 @@ impl Worker {
     /// aborted at once, without cancelling their tokens first.
     #[doc(hidden)]
     pub fn room(mut self, room: impl Fn(Instant) -> Result<usize, Instant> + Send + Sync + 'static) -> Self {
-        (self.room, self.is_ahead, self.heed) = (Arc::new(room), false, Duration::ZERO);
+        (self.plan.room, self.plan.is_ahead, self.plan.heed) = (Arc::new(room), false, Duration::ZERO);
         self
     }
 
     /// Sets the lease, 1 s to 12 h; by default the job's own, its queue's, or 60 s. The worker extends it after every third.
     /// A crash is noticed after at most one lease, a cancel after at most a third of one.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease_ms = Some(millis_up(lease));
+        self.plan.lease_ms = Some(millis_up(lease));
         self
     }
 
     /// Sets how long a stop waits for running handlers before it cancels their tokens; 30 s by default.
     pub fn stop_limit(mut self, limit: Duration) -> Self {
-        self.stop_limit = limit;
+        self.plan.stop_limit = limit;
         self
     }
 
-    /// Sets the handler for jobs with a typed payload. `?` converts any error that implements `Display` to a
-    /// [`HandlerError`].
-    pub fn handler<K, F, R>(mut self, handler: F) -> Self
-    where
-        K: Kind,
-        F: Fn(K, Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Handled> + Send + 'static,
-    {
-        self.handlers.typed(handler);
+    /// Adds a [`Handler`], an async function, for the jobs of its payload's type.
+    pub fn handle<M, H: Handler<M, S>>(mut self, handler: H) -> Self {
+        let state = self.state.clone();
+        let handler: AnyHandler = Arc::new(move |context| handler.call(context, &state));
+        self.add::<H::Job>(handler);
         self
     }
 
-    /// Sets the handler for the jobs of a kind, given their bytes.
-    pub fn raw_handler<F, R>(mut self, kind: impl Into<Arc<str>>, handler: F) -> Self
-    where
-        F: Fn(Payload, Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Handled> + Send + 'static,
-    {
-        self.handlers.raw(kind.into(), handler);
+    /// Adds a [`BlockingHandler`], a function that is not async, for the jobs of its payload's type.
+    pub fn handle_blocking<M, H: BlockingHandler<M, S>>(mut self, handler: H) -> Self {
+        let (state, handler) = (self.state.clone(), Arc::new(handler));
+        let handler: AnyHandler = Arc::new(move |context| handler.clone().call_blocking(context, &state));
+        self.add::<H::Job>(handler);
         self
     }
 
-    /// Sets the handler for the jobs of every other kind, given their bytes.
-    pub fn fallback<F, R>(mut self, handler: F) -> Self
-    where
-        F: Fn(Payload, Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Handled> + Send + 'static,
-    {
-        self.handlers.fallback(handler);
+    fn add<J: JobType>(&mut self, handler: AnyHandler) {
+        let handler = match J::TIMEOUT {
+            Some(limit) => Arc::new(move |context| within(limit, context, Next(handler.clone()))),
+            None => handler,
+        };
+        self.plan.handlers.typed::<J>(&handler);
+    }
+
+    /// Adds a [`RawHandler`] for the jobs of this kind.
+    pub fn handle_raw<M, H: RawHandler<M, S>>(mut self, kind: impl Into<Arc<str>>, handler: H) -> Self {
+        let state = self.state.clone();
+        self.plan.handlers.raw(kind.into(), Arc::new(move |context| handler.call_raw(context, &state)));
+        self
+    }
+
+    /// Sets the [`RawHandler`] for the jobs of every other kind.
+    pub fn fallback<M, H: RawHandler<M, S>>(mut self, handler: H) -> Self {
+        let state = self.state.clone();
+        self.plan.handlers.fallback(Arc::new(move |context| handler.call_raw(context, &state)));
         self
     }
 
     /// Wraps every handler, inside the wrappers that were added before. Use it for metrics, logging, setup or authorization.
-    /// To share state between handlers, such as a connection pool in an `Arc`, capture it.
     ///
     /// ```
     /// # use duetime::{Client, Worker};
@@ -180,7 +238,7 @@ impl Worker {
         F: Fn(Context, Next) -> R + Send + Sync + 'static,
         R: Future<Output = Handled> + Send + 'static,
     {
-        self.handlers.wrap(wrapper);
+        self.plan.handlers.wrap(wrapper);
         self
     }
 
@@ -188,19 +246,11 @@ impl Worker {
     /// handler's token is cancelled. It then has 5 s to end, and the attempt fails whatever it returns. A handler that
     /// blocks its thread cannot be interrupted: its attempt fails when it returns.
     pub fn time_limit(self, limit: Duration) -> Self {
-        self.wrap(move |context, next| async move {
-            let token = context.cancellation().clone();
-            let mut run = pin!(next.run(context));
-            if let Ok(handled) = timeout(limit, &mut run).await {
-                return handled;
-            }
-            token.cancel();
-            // The handler may finish, but its result comes too late.
-            let _ = timeout(HEED, run).await;
-            Err(HandlerError::new(format_args!("time limit of {} exceeded", Span(millis_up(limit)))))
-        })
+        self.wrap(move |context, next| within(limit, context, next))
     }
+}
 
+impl Plan {
     /// The queues to serve.
     fn queues(&self) -> Vec<Arc<str>> {
         if !self.queues.is_empty() {
@@ -211,6 +261,21 @@ impl Worker {
             queues => queues.iter().copied().map(Arc::from).collect(),
         }
     }
+}
+
+/// Runs a handler, for at most this long.
+fn within(limit: Duration, context: Context, next: Next) -> Handling {
+    Box::pin(async move {
+        let token = context.cancellation().clone();
+        let mut run = pin!(next.run(context));
+        if let Ok(handled) = timeout(limit, &mut run).await {
+            return handled;
+        }
+        token.cancel();
+        // The handler may finish, but its result comes too late.
+        let _ = timeout(HEED, run).await;
+        Err(JobError::new(format!("time limit of {} exceeded", Span(millis_up(limit)))))
+    })
 }
 
 /// The host name, if it is known, and the process id.

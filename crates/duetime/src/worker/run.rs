@@ -1,7 +1,8 @@
 //! Running a worker: forever, until a signal, for a time, or until nothing is due.
 
-use super::Worker;
 use super::dispatcher::{Dispatcher, Goal, Summary};
+use super::job_error::note_places_of_panics;
+use super::{Plan, Worker};
 use crate::error::Error;
 use duetime_core::Error as CoreError;
 use std::future::pending;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 
-impl Worker {
+impl<S> Worker<S> {
     /// Works until the process stops. If the server or the store is unavailable, the worker waits for it and continues.
     ///
     /// Handlers run as tasks of the current runtime. If the future is dropped, the worker cancels the handlers' tokens and
@@ -56,18 +57,18 @@ impl Worker {
     ///
     /// # Panics
     /// Same as [`run`](Self::run).
-    pub async fn run_once(self) -> Result<Summary, Error> {
+    pub async fn drain(self) -> Result<Summary, Error> {
         self.start(Goal::Once, pending()).await
     }
 
-    /// Like [`run_once`](Self::run_once), but stops gracefully when `stop` completes.
+    /// Like [`drain`](Self::drain), but stops gracefully when `stop` completes.
     ///
     /// # Errors
-    /// Same as [`run_once`](Self::run_once).
+    /// Same as [`drain`](Self::drain).
     ///
     /// # Panics
     /// Same as [`run`](Self::run).
-    pub async fn run_once_until(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
+    pub async fn drain_until(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         self.start(Goal::Once, stop).await
     }
 
@@ -79,15 +80,16 @@ impl Worker {
     #[doc(hidden)]
     pub async fn run_here_until(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         let (told, stopped) = watch::channel(false);
-        until(stop, told, Dispatcher::new(self, Goal::Endless, Handle::current()).run(stopped)).await
+        until(stop, told, Dispatcher::new(self.plan, Goal::Endless, Handle::current()).run(stopped)).await
     }
 
     async fn start(self, goal: Goal, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
-        let handlers = Handle::current();
+        note_places_of_panics();
+        let (plan, handlers) = (self.plan, Handle::current());
         let (told, stopped) = watch::channel(false);
         let (answer, answered) = oneshot::channel();
         let work = move || {
-            let _ = answer.send(work(self, goal, handlers, stopped));
+            let _ = answer.send(work(plan, goal, handlers, stopped));
         };
         // The thread is joined through its answer; a thread that ends without one has panicked.
         std::thread::Builder::new().name("duetime-worker".to_owned()).spawn(work).map_err(no_thread)?;
@@ -107,9 +109,9 @@ async fn until<T>(stop: impl Future<Output = ()>, told: watch::Sender<bool>, wor
 }
 
 /// The worker's thread.
-fn work(worker: Worker, goal: Goal, handlers: Handle, stopped: watch::Receiver<bool>) -> Result<Summary, Error> {
+fn work(plan: Plan, goal: Goal, handlers: Handle, stopped: watch::Receiver<bool>) -> Result<Summary, Error> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
-    runtime.block_on(Dispatcher::new(worker, goal, handlers).run(stopped))
+    runtime.block_on(Dispatcher::new(plan, goal, handlers).run(stopped))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]

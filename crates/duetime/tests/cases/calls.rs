@@ -3,9 +3,9 @@
 use super::{Remind, ended, push, queue};
 use duetime::Pause;
 use duetime::{
-    BulkAction, Client, Due, Event, Filter, HistoryPoint, HistorySpan, Instant, JobId, JobRef, KeyUntil, NewJob,
-    OnConflict, Outcome, Patch, PushOutcome, Query, QueueSettings, Rate, ReasonCode, ReserveRequest, Retry, Source,
-    Stage, State, TakeRequest, What, Window, Worker,
+    BulkAction, Client, Due, Event, Filter, HistoryPoint, HistorySpan, Instant, JobId, JobRef, JobState, KeyUntil,
+    NewJob, OnConflict, Outcome, Patch, PushOutcome, Query, QueueSettings, Rate, ReasonCode, ReserveRequest, Retry,
+    Source, Stage, TakeRequest, What, Window, Worker,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) async fn a_push_keeps_what_the_builder_says(client: Client) {
     let pushed = client
         .push(Remind { user: 7 })
         .queue(queue.clone())
-        .delay(Duration::from_secs(3_600))
+        .after(Duration::from_secs(3_600))
         .priority(3)
         .key("k")
         .key_until(KeyUntil::Started)
@@ -31,7 +31,7 @@ pub(crate) async fn a_push_keeps_what_the_builder_says(client: Client) {
         .expires(Duration::from_secs(5))
         .await
         .unwrap();
-    assert_eq!((pushed.outcome, pushed.state), (PushOutcome::Created, State::Scheduled));
+    assert_eq!((pushed.outcome, pushed.state), (PushOutcome::Created, JobState::Scheduled));
     let job = client.get(pushed.id).await.unwrap();
     assert_eq!((&*job.queue, &*job.kind, &*job.payload), (&*queue, "remind", &br#"{"user":7}"#[..]));
     assert_eq!((job.due_at, job.priority, job.lease_ms, job.expires_ms), (pushed.due_at, 3, Some(90_000), Some(5_000)));
@@ -47,7 +47,7 @@ pub(crate) async fn a_push_keeps_what_the_builder_says(client: Client) {
 
 pub(crate) async fn a_push_beyond_a_limit_is_refused(client: Client) {
     let eleven_years = Duration::from_secs(11 * 366 * 86_400);
-    let late = client.push(Remind { user: 7 }).delay(eleven_years).await.unwrap_err();
+    let late = client.push(Remind { user: 7 }).after(eleven_years).await.unwrap_err();
     assert_eq!(late.code(), "invalid", "{late}");
     assert!(!late.is_retryable());
 }
@@ -87,16 +87,16 @@ pub(crate) async fn leases_are_settled_once(client: Client) {
     assert!(extended.into_iter().all(|answer| !answer.unwrap().cancel_asked));
 
     let settled = client.complete(receipts[0], Some(Arc::from(*b"42"))).await.unwrap();
-    assert_eq!(settled.state, State::Succeeded);
+    assert_eq!(settled.state, JobState::Succeeded);
     assert_eq!(ended(&client, receipts[0].id, Stage::Succeeded).await.result.as_deref(), Some(&b"42"[..]));
-    assert_eq!(client.release(receipts[1], Duration::ZERO).await.unwrap().state, State::Ready);
+    assert_eq!(client.release(receipts[1], Duration::ZERO).await.unwrap().state, JobState::Ready);
     let lost = client.settle(vec![(receipts[1], Outcome::Complete { result: None })]).await.unwrap().remove(0);
     assert_eq!(lost.unwrap_err().code(), "lease_lost");
     let lost = client.extend(vec![(receipts[1], None)]).await.unwrap().remove(0);
     assert_eq!(lost.unwrap_err().code(), "lease_lost");
     let failed =
         client.fail(receipts[2], duetime::Failure { is_final: true, message: "no".into(), retry_after_ms: None });
-    assert_eq!(failed.await.unwrap().state, State::Failed);
+    assert_eq!(failed.await.unwrap().state, JobState::Failed);
     let again = client.reserve(reserve(&queue, 10)).await.unwrap();
     assert_eq!(again.leases.iter().map(|lease| lease.job.attempt).collect::<Vec<_>>(), [1]);
 }
@@ -126,7 +126,7 @@ pub(crate) async fn a_job_says_why_it_does_not_run(client: Client) {
             why.reasons.iter().map(|reason| (reason.code, reason.until)).collect::<Vec<_>>()
         }
     };
-    let later = client.push(Remind { user: 2 }).queue(queue.clone()).delay(Duration::from_secs(3_600)).await.unwrap();
+    let later = client.push(Remind { user: 2 }).queue(queue.clone()).after(Duration::from_secs(3_600)).await.unwrap();
     assert_eq!(reasons(later.id).await, [(ReasonCode::NotDue, Some(Instant(later.due_at)))]);
     let id = push(&client, &queue, 1).await;
     assert_eq!(reasons(id).await, [(ReasonCode::NoWorker, None)]);
@@ -188,8 +188,8 @@ pub(crate) async fn named_workers_are_listed(client: Client) {
     let refused = client.reserve(ReserveRequest { worker: Some("".into()), ..reserve(&queue, 1) }).await.unwrap_err();
     assert_eq!(refused.code(), "invalid");
     // A worker of the library has a name by default.
-    let worker = Worker::new(&client).queue(queue.clone()).fallback(async |_, _| Ok(()));
-    worker.run_once().await.unwrap();
+    let worker = Worker::new(&client).queue(queue.clone()).fallback(async || duetime::Handled::Ok(()));
+    worker.drain().await.unwrap();
     let id = std::process::id().to_string();
     let by_default = client.workers().await.unwrap();
     assert!(by_default.iter().any(|status| status.worker.ends_with(&id) && status.queues.contains(&queue)));
@@ -197,7 +197,7 @@ pub(crate) async fn named_workers_are_listed(client: Client) {
 
 pub(crate) async fn due_jobs_are_seen_and_taken(client: Client) {
     let queue = queue();
-    let later = client.push(Remind { user: 2 }).queue(queue.clone()).delay(Duration::from_secs(3_600)).await.unwrap();
+    let later = client.push(Remind { user: 2 }).queue(queue.clone()).after(Duration::from_secs(3_600)).await.unwrap();
     let first = push(&client, &queue, 1).await;
     let peeked = |window| {
         let (client, queue) = (client.clone(), queue.clone());
@@ -256,7 +256,7 @@ pub(crate) async fn jobs_are_changed_on_their_condition(client: Client) {
 pub(crate) async fn jobs_are_cancelled_by_key(client: Client) {
     let (queue, other) = (queue(), queue());
     let push =
-        |queue: Arc<str>| client.push(Remind { user: 7 }).queue(queue).key("order-7").delay(Duration::from_secs(1_800));
+        |queue: Arc<str>| client.push(Remind { user: 7 }).queue(queue).key("order-7").after(Duration::from_secs(1_800));
     let (job, kept) = (push(queue.clone()).await.unwrap().id, push(other).await.unwrap().id);
     let cancel = async || client.cancel_by_key(queue.clone(), "order-7").await.unwrap().into_iter().collect::<Vec<_>>();
     assert_eq!(cancel().await, [("cancelled", 1)]);
@@ -280,7 +280,7 @@ pub(crate) async fn jobs_are_found_and_cancelled_by_tag(client: Client) {
         };
     }
     let query =
-        Query { tag: Some(tag.clone()), state: vec![State::Ready, State::Cancelled].into(), ..Query::default() };
+        Query { tag: Some(tag.clone()), state: vec![JobState::Ready, JobState::Cancelled].into(), ..Query::default() };
     let (mut found, mut cursor) = (0, None);
     loop {
         let page = client.find(&query, cursor.as_deref(), 2).await.unwrap();
@@ -308,7 +308,7 @@ pub(crate) async fn found_jobs_are_rescheduled(client: Client) {
     client.run(first.id).await.unwrap();
     let running = client.reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0).job;
     assert_eq!(running.id, first.id);
-    let bulk = |state: Vec<State>, to| {
+    let bulk = |state: Vec<JobState>, to| {
         let query = Query { queue: Some(queue.clone()), state: state.into(), ..Query::default() };
         let client = client.clone();
         async move { client.bulk(&query, BulkAction::Reschedule(to)).await }
@@ -318,14 +318,14 @@ pub(crate) async fn found_jobs_are_rescheduled(client: Client) {
     assert_eq!(bulk(vec![], Due::At(at)).await.unwrap(), [].into(), "a repeat does nothing");
     let last = pushed.pop().unwrap().unwrap();
     assert_eq!(client.get(last.id).await.unwrap().due_at, at);
-    assert_eq!(bulk(vec![State::Running], Due::Now).await.unwrap(), [("job_running", 1)].into());
+    assert_eq!(bulk(vec![JobState::Running], Due::Now).await.unwrap(), [("job_running", 1)].into());
     client.complete(running.receipt(), None).await.unwrap();
-    assert_eq!(bulk(vec![State::Succeeded], Due::Now).await.unwrap(), [("already_finished", 1)].into());
+    assert_eq!(bulk(vec![JobState::Succeeded], Due::Now).await.unwrap(), [("already_finished", 1)].into());
     assert_eq!(bulk(vec![], Due::Now).await.unwrap(), [("rescheduled", 1_099)].into());
     assert_eq!(bulk(vec![], Due::After(0)).await.unwrap(), [].into(), "they are due");
     assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 1_099);
     assert_eq!(client.reserve(reserve(&queue, 1_000)).await.unwrap().leases.len(), 1_000);
-    let waiting = vec![State::Scheduled, State::Ready, State::Running];
+    let waiting = vec![JobState::Scheduled, JobState::Ready, JobState::Running];
     let counts = bulk(waiting, Due::After(60_000)).await.unwrap();
     assert_eq!(counts, [("job_running", 1_000), ("rescheduled", 99)].into());
     assert_eq!(bulk(vec![], Due::After(u64::MAX)).await.unwrap_err().code(), "invalid");
@@ -380,9 +380,11 @@ pub(crate) async fn what_happens_is_told(client: Client) {
     client.update(id, Patch { priority: Some(1), ..Patch::default() }).await.unwrap();
     let lease = client.reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0);
     client.complete(lease.job.receipt(), None).await.unwrap();
-    for (what, state, attempt) in
-        [(What::Pushed, State::Ready, 0), (What::Started, State::Running, 1), (What::Succeeded, State::Succeeded, 1)]
-    {
+    for (what, state, attempt) in [
+        (What::Pushed, JobState::Ready, 0),
+        (What::Started, JobState::Running, 1),
+        (What::Succeeded, JobState::Succeeded, 1),
+    ] {
         let Some(Event::Transition(told)) = events.next().await.unwrap() else { panic!("nothing is missed") };
         assert_eq!((told.what, told.state, told.attempt, told.id), (what, state, attempt, id));
         assert_eq!((&told.queue, &*told.kind), (&queue, "remind"));

@@ -7,7 +7,7 @@ pub(crate) mod locks;
 pub(crate) mod schedules;
 pub(crate) mod worker;
 
-use duetime::{Client, Context, Handled, Job, JobId, Kind, Stage};
+use duetime::{Client, Context, Handled, Job, JobId, JobType, Stage};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -88,7 +88,7 @@ pub(crate) struct Remind {
     pub(crate) user: u64,
 }
 
-impl Kind for Remind {
+impl JobType for Remind {
     const KIND: &'static str = "remind";
     const QUEUE: &'static str = "reminders";
 }

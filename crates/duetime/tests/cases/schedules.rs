@@ -3,8 +3,8 @@
 use super::queue;
 use duetime::Pause;
 use duetime::{
-    Client, ClockChange, Error, Job, Millis, Missed, NewJob, Outcome, Overlap, PushOutcome, Query, ReserveRequest, Run,
-    Schedule, Source, State, TickOutcome, Timing,
+    Client, ClockChange, Error, Job, JobState, Millis, Missed, NewJob, Outcome, Overlap, PushOutcome, Query,
+    ReserveRequest, Run, Schedule, Source, TickOutcome, Timing,
 };
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) async fn a_schedule_pushes_at_its_ticks(client: Client) {
     ticks.sort_unstable();
     let expected: Vec<u64> = (0..ticks.len() as u64).map(|n| set.next[0] + n * 1_000).collect();
     assert_eq!(ticks, expected);
-    assert_eq!(jobs.iter().filter(|job| job.state(u64::MAX) == State::Succeeded).count(), 2);
+    assert_eq!(jobs.iter().filter(|job| job.state(u64::MAX) == JobState::Succeeded).count(), 2);
 }
 
 pub(crate) async fn schedules_are_set_shown_and_deleted(client: Client) {

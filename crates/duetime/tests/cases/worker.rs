@@ -1,7 +1,7 @@
 //! The worker.
 
 use super::{Remind, ended, nothing, push, queue};
-use duetime::{Backoff, CancelOutcome, Client, Context, Handled, HandlerError, Next, Stage, Summary, Worker};
+use duetime::{Backoff, CancelOutcome, Client, Context, Handled, JobError, Next, Stage, Summary, Worker};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -14,15 +14,15 @@ pub(crate) async fn a_typed_job_is_worked_off(client: Client) {
     let queue = queue();
     let id = client.push(Remind { user: 7 }).queue(queue.clone()).tag("t").await.unwrap().id;
     let (seen, mut saw) = mpsc::unbounded_channel();
-    let worker = Worker::new(&client).queue(queue.clone()).handler(move |job: Remind, context: Context| {
+    let worker = Worker::new(&client).queue(queue.clone()).handle(move |job: Remind, context: Context| {
         let seen = seen.clone();
         async move {
-            context.set_result(&(job.user * 6))?;
+            let user = job.user;
             seen.send((job, context))?;
-            Ok(())
+            Ok::<u64, JobError>(user * 6)
         }
     });
-    let summary = worker.run_once().await.unwrap();
+    let summary = worker.drain().await.unwrap();
     assert_eq!(summary, Summary { succeeded: 1, ..Summary::default() });
     let (job, context) = saw.recv().await.unwrap();
     assert_eq!(job, Remind { user: 7 });
@@ -36,14 +36,14 @@ pub(crate) async fn all_that_is_due_is_run_once(client: Client) {
     let queue = queue();
     let jobs = (0..500).map(|user| client.push(Remind { user }).queue(queue.clone()).build().unwrap()).collect();
     client.push_all(jobs).await.unwrap();
-    let later = client.push(Remind { user: 0 }).queue(queue.clone()).delay(SECOND * 60).await.unwrap();
+    let later = client.push(Remind { user: 0 }).queue(queue.clone()).after(SECOND * 60).await.unwrap();
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
-    let worker = Worker::new(&client).queue(queue).concurrency(16).handler(move |_: Remind, _| {
+    let worker = Worker::new(&client).queue(queue).concurrency(16).handle(move |_: Remind| {
         counted.fetch_add(1, Ordering::Relaxed);
-        async { Ok(()) }
+        async { Handled::Ok(()) }
     });
-    assert_eq!(worker.run_once().await.unwrap().succeeded, 500);
+    assert_eq!(worker.drain().await.unwrap().succeeded, 500);
     assert_eq!(runs.load(Ordering::Relaxed), 500);
     ended(&client, later.id, Stage::Pending).await;
 }
@@ -56,13 +56,13 @@ pub(crate) async fn handlers_are_for_kinds_and_queues_in_order(client: Client) {
     }
     let note = |order: &Arc<Mutex<Vec<String>>>| {
         let order = order.clone();
-        move |_, context: Context| {
+        move |context: Context| {
             order.lock().unwrap().push(context.kind().to_string());
-            async { Ok(()) }
+            async { Handled::Ok(()) }
         }
     };
     let worker = Worker::new(&client).queue(urgent).queue(other).concurrency(1);
-    worker.raw_handler("first", note(&order)).fallback(note(&order)).run_once().await.unwrap();
+    worker.handle_raw("first", note(&order)).fallback(note(&order)).drain().await.unwrap();
     assert_eq!(*order.lock().unwrap(), ["first", "second", "third", "fourth"]);
 }
 
@@ -85,12 +85,12 @@ pub(crate) async fn wrappers_run_around_every_handler(client: Client) {
         }
     };
     let guard = async |context: Context, next: Next| match &**context.kind() {
-        "secret" => Err(HandlerError::final_("not here")),
+        "secret" => Err(JobError::fatal("not here")),
         _ => next.run(context).await,
     };
     let worker = Worker::new(&client).queue(queue).concurrency(1);
-    let worker = worker.wrap(note("outer")).wrap(note("inner")).wrap(guard).fallback(async |_, _| Ok(()));
-    assert_eq!(worker.run_once().await.unwrap(), Summary { succeeded: 1, failed: 1, ..Summary::default() });
+    let worker = worker.wrap(note("outer")).wrap(note("inner")).wrap(guard).fallback(async || Handled::Ok(()));
+    assert_eq!(worker.drain().await.unwrap(), Summary { succeeded: 1, failed: 1, ..Summary::default() });
     assert_eq!(*order.lock().unwrap(), ["outer", "inner", "inner", "outer"].repeat(2));
     ended(&client, fine, Stage::Succeeded).await;
     assert_eq!(ended(&client, refused, Stage::Failed).await.message.as_deref(), Some("not here"));
@@ -101,11 +101,11 @@ pub(crate) async fn a_handler_has_a_time_limit(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 1).await;
     let worker = Worker::new(&client).queue(queue).time_limit(Duration::from_millis(50));
-    let worker = worker.fallback(async |_, context| {
+    let worker = worker.fallback(async |context: Context| {
         context.cancellation().cancelled().await;
-        Ok(())
+        Handled::Ok(())
     });
-    assert_eq!(worker.run_once().await.unwrap(), Summary { failed: 1, ..Summary::default() });
+    assert_eq!(worker.drain().await.unwrap(), Summary { failed: 1, ..Summary::default() });
     let job = ended(&client, id, Stage::Pending).await;
     assert_eq!((job.errors.len(), &*job.errors[0].message), (1, "time limit of 50ms exceeded"));
 }
@@ -115,7 +115,7 @@ pub(crate) async fn a_handler_says_how_far_it_has_come(client: Client) {
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let id = client.push(Remind { user: 7 }).queue(queue.clone()).trace(trace).await.unwrap().id;
     let seen = client.clone();
-    let worker = Worker::new(&client).queue(queue).handler(move |_: Remind, context: Context| {
+    let worker = Worker::new(&client).queue(queue).handle(move |_: Remind, context: Context| {
         let client = seen.clone();
         async move {
             assert_eq!(context.trace().map(|trace| &**trace), Some(trace));
@@ -128,10 +128,10 @@ pub(crate) async fn a_handler_says_how_far_it_has_come(client: Client) {
             assert!(!context.is_cancelled());
             context.progress(100, None).await?;
             assert!(context.is_cancelled(), "it was told with the answer");
-            Ok(())
+            Handled::Ok(())
         }
     });
-    assert_eq!(worker.run_once().await.unwrap().succeeded, 1);
+    assert_eq!(worker.drain().await.unwrap().succeeded, 1);
     let told = ended(&client, id, Stage::Succeeded).await.progress.unwrap();
     assert_eq!((told.percent, told.note.as_deref()), (100, None));
 }
@@ -141,19 +141,26 @@ pub(crate) async fn a_panic_is_a_failure(client: Client) {
     let id = push(&client, &queue, 7).await;
     let worker = Worker::new(&client)
         .queue(queue)
-        .handler(|job: Remind, _| async move { if job.user == 7 { panic!("seven") } else { Ok(()) } });
-    assert_eq!(worker.run_once().await.unwrap().failed, 1);
+        .handle(|job: Remind| async move { if job.user == 7 { panic!("seven") } else { Handled::Ok(()) } });
+    assert_eq!(worker.drain().await.unwrap().failed, 1);
     let job = ended(&client, id, Stage::Pending).await;
-    assert_eq!((job.attempt, job.crashes, &*job.errors[0].message), (1, 0, "panicked: seven"));
+    assert_eq!((job.attempt, job.crashes), (1, 0));
+    let message = &job.errors[0].message;
+    assert!(message.starts_with("panicked at ") && message.contains("worker.rs:"), "{message}");
+    assert!(message.ends_with(": seven"), "{message}");
 }
 
 pub(crate) async fn a_payload_that_does_not_decode_is_a_failure(client: Client) {
     let queue = queue();
     let id = client.push_raw("remind", *b"{\"user\":\"seven\"}").queue(queue.clone()).await.unwrap().id;
-    assert_eq!(Worker::new(&client).queue(queue).handler(nothing).run_once().await.unwrap().failed, 1);
+    assert_eq!(Worker::new(&client).queue(queue).handle(nothing).drain().await.unwrap().failed, 1);
     let job = ended(&client, id, Stage::Pending).await;
     assert_eq!(job.attempt, 1);
-    assert!(job.errors[0].message.starts_with("the payload cannot be read: "), "{}", job.errors[0].message);
+    assert!(
+        job.errors[0].message.starts_with("the payload cannot be read as \"remind\": `user` must be"),
+        "{}",
+        job.errors[0].message
+    );
 }
 
 /// How long a job was postponed, in seconds: the decision is made a moment before it is carried out, and a wait begins at
@@ -165,14 +172,14 @@ fn wait_s(job: &duetime::core::Job) -> u64 {
 pub(crate) async fn errors_say_what_follows(client: Client) {
     let queue = queue();
     let ids = [push(&client, &queue, 0).await, push(&client, &queue, 1).await, push(&client, &queue, 2).await];
-    let worker = Worker::new(&client).queue(queue).handler(|job: Remind, _| async move {
+    let worker = Worker::new(&client).queue(queue).handle(|job: Remind| async move {
         match job.user {
-            0 => Err(HandlerError::final_("never")),
-            1 => Err(HandlerError::new("later").retry_after(SECOND * 100)),
-            _ => Err(HandlerError::release(SECOND * 100)),
+            0 => Handled::Err(JobError::fatal("never")),
+            1 => Err(JobError::retry_after(SECOND * 100, "later")),
+            _ => Err(JobError::release(SECOND * 100)),
         }
     });
-    let summary = worker.run_once().await.unwrap();
+    let summary = worker.drain().await.unwrap();
     assert_eq!(summary, Summary { failed: 2, released: 1, ..Summary::default() });
     let never = ended(&client, ids[0], Stage::Failed).await;
     assert_eq!(never.message.as_deref(), Some("never"));
@@ -186,17 +193,17 @@ pub(crate) async fn what_fails_is_tried_again(client: Client) {
     let queue = queue();
     let push = client.push(Remind { user: 1 }).queue(queue.clone()).backoff(Backoff::fixed(Duration::ZERO));
     let id = push.max_attempts(3).await.unwrap().id;
-    let worker = Worker::new(&client).queue(queue).handler(|_: Remind, context: Context| async move {
-        if context.attempt() < 3 { Err("not yet")? } else { Ok(()) }
+    let worker = Worker::new(&client).queue(queue).handle(|_: Remind, context: Context| async move {
+        if context.attempt() < 3 { Err("not yet")? } else { Handled::Ok(()) }
     });
-    assert_eq!(worker.run_once().await.unwrap(), Summary { succeeded: 1, failed: 2, ..Summary::default() });
+    assert_eq!(worker.drain().await.unwrap(), Summary { succeeded: 1, failed: 2, ..Summary::default() });
     assert_eq!(ended(&client, id, Stage::Succeeded).await.attempt, 3);
 }
 
 pub(crate) async fn an_unknown_kind_is_given_back(client: Client) {
     let queue = queue();
     let id = client.push_raw("unheard-of", *b"{}").queue(queue.clone()).await.unwrap().id;
-    assert_eq!(Worker::new(&client).queue(queue).handler(nothing).run_once().await.unwrap().released, 1);
+    assert_eq!(Worker::new(&client).queue(queue).handle(nothing).drain().await.unwrap().released, 1);
     let job = ended(&client, id, Stage::Pending).await;
     assert_eq!((job.attempt, wait_s(&job)), (0, 5));
 }
@@ -210,9 +217,9 @@ pub(crate) async fn a_handler_that_blocks_keeps_its_lease(client: Client) {
     let (stop, stopped) = oneshot::channel::<()>();
     let rival = thread::spawn({
         let (client, queue, runs) = (client.clone(), queue.clone(), runs.clone());
-        let rival = Worker::new(&client).queue(queue).handler(move |_: Remind, _| {
+        let rival = Worker::new(&client).queue(queue).handle(move |_: Remind| {
             runs.fetch_add(1, Ordering::Relaxed);
-            async { Ok(()) }
+            async { Handled::Ok(()) }
         });
         move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -224,15 +231,15 @@ pub(crate) async fn a_handler_that_blocks_keeps_its_lease(client: Client) {
     });
     let started = Mutex::new(Some(started));
     let counted = runs.clone();
-    let worker = Worker::new(&client).queue(queue).lease(SECOND).handler(move |_: Remind, _| {
+    let worker = Worker::new(&client).queue(queue).lease(SECOND).handle(move |_: Remind| {
         counted.fetch_add(1, Ordering::Relaxed);
         started.lock().unwrap().take().unwrap().send(()).unwrap();
         async {
             thread::sleep(SECOND * 3);
-            Ok(())
+            Handled::Ok(())
         }
     });
-    let summary = worker.run_once().await.unwrap();
+    let summary = worker.drain().await.unwrap();
     stop.send(()).unwrap();
     assert_eq!(rival.join().unwrap(), Summary::default());
     assert_eq!((summary.succeeded, runs.load(Ordering::Relaxed)), (1, 1));
@@ -247,9 +254,9 @@ pub(crate) async fn a_job_behind_a_handler_that_blocks_is_given_back(client: Cli
     let (started, starts) = oneshot::channel();
     let (stop, stopped) = oneshot::channel::<()>();
     let (ran, runs) = std::sync::mpsc::channel();
-    let rival = Worker::new(&client).queue(queue.clone()).handler(move |job: Remind, _| {
+    let rival = Worker::new(&client).queue(queue.clone()).handle(move |job: Remind| {
         ran.send(job.user).unwrap();
-        async { Ok(()) }
+        async { Handled::Ok(()) }
     });
     let rival = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -259,13 +266,13 @@ pub(crate) async fn a_job_behind_a_handler_that_blocks_is_given_back(client: Cli
         })
     });
     let first = Mutex::new(Some((started, runs)));
-    let worker = Worker::new(&client).queue(queue).concurrency(2).handler(move |job: Remind, _| {
+    let worker = Worker::new(&client).queue(queue).concurrency(2).handle(move |job: Remind| {
         let (started, runs) = first.lock().unwrap().take().expect("the second job is not begun here");
         started.send(()).unwrap();
         assert_eq!(runs.recv_timeout(SECOND * 30), Ok(3 - job.user));
-        async { Ok(()) }
+        async { Handled::Ok(()) }
     });
-    let summary = worker.run_once().await.unwrap();
+    let summary = worker.drain().await.unwrap();
     stop.send(()).unwrap();
     assert_eq!(summary, Summary { succeeded: 1, released: 1, ..Summary::default() });
     assert_eq!(rival.join().unwrap(), Summary { succeeded: 1, ..Summary::default() });
@@ -278,18 +285,18 @@ pub(crate) async fn a_cancel_reaches_the_handler(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 1).await;
     let (started, mut starts) = mpsc::unbounded_channel();
-    let worker = Worker::new(&client).queue(queue).lease(SECOND).handler(move |_: Remind, context: Context| {
+    let worker = Worker::new(&client).queue(queue).lease(SECOND).handle(move |_: Remind, context: Context| {
         started.send(()).unwrap();
         async move {
             context.cancellation().cancelled().await;
-            Err("told to stop")?
+            Handled::Err("told to stop".into())
         }
     });
     let cancel = async {
         starts.recv().await.unwrap();
         assert_eq!(client.cancel(id).await.unwrap(), CancelOutcome::CancelRequested);
     };
-    let (summary, ()) = tokio::join!(worker.run_once(), cancel);
+    let (summary, ()) = tokio::join!(worker.drain(), cancel);
     assert_eq!(summary.unwrap().failed, 1);
     ended(&client, id, Stage::Cancelled).await;
 }
@@ -300,10 +307,10 @@ pub(crate) async fn a_stop_lets_handlers_finish_and_gives_the_rest_back(client: 
     let (started, mut starts) = mpsc::unbounded_channel();
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     let passed = gate.clone();
-    let worker = Worker::new(&client).queue(queue.clone()).concurrency(1).handler(move |_: Remind, _| {
+    let worker = Worker::new(&client).queue(queue.clone()).concurrency(1).handle(move |_: Remind| {
         started.send(()).unwrap();
         let gate = passed.clone();
-        async move { Ok(gate.acquire().await.map(|permit| permit.forget())?) }
+        async move { Ok::<_, JobError>(gate.acquire().await.map(|permit| permit.forget())?) }
     });
     let (stop, stopped) = oneshot::channel::<()>();
     let finish = async {
@@ -323,7 +330,7 @@ pub(crate) async fn a_stop_lets_handlers_finish_and_gives_the_rest_back(client: 
 }
 
 pub(crate) async fn an_idle_worker_stops_at_once(client: Client) {
-    let worker = Worker::new(&client).queue(queue()).stop_limit(SECOND * 3_600).handler(nothing);
+    let worker = Worker::new(&client).queue(queue()).stop_limit(SECOND * 3_600).handle(nothing);
     let stopped = tokio::time::timeout(SECOND * 30, worker.run_until(tokio::task::yield_now()));
     assert_eq!(stopped.await.expect("it has nothing to wait for").unwrap(), Summary::default());
 }
@@ -333,7 +340,7 @@ pub(crate) async fn a_stop_whose_limit_is_over_cancels_and_then_aborts(client: C
     let ids = [push(&client, &queue, 0).await, push(&client, &queue, 1).await];
     let (started, mut starts) = mpsc::unbounded_channel();
     let worker = Worker::new(&client).queue(queue).concurrency(2).stop_limit(Duration::ZERO);
-    let worker = worker.handler(move |job: Remind, context: Context| {
+    let worker = worker.handle(move |job: Remind, context: Context| {
         started.send(()).unwrap();
         async move {
             context.cancellation().cancelled().await;
@@ -357,12 +364,12 @@ pub(crate) async fn a_worker_that_is_dropped_tells_its_handlers(client: Client) 
     push(&client, &queue, 0).await;
     let (started, mut starts) = mpsc::unbounded_channel();
     let (told, mut tells) = mpsc::unbounded_channel();
-    let worker = Worker::new(&client).queue(queue).handler(move |_: Remind, context: Context| {
+    let worker = Worker::new(&client).queue(queue).handle(move |_: Remind, context: Context| {
         started.send(()).unwrap();
         let told = told.clone();
         async move {
             context.cancellation().cancelled().await;
-            Ok(told.send(())?)
+            Ok::<_, JobError>(told.send(())?)
         }
     });
     tokio::select! {
@@ -373,6 +380,6 @@ pub(crate) async fn a_worker_that_is_dropped_tells_its_handlers(client: Client) 
 }
 
 pub(crate) async fn a_malformed_queue_ends_the_worker(client: Client) {
-    let error = Worker::new(&client).queue("not a name").handler(nothing).run().await.unwrap_err();
+    let error = Worker::new(&client).queue("not a name").handle(nothing).run().await.unwrap_err();
     assert_eq!(error.code(), "invalid");
 }

@@ -1,6 +1,6 @@
 //! The result of one delivery: for the job, and for the pace of the next deliveries.
 
-use duetime::{Handled, HandlerError, Outcome};
+use duetime::{Handled, JobError, Outcome};
 use duetime_core::Payload;
 use duetime_core::rules::Failure;
 use serde::Serialize;
@@ -63,17 +63,14 @@ impl Delivered {
     /// As the handler of a worker answers it.
     pub(crate) fn into_handled(self, context: &duetime::Context) -> Handled {
         match self.outcome {
-            Outcome::Complete { result } => result.map_or(Ok(()), |result| Ok(context.set_raw_result(result)?)),
-            Outcome::Release(release) => Err(HandlerError::release(Duration::from_millis(release.delay_ms))),
-            Outcome::Park(park) => Err(HandlerError::park(park.message)),
-            Outcome::Fail(Failure { message, is_final: true, .. }) => Err(HandlerError::final_(message)),
-            Outcome::Fail(Failure { message, retry_after_ms, .. }) => {
-                let error = HandlerError::new(message);
-                Err(match retry_after_ms {
-                    Some(wait_ms) => error.retry_after(Duration::from_millis(wait_ms)),
-                    None => error,
-                })
+            Outcome::Complete { result } => result.map_or(Ok(()), |result| Ok(context.set_result(result)?)),
+            Outcome::Release(release) => Err(JobError::release(Duration::from_millis(release.delay_ms))),
+            Outcome::Park(park) => Err(JobError::park(&*park.message)),
+            Outcome::Fail(Failure { message, is_final: true, .. }) => Err(JobError::fatal(&*message)),
+            Outcome::Fail(Failure { message, retry_after_ms: Some(wait_ms), .. }) => {
+                Err(JobError::retry_after(Duration::from_millis(wait_ms), &*message))
             }
+            Outcome::Fail(Failure { message, .. }) => Err(JobError::new(&*message)),
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) use pace::SharedPace;
 
 use delivered::Delivered;
 use delivery::Delivery;
-use duetime::{Client, HandlerError, Worker};
+use duetime::{Client, JobError, Worker};
 use duetime_core::engine::QueueSettings;
 use duetime_core::limits::RESERVE_JOBS_MAX;
 use duetime_core::model::target::Target;
@@ -259,21 +259,23 @@ impl Deliveries {
             .stop_limit(STOP_MAX);
         let (room, executor, delivery) = (pace.clone(), self.executor.clone(), Arc::new((delivery, target)));
         let each_max = self.each_max.clone();
-        worker.room(move |now| Ok(room.room(now)?.min(each_max.load(Ordering::Relaxed)))).fallback(move |_, context| {
-            let (pace, executor, delivery, stop) = (pace.clone(), executor.clone(), delivery.clone(), stop.clone());
-            async move {
-                let (delivery, target) = &*delivery;
-                // The queue's target was changed or removed a moment ago.
-                if executor.engine.queue_settings(context.queue()).target.as_ref() != Some(target) {
-                    stop.cancel();
-                    return Err(HandlerError::release(Duration::ZERO));
+        worker.room(move |now| Ok(room.room(now)?.min(each_max.load(Ordering::Relaxed)))).fallback(
+            move |context: duetime::Context| {
+                let (pace, executor, delivery, stop) = (pace.clone(), executor.clone(), delivery.clone(), stop.clone());
+                async move {
+                    let (delivery, target) = &*delivery;
+                    // The queue's target was changed or removed a moment ago.
+                    if executor.engine.queue_settings(context.queue()).target.as_ref() != Some(target) {
+                        stop.cancel();
+                        return Err(JobError::release(Duration::ZERO));
+                    }
+                    let began = Instant::now();
+                    let delivered = delivery.run(&executor, context.job()).await;
+                    executor.setup.observed.delivered(context.job(), &delivered, began.elapsed());
+                    pace.ended(delivered.sign, began);
+                    delivered.into_handled(&context)
                 }
-                let began = Instant::now();
-                let delivered = delivery.run(&executor, context.job()).await;
-                executor.setup.observed.delivered(context.job(), &delivered, began.elapsed());
-                pace.ended(delivered.sign, began);
-                delivered.into_handled(&context)
-            }
-        })
+            },
+        )
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::ledger::{Beside, Node, Sql, USER};
 use crate::cli::support::{Place, Ran, finish};
-use duetime::{BulkAction, Client, Due, NewJob, Query, ReserveRequest, Source, State};
+use duetime::{BulkAction, Client, Due, JobState, NewJob, Query, ReserveRequest, Source};
 use duetime_store::testing::RedisServer;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn five_at_once_serve(sql: Sql) {
     let mut nodes: Vec<Node> = (0..5).map(|_| Node::begin(&place, &redis, &url, &[])).collect();
     for node in &mut nodes {
         let client = node.client().await;
-        client.push_raw("kind", *b"1").queue(QUEUE).delay(Duration::from_secs(3_600)).await.unwrap();
+        client.push_raw("kind", *b"1").queue(QUEUE).after(Duration::from_secs(3_600)).await.unwrap();
         drop(client);
     }
     let ran = migrate(&place, &url, &["--check", "--json"]);
@@ -67,7 +67,7 @@ async fn life(client: &Client) {
     let tagged = Query { tag: Some("later".into()), ..Query::default() };
     assert_eq!(client.bulk(&tagged, BulkAction::Cancel).await.unwrap()["cancelled"], 1);
     client.delete(ids[2]).await.unwrap();
-    assert_eq!(client.get(ids[0]).await.unwrap().state(0), State::Succeeded);
+    assert_eq!(client.get(ids[0]).await.unwrap().state(0), JobState::Succeeded);
 }
 
 async fn an_administrator_makes_what_a_server_uses(sql: Sql) {

@@ -4,7 +4,7 @@ mod program;
 mod stub;
 
 use crate::common::Site;
-use duetime::{Job, Query, State};
+use duetime::{Job, JobState, Query};
 use program::{Language, Worker};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// The jobs of a queue, by kind.
-async fn jobs(site: &Site, queue: &str) -> Vec<(String, State, Job)> {
+async fn jobs(site: &Site, queue: &str) -> Vec<(String, JobState, Job)> {
     let query = Query { queue: Some(queue.into()), ..Query::default() };
     let jobs = site.client().find(&query, None, 100).await.unwrap().jobs;
     let now = site.now();
@@ -25,7 +25,7 @@ async fn jobs(site: &Site, queue: &str) -> Vec<(String, State, Job)> {
 }
 
 /// Looks until all jobs of a queue are so.
-async fn until(site: &Site, queue: &str, is_so: impl Fn(State) -> bool) -> Vec<(String, State, Job)> {
+async fn until(site: &Site, queue: &str, is_so: impl Fn(JobState) -> bool) -> Vec<(String, JobState, Job)> {
     let look = async {
         loop {
             let jobs = jobs(site, queue).await;
@@ -37,8 +37,8 @@ async fn until(site: &Site, queue: &str, is_so: impl Fn(State) -> bool) -> Vec<(
     timeout(LIMIT, look).await.expect("the worker works")
 }
 
-fn has_ended(state: State) -> bool {
-    matches!(state, State::Succeeded | State::Failed | State::Cancelled)
+fn has_ended(state: JobState) -> bool {
+    matches!(state, JobState::Succeeded | JobState::Failed | JobState::Cancelled)
 }
 
 fn result(job: &Job) -> Value {
@@ -63,16 +63,16 @@ async fn works(language: Language) {
     site.start_again();
     let jobs = until(&site, &queue, has_ended).await;
     let [broken, reminder, welcome, report] = &jobs[..] else { panic!("{jobs:?}") };
-    assert_eq!((&*broken.0, broken.1, broken.2.attempt), ("mail.broken", State::Failed, 1));
+    assert_eq!((&*broken.0, broken.1, broken.2.attempt), ("mail.broken", JobState::Failed, 1));
     assert_eq!(broken.2.message.as_deref(), Some("there is no such address"));
-    assert_eq!((&*reminder.0, reminder.1), ("mail.reminder", State::Cancelled));
-    assert_eq!((&*welcome.0, welcome.1, welcome.2.attempt), ("mail.welcome", State::Succeeded, 1));
+    assert_eq!((&*reminder.0, reminder.1), ("mail.reminder", JobState::Cancelled));
+    assert_eq!((&*welcome.0, welcome.1, welcome.2.attempt), ("mail.welcome", JobState::Succeeded, 1));
     assert_eq!(welcome.2.key.as_deref(), Some("welcome-1"));
     assert_eq!(welcome.2.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), ["demo", "user:1"]);
     assert_eq!(serde_json::from_slice::<Value>(&welcome.2.payload).unwrap(), json!({"to": "Zoë"}));
     assert_eq!(result(&welcome.2), json!({"done": "mail.welcome"}));
     // It took longer than its lease, and was not taken back.
-    assert_eq!((&*report.0, report.1, report.2.attempt, report.2.crashes), ("report", State::Succeeded, 1, 0));
+    assert_eq!((&*report.0, report.1, report.2.attempt, report.2.crashes), ("report", JobState::Succeeded, 1, 0));
     let took = report.2.finished_at.unwrap() - report.2.started_at.unwrap();
     assert!(took > 5_000, "{took} ms");
 
@@ -85,17 +85,18 @@ async fn works(language: Language) {
     let read = until(&site, &queue, has_ended).await;
     assert_eq!(read.len(), jobs.len() + 4);
     assert!(read.iter().all(|(.., job)| job.attempt <= 1 && job.crashes == 0), "{read:?}");
-    let unread = |(_, state, job): &&(String, State, Job)| *state == State::Failed && job.payload.starts_with(b"\xff");
+    let unread =
+        |(_, state, job): &&(String, JobState, Job)| *state == JobState::Failed && job.payload.starts_with(b"\xff");
     assert_eq!(read.iter().filter(unread).count(), 1, "{read:?}");
 
     // Asked to stop, a worker finishes its current job.
     let more = br#"{"seconds": 1}"#.to_vec();
     let id = site.client().push_raw("report", more).queue(queue.as_str()).await.unwrap().id;
-    let begins = async { while site.client().get(id).await.unwrap().state(site.now()) != State::Running {} };
+    let begins = async { while site.client().get(id).await.unwrap().state(site.now()) != JobState::Running {} };
     timeout(LIMIT, begins).await.expect("the worker works");
     worker.stop().await;
     let job = site.client().get(id).await.unwrap();
-    assert_eq!((job.state(site.now()), job.attempt), (State::Succeeded, 1), "{job:?}");
+    assert_eq!((job.state(site.now()), job.attempt), (JobState::Succeeded, 1), "{job:?}");
 }
 
 /// The token is sent; a call is repeated as it was while the server is unavailable, and not if it is refused; the reason is shown.

@@ -155,7 +155,7 @@ async fn every_field_has_a_method_of_the_library() {
     let push = || push().backoff(Backoff::steps([Duration::from_secs(17)])).max_attempts(43).max_crashes(41);
     let push = || push().max_age(Duration::from_secs(79 * 3_600)).target(Target::Queue("mail7".into()));
     let push = || push().when_exhausted(WhenExhausted::Move("dead7".into()));
-    let delayed = serde_json::to_value(Push::from(&push().delay(Duration::from_secs(7_200)).build().unwrap())).unwrap();
+    let delayed = serde_json::to_value(Push::from(&push().after(Duration::from_secs(7_200)).build().unwrap())).unwrap();
     assert_eq!(delayed["delay_ms"], json!(7_200_000));
     assert_eq!(delayed["on_conflict"], json!("reject"));
     assert_shown(&delayed, &[], "the library");

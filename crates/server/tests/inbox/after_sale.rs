@@ -2,7 +2,7 @@
 
 use super::database::Database;
 use super::{LIMIT, Server, blocking};
-use duetime::{JobRef, Query, State};
+use duetime::{JobRef, JobState, Query};
 use duetime_store::testing::RedisServer;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -90,7 +90,12 @@ async fn refunds(database: Database) {
     let state = |job: &duetime::Job| (job.state(0), job.attempt, job.errors.len());
     assert_eq!(
         jobs.iter().map(state).collect::<Vec<_>>(),
-        [(State::Cancelled, 0, 0), (State::Succeeded, 1, 0), (State::Succeeded, 3, 2), (State::Failed, 1, 1)]
+        [
+            (JobState::Cancelled, 0, 0),
+            (JobState::Succeeded, 1, 0),
+            (JobState::Succeeded, 3, 2),
+            (JobState::Failed, 1, 1)
+        ]
     );
     let readable = timeout(LIMIT, readable(&database)).await.expect("it is recorded");
     assert_eq!(
@@ -99,7 +104,7 @@ async fn refunds(database: Database) {
     );
 }
 
-/// State and last message of each job, by the view, once all have reached the database.
+/// JobState and last message of each job, by the view, once all have reached the database.
 async fn readable(database: &Database) -> Vec<String> {
     let mut looks = interval(std::time::Duration::from_millis(20));
     loop {

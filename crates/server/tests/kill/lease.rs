@@ -1,7 +1,7 @@
 //! Leases that outlive a kill.
 
 use crate::common::Site;
-use duetime::{Client, Error, Failure, HandlerError, Outcome, ReserveRequest, Settlement, Source, Worker};
+use duetime::{Client, Error, Failure, JobError, Outcome, ReserveRequest, Settlement, Source, Worker};
 use duetime_core::{Error as CoreError, JobId, Millis, Receipt, State};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -73,9 +73,9 @@ async fn a_worker_extends_by_the_length_that_the_lease_began_with_after_a_kill_t
     let client = site.client();
     let id = client.push_raw("job", *b"1").await.unwrap().id;
     let worker = Worker::new(&client).lease(Duration::from_millis(LEASE_MS));
-    let worker = worker.fallback(|_, context| async move {
+    let worker = worker.fallback(|context: duetime::Context| async move {
         context.cancellation().cancelled().await;
-        Err(HandlerError::final_("stopped"))
+        duetime::Handled::Err(JobError::fatal("stopped"))
     });
     let (stop, told) = oneshot::channel::<()>();
     let running = tokio::spawn(worker.stop_limit(Duration::ZERO).run_until(async { drop(told.await) }));

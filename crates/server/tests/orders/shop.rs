@@ -138,7 +138,7 @@ impl Shop {
             self.site.call(|()| false, request).await;
             let later = Duration::from_secs(3600);
             let request =
-                async |client: Client| client.push_raw(PULSE, *b"1").queue(PULSE).delay(later).await.map(drop);
+                async |client: Client| client.push_raw(PULSE, *b"1").queue(PULSE).after(later).await.map(drop);
             self.site.call(|()| true, request).await;
         }
     }

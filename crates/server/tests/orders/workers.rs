@@ -81,7 +81,7 @@ impl RustWorker {
         let (stop, told) = oneshot::channel::<()>();
         let runs = runs.clone();
         let worker = Worker::new(&client).queue(QUEUE).concurrency(CONCURRENCY).lease(LEASE);
-        let worker = worker.fallback(move |_, context| {
+        let worker = worker.fallback(move |context: duetime::Context| {
             let run = Run {
                 receipt: context.receipt(),
                 seen_at: Some(SystemClock::new().wall()),
@@ -89,7 +89,7 @@ impl RustWorker {
                 by: "Rust",
             };
             runs.add(run);
-            async { Ok(()) }
+            async { duetime::Handled::Ok(()) }
         });
         let running = tokio::spawn(async move { worker.run_until(async { drop(told.await) }).await.unwrap() });
         Self { stop, running }

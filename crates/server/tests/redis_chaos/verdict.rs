@@ -3,7 +3,7 @@
 use crate::fleet::Outage;
 use crate::history::{HeldLease, Leases};
 use crate::pushes::Acknowledged;
-use duetime::{Job, JobId, State};
+use duetime::{Job, JobId, JobState};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -58,10 +58,10 @@ impl Verdict {
         for &id in acknowledged.jobs.keys() {
             match records.get(&id) {
                 None => verdict.lost.push(id),
-                Some(job) if job.state(0) == State::Cancelled && acknowledged.cancelled.contains_key(&id) => {
+                Some(job) if job.state(0) == JobState::Cancelled && acknowledged.cancelled.contains_key(&id) => {
                     verdict.cancelled += 1;
                 }
-                Some(job) if job.state(0) != State::Succeeded => {
+                Some(job) if job.state(0) != JobState::Succeeded => {
                     verdict.wrong.push(format!("{id} was acknowledged, and is not done: {job:?}"));
                 }
                 Some(_) => {}
@@ -77,7 +77,7 @@ impl Verdict {
                 verdict.wrong.push(format!("{id} was cancelled at {cancelled_at}, and ran: {held:?}"));
             }
         }
-        for job in records.values().filter(|job| job.state(0) == State::Succeeded) {
+        for job in records.values().filter(|job| job.state(0) == JobState::Succeeded) {
             let held = leases.get(&job.id).and_then(|of_job| of_job.get(&job.epoch));
             if !held.is_some_and(|held| held.is_ending) {
                 verdict.wrong.push(format!("{} is done, and nobody did it", job.receipt()));
@@ -112,7 +112,7 @@ impl Verdict {
             }
             if let Some((_, false)) = held.ended {
                 self.refused += 1;
-                let counts = record.is_some_and(|job| job.epoch == *epoch && job.state(0) == State::Succeeded);
+                let counts = record.is_some_and(|job| job.epoch == *epoch && job.state(0) == JobState::Succeeded);
                 if counts {
                     self.wrong.push(format!("the end of {receipt} was refused, and counts"));
                 }

@@ -6,7 +6,7 @@ mod load;
 mod site;
 
 use commands::Commands;
-use duetime::{Client, ReserveRequest, Source, State};
+use duetime::{Client, JobState, ReserveRequest, Source};
 use duetime_core::limits::HOUR_MS;
 use duetime_core::{Clock as _, JobId, Receipt, SystemClock};
 use duetime_store::testing::{MariaDbServer, PostgresServer};
@@ -66,12 +66,12 @@ async fn accounts_for(client: &Client, before: &Journal) {
         let record = records.get(id).unwrap_or_else(|| panic!("{id} was acknowledged, and is gone"));
         assert_eq!(record.due_at, *due_at, "{record:?}");
         if before.completed.contains(id) {
-            assert_eq!(record.state(SystemClock::new().wall()), State::Succeeded, "{record:?}");
+            assert_eq!(record.state(SystemClock::new().wall()), JobState::Succeeded, "{record:?}");
         }
     }
     for (id, record) in &records {
         match record.state(SystemClock::new().wall()) {
-            State::Succeeded => {}
+            JobState::Succeeded => {}
             _ if record.due_at > record.created_at + HOUR_MS / 2 => {}
             _ => assert!(waiting.insert(*id)),
         }
@@ -92,7 +92,7 @@ async fn accounts_for(client: &Client, before: &Journal) {
     for (id, record) in load::records(client).await {
         let is_far = record.due_at > record.created_at + HOUR_MS / 2;
         let state = record.state(SystemClock::new().wall());
-        assert_eq!(state, if is_far { State::Scheduled } else { State::Succeeded }, "{id}: {record:?}");
+        assert_eq!(state, if is_far { JobState::Scheduled } else { JobState::Succeeded }, "{id}: {record:?}");
     }
 }
 

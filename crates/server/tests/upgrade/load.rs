@@ -6,7 +6,7 @@
 use super::LIMIT;
 use super::servers::Servers;
 use duetime::{
-    Backoff, Client, Due, Error, Failure, Job, Lease, NewJob, Query, ReserveRequest, Retry, Schedule, Source, State,
+    Backoff, Client, Due, Error, Failure, Job, JobState, Lease, NewJob, Query, ReserveRequest, Retry, Schedule, Source,
     Timing,
 };
 use duetime_core::limits::HOUR_MS;
@@ -131,7 +131,7 @@ impl Load {
             for (id, due_at) in &now.pushed {
                 let job = records.get(id).unwrap_or_else(|| panic!("{id} was acknowledged, and is gone"));
                 let is_far = *due_at > job.created_at + HOUR_MS;
-                let expected = if is_far { State::Scheduled } else { State::Succeeded };
+                let expected = if is_far { JobState::Scheduled } else { JobState::Succeeded };
                 let state = job.state(SystemClock::new().wall());
                 assert_eq!((state, job.first_due_at), (expected, *due_at), "{job:?}");
                 assert_eq!(now.completed.contains(id), !is_far, "{job:?}");

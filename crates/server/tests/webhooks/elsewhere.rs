@@ -69,7 +69,7 @@ async fn no_origin_keeps_a_copy_away() {
     // The refusal below uses one up.
     let next = last + 2 * (last - before);
     let hold = async |origin: String| {
-        server.client.push_raw("x", *b"{}").queue("out").origin(origin).delay(Duration::from_secs(60)).await
+        server.client.push_raw("x", *b"{}").queue("out").origin(origin).after(Duration::from_secs(60)).await
     };
     let said = hold(format!("duetime:forward-{next}")).await.unwrap_err().to_string();
     assert!(said.contains("does not begin with duetime:"), "{said}");

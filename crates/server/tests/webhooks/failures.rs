@@ -2,7 +2,7 @@
 
 use super::receiver::{Answer, Closed, Receiver};
 use super::server::{Server, result, soon};
-use duetime::{JobRef, ReasonCode, Stage, State};
+use duetime::{JobRef, JobState, ReasonCode, Stage};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -150,7 +150,7 @@ async fn a_job_says_that_its_target_backs_off() {
     let why = server.client.why(third).await.unwrap();
     let [reason] = &why.reasons[..] else { panic!("{why:?}") };
     let left_ms = reason.until.unwrap().0.saturating_sub(server.client.get(third).await.unwrap().created_at);
-    assert_eq!((why.state, reason.code), (State::Ready, ReasonCode::TargetBackingOff));
+    assert_eq!((why.state, reason.code), (JobState::Ready, ReasonCode::TargetBackingOff));
     assert!((500_000..=600_000).contains(&left_ms), "{left_ms}");
     let held_until = server.client.queue("hooks").await.unwrap().target_held_until.unwrap();
     assert!(held_until.abs_diff(reason.until.unwrap().0) < 10_000, "{held_until}");

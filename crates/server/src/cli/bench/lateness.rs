@@ -65,14 +65,14 @@ pub(super) async fn listen(client: &Client, queue: &str, jobs: usize, limit: Dur
     let handler = {
         let (lateness, done, progress) = (lateness.clone(), done.clone(), progress.clone());
         let seen = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        move |_, context: duetime::Context| {
+        move |context: duetime::Context| {
             let late = late(context.due_at());
             lateness.lock().unwrap_or_else(PoisonError::into_inner).record_late(late);
             progress.add(1);
             if seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1 == jobs {
                 done.notify_one();
             }
-            std::future::ready(Ok(()))
+            std::future::ready(duetime::Handled::Ok(()))
         }
     };
     let worker = Worker::new(client).queue(queue).concurrency(CONCURRENCY).fallback(handler);

@@ -6,7 +6,7 @@ mod show;
 
 use super::exit::{Failure, Result};
 use crate::serve::address;
-use duetime::{Client, Context, Handled, HandlerError, Worker};
+use duetime::{Client, Context, Handled, JobError, Worker};
 use jobs::{CANCELLED, FLAKY, JOBS, QUEUE};
 use show::Show;
 use std::io::IsTerminal;
@@ -95,7 +95,7 @@ async fn demo(client: &Client, json: bool) -> Result {
     let done = CancellationToken::new();
     let handler = {
         let (show, done) = (show.clone(), done.clone());
-        move |_, context: Context| {
+        move |context: Context| {
             let (show, done) = (show.clone(), done.clone());
             async move { handle(&show, &context, &done) }
         }
@@ -120,9 +120,9 @@ async fn demo(client: &Client, json: bool) -> Result {
 
 fn handle(show: &Show, context: &Context, done: &CancellationToken) -> Handled {
     let fails = &**context.kind() == FLAKY && context.attempt() == 1;
-    show.ran(context, !fails).map_err(|failure| HandlerError::new(failure.to_string()))?;
+    show.ran(context, !fails).map_err(|failure| JobError::new(failure.to_string()))?;
     if fails {
-        return Err(HandlerError::new("no answer"));
+        return Err(JobError::new("no answer"));
     }
     if show.succeeded() == JOBS.iter().filter(|job| job.kind != CANCELLED).count() {
         done.cancel();

@@ -1,8 +1,8 @@
 //! A simulated shop that fills the dashboard.
 
-use duetime::{Client, Context, Error, Handled, HandlerError, Worker};
+use duetime::{Client, Context, Error, Handled, JobError, Worker};
 use duetime_core::engine::QueueSettings;
-use duetime_core::{Backoff, Due, NewJob, Payload, Retry, Schedule, Timing};
+use duetime_core::{Backoff, Due, NewJob, Retry, Schedule, Timing};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,17 +61,17 @@ pub(super) async fn run(client: &Client) -> Result<(), Error> {
 }
 
 /// Most jobs take a moment; some fail at first, and a few for good.
-async fn work(_: Payload, context: Context) -> Handled {
+async fn work(context: Context) -> Handled {
     let mixed = context.id().get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     // Twice, or the jobs of one kind would be much alike.
     let chance = (mixed ^ (mixed >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
     // The work of the demo.
     tokio::time::sleep(Duration::from_millis(20 + 4 * chance)).await;
     if &**context.kind() == "payment.received" && chance < 40 && context.attempt() < 3 {
-        return Err(HandlerError::new("merchant.example answered 502 Bad Gateway"));
+        return Err(JobError::new("merchant.example answered 502 Bad Gateway"));
     }
     if chance < 4 {
-        return Err(HandlerError::final_(match &**context.kind() {
+        return Err(JobError::fatal(match &**context.kind() {
             "mail.welcome" => "this address does not exist",
             "order.cancel" => "stock.example refused: the order has been shipped",
             "payment.received" => "merchant.example answered 410 Gone",

@@ -1,6 +1,6 @@
 //! The end of a command, and how it settles the job.
 
-use duetime::{Handled, HandlerError};
+use duetime::{Handled, JobError};
 use duetime_core::api::Span;
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
@@ -44,9 +44,9 @@ pub(super) fn handled(status: ExitStatus, said: &str, cause: Option<Cause>) -> H
     };
     match cause {
         None if status.success() => Ok(()),
-        None if status.code() == Some(DATA_ERROR) => Err(HandlerError::final_(message)),
-        Some(Cause::Forced) => Err(HandlerError::release(Duration::ZERO)),
-        _ => Err(HandlerError::new(message)),
+        None if status.code() == Some(DATA_ERROR) => Err(JobError::fatal(message)),
+        Some(Cause::Forced) => Err(JobError::release(Duration::ZERO)),
+        _ => Err(JobError::new(message)),
     }
 }
 

@@ -6,7 +6,7 @@ use super::process::Process;
 use super::stop::Stop;
 use crate::cli::output::note;
 use crate::cli::program::Program;
-use duetime::{Context, Handled, HandlerError};
+use duetime::{Context, Handled, JobError};
 use duetime_core::limits::RESULT_BYTES_MAX;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Handler {
             Err(error) => {
                 // No job can be run: none is to fail for it.
                 self.stop.fail(self.program.not_started(&error, "its job was released"));
-                return Err(HandlerError::release(Duration::ZERO));
+                return Err(JobError::release(Duration::ZERO));
             }
         };
         self.follow(process, &context).await
@@ -72,10 +72,10 @@ impl Handler {
         let ended = process.ended(status).await;
         let handled = ending::handled(ended.status, &ended.message, cause).and_then(|()| {
             match ended.output {
-                Some(output) => context.set_raw_result(output.trim_ascii_end())?,
+                Some(output) => context.set_result(output.trim_ascii_end())?,
                 None if self.keeps_result => {
                     let message = format!("the result has more than {RESULT_BYTES_MAX} bytes, the limit");
-                    return Err(HandlerError::final_(message));
+                    return Err(JobError::fatal(message));
                 }
                 None => {}
             }

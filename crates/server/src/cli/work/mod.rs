@@ -165,13 +165,13 @@ async fn work(args: &Args, client: &Client, runner: Runner, stop: &Stop) -> Resu
         worker = worker.lease(Duration::from_millis(lease_ms));
     }
     let runner = Arc::new(runner);
-    let worker = worker.fallback(move |_, context| {
+    let worker = worker.fallback(move |context: Context| {
         let runner = runner.clone();
         async move { runner.run(context).await }
     });
     let end = stop.asked_within(args.span.map(|span| Duration::from_millis(span.0)));
-    let summary = if args.once { worker.run_once_until(end).await } else { worker.run_until(end).await }
-        .map_err(Failure::from)?;
+    let summary =
+        if args.once { worker.drain_until(end).await } else { worker.run_until(end).await }.map_err(Failure::from)?;
     stop.fault().map_or(Ok(summary), Err)
 }
 

@@ -6,7 +6,7 @@ use crate::cli::output::note;
 use crate::cli::time::now;
 use crate::deliver::SharedPace;
 use crate::deliver::webhook::{self, Route, Sender};
-use duetime::{Context, Handled, HandlerError};
+use duetime::{Context, Handled, JobError};
 use duetime_core::api::Span;
 use duetime_core::model::target::Target;
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl Courier {
         let began = Instant::now();
         let delivery = tokio::select! {
             delivery = self.sender.send(&self.route, context.job(), now()) => delivery,
-            () = self.stop.forced().cancelled() => return Err(HandlerError::release(Duration::ZERO)),
+            () = self.stop.forced().cancelled() => return Err(JobError::release(Duration::ZERO)),
         };
         self.pace.ended(delivery.sign, began);
         if let Some(why) = delivery.why() {

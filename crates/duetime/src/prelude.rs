@@ -1,0 +1,8 @@
+//! What most programs need: `use duetime::prelude::*`.
+
+#[cfg(feature = "derive")]
+pub use crate::Job;
+pub use crate::{Attempt, Cancelled, Client, Context, JobError, JobType, State, Worker};
+pub use serde::{Deserialize, Serialize};
+pub use std::sync::Arc;
+pub use std::time::Duration;
