@@ -111,7 +111,6 @@ async fn leases_that_the_disk_has_no_room_for_are_told() {
     let lease =
         |n| LeaseRecord::of(&job_with(n, |job| (job.lease_until, job.started_at) = (Some(T0 + 60_000), Some(T0))));
     let leases = |jobs: u64| (1..=jobs).map(lease).collect();
-    store.lease(leases(100)).await.unwrap();
     let error = store.lease(leases(10_000)).await.unwrap_err();
     assert_eq!(error.code(), "store_full");
     let troubles = store.troubles();
