@@ -114,7 +114,7 @@ async fn leases_that_the_disk_has_no_room_for_are_told() {
     let error = store.lease(leases(10_000)).await.unwrap_err();
     assert_eq!(error.code(), "store_full");
     let troubles = store.troubles();
-    assert!(matches!(&troubles[..], [(Trouble::Full, why)] if why.contains("-leases")), "{troubles:?}");
+    assert!(matches!(&troubles[..], [(Trouble::Full, _)]), "{troubles:?}");
 }
 
 /// The copy of the log would take the rest of the disk, and nothing could be written any more.
