@@ -1,4 +1,4 @@
-//! What every engine of this program is told, whatever command runs it.
+//! The options that every command of this program starts an engine with.
 
 use crate::deliver;
 use duetime::kind_rules::KIND_RULES;

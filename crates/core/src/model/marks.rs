@@ -1,4 +1,4 @@
-//! Numbers that a port keeps with a job, beside what every job has: one that speaks another protocol has counters of its own.
+//! Numbers that a protocol keeps with a job, such as its own counters.
 //! The core stores and shows them, and neither reads nor changes any.
 
 use crate::invalid::Invalid;

@@ -330,8 +330,8 @@ pub struct Options {
     /// Retry rules of kinds. A job of such a kind inherits what neither it nor its queue sets. All that use one store need
     /// the same ones. By default none.
     pub kind_rules: &'static [(&'static str, Retry)],
-    /// What the list of a target has to keep beside its limits, wherever a target is given. Those who deliver know layouts; by
-    /// default everything goes.
+    /// Checks the Redis list of a target, wherever a target is given. The code that delivers knows the layouts; by default
+    /// all are accepted.
     pub list_check: fn(&RedisList) -> Result<(), Invalid>,
 }
 

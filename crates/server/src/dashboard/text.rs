@@ -90,7 +90,7 @@ texts! {
     Crashes: "Crashes", "崩溃次数";
     Releases: "Releases", "释放次数";
     Moves: "Moves to other queues", "移至其他队列的次数";
-    OwnRule: "Retry rule of its own", "自身的重试规则";
+    OwnRule: "Own retry rule", "自身的重试规则";
     Crashed: "crashed", "崩溃";
     Priority: "Priority", "优先级";
     Delay: "Delay", "延时";
