@@ -6,7 +6,8 @@ use super::door::Door;
 use super::held::Held;
 use super::input::{Input, Request};
 use super::limits::{
-    AUTH_TIME_MAX, INPUT_BYTES, OUTPUT_BYTES_MAX, OUTPUT_FREE_BYTES, SEND_TIME_MAX, STRANGER_INPUT_BYTES,
+    AUTH_TIME_MAX, INPUT_FREE_BYTES, INPUT_STEP_BYTES, OUTPUT_BYTES_MAX, OUTPUT_FREE_BYTES, SEND_TIME_MAX,
+    STRANGER_INPUT_FREE_BYTES,
 };
 use super::reply::Reply;
 use crate::access::Caller;
@@ -25,13 +26,13 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 const TOGETHER_MAX: usize = 500;
 /// Bytes of bodies among them.
 const TOGETHER_BYTES_MAX: usize = 4 << 20;
-/// Bytes that are read at once.
-const READ_BYTES: usize = 16 << 10;
+/// Why a connection ends whose input finds no room.
+const NO_INPUT_ROOM: &str = "the requests of all connections use too much memory";
 /// Why a connection ends whose replies find no room.
 pub(super) const NO_ROOM: &str = "the replies of all connections use too much memory";
 /// Replies that are not taken within this time are counted.
 const AT_ONCE: Duration = Duration::from_millis(20);
-/// How often it is looked how a client reads.
+/// How often it is looked how a client reads, or sends a large body.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Leases that are given back in one call.
 const GIVEN_BACK_TOGETHER: usize = 1_000;
@@ -48,8 +49,11 @@ pub(super) struct Connection<S> {
     pub(super) door: Arc<Door>,
     stream: S,
     pub(super) input: Input,
-    /// Of the memory for requests: for input beyond its own buffer.
+    /// Of the memory for requests: for input beyond a small buffer, until what came in it is carried out.
     share: Share,
+    /// How the body comes along that the share is for.
+    pace: Pace,
+    second_ends: Instant,
     /// Of the same memory: for the names of watched tubes beyond the first.
     pub(super) watching: Share,
     pub(super) reply: Reply,
@@ -86,9 +90,21 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(door: Arc<Door>,
     let requests = &door.account.requests;
     let replies = door.account.answers.share();
     let (input, share, watching) = (Input::new(door.job_bytes_max), requests.share(), requests.share());
-    let (reply, auth_by) = (Reply::default(), Some(Instant::now() + AUTH_TIME_MAX));
-    let mut connection =
-        Connection { door, stream, input, share, watching, reply, replies, state, is_half_closed: false, auth_by };
+    let (now, reply) = (Instant::now(), Reply::default());
+    let mut connection = Connection {
+        door,
+        stream,
+        input,
+        share,
+        pace: Pace::default(),
+        second_ends: now,
+        watching,
+        reply,
+        replies,
+        state,
+        is_half_closed: false,
+        auth_by: Some(now + AUTH_TIME_MAX),
+    };
     if let Err(error) = connection.run().await {
         tracing::debug!(%error, "a beanstalkd connection ended early");
     }
@@ -103,6 +119,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if self.carry_out(requests).await? == Flow::Close {
                 return self.flush().await;
             }
+            // A large body is the last that is read at once, so it is put by now.
+            self.share.shrink(self.input.buffer.capacity());
             if is_idle {
                 self.flush().await?;
                 if self.is_half_closed || !self.read().await? {
@@ -128,6 +146,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 break;
             }
         }
+        if !requests.is_empty() && (self.share.bytes() > 0 || self.input.buffer.is_empty()) {
+            // The bodies were copied: nothing of the buffer stays beside them but what is not parsed yet.
+            self.input.make_room(self.input.buffer.len());
+        }
         requests
     }
 
@@ -137,8 +159,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let renewal = self.state.held.next_renewal().unwrap_or_else(far);
         let (auth_by, caller) = (self.auth_by(), self.state.caller.clone());
         let door = self.door.clone();
+        let is_large = self.share.bytes() > 0;
         tokio::select! {
-            read = self.stream.read_buf(&mut self.input.buffer) => Ok(read? > 0),
+            // In this order: who has sent in time is not slow, and one who always sends keeps nothing else waiting.
+            biased;
             () = door.stopping.cancelled() => Ok(false),
             () = sleep_until(auth_by.unwrap_or_else(far)) => Ok(false),
             // The next read has a limit.
@@ -147,7 +171,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.renew().await;
                 Ok(true)
             }
+            read = self.stream.read_buf(&mut self.input.buffer) => {
+                let read = read?;
+                self.pace.came(read);
+                Ok(read > 0)
+            }
+            () = sleep_until(self.second_ends), if is_large => self.second_over().await,
         }
+    }
+
+    /// Looks how a large body comes along; one that comes too slowly while others wait for room ends the connection.
+    async fn second_over(&mut self) -> io::Result<bool> {
+        self.second_ends = Instant::now() + LOOK_EVERY;
+        if self.share.is_short() && self.pace.second_over(self.share.bytes(), true) {
+            return self.no_input_room().await.map(|()| false);
+        }
+        Ok(true)
     }
 
     /// When the connection is closed for lack of a valid token: some time after it was opened, or after its token stopped being valid.
@@ -161,30 +200,38 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.auth_by
     }
 
-    /// Makes room for more input. Bytes beyond the connection's own buffer count toward a shared budget before they arrive: that of
-    /// strangers, if the client has shown no token.
+    /// Makes room for more input. Bytes beyond a small buffer count toward a shared budget before they arrive: that of strangers, if the
+    /// client has shown no token.
     async fn make_room(&mut self) -> io::Result<()> {
         let is_stranger = matches!(self.state.caller, Caller::Nobody);
-        let own = if is_stranger { STRANGER_INPUT_BYTES } else { INPUT_BYTES };
-        let more = self.input.wanted().clamp(READ_BYTES.min(own), self.input.buffer.len().max(own));
-        let bytes = self.input.buffer.len() + more;
-        let beyond = bytes.saturating_sub(own + READ_BYTES);
+        let (free, step) = if is_stranger {
+            (STRANGER_INPUT_FREE_BYTES, STRANGER_INPUT_FREE_BYTES)
+        } else {
+            (INPUT_FREE_BYTES, INPUT_STEP_BYTES)
+        };
+        let room = self.input.room(free, step);
         let account = &self.door.account;
         let budget = if is_stranger { &account.strangers } else { &account.requests };
+        let beyond = (room - free).min(budget.bytes());
         if !self.share.is_of(budget) {
             self.share = budget.share();
         }
-        if beyond != self.share.bytes() && self.share.resize(beyond).await.is_err() {
-            self.reply.line("OUT_OF_MEMORY");
-            self.flush().await?;
-            return Err(io::Error::other("the requests of all connections use too much memory"));
+        if beyond != self.share.bytes() {
+            if self.share.resize(beyond).await.is_err() {
+                return self.no_input_room().await;
+            }
+            // The time for which it waited is not the client's.
+            (self.pace, self.second_ends) = (Pace::default(), Instant::now() + LOOK_EVERY);
         }
-        if self.input.buffer.is_empty() {
-            // A buffer that a large job has made grow would stay large as long as the connection is open.
-            self.input.buffer = bytes::BytesMut::new();
-        }
-        self.input.buffer.reserve(more);
+        self.input.make_room(room);
         Ok(())
+    }
+
+    /// Refuses what the client sends.
+    async fn no_input_room(&mut self) -> io::Result<()> {
+        self.reply.line("OUT_OF_MEMORY");
+        self.flush().await?;
+        Err(io::Error::other(NO_INPUT_ROOM))
     }
 
     /// Sends the replies. What a client does not read at once has a share of the memory for answers; one that reads too slowly is
@@ -244,9 +291,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let door = self.door.clone();
         let mut work = std::pin::pin!(work);
         loop {
-            let has_room = self.input.buffer.len() < INPUT_BYTES && !self.is_half_closed;
+            // Beyond these few bytes it waits in the system.
+            let has_room = self.input.buffer.len() < INPUT_FREE_BYTES && !self.is_half_closed;
             if has_room {
-                self.input.buffer.reserve(READ_BYTES);
+                self.input.make_room(INPUT_FREE_BYTES);
             }
             let renewal = self.state.held.next_renewal().unwrap_or_else(far);
             tokio::select! {

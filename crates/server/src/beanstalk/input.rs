@@ -41,11 +41,26 @@ impl Input {
         Self { buffer: BytesMut::new(), state: State::Line, searched: 0, job_bytes_max }
     }
 
-    /// Bytes that the current body still needs; 0 for a line.
-    pub(super) fn wanted(&self) -> usize {
+    /// Bytes that the buffer must have room for: these few, or what came of a large body and its next part, at most this step or as
+    /// much as came.
+    pub(super) fn room(&self, free: usize, step: usize) -> usize {
+        let (held, capacity) = (self.buffer.len(), self.buffer.capacity());
         match self.state {
-            State::Body(put) => (put.bytes as usize + 2).saturating_sub(self.buffer.len()),
-            State::Line | State::LongLine | State::Skip(_) => 0,
+            State::Body(put) if put.bytes as usize + 2 > free && held >= free / 2 => {
+                let wanted = put.bytes as usize + 2 - held;
+                // A part that has not come whole has its room already.
+                if capacity > free.max(held) { capacity } else { held + wanted.min(step.max(held)) }
+            }
+            State::Body(_) | State::Line | State::LongLine | State::Skip(_) => free.max(held),
+        }
+    }
+
+    /// Makes the buffer one of so many bytes.
+    pub(super) fn make_room(&mut self, bytes: usize) {
+        if self.buffer.capacity() != bytes {
+            let mut buffer = BytesMut::with_capacity(bytes);
+            buffer.extend_from_slice(&self.buffer);
+            self.buffer = buffer;
         }
     }
 

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 /// Default limit of a job's body, in bytes: the same as beanstalkd's.
 pub(crate) const JOB_BYTES_DEFAULT: u32 = 65_535;
-/// Bytes of input that a connection holds without a share of the budget.
-pub(super) const INPUT_BYTES: usize = 64 << 10;
+/// Bytes of input that a connection holds without a share of the budget, and reads at once.
+pub(super) const INPUT_FREE_BYTES: usize = 16 << 10;
 /// The same for a client that has shown no token yet.
-pub(super) const STRANGER_INPUT_BYTES: usize = 4 << 10;
+pub(super) const STRANGER_INPUT_FREE_BYTES: usize = 4 << 10;
+/// Bytes that the buffer of a large body grows by: the rest of a body of the default limit finds room at once, or has no share.
+pub(super) const INPUT_STEP_BYTES: usize = 64 << 10;
 /// Bytes of replies that a connection holds without a share of the budget.
 pub(super) const OUTPUT_FREE_BYTES: usize = 16 << 10;
 /// Bytes of replies after which a connection sends them before it continues.

@@ -5,13 +5,15 @@ use super::connection::converse;
 use super::counters::get;
 use super::door::Door;
 use super::input::{Input, Request};
-use super::limits::{JOB_BYTES_DEFAULT, SEND_TIME_MAX};
+use super::limits::{INPUT_FREE_BYTES, INPUT_STEP_BYTES, JOB_BYTES_DEFAULT, SEND_TIME_MAX};
+use crate::account::Account;
 use crate::http::ListenerConfig;
 use duetime_core::Engine;
 use duetime_core::engine::Options;
 use duetime_store::open::{Spec, open};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::{Instant, advance, pause};
 use tokio_util::sync::CancellationToken;
 
@@ -171,5 +173,96 @@ async fn a_client_that_reads_nothing_is_closed() {
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).await.unwrap();
     assert!(rest.len() < 4 * REPLY.len(), "what did not fit was never sent");
+    engine.stop().await.unwrap();
+}
+
+#[test]
+fn the_buffer_grows_with_a_body_and_not_beyond_it() {
+    let rooms = |bytes: usize| {
+        let mut input = Input::new(1 << 20);
+        let session =
+            [format!("put 1 0 1 {bytes}\r\n").into_bytes(), vec![b'x'; bytes], b"\r\nquit\r\n".to_vec()].concat();
+        let (mut rest, mut rooms) = (&session[..], Vec::new());
+        loop {
+            if let Some(request) = input.next() {
+                assert!(matches!(request, Request::Put(..)));
+                return (rooms, input.buffer.len());
+            }
+            let room = input.room(INPUT_FREE_BYTES, INPUT_STEP_BYTES);
+            input.make_room(room);
+            assert_eq!(input.buffer.capacity(), room);
+            rooms.push(room);
+            // In small pieces.
+            let (piece, later) = rest.split_at(rest.len().min(1_000).min(room - input.buffer.len()));
+            input.buffer.extend_from_slice(piece);
+            rest = later;
+        }
+    };
+    let (free, step) = (INPUT_FREE_BYTES, INPUT_STEP_BYTES);
+    let (mut small, _) = rooms(10_000);
+    small.dedup();
+    assert_eq!(small, [free]);
+    let (mut large, unparsed) = rooms(60_000);
+    large.dedup();
+    assert_eq!((large, unparsed), (vec![free, 60_002], 0));
+    let (mut larger, unparsed) = rooms(200_000);
+    larger.dedup();
+    assert_eq!((larger.len(), larger[..2].to_vec(), unparsed), (4, vec![free, larger[1]], 0));
+    assert!((step..=step + free).contains(&larger[1]) && larger[2] <= 2 * larger[1] && larger[3] == 200_002);
+}
+
+/// A door whose account has little memory for requests.
+async fn narrow_door(bytes: usize) -> (Engine, Arc<Door>) {
+    let stores = open(Spec::Memory).await.unwrap().stores;
+    let engine = Engine::start(stores, Options::default()).await.unwrap();
+    let mut config = ListenerConfig::local();
+    config.account = Account::with_requests(bytes);
+    let door = Door::new(engine.clone(), &config, JOB_BYTES_DEFAULT, CancellationToken::new());
+    (engine, door)
+}
+
+const LARGE: usize = 60_000;
+
+/// A client that has sent all but the last byte of a large job.
+async fn puts_most(door: &Arc<Door>) -> DuplexStream {
+    let (mut client, stream) = duplex(4 << 10);
+    tokio::spawn(converse(door.clone(), stream, None));
+    let put = [format!("put 0 0 60 {LARGE}\r\n").into_bytes(), vec![b'x'; LARGE - 1]].concat();
+    client.write_all(&put).await.unwrap();
+    client
+}
+
+#[tokio::test]
+async fn a_large_job_has_a_share_until_it_is_put() {
+    let (engine, door) = narrow_door(1 << 20).await;
+    let requests = &door.account.requests;
+    let mut client = puts_most(&door).await;
+    let free = |bytes| requests.share().try_grow(bytes).is_ok();
+    assert!(!free(requests.bytes() - (LARGE - INPUT_FREE_BYTES)), "its body is in no account");
+    assert!(free(requests.bytes() - LARGE));
+    client.write_all(b"x\r\n").await.unwrap();
+    let mut reply = [0; 8];
+    client.read_exact(&mut reply).await.unwrap();
+    assert_eq!(&reply, b"INSERTED");
+    assert!(free(requests.bytes()), "the share is kept");
+    engine.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_large_job_that_stalls_gives_way_to_others() {
+    // Room for one.
+    let (engine, door) = narrow_door(LARGE).await;
+    pause();
+    let mut stalled = puts_most(&door).await;
+    // It may stand still as long as nobody waits.
+    advance(Duration::from_secs(60)).await;
+    let mut other = puts_most(&door).await;
+    other.write_all(b"x\r\n").await.unwrap();
+    let mut reply = [0; 8];
+    other.read_exact(&mut reply).await.unwrap();
+    assert_eq!(&reply, b"INSERTED");
+    let mut rest = String::new();
+    stalled.read_to_string(&mut rest).await.unwrap();
+    assert_eq!(rest, "OUT_OF_MEMORY\r\n");
     engine.stop().await.unwrap();
 }

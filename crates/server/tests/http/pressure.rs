@@ -381,6 +381,20 @@ const TABLE: &[Row] = &[
         then: nothing,
     },
     Row {
+        // What was read and answered leaves nothing in the connection.
+        what: "connections that have put large jobs",
+        each: 8,
+        prepare: nothing,
+        press: |p, _| {
+            let mut put = b"put 0 0 60 60000\r\n".to_vec();
+            put.resize(put.len() + 60_000, b'x');
+            put.extend(b"\r\n");
+            p.beanstalk(&put.repeat(3))
+        },
+        is_answered: true,
+        then: nothing,
+    },
+    Row {
         what: "deliveries to receivers that never answer",
         each: 1,
         prepare: |p| {
