@@ -2,8 +2,8 @@
 
 use super::app::App;
 use super::limits::{
-    BATCH_BODY_BYTES_MAX, BODY_BYTES_MAX, BODY_PARTS, BODY_PROGRESS_BYTES, BODY_STALL_SECONDS_MAX, BODY_TIME_MAX,
-    DISCARD_TIME_MAX, FORM_BYTES_MAX, GUEST_FORM_BYTES_MAX,
+    BATCH_BODY_BYTES_MAX, BODY_BYTES_MAX, BODY_FREE_BYTES, BODY_PARTS, BODY_PROGRESS_BYTES, BODY_STALL_SECONDS_MAX,
+    BODY_TIME_MAX, DISCARD_TIME_MAX, FORM_BYTES_MAX, GUEST_FORM_BYTES_MAX,
 };
 use super::middleware::access;
 use super::middleware::gzip::{Flaw, Intake};
@@ -195,7 +195,8 @@ impl<'a> Incoming<'a> {
 
     /// Holds a text of so many bytes in all.
     async fn hold(&mut self, bytes: usize) -> Result<(), Problem> {
-        let more = (BODY_PARTS * bytes).saturating_sub(self.share.bytes());
+        let counted = if bytes <= BODY_FREE_BYTES { 0 } else { BODY_PARTS * bytes };
+        let more = counted.saturating_sub(self.share.bytes());
         if more == 0 {
             return Ok(());
         }
@@ -319,6 +320,19 @@ mod tests {
         assert_eq!(refusal(whole(100 << 10), &app).await, None);
         drop(read);
         assert_eq!(refusal(whole(200 << 10), &app).await, None);
+    }
+
+    /// Many that wait for room do not delay a small request.
+    #[tokio::test]
+    async fn a_small_body_needs_no_room() {
+        let app = app(1 << 20).await;
+        let mut all = app.account.requests.share();
+        all.grow(app.account.requests.bytes()).await.unwrap();
+        let begun = Instant::now();
+        assert_eq!(refusal(whole(BODY_FREE_BYTES), &app).await, None);
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        let refused = refusal(whole(BODY_FREE_BYTES + 1), &app).await;
+        assert_eq!(refused, Some((503, "too_many_bodies".to_owned())));
     }
 
     /// It would be refused as often as it is repeated.

@@ -39,6 +39,8 @@ pub(crate) const FORM_FIELDS_MAX: usize = 1_000;
 pub(crate) const GZIP_BYTES_MIN: u64 = 1 << 10;
 /// Bytes that a body is counted as for each of its own: its text, and what is parsed from it.
 pub(crate) const BODY_PARTS: usize = 2;
+/// A body of at most so many bytes needs no share, so it never waits for room.
+pub(crate) const BODY_FREE_BYTES: usize = 4 << 10;
 /// Room in the budget of answers that is taken for a page of jobs before it is made: 16 MiB of payloads and
 /// results, in base64, and what stands around them.
 pub(crate) const PAGE_ANSWER_BYTES: usize = 24 << 20;
