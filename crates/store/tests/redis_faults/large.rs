@@ -171,6 +171,39 @@ async fn outcomes_with_large_results_are_read() {
     assert!(link.longest_call() <= BOUND + ROOM, "{}", link.longest_call());
 }
 
+/// One call reads several partitions, and stops once it has as much as a reply may have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outcomes_of_several_partitions_are_bounded_together() {
+    const PARTITIONS: usize = 8;
+    let server = RedisServer::start();
+    let options = Options { beside: Some("test".into()), ..Options::default() };
+    let redis = Redis::connect(&format!("{}?partitions={PARTITIONS}", server.url()), options).await.unwrap();
+    redis.begin(Arc::new(Given::default())).await.unwrap();
+    let s = Subject { redis };
+    // One queue of each partition.
+    let mut queues = BTreeMap::new();
+    for name in (0..).map(|n| format!("q{n}")) {
+        queues.entry(s.redis.partition(&name)).or_insert(name);
+        if queues.len() == PARTITIONS {
+            break;
+        }
+    }
+    let job = |(&partition, queue): (&u16, &String)| {
+        let id = JobId::in_partition(1 + u64::from(partition), partition);
+        Job { id, queue: queue.as_str().into(), ..s.job(1) }
+    };
+    let all: Vec<Job> = queues.iter().map(job).collect();
+    let put_ids = ids(&all);
+    put(&s, all).await;
+    for queue in queues.values() {
+        let lease = s.redis.reserve(reserve(queue, 1)).await.unwrap().leases.remove(0);
+        s.redis.settle(vec![Settle::new(lease.job.receipt(), result(MIB))]).await.unwrap();
+    }
+    let entries = s.redis.outcomes(Outcomes::Oldest { limit: 1_000, age_ms: 0 }).await.unwrap();
+    assert!((2..=1 + BOUND / MIB).contains(&entries.len()), "{} results of 1 MiB in one call", entries.len());
+    assert_eq!(drain(&s.redis).await, put_ids);
+}
+
 /// Each loop must get on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_reading_gets_through_a_link_that_loses_long_replies() {
