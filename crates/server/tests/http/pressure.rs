@@ -29,6 +29,8 @@ const BUDGETS: [&str; 4] = ["--memory-max", "64MiB", "--requests-memory-max", "6
 const MEMORY_BYTES_MAX: usize = 384 << 20;
 /// How long another caller may wait: a second on an idle machine. A server that stands still exceeds this in any case.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
+/// The same for the three requests of another caller beside a crowd: well below the time for which a request waits for memory.
+const CROWDED_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// How long each of a crowd may wait until its answer begins; never reached if all is well.
 const BEGINNING_TIME_MAX: Duration = Duration::from_secs(300);
@@ -439,6 +441,7 @@ fn press(rows: &[Row], size: usize, tokens: Option<&Tokens>) {
         (row.prepare)(&p);
         let held = crowd(&p, row, size);
         let took = p.serves_others(what);
+        assert!(took < CROWDED_TIME_MAX, "{what}: another caller waited {took:?}");
         (row.then)(&p);
         let memory = p.memory();
         println!("{what}: {} connections held, {} MiB, another caller waited {took:?}", held.len(), memory >> 20);
