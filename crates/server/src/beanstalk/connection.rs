@@ -156,7 +156,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Reads more; returns whether the connection continues.
     async fn read(&mut self) -> io::Result<bool> {
         self.make_room().await?;
-        let renewal = self.state.held.next_renewal().unwrap_or_else(far);
+        let renewal = self.state.held.next_renewal();
         let (auth_by, caller) = (self.auth_by(), self.state.caller.clone());
         let door = self.door.clone();
         let is_large = self.share.bytes() > 0;
@@ -164,10 +164,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             // In this order: who has sent in time is not slow, and one who always sends keeps nothing else waiting.
             biased;
             () = door.stopping.cancelled() => Ok(false),
-            () = sleep_until(auth_by.unwrap_or_else(far)) => Ok(false),
+            () = sleep_until(auth_by.unwrap_or_else(far)), if auth_by.is_some() => Ok(false),
             // The next read has a limit.
             () = caller.until_lost(|| if caller.counts() { Ok(()) } else { Err(()) }), if auth_by.is_none() => Ok(true),
-            () = sleep_until(renewal) => {
+            () = sleep_until(renewal.unwrap_or_else(far)), if renewal.is_some() => {
                 self.renew().await;
                 Ok(true)
             }
