@@ -2,8 +2,13 @@
 
 use crate::cli::server::Server;
 use crate::cli::support::{Place, until};
+use duetime::{Client, Failure, NewJob, Outcome, ReserveRequest, Source};
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// Leases of one reserve, at most.
+const LEASES_MAX: usize = 1_000;
 
 /// A server that logs all that it does there, with the rest of its standard error.
 fn server(stderr: impl Into<Stdio>) -> Server {
@@ -42,17 +47,28 @@ fn a_log_whose_reader_is_gone_stops_nothing() {
     works_and_stops(server);
 }
 
-#[test]
-fn a_log_that_nobody_reads_stops_nothing() {
+/// Has as many jobs fail as one call settles. Each is a line of the log, with a kilobyte of its message.
+async fn fail_many(client: &Client) {
+    let queue: Arc<str> = "failing".into();
+    client.push_all(vec![NewJob { queue: queue.clone(), ..NewJob::new(*b"x") }; LEASES_MAX]).await.unwrap();
+    let from = Source::Queues(vec![queue]);
+    let request =
+        ReserveRequest { from, limit: LEASES_MAX, lease_ms: None, wait_ms: 0, request_id: None, worker: None };
+    let failure = Failure { message: "x".repeat(1_000).into(), is_final: true, retry_after_ms: None };
+    let leases = client.reserve(request).await.unwrap().leases;
+    let outcomes = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Fail(failure.clone()))).collect();
+    client.settle(outcomes).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_stops_nothing() {
     let server = server(Stdio::piped());
-    // Each is a line of the log that has the whole message.
-    let message = "x".repeat(60_000);
-    until("lines are lost", || {
-        server.push(&["--queue", "failing", "x"]);
-        let lease = server.json(&["reserve", "failing"])["leases"][0]["receipt"].as_str().unwrap().to_owned();
-        server.json(&["fail", &lease, "--final", "--message", &message]);
-        (lost(&server) > 0.0).then_some(())
-    });
+    let client = Client::connect(&server.url).await.unwrap();
+    // The pipe and the queue of lines take two of them.
+    for _ in 0..3 {
+        fail_many(&client).await;
+    }
+    until("lines are lost", || (lost(&server) > 0.0).then_some(()));
     works_and_stops(server);
 }
 
