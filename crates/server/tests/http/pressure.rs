@@ -495,8 +495,9 @@ fn callers_with_narrow_rights_make_a_server_hold_little() {
         let held = crowd(&p, row, 2 * CROWD);
         let memory = p.memory();
         println!("{}: {} connections held, {} MiB more", row.what, held.len(), memory.saturating_sub(before) >> 20);
-        // Rights to some names suffice to send a body, within the budget of requests.
-        assert!(memory < before + (96 << 20), "{}: {} MiB more", row.what, memory.saturating_sub(before) >> 20);
+        // Rights to some names suffice to send a body, within the budget of requests: 64 MiB, and as much again for what the
+        // allocator keeps of them.
+        assert!(memory < before + (128 << 20), "{}: {} MiB more", row.what, memory.saturating_sub(before) >> 20);
     }
     p.rights = all;
     p.serves_others("narrow rights");
