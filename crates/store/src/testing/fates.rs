@@ -91,7 +91,8 @@ impl Fates {
     }
 }
 
-fn shown(bytes: &[u8]) -> String {
+/// The beginning of a command, to be read.
+pub(super) fn shown(bytes: &[u8]) -> String {
     let words = bytes.split(|&byte| byte == b'\n').filter(|word| !matches!(word.first(), Some(b'$' | b'*')));
     let text: Vec<u8> = words.flatten().copied().collect();
     let show = |&byte: &u8| if byte.is_ascii_graphic() { char::from(byte) } else { ' ' };

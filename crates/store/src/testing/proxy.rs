@@ -4,11 +4,11 @@
 //! It splits Redis' protocol into whole commands and replies, so each command has one fate. The order within a connection is
 //! kept, as in TCP; connections overtake each other.
 
+use super::fates::shown;
 use super::resp::frame;
 use std::io;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -66,12 +66,15 @@ pub struct Command<'a> {
 /// Decides what happens to each command.
 type Judge = dyn Fn(&Command<'_>) -> Fate + Send + Sync;
 
+/// See [`Proxy::too_long`].
+type TooLongReplies = Arc<Mutex<Vec<String>>>;
+
 /// A port that forwards to a server. All its connections end when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
     to: u16,
-    too_long: Arc<AtomicU64>,
+    too_long: TooLongReplies,
     listening: JoinHandle<()>,
 }
 
@@ -85,7 +88,7 @@ impl Proxy {
         let port = listener.local_addr().expect("bound").port();
         listener.set_nonblocking(true).expect("a socket");
         let listener = TcpListener::from_std(listener).expect("in a runtime");
-        let too_long = Arc::new(AtomicU64::new(0));
+        let too_long = TooLongReplies::default();
         let listening = tokio::spawn(listen(listener, to, Arc::new(judge), too_long.clone()));
         Self { port, to, too_long, listening }
     }
@@ -95,9 +98,9 @@ impl Proxy {
         self.port
     }
 
-    /// How many replies were too long, and did not get through.
-    pub fn too_long(&self) -> u64 {
-        self.too_long.load(Ordering::Relaxed)
+    /// The replies that were too long, and did not get through: their bytes, and the commands' beginnings.
+    pub fn too_long(&self) -> Vec<String> {
+        self.too_long.lock().expect("no panic under this lock").clone()
     }
 
     /// The URL for Redis clients: `redis://127.0.0.1:PORT/0`.
@@ -120,7 +123,7 @@ impl Drop for Proxy {
     }
 }
 
-async fn listen(listener: TcpListener, to: u16, judge: Arc<Judge>, too_long: Arc<AtomicU64>) {
+async fn listen(listener: TcpListener, to: u16, judge: Arc<Judge>, too_long: TooLongReplies) {
     // These tasks end with this one.
     let mut connections = JoinSet::new();
     for number in 0.. {
@@ -134,7 +137,7 @@ async fn listen(listener: TcpListener, to: u16, judge: Arc<Judge>, too_long: Arc
     }
 }
 
-async fn connect(client: TcpStream, to: u16, number: u64, judge: &Judge, too_long: &AtomicU64) -> io::Result<()> {
+async fn connect(client: TcpStream, to: u16, number: u64, judge: &Judge, too_long: &TooLongReplies) -> io::Result<()> {
     let server = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
@@ -147,8 +150,8 @@ async fn connect(client: TcpStream, to: u16, number: u64, judge: &Judge, too_lon
     }
 }
 
-/// The fates of replies, in order. A subscription has none, because its messages are not replies.
-type ForReplies = mpsc::UnboundedReceiver<Fate>;
+/// The fates of replies, in order, and what they answer. A subscription has none, because its messages are not replies.
+type ForReplies = mpsc::UnboundedReceiver<(Fate, String)>;
 
 struct Commands<'a> {
     number: u64,
@@ -156,7 +159,7 @@ struct Commands<'a> {
     judge: &'a Judge,
     from: Frames,
     server: OwnedWriteHalf,
-    fates: mpsc::UnboundedSender<Fate>,
+    fates: mpsc::UnboundedSender<(Fate, String)>,
 }
 
 impl Commands<'_> {
@@ -168,7 +171,7 @@ impl Commands<'_> {
             tokio::time::sleep(fate.held).await;
             match fate.end {
                 End::Answered | End::ReplyLost => {
-                    if !is_subscription(&bytes) && self.fates.send(fate).is_err() {
+                    if !is_subscription(&bytes) && self.fates.send((fate, shown(&bytes))).is_err() {
                         return Ok(());
                     }
                     self.server.write_all(&bytes).await?;
@@ -192,18 +195,19 @@ async fn pass_replies(
     mut from: Frames,
     mut client: OwnedWriteHalf,
     mut fates: ForReplies,
-    too_long: &AtomicU64,
+    too_long: &TooLongReplies,
 ) -> io::Result<()> {
     loop {
         let reply = from.next().await?;
         // Messages of a subscription arrive at any time.
         if reply[0] != b'>' {
-            let Some(fate) = fates.recv().await else { return Ok(()) };
+            let Some((fate, command)) = fates.recv().await else { return Ok(()) };
             if fate.end == End::ReplyLost {
                 return Ok(());
             }
             if let Some((_, how)) = fate.reply_max.filter(|&(max, _)| reply.len() > max) {
-                too_long.fetch_add(1, Ordering::Relaxed);
+                let line = format!("a reply of {} bytes to {command}", reply.len());
+                too_long.lock().expect("no panic under this lock").push(line);
                 match how {
                     TooLong::Breaks => return Ok(()),
                     TooLong::Stalls => std::future::pending().await,

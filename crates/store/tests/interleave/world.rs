@@ -57,6 +57,8 @@ pub(crate) struct World {
     pub(crate) redis: Arc<Mutex<RedisServer>>,
     pub(crate) ledger: Option<ModelLedger>,
     pub(crate) field: Arc<Field>,
+    /// One for the link of each engine.
+    pub(crate) fates: Vec<Arc<Fates>>,
     log: Mutex<Vec<String>>,
 }
 
@@ -95,22 +97,22 @@ impl World {
             redis: Arc::new(Mutex::new(redis)),
             field: Field::with_large_jobs(Account::new(ledger.is_some()), LARGE_PERCENT, move || read.at()),
             ledger,
+            fates: (0..ENGINES)
+                .map(|_| Arc::new(Fates::new(random.any()).losing_replies_over(REPLY_BYTES_MAX)))
+                .collect(),
             log: Mutex::default(),
         };
         let port = world.redis().port();
-        let (mut fates, mut proxies, mut engines, mut brokers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..ENGINES {
-            let own = Arc::new(Fates::new(random.any()).losing_replies_over(REPLY_BYTES_MAX));
-            let (judge, clock) = (own.clone(), world.clock.clone());
+        let (mut proxies, mut engines, mut brokers) = (Vec::new(), Vec::new(), Vec::new());
+        for fates in &world.fates {
+            let (judge, clock) = (fates.clone(), world.clock.clone());
             let proxy = Proxy::to(port, move |command| judge.judge(command, clock.at().mono));
             let (engine, broker) = world.engine(&proxy).await;
-            fates.push(own);
             proxies.push(proxy);
             engines.push(engine);
             brokers.push(broker);
         }
-        let calm = |is_calm| fates.iter().for_each(|fates| fates.set_calm(is_calm));
-        calm(false);
+        world.set_calm(false);
         let systems = engines.iter().map(|engine| Arc::new(engine.clone()) as Arc<dyn System>);
         let mut actors = world.field.begin(&systems.collect::<Vec<_>>(), &mut random);
         let time = Duration::from_millis(random.within(TROUBLE));
@@ -118,7 +120,7 @@ impl World {
             engines.iter().map(|engine| tokio::spawn(read_pages(engine.clone(), world.field.clone()))).collect();
         harm::harm(&world, &brokers[0], time, Random::new(random.any())).await;
         harm::pile_up(&world).await;
-        calm(true);
+        world.set_calm(true);
         world.field.be_calm();
         world.log("nothing goes wrong any more");
         let is_done = tokio::time::timeout(END_WITHIN, world.worked_off(&engines)).await.is_ok();
@@ -131,9 +133,11 @@ impl World {
         for engine in &engines {
             engine.stop().await.expect("stopped");
         }
-        let too_long = proxies.iter().map(Proxy::too_long).sum::<u64>();
-        (0..too_long).for_each(|_| world.account().count(TOO_LONG));
-        world.report(&records, is_done, &fates)
+        for line in proxies.iter().flat_map(Proxy::too_long) {
+            world.account().count(TOO_LONG);
+            world.log(&line);
+        }
+        world.report(&records, is_done)
     }
 
     async fn engine(&self, proxy: &Proxy) -> (Engine, Redis) {
@@ -153,6 +157,11 @@ impl World {
 
     pub(crate) fn redis(&self) -> MutexGuard<'_, RedisServer> {
         self.redis.lock().expect("no panic under this lock")
+    }
+
+    /// Enables or disables the faults of all links.
+    pub(crate) fn set_calm(&self, is_calm: bool) {
+        self.fates.iter().for_each(|fates| fates.set_calm(is_calm));
     }
 
     /// Something was done to all.
@@ -188,14 +197,14 @@ impl World {
                 match found {
                     Ok(job) => drop(records.insert(*id, job)),
                     Err(Error::NotFound(_)) => {}
-                    Err(error) => panic!("the job {id} cannot be read: {error}"),
+                    Err(error) => self.account().blame(format!("the job {id} cannot be read: {error}")),
                 }
             }
         }
         records
     }
 
-    fn report(&self, records: &BTreeMap<JobId, Job>, is_done: bool, fates: &[Arc<Fates>]) -> Report {
+    fn report(&self, records: &BTreeMap<JobId, Job>, is_done: bool) -> Report {
         let account = self.account();
         let mut wrong = account.judge(records);
         if !is_done {
@@ -206,7 +215,7 @@ impl World {
         let wrong = if wrong.is_empty() {
             wrong
         } else {
-            vec![format!("seed {seed}, log in {}:", self.keep_log(fates).display()), wrong.join("\n")]
+            vec![format!("seed {seed}, log in {}:", self.keep_log().display()), wrong.join("\n")]
         };
         let counts = account.counts().clone();
         println!(
@@ -218,10 +227,10 @@ impl World {
     }
 
     /// Writes down all decisions.
-    fn keep_log(&self, fates: &[Arc<Fates>]) -> PathBuf {
+    fn keep_log(&self) -> PathBuf {
         let path = std::env::temp_dir().join(format!("duetime-interleave-{}.log", self.seed));
         let mut log = self.log.lock().expect("no panic under this lock").clone();
-        log.extend(fates.iter().flat_map(|fates| fates.log()));
+        log.extend(self.fates.iter().flat_map(|fates| fates.log()));
         // By when: they begin with it, to the same width.
         log.sort_unstable();
         std::fs::write(&path, log.join("\n")).expect("a file");
