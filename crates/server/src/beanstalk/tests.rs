@@ -191,6 +191,7 @@ fn the_buffer_grows_with_a_body_and_not_beyond_it() {
             let room = input.room(INPUT_FREE_BYTES, INPUT_STEP_BYTES);
             input.make_room(room);
             assert_eq!(input.buffer.capacity(), room);
+            assert!(room > input.buffer.len(), "no more can come");
             rooms.push(room);
             // In small pieces.
             let (piece, later) = rest.split_at(rest.len().min(1_000).min(room - input.buffer.len()));

@@ -17,6 +17,8 @@ mod listen;
 mod listener_config;
 mod middleware;
 mod openapi;
+#[cfg(test)]
+mod over_time;
 mod page;
 mod problem;
 mod repeat;

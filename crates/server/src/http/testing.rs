@@ -10,6 +10,7 @@ use crate::deliver::Policy;
 use async_trait::async_trait;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
+use axum::response::Response;
 use duetime_core::engine::{Options, Stores};
 use duetime_core::ports::{Document, Ledger, PutIf, Registry};
 use duetime_core::{Engine, Error, SystemClock};
@@ -92,13 +93,34 @@ impl Reply {
 
 /// Asks as anyone does who needs no token.
 pub(super) async fn ask(app: &App, asked: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Reply {
+    ask_as(Caller::Anyone, app, asked, headers, body).await
+}
+
+pub(super) async fn ask_as(
+    caller: Caller,
+    app: &App,
+    asked: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Body>,
+) -> Reply {
+    let (parts, body) = answer(caller, app, asked, headers, body.into()).await.into_parts();
+    Reply { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap().to_bytes() }
+}
+
+/// The body of an answer, as it comes.
+pub(super) async fn stream_as(caller: Caller, app: &App, asked: &str) -> Body {
+    let response = answer(caller, app, asked, &[], Body::empty()).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    response.into_body()
+}
+
+async fn answer(caller: Caller, app: &App, asked: &str, headers: &[(&str, &str)], body: Body) -> Response {
     let (method, path) = asked.split_once(' ').unwrap();
-    let mut request = Request::builder().method(method).uri(path).extension(Caller::Anyone);
+    let mut request = Request::builder().method(method).uri(path).extension(caller);
     request = request.extension(Peer(([127, 0, 0, 1], 1).into())).header(REQUEST_ID, "r-1");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let Ok(response) = routes(app.clone()).call(request.body(body.into()).unwrap()).await;
-    let (parts, body) = response.into_parts();
-    Reply { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap().to_bytes() }
+    let Ok(response) = routes(app.clone()).call(request.body(body).unwrap()).await;
+    response
 }

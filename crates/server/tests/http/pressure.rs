@@ -504,6 +504,26 @@ fn callers_with_narrow_rights_make_a_server_hold_little() {
     assert_eq!(p.ask("GET", "/v1/jobs?queue=q", &Value::Null)["jobs"], json!([]));
 }
 
+/// The buffer that a large body has made grow does not shrink, so not every one of many connections may keep one.
+#[test]
+fn a_large_body_ends_its_connection_while_many_are_open() {
+    const OPEN_MAX: usize = 512;
+    let p = Pressed::of(Server::with(&["--store", "memory", "--beanstalk", "127.0.0.1:0"]));
+    let ends = |bytes: usize| {
+        let mut connection = p.server.connect();
+        connection.send(request("POST", "/v1/queues/q/jobs", &[], &json!({"payload": "x".repeat(bytes)}).to_string()));
+        let reply = connection.reply_without_end().unwrap();
+        assert_eq!(reply.status, 201);
+        reply.header("connection") == Some("close")
+    };
+    assert!(!ends(10_000), "there is room for its buffer");
+    // The server accepts connections in the order in which they come.
+    let open: Vec<_> = (0..OPEN_MAX).map(|_| crowd_connects(p.server.address).unwrap()).collect();
+    assert!(ends(10_000) && !ends(4_000));
+    drop(open);
+    eventually(|| !ends(10_000));
+}
+
 /// `cargo xtask outside`.
 #[test]
 fn whole_table_of_pressure() {

@@ -2,7 +2,7 @@
 //! through is tried again in smaller parts.
 
 use crate::redis_faults::subject::{Subject, until};
-use duetime_core::limits::{ERRORS_BYTES_MAX, ERRORS_KEPT, PAGE_JOBS_MAX};
+use duetime_core::limits::{ERRORS_BYTES_MAX, ERRORS_KEPT, PAGE_JOBS_MAX, RESERVE_BYTES_MAX};
 use duetime_core::model::job::AttemptError;
 use duetime_core::ports::{
     Broker, BrokerClock as _, Detail, Extend, Extended, Find, Ledger as _, Listing, Outbox as _, Outcomes, PutIf,
@@ -10,8 +10,8 @@ use duetime_core::ports::{
 };
 use duetime_core::rules::{Again, Decision, Finish};
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::fixtures::{Given, QUEUE, id, listing, reserve, success};
-use duetime_core::{Job, JobId, State};
+use duetime_core::testing::fixtures::{Given, QUEUE, id, listing, reserve, reserve_from, success};
+use duetime_core::{Job, JobId, Payload, State};
 use duetime_store::redis::{Options, Redis, all_scripts};
 use duetime_store::testing::{Command, Fate, Proxy, RedisServer, TooLong};
 use std::collections::{BTreeMap, BTreeSet};
@@ -171,6 +171,51 @@ async fn outcomes_with_large_results_are_read() {
     assert!(link.longest_call() <= BOUND + ROOM, "{}", link.longest_call());
 }
 
+/// A queue of each of so many partitions.
+fn queue_of_each_partition(redis: &Redis, partitions: usize) -> BTreeMap<u16, String> {
+    let mut queues = BTreeMap::new();
+    for name in (0..).map(|n| format!("q{n}")) {
+        queues.entry(redis.partition(&name)).or_insert(name);
+        if queues.len() == partitions {
+            break;
+        }
+    }
+    queues
+}
+
+/// Each part of the answer has a bound, and so has their sum.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reserve_of_several_partitions_is_bounded_as_a_whole() {
+    const PARTITIONS: usize = 32;
+    const EACH: u64 = 2;
+    let server = RedisServer::start();
+    let options = Options { beside: Some("test".into()), ..Options::default() };
+    let redis = Redis::connect(&format!("{}?partitions={PARTITIONS}", server.url()), options).await.unwrap();
+    redis.begin(Arc::new(Given::default())).await.unwrap();
+    let s = Subject { redis };
+    let queues = queue_of_each_partition(&s.redis, PARTITIONS);
+    let payload: Payload = vec![b'x'; MIB].into();
+    for (&partition, queue) in &queues {
+        let job = |n| Job {
+            id: JobId::in_partition(1 + u64::from(partition) * EACH + n, partition),
+            queue: queue.as_str().into(),
+            payload: payload.clone(),
+            ..s.job(1)
+        };
+        put(&s, (0..EACH).map(job).collect()).await;
+    }
+    let names: Vec<&str> = queues.values().map(String::as_str).collect();
+    // The last part may exceed the sum by what one call may.
+    let most = (RESERVE_BYTES_MAX + BOUND) / MIB + 1;
+    let (mut left, mut answers) = (PARTITIONS * EACH as usize, 0);
+    while left > 0 {
+        let got = s.redis.reserve(reserve_from(&names, 1_000)).await.unwrap().leases.len();
+        assert!((1..=most).contains(&got), "{got} jobs of 1 MiB in one answer");
+        (left, answers) = (left - got, answers + 1);
+    }
+    assert!(answers > 1, "all fitted in one");
+}
+
 /// One call reads several partitions, and stops once it has as much as a reply may have.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn outcomes_of_several_partitions_are_bounded_together() {
@@ -180,14 +225,7 @@ async fn outcomes_of_several_partitions_are_bounded_together() {
     let redis = Redis::connect(&format!("{}?partitions={PARTITIONS}", server.url()), options).await.unwrap();
     redis.begin(Arc::new(Given::default())).await.unwrap();
     let s = Subject { redis };
-    // One queue of each partition.
-    let mut queues = BTreeMap::new();
-    for name in (0..).map(|n| format!("q{n}")) {
-        queues.entry(s.redis.partition(&name)).or_insert(name);
-        if queues.len() == PARTITIONS {
-            break;
-        }
-    }
+    let queues = queue_of_each_partition(&s.redis, PARTITIONS);
     let job = |(&partition, queue): (&u16, &String)| {
         let id = JobId::in_partition(1 + u64::from(partition), partition);
         Job { id, queue: queue.as_str().into(), ..s.job(1) }
