@@ -7,14 +7,12 @@
 use super::documents::document;
 use crate::api::{DegradedCode, Object, Push, Unread, read};
 use crate::clock::Millis;
+use crate::engine::admission::{Admission, Producer};
 use crate::engine::base::Base;
-use crate::engine::events::Publisher;
 use crate::engine::ids::Ids;
 use crate::engine::intake::{Intake, conflict};
 use crate::engine::leader::Leader;
-use crate::engine::loader::Loader;
 use crate::engine::metrics::Metrics;
-use crate::engine::observed::Observed;
 use crate::engine::status::Status;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
@@ -22,7 +20,7 @@ use crate::invalid::Invalid;
 use crate::limits::{DELAY_MS_MAX, PRIORITY_DEFAULT, STEP_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, NewJob, OnConflict};
-use crate::ports::{ADOPTED, Admitted, Broker, INBOX_TEXT_MAX, Inbox, InboxRow, Ledger, Reading, Registry, Verdict};
+use crate::ports::{ADOPTED, Admitted, Broker, INBOX_TEXT_MAX, Inbox, InboxRow, Recorded, Registry, Verdict};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,14 +43,12 @@ pub(super) struct InboxMover {
     inbox: Arc<dyn Inbox>,
     registry: Arc<dyn Registry>,
     broker: Arc<dyn Broker>,
-    ledger: Arc<dyn Ledger>,
-    loader: Arc<Loader>,
+    admission: Arc<Admission>,
     intake: Arc<Intake>,
     leader: Arc<Leader>,
     status: Arc<Status>,
     metrics: Arc<Metrics>,
     supervisor: Arc<Supervisor>,
-    publisher: Arc<Publisher>,
     ids: Arc<Ids>,
 }
 
@@ -60,24 +56,22 @@ impl InboxMover {
     pub(super) fn new(
         base: &Base,
         inbox: Arc<dyn Inbox>,
-        loader: Arc<Loader>,
+        admission: Arc<Admission>,
         intake: Arc<Intake>,
         leader: Arc<Leader>,
         ids: Arc<Ids>,
     ) -> Self {
-        let Base { stores, metrics, publisher, status, supervisor, .. } = base;
+        let Base { stores, metrics, status, supervisor, .. } = base;
         Self {
             inbox,
             registry: stores.registry.clone(),
             broker: stores.broker.clone(),
-            ledger: stores.ledger.clone(),
-            loader,
+            admission,
             intake,
             leader,
             status: status.clone(),
             metrics: metrics.clone(),
             supervisor: supervisor.clone(),
-            publisher: publisher.clone(),
             ids,
         }
     }
@@ -117,23 +111,28 @@ impl InboxMover {
         verdicts.extend(candidates.iter().map(|one| (one.number, Verdict::Record(Box::new(one.job.clone())))));
         let (admitted, outcome) = self.carry_out(verdicts).await;
 
-        let mut created = Vec::new();
+        let mut has_moved = admitted.values().any(|admitted| *admitted == Admitted::Done);
+        let (mut jobs, mut recorded) = (Vec::new(), Vec::new());
         let (mut held, mut repeats) = (Vec::new(), Vec::new());
         for one in candidates {
-            match admitted.get(&one.number) {
-                Some(Admitted::Done) => created.push(one.job),
-                Some(Admitted::KeyHeld(holder)) => held.push((one, *holder)),
-                Some(Admitted::Known(_)) => repeats.push((one.number, Verdict::Remove)),
-                _ => {}
-            }
+            let answer = match admitted.get(&one.number) {
+                Some(Admitted::Done) => Recorded::Created,
+                Some(Admitted::IdTaken) => Recorded::Repeat,
+                Some(Admitted::KeyHeld(holder)) => {
+                    held.push((one, *holder));
+                    continue;
+                }
+                Some(Admitted::Known(_)) => {
+                    repeats.push((one.number, Verdict::Remove));
+                    continue;
+                }
+                Some(Admitted::Gone) | None => continue,
+            };
+            jobs.push(one.job);
+            recorded.push(answer);
         }
-        if admitted.values().any(|admitted| *admitted == Admitted::IdTaken) {
-            // The rows get others at the next look.
-            self.ids.skip().await;
-        }
-        let mut has_moved = admitted.values().any(|admitted| *admitted == Admitted::Done);
-        self.publisher.observe_jobs(created.iter(), |_| Observed::Pushed);
-        let put = self.put_admitted(created, reading, &incarnation).await;
+        let producer = Producer::Inbox { recorded, reading, incarnation: &incarnation };
+        let put = self.admission.admit(jobs, producer).await.map(drop);
         let (mut resolved, unresolved) = self.resolve(held).await;
         resolved.extend(repeats);
         let (admitted, last) = self.carry_out(resolved).await;
@@ -173,14 +172,14 @@ impl InboxMover {
         if verdicts.is_empty() {
             return (admitted, outcome);
         }
-        match self.metrics.stores.record.time(self.inbox.admit(verdicts.clone())).await {
+        match self.commit(verdicts.clone()).await {
             Ok(answers) => admitted.extend(verdicts.iter().map(|(number, _)| *number).zip(answers)),
             Err(error) if !is_own(&error) => outcome = Err(error),
             Err(_) => {
                 for (number, verdict) in verdicts {
-                    let answer = match self.inbox.admit(vec![(number, verdict)]).await {
+                    let answer = match self.commit(vec![(number, verdict)]).await {
                         Err(error) if is_own(&error) => {
-                            let marked = self.inbox.admit(vec![(number, self.refuse(number, &error))]).await;
+                            let marked = self.commit(vec![(number, self.refuse(number, &error))]).await;
                             // Marked, it is done with, but it is no job.
                             marked.map(|_| Admitted::Gone)
                         }
@@ -196,15 +195,11 @@ impl InboxMover {
         (admitted, outcome)
     }
 
-    /// Puts the jobs that are due soon, and marks them as loaded.
-    async fn put_admitted(&self, mut jobs: Vec<Job>, reading: Reading, incarnation: &str) -> Result<(), Error> {
-        let watermark = self.loader.watermark();
-        jobs.retain(|job| job.due_at < watermark);
-        let held = self.loader.put(jobs, reading).await?;
-        if !held.is_empty() {
-            self.ledger.loaded(&held, incarnation).await?;
-        }
-        self.loader.reconcile().await
+    /// Carries out verdicts in one transaction.
+    async fn commit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+        let is_record = verdicts.iter().any(|(_, verdict)| matches!(verdict, Verdict::Record(_)));
+        let admit = self.inbox.admit(verdicts);
+        if is_record { self.admission.time(admit).await } else { admit.await }
     }
 
     /// Verdicts for rows whose key is held. A row whose key was just released waits for the next look.

@@ -14,6 +14,7 @@
 //! | `Editor` | changes jobs from outside |
 //! | `Recorder` | records in the ledger what the broker's outbox has |
 //! | `Search`, `QueueCounter` | find jobs; count them |
+//! | `Admission` | records new jobs, whoever makes them, and puts those that are due soon |
 //! | `Loader` | puts jobs into the broker |
 //! | `Settings`, `Overflow`, `Consumers`, `Leader`, `Ids` | what these share: settings of queues, jobs without room, who asks for jobs, who leads, ids |
 //! | `Publisher`, `Supervisor` | counts and publishes what happens; runs tasks |
@@ -21,6 +22,7 @@
 //! [`Engine`] is what callers see. `services` puts the services together, `start` starts their loops. None of them runs business code,
 //! parses or renders.
 
+mod admission;
 mod base;
 mod consumers;
 mod documents;

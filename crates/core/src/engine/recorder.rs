@@ -2,6 +2,7 @@
 
 use crate::api::DegradedCode;
 use crate::clock::Millis;
+use crate::engine::admission::{Admission, Producer};
 use crate::engine::base::Base;
 use crate::engine::loader::Loader;
 use crate::engine::metrics::Metrics;
@@ -10,6 +11,7 @@ use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
+use crate::model::job::Job;
 use crate::ports::{Broker, Ledger, OutboxEntry, Outcomes, Room, Trouble};
 use std::iter;
 use std::sync::Arc;
@@ -38,6 +40,7 @@ pub(super) struct Recorder {
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     loader: Arc<Loader>,
+    admission: Arc<Admission>,
     status: Arc<Status>,
     metrics: Arc<Metrics>,
     entries: mpsc::Sender<OutboxEntry>,
@@ -48,7 +51,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(base: &Base, loader: Arc<Loader>) -> Self {
+    pub(super) fn new(base: &Base, loader: Arc<Loader>, admission: Arc<Admission>) -> Self {
         let Base { stores, options, metrics, status, .. } = base;
         let (entries, waiting) = mpsc::channel(SOON_MAX);
         Self {
@@ -56,6 +59,7 @@ impl Recorder {
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,
+            admission,
             status: status.clone(),
             metrics: metrics.clone(),
             entries,
@@ -83,7 +87,7 @@ impl Recorder {
         let mut noted: Vec<(JobId, u64)> = Vec::with_capacity(entries.len());
         let (mut waiting, mut joining) = (Vec::new(), Vec::new());
         let now = self.broker.now();
-        let mut successors = Vec::new();
+        let mut copies = Vec::new();
         let mut latest_due = 0;
         for entry in &entries {
             let job = entry.job();
@@ -93,8 +97,8 @@ impl Recorder {
                 let list = if self.loader.joins_overflow(job, now) { &mut joining } else { &mut waiting };
                 list.push((job.id, job.version));
             }
-            if let OutboxEntry::Moved(_, successor) = entry {
-                successors.push(successor.id);
+            if let OutboxEntry::Moved(_, copy) = entry {
+                copies.push(Job::clone(copy));
             }
         }
         let noted_now = self.metrics.stores.apply.time(self.ledger.apply(entries, self.loader.watermark())).await;
@@ -104,12 +108,7 @@ impl Recorder {
         }
         self.status.mend(DegradedCode::Recording);
         // While the entry exists, a crash before the copies are put makes the next process put them again.
-        if !successors.is_empty() {
-            // In their current state: an entry that existed for long has been recorded before, and they may have run.
-            let reading = self.broker.reading();
-            let successors = self.ledger.get(&successors).await?;
-            self.loader.hold(successors.into_iter().flatten().collect(), reading).await?;
-        }
+        self.admission.admit(copies, Producer::Move).await?;
         let watermark = self.loader.watermark();
         let watermark = if latest_due < watermark { Millis::MAX } else { watermark };
         let outdated = self.broker.forget(&noted, watermark).await?;

@@ -1,5 +1,6 @@
 //! The services of an engine, and how they are put together. Each one knows only services that are made before it here.
 
+use super::admission::Admission;
 use super::base::Base;
 use super::consumers::Consumers;
 use super::editor::Editor;
@@ -66,15 +67,17 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
     let settings = Arc::new(Settings::new(base));
     let overflow = Arc::new(Overflow::new(broker.clone(), ledger.clone()));
     let loader = Arc::new(Loader::new(base, leader.clone(), overflow.clone()));
+    let admission = Arc::new(Admission::new(base, loader.clone(), ids.clone()));
     let queues = Arc::new(QueueCounter::new(base, settings.clone(), overflow.clone()));
     let search = Arc::new(Search::new(base, loader.clone(), queues.clone()));
-    let recorder = Arc::new(Recorder::new(base, loader.clone()));
-    let editor = Arc::new(Editor::new(base, loader.clone(), recorder.clone(), search.clone()));
+    let recorder = Arc::new(Recorder::new(base, loader.clone(), admission.clone()));
+    let editor = Arc::new(Editor::new(base, loader.clone(), admission.clone(), recorder.clone(), search.clone()));
     let reconciler =
         Reconciler::new(base, loader.clone(), overflow.clone(), editor.clone(), settings.clone(), leader.clone());
     let intake = Arc::new(Intake::new(
         base,
         loader.clone(),
+        admission.clone(),
         recorder.clone(),
         editor.clone(),
         ids.clone(),
@@ -94,9 +97,9 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
     let reaper = Arc::new(Reaper::new(base, recorder.clone(), settler.clone(), takes.clone()));
     let pruner = Arc::new(Pruner::new(base, settings.clone(), editor.clone(), leader.clone()));
     let mover = inbox.clone().map(|inbox| {
-        Arc::new(InboxMover::new(base, inbox, loader.clone(), intake.clone(), leader.clone(), ids.clone()))
+        Arc::new(InboxMover::new(base, inbox, admission.clone(), intake.clone(), leader.clone(), ids.clone()))
     });
-    let schedules = Arc::new(Schedules::new(base, intake.clone(), leader.clone(), loader.clone(), ids.clone()));
+    let schedules = Arc::new(Schedules::new(base, intake.clone(), leader.clone(), admission.clone(), ids.clone()));
     let observatory = Observatory::new(base, &queues, &settings, &recorder, &overflow, &consumers);
     let vitals = Vitals::new(base, loader.clone(), recorder.clone(), leader.clone());
     let locks = Arc::new(LockDesk::new(base));

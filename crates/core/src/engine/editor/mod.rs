@@ -3,6 +3,7 @@
 mod bulk;
 
 use crate::clock::Millis;
+use crate::engine::admission::{Admission, Producer};
 use crate::engine::base::Base;
 use crate::engine::events::Publisher;
 use crate::engine::loader::Loader;
@@ -30,6 +31,7 @@ pub(in crate::engine) struct Editor {
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     loader: Arc<Loader>,
+    admission: Arc<Admission>,
     recorder: Arc<Recorder>,
     publisher: Arc<Publisher>,
     supervisor: Arc<Supervisor>,
@@ -41,6 +43,7 @@ impl Editor {
     pub(in crate::engine) fn new(
         base: &Base,
         loader: Arc<Loader>,
+        admission: Arc<Admission>,
         recorder: Arc<Recorder>,
         search: Arc<Search>,
     ) -> Self {
@@ -50,6 +53,7 @@ impl Editor {
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,
+            admission,
             recorder,
             publisher: publisher.clone(),
             supervisor: supervisor.clone(),
@@ -311,7 +315,7 @@ impl Editor {
             .await
             .map(|outdated| self.loader.reconcile_later(outdated.into_iter()));
         let told = told.and(self.let_go(&over).await);
-        if let Err(error) = told.and(self.loader.hold(jobs, reading).await) {
+        if let Err(error) = told.and(self.admission.admit(jobs, Producer::Edit { reading }).await.map(drop)) {
             tracing::warn!(%error, "a job was edited in the ledger, and the broker does not know it yet; trying again");
         }
     }

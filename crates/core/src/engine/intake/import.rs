@@ -4,10 +4,10 @@
 //! the right partition: always the same id, so that a repeated import duplicates nothing. Sequences allotted later lie
 //! beyond the imported ones.
 
-use super::push::{TRIES, conflict, is_same};
+use super::push::{TRIES, conflict};
 use crate::clock::Millis;
+use crate::engine::admission::{Admitted, Producer};
 use crate::engine::intake::Intake;
-use crate::engine::observed::Observed;
 use crate::error::Error;
 use crate::limits::{
     BATCH_BYTES_MAX, BATCH_JOBS_MAX, DAY_MS, DELAY_MS_MAX, ERRORS_BYTES_MAX, ERRORS_KEPT, MESSAGE_BYTES_MAX,
@@ -16,7 +16,6 @@ use crate::limits::{
 use crate::model::id::{JobId, NUMBER_END};
 use crate::model::job::{Job, State, check_lease, check_payload};
 use crate::model::name;
-use crate::ports::Recorded;
 use crate::request::{Answers, Imported};
 use crate::rules;
 use std::sync::Arc;
@@ -43,29 +42,28 @@ impl Intake {
         }
         self.pass(&to_admit, now).await?;
         self.generations.pass_numbers(&to_admit).await?;
-        let mut admitted = self.admit(to_admit, Observed::Imported).await?.into_iter();
-        let (mut known, mut answers) = (Vec::new(), Vec::with_capacity(refusals.len()));
+        let mut admitted = self.admission.admit(to_admit, Producer::Import).await?.into_iter();
+        let mut answers = Vec::with_capacity(refusals.len());
         for refusal in refusals {
-            let outcome = match refusal {
+            let admitted = match refusal {
                 Some(error) => Err(error),
                 None => match admitted.next().expect("each job is answered for") {
-                    (job, Recorded::KeyHeld(holder)) => self.import_held(job, holder).await,
+                    (job, Admitted::KeyHeld(holder)) => self.import_held(job, holder).await,
                     admitted => Ok(admitted),
                 },
             };
-            answers.push(match outcome {
-                Err(error) => Err(error),
-                Ok((job, Recorded::Created)) => Ok(Imported { id: job.id, is_new: true }),
+            answers.push(admitted.and_then(|(Job { id, .. }, admitted)| match admitted {
+                Admitted::Created => Ok(Imported { id, is_new: true }),
+                Admitted::Repeated | Admitted::KeyHeld(_) => Ok(Imported { id, is_new: false }),
                 // The job of this origin is here already.
-                Ok((_, Recorded::Known(first))) => Ok(Imported { id: first, is_new: false }),
-                Ok((job, _)) => {
-                    let id = job.id;
-                    known.push((answers.len(), job));
-                    Ok(Imported { id, is_new: false })
+                Admitted::Known(first) => Ok(Imported { id: first, is_new: false }),
+                Admitted::Removed => Err(Error::Unavailable(format!("the job {id} was just removed"))),
+                Admitted::IdTaken(queue) => {
+                    let got = format!("{id}, which is another job here, in the queue {queue}");
+                    Err(Error::invalid("id", "free, or the id of the same job", got))
                 }
-            });
+            }));
         }
-        self.compare_known(known, &mut answers).await?;
         Ok(answers)
     }
 
@@ -91,41 +89,17 @@ impl Intake {
     }
 
     /// Admits a job whose key was held by another job a moment ago.
-    async fn import_held(&self, mut job: Job, mut holder: JobId) -> Result<(Job, Recorded), Error> {
+    async fn import_held(&self, mut job: Job, mut holder: JobId) -> Result<(Job, Admitted), Error> {
         for _ in 0..TRIES {
             if self.key_holder(holder).await?.is_some() {
                 break;
             }
-            match self.admit_one(job, Observed::Imported).await? {
-                (refused, Recorded::KeyHeld(next)) => (job, holder) = (refused, next),
+            match self.admission.admit_one(job, Producer::Import).await? {
+                (refused, Admitted::KeyHeld(next)) => (job, holder) = (refused, next),
                 admitted => return Ok(admitted),
             }
         }
         Err(conflict(&job, holder))
-    }
-
-    /// Whether jobs whose ids were known are the same jobs. If an earlier import was cut off they may not be in the broker,
-    /// so they are read again.
-    async fn compare_known(&self, known: Vec<(usize, Job)>, answers: &mut Answers<Imported>) -> Result<(), Error> {
-        let ids: Vec<JobId> = known.iter().map(|(_, job)| job.id).collect();
-        if ids.is_empty() {
-            return Ok(());
-        }
-        for ((at, job), row) in known.iter().zip(self.ledger.get(&ids).await?) {
-            match row {
-                Some(row) if is_same(&row, job) => {}
-                Some(row) => {
-                    let got = format!("{}, which is another job here, in the queue {}", job.id, row.queue);
-                    answers[*at] = Err(Error::invalid("id", "free, or the id of the same job", got));
-                }
-                None => answers[*at] = Err(Error::Unavailable(format!("the job {} was just removed", job.id))),
-            }
-        }
-        if !self.loader.has_ledger() {
-            return Ok(());
-        }
-        self.loader.reconcile_later(known.iter().filter(|(_, job)| job.is_pending()).map(|(_, job)| job.id));
-        self.loader.reconcile().await
     }
 }
 

@@ -1,24 +1,22 @@
 //! The way in of jobs: pushes, imports, and whatever else makes a job.
 
-mod admit;
 mod forward;
 mod import;
 mod push;
 
+use crate::engine::admission::Admission;
 use crate::engine::base::Base;
 use crate::engine::editor::Editor;
-use crate::engine::events::Publisher;
 use crate::engine::host::Generations;
 use crate::engine::ids::Ids;
 use crate::engine::loader::Loader;
-use crate::engine::metrics::Metrics;
 use crate::engine::queues::Settings;
 use crate::engine::recorder::Recorder;
 use crate::engine::supervisor::Supervisor;
 use crate::ports::{Broker, Ledger};
 use crate::request::Options;
 pub use import::check_whole;
-pub(in crate::engine) use push::{conflict, is_same};
+pub(in crate::engine) use push::conflict;
 use std::sync::Arc;
 
 /// Takes in new jobs.
@@ -26,12 +24,11 @@ pub(in crate::engine) struct Intake {
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     loader: Arc<Loader>,
+    admission: Arc<Admission>,
     recorder: Arc<Recorder>,
     editor: Arc<Editor>,
-    publisher: Arc<Publisher>,
     ids: Arc<Ids>,
     settings: Arc<Settings>,
-    metrics: Arc<Metrics>,
     supervisor: Arc<Supervisor>,
     generations: Arc<Generations>,
     options: Options,
@@ -41,23 +38,23 @@ impl Intake {
     pub(in crate::engine) fn new(
         base: &Base,
         loader: Arc<Loader>,
+        admission: Arc<Admission>,
         recorder: Arc<Recorder>,
         editor: Arc<Editor>,
         ids: Arc<Ids>,
         settings: Arc<Settings>,
         generations: Arc<Generations>,
     ) -> Self {
-        let Base { stores, options, metrics, publisher, supervisor, .. } = base;
+        let Base { stores, options, supervisor, .. } = base;
         Self {
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,
+            admission,
             recorder,
             editor,
-            publisher: publisher.clone(),
             ids,
             settings,
-            metrics: metrics.clone(),
             supervisor: supervisor.clone(),
             generations,
             options: *options,

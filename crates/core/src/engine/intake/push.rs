@@ -1,14 +1,14 @@
-//! Push: jobs are checked, get ids, and are [admitted](Intake::admit); then repeats and held keys are resolved.
+//! Push: jobs are checked, get ids, and are [admitted](crate::engine::admission); then repeats and held keys are resolved.
 
 use crate::clock::Millis;
+use crate::engine::admission::{Admitted, Producer};
 use crate::engine::intake::Intake;
-use crate::engine::observed::Observed;
 use crate::error::Error;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, NewJob, OnConflict};
 use crate::model::retry::WhenExhausted;
-use crate::ports::{Change, Detail, Edit, Edited, OutboxEntry, Outcomes, Recorded};
+use crate::ports::{Change, Detail, Edit, Edited, OutboxEntry, Outcomes};
 use crate::request::{Answers, PushOutcome, Pushed};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -53,30 +53,30 @@ impl Intake {
         for accepted in accepted {
             refusals.push(accepted.map(|job| jobs.push(job)).err());
         }
-        let mut admitted = self.admit(jobs, Observed::Pushed).await?.into_iter();
+        let mut admitted = self.admission.admit(jobs, Producer::Push).await?.into_iter();
         let mut answers = Vec::with_capacity(refusals.len());
         for refusal in refusals {
             if let Some(error) = refusal {
                 answers.push((Err(error), None));
                 continue;
             }
-            let (job, recorded) = admitted.next().expect("each job is answered for");
-            let (job, recorded) =
-                if recorded == Recorded::Repeat { self.admit_apart(job).await? } else { (job, recorded) };
-            answers.push(match recorded {
-                Recorded::Created => (Ok(Pushed { job, outcome: PushOutcome::Created }), None),
+            let (job, admitted) = admitted.next().expect("each job is answered for");
+            answers.push(match admitted {
+                Admitted::Created | Admitted::Repeated | Admitted::Removed => {
+                    (Ok(Pushed { job, outcome: PushOutcome::Created }), None)
+                }
                 refused => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(refused)),
             });
         }
         let firsts = answers.iter().filter_map(|(_, refused)| match refused {
-            Some(Recorded::Known(first)) => Some(*first),
+            Some(Admitted::Known(first)) => Some(*first),
             _ => None,
         });
         let firsts = self.firsts(firsts.collect()).await?;
         let mut resolved = Vec::with_capacity(answers.len());
         for ((answer, refused), new) in answers.into_iter().zip(&new) {
             resolved.push(match (answer, refused) {
-                (Ok(_), Some(Recorded::Known(first))) if firsts.contains_key(&first) => {
+                (Ok(_), Some(Admitted::Known(first))) if firsts.contains_key(&first) => {
                     Ok(Pushed { job: firsts[&first].clone(), outcome: PushOutcome::Repeated })
                 }
                 (Ok(pushed), Some(refused)) => self.push_refused(pushed.job, refused, new.on_conflict).await,
@@ -95,27 +95,6 @@ impl Intake {
             return Err(Error::invalid("target", expected, format!("one, for the queue {:?}", job.queue)));
         }
         Ok(job)
-    }
-
-    /// Admits a job whose id was taken: by an earlier try of this push whose answer was lost, or by an imported job. In that
-    /// case the job gets another id.
-    async fn admit_apart(&self, mut job: Job) -> Result<(Job, Recorded), Error> {
-        loop {
-            let reading = self.broker.reading();
-            let row = self.ledger.get(&[job.id]).await?.pop().flatten();
-            if row.is_none_or(|row| is_same(&row, &job)) {
-                self.publisher.observe_jobs(std::iter::once(&job), |_| Observed::Pushed);
-                self.loader.hold(vec![job.clone()], reading).await?;
-                return Ok((job, Recorded::Created));
-            }
-            self.ids.skip().await;
-            let ids = self.ids.next(&[job.id.partition()], self.broker.now()).await?;
-            let admitted = self.admit_one(Job { id: ids[0], ..job }, Observed::Pushed).await?;
-            if admitted.1 != Recorded::Repeat {
-                return Ok(admitted);
-            }
-            job = admitted.0;
-        }
     }
 
     /// The jobs that pushes made before, by their ids.
@@ -140,33 +119,30 @@ impl Intake {
     pub(in crate::engine) async fn push_refused(
         &self,
         mut job: Job,
-        mut refused: Recorded,
+        mut refused: Admitted,
         on_conflict: OnConflict,
     ) -> Result<Pushed, Error> {
         for _ in 0..TRIES {
             match refused {
-                Recorded::Known(first) => {
+                Admitted::Known(first) => {
                     if let Some(first) = self.firsts(vec![first]).await?.remove(&first) {
                         return Ok(Pushed { job: first, outcome: PushOutcome::Repeated });
                     }
                 }
-                Recorded::KeyHeld(holder) => {
+                Admitted::KeyHeld(holder) => {
                     if let Some(pushed) = self.push_held(&job, holder, on_conflict).await? {
                         return Ok(pushed);
                     }
                 }
-                Recorded::Created | Recorded::Repeat => {}
+                _ => {}
             }
-            (job, refused) = self.admit_one(job, Observed::Pushed).await?;
-            if refused == Recorded::Repeat {
-                (job, refused) = self.admit_apart(job).await?;
-            }
-            if refused == Recorded::Created {
+            (job, refused) = self.admission.admit_one(job, Producer::Push).await?;
+            if matches!(refused, Admitted::Created | Admitted::Repeated | Admitted::Removed) {
                 return Ok(Pushed { job, outcome: PushOutcome::Created });
             }
         }
         Err(match refused {
-            Recorded::KeyHeld(holder) => conflict(&job, holder),
+            Admitted::KeyHeld(holder) => conflict(&job, holder),
             _ => Error::Unavailable("the job with this origin was removed at this moment; push again".to_owned()),
         })
     }
@@ -210,11 +186,6 @@ impl Intake {
             _ => Ok(None),
         }
     }
-}
-
-/// Whether both are the same job, perhaps changed or replaced meanwhile.
-pub(in crate::engine) fn is_same(a: &Job, b: &Job) -> bool {
-    (&a.queue, &a.key, &a.origin, a.created_at) == (&b.queue, &b.key, &b.origin, b.created_at)
 }
 
 pub(in crate::engine) fn conflict(job: &Job, holder: JobId) -> Error {

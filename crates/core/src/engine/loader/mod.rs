@@ -133,6 +133,21 @@ impl Loader {
         self.hold_together(jobs, reading).await
     }
 
+    /// Puts jobs that are due before the watermark and marked as not loaded, and marks them as loaded in this incarnation.
+    pub(in crate::engine) async fn load(
+        &self,
+        mut jobs: Vec<Job>,
+        reading: Reading,
+        incarnation: &str,
+    ) -> Result<(), Error> {
+        jobs.retain(|job| self.is_to_hold(job));
+        let held = self.put(jobs, reading).await?;
+        if !held.is_empty() {
+            self.ledger.loaded(&held, incarnation).await?;
+        }
+        self.reconcile().await
+    }
+
     /// Puts jobs together with those of concurrent callers: whoever has the turn puts all that wait.
     async fn hold_together(&self, jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
         let mut answer = self.together.add(jobs, reading);
@@ -296,11 +311,6 @@ impl Loader {
     /// The broker does not hold these as they are in the ledger: reads them again.
     pub(in crate::engine) fn reconcile_later(&self, ids: impl Iterator<Item = JobId>) {
         self.to_reconcile.lists().again.extend(ids);
-    }
-
-    /// Whether the ledger is a separate store.
-    pub(in crate::engine) fn has_ledger(&self) -> bool {
-        self.topology.has_ledger()
     }
 
     /// Whether this process leads, or is the only one.

@@ -10,12 +10,12 @@ mod tick;
 mod timer;
 
 use crate::clock::Millis;
+use crate::engine::admission::Admission;
 use crate::engine::base::Base;
 use crate::engine::expected::Expected;
 use crate::engine::ids::Ids;
 use crate::engine::intake::Intake;
 use crate::engine::leader::Leader;
-use crate::engine::loader::Loader;
 use crate::engine::queues::end_of;
 use crate::engine::status::Status;
 use crate::engine::stores::Topology;
@@ -43,7 +43,7 @@ pub(in crate::engine) struct Schedules {
     ledger: Arc<dyn Ledger>,
     intake: Arc<Intake>,
     leader: Arc<Leader>,
-    loader: Arc<Loader>,
+    admission: Arc<Admission>,
     ids: Arc<Ids>,
     timer: timer::Touched,
     status: Arc<Status>,
@@ -56,7 +56,7 @@ impl Schedules {
         base: &Base,
         intake: Arc<Intake>,
         leader: Arc<Leader>,
-        loader: Arc<Loader>,
+        admission: Arc<Admission>,
         ids: Arc<Ids>,
     ) -> Self {
         let Base { stores, options, status, supervisor, .. } = base;
@@ -67,7 +67,7 @@ impl Schedules {
             ledger: stores.ledger.clone(),
             intake,
             leader,
-            loader,
+            admission,
             ids,
             timer: timer::Touched::default(),
             status: status.clone(),

@@ -26,14 +26,13 @@
 use super::entry::{Entry, PUSHED_AHEAD_MS_MAX, Pending, Stored};
 use super::{KIND, Schedules};
 use crate::clock::Millis;
-use crate::engine::intake::is_same;
-use crate::engine::observed::Observed;
+use crate::engine::admission::{Admitted, Producer};
 use crate::error::Error;
 use crate::limits::{STEP_JOBS_MAX, TICK_AHEAD_MS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Job, OnConflict, State};
 use crate::model::name::OF_ENGINE;
-use crate::ports::{Detail, Find, OutboxEntry, Outcomes, PutIf, Recorded, Selector, Window};
+use crate::ports::{Detail, Find, OutboxEntry, Outcomes, PutIf, Selector, Window};
 use crate::request::PushOutcome;
 use crate::schedule::{LastTick, Overlap, Schedule, TickOutcome, tag};
 use std::sync::Arc;
@@ -58,13 +57,6 @@ pub(super) enum Look {
     Claimed(Millis, JobId),
     /// Not before it is changed.
     Never,
-}
-
-/// The outcome of a push.
-enum TickPush {
-    As(TickOutcome, Option<JobId>),
-    /// The id is another job's, which was imported.
-    IdTaken,
 }
 
 impl Schedules {
@@ -161,59 +153,35 @@ impl Schedules {
         let Stored { name, entry, ticks, document_version } = stored;
         let schedule = &entry.schedule;
         let Some(Pending { at, id, created_at }) = entry.pending else { return Ok(()) };
-        let pushed = match schedule.job(name, id, at, created_at, self.options.payload_bytes_max) {
+        let (outcome, job) = match schedule.job(name, id, at, created_at, self.options.payload_bytes_max) {
             Ok(job) => {
                 let job = Job { origin: Some(origin(name, at)), ..job };
                 self.push_tick(job, schedule.job.on_conflict).await?
             }
             Err(error) => {
                 tracing::warn!(%name, %error, "the job of a schedule was rejected; correct the schedule");
-                TickPush::As(TickOutcome::Refused, None)
+                (TickOutcome::Refused, None)
             }
         };
-        let done = match pushed {
-            TickPush::As(outcome, job) => {
-                let last = Some(LastTick { at, outcome, job });
-                let pushed = job.filter(|_| outcome == TickOutcome::Pushed);
-                let next_at = ticks.next(at);
-                Entry { pending: None, last, next_at, job: pushed.or(entry.job), ..entry.clone() }
-            }
-            TickPush::IdTaken => {
-                self.ids.skip().await;
-                Entry { pending: Some(self.claim(schedule, at).await?), ..entry.clone() }
-            }
-        };
+        let last = Some(LastTick { at, outcome, job });
+        let pushed = job.filter(|_| outcome == TickOutcome::Pushed);
+        let next_at = ticks.next(at);
+        let done = Entry { pending: None, last, next_at, job: pushed.or(entry.job), ..entry.clone() };
         self.put_entry(name, *document_version, &done).await.map(drop)
     }
 
-    async fn push_tick(&self, job: Job, on_conflict: OnConflict) -> Result<TickPush, Error> {
-        let id = job.id;
-        let (job, recorded) = self.intake.admit_one(job, Observed::Pushed).await?;
-        match recorded {
-            Recorded::Created => {}
-            Recorded::Repeat => {
-                let row = self.ledger.get(&[id]).await?.pop().flatten();
-                match row {
-                    Some(row) if !is_same(&row, &job) => return Ok(TickPush::IdTaken),
-                    // The process that recorded it may have died before it was put.
-                    Some(row) if row.is_pending() && self.topology.has_ledger() => {
-                        self.loader.reconcile_later(std::iter::once(id));
-                        self.loader.reconcile().await?;
-                    }
-                    _ => {}
-                }
-            }
-            refused => {
-                return match self.intake.push_refused(job, refused, on_conflict).await {
-                    Ok(pushed) => Ok(TickPush::As(pushed.outcome.into(), Some(pushed.job.id))),
-                    Err(Error::KeyConflict { holder, .. } | Error::Running(holder)) => {
-                        Ok(TickPush::As(TickOutcome::Conflict, Some(holder)))
-                    }
-                    Err(error) => Err(error),
-                };
-            }
+    async fn push_tick(&self, job: Job, on_conflict: OnConflict) -> Result<(TickOutcome, Option<JobId>), Error> {
+        let (job, admitted) = self.admission.admit_one(job, Producer::Tick).await?;
+        if matches!(admitted, Admitted::Created | Admitted::Repeated | Admitted::Removed) {
+            return Ok((TickOutcome::Pushed, Some(job.id)));
         }
-        Ok(TickPush::As(TickOutcome::Pushed, Some(id)))
+        match self.intake.push_refused(job, admitted, on_conflict).await {
+            Ok(pushed) => Ok((pushed.outcome.into(), Some(pushed.job.id))),
+            Err(Error::KeyConflict { holder, .. } | Error::Running(holder)) => {
+                Ok((TickOutcome::Conflict, Some(holder)))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The job that was pushed for an instant, in whatever queue it is.

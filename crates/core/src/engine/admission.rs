@@ -1,0 +1,257 @@
+//! The way of a job that becomes live, whoever makes it: it is recorded, counted and published, and put into the broker if it is
+//! due soon.
+//!
+//! | producer | recorded | counted |
+//! |---|---|---|
+//! | pushes, conflicts, ticks, imports | here | here |
+//! | rows of the inbox | in the transaction that removes the rows | here |
+//! | copies that a rule moves | with their settlement, perhaps later and by another process | with the settlement |
+//! | retries, and other edits of jobs that the broker does not hold | by the edit | with the edit |
+//!
+//! A queue with an overflow has older jobs that found no room in the broker. A new job joins them there, unless it is more
+//! urgent, so that it does not overtake them: [`admit`](Admission::admit) records it there at once, or moves it there if it is
+//! recorded already.
+//!
+//! An id may be taken: by this same job, if an answer was lost or another process did the same, or by an imported job. The first
+//! is put as its row is now, since its maker may have died before that. In the second case a producer that chose the id gets
+//! another one.
+
+use crate::engine::base::Base;
+use crate::engine::events::Publisher;
+use crate::engine::ids::Ids;
+use crate::engine::loader::Loader;
+use crate::engine::metrics::Metrics;
+use crate::engine::observed::Observed;
+use crate::error::Error;
+use crate::model::id::JobId;
+use crate::model::job::Job;
+use crate::model::name::OF_ENGINE;
+use crate::ports::{Broker, Ledger, OVERFLOW, Reading, Recorded};
+use std::sync::Arc;
+
+/// Who makes the jobs, with what it has done already.
+#[derive(Clone, Debug)]
+pub(in crate::engine) enum Producer<'a> {
+    /// A push, also after a conflict.
+    Push,
+    /// A tick of a schedule. Other processes may admit the same job; its origin keeps it one.
+    Tick,
+    /// An import: the ids are those of another store.
+    Import,
+    /// Rows of the inbox, with the answers of the transaction. The jobs are marked as not loaded, and are marked as loaded in
+    /// this incarnation once the broker holds them.
+    Inbox { recorded: Vec<Recorded>, reading: Reading, incarnation: &'a str },
+    /// Copies that rules moved. Their entries may have been recorded long ago, so their rows are read.
+    Move,
+    /// An edit of rows since this reading, as the edit left them.
+    Edit { reading: Reading },
+}
+
+impl Producer<'_> {
+    /// The event as which a new job counts. A settlement and an edit have counted theirs, since they may be recorded later,
+    /// by another process, or twice.
+    fn event(&self) -> Option<Observed> {
+        match self {
+            Self::Push | Self::Tick | Self::Inbox { .. } => Some(Observed::Pushed),
+            Self::Import => Some(Observed::Imported),
+            Self::Move | Self::Edit { .. } => None,
+        }
+    }
+}
+
+/// What became of a job that was to be admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Admitted {
+    /// It is new.
+    Created,
+    /// This same job was recorded before.
+    Repeated,
+    /// The same, and its record has been removed since.
+    Removed,
+    /// Its id is that of another job, of this queue; nothing was recorded.
+    IdTaken(Arc<str>),
+    /// Its origin is that of this job of its queue; nothing was recorded.
+    Known(JobId),
+    /// Its key is held by this job; nothing was recorded.
+    KeyHeld(JobId),
+}
+
+/// Admits jobs.
+pub(in crate::engine) struct Admission {
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    loader: Arc<Loader>,
+    ids: Arc<Ids>,
+    publisher: Arc<Publisher>,
+    metrics: Arc<Metrics>,
+}
+
+impl Admission {
+    pub(in crate::engine) fn new(base: &Base, loader: Arc<Loader>, ids: Arc<Ids>) -> Self {
+        let Base { stores, metrics, publisher, .. } = base;
+        Self {
+            broker: stores.broker.clone(),
+            ledger: stores.ledger.clone(),
+            loader,
+            ids,
+            publisher: publisher.clone(),
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// Records jobs, unless their producer has; counts those that are new, and puts them into the broker or has them join an
+    /// overflow. The caller decides what becomes of a job that was not admitted.
+    ///
+    /// # Errors
+    /// Of the stores: the jobs may be recorded all the same, and then they run.
+    pub(in crate::engine) async fn admit(
+        &self,
+        mut jobs: Vec<Job>,
+        producer: Producer<'_>,
+    ) -> Result<Vec<(Job, Admitted)>, Error> {
+        let (reading, recorded) = match &producer {
+            Producer::Push | Producer::Tick | Producer::Import => {
+                (self.broker.reading(), self.record(jobs.clone()).await?)
+            }
+            Producer::Inbox { recorded, reading, .. } => (*reading, not_over(recorded.clone())),
+            Producer::Move => (self.broker.reading(), not_over(vec![Recorded::Repeat; jobs.len()])),
+            Producer::Edit { reading } => (*reading, not_over(vec![Recorded::Created; jobs.len()])),
+        };
+        let mut admitted: Vec<Admitted> = recorded.iter().map(|(recorded, _)| (*recorded).into()).collect();
+        let is_created = |place: usize| recorded[place].0 == Recorded::Created;
+        let created = || jobs.iter().enumerate().filter(|&(place, _)| is_created(place));
+        if let Some(event) = producer.event() {
+            self.publisher.observe_jobs(created().map(|(_, job)| job), |_| event);
+        }
+        if recorded.iter().any(|&answer| answer == (Recorded::Created, true)) {
+            self.loader.ask_for_overflow();
+        }
+        let mut to_hold: Vec<Job> = created()
+            .filter(|&(place, job)| !recorded[place].1 && self.loader.is_to_hold(job))
+            .map(|(_, job)| job.clone())
+            .collect();
+        let repeats: Vec<usize> = (0..jobs.len()).filter(|&place| admitted[place] == Admitted::Repeated).collect();
+        to_hold.extend(self.meet(&repeats, &mut jobs, &mut admitted, &producer).await?);
+        match producer {
+            Producer::Inbox { incarnation, .. } => self.loader.load(to_hold, reading, incarnation).await?,
+            _ => self.loader.hold(to_hold, reading).await?,
+        }
+        Ok(jobs.into_iter().zip(admitted).collect())
+    }
+
+    /// The same for one job.
+    pub(in crate::engine) async fn admit_one(
+        &self,
+        job: Job,
+        producer: Producer<'_>,
+    ) -> Result<(Job, Admitted), Error> {
+        Ok(self.admit(vec![job], producer).await?.pop().expect("the ledger answers for each job"))
+    }
+
+    /// Measures a call that records new jobs. Copies of a settlement are measured with it, as applied, and not twice.
+    pub(in crate::engine) async fn time<T>(&self, work: impl Future<Output = T>) -> T {
+        self.metrics.stores.record.time(work).await
+    }
+
+    /// Finds out whose the ids are that were taken. Returns the rows of those jobs that are the same; the others are recorded
+    /// under other ids, if the producer chose theirs.
+    async fn meet(
+        &self,
+        repeats: &[usize],
+        jobs: &mut [Job],
+        admitted: &mut [Admitted],
+        producer: &Producer<'_>,
+    ) -> Result<Vec<Job>, Error> {
+        if repeats.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<JobId> = repeats.iter().map(|&place| jobs[place].id).collect();
+        let mut same = Vec::new();
+        for (&place, row) in repeats.iter().zip(self.ledger.get(&ids).await?) {
+            let job = &jobs[place];
+            admitted[place] = match row {
+                Some(row) if !is_same(&row, job) => Admitted::IdTaken(row.queue),
+                Some(row) => {
+                    same.push(row);
+                    Admitted::Repeated
+                }
+                None => Admitted::Removed,
+            };
+            match (&admitted[place], producer) {
+                (Admitted::IdTaken(_), Producer::Push | Producer::Tick | Producer::Move) => {
+                    (jobs[place], admitted[place]) = self.admit_renamed(job.clone(), producer).await?;
+                }
+                // The row of the inbox gets another id at the next look.
+                (Admitted::IdTaken(_), Producer::Inbox { .. }) => self.ids.skip().await,
+                // Nobody else knows the id, so it is this push that was recorded, and its answer was lost.
+                (Admitted::Repeated | Admitted::Removed, Producer::Push) => {
+                    self.publisher.observe_jobs(std::iter::once(job), |_| Observed::Pushed);
+                }
+                _ => {}
+            }
+        }
+        Ok(same)
+    }
+
+    /// Admits a job whose id is another job's, under an id that is free.
+    async fn admit_renamed(&self, job: Job, producer: &Producer<'_>) -> Result<(Job, Admitted), Error> {
+        self.ids.skip().await;
+        let ids = self.ids.next(&[job.id.partition()], self.broker.now()).await?;
+        // Whoever records the entry of a moved copy once more finds the job by its origin.
+        let moved = || Arc::from(format!("{OF_ENGINE}moved-{}", job.id));
+        let is_moved = matches!(producer, Producer::Move);
+        let origin = job.origin.clone().or_else(|| is_moved.then(moved));
+        let producer = if is_moved { Producer::Tick } else { producer.clone() };
+        Box::pin(self.admit_one(Job { id: ids[0], origin, ..job }, producer)).await
+    }
+
+    /// Records jobs, separately those that join the overflow of their queue; returns which these are.
+    async fn record(&self, jobs: Vec<Job>) -> Result<Vec<(Recorded, bool)>, Error> {
+        let (now, watermark) = (self.broker.now(), self.loader.watermark());
+        let is_over: Vec<bool> =
+            jobs.iter().map(|job| self.loader.is_to_hold(job) && self.loader.joins_overflow(job, now)).collect();
+        let (mut near, mut over) = (Vec::with_capacity(jobs.len()), Vec::new());
+        for (job, is_over) in jobs.into_iter().zip(&is_over) {
+            if *is_over { &mut over } else { &mut near }.push(job);
+        }
+        if over.is_empty() {
+            return Ok(not_over(self.time(self.ledger.record(near, watermark)).await?));
+        }
+        let near_ids: Vec<JobId> = near.iter().map(|job| job.id).collect();
+        let record_near =
+            async { if near.is_empty() { Ok(Vec::new()) } else { self.ledger.record(near, watermark).await } };
+        let record_both = async { tokio::join!(record_near, self.ledger.record(over, OVERFLOW)) };
+        let (near, over) = self.time(record_both).await;
+        if near.is_ok() && over.is_err() {
+            // These are not acknowledged, but they are recorded.
+            self.loader.reconcile_later(near_ids.into_iter());
+        }
+        let (mut near, mut over) = (near?.into_iter(), over?.into_iter());
+        let next = |is_over: bool| {
+            let recorded = if is_over { over.next() } else { near.next() };
+            (recorded.expect("the ledger answers for each job"), is_over)
+        };
+        Ok(is_over.into_iter().map(next).collect())
+    }
+}
+
+impl From<Recorded> for Admitted {
+    fn from(recorded: Recorded) -> Self {
+        match recorded {
+            Recorded::Created => Self::Created,
+            Recorded::Repeat => Self::Repeated,
+            Recorded::Known(first) => Self::Known(first),
+            Recorded::KeyHeld(holder) => Self::KeyHeld(holder),
+        }
+    }
+}
+
+/// Answers about jobs that were not recorded in an overflow.
+fn not_over(recorded: Vec<Recorded>) -> Vec<(Recorded, bool)> {
+    recorded.into_iter().map(|recorded| (recorded, false)).collect()
+}
+
+/// Whether both are the same job, perhaps changed or replaced meanwhile.
+fn is_same(a: &Job, b: &Job) -> bool {
+    (&a.queue, &a.key, &a.origin, a.created_at) == (&b.queue, &b.key, &b.origin, b.created_at)
+}
