@@ -123,7 +123,7 @@ impl Admission {
         if let Some(event) = producer.event() {
             self.publisher.observe_jobs(created().map(|(_, job)| job), |_| event);
         }
-        if recorded.iter().any(|&answer| answer == (Recorded::Created, true)) {
+        if recorded.contains(&(Recorded::Created, true)) {
             self.loader.ask_for_overflow();
         }
         let mut to_hold: Vec<Job> = created()
@@ -146,6 +146,13 @@ impl Admission {
         producer: Producer<'_>,
     ) -> Result<(Job, Admitted), Error> {
         Ok(self.admit(vec![job], producer).await?.pop().expect("the ledger answers for each job"))
+    }
+
+    /// Puts jobs that were recorded before, as they are in the ledger: their maker may have died before that.
+    pub(in crate::engine) async fn put_again(&self, rows: &[Job]) -> Result<(), Error> {
+        let to_put = rows.iter().filter(|job| job.is_pending() && self.loader.is_to_hold(job));
+        self.loader.reconcile_later(to_put.map(|job| job.id));
+        self.loader.reconcile().await
     }
 
     /// Measures a call that records new jobs. Copies of a settlement are measured with it, as applied, and not twice.

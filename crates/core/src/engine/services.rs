@@ -76,7 +76,6 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
         Reconciler::new(base, loader.clone(), overflow.clone(), editor.clone(), settings.clone(), leader.clone());
     let intake = Arc::new(Intake::new(
         base,
-        loader.clone(),
         admission.clone(),
         recorder.clone(),
         editor.clone(),
@@ -99,7 +98,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
     let mover = inbox.clone().map(|inbox| {
         Arc::new(InboxMover::new(base, inbox, admission.clone(), intake.clone(), leader.clone(), ids.clone()))
     });
-    let schedules = Arc::new(Schedules::new(base, intake.clone(), leader.clone(), admission.clone(), ids.clone()));
+    let schedules = Arc::new(Schedules::new(base, intake.clone(), leader.clone(), admission, ids.clone()));
     let observatory = Observatory::new(base, &queues, &settings, &recorder, &overflow, &consumers);
     let vitals = Vitals::new(base, loader.clone(), recorder.clone(), leader.clone());
     let locks = Arc::new(LockDesk::new(base));

@@ -9,7 +9,6 @@ use crate::engine::base::Base;
 use crate::engine::editor::Editor;
 use crate::engine::host::Generations;
 use crate::engine::ids::Ids;
-use crate::engine::loader::Loader;
 use crate::engine::queues::Settings;
 use crate::engine::recorder::Recorder;
 use crate::engine::supervisor::Supervisor;
@@ -23,7 +22,6 @@ use std::sync::Arc;
 pub(in crate::engine) struct Intake {
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
-    loader: Arc<Loader>,
     admission: Arc<Admission>,
     recorder: Arc<Recorder>,
     editor: Arc<Editor>,
@@ -37,7 +35,6 @@ pub(in crate::engine) struct Intake {
 impl Intake {
     pub(in crate::engine) fn new(
         base: &Base,
-        loader: Arc<Loader>,
         admission: Arc<Admission>,
         recorder: Arc<Recorder>,
         editor: Arc<Editor>,
@@ -49,7 +46,6 @@ impl Intake {
         Self {
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
-            loader,
             admission,
             recorder,
             editor,

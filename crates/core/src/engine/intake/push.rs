@@ -106,11 +106,7 @@ impl Intake {
         let mut firsts: HashMap<JobId, Job> = live.map(|job| (job.id, job)).collect();
         let others: Vec<JobId> = ids.into_iter().filter(|id| !firsts.contains_key(id)).collect();
         let others: Vec<Job> = self.ledger.get(&others).await?.into_iter().flatten().collect();
-        // The process that recorded it may have died before it was put.
-        self.loader.reconcile_later(
-            others.iter().filter(|job| job.is_pending() && self.loader.is_to_hold(job)).map(|job| job.id),
-        );
-        self.loader.reconcile().await?;
+        self.admission.put_again(&others).await?;
         firsts.extend(others.into_iter().map(|job| (job.id, job)));
         Ok(firsts)
     }

@@ -215,7 +215,8 @@ async fn no_producer_loses_a_job_whose_id_an_imported_job_has() {
                 drop(engine.set_schedule("tick", schedule).await.unwrap());
             }
             "inbox" => {
-                world.ledger.insert(InboxRow { queue: "default".into(), kind: "k".into(), ..InboxRow::default() })
+                let row = InboxRow { queue: "default".into(), kind: "k".into(), ..InboxRow::default() };
+                world.ledger.insert(row);
             }
             _ => {
                 let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
