@@ -1,6 +1,6 @@
 //! More jobs than there is memory for, of a broker that several processes share.
 
-use super::{DONE, Node, World, seconds};
+use super::{DONE, Node, World, far, seconds};
 use crate::engine::fixture::{job, moves_to, request};
 use duetime_core::engine::{Expected, Outcome, ReserveRequest, Source};
 use duetime_core::ports::{Broker, InboxRow, Queues};
@@ -202,11 +202,16 @@ async fn no_producer_loses_a_job_whose_id_an_imported_job_has() {
     for producer in ["push", "tick", "inbox", "moved"] {
         let (world, leader, _other) = World::with_two().await;
         let engine = &leader.engine;
+        let plain = leader.push(far()).await;
         let first = leader.push(moves_to("default")).await;
         let leased = leader.lease().await;
-        let id = |n: u64| JobId::new(first.id.get() + n * 1_024).unwrap();
-        let others = (1..=3).map(|n| Job { id: id(n), queue: "other".into(), ..first.clone() }).collect();
-        assert!(engine.import(others).await.unwrap().iter().all(Result::is_ok));
+        let other = |n: u64| Job {
+            id: JobId::in_partition(first.id.sequence() + n, first.id.partition()),
+            created_at: plain.created_at - 1,
+            ..plain.clone()
+        };
+        let imported = engine.import((1..=3).map(other).collect()).await.unwrap();
+        let imported: Vec<JobId> = imported.into_iter().map(|imported| imported.unwrap().id).collect();
         match producer {
             "push" => drop(leader.push(job()).await),
             "tick" => {
@@ -225,8 +230,9 @@ async fn no_producer_loses_a_job_whose_id_an_imported_job_has() {
         }
         seconds(6).await;
         let made: Vec<JobId> = leader.leases().await.iter().map(|job| job.id).collect();
-        assert!(made.len() == 1 && !made.contains(&id(1)), "{producer}: {made:?}");
-        let rows = world.ledger.jobs();
-        assert_eq!(rows.iter().filter(|row| &*row.queue == "other").count(), 3, "{producer}");
+        assert!(made.len() == 1 && !imported.contains(&made[0]), "{producer}: {made:?}");
+        for id in imported {
+            assert_eq!(world.row(id).created_at, plain.created_at - 1, "{producer}");
+        }
     }
 }
