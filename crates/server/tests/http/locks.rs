@@ -92,17 +92,16 @@ fn a_release_and_an_expiry_wake_those_who_wait_in_order() {
 fn one_who_went_away_is_not_granted() {
     let server = Server::start();
     let sockets = server.sockets();
+    // Callers that disconnected are in line, if only for a moment, perhaps behind the next caller; then they give up their places.
+    let waits = |owner| waiter(&server, owner).reply().ok()["fence"].as_u64().unwrap();
     for _ in 0..10 {
-        let fence = acquire(&server, "a");
+        let fence = waits("a");
         let gone: Vec<_> = (0..5).map(|n| waiter(&server, &format!("gone-{n}"))).collect();
         drop(gone);
         eventually(|| server.sockets() == sockets);
         release(&server, "a", fence);
-        // Callers that disconnected were in line, if only for a moment; then they give up their places.
-        let mut next = waiter(&server, "b");
-        let fence: Value = next.reply().ok()["fence"].clone();
-        drop(next);
-        release(&server, "b", fence.as_u64().unwrap());
+        let fence = waits("b");
+        release(&server, "b", fence);
     }
 }
 
