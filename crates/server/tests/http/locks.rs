@@ -2,7 +2,7 @@
 
 use super::client::{Connection, request};
 use super::server::{Server, eventually, store_in};
-use serde_json::{Value, json};
+use serde_json::json;
 
 fn acquire(server: &Server, owner: &str) -> u64 {
     server.put("/v1/locks/l", &json!({"owner": owner})).ok()["fence"].as_u64().unwrap()
