@@ -29,7 +29,7 @@ use crate::model::name::OF_ENGINE;
 use crate::ports::{Broker, Ledger, OVERFLOW, Reading, Recorded};
 use std::sync::Arc;
 
-/// Who makes the jobs, and what it has done before it asks.
+/// A source of new jobs. Some have recorded their jobs already, and bring the results.
 #[derive(Clone, Debug)]
 pub(in crate::engine) enum Producer<'a> {
     /// A push, also after a conflict.
