@@ -55,7 +55,7 @@ async fn main() -> Result<()> {
     println!("{ORDERS} buyers asked for a refund");
     for order in [2, 4] {
         let query = Query { tag: Some(format!("order-{order}").into()), ..Query::default() };
-        let counts = client.bulk(&query, BulkAction::Cancel).await?;
+        let counts = client.jobs().bulk(&query, BulkAction::Cancel).await?;
         assert_eq!(counts.get("cancelled"), Some(&1), "{counts:?}");
         println!("order {order}: the merchant decided, so nothing is granted");
     }
@@ -88,13 +88,13 @@ async fn work(client: &Client) -> Result<Vec<Job>> {
 async fn ended(client: &Client) -> Result<Vec<Job>> {
     let query = Query { queue: Some("after-sale".into()), ..Query::default() };
     loop {
-        let jobs = client.find(&query, None, 1_000).await?.jobs;
+        let jobs = client.jobs().page(&query, None, 1_000).await?.jobs;
         if jobs.iter().all(|job| !job.is_pending()) {
             return Ok(jobs);
         }
         for job in jobs.iter().filter(|job| job.is_pending() && job.attempt > 0 && job.lease_until.is_none()) {
             let target = JobRef { id: job.id, version: Some(job.version) };
-            if client.run(target).await.is_ok() {
+            if client.jobs().run(target).await.is_ok() {
                 println!("the job {} failed and would be tried again later: now", job.id);
             }
         }

@@ -118,9 +118,9 @@ async fn cycles(client: &Client, jobs: usize) {
         tokio::spawn(async move {
             for _ in 0..jobs / BATCH / 4 {
                 client.push_all(vec![job("cycle"); BATCH]).await.expect("pushed");
-                let leases = client.reserve(reserve("cycle")).await.expect("reserved").leases;
+                let leases = client.leases().reserve(reserve("cycle")).await.expect("reserved").leases;
                 let done = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None }));
-                assert!(client.settle(done.collect()).await.expect("settled").iter().all(Result::is_ok));
+                assert!(client.leases().settle(done.collect()).await.expect("settled").iter().all(Result::is_ok));
             }
         })
     });

@@ -12,7 +12,7 @@
 
 mod processes;
 
-use duetime::{Client, OnConflict, PushOutcome, Window};
+use duetime::{Client, OnConflict, PushOutcome, Query};
 use processes::{Processes, Result};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -94,14 +94,14 @@ fn check_stock(stock: &Stock, sold: &BTreeMap<u32, Sale>) -> Result<()> {
 /// The queue holds a job for each phone, pushed by its buyer. They are removed, since nobody is going to pay.
 async fn check_jobs(url: &str, sold: &BTreeMap<u32, Sale>) -> Result<()> {
     let client = Client::connect(url).await?;
-    let jobs = client.peek(QUEUE, Window::ALL, 100).await?;
+    let jobs = client.jobs().find(Query { queue: Some(QUEUE.into()), ..Query::default() }).take(100).await?;
     for job in &jobs {
         let key = job.key.as_deref().and_then(|key| key.strip_prefix("phone-")).ok_or("a job without a key")?;
         let sale = sold.get(&key.parse()?).ok_or_else(|| format!("nobody says to have bought phone {key}"))?;
         if sale.buyer.to_string().as_bytes() != &job.payload[..] || sale.proof != job.id.to_string() {
             return Err(format!("phone {key} is with another than buyer {}", sale.buyer).into());
         }
-        client.delete(job.id).await?;
+        client.jobs().delete(job.id).await?;
     }
     client.close().await?;
     if jobs.len() == sold.len() { Ok(()) } else { Err(format!("the queue holds {} jobs", jobs.len()).into()) }
@@ -151,7 +151,7 @@ impl Shop {
             if self.stock.read()?.0 == 0 {
                 return Ok(None);
             }
-            let guard = self.client.lock("phone").acquire(PATIENCE).await?;
+            let guard = self.client.locks().named("phone").acquire(PATIENCE).await?;
             let fence = guard.fence();
             let (left, _) = self.stock.read()?;
             // Two who did this at once would both sell the same phone.

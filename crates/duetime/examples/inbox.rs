@@ -92,12 +92,12 @@ async fn main() -> Result<()> {
             request_id: None,
             worker: None,
         };
-        let leases = client.reserve(request).await?.leases;
+        let leases = client.leases().reserve(request).await?.leases;
         waits.push(committed.elapsed());
         let [lease] = &leases[..] else { return Err(format!("expected one job, got {}", leases.len()).into()) };
         let confirm: Confirm = serde_json::from_slice(&lease.job.payload)?;
         assert_eq!(confirm.order, order, "expected the job of the order that was committed");
-        client.complete(lease.job.receipt(), None).await?;
+        client.leases().complete(lease.job.receipt(), None).await?;
     }
     waits.sort_unstable();
     let at = |percent: usize| waits[(waits.len() - 1) * percent / 100];
@@ -107,7 +107,7 @@ async fn main() -> Result<()> {
         "from the commit to the reservation: 50 % within {half:.1} ms, 99 % within {most:.1} ms, all within {longest:.1} ms"
     );
     let query = Query { queue: Some(Confirm::QUEUE.into()), ..Query::default() };
-    let jobs = client.find(&query, None, 1_000).await?.jobs.len();
+    let jobs = client.jobs().page(&query, None, 1_000).await?.jobs.len();
     println!("{} orders were committed, and {jobs} jobs with them", waits.len());
     client.close().await?;
     if jobs == waits.len() { Ok(()) } else { Err("expected as many jobs as orders".into()) }

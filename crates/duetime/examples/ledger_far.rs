@@ -90,7 +90,7 @@ async fn push(client: &Client, count: usize) -> f64 {
 async fn wait_for(client: &Client, jobs: usize, seconds: usize) {
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let queue = client.queue("far").await.expect("counted");
+        let queue = client.queues().get("far").await.expect("counted");
         if queue.tally.pending + queue.tally.succeeded >= jobs as u64 {
             return tokio::time::sleep(Duration::from_secs(seconds as u64)).await;
         }

@@ -94,7 +94,7 @@ async fn process(client: &Client, queue: &str, count: usize) -> f64 {
     let worker = worker.handle_raw("default", || async { duetime::Handled::Ok(()) });
     let summary = worker.drain().await.expect("worked off");
     assert_eq!(summary.succeeded, count as u64);
-    while client.queue(queue).await.expect("counted").tally.succeeded < count as u64 {
+    while client.queues().get(queue).await.expect("counted").tally.succeeded < count as u64 {
         tokio::time::sleep(LOOK).await;
     }
     start.elapsed().as_secs_f64()

@@ -79,7 +79,7 @@ async fn take_orders(client: &Client) -> Result<()> {
         let client = client.clone();
         tokio::spawn(async move {
             for order in (till..ORDERS).step_by(TILLS as usize).filter(|&order| is_to_be_paid(order)) {
-                let outcomes = client.cancel_by_tag(format!("order-{order}")).await?;
+                let outcomes = client.jobs().cancel_by_tag(format!("order-{order}")).await?;
                 // The answer is definite: either the time-out will never run, or the payment has come too late.
                 println!("{} {order}", if outcomes.get("cancelled") == Some(&1) { "paid" } else { "too-late" });
             }
@@ -172,7 +172,7 @@ async fn shop(url: &str) -> Result<()> {
             return Err(complaint.into());
         }
         late_ms_max = late_ms_max.max(job.started_at.map_or(0, |started_at| started_at - job.due_at));
-        client.delete(job.id).await?;
+        client.jobs().delete(job.id).await?;
     }
     client.close().await?;
     if orders.len() != ORDERS as usize {
@@ -187,7 +187,7 @@ async fn records(client: &Client) -> Result<Vec<Job>> {
     let query = Query { queue: Some(TimeOut::QUEUE.into()), ..Query::default() };
     let (mut jobs, mut cursor) = (Vec::new(), None);
     loop {
-        let page = client.find(&query, cursor.as_deref(), BATCH).await?;
+        let page = client.jobs().page(&query, cursor.as_deref(), BATCH).await?;
         jobs.extend(page.jobs);
         cursor = page.next_cursor;
         if cursor.is_none() {

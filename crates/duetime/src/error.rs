@@ -102,6 +102,11 @@ impl Error {
         }
     }
 
+    /// Whether the job or the schedule that the call names does not exist, or no longer does.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Core(duetime_core::Error::NotFound(_) | duetime_core::Error::NoSchedule(_)))
+    }
+
     /// Whether the same call may succeed later. After [`Error::OutcomeUnknown`] a repeated call may be carried out twice:
     /// repeat a push only if it has a key or an origin.
     pub fn is_retryable(&self) -> bool {

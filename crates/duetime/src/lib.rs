@@ -33,14 +33,15 @@
 //! ```
 //!
 //! - A [`Client`] offers the same calls on a store in this process, on a shared Redis, and on a server. Once a push
-//!   returns, the job is recorded.
+//!   returns, the job is recorded. Its groups find and change [jobs](Client::jobs), set up [queues](Client::queues), show
+//!   [workers](Client::workers), and more.
 //! - A [`JobType`] is a payload, and what its jobs have by default: kind, queue, retries, time limit, key, tags.
 //! - A [`Worker`] runs [handlers](Handler) for due jobs, extends their leases, and stops gracefully. Handlers may block:
 //!   leases are extended on another thread. Handlers must be idempotent, because a job can run twice.
 //! - A [`Lock`] has one holder at a time, across machines. Its [guard](lock::Guard) renews it and says when it may be
 //!   lost.
 //! - A [`Schedule`] pushes a job again and again, by cron expression and time zone:
-//!   [`set_schedule`](Client::set_schedule).
+//!   [`schedules`](Client::schedules).
 //! - The [`inbox`] pushes jobs within an SQL transaction of your application.
 //! - [`Events`] report what happens to jobs: [`events`](Client::events).
 //! - An [`Error`] says whether the call can be repeated.
@@ -76,7 +77,7 @@ pub mod worker;
 
 #[cfg(feature = "embedded")]
 pub use client::OpenOptions;
-pub use client::{Client, ConnectOptions, Events, Token};
+pub use client::{Client, ConnectOptions, Events, Found, Jobs, Leases, Locks, Queues, Schedules, Token, Workers};
 #[cfg(feature = "embedded")]
 pub use duetime_store::sqlite::Durability;
 pub use error::{Answers, Error, Result};
@@ -94,7 +95,7 @@ pub use duetime_derive::Job;
 pub use duetime_core as core;
 pub use duetime_core::api::{
     Degraded, DegradedCode, DueBucket, DueCounts, FailureGroup, Failures, HeldLease, History, HistoryPoint,
-    HistorySpan, Instant, Lateness, Reason, ReasonCode, Span, Why, WorkerStatus,
+    HistorySpan, Instant, Lateness, QueueChanges, Reason, ReasonCode, Span, Why, WorkerStatus,
 };
 pub use duetime_core::engine::events::{Event, Filter, Transition, What};
 pub use duetime_core::engine::{

@@ -66,7 +66,7 @@ fn app() -> App {
 }
 
 async fn result(client: &Client, id: JobId) -> Option<String> {
-    let job = client.get(id).await.unwrap();
+    let job = client.jobs().get(id).await.unwrap();
     assert_eq!(job.state(job.updated_at), JobState::Succeeded, "{job:?}");
     job.result.map(|result| String::from_utf8_lossy(&result).into_owned())
 }
@@ -112,7 +112,7 @@ async fn a_handler_takes_its_arguments_in_any_order() {
     assert_eq!(result(&client, added).await.as_deref(), Some("5"));
     assert_eq!(result(&client, sent).await.as_deref(), Some("21"));
     assert_eq!(*app.notes.lock().unwrap(), ["default 1"]);
-    let refused = client.get(refused).await.unwrap();
+    let refused = client.jobs().get(refused).await.unwrap();
     assert_eq!(refused.message.as_deref(), Some("not from this queue"));
 }
 
@@ -136,8 +136,8 @@ async fn a_blocking_handler_leaves_the_runtime_alone() {
     assert_eq!((summary.succeeded, summary.failed), (1, 2));
     assert_eq!(result(&client, ids[2]).await.as_deref(), Some("\"2 false\""));
     let why = |job: duetime::Job| job.errors[0].message.to_string();
-    assert_eq!(why(client.get(ids[0]).await.unwrap()), "nothing to add");
-    let panicked = why(client.get(ids[1]).await.unwrap());
+    assert_eq!(why(client.jobs().get(ids[0]).await.unwrap()), "nothing to add");
+    let panicked = why(client.jobs().get(ids[1]).await.unwrap());
     assert!(panicked.starts_with("panicked at ") && panicked.ends_with("one is too few"), "{panicked}");
     assert!(panicked.contains("handlers.rs:"), "{panicked}");
 }
@@ -159,7 +159,7 @@ async fn former_kinds_are_handled_and_raw_payloads() {
     assert_eq!(result(&client, old).await.as_deref(), Some("7"));
     assert_eq!(result(&client, raw).await.as_deref(), Some("2"));
     assert_eq!(result(&client, other).await, None);
-    let message = client.get(unreadable).await.unwrap().errors[0].message.to_string();
+    let message = client.jobs().get(unreadable).await.unwrap().errors[0].message.to_string();
     assert!(message.starts_with("the payload cannot be read as \"invoice.send\": `item` must be"), "{message}");
 }
 
@@ -180,7 +180,7 @@ async fn an_attempt_ends_at_its_limits() {
         })
         .handle(async |job: Add| Ok::<_, JobError>("x".repeat(usize::try_from(job.by)?)));
     assert_eq!(worker.drain().await.unwrap().failed, 2);
-    let message = async |id| client.get(id).await.unwrap().message.unwrap_or_default().to_string();
+    let message = async |id| client.jobs().get(id).await.unwrap().message.unwrap_or_default().to_string();
     assert!(message(slow).await.contains("time limit of 10ms exceeded"), "{}", message(slow).await);
     let said = message(large).await;
     assert!(

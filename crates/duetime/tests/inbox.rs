@@ -73,7 +73,7 @@ async fn check(client: &Client) {
         let mut looks = tokio::time::interval(Duration::from_millis(10));
         loop {
             looks.tick().await;
-            let jobs = client.find(&query, None, 10).await.unwrap().jobs;
+            let jobs = client.jobs().page(&query, None, 10).await.unwrap().jobs;
             if !jobs.is_empty() {
                 return jobs;
             }
@@ -86,7 +86,7 @@ async fn check(client: &Client) {
     assert_eq!((&job.key, &*job.tags, job.lease_ms), (&full.key, full.tags.as_slice(), Some(90_000)));
     assert_eq!((job.expires_ms, job.options()), (Some(60_000), &full.options));
     assert_eq!(job.due_at - job.created_at, 3_600_000);
-    let all = client.find(&Query::default(), None, 10).await.unwrap().jobs;
+    let all = client.jobs().page(&Query::default(), None, 10).await.unwrap().jobs;
     assert_eq!(all.len(), 3, "nothing of what was rolled back");
 }
 

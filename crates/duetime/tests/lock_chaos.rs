@@ -44,7 +44,7 @@ fn contender() {
         let client = Client::connect(&url).await.unwrap();
         let tasks = (0..TASKS).map(|task| {
             let owner = format!("{}-{task}", std::process::id());
-            let lock = client.lock("counter").ttl(ttl).owner(owner);
+            let lock = client.locks().named("counter").ttl(ttl).owner(owner);
             tokio::spawn(contend(lock, url.clone(), PathBuf::from(&history), task as u64))
         });
         for task in tasks.collect::<Vec<_>>() {
@@ -220,7 +220,7 @@ async fn a_stale_holder_never_writes() {
             Some(_) => {}
             // The current holder of the lock is stopped; every other time it is killed.
             None => {
-                let Some(holding) = client.inspect_lock("counter").await.unwrap() else { continue };
+                let Some(holding) = client.locks().holder("counter").await.unwrap() else { continue };
                 let is_its = |contender: &Contender| holding.owner.starts_with(&format!("{}-", contender.0.id()));
                 let Some(holder) = contenders.iter().position(is_its) else { continue };
                 turn += 1;
@@ -235,7 +235,7 @@ async fn a_stale_holder_never_writes() {
     }
     drop(contenders);
     // Locks granted to the last contenders expire with their time to live, since their holders are gone.
-    let guard = client.lock("counter").acquire(TTL * 8).await.expect("the lock is free in the end");
+    let guard = client.locks().named("counter").acquire(TTL * 8).await.expect("the lock is free in the end");
     let fences = read(&history);
     assert!(fences.keys().all(|&fence| fence < guard.fence()), "fences only grow");
     guard.release().await.unwrap();

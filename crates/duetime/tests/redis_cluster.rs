@@ -24,7 +24,7 @@ fn reserve(queue: &str, limit: usize) -> ReserveRequest {
 async fn find(client: &Client, query: &Query) -> BTreeSet<JobId> {
     let (mut found, mut cursor) = (BTreeSet::new(), None);
     loop {
-        let page = client.find(query, cursor.as_deref(), 100).await.unwrap();
+        let page = client.jobs().page(query, cursor.as_deref(), 100).await.unwrap();
         for job in page.jobs {
             assert!(found.insert(job.id), "{} was found twice", job.id);
         }
@@ -67,7 +67,7 @@ async fn jobs_of_many_partitions_are_one_store() {
         let query = Query { tag: Some(format!("tag-{n}").into()), ..Query::default() };
         assert_eq!(find(&other, &query).await, *ids);
     }
-    let cancelled = other.cancel_by_tag("later").await.unwrap();
+    let cancelled = other.jobs().cancel_by_tag("later").await.unwrap();
     assert_eq!(cancelled.into_iter().collect::<Vec<_>>(), [("cancelled", (QUEUES * LATER_PER_QUEUE) as u64)]);
 
     // Worked off by one worker at all queues.
@@ -78,7 +78,7 @@ async fn jobs_of_many_partitions_are_one_store() {
     assert_eq!(worker.drain().await.unwrap().succeeded, (QUEUES * JOBS_PER_QUEUE) as u64);
     let done = find(&one, &Query { state: vec![JobState::Succeeded].into(), ..Query::default() }).await;
     assert_eq!(done, tagged.into_iter().flatten().collect());
-    let queues = one.queues().await.unwrap();
+    let queues = one.queues().list().await.unwrap();
     assert_eq!(queues.len(), QUEUES);
     assert!(queues.iter().all(|queue| queue.tally.succeeded == JOBS_PER_QUEUE as u64 && queue.counts.running == 0));
 }
@@ -95,26 +95,26 @@ async fn an_exhausted_job_moves_to_another_partition() {
     for n in 0..10 {
         let queue = queue(n);
         let pushed = client.push_raw("k", *b"payload").queue(queue.clone()).tag("t").retry(retry()).await.unwrap();
-        let job = client.reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0).job;
+        let job = client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0).job;
         assert_eq!(job.id, pushed.id);
         let failure = Failure { is_final: false, message: "no".into(), retry_after_ms: None };
-        assert_eq!(client.fail(job.receipt(), failure).await.unwrap().state, JobState::Failed);
-        let copy = client.reserve(reserve("undone", 10)).await.unwrap().leases;
+        assert_eq!(client.leases().fail(job.receipt(), failure).await.unwrap().state, JobState::Failed);
+        let copy = client.leases().reserve(reserve("undone", 10)).await.unwrap().leases;
         assert_eq!(copy.len(), 1);
         assert_ne!(copy[0].job.id.partition(), job.id.partition(), "{queue} lies in another partition");
         assert_eq!((&*copy[0].job.payload, copy[0].job.attempt), (&b"payload"[..], 1));
-        client.complete(copy[0].job.receipt(), None).await.unwrap();
+        client.leases().complete(copy[0].job.receipt(), None).await.unwrap();
     }
     let failed = Query { tag: Some("t".into()), state: vec![JobState::Failed].into(), ..Query::default() };
     assert_eq!(find(&client, &failed).await.len(), 10);
     assert_eq!(
-        client.bulk(&failed, BulkAction::Retry).await.unwrap().into_iter().collect::<Vec<_>>(),
+        client.jobs().bulk(&failed, BulkAction::Retry).await.unwrap().into_iter().collect::<Vec<_>>(),
         [("retried", 10)]
     );
     for n in 0..10 {
-        let again = client.reserve(reserve(&queue(n), 10)).await.unwrap().leases;
+        let again = client.leases().reserve(reserve(&queue(n), 10)).await.unwrap().leases;
         assert_eq!(again.len(), 1);
-        client.complete(again[0].job.receipt(), None).await.unwrap();
+        client.leases().complete(again[0].job.receipt(), None).await.unwrap();
     }
     assert!(find(&client, &failed).await.is_empty());
 }

@@ -123,9 +123,9 @@ async fn limits_hold_over_processes_that_are_killed() {
     let history = folder.path().join("history");
     let client = Client::connect(&server.url()).await.unwrap();
     let narrow = QueueSettings { max_running: Some(MAX_RUNNING), ..QueueSettings::default() };
-    client.configure("narrow", narrow).await.unwrap();
+    client.queues().replace("narrow", narrow).await.unwrap();
     let rate = Some(Rate { per_second: PER_SECOND, burst: Some(BURST) });
-    client.configure("even", QueueSettings { rate, ..QueueSettings::default() }).await.unwrap();
+    client.queues().replace("even", QueueSettings { rate, ..QueueSettings::default() }).await.unwrap();
     for queue in ["narrow", "even"] {
         let new = (0..jobs).map(|n| client.push_raw("k", n.to_string().into_bytes()).queue(queue).build().unwrap());
         client.push_all(new.collect()).await.unwrap();
@@ -137,7 +137,7 @@ async fn limits_hold_over_processes_that_are_killed() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let mut left = 0;
         for queue in ["narrow", "even"] {
-            left += client.queue(queue).await.unwrap().tally.pending;
+            left += client.queues().get(queue).await.unwrap().tally.pending;
         }
         if left == 0 {
             break;

@@ -20,7 +20,7 @@ async fn of_five_engines_one_pushes_each_tick() {
     let mut expected = Vec::new();
     for name in &names {
         let job = NewJob { queue: name.clone(), ..NewJob::new(*b"{}") };
-        let set = clients[0].set_schedule(name, Schedule::new(Timing::Every(1_000), job)).await.unwrap();
+        let set = clients[0].schedules().set(name, Schedule::new(Timing::Every(1_000), job)).await.unwrap();
         expected.push(set.next);
     }
     for tick in 0..TICKS {
@@ -29,17 +29,18 @@ async fn of_five_engines_one_pushes_each_tick() {
             let from = Source::Queues(vec![name.clone()]);
             let request =
                 ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 30_000, request_id: None, worker: None };
-            let lease = client.reserve(request).await.unwrap().leases.remove(0);
+            let lease = client.leases().reserve(request).await.unwrap().leases.remove(0);
             assert_eq!(lease.job.due_at, expected[tick], "{name}");
-            let done = client.settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await.unwrap();
+            let done =
+                client.leases().settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await.unwrap();
             assert!(done.iter().all(Result::is_ok), "{name}: {done:?}");
         }
         clients.remove(0).close().await.unwrap();
     }
     for (name, expected) in names.iter().zip(&expected) {
-        clients[0].delete_schedule(name).await.unwrap();
+        clients[0].schedules().delete(name).await.unwrap();
         let query = Query { tag: Some(format!("schedule:{name}").into()), ..Query::default() };
-        let jobs = clients[0].find(&query, None, 1_000).await.unwrap().jobs;
+        let jobs = clients[0].jobs().page(&query, None, 1_000).await.unwrap().jobs;
         let mut ticks: Vec<u64> = jobs.iter().map(|job| job.first_due_at).collect();
         ticks.sort_unstable();
         let first = expected[0];

@@ -49,20 +49,20 @@ async fn a_lost_reply_is_asked_for_again_only_where_that_does_no_harm() {
     };
     assert_eq!(sent(client.push_raw("k", *b"1").await.unwrap_err()), 2);
     assert_eq!(sent(client.push_raw("k", *b"1").key("k").on_conflict(OnConflict::Reject).await.unwrap_err()), 2);
-    assert_eq!(sent(client.reserve(reserve()).await.unwrap_err()), 2);
+    assert_eq!(sent(client.leases().reserve(reserve()).await.unwrap_err()), 2);
     let id = JobId::from_sequence(1);
-    assert_eq!(sent(client.get(id).await.unwrap_err()), 2);
-    assert_eq!(sent(client.cancel(id).await.unwrap_err()), 1);
-    assert_eq!(sent(client.complete(duetime::Receipt { id, epoch: 1 }, None).await.unwrap_err()), 2);
+    assert_eq!(sent(client.jobs().get(id).await.unwrap_err()), 2);
+    assert_eq!(sent(client.jobs().cancel(id).await.unwrap_err()), 1);
+    assert_eq!(sent(client.leases().complete(duetime::Receipt { id, epoch: 1 }, None).await.unwrap_err()), 2);
 }
 
 #[tokio::test]
 async fn another_server_is_noticed() {
     let (client, _) = peer("HTTP/1.1 404 Not Found\r\ncontent-length: 5\r\n\r\nhello").await;
-    let error = client.queues().await.unwrap_err();
+    let error = client.queues().list().await.unwrap_err();
     assert_eq!(error.code(), "protocol", "{error}");
     let (client, _) = peer("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n").await;
-    assert_eq!(client.queues().await.unwrap_err().code(), "protocol");
+    assert_eq!(client.queues().list().await.unwrap_err().code(), "protocol");
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn a_problem_without_a_counterpart_is_passed_on() {
     const REPLY: &str = "HTTP/1.1 403 Forbidden\r\ncontent-length: 89\r\n\r\n\
         {\"type\":\"urn:duetime:forbidden\",\"title\":\"\",\"status\":403,\"detail\":\"no\",\"code\":\"forbidden\"}";
     let (client, _) = peer(REPLY).await;
-    let error = client.queues().await.unwrap_err();
+    let error = client.queues().list().await.unwrap_err();
     assert!(matches!(&error, Error::Refused { status: 403, code, .. } if code == "forbidden"), "{error:?}");
 }
 
@@ -81,7 +81,7 @@ async fn no_call_takes_for_ever() {
     options.time_limit = Duration::from_secs(3);
     let client = Client::connect_with(&format!("http://{}", listener.local_addr().unwrap()), options).await.unwrap();
     let start = tokio::time::Instant::now();
-    let error = client.reserve(ReserveRequest { wait_ms: 5_000, ..reserve() }).await.unwrap_err();
+    let error = client.leases().reserve(ReserveRequest { wait_ms: 5_000, ..reserve() }).await.unwrap_err();
     assert_eq!(error.code(), "outcome_unknown", "{error}");
     assert_eq!(start.elapsed().as_secs(), 8);
 }

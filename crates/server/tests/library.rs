@@ -118,7 +118,7 @@ async fn a_worker_run_once_tells_that_its_server_is_away() {
 async fn a_lock_whose_server_is_gone_is_lost_in_time() {
     let server = Server::memory();
     let ttl = Duration::from_secs(1);
-    let guard = server.client().await.lock("l").ttl(ttl).try_acquire().await.unwrap().unwrap();
+    let guard = server.client().await.locks().named("l").ttl(ttl).try_acquire().await.unwrap().unwrap();
     let lost = guard.lost();
     drop(server);
     let begin = std::time::Instant::now();
@@ -134,7 +134,7 @@ async fn a_lock_outlives_its_server() {
     let store = folder.path().join("duetime.db");
     let server = Server::start("127.0.0.1:0", &store);
     let (address, client) = (server.address.clone(), server.client().await);
-    let lock = client.lock("l");
+    let lock = client.locks().named("l");
     let guard = lock.try_acquire().await.unwrap().unwrap();
     server.stop();
     let _server = Server::start(address.strip_prefix("http://").unwrap(), &store);
@@ -148,7 +148,7 @@ async fn a_lock_outlives_its_server() {
 #[tokio::test]
 async fn a_waiter_whose_server_stops_is_told() {
     let server = Server::memory();
-    let lock = server.client().await.lock("l");
+    let lock = server.client().await.locks().named("l");
     let _guard = lock.try_acquire().await.unwrap().unwrap();
     let waiting = lock.acquire(Duration::from_secs(600));
     let (waited, ()) = tokio::join!(waiting, async { server.stop() });

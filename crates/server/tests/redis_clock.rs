@@ -62,7 +62,7 @@ async fn next(client: &Client, redis: &RedisServer) -> (Job, u64) {
     let from = Source::Queues(vec![QUEUE.into()]);
     let request =
         ReserveRequest { from, limit: 1, lease_ms: Some(LEASE_MS), wait_ms: 60_000, request_id: None, worker: None };
-    let job = client.reserve(request).await.unwrap().leases.remove(0).job;
+    let job = client.leases().reserve(request).await.unwrap().leases.remove(0).job;
     (job, now(redis))
 }
 
@@ -101,7 +101,7 @@ async fn the_clock_of_redis_decides(off_ms: i64) {
         let (again, _) = next(taker, &redis).await;
         assert_eq!((again.id, again.attempt), (job.id, 2));
         is_between("handed out again", lease_until, again.started_at.unwrap(), lease_until + LATE_MS_MAX);
-        taker.complete(again.receipt(), None).await.unwrap();
+        taker.leases().complete(again.receipt(), None).await.unwrap();
     }
 }
 

@@ -77,6 +77,11 @@ impl QueueChanges {
         Self(SETTINGS.into_iter().map(|name| (name.to_owned(), set.remove(name).unwrap_or_default())).collect())
     }
 
+    /// Sets the settings that have a value. The others stay.
+    pub fn named(settings: &QueueSettings) -> Self {
+        Self(fields(settings))
+    }
+
     /// The changes that turn the old settings into the new ones.
     pub fn between(old: &QueueSettings, new: &QueueSettings) -> Self {
         let (Self(before), Self(mut after)) = (Self::all(old), Self::all(new));

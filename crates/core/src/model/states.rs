@@ -84,3 +84,9 @@ impl From<Vec<State>> for States {
         Self { states, retrying: false }
     }
 }
+
+impl From<State> for States {
+    fn from(state: State) -> Self {
+        Self::from(vec![state])
+    }
+}

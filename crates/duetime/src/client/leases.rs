@@ -1,4 +1,4 @@
-//! Reserving, taking and settling jobs. [`Worker`](crate::Worker) does all of this automatically.
+//! Leases: reserving, taking and settling jobs.
 
 use super::{Client, ask, forward};
 use crate::error::{Answers, Error, only};
@@ -9,37 +9,71 @@ use duetime_core::{Payload, Receipt};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Leases of a worker of your own: see [`Client::leases`].
+#[derive(Clone, Copy, Debug)]
+pub struct Leases<'c> {
+    client: &'c Client,
+}
+
 impl Client {
+    /// Reserves and settles jobs, for a worker of your own. [`Worker`](crate::Worker) does all of this automatically.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # mod example {
+    /// # use duetime::{Client, ReserveRequest, Source};
+    /// # #[tokio::main]
+    /// # pub async fn run() -> duetime::Result<()> {
+    /// # let client = Client::memory().await?;
+    /// # client.push_raw("remind", *b"7").queue("mail").await?;
+    /// let from = Source::Queues(vec!["mail".into()]);
+    /// let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 0, request_id: None, worker: None };
+    /// for lease in client.leases().reserve(request).await?.leases {
+    ///     client.leases().complete(lease.job.receipt(), None).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # }
+    /// # #[cfg(feature = "embedded")]
+    /// # example::run()?;
+    /// # Ok::<(), duetime::Error>(())
+    /// ```
+    pub fn leases(&self) -> Leases<'_> {
+        Leases { client: self }
+    }
+}
+
+impl Leases<'_> {
     /// Reserves due jobs. If none is due, waits as long as the request says. If the caller is dropped while it waits,
     /// nothing is leased.
     ///
     /// # Errors
     /// If a limit is exceeded, or if no jobs can be handed out at present.
-    pub async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error> {
-        forward!(self.reserve(request))
+    pub async fn reserve(self, request: ReserveRequest) -> Result<Reservation, Error> {
+        forward!(self.client => reserve(request))
     }
 
     /// Takes due jobs: hands each out at most once, and records it as succeeded.
     ///
     /// # Errors
     /// Same as [`reserve`](Self::reserve).
-    pub async fn take(&self, request: TakeRequest) -> Result<Reservation, Error> {
-        ask!(self.take(request))
+    pub async fn take(self, request: TakeRequest) -> Result<Reservation, Error> {
+        ask!(self.client => take(request))
     }
 
     /// Settles leases. Returns one answer for each, in order. Repeating the call is safe.
     ///
     /// # Errors
     /// If the call did not reach the engine, or its answer was lost.
-    pub async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
-        forward!(self.settle(outcomes))
+    pub async fn settle(self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
+        forward!(self.client => settle(outcomes))
     }
 
     /// Completes a job. Its result, at most 1 MiB, is kept with its record.
     ///
     /// # Errors
     /// [`LeaseLost`](duetime_core::Error::LeaseLost) if the lease has already ended.
-    pub async fn complete(&self, receipt: Receipt, result: Option<Payload>) -> Result<Settlement, Error> {
+    pub async fn complete(self, receipt: Receipt, result: Option<Payload>) -> Result<Settlement, Error> {
         only(self.settle(vec![(receipt, Outcome::Complete { result })]).await?)
     }
 
@@ -47,7 +81,7 @@ impl Client {
     ///
     /// # Errors
     /// Same as [`complete`](Self::complete).
-    pub async fn fail(&self, receipt: Receipt, failure: Failure) -> Result<Settlement, Error> {
+    pub async fn fail(self, receipt: Receipt, failure: Failure) -> Result<Settlement, Error> {
         only(self.settle(vec![(receipt, Outcome::Fail(failure))]).await?)
     }
 
@@ -56,7 +90,7 @@ impl Client {
     ///
     /// # Errors
     /// Same as [`complete`](Self::complete).
-    pub async fn release(&self, receipt: Receipt, delay: Duration) -> Result<Settlement, Error> {
+    pub async fn release(self, receipt: Receipt, delay: Duration) -> Result<Settlement, Error> {
         only(self.settle(vec![(receipt, Outcome::release(millis_up(delay)))]).await?)
     }
 
@@ -64,7 +98,7 @@ impl Client {
     ///
     /// # Errors
     /// Same as [`complete`](Self::complete).
-    pub async fn park(&self, receipt: Receipt, park: Park) -> Result<Settlement, Error> {
+    pub async fn park(self, receipt: Receipt, park: Park) -> Result<Settlement, Error> {
         only(self.settle(vec![(receipt, Outcome::Park(park))]).await?)
     }
 
@@ -74,15 +108,15 @@ impl Client {
     /// # Errors
     /// [`LeaseLost`](duetime_core::Error::LeaseLost) if the lease has ended;
     /// [`Invalid`](duetime_core::Error::Invalid) if a limit is exceeded.
-    pub async fn progress(&self, receipt: Receipt, percent: u8, note: Option<Arc<str>>) -> Result<Extension, Error> {
-        ask!(self.progress(receipt, percent, note))
+    pub async fn progress(self, receipt: Receipt, percent: u8, note: Option<Arc<str>>) -> Result<Extension, Error> {
+        ask!(self.client => progress(receipt, percent, note))
     }
 
     /// Extends leases to this many milliseconds from now (`None`: the original length of each).
     ///
     /// # Errors
     /// If the call did not reach the engine, or its answer was lost.
-    pub async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Answers<Extension>, Error> {
-        forward!(self.extend(leases))
+    pub async fn extend(self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Answers<Extension>, Error> {
+        forward!(self.client => extend(leases))
     }
 }

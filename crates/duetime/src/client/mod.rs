@@ -1,33 +1,48 @@
-//! The client: the same calls on a store in this process and on a server.
+//! The client: the same calls on a store in this process and on a server, in groups by what they are about.
 
 mod connect_options;
 #[cfg(feature = "engine")]
 mod embedded;
 mod events;
+mod jobs;
 mod leases;
 mod locks;
-mod manage;
 #[cfg(feature = "embedded")]
 mod open;
-mod pushes;
+mod queues;
 #[cfg(feature = "redis")]
 mod redis;
 mod remote;
 mod schedules;
+mod workers;
 
 pub use connect_options::ConnectOptions;
 pub use events::Events;
+pub use jobs::{Found, Jobs};
+pub use leases::Leases;
+pub use locks::Locks;
 #[cfg(feature = "embedded")]
 pub use open::OpenOptions;
+pub use queues::Queues;
 pub use remote::token::Token;
+pub use schedules::Schedules;
+pub use workers::Workers;
 
-use crate::error::Error;
+use crate::error::{Answers, Error, only};
+use duetime_core::NewJob;
+use duetime_core::api::Pushed;
+use duetime_core::engine::{BulkAction, BulkCounts, Health, Query};
 #[cfg(feature = "engine")]
 use embedded::Embedded;
 use remote::Remote;
 use std::fmt;
+use std::sync::Arc;
 
 /// A client for jobs in a store in this process, in a shared Redis, or on a server. Clones are cheap and share everything.
+///
+/// It pushes jobs; everything else is in groups: [`jobs`](Self::jobs), [`queues`](Self::queues),
+/// [`schedules`](Self::schedules), [`locks`](Self::locks), [`workers`](Self::workers) and [`leases`](Self::leases). A group
+/// borrows the client and costs nothing.
 ///
 /// An engine in this process runs on its own threads, so handlers that block do not delay it. When the last clone is
 /// dropped, the engine stops in the background; [`close`](Self::close) waits for that.
@@ -46,7 +61,7 @@ enum Backend {
 
 /// Forwards a call to the backend; both backends have the same methods.
 macro_rules! forward {
-    ($client:ident.$call:ident($($argument:expr),*)) => {
+    ($client:expr => $call:ident($($argument:expr),*)) => {
         match &$client.backend {
             #[cfg(feature = "engine")]
             $crate::client::Backend::Embedded(embedded) => embedded.$call($($argument),*).await,
@@ -59,13 +74,13 @@ use forward;
 /// Forwards a call to the engine or to a server. The engine's call runs on its own runtime, so it borrows copies: `&` marks
 /// a borrowed argument, `?` an optional text.
 macro_rules! ask {
-    ($client:ident.$call:ident()) => { ask!($client.$call: {} () ()) };
-    ($client:ident.$call:ident($($(&$lent:ident)? $(?$text:ident)? $($own:ident)?),+)) => {
-        ask!($client.$call: {
+    ($client:expr => $call:ident()) => { ask!($client => $call: {} () ()) };
+    ($client:expr => $call:ident($($(&$lent:ident)? $(?$text:ident)? $($own:ident)?),+)) => {
+        ask!($client => $call: {
             $($(let $lent = $lent.to_owned();)? $(let $text = $text.map(str::to_owned);)?)+
         } ($($(&$lent)? $($text.as_deref())? $($own)?),+) ($($($lent)? $($text)? $($own)?),+))
     };
-    ($client:ident.$call:ident: { $($copies:stmt;)* } ($($of_engine:expr),*) ($($of_server:expr),*)) => {
+    ($client:expr => $call:ident: { $($copies:stmt;)* } ($($of_engine:expr),*) ($($of_server:expr),*)) => {
         match &$client.backend {
             #[cfg(feature = "engine")]
             $crate::client::Backend::Embedded(embedded) => {
@@ -102,6 +117,57 @@ impl Client {
             return Ok(Self { backend: Backend::Embedded(redis::start(address, options).await?) });
         }
         Ok(Self { backend: Backend::Remote(Remote::new(address, options)?) })
+    }
+
+    /// Pushes at most 10,000 jobs with at most 64 MiB of payload. Returns one answer for each, in order. Not atomic as a
+    /// whole.
+    ///
+    /// # Errors
+    /// If the batch as a whole exceeds a limit, or did not reach the engine.
+    pub async fn push_all(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
+        forward!(self => push(jobs))
+    }
+
+    pub(crate) async fn push_one(&self, job: NewJob) -> Result<Pushed, Error> {
+        only(self.push_all(vec![job]).await?)
+    }
+
+    /// Cancels the live job with this key in a queue. Returns `cancelled`: 1; or `cancel_requested`: 1 if a worker is
+    /// running the job; or nothing if no live job has the key.
+    ///
+    /// # Errors
+    /// If the queue's name or the key is malformed.
+    pub async fn cancel_by_key(
+        &self,
+        queue: impl Into<Arc<str>>,
+        key: impl Into<Arc<str>>,
+    ) -> Result<BulkCounts, Error> {
+        let query = Query { queue: Some(queue.into()), key: Some(key.into()), ..Query::default() };
+        self.jobs().bulk(&query, BulkAction::Cancel).await
+    }
+
+    /// Returns the health of the engine: whether jobs are handed out, and what is degraded.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub async fn health(&self) -> Result<Health, Error> {
+        forward!(self => health())
+    }
+
+    /// Returns the version of Duetime in use: the server's, if it tells, or this library's.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub async fn version(&self) -> Result<Option<String>, Error> {
+        forward!(self => version())
+    }
+
+    /// Returns the metrics of a server in Prometheus text format.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or the client is not connected to one.
+    pub async fn metrics(&self) -> Result<String, Error> {
+        forward!(self => metrics())
     }
 
     /// Returns a client of an engine that runs on this runtime. The caller must stop that engine itself.
@@ -143,7 +209,7 @@ impl Client {
     /// # Errors
     /// If the store could not be closed cleanly.
     pub async fn close(&self) -> Result<(), Error> {
-        forward!(self.close())
+        forward!(self => close())
     }
 }
 

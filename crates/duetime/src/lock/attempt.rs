@@ -56,7 +56,7 @@ impl Drop for Attempt {
         self.keeper.spawn(async move {
             for pause in PAUSES {
                 sleep(pause).await;
-                match client.release_all(&owner).await {
+                match client.locks().release_all(&owner).await {
                     Ok(done) if done.released > 0 => return,
                     Ok(_) => {}
                     Err(error) => {

@@ -55,7 +55,7 @@ impl Guard {
     /// # Errors
     /// If the store cannot be reached.
     pub async fn is_held(&self) -> Result<bool, Error> {
-        let holding = self.client.inspect_lock(&self.name).await?;
+        let holding = self.client.locks().holder(&self.name).await?;
         Ok(holding.is_some_and(|held| held.owner == self.owner && held.grant.fence == self.fence))
     }
 

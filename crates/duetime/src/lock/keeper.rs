@@ -64,7 +64,7 @@ pub(super) async fn keep(
         }
     };
     // Also if the lock may be lost, so that others need not wait until it expires.
-    let released = client.release_lock(&held.name, &held.owner, held.fence).await;
+    let released = client.locks().release(&held.name, &held.owner, held.fence).await;
     if let Err(error) = &released {
         debug!(lock = %held.name, %error, "a lock could not be released; it expires");
     }
@@ -86,7 +86,7 @@ async fn renew(client: &Client, held: &Acquired) {
         if sent >= end {
             return;
         }
-        let renewal = client.renew_lock(&held.name, &held.owner, held.fence, millis_up(ttl));
+        let renewal = client.locks().renew(&held.name, &held.owner, held.fence, millis_up(ttl));
         match timeout_at(end.into(), renewal).await {
             Ok(Ok(_)) => (end, next) = (sent + certain, sent + ttl / RENEW_PART),
             Ok(Err(Error::Core(CoreError::LockLost { .. }))) | Err(_) => return,

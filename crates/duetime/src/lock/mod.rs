@@ -34,7 +34,7 @@ const CALL_WAIT_MAX: Duration = Duration::from_secs(20);
 /// # #[tokio::main]
 /// # pub async fn run() -> Result<(), duetime::Error> {
 /// let client = duetime::Client::memory().await?;
-/// let lock = client.lock("stock-42").ttl(Duration::from_secs(10));
+/// let lock = client.locks().named("stock-42").ttl(Duration::from_secs(10));
 /// if let Some(guard) = lock.try_acquire().await? {
 ///     assert!(lock.try_acquire().await?.is_none());
 ///     tokio::select! {
@@ -111,7 +111,7 @@ impl Lock {
                 keep_place: left > now,
             };
             let sent = Instant::now();
-            let grant = match self.client.acquire_lock(request).await {
+            let grant = match self.client.locks().acquire(request).await {
                 Ok(grant) => grant,
                 Err(Error::Core(CoreError::LockHeld { .. })) if left > now => continue,
                 Err(error) => return Err(attempt.failed(error)),
@@ -135,7 +135,7 @@ impl Lock {
             return Ok(sent);
         }
         let sent = Instant::now();
-        self.client.renew_lock(&self.name, owner, grant.fence, millis_up(self.ttl)).await?;
+        self.client.locks().renew(&self.name, owner, grant.fence, millis_up(self.ttl)).await?;
         Ok(sent)
     }
 }

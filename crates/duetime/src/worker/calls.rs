@@ -68,7 +68,7 @@ impl Calls {
 
     fn reserve(&mut self, request: ReserveRequest) -> AbortHandle {
         let client = self.client.clone();
-        self.tasks.spawn(async move { Answer::Reserved(client.reserve(request).await) })
+        self.tasks.spawn(async move { Answer::Reserved(client.leases().reserve(request).await) })
     }
 
     /// Cancels the waiting reserve. A server may have leased jobs at that moment, and its answer may be lost. Repeating the
@@ -112,7 +112,7 @@ impl Dispatcher {
         while let Some(group) = self.outbox.next(now) {
             let client = self.calls.client.clone();
             self.calls.tasks.spawn(async move {
-                let result = client.settle(group.clone()).await;
+                let result = client.leases().settle(group.clone()).await;
                 Answer::Settled(group, result)
             });
         }
@@ -132,7 +132,7 @@ impl Dispatcher {
         // The length is sent explicitly: a restarted broker no longer has the original length of a lease.
         let leases = receipts.iter().map(|&receipt| (receipt, self.leases.lease_ms(receipt))).collect();
         self.calls.tasks.spawn(async move {
-            let result = client.extend(leases).await;
+            let result = client.leases().extend(leases).await;
             Answer::Extended(receipts, now, result)
         });
     }

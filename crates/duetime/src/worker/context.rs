@@ -97,7 +97,7 @@ impl Context {
     /// [`LeaseLost`](duetime_core::Error::LeaseLost); [`Invalid`](duetime_core::Error::Invalid) if a limit is exceeded; if
     /// the call did not reach the engine.
     pub async fn progress(&self, percent: u8, note: Option<&str>) -> Result<(), error::Error> {
-        match self.0.client.progress(self.receipt(), percent, note.map(Arc::from)).await {
+        match self.0.client.leases().progress(self.receipt(), percent, note.map(Arc::from)).await {
             Ok(extension) => {
                 if extension.cancel_asked {
                     self.0.cancellation.cancel();

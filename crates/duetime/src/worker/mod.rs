@@ -72,7 +72,7 @@ type Room = Arc<dyn Fn(Instant) -> Result<usize, Instant> + Send + Sync>;
 /// let client = Client::memory().await?;
 /// let pushed = client.push(Count { by: 7 }).await?;
 /// Worker::new(&client).state(Arc::new(AtomicU64::new(0))).handle(count).drain().await?;
-/// assert_eq!(client.get(pushed.id).await?.result.as_deref(), Some(&b"7"[..]));
+/// assert_eq!(client.jobs().get(pushed.id).await?.result.as_deref(), Some(&b"7"[..]));
 /// # Ok(()) }
 /// # }
 /// # #[cfg(all(feature = "embedded", feature = "derive"))]
@@ -140,7 +140,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// Sets the name that [`Client::workers`] shows, 1 to 255 bytes; by default the host name and the process id.
+    /// Sets the name that [`Workers::list`](crate::Workers::list) shows, 1 to 255 bytes; by default the host name and the process id.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.plan.name = Some(name.into());
         self

@@ -5,8 +5,9 @@ use duetime::Pause;
 use duetime::{
     BulkAction, Client, Due, Event, Filter, HistoryPoint, HistorySpan, Instant, JobId, JobRef, JobState, KeyUntil,
     NewJob, OnConflict, Outcome, Patch, PushOutcome, Query, QueueSettings, Rate, ReasonCode, ReserveRequest, Retry,
-    Source, Stage, TakeRequest, What, Window, Worker,
+    Source, Stage, TakeRequest, What, Worker,
 };
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub(crate) async fn a_push_keeps_what_the_builder_says(client: Client) {
         .await
         .unwrap();
     assert_eq!((pushed.outcome, pushed.state), (PushOutcome::Created, JobState::Scheduled));
-    let job = client.get(pushed.id).await.unwrap();
+    let job = client.jobs().get(pushed.id).await.unwrap();
     assert_eq!((&*job.queue, &*job.kind, &*job.payload), (&*queue, "remind", &br#"{"user":7}"#[..]));
     assert_eq!((job.due_at, job.priority, job.lease_ms, job.expires_ms), (pushed.due_at, 3, Some(90_000), Some(5_000)));
     assert_eq!((job.key.as_deref(), job.key_until), (Some("k"), KeyUntil::Started));
@@ -71,7 +72,7 @@ pub(crate) async fn bytes_come_back_as_they_were(client: Client) {
     let queue = queue();
     for payload in [&b"\0\xff"[..], b"", br#"{"n": 123456789012345678901234567890, "x": 1.0}"#, b"\"text\"", b"null"] {
         let id = client.push_raw("bytes", payload).queue(queue.clone()).await.unwrap().id;
-        assert_eq!(&*client.get(id).await.unwrap().payload, payload);
+        assert_eq!(&*client.jobs().get(id).await.unwrap().payload, payload);
     }
 }
 
@@ -80,24 +81,26 @@ pub(crate) async fn leases_are_settled_once(client: Client) {
     for user in 0..3 {
         push(&client, &queue, user).await;
     }
-    let reservation = client.reserve(reserve(&queue, 10)).await.unwrap();
+    let reservation = client.leases().reserve(reserve(&queue, 10)).await.unwrap();
     let receipts: Vec<_> = reservation.leases.iter().map(|lease| lease.job.receipt()).collect();
     assert_eq!(receipts.len(), 3);
-    let extended = client.extend(receipts.iter().map(|&receipt| (receipt, Some(5_000))).collect()).await.unwrap();
+    let extended =
+        client.leases().extend(receipts.iter().map(|&receipt| (receipt, Some(5_000))).collect()).await.unwrap();
     assert!(extended.into_iter().all(|answer| !answer.unwrap().cancel_asked));
 
-    let settled = client.complete(receipts[0], Some(Arc::from(*b"42"))).await.unwrap();
+    let settled = client.leases().complete(receipts[0], Some(Arc::from(*b"42"))).await.unwrap();
     assert_eq!(settled.state, JobState::Succeeded);
     assert_eq!(ended(&client, receipts[0].id, Stage::Succeeded).await.result.as_deref(), Some(&b"42"[..]));
-    assert_eq!(client.release(receipts[1], Duration::ZERO).await.unwrap().state, JobState::Ready);
-    let lost = client.settle(vec![(receipts[1], Outcome::Complete { result: None })]).await.unwrap().remove(0);
+    assert_eq!(client.leases().release(receipts[1], Duration::ZERO).await.unwrap().state, JobState::Ready);
+    let lost = client.leases().settle(vec![(receipts[1], Outcome::Complete { result: None })]).await.unwrap().remove(0);
     assert_eq!(lost.unwrap_err().code(), "lease_lost");
-    let lost = client.extend(vec![(receipts[1], None)]).await.unwrap().remove(0);
+    let lost = client.leases().extend(vec![(receipts[1], None)]).await.unwrap().remove(0);
     assert_eq!(lost.unwrap_err().code(), "lease_lost");
-    let failed =
-        client.fail(receipts[2], duetime::Failure { is_final: true, message: "no".into(), retry_after_ms: None });
+    let failed = client
+        .leases()
+        .fail(receipts[2], duetime::Failure { is_final: true, message: "no".into(), retry_after_ms: None });
     assert_eq!(failed.await.unwrap().state, JobState::Failed);
-    let again = client.reserve(reserve(&queue, 10)).await.unwrap();
+    let again = client.leases().reserve(reserve(&queue, 10)).await.unwrap();
     assert_eq!(again.leases.iter().map(|lease| lease.job.attempt).collect::<Vec<_>>(), [1]);
 }
 
@@ -105,14 +108,14 @@ pub(crate) async fn a_reserve_waits_and_is_called_off(client: Client) {
     let queue = queue();
     let waiting = ReserveRequest { wait_ms: 20_000, ..reserve(&queue, 1) };
     {
-        let mut called_off = Box::pin(client.reserve(waiting.clone()));
+        let mut called_off = Box::pin(client.leases().reserve(waiting.clone()));
         tokio::select! {
             biased;
             _ = &mut called_off => panic!("there is nothing to reserve"),
             () = tokio::task::yield_now() => {}
         }
     }
-    let (reservation, id) = tokio::join!(client.reserve(waiting), push(&client, &queue, 1));
+    let (reservation, id) = tokio::join!(client.leases().reserve(waiting), push(&client, &queue, 1));
     let lease = &reservation.unwrap().leases[0];
     assert_eq!((lease.job.id, lease.job.attempt, lease.lease_ms), (id, 1, 60_000));
 }
@@ -122,7 +125,7 @@ pub(crate) async fn a_job_says_why_it_does_not_run(client: Client) {
     let reasons = |id| {
         let client = client.clone();
         async move {
-            let why = client.why(id).await.unwrap();
+            let why = client.jobs().why(id).await.unwrap();
             why.reasons.iter().map(|reason| (reason.code, reason.until)).collect::<Vec<_>>()
         }
     };
@@ -131,25 +134,25 @@ pub(crate) async fn a_job_says_why_it_does_not_run(client: Client) {
     let id = push(&client, &queue, 1).await;
     assert_eq!(reasons(id).await, [(ReasonCode::NoWorker, None)]);
     let until = later.due_at;
-    client.pause(&queue, Pause::Until(until)).await.unwrap();
+    client.queues().pause(&queue, Pause::Until(until)).await.unwrap();
     assert_eq!(reasons(id).await, [(ReasonCode::Paused, Some(Instant(until))), (ReasonCode::NoWorker, None)]);
-    assert!(client.reserve(reserve(&queue, 1)).await.unwrap().leases.is_empty());
-    client.resume(&queue).await.unwrap();
+    assert!(client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.is_empty());
+    client.queues().resume(&queue).await.unwrap();
     assert_eq!(reasons(id).await, []);
     let settings = QueueSettings { max_running: Some(1), ..QueueSettings::default() };
-    client.configure(&queue, settings).await.unwrap();
-    let lease = client.reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0);
+    client.queues().replace(&queue, settings).await.unwrap();
+    let lease = client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0);
     assert_eq!(reasons(id).await, [(ReasonCode::Running, lease.job.lease_until.map(Instant))]);
     let behind = push(&client, &queue, 3).await;
     assert_eq!(reasons(behind).await, [(ReasonCode::MaxRunning, None)]);
     let rate = Some(Rate { per_second: 0.001, burst: Some(1) });
-    client.configure(&queue, QueueSettings { rate, ..QueueSettings::default() }).await.unwrap();
-    let _passes = client.reserve(reserve(&queue, 1)).await.unwrap();
+    client.queues().replace(&queue, QueueSettings { rate, ..QueueSettings::default() }).await.unwrap();
+    let _passes = client.leases().reserve(reserve(&queue, 1)).await.unwrap();
     let last = push(&client, &queue, 4).await;
     assert!(matches!(reasons(last).await[..], [(ReasonCode::Rate, Some(_))]));
-    client.complete(lease.job.receipt(), None).await.unwrap();
+    client.leases().complete(lease.job.receipt(), None).await.unwrap();
     assert_eq!(reasons(id).await, [(ReasonCode::Finished, None)]);
-    let unknown = client.why(JobId::new(7).unwrap()).await.unwrap_err();
+    let unknown = client.jobs().why(JobId::new(7).unwrap()).await.unwrap_err();
     assert_eq!(unknown.code(), "not_found");
 }
 
@@ -158,17 +161,17 @@ pub(crate) async fn named_workers_are_listed(client: Client) {
     let name: Arc<str> = format!("worker of {queue}").into();
     let listed = || {
         let (client, name) = (client.clone(), name.clone());
-        async move { client.workers().await.unwrap().into_iter().find(|status| status.worker == name) }
+        async move { client.workers().list().await.unwrap().into_iter().find(|status| status.worker == name) }
     };
     let named = |limit| ReserveRequest { worker: Some(name.clone()), ..reserve(&queue, limit) };
     assert_eq!(listed().await, None);
-    assert!(client.reserve(named(1)).await.unwrap().leases.is_empty());
+    assert!(client.leases().reserve(named(1)).await.unwrap().leases.is_empty());
     let status = listed().await.unwrap();
     assert_eq!((&status.queues[..], status.waiting, status.held), (&[queue.clone()][..], 0, 0));
     for user in 1..=3 {
         push(&client, &queue, user).await;
     }
-    let leases = client.reserve(named(3)).await.unwrap().leases;
+    let leases = client.leases().reserve(named(3)).await.unwrap().leases;
     let held = || {
         let listed = listed();
         async move {
@@ -179,19 +182,21 @@ pub(crate) async fn named_workers_are_listed(client: Client) {
     };
     let of = |lease: &duetime::Lease| (lease.job.id, lease.job.lease_until.unwrap());
     assert_eq!(held().await, leases.iter().map(of).collect::<Vec<_>>());
-    client.complete(leases[0].job.receipt(), None).await.unwrap();
-    let extended = client.extend(vec![(leases[1].job.receipt(), Some(600_000))]).await.unwrap().remove(0).unwrap();
+    client.leases().complete(leases[0].job.receipt(), None).await.unwrap();
+    let extended =
+        client.leases().extend(vec![(leases[1].job.receipt(), Some(600_000))]).await.unwrap().remove(0).unwrap();
     assert_eq!(held().await, [of(&leases[2]), (leases[1].job.id, extended.lease_until)]);
-    client.release(leases[1].job.receipt(), Duration::ZERO).await.unwrap();
-    client.fail(leases[2].job.receipt(), duetime::Failure::default()).await.unwrap();
+    client.leases().release(leases[1].job.receipt(), Duration::ZERO).await.unwrap();
+    client.leases().fail(leases[2].job.receipt(), duetime::Failure::default()).await.unwrap();
     assert_eq!(held().await, []);
-    let refused = client.reserve(ReserveRequest { worker: Some("".into()), ..reserve(&queue, 1) }).await.unwrap_err();
+    let refused =
+        client.leases().reserve(ReserveRequest { worker: Some("".into()), ..reserve(&queue, 1) }).await.unwrap_err();
     assert_eq!(refused.code(), "invalid");
     // A worker of the library has a name by default.
     let worker = Worker::new(&client).queue(queue.clone()).fallback(async || duetime::Handled::Ok(()));
     worker.drain().await.unwrap();
     let id = std::process::id().to_string();
-    let by_default = client.workers().await.unwrap();
+    let by_default = client.workers().list().await.unwrap();
     assert!(by_default.iter().any(|status| status.worker.ends_with(&id) && status.queues.contains(&queue)));
 }
 
@@ -199,13 +204,15 @@ pub(crate) async fn due_jobs_are_seen_and_taken(client: Client) {
     let queue = queue();
     let later = client.push(Remind { user: 2 }).queue(queue.clone()).after(Duration::from_secs(3_600)).await.unwrap();
     let first = push(&client, &queue, 1).await;
-    let peeked = |window| {
-        let (client, queue) = (client.clone(), queue.clone());
-        async move { client.peek(&queue, window, 10).await.unwrap().iter().map(|job| job.id).collect::<Vec<_>>() }
+    let waiting = |due_from, due_to| {
+        let state = vec![JobState::Scheduled, JobState::Ready].into();
+        let mut found =
+            client.jobs().find(Query { queue: Some(queue.clone()), state, due_from, due_to, ..Query::default() });
+        async move { found.take(10).await.unwrap().iter().map(|job| job.id).collect::<Vec<_>>() }
     };
-    assert_eq!(peeked(Window::ALL).await, [first, later.id]);
-    assert_eq!(peeked(Window { from: later.due_at, to: u64::MAX }).await, [later.id]);
-    assert_eq!(peeked(Window { from: 0, to: later.due_at - 1 }).await, [first]);
+    assert_eq!(waiting(None, None).await, [first, later.id]);
+    assert_eq!(waiting(Some(later.due_at), None).await, [later.id]);
+    assert_eq!(waiting(None, Some(later.due_at - 1)).await, [first]);
 
     let take = TakeRequest {
         from: Source::Queues(vec![queue.clone()]),
@@ -214,11 +221,11 @@ pub(crate) async fn due_jobs_are_seen_and_taken(client: Client) {
         due_to: None,
         request_id: None,
     };
-    let taken = client.take(take.clone()).await.unwrap();
+    let taken = client.leases().take(take.clone()).await.unwrap();
     assert_eq!(taken.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [first]);
     assert_eq!(ended(&client, first, Stage::Succeeded).await.message.as_deref(), Some("taken"));
     let named = TakeRequest { from: Source::Jobs(vec![later.id.into()]), limit: 1, ..take };
-    let refused = client.take(named.clone()).await.unwrap();
+    let refused = client.leases().take(named.clone()).await.unwrap();
     assert!(refused.leases.is_empty());
     let other = self::queue();
     let new = |queue: &Arc<str>| NewJob { queue: queue.clone(), ..NewJob::new(*b"1") };
@@ -226,7 +233,7 @@ pub(crate) async fn due_jobs_are_seen_and_taken(client: Client) {
     let ids: Vec<_> = pushed.iter().take(2).map(|pushed| pushed.as_ref().unwrap().id).collect();
     assert_eq!(pushed[2].as_ref().unwrap_err().code(), "invalid");
     let both = TakeRequest { from: Source::Queues(vec![other, queue]), limit: 5, ..named };
-    let taken = client.take(both).await.unwrap();
+    let taken = client.leases().take(both).await.unwrap();
     assert_eq!(taken.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [ids[1], ids[0]]);
     assert_eq!(refused.refused.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [later.id]);
 }
@@ -234,23 +241,23 @@ pub(crate) async fn due_jobs_are_seen_and_taken(client: Client) {
 pub(crate) async fn jobs_are_changed_on_their_condition(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 1).await;
-    let job = client.get(id).await.unwrap();
+    let job = client.jobs().get(id).await.unwrap();
     let stale = JobRef { id, version: Some(job.version - 1) };
-    assert_eq!(client.reschedule(stale, Due::After(1_000)).await.unwrap_err().code(), "version_mismatch");
-    assert_eq!(client.cancel(stale).await.unwrap_err().code(), "version_mismatch");
+    assert_eq!(client.jobs().reschedule(stale, Due::After(1_000)).await.unwrap_err().code(), "version_mismatch");
+    assert_eq!(client.jobs().cancel(stale).await.unwrap_err().code(), "version_mismatch");
     let current = JobRef { id, version: Some(job.version) };
-    let moved = client.reschedule(current, Due::After(3_600_000)).await.unwrap();
+    let moved = client.jobs().reschedule(current, Due::After(3_600_000)).await.unwrap();
     assert!(moved.due_at > job.due_at && moved.version > job.version);
-    let due = client.run(id).await.unwrap();
+    let due = client.jobs().run(id).await.unwrap();
     assert!(due.due_at < moved.due_at);
-    assert_eq!(client.cancel(id).await.unwrap(), duetime::CancelOutcome::Cancelled);
-    assert_eq!(client.cancel(id).await.unwrap(), duetime::CancelOutcome::AlreadyFinished);
-    let again = client.retry(id).await.unwrap();
+    assert_eq!(client.jobs().cancel(id).await.unwrap(), duetime::CancelOutcome::Cancelled);
+    assert_eq!(client.jobs().cancel(id).await.unwrap(), duetime::CancelOutcome::AlreadyFinished);
+    let again = client.jobs().retry(id).await.unwrap();
     assert_eq!((again.stage, again.attempt), (Stage::Pending, 0));
-    assert_eq!(client.retry(id).await.unwrap_err().code(), "job_live");
-    client.delete(id).await.unwrap();
-    assert_eq!(client.get(id).await.unwrap_err().code(), "not_found");
-    assert_eq!(client.delete(id).await.unwrap_err().code(), "not_found");
+    assert_eq!(client.jobs().retry(id).await.unwrap_err().code(), "job_live");
+    client.jobs().delete(id).await.unwrap();
+    assert!(client.jobs().get(id).await.unwrap_err().is_not_found());
+    assert_eq!(client.jobs().delete(id).await.unwrap_err().code(), "not_found");
 }
 
 pub(crate) async fn jobs_are_cancelled_by_key(client: Client) {
@@ -260,8 +267,8 @@ pub(crate) async fn jobs_are_cancelled_by_key(client: Client) {
     let (job, kept) = (push(queue.clone()).await.unwrap().id, push(other).await.unwrap().id);
     let cancel = async || client.cancel_by_key(queue.clone(), "order-7").await.unwrap().into_iter().collect::<Vec<_>>();
     assert_eq!(cancel().await, [("cancelled", 1)]);
-    assert_eq!(client.get(job).await.unwrap().stage, Stage::Cancelled);
-    assert_eq!(client.get(kept).await.unwrap().stage, Stage::Pending, "of another queue");
+    assert_eq!(client.jobs().get(job).await.unwrap().stage, Stage::Cancelled);
+    assert_eq!(client.jobs().get(kept).await.unwrap().stage, Stage::Pending, "of another queue");
     assert_eq!(cancel().await, [], "it has ended");
     push(queue.clone()).await.unwrap();
     assert_eq!(cancel().await, [("cancelled", 1)], "the key was free");
@@ -281,19 +288,15 @@ pub(crate) async fn jobs_are_found_and_cancelled_by_tag(client: Client) {
     }
     let query =
         Query { tag: Some(tag.clone()), state: vec![JobState::Ready, JobState::Cancelled].into(), ..Query::default() };
-    let (mut found, mut cursor) = (0, None);
-    loop {
-        let page = client.find(&query, cursor.as_deref(), 2).await.unwrap();
-        found += page.jobs.len();
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    assert_eq!(found, 3);
-    let counts = client.cancel_by_tag(tag).await.unwrap();
+    let page = client.jobs().page(&query, None, 2).await.unwrap();
+    assert_eq!((page.jobs.len(), page.next_cursor.is_some()), (2, true));
+    let mut found = client.jobs().find(query);
+    assert_eq!(found.take(2).await.unwrap()[..], page.jobs[..]);
+    assert!(found.next().await.unwrap().is_some_and(|third| !page.jobs.contains(&third)));
+    assert_eq!((found.next().await.unwrap(), found.next().await.unwrap()), (None, None));
+    let counts = client.jobs().cancel_by_tag(tag).await.unwrap();
     assert_eq!(counts.get("cancelled"), Some(&3), "{counts:?}");
-    assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 2);
+    assert_eq!(client.queues().get(&queue).await.unwrap().counts.ready, 2);
 }
 
 pub(crate) async fn found_jobs_are_rescheduled(client: Client) {
@@ -305,26 +308,32 @@ pub(crate) async fn found_jobs_are_rescheduled(client: Client) {
     // More than a page.
     let mut pushed = client.push_all((0..1_100).map(|user| job(user, 1)).collect()).await.unwrap();
     let first = pushed.remove(0).unwrap();
-    client.run(first.id).await.unwrap();
-    let running = client.reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0).job;
+    client.jobs().run(first.id).await.unwrap();
+    let running = client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0).job;
     assert_eq!(running.id, first.id);
     let bulk = |state: Vec<JobState>, to| {
         let query = Query { queue: Some(queue.clone()), state: state.into(), ..Query::default() };
         let client = client.clone();
-        async move { client.bulk(&query, BulkAction::Reschedule(to)).await }
+        async move { client.jobs().bulk(&query, BulkAction::Reschedule(to)).await }
     };
     let at = first.due_at + 7_200_000;
     assert_eq!(bulk(vec![], Due::At(at)).await.unwrap(), [("rescheduled", 1_099)].into());
     assert_eq!(bulk(vec![], Due::At(at)).await.unwrap(), [].into(), "a repeat does nothing");
     let last = pushed.pop().unwrap().unwrap();
-    assert_eq!(client.get(last.id).await.unwrap().due_at, at);
+    assert_eq!(client.jobs().get(last.id).await.unwrap().due_at, at);
+    let mut found = client.jobs().find(Query { queue: Some(queue.clone()), ..Query::default() });
+    let mut ids = HashSet::new();
+    while let Some(job) = found.next().await.unwrap() {
+        assert!(ids.insert(job.id), "{} came twice", job.id);
+    }
+    assert_eq!(ids.len(), 1_100);
     assert_eq!(bulk(vec![JobState::Running], Due::Now).await.unwrap(), [("job_running", 1)].into());
-    client.complete(running.receipt(), None).await.unwrap();
+    client.leases().complete(running.receipt(), None).await.unwrap();
     assert_eq!(bulk(vec![JobState::Succeeded], Due::Now).await.unwrap(), [("already_finished", 1)].into());
     assert_eq!(bulk(vec![], Due::Now).await.unwrap(), [("rescheduled", 1_099)].into());
     assert_eq!(bulk(vec![], Due::After(0)).await.unwrap(), [].into(), "they are due");
-    assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 1_099);
-    assert_eq!(client.reserve(reserve(&queue, 1_000)).await.unwrap().leases.len(), 1_000);
+    assert_eq!(client.queues().get(&queue).await.unwrap().counts.ready, 1_099);
+    assert_eq!(client.leases().reserve(reserve(&queue, 1_000)).await.unwrap().leases.len(), 1_000);
     let waiting = vec![JobState::Scheduled, JobState::Ready, JobState::Running];
     let counts = bulk(waiting, Due::After(60_000)).await.unwrap();
     assert_eq!(counts, [("job_running", 1_000), ("rescheduled", 99)].into());
@@ -340,36 +349,53 @@ pub(crate) async fn queues_are_managed(client: Client) {
         rate: Some(Rate { per_second: 1_000.0, burst: Some(7) }),
         ..QueueSettings::default()
     };
-    assert_eq!(client.configure(&queue, settings.clone()).await.unwrap(), settings);
+    assert_eq!(client.queues().replace(&queue, settings.clone()).await.unwrap(), settings);
     let unlimited = QueueSettings { max_running: Some(0), ..settings.clone() };
-    assert_eq!(client.configure(&queue, unlimited).await.unwrap_err().code(), "invalid");
-    assert!(client.pause(&queue, Pause::UntilResumed).await.unwrap().paused);
-    assert!(client.reserve(reserve(&queue, 1)).await.unwrap().leases.is_empty());
-    let until = client.queue(&queue).await.unwrap().settings.paused_until;
+    assert_eq!(client.queues().replace(&queue, unlimited).await.unwrap_err().code(), "invalid");
+    assert!(client.queues().pause(&queue, Pause::UntilResumed).await.unwrap().paused);
+    assert!(client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.is_empty());
+    let until = client.queues().get(&queue).await.unwrap().settings.paused_until;
     assert_eq!(until, None);
     let year_2100 = 4_102_444_800_000;
-    assert_eq!(client.pause(&queue, Pause::Until(year_2100)).await.unwrap_err().code(), "invalid");
+    assert_eq!(client.queues().pause(&queue, Pause::Until(year_2100)).await.unwrap_err().code(), "invalid");
     let soon = client.push(Remind { user: 1 }).queue(queue.clone()).await.unwrap().due_at + 3_600_000;
-    assert_eq!(client.pause(&queue, Pause::Until(soon)).await.unwrap().paused_until, Some(soon));
-    assert_eq!(client.resume(&queue).await.unwrap(), settings);
-    let status = client.queue(&queue).await.unwrap();
+    assert_eq!(client.queues().pause(&queue, Pause::Until(soon)).await.unwrap().paused_until, Some(soon));
+    assert_eq!(client.queues().resume(&queue).await.unwrap(), settings);
+    let status = client.queues().get(&queue).await.unwrap();
     assert_eq!((status.counts.ready, status.tally.pending, &status.settings), (2, 2, &settings));
-    assert!(client.queues().await.unwrap().iter().any(|status| status.queue == queue));
-    assert_eq!(client.reserve(reserve(&queue, 10)).await.unwrap().leases.len(), 1, "one runs at a time");
-    assert_eq!(client.purge(&queue).await.unwrap(), 1);
-    assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 0);
-    let due = client.due_counts(Some(&queue)).await.unwrap();
+    assert!(client.queues().list().await.unwrap().iter().any(|status| status.queue == queue));
+    assert_eq!(client.leases().reserve(reserve(&queue, 10)).await.unwrap().leases.len(), 1, "one runs at a time");
+    assert_eq!(client.queues().purge(&queue).await.unwrap(), 1);
+    assert_eq!(client.queues().get(&queue).await.unwrap().counts.ready, 0);
+    let due = client.queues().due_counts(Some(&queue)).await.unwrap();
     assert!(due.as_of.is_some() || due.buckets.is_none());
-    let failures = client.failures(Some(&queue)).await.unwrap();
+    let failures = client.queues().failures(Some(&queue)).await.unwrap();
     assert_eq!(failures.as_of.is_some(), failures.groups.is_some());
-    let history = client.history(Some(&queue), HistorySpan::Hour).await.unwrap();
+    let history = client.queues().history(Some(&queue), HistorySpan::Hour).await.unwrap();
     let points = history.points.unwrap();
     let sum = |count: fn(&HistoryPoint) -> u64| points.iter().map(count).sum::<u64>();
     assert_eq!((sum(|point| point.pushed), sum(|point| point.started), sum(|point| point.cancelled)), (2, 1, 1));
-    assert!(client.history(None, HistorySpan::Day).await.unwrap().points.is_some());
-    assert_eq!(client.history(Some("not a name"), HistorySpan::Day).await.unwrap_err().code(), "invalid");
+    assert!(client.queues().history(None, HistorySpan::Day).await.unwrap().points.is_some());
+    assert_eq!(client.queues().history(Some("not a name"), HistorySpan::Day).await.unwrap_err().code(), "invalid");
     assert!(client.health().await.unwrap().ready);
-    assert_eq!(client.queue("not a name").await.unwrap_err().code(), "invalid");
+    assert_eq!(client.queues().get("not a name").await.unwrap_err().code(), "invalid");
+}
+
+/// An operator may have paused a queue, or set what the program does not know.
+pub(crate) async fn a_program_sets_up_its_queue_and_leaves_the_rest(client: Client) {
+    let (queue, queues) = (queue(), client.queues());
+    let operators = QueueSettings { max_running: Some(2), lease_ms: Some(5_000), ..QueueSettings::default() };
+    queues.replace(&queue, operators).await.unwrap();
+    queues.pause(&queue, Pause::UntilResumed).await.unwrap();
+    let wanted = QueueSettings { lease_ms: Some(90_000), ..QueueSettings::default() }
+        .with_rule(Retry { max_attempts: Some(3), ..Retry::default() });
+    let set_up = queues.set_up(&queue, wanted.clone()).await.unwrap();
+    assert_eq!(set_up, QueueSettings { max_running: Some(2), paused: true, ..wanted.clone() });
+    assert_eq!(queues.set_up(&queue, wanted).await.unwrap(), set_up, "a repeat changes nothing");
+    assert_eq!(queues.get(&queue).await.unwrap().settings, set_up);
+    let paused = queues.set_up(&queue, QueueSettings { paused: true, ..QueueSettings::default() }).await.unwrap_err();
+    assert!(paused.to_string().contains("call `queues().pause`"), "{paused}");
+    assert_eq!(queues.replace(&queue, QueueSettings::default()).await.unwrap(), QueueSettings::default());
 }
 
 pub(crate) async fn what_happens_is_told(client: Client) {
@@ -377,9 +403,9 @@ pub(crate) async fn what_happens_is_told(client: Client) {
     let filter = Filter { queues: vec![queue.clone()], what: vec![What::Pushed, What::Started, What::Succeeded] };
     let mut events = client.events(filter).await.unwrap();
     let id = push(&client, &queue, 7).await;
-    client.update(id, Patch { priority: Some(1), ..Patch::default() }).await.unwrap();
-    let lease = client.reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0);
-    client.complete(lease.job.receipt(), None).await.unwrap();
+    client.jobs().update(id, Patch { priority: Some(1), ..Patch::default() }).await.unwrap();
+    let lease = client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0);
+    client.leases().complete(lease.job.receipt(), None).await.unwrap();
     for (what, state, attempt) in [
         (What::Pushed, JobState::Ready, 0),
         (What::Started, JobState::Running, 1),

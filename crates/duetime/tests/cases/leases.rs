@@ -24,7 +24,7 @@ pub(crate) async fn an_extended_lease_has_no_second_holder(client: Client) {
     let job = |user| client.push(Remind { user }).queue(queue.clone()).build().unwrap();
     let pushed = client.push_all((0..LEASES as u64).map(job).collect()).await.unwrap();
     assert!(pushed.iter().all(Result::is_ok));
-    let leases = client.reserve(request(&queue, SECOND_MS, 0)).await.unwrap().leases;
+    let leases = client.leases().reserve(request(&queue, SECOND_MS, 0)).await.unwrap().leases;
     assert_eq!(leases.len(), LEASES);
 
     let receipts: Vec<Receipt> = leases.iter().map(|lease| lease.job.receipt()).collect();
@@ -33,7 +33,15 @@ pub(crate) async fn an_extended_lease_has_no_second_holder(client: Client) {
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(SECOND_MS * 9 / 10 + n as u64)).await;
             let leases = receipts.iter().map(|&receipt| (receipt, Some(HOUR_MS))).collect();
-            client.extend(leases).await.unwrap().into_iter().flatten().map(|extension| extension.receipt.id).collect()
+            client
+                .leases()
+                .extend(leases)
+                .await
+                .unwrap()
+                .into_iter()
+                .flatten()
+                .map(|extension| extension.receipt.id)
+                .collect()
         })
     };
     let extensions: Vec<_> = receipts.chunks(TOGETHER).enumerate().map(extend).collect();
@@ -55,6 +63,6 @@ pub(crate) async fn an_extended_lease_has_no_second_holder(client: Client) {
 
 /// The jobs that come back within two seconds.
 async fn ids(client: &Client, queue: &Arc<str>) -> Vec<JobId> {
-    let reservation = client.reserve(request(queue, HOUR_MS, 2 * SECOND_MS)).await.unwrap();
+    let reservation = client.leases().reserve(request(queue, HOUR_MS, 2 * SECOND_MS)).await.unwrap();
     reservation.leases.into_iter().map(|lease| lease.job.id).collect()
 }

@@ -13,7 +13,7 @@ const SHORT: Duration = Duration::from_millis(400);
 
 /// A lock that no other test has.
 fn lock(client: &Client) -> Lock {
-    client.lock(format!("lock/of {}", queue()))
+    client.locks().named(format!("lock/of {}", queue()))
 }
 
 async fn held(lock: &Lock) -> Guard {
@@ -33,12 +33,12 @@ pub(crate) async fn a_lock_has_one_holder(client: Client) {
     let guard = held(&lock).await;
     assert!(lock.try_acquire().await.unwrap().is_none());
     assert!(guard.is_held().await.unwrap() && !guard.lost().is_cancelled());
-    let holding = client.inspect_lock(guard.name()).await.unwrap().unwrap();
+    let holding = client.locks().holder(guard.name()).await.unwrap().unwrap();
     assert_eq!((&holding.owner, holding.grant.fence), (guard.owner(), guard.fence()));
-    assert!(client.locks(None, 1_000).await.unwrap().locks.contains(&holding));
+    assert!(client.locks().list(None, 1_000).await.unwrap().locks.contains(&holding));
     let (fence, name) = (guard.fence(), guard.name().clone());
     guard.release().await.unwrap();
-    assert_eq!(client.inspect_lock(&name).await.unwrap(), None);
+    assert_eq!(client.locks().holder(&name).await.unwrap(), None);
     assert!(held(&lock).await.fence() > fence);
 }
 
@@ -114,7 +114,7 @@ pub(crate) async fn one_who_goes_away_leaves_nothing(client: Client) {
 pub(crate) async fn a_lost_lock_is_told(client: Client) {
     let lock = lock(&client).ttl(SHORT).owner("careless");
     let guard = held(&lock).await;
-    assert!(client.release_all("careless").await.unwrap().released >= 1);
+    assert!(client.locks().release_all("careless").await.unwrap().released >= 1);
     let other = lock.clone().owner("other").acquire(LONG).await.unwrap();
     tokio::time::timeout(LONG, guard.lost().cancelled()).await.unwrap();
     assert!(!guard.is_held().await.unwrap());
@@ -129,7 +129,7 @@ pub(crate) async fn an_owner_gets_its_lock_again(client: Client) {
     let (guard, again) = (held(&lock).await, held(&lock).await);
     assert_eq!(guard.fence(), again.fence());
     assert!(lock.clone().owner("another").try_acquire().await.unwrap().is_none());
-    assert_eq!(client.release_all(&name).await.unwrap().released, 1);
+    assert_eq!(client.locks().release_all(&name).await.unwrap().released, 1);
     assert!(is_lost(&guard.release().await.unwrap_err()));
     drop(again);
 }
@@ -145,22 +145,22 @@ pub(crate) async fn a_caller_that_blocks_keeps_its_lock(client: Client) {
 pub(crate) async fn a_lock_beyond_a_limit_is_refused(client: Client) {
     let long = "n".repeat(256);
     for lock in [
-        client.lock(""),
-        client.lock(long.as_str()),
-        client.lock("l").owner(""),
-        client.lock("l").owner(long.as_str()),
-        client.lock("l").ttl(Duration::from_millis(99)),
-        client.lock("l").ttl(Duration::from_secs(86_401)),
+        client.locks().named(""),
+        client.locks().named(long.as_str()),
+        client.locks().named("l").owner(""),
+        client.locks().named("l").owner(long.as_str()),
+        client.locks().named("l").ttl(Duration::from_millis(99)),
+        client.locks().named("l").ttl(Duration::from_secs(86_401)),
     ] {
         assert_eq!(lock.try_acquire().await.unwrap_err().code(), "invalid", "{lock:?}");
     }
-    assert_eq!(client.release_all("").await.unwrap_err().code(), "invalid");
-    assert_eq!(client.inspect_lock("").await.unwrap_err().code(), "invalid");
-    assert_eq!(client.locks(None, 0).await.unwrap_err().code(), "invalid");
+    assert_eq!(client.locks().release_all("").await.unwrap_err().code(), "invalid");
+    assert_eq!(client.locks().holder("").await.unwrap_err().code(), "invalid");
+    assert_eq!(client.locks().list(None, 0).await.unwrap_err().code(), "invalid");
     for name in ["a b", "ä/ö", "%2F", "+", "?x=1", "..", "\n", "\0"] {
         let name = format!("{}{name}", queue());
-        let guard = held(&client.lock(name.as_str())).await;
-        assert_eq!(&*client.inspect_lock(&name).await.unwrap().unwrap().name, name);
+        let guard = held(&client.locks().named(name.as_str())).await;
+        assert_eq!(&*client.locks().holder(&name).await.unwrap().unwrap().name, name);
         guard.release().await.unwrap();
     }
 }

@@ -31,6 +31,7 @@ macro_rules! client_cases {
                 a_job_says_why_it_does_not_run
                 named_workers_are_listed
                 queues_are_managed
+                a_program_sets_up_its_queue_and_leaves_the_rest
                 what_happens_is_told;
             leases:
                 an_extended_lease_has_no_second_holder;
@@ -105,7 +106,7 @@ pub(crate) async fn push(client: &Client, queue: &Arc<str>, user: u64) -> JobId 
 }
 
 pub(crate) async fn ended(client: &Client, id: JobId, stage: Stage) -> Job {
-    let job = client.get(id).await.unwrap();
+    let job = client.jobs().get(id).await.unwrap();
     assert_eq!(job.stage, stage, "{job:?}");
     job
 }

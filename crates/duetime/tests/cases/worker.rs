@@ -120,11 +120,11 @@ pub(crate) async fn a_handler_says_how_far_it_has_come(client: Client) {
         async move {
             assert_eq!(context.trace().map(|trace| &**trace), Some(trace));
             context.progress(40, Some("half")).await?;
-            let told = client.get(context.id()).await?.progress.unwrap();
+            let told = client.jobs().get(context.id()).await?.progress.unwrap();
             assert_eq!((told.percent, told.note.as_deref()), (40, Some("half")));
             let beyond = context.progress(101, None).await.unwrap_err();
             assert_eq!(beyond.code(), "invalid");
-            client.cancel(context.id()).await?;
+            client.jobs().cancel(context.id()).await?;
             assert!(!context.is_cancelled());
             context.progress(100, None).await?;
             assert!(context.is_cancelled(), "it was told with the answer");
@@ -294,7 +294,7 @@ pub(crate) async fn a_cancel_reaches_the_handler(client: Client) {
     });
     let cancel = async {
         starts.recv().await.unwrap();
-        assert_eq!(client.cancel(id).await.unwrap(), CancelOutcome::CancelRequested);
+        assert_eq!(client.jobs().cancel(id).await.unwrap(), CancelOutcome::CancelRequested);
     };
     let (summary, ()) = tokio::join!(worker.drain(), cancel);
     assert_eq!(summary.unwrap().failed, 1);

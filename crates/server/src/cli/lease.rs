@@ -145,14 +145,14 @@ pub(crate) async fn park(args: Park) -> Result {
 
 async fn settle(One { receipt, target }: &One, outcome: Outcome) -> Result {
     let client = target.client().await?;
-    let answer = client.settle(vec![(*receipt, outcome)]).await?.pop();
+    let answer = client.leases().settle(vec![(*receipt, outcome)]).await?.pop();
     let settled = answer.ok_or_else(|| Failure::error("the server did not answer the settle"))??;
     output::tell(target.json, &settled, format_args!("{} is {}", receipt.id, settled.state.word()))
 }
 
 /// Runs `progress`.
 pub(crate) async fn progress(Progress { lease: One { receipt, target }, percent, note }: Progress) -> Result {
-    let extension = target.client().await?.progress(receipt, percent, note).await?;
+    let extension = target.client().await?.leases().progress(receipt, percent, note).await?;
     match (target.json, extension.cancel_asked) {
         (true, _) => output::json(&extension),
         (false, true) => output::say("the job was cancelled: stop working on it"),
@@ -163,7 +163,7 @@ pub(crate) async fn progress(Progress { lease: One { receipt, target }, percent,
 /// Runs `extend`.
 pub(crate) async fn extend(args: Extend) -> Result {
     let leases = args.receipts.iter().map(|&receipt| (receipt, args.lease.map(|span| span.0))).collect();
-    let answers = args.target.client().await?.extend(leases).await?;
+    let answers = args.target.client().await?.leases().extend(leases).await?;
     let refused = answers.iter().filter(|answer| answer.is_err()).count();
     if args.target.json {
         let document = |(receipt, answer): (&Receipt, &_)| match answer {

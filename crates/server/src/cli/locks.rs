@@ -131,7 +131,7 @@ pub(crate) async fn run(args: Args) -> Result {
 
 async fn list(args: &List) -> Result {
     let client = args.target.client().await?;
-    let locks = client.locks(args.cursor.as_deref(), args.limit).await?;
+    let locks = client.locks().list(args.cursor.as_deref(), args.limit).await?;
     if args.target.json {
         return output::json(&locks);
     }
@@ -153,7 +153,7 @@ fn table(list: &LockList) -> Result {
 
 async fn show(args: &Show) -> Result {
     let client = args.target.client().await?;
-    let holding = client.inspect_lock(&args.name).await?;
+    let holding = client.locks().holder(&args.name).await?;
     if args.target.json {
         return output::json(&holding.as_ref().map_or_else(|| LockBody::free(args.name.clone()), LockBody::from));
     }
@@ -167,13 +167,13 @@ async fn acquire(args: Acquire) -> Result {
     let Acquire { name, owner, ttl, wait, target } = args;
     let request = LockRequest { name, owner, ttl_ms: ttl.0, wait_ms: wait.0, keep_place: false };
     let client = target.client_of_new().await?;
-    let granted = client.acquire_lock(request).await.map_err(refused)?;
+    let granted = client.locks().acquire(request).await.map_err(refused)?;
     granted_now(granted, target.json)
 }
 
 async fn renew(args: &Renew) -> Result {
     let client = args.target.client().await?;
-    let granted = client.renew_lock(&args.name, &args.owner, args.fence, args.ttl.0).await?;
+    let granted = client.locks().renew(&args.name, &args.owner, args.fence, args.ttl.0).await?;
     granted_now(granted, args.target.json)
 }
 
@@ -195,11 +195,11 @@ fn refused(error: Error) -> Failure {
 async fn release(args: &Release) -> Result {
     let client = args.target.client().await?;
     if let (Some(name), Some(fence)) = (&args.name, args.fence) {
-        client.release_lock(name, &args.owner, fence).await?;
+        client.locks().release(name, &args.owner, fence).await?;
         let document = json!({ "name": &**name, "outcome": "released" });
         return output::tell(args.target.json, &document, format_args!("{name} is released"));
     }
-    let released = client.release_all(&args.owner).await?;
+    let released = client.locks().release_all(&args.owner).await?;
     let line = format!("{} released, {} already lost", released.released, released.lost);
     output::tell(args.target.json, &released, line)
 }

@@ -111,7 +111,7 @@ pub(crate) async fn run(args: Args) -> Result {
 }
 
 async fn list(target: &Target) -> Result {
-    let queues = target.client().await?.queues().await?;
+    let queues = target.client().await?.queues().list().await?;
     if target.json {
         return output::json(&Queues { queues, next_cursor: None });
     }
@@ -136,8 +136,8 @@ fn row(queue: &QueueStatus) -> Vec<String> {
 
 async fn pause(Pause { one, end }: &Pause) -> Result {
     let client = one.target.client().await?;
-    let before = client.queue(&one.queue).await?;
-    let paused = client.pause(&one.queue, end.pause()).await?;
+    let before = client.queues().get(&one.queue).await?;
+    let paused = client.queues().pause(&one.queue, end.pause()).await?;
     tell_if_unused(&before);
     said(client, one, format_args!("{} is paused{}", one.queue, until(paused.paused_until))).await
 }
@@ -156,21 +156,21 @@ pub(super) fn is_unused(QueueStatus { queue: _, counts, tally, settings, target_
 
 async fn resume(one: &One) -> Result {
     let client = one.target.client().await?;
-    tell_if_unused(&client.queue(&one.queue).await?);
-    client.resume(&one.queue).await?;
+    tell_if_unused(&client.queues().get(&one.queue).await?);
+    client.queues().resume(&one.queue).await?;
     said(client, one, format_args!("{} is resumed", one.queue)).await
 }
 
 /// Prints the text, or with `--json` the current queue.
 async fn said(client: &Client, one: &One, text: std::fmt::Arguments<'_>) -> Result {
     if one.target.json {
-        return output::json(&client.queue(&one.queue).await?);
+        return output::json(&client.queues().get(&one.queue).await?);
     }
     output::say(text)
 }
 
 async fn purge(one: &One) -> Result {
     let client = one.target.client().await?;
-    let purged = client.purge(&one.queue).await?;
+    let purged = client.queues().purge(&one.queue).await?;
     output::tell(one.target.json, &Purged { purged }, format_args!("{purged} jobs cancelled"))
 }

@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args) -> Result {
         worker: args.worker,
     };
     let client = args.target.client().await?;
-    let reservation = client.reserve(request).await?;
+    let reservation = client.leases().reserve(request).await?;
     if args.target.json {
         return output::json(&Reservation::new(&reservation, Vec::new()));
     }

@@ -84,7 +84,7 @@ async fn settle(client: &Client, asked: Vec<Asked>, json: bool) -> Result {
             continue;
         }
         let receipts: Vec<_> = batch.iter().map(|(receipt, _)| *receipt).collect();
-        for (receipt, answer) in receipts.into_iter().zip(client.settle(batch).await?) {
+        for (receipt, answer) in receipts.into_iter().zip(client.leases().settle(batch).await?) {
             match answer {
                 Ok(settled) => {
                     let text = format!("{} is {}", receipt.id, settled.state.word());

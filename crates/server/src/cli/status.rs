@@ -22,8 +22,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result {
     let client = args.target.client().await?;
-    let (health, queues) = (client.health().await?, client.queues().await?);
-    let workers = client.workers().await?.len();
+    let (health, queues) = (client.health().await?, client.queues().list().await?);
+    let workers = client.workers().list().await?.len();
     let (counts, totals) = sums(&queues);
     let paused = queues.iter().filter(|queue| queue.counts.paused).count();
     if args.target.json {

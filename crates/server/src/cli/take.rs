@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args) -> Result {
         request_id: None,
     };
     let client = args.target.client().await?;
-    let reservation = client.take(request).await?;
+    let reservation = client.leases().take(request).await?;
     if args.target.json {
         output::json(&Taken::new(&reservation, Vec::new(), now()))?;
     } else if reservation.leases.is_empty() {

@@ -18,7 +18,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result {
-    let workers = args.target.client().await?.workers().await?;
+    let workers = args.target.client().await?.workers().list().await?;
     if args.target.json {
         return output::json(&serde_json::json!({ "workers": workers }));
     }

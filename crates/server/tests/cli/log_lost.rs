@@ -55,9 +55,9 @@ async fn fail_many(client: &Client) {
     let request =
         ReserveRequest { from, limit: LEASES_MAX, lease_ms: None, wait_ms: 0, request_id: None, worker: None };
     let failure = Failure { message: "x".repeat(1_000).into(), is_final: true, retry_after_ms: None };
-    let leases = client.reserve(request).await.unwrap().leases;
+    let leases = client.leases().reserve(request).await.unwrap().leases;
     let outcomes = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Fail(failure.clone()))).collect();
-    client.settle(outcomes).await.unwrap();
+    client.leases().settle(outcomes).await.unwrap();
 }
 
 #[tokio::test]

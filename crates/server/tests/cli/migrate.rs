@@ -60,14 +60,14 @@ async fn life(client: &Client) {
     let ids: Vec<_> = pushed.into_iter().map(|pushed| pushed.unwrap().id).collect();
     let from = Source::Jobs(vec![ids[0].into()]);
     let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 10_000, request_id: None, worker: None };
-    let lease = client.reserve(request).await.unwrap().leases.remove(0);
-    client.complete(lease.job.receipt(), Some((*b"2").into())).await.unwrap();
-    client.pause(QUEUE, duetime::Pause::UntilResumed).await.unwrap();
-    client.resume(QUEUE).await.unwrap();
+    let lease = client.leases().reserve(request).await.unwrap().leases.remove(0);
+    client.leases().complete(lease.job.receipt(), Some((*b"2").into())).await.unwrap();
+    client.queues().pause(QUEUE, duetime::Pause::UntilResumed).await.unwrap();
+    client.queues().resume(QUEUE).await.unwrap();
     let tagged = Query { tag: Some("later".into()), ..Query::default() };
-    assert_eq!(client.bulk(&tagged, BulkAction::Cancel).await.unwrap()["cancelled"], 1);
-    client.delete(ids[2]).await.unwrap();
-    assert_eq!(client.get(ids[0]).await.unwrap().state(0), JobState::Succeeded);
+    assert_eq!(client.jobs().bulk(&tagged, BulkAction::Cancel).await.unwrap()["cancelled"], 1);
+    client.jobs().delete(ids[2]).await.unwrap();
+    assert_eq!(client.jobs().get(ids[0]).await.unwrap().state(0), JobState::Succeeded);
 }
 
 async fn an_administrator_makes_what_a_server_uses(sql: Sql) {
@@ -98,13 +98,13 @@ async fn an_administrator_makes_what_a_server_uses(sql: Sql) {
     let mut node = Node::begin(&place, &redis, &sql.url_of_user(), &["--no-migrate"]);
     let client = node.client().await;
     life(&client).await;
-    let now = client.get(client.push_raw("k", *b"1").queue(QUEUE).await.unwrap().id).await.unwrap().created_at;
+    let now = client.jobs().get(client.push_raw("k", *b"1").queue(QUEUE).await.unwrap().id).await.unwrap().created_at;
     let arguments = ["import", "--json", "--server", &redis.url(), "--ledger", &sql.url_of_user()];
     let imported = finish(place.bare(&arguments), ended_long_ago(now).as_bytes());
     assert!(imported.code == 0 && imported.out.contains("\"imported\":1"), "{imported:?}");
     let old = Query { tag: Some("old".into()), ..Query::default() };
     let mut pause = tokio::time::interval(Duration::from_millis(250));
-    while !client.find(&old, None, 10).await.unwrap().jobs.is_empty() {
+    while !client.jobs().page(&old, None, 10).await.unwrap().jobs.is_empty() {
         pause.tick().await;
     }
     assert!(client.health().await.unwrap().degraded.is_empty());

@@ -29,7 +29,7 @@ impl Filler {
         let from = Source::Jobs(vec![self.push(job).await.into()]);
         let lease_ms = Some(12 * HOUR_MS);
         let request = ReserveRequest { from, limit: 1, lease_ms, wait_ms: 10_000, request_id: None, worker: None };
-        self.client.reserve(request).await.unwrap().leases.remove(0).job
+        self.client.leases().reserve(request).await.unwrap().leases.remove(0).job
     }
 
     /// Answers how many run.
@@ -71,35 +71,35 @@ impl Filler {
         self.push(NewJob { key: Some("near".into()), due: Due::After(60_000 * 9), ..rich }).await;
 
         let done = self.lease(NewJob { tags: vec!["done".into()], ..job(b"1") }).await;
-        self.client.complete(done.receipt(), Some(vec![1, 2, 255].into())).await.unwrap();
+        self.client.leases().complete(done.receipt(), Some(vec![1, 2, 255].into())).await.unwrap();
         let done = self.lease(NewJob { key: Some("once".into()), ..job(b"2") }).await;
-        self.client.complete(done.receipt(), Some((*b"{\"n\": 1}").into())).await.unwrap();
+        self.client.leases().complete(done.receipt(), Some((*b"{\"n\": 1}").into())).await.unwrap();
         let failure = |message: &str| Failure { message: message.into(), ..Failure::default() };
         let dead = self.lease(job(b"3")).await;
-        self.client.fail(dead.receipt(), Failure { is_final: true, ..failure("no\nway") }).await.unwrap();
+        self.client.leases().fail(dead.receipt(), Failure { is_final: true, ..failure("no\nway") }).await.unwrap();
         let again = self.lease(job(b"4")).await;
         let wait = Failure { retry_after_ms: Some(2 * HOUR_MS), ..failure("later") };
-        self.client.fail(again.receipt(), wait).await.unwrap();
+        self.client.leases().fail(again.receipt(), wait).await.unwrap();
         let moved = self.lease(NewJob { options: retry.into(), ..job(b"5") }).await;
-        self.client.fail(moved.receipt(), Failure { is_final: true, ..failure("dead") }).await.unwrap();
+        self.client.leases().fail(moved.receipt(), Failure { is_final: true, ..failure("dead") }).await.unwrap();
         let cancelled = self.push(later(HOUR_MS)).await;
-        self.client.cancel(cancelled).await.unwrap();
+        self.client.jobs().cancel(cancelled).await.unwrap();
 
         // These run: the key of the first is free, and taken again.
         let keyed = NewJob { key: Some("started".into()), key_until: KeyUntil::Started, ..job(b"6") };
         self.lease(keyed.clone()).await;
         self.push(NewJob { due: Due::After(HOUR_MS), ..keyed }).await;
         let asked = self.lease(job(b"7")).await;
-        self.client.cancel(asked.id).await.unwrap();
+        self.client.jobs().cancel(asked.id).await.unwrap();
 
         let retry = Retry { backoff: Some(Backoff::Steps(vec![Span(1_000), Span(5_000)])), ..Retry::default() };
         let settings =
             QueueSettings { paused: true, lease_ms: Some(45_000), ..QueueSettings::default() }.with_rule(retry);
-        self.client.configure("orders", settings).await.unwrap();
+        self.client.queues().replace("orders", settings).await.unwrap();
         let weekly = Timing::parse("0 9 * * mon", Some("Asia/Shanghai")).unwrap();
         let report = NewJob { key: Some("weekly".into()), ..job(b"{\"several\":\n\"lines\"}") };
         let schedule = Schedule { overlap: Overlap::Skip, ..Schedule::new(weekly, report) };
-        self.client.set_schedule("weekly", schedule).await.unwrap();
+        self.client.schedules().set("weekly", schedule).await.unwrap();
         self.client.close().await.unwrap();
         2
     }

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// The jobs of a queue, by kind.
 async fn jobs(site: &Site, queue: &str) -> Vec<(String, JobState, Job)> {
     let query = Query { queue: Some(queue.into()), ..Query::default() };
-    let jobs = site.client().find(&query, None, 100).await.unwrap().jobs;
+    let jobs = site.client().jobs().page(&query, None, 100).await.unwrap().jobs;
     let now = site.now();
     let mut jobs: Vec<_> = jobs.into_iter().map(|job| (job.kind.to_string(), job.state(now), job)).collect();
     jobs.sort_by(|one, other| one.0.cmp(&other.0));
@@ -92,10 +92,10 @@ async fn works(language: Language) {
     // Asked to stop, a worker finishes its current job.
     let more = br#"{"seconds": 1}"#.to_vec();
     let id = site.client().push_raw("report", more).queue(queue.as_str()).await.unwrap().id;
-    let begins = async { while site.client().get(id).await.unwrap().state(site.now()) != JobState::Running {} };
+    let begins = async { while site.client().jobs().get(id).await.unwrap().state(site.now()) != JobState::Running {} };
     timeout(LIMIT, begins).await.expect("the worker works");
     worker.stop().await;
-    let job = site.client().get(id).await.unwrap();
+    let job = site.client().jobs().get(id).await.unwrap();
     assert_eq!((job.state(site.now()), job.attempt), (JobState::Succeeded, 1), "{job:?}");
 }
 

@@ -138,7 +138,7 @@ impl Round {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             self.servers.iter().for_each(|server| server.keep());
-            let Ok(queues) = client.queues().await else { continue };
+            let Ok(queues) = client.queues().list().await else { continue };
             let is_live = |queue: &duetime::QueueStatus| {
                 let counts = queue.counts;
                 counts.scheduled + counts.ready + counts.running + queue.tally.pending > 0
@@ -236,7 +236,7 @@ async fn records(client: &Client) -> Result<BTreeMap<JobId, Job>, duetime::Error
         let query = Query { queue: Some(queue.into()), ..Query::default() };
         let mut cursor: Option<String> = None;
         loop {
-            let page = client.find(&query, cursor.as_deref(), PAGE_JOBS).await?;
+            let page = client.jobs().page(&query, cursor.as_deref(), PAGE_JOBS).await?;
             records.extend(page.jobs.into_iter().map(|job| (job.id, job)));
             cursor = page.next_cursor;
             if cursor.is_none() {

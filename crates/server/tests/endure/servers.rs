@@ -157,46 +157,46 @@ impl System for Way {
     }
 
     async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, CoreError> {
-        self.ask(question!(client, request => client.reserve(request).await)).await
+        self.ask(question!(client, request => client.leases().reserve(request).await)).await
     }
 
     async fn take(&self, request: TakeRequest) -> Result<Reservation, CoreError> {
-        self.ask(question!(client, request => client.take(request).await)).await
+        self.ask(question!(client, request => client.leases().take(request).await)).await
     }
 
     async fn extend(&self, receipt: Receipt, lease_ms: u64) -> Result<Millis, CoreError> {
         let leases = vec![(receipt, Some(lease_ms))];
-        let extension = self.ask(question!(client, leases => client.extend(leases).await?.remove(0))).await?;
+        let extension = self.ask(question!(client, leases => client.leases().extend(leases).await?.remove(0))).await?;
         Ok(extension.lease_until)
     }
 
     async fn settle(&self, receipt: Receipt, outcome: Outcome) -> Result<Settlement, CoreError> {
         let outcomes = vec![(receipt, outcome)];
-        self.ask(question!(client, outcomes => client.settle(outcomes).await?.remove(0))).await
+        self.ask(question!(client, outcomes => client.leases().settle(outcomes).await?.remove(0))).await
     }
 
     async fn cancel(&self, id: JobId) -> Result<CancelOutcome, CoreError> {
-        self.ask(|client| async move { client.cancel(id).await }).await
+        self.ask(|client| async move { client.jobs().cancel(id).await }).await
     }
 
     async fn update(&self, id: JobId, patch: Patch) -> Result<(), CoreError> {
-        self.ask(question!(client, patch => client.update(id, patch).await.map(drop))).await
+        self.ask(question!(client, patch => client.jobs().update(id, patch).await.map(drop))).await
     }
 
     async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<(), CoreError> {
         let queue: Arc<str> = queue.into();
-        self.ask(question!(client, queue, settings => client.configure(&queue, settings).await.map(drop))).await
+        self.ask(question!(client, queue, settings => client.queues().replace(&queue, settings).await.map(drop))).await
     }
 
     async fn acquire(&self, request: LockRequest) -> Result<Grant, CoreError> {
-        self.ask(question!(client, request => client.acquire_lock(request).await)).await
+        self.ask(question!(client, request => client.locks().acquire(request).await)).await
     }
 
     async fn renew(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Grant, CoreError> {
-        self.ask(question!(client, name, owner => client.renew_lock(&name, &owner, fence, ttl_ms).await)).await
+        self.ask(question!(client, name, owner => client.locks().renew(&name, &owner, fence, ttl_ms).await)).await
     }
 
     async fn release_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<(), CoreError> {
-        self.ask(question!(client, name, owner => client.release_lock(&name, &owner, fence).await)).await
+        self.ask(question!(client, name, owner => client.locks().release(&name, &owner, fence).await)).await
     }
 }

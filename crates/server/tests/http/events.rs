@@ -208,8 +208,8 @@ fn servers_and_workers_on_one_redis_are_heard() {
                 request_id: None,
                 worker: None,
             };
-            let lease = client.reserve(request).await.unwrap().leases.remove(0);
-            client.complete(lease.job.receipt(), None).await.unwrap();
+            let lease = client.leases().reserve(request).await.unwrap().leases.remove(0);
+            client.leases().complete(lease.job.receipt(), None).await.unwrap();
             id.to_string()
         })
     };

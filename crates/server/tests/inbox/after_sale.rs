@@ -73,7 +73,7 @@ async fn refunds(database: Database) {
         loop {
             looks.tick().await;
             run(&["worker.php", "--once"]);
-            let jobs = server.client.find(&query, None, 10).await.unwrap().jobs;
+            let jobs = server.client.jobs().page(&query, None, 10).await.unwrap().jobs;
             if jobs.iter().all(|job| !job.is_pending()) {
                 return jobs;
             }
@@ -82,7 +82,7 @@ async fn refunds(database: Database) {
                 // A wait begins at the latest that the clock can read when it is decided, a moment before it is recorded.
                 let waits = job.due_at - job.updated_at;
                 assert!((13_000..15_500).contains(&waits), "the first two steps are 15 s each: {waits} ms");
-                server.client.run(JobRef::from(job.id)).await.unwrap();
+                server.client.jobs().run(JobRef::from(job.id)).await.unwrap();
             }
         }
     };

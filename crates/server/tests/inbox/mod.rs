@@ -62,7 +62,7 @@ impl Server {
         let work = async {
             while payloads.len() < count {
                 for lease in self.reserve(queue).await {
-                    self.client.complete(lease.job.receipt(), None).await.unwrap();
+                    self.client.leases().complete(lease.job.receipt(), None).await.unwrap();
                     payloads.push(String::from_utf8(lease.job.payload.to_vec()).unwrap());
                 }
             }
@@ -75,7 +75,7 @@ impl Server {
         let from = Source::Queues(vec![queue.into()]);
         let request =
             ReserveRequest { from, limit: 1_000, lease_ms: None, wait_ms: 10_000, request_id: None, worker: None };
-        self.client.reserve(request).await.unwrap().leases
+        self.client.leases().reserve(request).await.unwrap().leases
     }
 
     /// The number of jobs with each payload, in any state.
@@ -83,7 +83,7 @@ impl Server {
         let query = Query { queue: Some(queue.into()), ..Query::default() };
         let (mut jobs, mut cursor) = (BTreeMap::new(), None::<String>);
         loop {
-            let page = self.client.find(&query, cursor.as_deref(), 1_000).await.unwrap();
+            let page = self.client.jobs().page(&query, cursor.as_deref(), 1_000).await.unwrap();
             for job in page.jobs {
                 *jobs.entry(String::from_utf8(job.payload.to_vec()).unwrap()).or_default() += 1;
             }
@@ -231,7 +231,7 @@ async fn killed(database: Database) {
     tell.send(true).unwrap();
     let mut payloads = Vec::new();
     for lease in leases {
-        other.client.complete(lease.job.receipt(), None).await.unwrap();
+        other.client.leases().complete(lease.job.receipt(), None).await.unwrap();
         payloads.push(String::from_utf8(lease.job.payload.to_vec()).unwrap());
     }
     assert!(payloads.len() <= CONNECTIONS * (ROWS - ROWS_AFTER_THE_KILL), "none of the last rows");
@@ -275,7 +275,7 @@ async fn examples(database: Database) {
         assert_eq!((&job["order"], &job["note"]), (&order.into(), &"a \"quoted\" \\ naïve\nnote".into()));
     }
     let query = Query { queue: Some("orders".into()), tag: Some("order-1".into()), ..Query::default() };
-    let job = server.client.find(&query, None, 10).await.unwrap().jobs.remove(0);
+    let job = server.client.jobs().page(&query, None, 10).await.unwrap().jobs.remove(0);
     assert_eq!((&*job.kind, job.key.as_deref(), job.lease_ms), ("order.cancel", Some("cancel-1"), Some(300_000)));
 }
 

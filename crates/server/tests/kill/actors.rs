@@ -125,7 +125,7 @@ impl Field {
             };
             let Some((id, tags)) = chosen else { continue };
             if let Some(tag) = tags.first().filter(|_| random.percent(60)) {
-                let request = async |client: Client| client.cancel_by_tag(tag.clone()).await;
+                let request = async |client: Client| client.jobs().cancel_by_tag(tag.clone()).await;
                 let Exchange { generation, sent, answer } = self.site.call(|_| false, request).await;
                 let answer = answer.map(|(at, counts)| (at, counts.unwrap_or_else(|error| panic!("{tag}: {error}"))));
                 let cancelled = answer.as_ref().map_or(0, |(_, counts)| *counts.get("cancelled").unwrap_or(&0));
@@ -133,7 +133,7 @@ impl Field {
                 let exchange = Exchange { generation, sent, answer: answer.map(|(at, _)| (at, ())) };
                 self.account.borrow_mut().tag_cancels.push((tag.clone(), exchange));
             } else {
-                let request = async |client: Client| client.cancel(id).await;
+                let request = async |client: Client| client.jobs().cancel(id).await;
                 let exchange = self.site.call(|_| false, request).await;
                 if let Some((_, Ok(duetime::CancelOutcome::Cancelled))) = exchange.answer {
                     self.ended(1);
@@ -194,7 +194,8 @@ impl Field {
             request_id: None,
             worker: None,
         };
-        let exchange = self.site.call(|_| false, async |client: Client| client.reserve(request.clone()).await).await;
+        let exchange =
+            self.site.call(|_| false, async |client: Client| client.leases().reserve(request.clone()).await).await;
         let Exchange { generation, answer: Some((at, reservation)), .. } = exchange else { return };
         let reservation = reservation.unwrap_or_else(|error| panic!("a reserve: {error}"));
         self.account.borrow_mut().handed_out(&reservation, generation, at);
@@ -219,14 +220,14 @@ impl Field {
     }
 
     async fn look_whether_all_is_done(&self) {
-        let request = async |client: Client| client.queue(QUEUE).await;
+        let request = async |client: Client| client.queues().get(QUEUE).await;
         if let Some((_, status)) = self.site.call(|_| false, request).await.answer {
             self.is_done.set(status.expect("a queue's status").tally.pending == 0);
         }
     }
 
     async fn extend(&self, receipt: Receipt) {
-        let request = async |client: Client| client.extend(vec![(receipt, None)]).await?.remove(0);
+        let request = async |client: Client| client.leases().extend(vec![(receipt, None)]).await?.remove(0);
         let exchange = self.site.call(|_| false, request).await;
         let Exchange { answer: Some((_, answer)), .. } = exchange else { return };
         match answer {
@@ -240,7 +241,7 @@ impl Field {
     async fn settle(&self, ends: &[(Receipt, End)]) {
         let outcomes: Vec<_> = ends.iter().map(|&(receipt, end)| (receipt, end.outcome())).collect();
         loop {
-            let request = async |client: Client| client.settle(outcomes.clone()).await;
+            let request = async |client: Client| client.leases().settle(outcomes.clone()).await;
             let has_ended_any = |answers: &Vec<Result<Settlement, Error>>| answers.iter().any(Result::is_ok);
             let Exchange { generation, sent, answer } = self.site.call(has_ended_any, request).await;
             let answer = answer.map(|(at, answers)| (at, answers.unwrap_or_else(|error| panic!("a settle: {error}"))));

@@ -12,7 +12,7 @@ fn one() -> ReserveRequest {
 }
 
 async fn lease(client: &Client) -> Receipt {
-    client.reserve(one()).await.unwrap().leases[0].job.receipt()
+    client.leases().reserve(one()).await.unwrap().leases[0].job.receipt()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,7 +25,7 @@ async fn a_lease_outlives_a_kill_where_the_job_was_given_back_just_before() {
     // Given back by one worker and leased by another, which waits, so that the first end is not recorded yet when the second
     // lease begins.
     for _ in 0..20 {
-        let release = client.settle(vec![(receipt, Outcome::release(0))]);
+        let release = client.leases().settle(vec![(receipt, Outcome::release(0))]);
         let (released, next) = tokio::join!(release, lease(&client));
         released.unwrap().remove(0).unwrap();
         receipt = next;
@@ -33,9 +33,9 @@ async fn a_lease_outlives_a_kill_where_the_job_was_given_back_just_before() {
     site.kill();
     site.start_again();
     let client = site.client();
-    let again = client.reserve(ReserveRequest { wait_ms: 0, ..one() }).await.unwrap();
+    let again = client.leases().reserve(ReserveRequest { wait_ms: 0, ..one() }).await.unwrap();
     assert!(again.leases.is_empty(), "{receipt} was forgotten: {:?}", again.leases);
-    assert_eq!(client.complete(receipt, None).await.unwrap().state, State::Succeeded);
+    assert_eq!(client.leases().complete(receipt, None).await.unwrap().state, State::Succeeded);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,22 +47,22 @@ async fn an_end_that_is_told_again_after_a_kill_is_answered_as_before() {
         client.push_raw("job", *b"1").await.unwrap();
     }
     let stale = lease(&client).await;
-    client.release(stale, Duration::ZERO).await.unwrap();
+    client.leases().release(stale, Duration::ZERO).await.unwrap();
     let (completed, failed) = (lease(&client).await, lease(&client).await);
     let failure = || Failure { is_final: true, ..Failure::default() };
-    client.complete(completed, None).await.unwrap();
-    client.fail(failed, failure()).await.unwrap();
+    client.leases().complete(completed, None).await.unwrap();
+    client.leases().fail(failed, failure()).await.unwrap();
     site.kill();
     site.start_again();
 
     let client = site.client();
-    assert_eq!(client.complete(completed, None).await.unwrap().state, State::Succeeded);
-    assert_eq!(client.fail(failed, failure()).await.unwrap().state, State::Failed);
+    assert_eq!(client.leases().complete(completed, None).await.unwrap().state, State::Succeeded);
+    assert_eq!(client.leases().fail(failed, failure()).await.unwrap().state, State::Failed);
     let is_lost = |result: Result<Settlement, Error>| matches!(result, Err(Error::Core(CoreError::LeaseLost(_))));
-    assert!(is_lost(client.complete(failed, None).await));
-    assert!(is_lost(client.fail(completed, failure()).await));
-    assert!(is_lost(client.release(completed, Duration::ZERO).await));
-    assert!(is_lost(client.complete(stale, None).await));
+    assert!(is_lost(client.leases().complete(failed, None).await));
+    assert!(is_lost(client.leases().fail(completed, failure()).await));
+    assert!(is_lost(client.leases().release(completed, Duration::ZERO).await));
+    assert!(is_lost(client.leases().complete(stale, None).await));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,12 +93,12 @@ async fn a_worker_extends_by_the_length_that_the_lease_began_with_after_a_kill_t
 /// Waits until a job's lease ends later than this.
 async fn lease_end(site: &Site, id: JobId, after: Millis) -> Millis {
     loop {
-        let job = site.client().get(id).await.unwrap();
+        let job = site.client().jobs().get(id).await.unwrap();
         if let Some(end) = job.lease_until.filter(|&end| end > after) {
             return end;
         }
         assert!(job.is_pending(), "it lost its lease: {job:?}");
         let nothing = ReserveRequest { from: Source::Queues(vec!["other".into()]), wait_ms: 50, ..one() };
-        site.client().reserve(nothing).await.unwrap();
+        site.client().leases().reserve(nothing).await.unwrap();
     }
 }

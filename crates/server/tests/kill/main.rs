@@ -103,7 +103,7 @@ async fn records(site: &Site) -> BTreeMap<JobId, Job> {
     let mut records = BTreeMap::new();
     let mut cursor: Option<String> = None;
     loop {
-        let request = async |client: Client| client.find(&query, cursor.as_deref(), PAGE_JOBS).await;
+        let request = async |client: Client| client.jobs().page(&query, cursor.as_deref(), PAGE_JOBS).await;
         let (_, page) = site.call(|_| false, request).await.answer.expect("nobody kills it now");
         let page = page.unwrap();
         records.extend(page.jobs.into_iter().map(|job| (job.id, job)));

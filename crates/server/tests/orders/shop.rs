@@ -100,7 +100,7 @@ impl Shop {
     async fn cancel(&self, order: u64) {
         let mut was_reply_lost = false;
         loop {
-            let request = async |client: Client| client.cancel_by_tag(tag(order)).await;
+            let request = async |client: Client| client.jobs().cancel_by_tag(tag(order)).await;
             if let Some((answered_at, counts)) = self.site.call(|_| false, request).await.answer {
                 let counts = counts.expect("a cancel is answered");
                 self.cancels.borrow_mut().insert(order, Cancel { answered_at, counts, was_reply_lost });
@@ -134,7 +134,7 @@ impl Shop {
             worker: None,
         };
         while !is_over.get() {
-            let request = async |client: Client| client.reserve(wait.clone()).await.map(drop);
+            let request = async |client: Client| client.leases().reserve(wait.clone()).await.map(drop);
             self.site.call(|()| false, request).await;
             let later = Duration::from_secs(3600);
             let request =
@@ -146,7 +146,7 @@ impl Shop {
     pub(crate) async fn wait_until_worked_off(&self) {
         self.until_due(100).await;
         loop {
-            let request = async |client: Client| client.queue(QUEUE).await;
+            let request = async |client: Client| client.queues().get(QUEUE).await;
             if let Some((_, status)) = self.site.call(|_| false, request).await.answer
                 && status.expect("a queue's status").tally.pending == 0
             {
@@ -162,7 +162,7 @@ impl Shop {
         let mut records = BTreeMap::new();
         let mut cursor: Option<String> = None;
         loop {
-            let request = async |client: Client| client.find(&query, cursor.as_deref(), PAGE_JOBS).await;
+            let request = async |client: Client| client.jobs().page(&query, cursor.as_deref(), PAGE_JOBS).await;
             let Exchange { answer, .. } = self.site.call(|_| false, request).await;
             let page = answer.expect("nobody kills it now").1.expect("a page");
             records.extend(page.jobs.into_iter().map(|job| (job.id, job)));

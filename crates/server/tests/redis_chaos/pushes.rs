@@ -95,7 +95,7 @@ pub(crate) async fn push(fleet: &Fleet, urls: &[String], plan: &Plan, count: u64
 async fn cancel_batch(fleet: &Fleet, clients: &mut Clients, cancel: Cancel, acknowledged: &mut Acknowledged) {
     let query = Query { tag: Some(cancel.tag), ..Query::default() };
     loop {
-        let (answer, _) = clients.call(async |client| client.bulk(&query, BulkAction::Cancel).await).await;
+        let (answer, _) = clients.call(async |client| client.jobs().bulk(&query, BulkAction::Cancel).await).await;
         let counts = answer.expect("a tag can be cancelled");
         // If some could not be cancelled for now, the answer says so.
         if counts.keys().all(|word| matches!(*word, "cancelled" | "cancel_requested" | "already_finished")) {

@@ -105,7 +105,7 @@ pub(crate) async fn run<T>(url: &str, plan: &Plan, trouble: impl AsyncFnOnce(&Fl
 
 /// The number of live jobs, and of completed ones.
 async fn counts(client: &Client) -> Result<(u64, u64), duetime::Error> {
-    let queues = client.queues().await?;
+    let queues = client.queues().list().await?;
     let live = queues.iter().map(|queue| queue.counts.scheduled + queue.counts.ready + queue.counts.running).sum();
     Ok((live, queues.iter().map(|queue| queue.tally.succeeded).sum()))
 }
@@ -127,7 +127,7 @@ async fn records(client: &Client) -> BTreeMap<JobId, Job> {
         let query = Query { queue: Some(queue.into()), ..Query::default() };
         let mut cursor: Option<String> = None;
         loop {
-            let page = client.find(&query, cursor.as_deref(), PAGE_JOBS).await.unwrap();
+            let page = client.jobs().page(&query, cursor.as_deref(), PAGE_JOBS).await.unwrap();
             records.extend(page.jobs.into_iter().map(|job| (job.id, job)));
             cursor = page.next_cursor;
             if cursor.is_none() {

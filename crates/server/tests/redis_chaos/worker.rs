@@ -118,7 +118,7 @@ pub(crate) async fn work(orders: Orders) {
             request_id: Some(format!("{}.{}.{turn}", orders.number, std::process::id()).into()),
             worker: None,
         };
-        let (reservation, _) = clients.call(async |client| client.reserve(request.clone()).await).await;
+        let (reservation, _) = clients.call(async |client| client.leases().reserve(request.clone()).await).await;
         let jobs: Vec<Job> = match reservation {
             Ok(reservation) => reservation.leases.into_iter().map(|lease| lease.job).collect(),
             Err(error) => {
@@ -137,7 +137,7 @@ async fn complete(clients: &mut Clients, history: &mut History, clock: &SystemCl
     while !left.is_empty() {
         history.ending(&left);
         let outcomes: Vec<_> = left.iter().map(|&receipt| (receipt, Outcome::Complete { result: None })).collect();
-        let (answers, _) = clients.call(async |client| client.settle(outcomes.clone()).await).await;
+        let (answers, _) = clients.call(async |client| client.leases().settle(outcomes.clone()).await).await;
         let answers = match answers {
             Ok(answers) => answers,
             Err(error) => return history.wrong(&format!("a settle was answered {error}")),

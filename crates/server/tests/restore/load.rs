@@ -100,7 +100,7 @@ async fn work(client: Client, journal: Arc<watch::Sender<Journal>>, ends: watch:
         }
         for lease in leases.unwrap() {
             is_not_early(&lease.job);
-            let answer = client.complete(lease.job.receipt(), None).await;
+            let answer = client.leases().complete(lease.job.receipt(), None).await;
             if is_fault(&answer, &ends) {
                 return;
             }
@@ -113,7 +113,7 @@ pub(crate) async fn reserve(client: &Client) -> Result<Vec<Lease>, Error> {
     let from = Source::Queues(vec![QUEUE.into()]);
     let request =
         ReserveRequest { from, limit: 5, lease_ms: Some(LEASE_MS), wait_ms: 200, request_id: None, worker: None };
-    Ok(client.reserve(request).await?.leases)
+    Ok(client.leases().reserve(request).await?.leases)
 }
 
 pub(crate) fn is_not_early(job: &Job) {
@@ -125,7 +125,7 @@ pub(crate) async fn records(client: &Client) -> BTreeMap<JobId, Job> {
     let query = Query { queue: Some(QUEUE.into()), ..Query::default() };
     let (mut records, mut cursor) = (BTreeMap::new(), None::<String>);
     loop {
-        let page = client.find(&query, cursor.as_deref(), 1_000).await.unwrap();
+        let page = client.jobs().page(&query, cursor.as_deref(), 1_000).await.unwrap();
         records.extend(page.jobs.into_iter().map(|job| (job.id, job)));
         cursor = page.next_cursor;
         if cursor.is_none() {

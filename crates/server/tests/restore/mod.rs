@@ -40,7 +40,7 @@ async fn leased(client: &Client, queue: &str, lease_ms: u64) -> Vec<(JobId, Rece
 async fn reserve(client: &Client, queue: &str, lease_ms: Option<u64>) -> Vec<(JobId, Receipt)> {
     let from = Source::Queues(vec![queue.into()]);
     let request = ReserveRequest { from, limit: 100, lease_ms, wait_ms: 10_000, request_id: None, worker: None };
-    let leases = client.reserve(request).await.unwrap().leases;
+    let leases = client.leases().reserve(request).await.unwrap().leases;
     leases.iter().map(|lease| (lease.job.id, lease.job.receipt())).collect()
 }
 
@@ -84,7 +84,7 @@ async fn accounts_for(client: &Client, before: &Journal) {
                 load::is_not_early(&lease.job);
                 assert!(again.insert(lease.job.id), "{} came twice", lease.job.id);
                 assert!(waiting.remove(&lease.job.id), "{:?} came out of nowhere", lease.job);
-                client.complete(lease.job.receipt(), None).await.unwrap();
+                client.leases().complete(lease.job.receipt(), None).await.unwrap();
             }
         }
     };
@@ -117,10 +117,10 @@ async fn is_restored(mut site: Site, commands: &Commands) {
     let client = site.start().await;
     if site.keeps_leases() {
         for (_, receipt) in &held {
-            client.complete(*receipt, None).await.unwrap();
+            client.leases().complete(*receipt, None).await.unwrap();
         }
     } else {
-        let lost = client.complete(held[0].1, None).await.unwrap_err();
+        let lost = client.leases().complete(held[0].1, None).await.unwrap_err();
         assert!(lost.to_string().contains("lease"), "{lost}");
         come_back(&client, "held", &held).await;
     }

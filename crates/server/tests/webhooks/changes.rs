@@ -29,7 +29,7 @@ async fn a_target_may_be_set_changed_and_taken_away() {
         request_id: None,
         worker: None,
     };
-    let lease = server.client.reserve(request).await.unwrap().leases.pop().unwrap();
+    let lease = server.client.leases().reserve(request).await.unwrap().leases.pop().unwrap();
     assert_eq!((&*lease.job.payload, lease.job.attempt), (&b"for a worker"[..], 1));
     assert_eq!((first.received().len(), second.received().len()), (1, 1));
 }
@@ -49,8 +49,8 @@ async fn a_stop_finishes_what_is_under_way() {
     receiver.open();
     assert_eq!(server.ended().await, Some(0));
     let server = Server::on(&store, &[]).await;
-    assert_eq!(server.client.get(id).await.unwrap().stage, Stage::Succeeded);
-    let waits = server.client.get(waits).await.unwrap();
+    assert_eq!(server.client.jobs().get(id).await.unwrap().stage, Stage::Succeeded);
+    let waits = server.client.jobs().get(waits).await.unwrap();
     assert_eq!((waits.stage, waits.attempt, receiver.received().len()), (Stage::Pending, 0, 1));
 }
 
@@ -66,6 +66,6 @@ async fn a_stop_gives_back_what_takes_too_long() {
     server.signal(Signal::SIGTERM);
     assert_eq!(server.ended().await, Some(0));
     let server = Server::on(&store, &[]).await;
-    let job = server.client.get(id).await.unwrap();
+    let job = server.client.jobs().get(id).await.unwrap();
     assert_eq!((job.attempt, job.lease_until, job.errors.len(), job.crashes), (0, None, 0, 0));
 }

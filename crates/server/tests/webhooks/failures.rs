@@ -32,7 +32,7 @@ async fn five_different_failures_and_then_one_completion() {
         3 => Answer::Status(503, ""),
         _ => Answer::Status(200, "thanks"),
     });
-    server.client.run(JobRef::from(id)).await.unwrap();
+    server.client.jobs().run(JobRef::from(id)).await.unwrap();
     let job = server.completed(id).await;
 
     assert_eq!((job.attempt, job.errors.len(), receiver.received().len()), (6, 5, 5));
@@ -139,7 +139,7 @@ async fn a_job_says_that_its_target_backs_off() {
     let second = server.push("hooks", "2").await;
     let known = async {
         loop {
-            let why = server.client.why(second).await.unwrap();
+            let why = server.client.jobs().why(second).await.unwrap();
             if why.reasons.iter().any(|reason| reason.code != ReasonCode::Running) {
                 break;
             }
@@ -147,12 +147,12 @@ async fn a_job_says_that_its_target_backs_off() {
     };
     soon(known).await;
     let third = server.push("hooks", "3").await;
-    let why = server.client.why(third).await.unwrap();
+    let why = server.client.jobs().why(third).await.unwrap();
     let [reason] = &why.reasons[..] else { panic!("{why:?}") };
-    let left_ms = reason.until.unwrap().0.saturating_sub(server.client.get(third).await.unwrap().created_at);
+    let left_ms = reason.until.unwrap().0.saturating_sub(server.client.jobs().get(third).await.unwrap().created_at);
     assert_eq!((why.state, reason.code), (JobState::Ready, ReasonCode::TargetBackingOff));
     assert!((500_000..=600_000).contains(&left_ms), "{left_ms}");
-    let held_until = server.client.queue("hooks").await.unwrap().target_held_until.unwrap();
+    let held_until = server.client.queues().get("hooks").await.unwrap().target_held_until.unwrap();
     assert!(held_until.abs_diff(reason.until.unwrap().0) < 10_000, "{held_until}");
 }
 
@@ -180,7 +180,7 @@ async fn of_a_large_answer_the_beginning_is_kept() {
     let id = server.push("hooks", "{}").await;
     let said = server.failed(id).await;
     assert!(said.starts_with("no answer: "), "{said}");
-    let job = server.client.get(id).await.unwrap();
+    let job = server.client.jobs().get(id).await.unwrap();
     assert_eq!(*job.errors[0].message, format!("HTTP 500 Internal Server Error: {}", "x".repeat(1_024)));
 }
 

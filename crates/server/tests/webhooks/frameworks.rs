@@ -94,7 +94,7 @@ async fn a_job_of_bullmq_is_written_whole_or_not_at_all() {
     let failing = server.until(pushed, |job| !job.errors.is_empty()).await;
     assert!(failing.errors[0].message.contains("log of the job"), "{:?}", failing.errors);
     assert_eq!(redis.command(&["DBSIZE"]), keys, "nothing is written");
-    server.client.cancel(pushed).await.unwrap();
+    server.client.jobs().cancel(pushed).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -123,6 +123,6 @@ async fn a_job_of_sidekiq_gets_the_time_and_its_queue_is_known() {
     let mails = json!({"redis_list": {"url": redis.url(), "key": "mails", "as": "sidekiq"}});
     let said = server.try_set("mail", json!({"target": mails})).await.unwrap_err();
     assert!(said.contains("NAMESPACE:queue:NAME"), "{said}");
-    let values: Value = json!(server.client.queue("mail").await.unwrap().settings.target);
+    let values: Value = json!(server.client.queues().get("mail").await.unwrap().settings.target);
     assert_eq!(values["redis_list"]["as"], "sidekiq");
 }

@@ -23,7 +23,7 @@ async fn an_address_within_is_refused_when_it_is_set() {
     let list = json!({"target": {"redis_list": {"url": "redis://127.0.0.1:6379", "key": "{duetime:shop:0}:body"}}});
     let said = server.try_set("hooks", list).await.unwrap_err();
     assert!(said.contains("does not begin with {duetime:"), "{said}");
-    assert!(server.client.queue("hooks").await.unwrap().settings.target.is_none());
+    assert!(server.client.queues().get("hooks").await.unwrap().settings.target.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

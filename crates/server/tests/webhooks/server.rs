@@ -61,8 +61,7 @@ impl Server {
     /// The same; an error is what the server said.
     pub(crate) async fn try_set(&self, queue: &str, settings: Value) -> Result<QueueSettings, String> {
         let body: duetime_core::api::QueueChanges = serde_json::from_value(settings).unwrap();
-        let settings = body.apply(&self.client.queue(queue).await.unwrap().settings);
-        self.client.configure(queue, settings).await.map_err(|error| error.to_string())
+        self.client.queues().change(queue, body).await.map_err(|error| error.to_string())
     }
 
     pub(crate) async fn push(&self, queue: &str, payload: &str) -> JobId {
@@ -73,7 +72,7 @@ impl Server {
     pub(crate) async fn until(&self, id: JobId, mut is_so: impl FnMut(&Job) -> bool) -> Job {
         let look = async {
             loop {
-                let job = self.client.get(id).await.unwrap();
+                let job = self.client.jobs().get(id).await.unwrap();
                 if is_so(&job) {
                     return job;
                 }
@@ -99,7 +98,7 @@ impl Server {
     /// The jobs of a queue.
     pub(crate) async fn jobs(&self, queue: &str) -> Vec<Job> {
         let query = Query { queue: Some(queue.into()), ..Query::default() };
-        self.client.find(&query, None, 1_000).await.unwrap().jobs
+        self.client.jobs().page(&query, None, 1_000).await.unwrap().jobs
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -34,7 +34,7 @@ async fn jobs_are_sent_to_a_url() {
     assert_eq!((&summary["succeeded"], &summary["failed"]), (&1.into(), &2.into()));
     server.completed(taken).await;
     assert_eq!(server.failed(wrong).await, "HTTP 404 Not Found");
-    let job = server.client.get(fails).await.unwrap();
+    let job = server.client.jobs().get(fails).await.unwrap();
     assert_eq!(&*job.errors[0].message, "HTTP 500 Internal Server Error: later");
     assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("job {fails}, attempt 1: HTTP 500")));
     for got in receiver.received() {
@@ -50,5 +50,5 @@ async fn a_url_that_may_not_be_sent_to_touches_no_job() {
     let output = work(&server, &["--url", "http://127.0.0.1:1/"]).await;
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("--webhook-allow-private"), "{output:?}");
-    assert_eq!(server.client.get(id).await.unwrap().attempt, 0);
+    assert_eq!(server.client.jobs().get(id).await.unwrap().attempt, 0);
 }

@@ -68,7 +68,7 @@ impl HandBack {
 
     /// Refuses a queue that is not set up.
     pub(super) async fn check(&self, client: &Client, list: &str) -> Result {
-        let target = client.queue(&self.queue).await?.settings.target;
+        let target = client.queues().get(&self.queue).await?.settings.target;
         if let Some(Target::RedisList(RedisList { url, layout, .. })) = &target
             && (url, layout) == (&self.url, &self.layout)
         {
@@ -83,7 +83,7 @@ impl HandBack {
 
 /// Refuses a queue whose target is taken from: its jobs would go in a circle.
 pub(super) async fn check_no_circle(client: &Client, queue: &str, is_taken: impl Fn(&RedisList) -> bool) -> Result {
-    let target = match client.queue(queue).await {
+    let target = match client.queues().get(queue).await {
         Ok(status) => status.settings.target,
         // Only callers with the right `read` can check.
         Err(Error::Refused { status: FORBIDDEN, .. }) => return Ok(()),

@@ -159,7 +159,7 @@ impl Pusher {
         new: &NewJob,
         on_conflict: OnConflict,
     ) -> Result<Option<PushOutcome>, Error> {
-        let job = match self.client.get(id).await {
+        let job = match self.client.jobs().get(id).await {
             Err(Error::Core(CoreError::NotFound(_))) => return Ok(None),
             job => job?,
         };
@@ -175,7 +175,7 @@ impl Pusher {
                 return Err(CoreError::KeyConflict { queue: new.queue.clone(), key, holder: id }.into());
             }
         }
-        match self.client.cancel(JobRef { id, version: Some(job.version) }).await {
+        match self.client.jobs().cancel(JobRef { id, version: Some(job.version) }).await {
             Err(Error::Core(CoreError::NotFound(_) | CoreError::VersionMismatch { .. })) => Ok(None),
             cancelled => cancelled.map(|_| None),
         }

@@ -65,7 +65,7 @@ impl Drain {
                 request_id: None,
                 worker: None,
             };
-            let leases = self.client.reserve(request).await?.leases;
+            let leases = self.client.leases().reserve(request).await?.leases;
             if leases.is_empty() {
                 continue;
             }
@@ -75,7 +75,7 @@ impl Drain {
                 seen.lateness.record_late(late(lease.job.due_at));
                 outcomes.push((lease.job.receipt(), Outcome::Complete { result: None }));
             }
-            for answer in self.client.settle(outcomes).await? {
+            for answer in self.client.leases().settle(outcomes).await? {
                 answer?;
             }
             left.fetch_sub(leases.len().min(left.load(Ordering::Relaxed)), Ordering::Relaxed);

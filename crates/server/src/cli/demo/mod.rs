@@ -88,7 +88,7 @@ async fn demo(client: &Client, json: bool) -> Result {
     for (job, pushed) in JOBS.iter().zip(pushed) {
         let pushed = pushed?;
         if job.kind == CANCELLED {
-            client.cancel(pushed.id).await?;
+            client.jobs().cancel(pushed.id).await?;
             show.cancelled(job.kind)?;
         }
     }

@@ -41,9 +41,9 @@ fn jobs(customer: u64) -> Vec<NewJob> {
 pub(super) async fn run(client: &Client) -> Result<(), Error> {
     let report = NewJob { queue: Arc::from("reports"), kind: Arc::from("report.nightly"), ..NewJob::new(*b"{}") };
     let nightly = Schedule::new(Timing::parse("0 3 * * *", Some("Europe/Berlin"))?, report);
-    client.set_schedule("reports.nightly", nightly).await?;
-    client.configure("reports", QueueSettings { max_running: Some(2), ..QueueSettings::default() }).await?;
-    let _stock = client.lock("stock.recount").owner("till 3").try_acquire().await?;
+    client.schedules().set("reports.nightly", nightly).await?;
+    client.queues().set_up("reports", QueueSettings { max_running: Some(2), ..QueueSettings::default() }).await?;
+    let _stock = client.locks().named("stock.recount").owner("till 3").try_acquire().await?;
     let worker = QUEUES.into_iter().fold(Worker::new(client), Worker::queue).concurrency(CONCURRENCY).fallback(work);
     // While workers run, so that no job is late because there was none yet.
     let customers = async {

@@ -24,7 +24,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result {
     let client = args.target.client().await?;
-    let job = client.get(args.id).await?;
+    let job = client.jobs().get(args.id).await?;
     if args.target.json { output::json(&JobBody::new(&job, now())) } else { show(&job) }
 }
 

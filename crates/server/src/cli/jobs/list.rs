@@ -33,7 +33,7 @@ pub(crate) async fn run(args: Args) -> Result {
     let mut listed = Listed { jobs: Vec::new(), next_cursor: args.cursor.clone() };
     loop {
         let page = (args.limit - listed.jobs.len()).min(PAGE_JOBS_MAX);
-        let next = client.find(&query, listed.next_cursor.as_deref(), page).await?;
+        let next = client.jobs().page(&query, listed.next_cursor.as_deref(), page).await?;
         listed.jobs.extend(next.jobs);
         listed.next_cursor = next.next_cursor;
         if listed.next_cursor.is_none() || listed.jobs.len() >= args.limit {

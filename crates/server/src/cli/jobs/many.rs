@@ -60,7 +60,7 @@ pub(crate) async fn run(selected: &Selected, action: BulkAction) -> Result {
     let json = selected.target.json;
     let client = selected.target.client().await?;
     if selected.ids.is_empty() {
-        return counts(client.bulk(&query, action).await?, action, json);
+        return counts(client.jobs().bulk(&query, action).await?, action, json);
     }
     let mut code = 0;
     for &id in &selected.ids {
@@ -81,14 +81,14 @@ enum Done {
 
 async fn one(client: &Client, job: JobRef, action: BulkAction) -> std::result::Result<Done, Error> {
     Ok(Done::Word(match action {
-        BulkAction::Cancel => match client.cancel(job).await? {
+        BulkAction::Cancel => match client.jobs().cancel(job).await? {
             CancelOutcome::Cancelled => "cancelled",
             CancelOutcome::CancelRequested => "cancel_requested",
             CancelOutcome::AlreadyFinished => "already_finished",
         },
-        BulkAction::Retry => client.retry(job).await.map(|_| "retried")?,
-        BulkAction::Delete => client.delete(job).await.map(|()| "deleted")?,
-        BulkAction::Reschedule(due) => return Ok(Done::Rescheduled(client.reschedule(job, due).await?.into())),
+        BulkAction::Retry => client.jobs().retry(job).await.map(|_| "retried")?,
+        BulkAction::Delete => client.jobs().delete(job).await.map(|()| "deleted")?,
+        BulkAction::Reschedule(due) => return Ok(Done::Rescheduled(client.jobs().reschedule(job, due).await?.into())),
     }))
 }
 

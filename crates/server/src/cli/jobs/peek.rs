@@ -4,10 +4,11 @@ use crate::cli::exit::Result;
 use crate::cli::output::{self, note};
 use crate::cli::target::Target;
 use crate::cli::time::now;
+use duetime_core::State;
 use duetime_core::api::{Instant, Page};
-use duetime_core::engine::Listed;
+use duetime_core::engine::{Listed, Query};
 use duetime_core::limits::TAKE_JOBS_DEFAULT;
-use duetime_core::ports::Window;
+use std::sync::Arc;
 
 /// List the waiting jobs of a queue in due order, without reserving them.
 #[derive(Debug, clap::Args)]
@@ -16,7 +17,7 @@ use duetime_core::ports::Window;
 pub(crate) struct Args {
     /// Queue name
     #[arg(value_name = "QUEUE")]
-    queue: String,
+    queue: Arc<str>,
     /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = TAKE_JOBS_DEFAULT)]
     limit: usize,
@@ -31,12 +32,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result {
-    let window = Window {
-        from: args.due_from.map_or(Window::ALL.from, |instant| instant.0),
-        to: args.due_to.map_or(Window::ALL.to, |instant| instant.0),
+    let waiting = Query {
+        queue: Some(args.queue),
+        state: vec![State::Scheduled, State::Ready].into(),
+        due_from: args.due_from.map(|instant| instant.0),
+        due_to: args.due_to.map(|instant| instant.0),
+        ..Query::default()
     };
     let client = args.target.client().await?;
-    let jobs = client.peek(&args.queue, window, args.limit).await?;
+    let jobs = client.jobs().find(waiting).take(args.limit).await?;
     if args.target.json {
         return output::json(&Page::new(&Listed { jobs, next_cursor: None }, now()));
     }

@@ -42,7 +42,7 @@ pub(crate) async fn run(args: Args) -> Result {
     if patch.due.is_none() && patch.priority.is_none() && patch.payload.is_none() {
         return Err(Failure::usage("nothing to change: use --delay, --at, --priority or --payload"));
     }
-    let job = target.client().await?.update(JobRef { id, version }, patch).await?;
+    let job = target.client().await?.jobs().update(JobRef { id, version }, patch).await?;
     output::tell(target.json, &JobBody::new(&job, now()), due_words(&job))
 }
 

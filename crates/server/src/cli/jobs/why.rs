@@ -22,7 +22,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result {
-    let why = args.target.client().await?.why(args.id).await?;
+    let why = args.target.client().await?.jobs().why(args.id).await?;
     if args.target.json {
         return output::json(&why);
     }

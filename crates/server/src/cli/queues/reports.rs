@@ -18,7 +18,7 @@ pub(super) struct OfQueue {
 pub(super) async fn due(args: &OfQueue) -> Result {
     let client = args.target.client().await?;
     let counts = loop {
-        let counts = client.due_counts(args.queue.as_deref()).await?;
+        let counts = client.queues().due_counts(args.queue.as_deref()).await?;
         // Otherwise they are still being counted. The answer waits for a while.
         if counts.as_of.is_some() {
             break counts;
@@ -42,7 +42,7 @@ pub(super) async fn due(args: &OfQueue) -> Result {
 pub(super) async fn failures(args: &OfQueue) -> Result {
     let client = args.target.client().await?;
     let (failures, groups) = loop {
-        let failures = client.failures(args.queue.as_deref()).await?;
+        let failures = client.queues().failures(args.queue.as_deref()).await?;
         // Otherwise they are still being read. The answer waits for a while.
         if let Some(groups) = failures.groups.clone() {
             break (failures, groups);
@@ -78,7 +78,7 @@ pub(super) struct HistoryArgs {
 }
 
 pub(super) async fn history(HistoryArgs { of: OfQueue { queue, target }, span }: &HistoryArgs) -> Result {
-    let history = target.client().await?.history(queue.as_deref(), *span).await?;
+    let history = target.client().await?.queues().history(queue.as_deref(), *span).await?;
     if target.json {
         return output::json(&history);
     }

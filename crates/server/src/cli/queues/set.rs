@@ -99,14 +99,14 @@ fn set<T>(setting: &mut Option<T>, new: Option<Setting<T>>) {
 impl Set {
     pub(super) async fn run(self) -> Result {
         let client = self.server.client().await?;
-        let old = client.queue(&self.queue).await?.settings;
+        let old = client.queues().get(&self.queue).await?.settings;
         let new = self.apply(old.clone());
         if new == old && !self.server.json {
             return Err(Failure::usage("nothing to change: name a setting, such as `--max-running 20`"));
         }
-        client.change_settings(&self.queue, QueueChanges::between(&old, &new)).await?;
+        client.queues().change(&self.queue, QueueChanges::between(&old, &new)).await?;
         if self.server.json {
-            return output::json(&client.queue(&self.queue).await?);
+            return output::json(&client.queues().get(&self.queue).await?);
         }
         output::say(format_args!("{} is set", self.queue))
     }

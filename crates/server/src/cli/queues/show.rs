@@ -11,7 +11,7 @@ use duetime_core::api::Span;
 use duetime_core::engine::{QueueRetention, QueueSettings, QueueStatus};
 
 pub(super) async fn run(one: &One) -> Result {
-    let queue = one.target.client().await?.queue(&one.queue).await?;
+    let queue = one.target.client().await?.queues().get(&one.queue).await?;
     if one.target.json {
         return output::json(&queue);
     }

@@ -104,7 +104,7 @@ pub(crate) async fn run(args: Args) -> Result {
 }
 
 async fn list(target: &Target) -> Result {
-    let schedules = target.client().await?.schedules().await?;
+    let schedules = target.client().await?.schedules().list().await?;
     if target.json {
         return output::json(&Schedules { schedules, next_cursor: None });
     }
@@ -126,29 +126,29 @@ fn row(status: &ScheduleStatus) -> Vec<String> {
 
 async fn show_one(one: &One) -> Result {
     let client = one.target.client().await?;
-    let status = client.schedule(&one.name).await?;
+    let status = client.schedules().get(&one.name).await?;
     if one.target.json { output::json(&status) } else { show::show(&status) }
 }
 
 async fn pause(Pause { one, end }: &Pause) -> Result {
     let client = one.target.client().await?;
-    let status = client.pause_schedule(&one.name, end.pause()).await?;
+    let status = client.schedules().pause(&one.name, end.pause()).await?;
     let end = until(status.schedule.paused_until);
     output::tell(one.target.json, &status, format_args!("{} is paused{end}", one.name))
 }
 
 async fn resume(one: &One) -> Result {
-    let status = one.target.client().await?.resume_schedule(&one.name).await?;
+    let status = one.target.client().await?.schedules().resume(&one.name).await?;
     output::tell(one.target.json, &status, format_args!("{} is resumed", one.name))
 }
 
 async fn run_now(Run { one, origin }: &Run) -> Result {
-    let pushed = one.target.client().await?.run_schedule(&one.name, origin.clone()).await?;
+    let pushed = one.target.client().await?.schedules().run(&one.name, origin.clone()).await?;
     if one.target.json { output::json(&pushed) } else { tell(&pushed) }
 }
 
 async fn next(Next { one, limit }: &Next) -> Result {
-    let runs = one.target.client().await?.next_runs(&one.name, *limit).await?;
+    let runs = one.target.client().await?.schedules().next_runs(&one.name, *limit).await?;
     if one.target.json {
         return output::json(&Runs { runs });
     }
@@ -165,7 +165,7 @@ async fn next(Next { one, limit }: &Next) -> Result {
 
 async fn delete(one: &One) -> Result {
     let client = one.target.client().await?;
-    client.delete_schedule(&one.name).await?;
+    client.schedules().delete(&one.name).await?;
     output::tell(
         one.target.json,
         &serde_json::json!({ "name": one.name, "outcome": "deleted" }),

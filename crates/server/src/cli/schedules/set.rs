@@ -58,9 +58,9 @@ impl Set {
         let schedule = self.schedule()?;
         let client = self.target.client_of_new().await?;
         let status = if self.dry_run {
-            client.preview_schedule(&self.name, schedule).await?
+            client.schedules().preview(&self.name, schedule).await?
         } else {
-            client.set_schedule(&self.name, schedule).await?
+            client.schedules().set(&self.name, schedule).await?
         };
         if self.target.json {
             return output::json(&status);

@@ -61,7 +61,7 @@ pub(crate) async fn run(args: Args) -> Result {
     let mut signals = Signals::listen(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])?;
     let target = Target { server: args.server, store: None, json: false };
     let client = target.open().await?;
-    let lock = client.lock(args.name.clone()).ttl(Duration::from_millis(args.ttl.0));
+    let lock = client.locks().named(args.name.clone()).ttl(Duration::from_millis(args.ttl.0));
     let guard = tokio::select! {
         guard = lock.acquire(Duration::from_millis(args.wait.0)) => guard.map_err(refused)?,
         signal = signals.next() => return Err(Failure::quiet(killed_by(signal as i32))),

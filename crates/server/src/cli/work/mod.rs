@@ -179,7 +179,7 @@ async fn work(args: &Args, client: &Client, runner: Runner, stop: &Stop) -> Resu
 async fn note_unused(client: &Client, queues: &[Arc<str>]) {
     for name in queues {
         // Without the right to look, there is no note.
-        if client.queue(name).await.is_ok_and(|queue| is_unused(&queue)) {
+        if client.queues().get(name).await.is_ok_and(|queue| is_unused(&queue)) {
             note!("duetime: nobody has used the queue {name}: it has no jobs and no settings. Is the name right?");
         }
     }

@@ -74,7 +74,7 @@ impl Undo<'_> {
         let (mut report, mut cursor) = (Report::default(), None);
         let progress = Progress::telling();
         loop {
-            let listed = self.client.find(&query, cursor.as_deref(), PAGE).await?;
+            let listed = self.client.jobs().page(&query, cursor.as_deref(), PAGE).await?;
             self.put_back(&listed.jobs, &mut report).await?;
             progress.tell(format!("{} jobs returned", report.returned));
             cursor = listed.next_cursor;
@@ -83,7 +83,7 @@ impl Undo<'_> {
             }
         }
         progress.done();
-        report.running = self.client.queue(&self.args.to).await?.counts.running;
+        report.running = self.client.queues().get(&self.args.to).await?.counts.running;
         if self.args.options.target.json {
             output::json(&report)?;
         } else {
@@ -129,7 +129,7 @@ impl Undo<'_> {
 
     /// Whether the job was cancelled. It is not if it was changed or handed out since it was listed.
     async fn cancel(&self, job: &Job) -> Result<bool> {
-        match self.client.cancel(JobRef { id: job.id, version: Some(job.version) }).await {
+        match self.client.jobs().cancel(JobRef { id: job.id, version: Some(job.version) }).await {
             Ok(outcome) => Ok(outcome == CancelOutcome::Cancelled),
             Err(Error::Core(CoreError::NotFound(_) | CoreError::VersionMismatch { .. })) => Ok(false),
             Err(error) => Err(error.into()),

@@ -38,9 +38,9 @@ impl Sink {
             }
             _ => target.open().await?,
         };
-        let queues = client.queues().await?.into_iter();
+        let queues = client.queues().list().await?.into_iter();
         let settings = queues.map(|status| (status.queue, status.settings)).collect();
-        let schedules = client.schedules().await?.into_iter();
+        let schedules = client.schedules().list().await?.into_iter();
         let schedules = schedules.map(|status| (status.name, status.schedule)).collect();
         Ok(Self { client: Some(client), settings, schedules, waiting: Vec::new(), bytes: 0 })
     }
@@ -61,7 +61,7 @@ impl Sink {
             }
             _ => {
                 if let Some(client) = &self.client {
-                    client.configure(&queue, settings.clone()).await?;
+                    client.queues().replace(&queue, settings.clone()).await?;
                     self.settings.insert(queue, settings);
                 }
                 report.queues += 1;
@@ -88,7 +88,7 @@ impl Sink {
                 report.schedules_kept += 1;
                 note!("line {number}: the schedule {name} already exists with other values, and stays");
             }
-            None => match client.set_schedule(&name, schedule.clone()).await {
+            None => match client.schedules().set(&name, schedule.clone()).await {
                 Ok(_) => {
                     self.schedules.insert(name, schedule);
                     report.schedules += 1;
@@ -120,7 +120,7 @@ impl Sink {
         self.bytes = 0;
         let waiting = std::mem::take(&mut self.waiting);
         let jobs: Vec<Job> = waiting.iter().map(|(_, job)| job.clone()).collect();
-        let answers = push_batch::send(jobs, |jobs| client.import(jobs)).await;
+        let answers = push_batch::send(jobs, |jobs| client.jobs().import(jobs)).await;
         for ((number, job), answer) in waiting.iter().zip(answers) {
             note(*number, job.id, answer, report)?;
         }
