@@ -116,9 +116,14 @@ impl Budget {
         self.bytes
     }
 
+    /// How many wait for room.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// True if a request waits for room.
     pub(crate) fn is_short(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
+        self.waiting() > 0
     }
 
     /// A share of nothing yet.

@@ -3,7 +3,7 @@
 use super::app::App;
 use super::limits::{
     BATCH_BODY_BYTES_MAX, BODY_BYTES_MAX, BODY_FREE_BYTES, BODY_PARTS, BODY_PROGRESS_BYTES, BODY_STALL_SECONDS_MAX,
-    BODY_TIME_MAX, DISCARD_TIME_MAX, FORM_BYTES_MAX, GUEST_FORM_BYTES_MAX,
+    BODY_TIME_MAX, BUFFER_BYTES_MAX, DISCARD_TIME_MAX, FORM_BYTES_MAX, GUEST_FORM_BYTES_MAX,
 };
 use super::middleware::access;
 use super::middleware::gzip::{Flaw, Intake};
@@ -24,6 +24,10 @@ use tokio::time::{Instant, timeout_at};
 
 /// How often it is looked how a body comes along.
 const SECOND: Duration = Duration::from_secs(1);
+/// What a connection holds while its body waits for room: the piece that came last, and what was read since.
+const BUFFERS_BYTES: usize = 2 * BUFFER_BYTES_MAX;
+/// Bodies wait as long as their connections hold no more than the budget divided by this. More are refused at once.
+const WAITING_PARTS: usize = 4;
 
 /// The text of a body of at most so many bytes.
 pub(crate) struct Body<const BYTES_MAX: usize> {
@@ -200,7 +204,12 @@ impl<'a> Incoming<'a> {
         if more == 0 {
             return Ok(());
         }
-        let grown = self.share.grow(more).await;
+        let grown = match self.share.try_grow(more) {
+            Err(Exhausted) if self.budget.waiting() < self.budget.bytes() / WAITING_PARTS / BUFFERS_BYTES => {
+                self.share.grow(more).await
+            }
+            grown => grown,
+        };
         // The time for which it waited is not the sender's.
         self.second_ends = Instant::now() + SECOND;
         grown.map_err(|Exhausted| {
@@ -320,6 +329,26 @@ mod tests {
         assert_eq!(refusal(whole(100 << 10), &app).await, None);
         drop(read);
         assert_eq!(refusal(whole(200 << 10), &app).await, None);
+    }
+
+    /// Their connections hold memory that no share counts.
+    #[tokio::test]
+    async fn few_bodies_wait_for_room() {
+        let app = app(1 << 20).await;
+        let mut all = app.account.requests.share();
+        all.grow(app.account.requests.bytes()).await.unwrap();
+        let most = app.account.requests.bytes() / WAITING_PARTS / BUFFERS_BYTES;
+        assert_eq!(most, 4);
+        let mut waiting: Vec<_> = (0..most).map(|_| Box::pin(refusal(whole(1 << 17), &app))).collect();
+        for waits in &mut waiting {
+            assert!(futures_util::poll!(waits).is_pending());
+        }
+        let refused = futures_util::poll!(Box::pin(refusal(whole(1 << 17), &app)));
+        assert_eq!(refused, std::task::Poll::Ready(Some((503, "too_many_bodies".to_owned()))));
+        drop(all);
+        for waits in waiting {
+            assert_eq!(waits.await, None);
+        }
     }
 
     /// Many that wait for room do not delay a small request.
