@@ -26,8 +26,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NUMBER", env = "DUETIME_CONNECTIONS_MAX", default_value = "16384")]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     pub(crate) connections_max: u32,
-    /// Memory for requests and answers in progress on all connections, from 16MiB to 4GiB. Beyond it, requests wait up to 3 s,
-    /// then get 503 `too_many_bodies`
+    /// Memory for requests and answers in progress on all connections, from 16MiB to 4GiB. Beyond it, some requests wait
+    /// up to 3 s, and others get 503 `too_many_bodies`
     #[arg(long, value_name = "SIZE", env = "DUETIME_REQUESTS_MEMORY_MAX", default_value = "384MiB")]
     pub(crate) requests_memory_max: RequestsSize,
     /// Allow other machines to connect without tokens: anyone who reaches the server can do anything
