@@ -1,7 +1,10 @@
 //! Errors of a call, each with a stable code.
 
+use duetime_core::JobId;
+use duetime_core::api::Span;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The answer of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -54,6 +57,16 @@ pub enum Error {
     /// The payload cannot be written as JSON.
     #[error("the payload cannot be serialized as JSON: {0}")]
     Payload(#[source] Arc<serde_json::Error>),
+    /// The job has not ended within the time limit of [`wait`](crate::Jobs::wait). It goes on.
+    #[error("the job {id} ({kind}) has not ended within {}; wait again, or ask `why` it does not run", Span(time_limit.as_millis().try_into().unwrap_or(u64::MAX)))]
+    NotEnded {
+        /// The job.
+        id: JobId,
+        /// Its kind.
+        kind: Arc<str>,
+        /// The time limit.
+        time_limit: Duration,
+    },
     /// The database refused a row of the inbox. Roll the transaction back.
     #[error("the database rejected the row: {0}")]
     Sql(String),
@@ -95,6 +108,7 @@ impl Error {
             Self::Refused { code, .. } => code,
             Self::Protocol(_) => "protocol",
             Self::Payload(_) => "payload",
+            Self::NotEnded { .. } => "not_ended",
             Self::Sql(_) => "sql",
             Self::Address(_) => "address",
             Self::Token => "token",
@@ -112,7 +126,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Core(error) => error.is_retryable(),
-            Self::Unreachable { .. } | Self::OutcomeUnknown { .. } => true,
+            Self::Unreachable { .. } | Self::OutcomeUnknown { .. } | Self::NotEnded { .. } => true,
             Self::Refused { status, .. } => *status >= 500 || *status == 429,
             Self::Protocol(_) | Self::Payload(_) | Self::Sql(_) | Self::Untrusted { .. } => false,
             Self::Address(_) | Self::Token | Self::Roots { .. } => false,

@@ -34,7 +34,7 @@
 //!
 //! - A [`Client`] offers the same calls on a store in this process, on a shared Redis, and on a server. Once a push
 //!   returns, the job is recorded. Its groups find and change [jobs](Client::jobs), set up [queues](Client::queues), show
-//!   [workers](Client::workers), and more.
+//!   [workers](Client::workers), and more. [`wait`](Jobs::wait) returns a job once it has ended, with its result.
 //! - A [`JobType`] is a payload, and what its jobs have by default: kind, queue, retries, time limit, key, tags.
 //! - A [`Worker`] runs [handlers](Handler) for due jobs, extends their leases, and stops gracefully. Handlers may block:
 //!   leases are extended on another thread. Handlers must be idempotent, because a job can run twice.

@@ -28,3 +28,4 @@ mod redis_schedules;
 mod remote;
 #[cfg(feature = "embedded")]
 mod spans;
+mod waits;

@@ -104,6 +104,31 @@ async fn a_worker_outlives_its_server() {
     drop(server);
 }
 
+/// A result is waited for over a restart of the server, which happens before the job is handed out.
+#[tokio::test]
+async fn a_wait_outlives_its_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("duetime.db");
+    let server = Server::start("127.0.0.1:0", &store);
+    let (address, client, queue) = (server.address.clone(), server.client().await, queue());
+    let id = push(&client, &queue, 1).await;
+    let script = async {
+        // Meanwhile the wait reads the job, too, and subscribes.
+        for _ in 0..20 {
+            client.jobs().get(id).await.unwrap();
+        }
+        server.stop();
+        let server = Server::start(address.strip_prefix("http://").unwrap(), &store);
+        let worker = Worker::new(&client)
+            .queue(queue.clone())
+            .handle(async |remind: Remind| Ok::<_, duetime::JobError>(remind.user));
+        worker.drain().await.unwrap();
+        server
+    };
+    let (job, _server) = tokio::join!(client.jobs().wait(id, Duration::from_secs(25)), script);
+    assert_eq!(job.unwrap().result_as::<u64>().unwrap(), 1);
+}
+
 #[tokio::test]
 async fn a_worker_run_once_tells_that_its_server_is_away() {
     let server = Server::memory();

@@ -7,8 +7,9 @@ use super::options::{self, JobOptions};
 use super::progress::Progress;
 use crate::clock::Millis;
 use crate::invalid::Invalid;
-use crate::json::{Instant, Span};
+use crate::json::{Instant, Span, read_bytes};
 use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -227,6 +228,28 @@ impl Job {
         let message = self.message.as_ref().map_or(0, |message| message.len());
         let errors: usize = self.errors.iter().map(|error| error.message.len()).sum();
         self.payload.len() + result + message + errors
+    }
+
+    /// Its payload, read from JSON.
+    ///
+    /// # Errors
+    /// [`Invalid`], which says what cannot be read.
+    pub fn payload_as<T: DeserializeOwned>(&self) -> Result<T, Invalid> {
+        let readable = "JSON that can be read as what is asked for";
+        read_bytes(&self.payload).map_err(|unread| Invalid::new("payload", readable, unread))
+    }
+
+    /// Its result, read from JSON. A job without a result has `null`, which can be read as `()` or as an `Option`.
+    ///
+    /// # Errors
+    /// [`Invalid`], which says what cannot be read, and of a job that has failed why it has no result.
+    pub fn result_as<T: DeserializeOwned>(&self) -> Result<T, Invalid> {
+        let readable = "JSON that can be read as what is asked for";
+        read_bytes(self.result.as_deref().unwrap_or(b"null")).map_err(|unread| match (&self.result, &self.message) {
+            (Some(_), _) => Invalid::new("result", readable, unread),
+            (None, Some(message)) => Invalid::new("result", readable, format!("none: {message}")),
+            (None, None) => Invalid::new("result", readable, "none"),
+        })
     }
 
     /// Whether it waits for, or has begun, another attempt.

@@ -12,7 +12,7 @@ use std::vec;
 /// The jobs that were pushed: see [`Client::jobs`].
 #[derive(Clone, Copy, Debug)]
 pub struct Jobs<'c> {
-    client: &'c Client,
+    pub(super) client: &'c Client,
 }
 
 impl Client {

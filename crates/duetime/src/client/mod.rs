@@ -14,6 +14,7 @@ mod queues;
 mod redis;
 mod remote;
 mod schedules;
+mod wait;
 mod workers;
 
 pub use connect_options::ConnectOptions;
@@ -201,6 +202,12 @@ impl Client {
     /// Whether this client uses a server.
     pub(crate) fn is_remote(&self) -> bool {
         matches!(self.backend, Backend::Remote(_))
+    }
+
+    /// Whether the error may go away by itself. A stopped engine in this process does not restart.
+    pub(crate) fn passes(&self, error: &Error) -> bool {
+        let is_closed = matches!(error, Error::Core(duetime_core::Error::Stopping)) && !self.is_remote();
+        error.is_retryable() && !is_closed
     }
 
     /// Stops the engine of an embedded store, and waits until everything is recorded and the file is closed. After that,

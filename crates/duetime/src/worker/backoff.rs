@@ -10,24 +10,24 @@ const MAX: Duration = Duration::from_secs(5);
 
 /// Counts consecutive failures.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
     /// Whether the last attempt succeeded.
-    pub(super) fn is_calm(&self) -> bool {
+    pub(crate) fn is_calm(&self) -> bool {
         self.failures == 0
     }
 
     /// Records a success.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 
     /// Records a failure and returns the wait: 50 to 100 percent of 100 ms, 200 ms, 400 ms ... 5 s, so that many workers do
     /// not retry at once.
-    pub(super) fn next(&mut self) -> Duration {
+    pub(crate) fn next(&mut self) -> Duration {
         let wait = FIRST.saturating_mul(1 << self.failures.min(10)).min(MAX);
         self.failures = self.failures.saturating_add(1);
         wait.mul_f64(0.5 + 0.5 * random_fraction())

@@ -176,10 +176,8 @@ impl Dispatcher {
         }
     }
 
-    /// Whether the error may go away by itself. A stopped engine in this process does not restart.
     fn passes(&self, error: &Error) -> bool {
-        let is_closed = matches!(error, Error::Core(CoreError::Stopping)) && !self.calls.client.is_remote();
-        error.is_retryable() && !is_closed
+        self.calls.client.passes(error)
     }
 
     fn settled(&mut self, group: Group, result: Result<Answers<Settlement>, Error>, now: Instant) {

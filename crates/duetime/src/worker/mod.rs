@@ -5,7 +5,7 @@
 //! outcomes of others. A job waits only briefly for a free handler: jobs that were reserved ahead and cannot start are
 //! released.
 
-mod backoff;
+pub(crate) mod backoff;
 mod calls;
 mod context;
 mod dispatcher;

@@ -5,6 +5,7 @@ pub(crate) mod calls;
 pub(crate) mod leases;
 pub(crate) mod locks;
 pub(crate) mod schedules;
+pub(crate) mod waits;
 pub(crate) mod worker;
 
 use duetime::{Client, Context, Handled, Job, JobId, JobType, Stage};
@@ -50,6 +51,11 @@ macro_rules! client_cases {
                 schedules_are_set_shown_and_deleted
                 a_schedule_is_paused_resumed_and_run
                 a_schedule_beyond_a_limit_is_refused;
+            waits:
+                a_job_that_has_ended_is_not_waited_for
+                a_wait_lasts_until_the_job_has_ended
+                a_wait_ends_at_its_limit
+                many_waits_end_with_their_jobs;
             worker:
                 a_typed_job_is_worked_off
                 all_that_is_due_is_run_once
