@@ -44,6 +44,8 @@
 //!   [`schedules`](Client::schedules).
 //! - The [`inbox`] pushes jobs within an SQL transaction of your application.
 //! - [`Events`] report what happens to jobs: [`events`](Client::events).
+//! - The guide [Test your handlers](https://github.com/duetime/duetime/blob/main/docs/guides/testing.md) tests a program without
+//!   waiting, with the feature `testing`.
 //! - An [`Error`] says whether the call can be repeated.
 //!
 //! # Features
@@ -55,6 +57,7 @@
 //! - `mysql`, `postgres`: a ledger in MySQL, MariaDB or PostgreSQL beside Redis, by [`ConnectOptions`], and
 //!   [`inbox::push_in`] for transactions of `mysql_async` and `tokio_postgres`.
 //! - `tls`: servers at `https://` addresses.
+//! - `testing`: a client in memory with a clock that your test moves, and `assert_pushed!`.
 //!
 //! With no store feature, the client can only connect to a server.
 
@@ -70,6 +73,8 @@ pub mod lock;
 pub mod prelude;
 mod push;
 mod request_id;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(feature = "tls")]
 #[doc(hidden)]
 pub mod tls;

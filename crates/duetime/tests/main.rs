@@ -6,6 +6,8 @@ mod cases;
 mod embedded;
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod examples;
+#[cfg(all(feature = "derive", feature = "testing"))]
+mod guide;
 #[cfg(feature = "redis")]
 #[cfg(all(feature = "derive", feature = "embedded"))]
 mod handlers;
@@ -28,4 +30,6 @@ mod redis_schedules;
 mod remote;
 #[cfg(feature = "embedded")]
 mod spans;
+#[cfg(all(feature = "derive", feature = "testing"))]
+mod testing;
 mod waits;

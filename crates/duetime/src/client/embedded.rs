@@ -4,6 +4,8 @@
 
 use crate::error::{Answers, Error, answers, only};
 use crate::kind_rules::KIND_RULES;
+#[cfg(feature = "testing")]
+use duetime_core::Millis;
 use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Pushed, QueueChanges, WorkerStatus};
 use duetime_core::engine::Pause;
 use duetime_core::engine::events::{Filter, Subscription};
@@ -15,6 +17,7 @@ use duetime_core::ports::Grant;
 use duetime_core::schedule::{Run, ScheduleStatus};
 use duetime_core::{Engine, Error as CoreError, Job, NewJob, Receipt};
 use duetime_store::open::Opened;
+use std::any::Any;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::task::AbortOnDropHandle;
@@ -24,13 +27,15 @@ const THREADS: usize = 2;
 
 /// A running engine and its runtime.
 #[derive(Clone)]
-pub(super) struct Embedded(Arc<Inner>);
+pub(crate) struct Embedded(Arc<Inner>);
 
 struct Inner {
     engine: Engine,
     handle: Handle,
     /// `None` if the engine belongs to someone else, and while it is being dropped.
     own: Option<Runtime>,
+    /// Kept as long as a client uses this.
+    _kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Embedded {
@@ -50,7 +55,7 @@ impl Embedded {
         match ended(started.await) {
             Ok(Ok(engine)) => {
                 let handle = runtime.handle().clone();
-                Ok(Self(Arc::new(Inner { engine, handle, own: Some(runtime) })))
+                Ok(Self(Arc::new(Inner { engine, handle, own: Some(runtime), _kept: None })))
             }
             Ok(Err(error)) | Err(error) => {
                 runtime.shutdown_background();
@@ -59,13 +64,18 @@ impl Embedded {
         }
     }
 
-    /// An engine that runs on this runtime and is stopped by its owner.
-    pub(super) fn of(engine: Engine) -> Self {
-        Self(Arc::new(Inner { engine, handle: Handle::current(), own: None }))
+    /// An engine that runs on this runtime and is stopped by its owner. This is kept as long as a client uses it.
+    pub(super) fn of(engine: Engine, kept: Option<Arc<dyn Any + Send + Sync>>) -> Self {
+        Self(Arc::new(Inner { engine, handle: Handle::current(), own: None, _kept: kept }))
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn now(&self) -> Millis {
+        self.0.engine.now()
     }
 
     /// Runs a call to completion on the engine's runtime, even if the caller is dropped.
-    pub(super) async fn call<T, C, F>(&self, call: C) -> Result<T, CoreError>
+    pub(crate) async fn call<T, C, F>(&self, call: C) -> Result<T, CoreError>
     where
         C: FnOnce(Engine) -> F,
         F: Future<Output = T> + Send + 'static,

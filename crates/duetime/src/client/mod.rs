@@ -178,7 +178,22 @@ impl Client {
     #[cfg(feature = "engine")]
     #[doc(hidden)]
     pub fn of_engine(engine: duetime_core::Engine) -> Self {
-        Self { backend: Backend::Embedded(Embedded::of(engine)) }
+        Self { backend: Backend::Embedded(Embedded::of(engine, None)) }
+    }
+
+    /// The same, and it keeps this.
+    #[cfg(feature = "testing")]
+    pub(crate) fn kept_by(engine: duetime_core::Engine, kept: Arc<dyn std::any::Any + Send + Sync>) -> Self {
+        Self { backend: Backend::Embedded(Embedded::of(engine, Some(kept))) }
+    }
+
+    /// The engine in this process, if there is one.
+    #[cfg(feature = "testing")]
+    pub(crate) fn here(&self) -> Option<&Embedded> {
+        match &self.backend {
+            Backend::Embedded(embedded) => Some(embedded),
+            Backend::Remote(_) => None,
+        }
     }
 
     /// A copy for use on another runtime. Connections belong to the runtime that made them.

@@ -23,7 +23,7 @@ struct Inner {
 }
 
 impl Context {
-    pub(super) fn new(client: Client, job: Job) -> Self {
+    pub(crate) fn new(client: Client, job: Job) -> Self {
         let (cancellation, begun, result) = (CancellationToken::new(), AtomicBool::new(false), Mutex::new(None));
         Self(Arc::new(Inner { client, job, cancellation, begun, result }))
     }
@@ -139,7 +139,7 @@ impl Context {
         Ok(())
     }
 
-    pub(super) fn take_result(&self) -> Option<Payload> {
+    pub(crate) fn take_result(&self) -> Option<Payload> {
         self.0.result.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

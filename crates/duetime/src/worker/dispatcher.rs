@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Maximum number of reports processed at once.
 const REPORTS_MAX: usize = 1_024;
 /// The delay with which a job of an unknown kind is released.
-const UNKNOWN_DELAY_MS: u64 = 5_000;
+pub(super) const UNKNOWN_DELAY_MS: u64 = 5_000;
 /// Maximum number of unknown kinds remembered as logged.
 const UNKNOWN_LOGGED_MAX: usize = 1_000;
 /// Time limit for aborted handlers to end and for the last outcomes to be acknowledged.

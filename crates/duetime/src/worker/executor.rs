@@ -48,21 +48,26 @@ impl Executor {
             if !reporter.begin() {
                 return;
             }
-            let context = reporter.context.clone();
-            // The call itself may panic before it returns a future.
-            let span = span(context.job());
-            let handled = AssertUnwindSafe(async { handler(context).await }).catch_unwind().instrument(span).await;
-            reporter.end(match handled {
-                Ok(Ok(())) => Outcome::Complete { result: reporter.context.take_result() },
-                Ok(Err(error)) => error.into_outcome(),
-                Err(panic) => JobError::panicked(&*panic).into_outcome(),
-            });
+            let outcome = run(handler, reporter.context.clone()).await;
+            reporter.end(outcome);
         });
         Running { context, task: task.abort_handle(), since: now }
     }
 
     pub(super) fn reported(&mut self) {
         self.running -= 1;
+    }
+}
+
+/// Runs a handler to its end.
+pub(super) async fn run(handler: AnyHandler, context: Context) -> Outcome {
+    let (span, running) = (span(context.job()), context.clone());
+    // The call itself may panic before it returns a future.
+    let handled = AssertUnwindSafe(async { handler(running).await }).catch_unwind().instrument(span).await;
+    match handled {
+        Ok(Ok(())) => Outcome::Complete { result: context.take_result() },
+        Ok(Err(error)) => error.into_outcome(),
+        Err(panic) => JobError::panicked(&*panic).into_outcome(),
     }
 }
 

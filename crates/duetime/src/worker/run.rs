@@ -1,10 +1,14 @@
 //! Running a worker: forever, until a signal, for a time, or until nothing is due.
 
-use super::dispatcher::{Dispatcher, Goal, Summary};
+use super::context::Context;
+use super::dispatcher::{Dispatcher, Goal, Summary, UNKNOWN_DELAY_MS};
+use super::executor;
 use super::job_error::note_places_of_panics;
 use super::{Plan, Worker};
-use crate::error::Error;
-use duetime_core::Error as CoreError;
+use crate::error::{Error, only};
+use duetime_core::engine::{Outcome, ReserveRequest, Source};
+use duetime_core::ports::Lease;
+use duetime_core::{Error as CoreError, Job};
 use std::future::pending;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
@@ -70,6 +74,32 @@ impl<S> Worker<S> {
     /// Same as [`run`](Self::run).
     pub async fn drain_until(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         self.start(Goal::Once, stop).await
+    }
+
+    /// Runs the most urgent job that is due, on this task, and returns it as it is afterwards; `None` if none is due. Its lease
+    /// is not extended: use it in tests, and for jobs that are shorter than their lease.
+    ///
+    /// # Errors
+    /// If the store or the server is unavailable, or the lease was lost.
+    pub async fn run_one(&self) -> Result<Option<Job>, Error> {
+        note_places_of_panics();
+        let (client, queues) = (&self.plan.client, self.plan.queues());
+        let request = ReserveRequest {
+            from: Source::Queues(queues),
+            limit: 1,
+            lease_ms: self.plan.lease_ms,
+            wait_ms: 0,
+            request_id: None,
+            worker: self.plan.name.clone(),
+        };
+        let Some(Lease { job, .. }) = client.leases().reserve(request).await?.leases.pop() else { return Ok(None) };
+        let receipt = job.receipt();
+        let outcome = match self.plan.handlers.of(&job) {
+            Some(handler) => executor::run(handler, Context::new(client.clone(), job)).await,
+            None => Outcome::release(UNKNOWN_DELAY_MS),
+        };
+        only(client.leases().settle(vec![(receipt, outcome)]).await?)?;
+        client.jobs().get(receipt.id).await.map(Some)
     }
 
     /// Like [`run_until`](Self::run_until), but without its own thread. For handlers that never block their thread, on a
