@@ -15,7 +15,7 @@ use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::model::id::{JobId, JobRef, Receipt};
 use crate::model::job::{Job, NewJob};
-use crate::ports::{Change, Grant, Holding, Lease, Released};
+use crate::ports::{Change, Grant, Holding, Lease, Pick, Released};
 use crate::request::{
     Answers, BulkAction, BulkCounts, CancelOutcome, Ending, Extension, Imported, Listed, LockRequest, Outcome, Patch,
     Pause, Pushed, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
@@ -125,7 +125,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`] beyond a limit; [`Error::Backlog`]; [`Error::Stopping`].
     pub async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error> {
-        self.services.handout.reserve(request).await
+        Ok(self.services.handout.reserve(request, Pick::from).await?.claim())
     }
 
     /// The same for a caller that may disconnect before it has the answer.
@@ -133,15 +133,15 @@ impl Engine {
     /// # Errors
     /// As [`reserve`](Self::reserve).
     pub async fn reserve_unclaimed(&self, request: ReserveRequest) -> Result<Unclaimed, Error> {
-        self.services.handout.reserve_unclaimed(request).await
+        self.services.handout.reserve(request, Pick::from).await
     }
 
     /// The same, with the most urgent jobs of all queues first, in any order of the queues.
     ///
     /// # Errors
     /// As [`reserve`](Self::reserve).
-    pub async fn reserve_merged(&self, request: ReserveRequest) -> Result<Unclaimed, Error> {
-        self.services.handout.reserve_merged(request).await
+    pub async fn reserve_most_urgent(&self, request: ReserveRequest) -> Result<Unclaimed, Error> {
+        self.services.handout.reserve(request, Pick::most_urgent).await
     }
 
     /// Leases a waiting job, even before it is due. When given back, it is due.

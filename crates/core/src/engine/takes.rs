@@ -100,7 +100,7 @@ impl Takes {
             // Jobs that were given back under one name are taken again under the next one.
             let name = |id: &Arc<str>| if round == 1 { id.clone() } else { Arc::from(format!("{id} {round}")) };
             let reserve = Reserve { request_id: reserve.request_id.as_ref().map(name), ..reserve.clone() };
-            let reserved = self.handout.take_due(reserve).await?;
+            let reserved = self.handout.with_overflow(reserve, |reserve| self.broker.take(reserve)).await?;
             let before = self.taken_before(&reserved.repeats).await?;
             let was_given_back = before.is_empty() && !reserved.repeats.is_empty();
             if !was_given_back || !reserved.leases.is_empty() {

@@ -97,10 +97,10 @@ impl Memory {
         answers
     }
 
-    async fn hand_out(&self, reserve: &Reserve, takes: bool) -> Reserved {
+    async fn reserve_in_steps(&self, reserve: &Reserve, takes: bool) -> Reserved {
         let mut resume = (0, queue::FIRST);
         loop {
-            if let Some(reserved) = self.with(|held, now| held.hand_out(reserve, takes, &mut resume, now)) {
+            if let Some(reserved) = self.with(|held, now| held.reserve(reserve, takes, &mut resume, now)) {
                 return reserved;
             }
             tokio::task::yield_now().await;
@@ -175,11 +175,11 @@ impl Broker for Memory {
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        Ok(self.hand_out(&reserve, false).await)
+        Ok(self.reserve_in_steps(&reserve, false).await)
     }
 
     async fn take(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        Ok(self.hand_out(&reserve, true).await)
+        Ok(self.reserve_in_steps(&reserve, true).await)
     }
 
     async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {

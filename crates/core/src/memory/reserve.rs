@@ -31,7 +31,7 @@ impl Got {
 
 impl Held {
     /// One step: `None` if there is more to read than a step may, and it found nothing yet.
-    pub(super) fn hand_out(
+    pub(super) fn reserve(
         &mut self,
         reserve: &Reserve,
         takes: bool,
@@ -46,13 +46,13 @@ impl Held {
         }
         let mut got = Got { takes, ..Got::default() };
         match &reserve.pick {
-            Pick::MostUrgent(queues) if queues.len() > 1 => self.reserve_merged(queues, reserve, now, &mut got)?,
+            Pick::MostUrgent(queues) if queues.len() > 1 => self.most_urgent(queues, reserve, now, &mut got)?,
             Pick::InOrder(queues) | Pick::MostUrgent(queues) => {
-                self.reserve_queues(queues, reserve, resume, now, &mut got)?;
+                self.in_order(queues, reserve, resume, now, &mut got)?;
             }
             Pick::Named(_) | Pick::Early(_) => {
                 for named in reserve.pick.named() {
-                    self.reserve_named(*named, reserve, now, &mut got);
+                    self.named(*named, reserve, now, &mut got);
                 }
             }
         }
@@ -81,7 +81,7 @@ impl Held {
         Reserved { leases: live.collect(), ..Reserved::default() }
     }
 
-    fn reserve_queues(
+    fn in_order(
         &mut self,
         queues: &[Arc<str>],
         reserve: &Reserve,
@@ -130,7 +130,7 @@ impl Held {
     }
 
     /// The most urgent jobs of all these queues, one after the other.
-    fn reserve_merged(&mut self, queues: &[Arc<str>], reserve: &Reserve, now: Now, got: &mut Got) -> Option<()> {
+    fn most_urgent(&mut self, queues: &[Arc<str>], reserve: &Reserve, now: Now, got: &mut Got) -> Option<()> {
         while !got.is_full(reserve) {
             let mut first: Option<Rank> = None;
             for name in queues {
@@ -198,7 +198,7 @@ impl Held {
         (picked, rest)
     }
 
-    fn reserve_named(&mut self, named: JobRef, reserve: &Reserve, now: Now, got: &mut Got) {
+    fn named(&mut self, named: JobRef, reserve: &Reserve, now: Now, got: &mut Got) {
         let Some(job) = self.live.get(named.id).map(|live| live.unpack(named.id)) else {
             got.reserved.refused.push((named.id, self.ended(named.id).unwrap_or(Edited::Unknown)));
             return;

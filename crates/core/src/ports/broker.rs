@@ -192,6 +192,14 @@ pub enum Pick {
 }
 
 impl Pick {
+    /// As [`From`], but of several queues the most urgent job first.
+    pub(crate) fn most_urgent(source: Source) -> Self {
+        match source {
+            Source::Queues(queues) => Self::MostUrgent(queues),
+            Source::Jobs(jobs) => Self::Named(jobs),
+        }
+    }
+
     /// The queues, unless jobs are named.
     pub fn queues(&self) -> Option<&[Arc<str>]> {
         match self {

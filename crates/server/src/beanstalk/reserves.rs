@@ -88,7 +88,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let asked = async move {
                 tokio::select! {
                     biased;
-                    reserved = engine.reserve_merged(request) => Ok(reserved),
+                    reserved = engine.reserve_most_urgent(request) => Ok(reserved),
                     word = caller.until_lost(|| check_work(&caller, &watched)) => Err(word),
                 }
             };
@@ -111,7 +111,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             let leases = unclaimed.claim().leases;
             if !leases.is_empty() {
-                return Ok(Found::Jobs(self.hand_out(leases).await?));
+                return Ok(Found::Jobs(self.send_leases(leases).await?));
             }
             has_looked = true;
             let now = Instant::now();
@@ -135,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Answers leased jobs, and returns how many. All of them are held before the first is sent: they are given back if the
     /// client has gone. If the client loses its right while a part is sent, the others are given back, too.
-    async fn hand_out(&mut self, leases: Vec<Lease>) -> io::Result<usize> {
+    async fn send_leases(&mut self, leases: Vec<Lease>) -> io::Result<usize> {
         leases.iter().for_each(|lease| self.hold(lease));
         for (sent, Lease { job, .. }) in leases.iter().enumerate() {
             // Without room the connection ends, and they are given back.

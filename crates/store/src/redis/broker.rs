@@ -102,11 +102,11 @@ impl Broker for Redis {
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        self.jobs.hand_out(reserve, false).await
+        self.jobs.reserve(reserve, false).await
     }
 
     async fn take(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        self.jobs.hand_out(reserve, true).await
+        self.jobs.reserve(reserve, true).await
     }
 
     async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {

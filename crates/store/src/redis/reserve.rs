@@ -30,10 +30,10 @@ impl Jobs {
     pub(super) async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
         // The script looks, and leases none.
         let look = Reserve::new(Pick::InOrder(vec![queue.clone()]), 0);
-        Ok(self.hand_out(look, false).await?.next_at)
+        Ok(self.reserve(look, false).await?.next_at)
     }
 
-    pub(super) async fn hand_out(&self, reserve: Reserve, takes: bool) -> Result<Reserved, Error> {
+    pub(super) async fn reserve(&self, reserve: Reserve, takes: bool) -> Result<Reserved, Error> {
         match reserve.pick.queues() {
             Some(queues) => match self.reserve_queues(queues, &reserve, takes).await {
                 Err(error) if fault::is_not_begun(&error) => {

@@ -83,57 +83,26 @@ impl Handout {
         self.broker.put(leased, reading, Room::Any).await.map(drop)
     }
 
-    /// Reserves from the broker, also what waits in an overflow.
-    pub(in crate::engine) async fn reserve_due(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        self.due(reserve, |reserve| self.broker.reserve(reserve)).await
-    }
-
-    /// Takes from the broker, also what waits in an overflow.
-    pub(in crate::engine) async fn take_due(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        self.due(reserve, |reserve| self.broker.take(reserve)).await
-    }
-
-    async fn due<H: Future<Output = Result<Reserved, Error>>>(
+    /// Calls the broker's reserve or take, so that it also gets what waits in an overflow.
+    pub(in crate::engine) async fn with_overflow<C: Future<Output = Result<Reserved, Error>>>(
         &self,
         reserve: Reserve,
-        hand_out: impl Fn(Reserve) -> H,
+        call: impl Fn(Reserve) -> C,
     ) -> Result<Reserved, Error> {
         let again = self.loader.has_overflow().then(|| reserve.clone());
         if let Some(asked) = &again {
             self.loader.load_asked(asked).await;
         }
-        let mut reserved = self.metrics.stores.reserve.time(hand_out(reserve)).await?;
+        let mut reserved = self.metrics.stores.reserve.time(call(reserve)).await?;
         if let Some(again) = again
             && let Some(queues) = again.pick.queues().map(<[_]>::to_vec)
         {
             if reserved.leases.is_empty() && self.loader.load_for_reserve(&queues).await {
-                reserved = self.metrics.stores.reserve.time(hand_out(again)).await?;
+                reserved = self.metrics.stores.reserve.time(call(again)).await?;
             }
             reserved.next_at = self.loader.look_by(&queues, reserved.next_at);
         }
         Ok(reserved)
-    }
-
-    pub(in crate::engine) async fn reserve(self: &Arc<Self>, request: ReserveRequest) -> Result<Reservation, Error> {
-        Ok(self.reserve_unclaimed(request).await?.claim())
-    }
-
-    pub(in crate::engine) async fn reserve_unclaimed(
-        self: &Arc<Self>,
-        request: ReserveRequest,
-    ) -> Result<Unclaimed, Error> {
-        self.reserve_by(request, Pick::from).await
-    }
-
-    pub(in crate::engine) async fn reserve_merged(
-        self: &Arc<Self>,
-        request: ReserveRequest,
-    ) -> Result<Unclaimed, Error> {
-        let most_urgent = |source| match source {
-            Source::Queues(queues) => Pick::MostUrgent(queues),
-            jobs @ Source::Jobs(_) => jobs.into(),
-        };
-        self.reserve_by(request, most_urgent).await
     }
 
     pub(in crate::engine) async fn reserve_early(self: &Arc<Self>, id: JobId) -> Result<Lease, Error> {
@@ -142,7 +111,7 @@ impl Handout {
             let (lease_ms, request_id, worker) = (None, None, None);
             let from = Source::Jobs(vec![id.into()]);
             let request = ReserveRequest { from, limit: 1, lease_ms, wait_ms: 0, request_id, worker };
-            let mut reservation = self.reserve_by(request, |_| Pick::Early(id.into())).await?.claim();
+            let mut reservation = self.reserve(request, |_| Pick::Early(id.into())).await?.claim();
             if let Some(lease) = reservation.leases.pop() {
                 return Ok(lease);
             }
@@ -158,7 +127,8 @@ impl Handout {
         }
     }
 
-    async fn reserve_by(
+    /// Leases jobs of the source that `pick` chooses.
+    pub(in crate::engine) async fn reserve(
         self: &Arc<Self>,
         request: ReserveRequest,
         pick: impl FnOnce(Source) -> Pick + Send,
@@ -184,33 +154,34 @@ impl Handout {
             // It does not wait, and may have to ask the ledger once it has leased something.
             return self
                 .supervisor
-                .complete(self, |handout| async move { handout.hand_out(reserve, wait, worker).await })
+                .complete(self, |handout| async move { handout.serve(reserve, wait, worker).await })
                 .await;
         };
         self.consumers.requests.note(queues, self.broker.now());
-        self.hand_out(reserve, wait, worker).await
+        self.serve(reserve, wait, worker).await
     }
 
-    async fn hand_out(
+    /// Waits for jobs, and notes their leases.
+    async fn serve(
         self: &Arc<Self>,
         reserve: Reserve,
         wait: Duration,
         worker: Option<WaitingWorker>,
     ) -> Result<Unclaimed, Error> {
         let may_be_repeated = reserve.request_id.is_some();
-        let mut reserved = self.reserve_or_wait(reserve, wait).await?;
+        let mut reserved = self.wait_for(reserve, wait).await?;
         if let Some(worker) = worker {
             worker.add_leases(&reserved.leases);
         }
         let (refused, next_due_at) = (std::mem::take(&mut reserved.refused), reserved.next_at);
-        let unclaimed = self.handed_out(reserved, may_be_repeated).await?;
+        let unclaimed = self.note_leases(reserved, may_be_repeated).await?;
         let refused = self.refusals(refused).await?;
         Ok(unclaimed.with(Reservation { leases: Vec::new(), next_due_at, refused }))
     }
 
     /// The leases. With one process, they are noted first: if it is killed, the next one must not hand the jobs out again. If
     /// they cannot be noted, they are given back.
-    pub(in crate::engine) async fn handed_out(
+    pub(in crate::engine) async fn note_leases(
         self: &Arc<Self>,
         reserved: Reserved,
         may_be_repeated: bool,
@@ -259,10 +230,10 @@ impl Handout {
         self.supervisor.complete(self, |handout| async move { handout.recorder.try_record(entries).await }).await
     }
 
-    async fn reserve_or_wait(self: &Arc<Self>, reserve: Reserve, wait: Duration) -> Result<Reserved, Error> {
+    async fn wait_for(self: &Arc<Self>, reserve: Reserve, wait: Duration) -> Result<Reserved, Error> {
         let Some(queues) = reserve.pick.queues() else {
             self.recorder.check_backlog()?;
-            return self.lease(reserve).await;
+            return self.step(reserve).await;
         };
         let (queues, end) = (queues.to_vec(), Instant::now() + wait);
         let place = (!wait.is_zero()).then(|| self.consumers.waiting.at_queues.register(queues.clone()));
@@ -271,7 +242,7 @@ impl Handout {
             self.recorder.check_backlog()?;
             // Registered before the broker is asked, so that no wake in between is missed.
             let woken = place.as_ref().filter(|_| !is_last).map(Registration::woken);
-            let reserved = self.lease(reserve.clone()).await?;
+            let reserved = self.step(reserve.clone()).await?;
             let Some(woken) = woken.filter(|_| reserved.leases.is_empty()) else { break reserved };
             if let Some(next_at) = reserved.next_at {
                 self.consumers.waiting.arm(&queues, next_at);

@@ -79,10 +79,10 @@ impl Drop for Unclaimed {
 
 impl Handout {
     /// Leases once. If the caller disconnects meanwhile, the step still runs to completion, and its leases are given back.
-    pub(super) async fn lease(self: &Arc<Self>, reserve: Reserve) -> Result<Reserved, Error> {
+    pub(super) async fn step(self: &Arc<Self>, reserve: Reserve) -> Result<Reserved, Error> {
         let (handout, may_be_repeated) = (self.clone(), reserve.request_id.is_some());
         let step = Box::pin(async move {
-            let reserved = handout.reserve_due(reserve).await?;
+            let reserved = handout.with_overflow(reserve, |reserve| handout.broker.reserve(reserve)).await?;
             handout.publisher.observe_jobs(reserved.leases.iter().map(|lease| &lease.job), Observed::started);
             Ok(reserved)
         });
@@ -114,7 +114,7 @@ impl Drop for Step<'_> {
         let (handout, may_be_repeated) = (self.handout.clone(), self.may_be_repeated);
         self.handout.supervisor.finish_alone(async move {
             if let Ok(reserved) = step.await {
-                drop(handout.handed_out(reserved, may_be_repeated).await);
+                drop(handout.note_leases(reserved, may_be_repeated).await);
             }
         });
     }

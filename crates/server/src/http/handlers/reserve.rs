@@ -34,7 +34,7 @@ use std::sync::Arc;
 pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
     let request = body.object::<Reserve>()?.into_request(Some(queue))?;
     let _parsed = body.parsed();
-    hand_out(&app, &caller, request).await
+    answer(&app, &caller, request).await
 }
 
 /// Reserve due jobs of several queues, or named ones.
@@ -49,10 +49,10 @@ pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segme
 pub(crate) async fn reserve_anywhere(Call(app, caller): Call, body: One) -> Answered {
     let request = body.object::<Reserve>()?.into_request(None)?;
     let _parsed = body.parsed();
-    hand_out(&app, &caller, request).await
+    answer(&app, &caller, request).await
 }
 
-async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> Answered {
+async fn answer(app: &App, caller: &Caller, mut request: ReserveRequest) -> Answered {
     request.request_id = repeat::of_reserve(caller, &request);
     let unknown = check(app, caller, &mut request.from).await?;
     let queues = match &request.from {
