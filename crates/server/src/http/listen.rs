@@ -162,7 +162,7 @@ impl Speaker {
         let progress = Arc::new(SendProgress::default());
         let watched = progress.clone();
         let stream = Heads::new(stream, &self.app.account);
-        let head = stream.arrivals();
+        let head = stream.head();
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let head = head.clone();
             head.arrived();

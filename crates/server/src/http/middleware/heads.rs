@@ -7,59 +7,71 @@ use crate::account::{Account, Share};
 use crate::http::limits::HEAD_FREE_BYTES;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A connection whose heads are counted.
 pub(crate) struct Heads<S> {
     stream: S,
-    share: Share,
-    /// Bytes read since the last request was done.
-    read: usize,
-    arrivals: Arrivals,
+    head: Head,
 }
 
-/// Whether the head of a request has arrived, and the request is not done.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Arrivals(Arc<AtomicBool>);
+/// The head of the request that a connection is at.
+#[derive(Clone, Debug)]
+pub(crate) struct Head(Arc<Mutex<Counted>>);
 
-impl Arrivals {
-    /// A head is complete.
+#[derive(Debug)]
+struct Counted {
+    share: Share,
+    /// Bytes read of it, and of what came before it in the same read.
+    read: usize,
+    /// It is complete, and its request is not done.
+    is_complete: bool,
+}
+
+impl Head {
+    /// It is complete: nothing is held for it any more.
     pub(crate) fn arrived(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        let mut counted = self.counted();
+        counted.is_complete = true;
+        counted.read = 0;
+        counted.share.shrink(0);
     }
 
-    /// The next head is to come.
+    /// Its request is done. The next head is to come.
     pub(crate) fn next(&self) {
-        self.0.store(false, Ordering::Relaxed);
+        self.counted().is_complete = false;
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts bytes that were read.
+    fn count(&self, bytes: usize) -> io::Result<()> {
+        let mut counted = self.counted();
+        if counted.is_complete {
+            return Ok(());
+        }
+        counted.read += bytes;
+        let more = counted.read.saturating_sub(HEAD_FREE_BYTES + counted.share.bytes());
+        if more > 0 && counted.share.try_grow(more).is_err() {
+            return Err(io::Error::other("the unfinished heads of all connections use too much memory"));
+        }
+        Ok(())
     }
 }
 
 impl<S> Heads<S> {
     pub(crate) fn new(stream: S, account: &Account) -> Self {
-        Self { stream, share: account.strangers.share(), read: 0, arrivals: Arrivals::default() }
+        let counted = Counted { share: account.strangers.share(), read: 0, is_complete: false };
+        Self { stream, head: Head(Arc::new(Mutex::new(counted))) }
     }
 
-    /// To be told of heads.
-    pub(crate) fn arrivals(&self) -> Arrivals {
-        self.arrivals.clone()
-    }
-
-    /// Counts bytes that were read.
-    fn count(&mut self, bytes: usize) -> io::Result<()> {
-        if self.arrivals.0.load(Ordering::Relaxed) {
-            self.read = 0;
-            self.share.shrink(0);
-            return Ok(());
-        }
-        self.read += bytes;
-        let more = self.read.saturating_sub(HEAD_FREE_BYTES + self.share.bytes());
-        if more > 0 && self.share.try_grow(more).is_err() {
-            return Err(io::Error::other("the unfinished heads of all connections use too much memory"));
-        }
-        Ok(())
+    /// The head, to be told of requests.
+    pub(crate) fn head(&self) -> Head {
+        self.head.clone()
     }
 }
 
@@ -68,7 +80,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let bytes = buf.filled().len() - before;
-        Poll::Ready(self.count(bytes))
+        Poll::Ready(self.head.count(bytes))
     }
 }
 
@@ -120,15 +132,37 @@ mod tests {
         }
         assert_eq!(ends.iter().filter(|is_read| !**is_read).count(), 1, "the last one finds no room");
         assert!(!ends.pop().unwrap());
-        // One of them is complete.
+        // One of them is complete: it needs no more of the budget, whether or not anything else comes.
         let (theirs, heads) = &mut held[0];
-        heads.arrivals().arrived();
-        theirs.write_all(b"body").await.unwrap();
-        heads.read_exact(&mut [0; 4]).await.unwrap();
-        assert_eq!((heads.share.bytes(), account.strangers.share().try_grow(each)), (0, Ok(())));
-        heads.arrivals().next();
-        let (mut theirs, ours) = tokio::io::duplex(head.len());
+        heads.head().arrived();
+        assert_eq!(account.strangers.share().try_grow(each), Ok(()));
+        // Its body is not counted here.
         theirs.write_all(&head).await.unwrap();
-        Heads::new(ours, &account).read_exact(&mut vec![0; head.len()]).await.unwrap();
+        heads.read_exact(&mut vec![0; head.len()]).await.unwrap();
+        assert_eq!(account.strangers.share().try_grow(each), Ok(()));
+        heads.head().next();
+        theirs.write_all(&head).await.unwrap();
+        heads.read_exact(&mut vec![0; head.len()]).await.unwrap();
+        assert!(account.strangers.share().try_grow(each).is_err());
+    }
+
+    /// Each arrives in one read, as most do, beside a connection that has all the budget.
+    #[tokio::test]
+    async fn requests_of_one_connection_do_not_add_up() {
+        let account = Account::new(BYTES_MIN);
+        let mut all = account.strangers.share();
+        all.grow(account.strangers.bytes()).await.unwrap();
+        let (mut theirs, ours) = tokio::io::duplex(HEAD_FREE_BYTES);
+        let mut heads = Heads::new(ours, &account);
+        for _ in 0..10 {
+            theirs.write_all(&[b'x'; HEAD_FREE_BYTES]).await.unwrap();
+            heads.read_exact(&mut [0; HEAD_FREE_BYTES]).await.unwrap();
+            heads.head().arrived();
+            heads.head().next();
+        }
+        theirs.write_all(&[b'x'; HEAD_FREE_BYTES]).await.unwrap();
+        heads.read_exact(&mut [0; HEAD_FREE_BYTES]).await.unwrap();
+        theirs.write_all(b"x").await.unwrap();
+        assert!(heads.read_exact(&mut [0; 1]).await.is_err(), "a longer one finds no room");
     }
 }
