@@ -21,7 +21,7 @@ use state::{Answer, State};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Most locks that are known at a time: held, waited for, or ended a moment ago.
-const LOCKS_MAX: usize = 1_000_000;
+const LOCKS_MAX: usize = 100_000;
 
 /// Locks in memory.
 pub struct Locks {

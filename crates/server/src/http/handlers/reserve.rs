@@ -102,7 +102,7 @@ fn shown_bytes(bytes: usize) -> usize {
 ///
 /// Taken jobs have succeeded; they are not settled. The answer is sent once that is recorded. After a 503 or 507, nothing
 /// was handed out. After an error or a lost answer, repeat the request with the same `request_id`: if the jobs were taken,
-/// the answer has them.
+/// the answer has them, unless a server with a file was restarted meanwhile.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/take", operation_id = "take", tag = "work",
     request_body = Option<TakeOfQueue>,
