@@ -3,9 +3,12 @@
 // The environment has the server's address (DUETIME_SERVER) and, if it requires one, the token (DUETIME_TOKEN).
 
 import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const TRIES = 6
+// The name in the server's list of workers.
+const WORKER = `${hostname()}:${process.pid}`
 // Errors of the server's state. A retry does not help with any other refusal.
 const LATER = new Set([408, 429, 502, 503, 504])
 
@@ -42,7 +45,7 @@ export class Client {
 
   /** Leases due jobs, or waits if none is due. A repeat gets the same jobs. */
   async reserve(queue, { limit = 1, lease = '60s', wait = '5s' } = {}) {
-    const request = { limit, lease, wait, request_id: randomUUID() }
+    const request = { limit, lease, wait, worker: WORKER, request_id: randomUUID() }
     return (await this.call('POST', `/v1/queues/${encodeURIComponent(queue)}/reserve`, request)).leases
   }
 

@@ -52,7 +52,8 @@ final class Duetime
     /** Leases due jobs, or waits if none is due. A repeat gets the same jobs. */
     public function reserve(string $queue, int $limit = 1, string $lease = '60s', string $wait = '5s'): array
     {
-        $request = ['limit' => $limit, 'lease' => $lease, 'wait' => $wait, 'request_id' => bin2hex(random_bytes(8))];
+        $request = ['limit' => $limit, 'lease' => $lease, 'wait' => $wait, 'worker' => gethostname() . ':' . getmypid()];
+        $request['request_id'] = bin2hex(random_bytes(8));
         return $this->call('POST', '/v1/queues/' . rawurlencode($queue) . '/reserve', $request)['leases'];
     }
 

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import secrets
+import socket
 import threading
 import time
 import urllib.error
@@ -46,7 +47,8 @@ class Client:
 
     def reserve(self, queue, limit=1, lease="60s", wait="5s"):
         """Leases due jobs, or waits if none is due. A repeat gets the same jobs."""
-        request = {"limit": limit, "lease": lease, "wait": wait, "request_id": secrets.token_hex(8)}
+        worker = f"{socket.gethostname()}:{os.getpid()}"
+        request = {"limit": limit, "lease": lease, "wait": wait, "worker": worker, "request_id": secrets.token_hex(8)}
         return self.call("POST", f"/v1/queues/{quote(queue, '')}/reserve", request)["leases"]
 
     def settle(self, receipt, verb, **body):

@@ -69,7 +69,7 @@ duetime_cancel() {
 # duetime_reserve QUEUE LEASE WAIT: leases a due job, or waits for one. A repeat gets the same job.
 duetime_reserve() {
   local request
-  request=$(jq -cn --arg lease "$2" --arg wait "$3" --arg id "$(duetime_id)" '{$lease, $wait, request_id: $id}')
+  request=$(jq -cn --arg lease "$2" --arg wait "$3" --arg id "$(duetime_id)" --arg worker "$(hostname):$$" '{$lease, $wait, $worker, request_id: $id}')
   duetime_call POST "/v1/queues/$1/reserve" "$request"
 }
 

@@ -115,7 +115,11 @@ fn create(Create { name, allow, rate, expires, file }: Create) -> Result {
     }
     // Alone on standard output, so that a script can take it.
     output::say(secret.reveal())?;
-    note!("{} was added to {}. It is not shown again.", token.name, file.tokens.display());
+    note!(
+        "{} was added to {}. It is not shown again. Servers accept it within two seconds.",
+        token.name,
+        file.tokens.display()
+    );
     note!(
         "Send it as `authorization: Bearer TOKEN`. Commands read it from DUETIME_TOKEN; beanstalkd clients send `auth TOKEN`."
     );

@@ -23,7 +23,11 @@ pub(crate) async fn run(args: Args) -> Result {
         return output::json(&serde_json::json!({ "workers": workers }));
     }
     let header = ["WORKER", "QUEUES", "WAITING", "HELD", "FIRST SEEN", "LAST SEEN"];
-    output::rows(&header, workers.iter().map(row), "no workers: none has asked this server for jobs in the last hour")
+    output::rows(
+        &header,
+        workers.iter().map(row),
+        "no workers: none that gives a name has asked this server for jobs in the last hour",
+    )
 }
 
 fn row(status: &WorkerStatus) -> Vec<String> {

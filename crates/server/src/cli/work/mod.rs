@@ -39,7 +39,8 @@ const HELD_RETRY: Duration = Duration::from_millis(100);
 /// The command gets the payload on standard input. Its environment has DUETIME_ID, DUETIME_QUEUE, DUETIME_KIND,
 /// DUETIME_ATTEMPT, DUETIME_DUE_AT, DUETIME_DUE_AT_MS, DUETIME_TAGS (one per line), DUETIME_KEY, DUETIME_RECEIPT and
 /// DUETIME_EPOCH, and TRACEPARENT if the job belongs to a trace. Exit status 0 completes the job, 65 fails it for good, and
-/// any other fails the attempt; the message is the last line of standard error, followed by its end.
+/// any other fails the attempt. The message of a failure is the status, the last line of standard error that is no stack
+/// trace, and the end of standard error.
 ///
 /// The lease is extended while the command runs. The command runs in its own process group, which is ended (SIGTERM, then
 /// SIGKILL after 5 s) at the time limit, when the job is cancelled, and when its lease is lost.
