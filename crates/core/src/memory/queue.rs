@@ -157,7 +157,7 @@ impl Queue {
 
     /// The number of jobs that its limits allow now. If none, the time of the next one, or `None` if that does not depend on
     /// time.
-    pub(super) fn room(&self, takes: bool, now: Millis) -> Result<usize, Option<Millis>> {
+    pub(super) fn room(&mut self, takes: bool, now: Millis) -> Result<usize, Option<Millis>> {
         let unlimited = (usize::MAX, now);
         let (by_rate, next_at) = self.limits.rate.map_or(unlimited, |rate| self.limiter.room(&rate, now));
         // Taken jobs do not run.
@@ -183,7 +183,7 @@ impl Queue {
     }
 
     /// Nothing can be handed out before this instant; `None` if that does not depend on time.
-    pub(super) fn free_at(&self, takes: bool, now: Millis) -> Option<Millis> {
+    pub(super) fn free_at(&mut self, takes: bool, now: Millis) -> Option<Millis> {
         let next_at = self.next_at(now)?;
         match self.room(takes, now) {
             Ok(_) => Some(next_at),

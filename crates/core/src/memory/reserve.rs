@@ -64,8 +64,8 @@ impl Held {
         Some(reserved)
     }
 
-    pub(super) fn next_due(&self, name: &str, now: Now) -> Option<Millis> {
-        let queue = self.queues.get(name).filter(|queue| self.generation.is_some() && !queue.limits.paused)?;
+    pub(super) fn next_due(&mut self, name: &str, now: Now) -> Option<Millis> {
+        let queue = self.queues.get_mut(name).filter(|queue| self.generation.is_some() && !queue.limits.paused)?;
         queue.free_at(false, now.wall)
     }
 
@@ -134,7 +134,7 @@ impl Held {
         while !got.is_full(reserve) {
             let mut first: Option<Rank> = None;
             for name in queues {
-                let Some(queue) = self.queues.get(name).filter(|queue| !queue.limits.paused) else { continue };
+                let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
                 if queue.room(got.takes, now.wall).unwrap_or(0) == 0 {
                     continue;
                 }
@@ -203,7 +203,7 @@ impl Held {
             got.reserved.refused.push((named.id, self.ended(named.id).unwrap_or(Edited::Unknown)));
             return;
         };
-        let is_held = self.queues.get(&job.queue).is_some_and(|queue| queue.room(got.takes, now.wall).is_err());
+        let is_held = self.queues.get_mut(&job.queue).is_some_and(|queue| queue.room(got.takes, now.wall).is_err());
         let held_back = || is_held.then(|| Edited::Unfit { id: job.id, state: job.state(now.wall) });
         let refused = reserve.refusal(&job, named.version, now.wall).or_else(held_back);
         if let Some(refused) = refused {

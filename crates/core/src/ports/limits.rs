@@ -57,6 +57,9 @@ impl Rate {
     }
 }
 
+/// Sums of fractions are a little too high or too low: by less than this part of a period.
+const ROUNDING: f64 = 1e-3;
+
 /// The state of a [`Rate`] limiter: the generic cell rate algorithm (ITU-T I.371), in microseconds. One number: the instant
 /// at which all jobs that have passed would have done so, had they come evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -64,11 +67,10 @@ pub struct GcraLimiter(f64);
 
 impl GcraLimiter {
     /// How many may pass at this instant, and when the next one may, in milliseconds.
-    pub fn room(&self, rate: &Rate, now: Millis) -> (usize, Millis) {
+    pub fn room(&mut self, rate: &Rate, now: Millis) -> (usize, Millis) {
         let (now, period, burst) = (now as f64 * 1_000.0, rate.period(), f64::from(rate.burst()));
         let ahead = self.ahead(rate, now) / period;
-        // Sums of fractions are a little too high or too low.
-        let room = (burst - ahead + 1e-3).floor();
+        let room = (burst - ahead + ROUNDING).floor();
         let next = now + period * (ahead + room + 1.0 - burst);
         (room as usize, (next / 1_000.0).ceil() as Millis)
     }
@@ -79,9 +81,15 @@ impl GcraLimiter {
         self.0 = now + self.ahead(rate, now) + rate.period() * count as f64;
     }
 
-    /// How far it is ahead of the clock: at most a whole burst, or setting the clock back would block all jobs.
-    fn ahead(&self, rate: &Rate, now: f64) -> f64 {
-        (self.0 - now).clamp(0.0, rate.period() * f64::from(rate.burst()))
+    /// How far it is ahead of the clock: at most a whole burst. It is further ahead if the clock was set back, or if the rate
+    /// was a slower one. Then it begins again here, with its burst used up. Each look must remember that: nothing passes until
+    /// some time has gone by since.
+    fn ahead(&mut self, rate: &Rate, now: f64) -> f64 {
+        let (period, burst) = (rate.period(), f64::from(rate.burst()));
+        if self.0 - now > period * (burst + 2.0 * ROUNDING) {
+            self.0 = now + period * burst;
+        }
+        (self.0 - now).clamp(0.0, period * burst)
     }
 }
 
@@ -110,8 +118,35 @@ mod tests {
         let mut limiter = GcraLimiter::default();
         limiter.pass(3, &RATE, 1_000_000);
         assert_eq!(limiter.room(&RATE, 5_000), (0, 5_010));
-        limiter.pass(0, &RATE, 5_000);
+        assert_eq!(limiter.room(&RATE, 5_009), (0, 5_010));
+        assert_eq!(limiter.room(&RATE, 5_010), (1, 5_020));
         assert_eq!(limiter.room(&RATE, 5_030).0, 3);
+    }
+
+    #[test]
+    fn a_faster_rate_holds_nothing_up() {
+        let mut limiter = GcraLimiter::default();
+        let slow = Rate { per_second: 0.001, burst: Some(3) };
+        limiter.pass(3, &slow, 5_000);
+        assert_eq!(limiter.room(&RATE, 5_000), (0, 5_010));
+        assert_eq!(limiter.room(&RATE, 5_030).0, 3);
+    }
+
+    #[test]
+    fn what_rounding_lets_pass_early_does_not_add_up() {
+        for per_second in [0.003, 0.7] {
+            let rate = Rate { per_second, burst: Some(1) };
+            let (mut limiter, mut passed) = (GcraLimiter::default(), 0);
+            let mut now = 1_000_000_000;
+            let end = now + (10_000.0 * rate.period() / 1_000.0) as Millis;
+            while now < end {
+                let (room, next) = limiter.room(&rate, now);
+                limiter.pass(room, &rate, now);
+                passed += room;
+                now = next.saturating_sub((rate.period() * 0.9 * ROUNDING / 1_000.0) as Millis).max(now + 1);
+            }
+            assert!((9_999..=10_001).contains(&passed), "{rate:?}: {passed}");
+        }
     }
 
     #[test]

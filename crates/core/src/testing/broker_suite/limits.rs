@@ -177,6 +177,57 @@ pub async fn a_rate_holds_in_the_long_run(s: Subject) {
     assert!((700..=707).contains(&count), "{count}");
 }
 
+/// It delays jobs by no more than a burst lasts, whoever looks first, and lets nothing more pass.
+pub async fn a_clock_set_back_does_not_block_a_rate(s: Subject) {
+    const HOUR: i64 = 3_600_000;
+    s.limit(often(10.0, 3)).await;
+    s.hold(&(1..=20).map(|n| due(n, T0 - 2 * HOUR as u64)).collect::<Vec<_>>()).await;
+    assert_eq!(s.handed_out(100).await, [1, 2, 3].map(id));
+    s.clock.step(-HOUR);
+    let reserved = s.reserve(reserve(QUEUE, 100)).await;
+    assert_eq!((reserved.leases.len(), reserved.next_at), (0, Some(s.now() + 100)));
+    s.pass(99);
+    let reserved = s.reserve(reserve(QUEUE, 100)).await;
+    assert_eq!((reserved.leases.len(), reserved.next_at), (0, Some(s.now() + 1)));
+    s.pass(1);
+    assert_eq!(s.handed_out(100).await, [id(4)]);
+    // It was ahead for a moment.
+    s.clock.step(2 * HOUR);
+    assert_eq!(s.handed_out(100).await, [5, 6, 7].map(id));
+    s.clock.step(-2 * HOUR);
+    let next_due = async || s.broker.next_due(&QUEUE.into()).await.unwrap();
+    assert_eq!(next_due().await, Some(s.now() + 100));
+    s.pass(99);
+    assert_eq!(next_due().await, Some(s.now() + 1));
+    s.pass(1);
+    assert!(next_due().await.is_some_and(|at| at <= s.now()), "a look is enough");
+    assert_eq!(s.handed_out(100).await, [id(8)]);
+    s.clock.step(-1_000);
+    let named = Reserve::new(Pick::Named(vec![id(9).into()]), 1);
+    assert_eq!(s.reserve(named.clone()).await.leases.len(), 0);
+    s.pass(100);
+    assert_eq!(ids(s.reserve(named).await.leases), [id(9)]);
+    s.clock.step(-1_000);
+    let merged = Reserve::new(Pick::MostUrgent(vec![QUEUE.into()]), 10);
+    assert_eq!(s.reserve(merged.clone()).await.leases.len(), 0);
+    s.pass(100);
+    assert_eq!(ids(s.reserve(merged).await.leases), [id(10)]);
+    s.pass(300);
+    assert_eq!(s.handed_out(100).await, [11, 12, 13].map(id), "no more than a burst");
+}
+
+/// What passed at the slower rate is at most a burst of the faster one.
+pub async fn a_faster_rate_is_not_held_up_by_a_slower_one(s: Subject) {
+    s.limit(often(0.001, 1)).await;
+    s.hold(&jobs(9)).await;
+    assert_eq!(s.handed_out(9).await, [id(1)]);
+    assert_eq!(s.handed_out(9).await, []);
+    s.limit(often(10.0, 3)).await;
+    assert_eq!(s.reserve(reserve(QUEUE, 9)).await.next_at, Some(s.now() + 100));
+    s.pass(100);
+    assert_eq!(s.handed_out(9).await, [id(2)]);
+}
+
 /// Both limits together; taken jobs count for a rate.
 pub async fn limits_hold_together(s: Subject) {
     s.limit(Limits { max_running: Some(2), ..often(10.0, 3) }).await;

@@ -276,7 +276,8 @@ macro_rules! broker_suite {
             }
             limits {
                 no_more_run_than_may room_is_told limits_change older_limits_change_nothing a_full_queue_is_passed_over a_named_job_needs_room_too a_look_leases_nothing
-                a_take_needs_no_room a_rate_holds a_rate_holds_in_the_long_run limits_hold_together
+                a_take_needs_no_room a_rate_holds a_rate_holds_in_the_long_run a_clock_set_back_does_not_block_a_rate
+                a_faster_rate_is_not_held_up_by_a_slower_one limits_hold_together
                 a_limit_does_not_hide_what_is_due_later a_removed_job_leaves_room
             }
             named {

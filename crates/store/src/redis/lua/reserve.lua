@@ -256,13 +256,18 @@ end
 
 -- The limits of a queue: how many jobs may be handed out now (room) and, if its rate allows none, when the next one is
 -- allowed (free_at). Rates use the generic cell rate algorithm: ':t' is the time at which all jobs handed out so far would
--- have been handed out at an even rate. It is at most a whole burst ahead of the clock.
+-- have been handed out at an even rate. It is at most a whole burst ahead of the clock. It is further ahead if the clock was
+-- set back, or if the rate was a slower one. Then it begins again here, with the burst used up. Each look must remember that:
+-- nothing is handed out until some time has gone by since.
 local any_limits = redis.call('EXISTS', PAUSED) == 1
+
+-- Sums of fractions are a little too high or too low: by less than this part of a period.
+local ROUNDING = 0.001
 
 local function measure(limits)
   limits.room, limits.free_at = limits.runs, nil
   if limits.period and limits.runs > 0 then
-    local flows = math.floor(limits.burst - limits.ahead / limits.period + 0.001)
+    local flows = math.floor(limits.burst - limits.ahead / limits.period + ROUNDING)
     limits.room = math.min(limits.runs, flows)
     if flows == 0 then
       limits.free_at = math.ceil((micros + limits.ahead + limits.period * (1 - limits.burst)) / 1000)
@@ -270,6 +275,8 @@ local function measure(limits)
   end
   return limits
 end
+
+local function keep_ahead(queue, ahead) redis.call('HSET', COUNTERS, queue .. ':t', string.format('%.3f', micros + ahead)) end
 
 local function limits_of(queue)
   if redis.call('SISMEMBER', PAUSED, queue) == 1 then return { paused = true, runs = 0, room = 0 } end
@@ -281,7 +288,9 @@ local function limits_of(queue)
   end
   if limits.period then
     limits.burst = tonumber(kept[3])
-    limits.ahead = math.min(math.max(tonumber(kept[4] or 0) - micros, 0), limits.period * limits.burst)
+    local ahead, whole = math.max(tonumber(kept[4] or 0) - micros, 0), limits.period * limits.burst
+    if ahead > whole + 2 * ROUNDING * limits.period then keep_ahead(queue, whole) end
+    limits.ahead = math.min(ahead, whole)
   end
   return measure(limits)
 end
@@ -290,7 +299,7 @@ local function pass(queue, limits, handed_out)
   limits.runs = limits.runs - handed_out
   if limits.period and handed_out > 0 then
     limits.ahead = limits.ahead + limits.period * handed_out
-    redis.call('HSET', COUNTERS, queue .. ':t', string.format('%.3f', micros + limits.ahead))
+    keep_ahead(queue, limits.ahead)
   end
   measure(limits)
 end
