@@ -3,16 +3,16 @@
 use super::held::{Held, Now};
 use super::live::{Live, Whereabouts};
 use crate::model::id::JobId;
-use crate::model::job::{Job, State};
+use crate::model::job::Job;
 use crate::ports::{Change, Edit, Edited, OutboxEntry};
 use crate::rules;
 
 impl Held {
     pub(super) fn edit(&mut self, edit: &Edit, now: Now, entries: &mut Vec<OutboxEntry>) -> Edited {
         let Some(live) = self.live.get(edit.id) else {
-            let ended = self.ended(edit.id);
-            entries.extend(self.outbox.get(edit.id).cloned());
-            return ended.unwrap_or(Edited::Unknown);
+            let Some(noted) = self.outbox.get(edit.id) else { return Edited::Unknown };
+            entries.push(noted.clone());
+            return rules::edit_ended(noted.job(), edit.version, &edit.change);
         };
         let mut job = live.unpack(edit.id);
         if live.run().is_some_and(|run| run.takes) {
@@ -58,10 +58,8 @@ impl Held {
         self.reweigh(id, before);
     }
 
-    /// The answer for a job that has ended here, if that is not recorded yet. A removed job counts as ended: its row still
-    /// exists, and must not be changed ahead of the entry that removes it.
+    /// The answer for a job that has ended here, if that is not recorded yet.
     pub(super) fn ended(&self, id: JobId) -> Option<Edited> {
-        let stage = self.outbox.get(id)?.job().stage;
-        Some(Edited::Unfit { id, state: stage.end_state().unwrap_or(State::Cancelled) })
+        self.outbox.get(id).map(|noted| rules::ended(noted.job()))
     }
 }

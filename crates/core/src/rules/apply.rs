@@ -5,7 +5,7 @@ use crate::clock::Millis;
 use crate::limits::{ERRORS_BYTES_MAX, ERRORS_KEPT};
 use crate::model::edit::{Change, Edited, Update};
 use crate::model::id::Numbers;
-use crate::model::job::{AttemptError, Job, Stage};
+use crate::model::job::{AttemptError, Job, Stage, State};
 use crate::model::marks::Marks;
 use crate::model::options::JobOptions;
 use std::sync::Arc;
@@ -153,6 +153,22 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
     }
     touch(job, now, numbers);
     Edited::Changed(job.clone())
+}
+
+/// The answer to an edit of a job that has ended or was removed, if the ledger does not know that yet. The ledger makes a
+/// retry and a deletion once it knows, and compares the version then.
+pub fn edit_ended(job: &Job, version: Option<u64>, change: &Change) -> Edited {
+    let is_for_ledger = matches!(change, Change::Retry { .. } | Change::Delete);
+    if !is_for_ledger && version.is_some_and(|version| version != job.version) {
+        return Edited::Mismatch(job.clone());
+    }
+    ended(job)
+}
+
+/// The answer for a job that has ended. A removed job counts as ended: its row may still exist, and must not be changed ahead
+/// of the entry that removes it.
+pub fn ended(job: &Job) -> Edited {
+    Edited::Unfit { id: job.id, state: job.stage.end_state().unwrap_or(State::Cancelled) }
 }
 
 fn apply_update(job: &mut Job, update: &Update) {

@@ -252,6 +252,18 @@ pub(crate) async fn jobs_are_changed_on_their_condition(client: Client) {
     assert!(due.due_at < moved.due_at);
     assert_eq!(client.jobs().cancel(id).await.unwrap(), duetime::CancelOutcome::Cancelled);
     assert_eq!(client.jobs().cancel(id).await.unwrap(), duetime::CancelOutcome::AlreadyFinished);
+    let ended = JobRef { id, version: Some(client.jobs().get(id).await.unwrap().version) };
+    assert_eq!(client.jobs().cancel(ended).await.unwrap(), duetime::CancelOutcome::AlreadyFinished);
+    let stale = JobRef { id, version: Some(due.version) };
+    for refused in [
+        client.jobs().cancel(stale).await.map(drop),
+        client.jobs().reschedule(stale, Due::After(1_000)).await.map(drop),
+        client.jobs().run(stale).await.map(drop),
+        client.jobs().retry(stale).await.map(drop),
+        client.jobs().delete(stale).await,
+    ] {
+        assert_eq!(refused.unwrap_err().code(), "version_mismatch");
+    }
     let again = client.jobs().retry(id).await.unwrap();
     assert_eq!((again.stage, again.attempt), (Stage::Pending, 0));
     assert_eq!(client.jobs().retry(id).await.unwrap_err().code(), "job_live");

@@ -4,7 +4,6 @@ use super::call::Text;
 use super::change::{Came, Step};
 use super::codec::Record;
 use super::jobs::{Jobs, bytes, groups};
-use super::reserve::ended;
 use super::scripts;
 use super::settle::entry;
 use duetime_core::ports::{Change, Edit, Edited, OutboxEntry};
@@ -21,7 +20,10 @@ impl Jobs {
         let now = self.partitions.clock.now();
         let decide = |i: usize, record: Option<&Record>| match record {
             None => Step::Answer((Edited::Unknown, None)),
-            Some(record) if !record.is_live() && !also_ended => Step::Answer((ended(&record.job), None)),
+            Some(record) if !record.is_live() && !also_ended => {
+                let Edit { version, change, .. } = &edits[i];
+                Step::Answer((rules::edit_ended(&record.job, *version, change), None))
+            }
             Some(record) if record.takes => Step::Answer((Edited::Running(record.job.clone()), None)),
             Some(record) => {
                 let Edit { version, change, .. } = &edits[i];

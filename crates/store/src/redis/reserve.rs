@@ -7,7 +7,7 @@ use super::partitions::HOST_REST;
 use super::{fault, scripts};
 use duetime_core::limits::{LEASE_MS_DEFAULT, RESERVE_BYTES_MAX};
 use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Pick, Reserve, Reserved};
-use duetime_core::{Error, JobId, JobRef, Millis, Receipt};
+use duetime_core::{Error, JobId, JobRef, Millis, Receipt, rules};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -173,7 +173,7 @@ impl Jobs {
             let (is_live, job) = (record.is_live(), record.job);
             let now = self.partitions.clock.now();
             let queue = job.queue.clone();
-            let refused = if is_live { reserve.refusal(&job, version, now) } else { Some(ended(&job)) };
+            let refused = if is_live { reserve.refusal(&job, version, now) } else { Some(rules::ended(&job)) };
             if let Some(refused) = refused {
                 reserved.refused.push((id, refused));
             } else if left(reserve, &reserved) > 0 {
@@ -218,10 +218,4 @@ fn left(reserve: &Reserve, reserved: &Reserved) -> usize {
         return 0;
     }
     reserve.limit.saturating_sub(reserved.leases.len() + reserved.repeats.len())
-}
-
-/// The answer for a job that is finished here; a removed job counts as finished.
-pub(super) fn ended(job: &duetime_core::Job) -> Edited {
-    let state = job.stage.end_state().unwrap_or(duetime_core::State::Cancelled);
-    Edited::Unfit { id: job.id, state }
 }

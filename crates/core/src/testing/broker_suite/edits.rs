@@ -220,6 +220,25 @@ pub async fn a_finished_job_is_unfit(s: Subject) {
     assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown, "the ledger knows");
 }
 
+/// As that of a waiting one. A retry and a deletion are left to the ledger, which compares it.
+pub async fn the_version_of_a_finished_job_is_compared(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let before = s.one().await;
+    let ended = s.settled(before.receipt(), success()).await.entries.pop().map(|entry| entry.job().clone());
+    let ended = ended.expect("its end is noted");
+    let unfit = Edited::Unfit { id: id(1), state: State::Succeeded };
+    let replace = Change::Replace(Arc::new(job(2)));
+    for change in [cancel(), Change::Update(Update::default()), replace, Change::Expire] {
+        let of = |version| Edit { version: Some(version), ..edit(id(1), change.clone()) };
+        assert_eq!(s.edit_with_entries(of(before.version)).await.0, Edited::Mismatch(ended.clone()), "{change:?}");
+        assert_eq!(s.edit_with_entries(of(ended.version)).await.0, unfit, "{change:?}");
+    }
+    for change in [Change::Delete, Change::RETRY] {
+        let stale = Edit { version: Some(before.version), ..edit(id(1), change) };
+        assert_eq!(s.edit_with_entries(stale).await.0, unfit);
+    }
+}
+
 /// The entry removes its record.
 pub async fn a_deleted_job_is_gone(s: Subject) {
     s.hold(&[job(1)]).await;

@@ -257,7 +257,8 @@ macro_rules! broker_suite {
                 a_waiting_job_is_cancelled a_running_job_is_asked_to_stop a_running_job_is_not_updated
                 a_cancelled_run_can_succeed a_cancelled_run_does_not_go_on an_update_moves_a_job
                 an_update_keeps_what_it_does_not_name a_replaced_job_starts_anew an_edit_of_another_version_changes_nothing
-                two_edits_at_once_are_both_made of_edits_of_one_version_one_is_made a_finished_job_is_unfit a_deleted_job_is_gone a_removed_job_is_not_edited_behind_its_entry
+                two_edits_at_once_are_both_made of_edits_of_one_version_one_is_made a_finished_job_is_unfit
+                the_version_of_a_finished_job_is_compared a_deleted_job_is_gone a_removed_job_is_not_edited_behind_its_entry
                 a_late_job_is_expired_by_hand
                 an_unknown_job_is_not_edited a_barred_job_is_not_put_as_it_was a_barred_job_is_put_as_it_was_edited
                 a_job_is_barred_for_two_edits a_job_that_is_here_is_not_barred

@@ -236,7 +236,7 @@ impl World {
         let truth = self.truths.get_mut(&edit.id).unwrap();
         if !truth.held {
             if let Some((noted, _)) = &truth.noted {
-                assert!(matches!(edited[0], Edited::Unfit { state, .. } if !state.is_live()), "{edited:?}");
+                assert_eq!(edited[0], rules::edit_ended(noted.job(), edit.version, &edit.change));
                 let [entry] = &entries[..] else { panic!("its end is recorded before it is answered: {entries:?}") };
                 return assert_eq!(entry.job(), noted.job());
             }
