@@ -2,8 +2,9 @@
 //! module here.
 
 macro_rules! pages {
-    ($($name:ident: $path:literal,)*) => {
+    ($($(#[$condition:meta])* $name:ident: $path:literal,)*) => {
         $(
+            $(#[$condition])*
             #[doc = include_str!(concat!("../../../docs/", $path))]
             struct $name;
         )*
@@ -15,6 +16,8 @@ pages! {
     Locks: "guides/locks.md",
     RecurringJobs: "guides/recurring-jobs.md",
     SqlTransaction: "guides/sql-transaction.md",
+    #[cfg(feature = "testing")]
+    Testing: "guides/testing.md",
     UnpaidOrder: "guides/unpaid-order.md",
     Workers: "guides/workers.md",
 }
