@@ -105,9 +105,8 @@ impl Caller {
             Self::Anyone => Ok(()),
             Self::Nobody => Err(Refused::Unknown),
             Self::Token(holder) => {
-                let now = (holder.clock)();
-                let passed = holder.today().ok_or(Refused::Unknown)?.pass(now);
-                passed.map_err(|from| Refused::TooMany(from.saturating_sub(now)))
+                let passed = holder.today().ok_or(Refused::Unknown)?.pass(&holder.clock);
+                passed.map_err(Refused::TooMany)
             }
         }
     }

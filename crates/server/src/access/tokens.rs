@@ -65,12 +65,14 @@ impl Known {
         self.token.expires.is_none_or(|expires| now < expires.0)
     }
 
-    /// Lets one request pass, or says from when on one may.
-    pub(super) fn pass(&self, now: Millis) -> Result<(), Millis> {
+    /// Lets one request pass, or says in how many milliseconds one may.
+    pub(super) fn pass(&self, clock: &Clock) -> Result<(), u64> {
         let Some(rate) = &self.token.rate else { return Ok(()) };
         let mut limiter = self.used.limiter.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock: an earlier reading would look like a clock that was set back.
+        let now = clock();
         match limiter.room(rate, now) {
-            (0, next) => Err(next),
+            (0, next) => Err(next.saturating_sub(now)),
             _ => {
                 limiter.pass(1, rate, now);
                 Ok(())
@@ -255,6 +257,10 @@ mod tests {
         bench.rewrite("allow = ['read']\nrate = '2/s,burst=2'");
         assert_eq!(bench.caller().pass(), Err(Refused::TooMany(500)));
         bench.now.store(10_500, Ordering::Relaxed);
+        assert_eq!(bench.caller().pass(), Ok(()));
+        bench.now.store(500, Ordering::Relaxed);
+        assert_eq!(bench.caller().pass(), Err(Refused::TooMany(500)), "the clock was set back");
+        bench.now.store(1_000, Ordering::Relaxed);
         assert_eq!(bench.caller().pass(), Ok(()));
     }
 }
