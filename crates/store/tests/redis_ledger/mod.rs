@@ -259,6 +259,24 @@ async fn blocks_of_ids_never_meet() {
     assert!(bench.redis.allot(1, T0).await.unwrap().start >= second.end);
 }
 
+/// A replica that becomes the master may lack the last blocks.
+#[tokio::test]
+async fn blocks_of_ids_do_not_recur_after_a_failover() {
+    let bench = Bench::new("failover").await;
+    let server = shared_redis();
+    let first = bench.redis.allot(1_000, T0).await.unwrap();
+    let keys = server.command(&["KEYS", "*failover*"]);
+    let key = keys.split_whitespace().find(|key| key.ends_with("ids")).unwrap_or_else(|| panic!("{keys}"));
+    let of_server = server.command(&["GET", key]);
+    assert_eq!(of_server.trim().split_once(' ').map(|(end, of)| (end, of.len())), Some((&*first.end.to_string(), 40)));
+    let lost = bench.redis.allot(1_000, T0).await.unwrap();
+    bench.clock.step(1_000);
+    server.command(&["SET", key, &format!("{} {}", first.end, "0".repeat(40))]);
+    let after = bench.redis.allot(1_000, T0).await.unwrap();
+    assert!(after.start >= lost.end, "{lost:?} {after:?}");
+    assert_eq!(bench.redis.allot(1, T0).await.unwrap().start, after.end);
+}
+
 #[tokio::test]
 async fn documents_are_stored_on_their_condition() {
     let bench = Bench::new("documents").await;
