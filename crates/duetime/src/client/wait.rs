@@ -1,7 +1,7 @@
 //! Waiting for the end of a job: by events, with a look at the job after each subscription.
 //!
-//! Events may be lost. A reader that lags or whose stream breaks is told, and subscribes and looks again. A process that dies
-//! between an end and its publication tells nobody, so a job is also looked at now and then.
+//! Events can be lost. If some were missed, or the stream breaks, the client subscribes again and reads the job again. If a
+//! process dies after it ended a job and before it published that, there is no event. So the job is also read every 30 seconds.
 
 use super::Jobs;
 use crate::error::Error;
@@ -12,9 +12,9 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// How long a job is not looked at if nothing is heard of it.
+/// How often the job is read while no event of it arrives.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// What ends a job, or its record.
+/// Events after which a job has ended, or is no longer stored.
 const ENDS: [What; 6] = [What::Succeeded, What::Taken, What::Failed, What::Expired, What::Cancelled, What::Deleted];
 
 impl Jobs<'_> {

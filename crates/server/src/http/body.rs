@@ -24,9 +24,9 @@ use tokio::time::{Instant, timeout_at};
 
 /// How often it is looked how a body comes along.
 const SECOND: Duration = Duration::from_secs(1);
-/// What a connection holds while its body waits for room: the piece that came last, and what was read since.
+/// Most bytes that a connection buffers while its body waits for room: the last piece of the body, and the read buffer.
 const BUFFERS_BYTES: usize = 2 * BUFFER_BYTES_MAX;
-/// Bodies wait as long as their connections hold no more than the budget divided by this. More are refused at once.
+/// A body may wait if the buffers of all waiting connections need at most this part of the budget. Otherwise it is refused.
 const WAITING_PARTS: usize = 4;
 
 /// The text of a body of at most so many bytes.
