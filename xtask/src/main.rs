@@ -7,6 +7,7 @@ mod book;
 mod deps;
 mod endure;
 mod lint;
+mod neighbours;
 mod package;
 mod process;
 mod repo;
@@ -37,8 +38,8 @@ enum Chore {
         #[arg(long, default_value_t = test::SEEDS, value_name = "N")]
         seeds: u64,
     },
-    /// Run the heavy checks that seldom break: example clients, packaging, every page of the dashboard, MariaDB twins, a crate
-    /// that uses ours
+    /// Run the heavy checks that seldom break: example clients, packaging, every page of the dashboard, MariaDB twins, crates
+    /// that use ours beside others with SQLite
     Outside,
     /// Picture each page of the dashboard, in both themes and languages
     Screenshots,
@@ -123,6 +124,8 @@ enum Chore {
         #[arg(long, value_name = "REVISION")]
         from: String,
     },
+    /// Resolve, build and run our library beside other crates that link SQLite: sqlx, SeaORM, Diesel, rusqlite
+    Neighbours,
     /// Install the programs that the tests need, if they are missing
     Setup,
 }
@@ -147,6 +150,7 @@ fn main() -> ExitCode {
         Chore::Endure { minutes, store, seed, .. } => shown(&endure::run(minutes, &store, seed)),
         Chore::Fuzz { seconds } => shown(&sim::fuzz(seconds)),
         Chore::Upgrade { from } => shown(&upgrade::run(&from)),
+        Chore::Neighbours => shown(&neighbours::run()),
         Chore::Setup => shown(&setup::install_missing()),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }

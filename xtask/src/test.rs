@@ -8,13 +8,11 @@ use std::path::{Path, PathBuf};
 
 use crate::repo::Metadata;
 use crate::report::{Outcome, Report, Tally};
-use crate::{package, process, repo, setup, sim};
+use crate::{neighbours, package, process, setup, sim};
 
 /// Names the server's release binary to tests that run the real thing, so that they try what users get. A test that is run
 /// without it takes the binary that cargo built beside it: so does `cargo xtask test`, which has no time for both.
 pub(crate) const SERVER_BINARY: &str = "DUETIME_BIN";
-
-const CONSUMER: &str = "tests/consumer/Cargo.toml";
 
 /// Seeds of the simulation in a run of all tests.
 pub(crate) const SEEDS: u64 = 100;
@@ -53,7 +51,7 @@ pub(crate) fn outside() -> bool {
         report.step("release", || try_release(metadata));
         report.step("package", || package::test(server_binary(metadata)));
         report.step("scale", || sim::scale(sim::SCALE_JOBS));
-        report.step("consumer", || build_consumer(metadata));
+        report.step("neighbours", neighbours::run);
         report.step("simulation", || sim::simulate(sim::SEEDS, 0));
     }
     concluded(&report, "cargo xtask outside")
@@ -153,16 +151,6 @@ fn libtest(command: std::process::Command) -> Outcome {
     let mut tally = Tally::default();
     let result = process::run_watched(command, |line| tally += libtest_tally(line).unwrap_or_default());
     Outcome { tally, result }
-}
-
-/// Builds an application that uses our library beside sqlx, as its own workspace, and runs it.
-fn build_consumer(metadata: &Metadata) -> Result<(), String> {
-    let lock = repo::root().join(CONSUMER).with_file_name("Cargo.lock");
-    let mut command = process::cargo(["run", "--locked", "--manifest-path", CONSUMER]);
-    command.env("CARGO_TARGET_DIR", metadata.target_directory.join("consumer"));
-    process::run(command).map_err(|error| {
-        format!("{error}; if {} is out of date: cargo update --workspace --manifest-path {CONSUMER}", lock.display())
-    })
 }
 
 /// Reads `<testsuites ... tests="12" failures="1" errors="0" ...>`.

@@ -60,6 +60,15 @@
 //! - `testing`: a client in memory with a clock that your test moves, and `assert_pushed!`.
 //!
 //! With no store feature, the client can only connect to a server.
+//!
+//! # Beside sqlx
+//! A build can link only one SQLite. The feature `embedded` works with rusqlite 0.32 to 0.43. So cargo finds a version that also suits
+//! sqlx 0.8 or 0.9, SeaORM 1 or 2, Diesel 2, or your own rusqlite. If you add one of them later, cargo changes the version of
+//! rusqlite in your lock file by itself. No other feature needs SQLite.
+//!
+//! The version of rusqlite decides which SQLite you get: sqlx 0.8 and SeaORM 1 bring 3.46. SQLite before 3.51.3 has a rare bug that damages
+//! a file if two connections copy its write-ahead log at the same moment. Duetime never does that to its own file. Do not open it with
+//! another program while yours runs.
 
 #[cfg(doctest)]
 mod book;

@@ -1,6 +1,7 @@
 //! Records outcomes.
 
 use super::fault::Fault;
+use super::number::{Number, Numbers};
 use super::record::{holder, insert, tag, untag};
 use super::row::{self, bind_from, list};
 use super::task::Transaction;
@@ -97,7 +98,7 @@ fn older(connection: &Connection, id: JobId, version: u64) -> Result<Option<Stor
     let mut statement = connection.prepare_cached(
         "SELECT id, queue, state, tags, version, epoch FROM duetime_jobs WHERE id = ?1 AND version < ?2",
     )?;
-    let mut rows = statement.query((id.get(), version))?;
+    let mut rows = statement.query((Number(id.get()), Number(version)))?;
     rows.next()?.map(stored).transpose()
 }
 
@@ -108,8 +109,8 @@ pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<Stored, Fault> {
         queue: row.get(1)?,
         stage: row::stage(row.get(2)?)?,
         tags: tags.map_err(|error| Fault::damaged("tags", error))?.unwrap_or_default(),
-        version: row.get(4)?,
-        epoch: row.get(5)?,
+        version: row.number(4)?,
+        epoch: row.number(5)?,
     })
 }
 
@@ -151,8 +152,8 @@ pub(super) fn rewrite(
     let live_key = free_key(connection, job)?;
     let mut statement = connection.prepare_cached(REWRITE)?;
     bind(&mut statement, job, live_key, Some(watermark))?;
-    bind_from!(statement, 20; list(&job.tags)?, &*job.payload, row::options(job)?, &*job.kind, job.lease_ms,
-        job.expires_ms, job.key_until as u8);
+    bind_from!(statement, 20; list(&job.tags)?, &*job.payload, row::options(job)?, &*job.kind, job.lease_ms.map(Number),
+        job.expires_ms.map(Number), job.key_until as u8);
     statement.raw_execute()?;
     if *stored.tags != *job.tags {
         untag(connection, job.id, &stored.tags)?;
@@ -164,7 +165,7 @@ pub(super) fn rewrite(
 
 /// Removes a row, whose job had reached this stage.
 pub(super) fn remove(transaction: &mut Transaction<'_>, id: JobId, stored: &Stored, last: Stage) -> Result<(), Fault> {
-    transaction.connection.prepare_cached("DELETE FROM duetime_jobs WHERE id = ?1")?.execute([id.get()])?;
+    transaction.connection.prepare_cached("DELETE FROM duetime_jobs WHERE id = ?1")?.execute([Number(id.get())])?;
     untag(transaction.connection, id, &stored.tags)?;
     transaction.tallies.removed(&stored.queue, stored.stage, last);
     Ok(())
@@ -178,9 +179,9 @@ fn bind(
     watermark: Option<Millis>,
 ) -> Result<(), Fault> {
     bind_from!(statement, 0;
-        job.id.get(), job.version, job.due_at, job.first_due_at, job.priority, job.attempt, job.crashes, job.epoch,
-        job.updated_at, job.started_at, job.lease_until, job.cancel_asked, job.message.as_deref(), list(&job.errors)?,
-        job.result.as_deref(), key_order(job, live_key.is_some()), job.stage.code(), job.finished_at, row::progress(job)?);
+        Number(job.id.get()), Number(job.version), Number(job.due_at), Number(job.first_due_at), job.priority, job.attempt, job.crashes, Number(job.epoch),
+        Number(job.updated_at), job.started_at.map(Number), job.lease_until.map(Number), job.cancel_asked, job.message.as_deref(), list(&job.errors)?,
+        job.result.as_deref(), key_order(job, live_key.is_some()).map(Number), job.stage.code(), job.finished_at.map(Number), row::progress(job)?);
     if let Some(watermark) = watermark {
         statement.raw_bind_parameter(20, bucket(job.due_at, watermark))?;
     }

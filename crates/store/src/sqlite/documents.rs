@@ -1,6 +1,7 @@
 //! The registry's documents, and blocks of ids.
 
 use super::fault::Fault;
+use super::number::{Number, Numbers};
 use duetime_core::model::id::{SEQUENCE_END, block_start};
 use duetime_core::ports::{Document, PutIf, REMOVED};
 use duetime_core::{Error, Millis};
@@ -23,7 +24,7 @@ pub(super) fn documents(connection: &Connection, kind: &str) -> Result<Vec<Docum
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Document> {
-    Ok(Document { name: row.get(0)?, body: row.get(1)?, version: row.get(2)? })
+    Ok(Document { name: row.get(0)?, body: row.get(1)?, version: row.number(2)? })
 }
 
 /// Stores a document if the stored one has this version.
@@ -48,7 +49,7 @@ pub(super) fn put_if(
 fn put(connection: &Connection, kind: &str, name: &str, body: &str, version: u64) -> Result<(), Fault> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO duetime_registry (kind, name, body, version) VALUES (?1, ?2, ?3, ?4)")?
-        .execute((kind, name, body, version))?;
+        .execute((kind, name, body, Number(version)))?;
     Ok(())
 }
 
@@ -68,13 +69,13 @@ pub(super) fn remove(connection: &Connection, kind: &str, name: &str, version: O
 pub(super) fn allot(connection: &Connection, count: u64, now: Millis) -> Result<Range<u64>, Fault> {
     let last_end = connection
         .prepare_cached("SELECT value FROM duetime_meta WHERE name = 'sequence_end'")?
-        .query_row([], |row| row.get(0))
+        .query_row([], |row| row.number(0))
         .optional()?;
     let start = block_start(last_end.unwrap_or(0), now);
     let end = start.checked_add(count).filter(|&end| end <= SEQUENCE_END);
     let end = end.ok_or_else(|| Error::invalid("count", "a block of sequences below 2^45", count))?;
     connection
         .prepare_cached("INSERT OR REPLACE INTO duetime_meta (name, value) VALUES ('sequence_end', ?1)")?
-        .execute([end])?;
+        .execute([Number(end)])?;
     Ok(start..end)
 }

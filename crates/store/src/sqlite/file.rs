@@ -3,6 +3,7 @@
 
 use super::durability;
 use super::fault::{self, advice};
+use super::number::Numbers;
 use crate::private;
 use duetime_core::Error;
 use nix::sys::statvfs::statvfs;
@@ -121,7 +122,7 @@ fn prepare_writer(connection: &Connection, synchronous: &str) -> rusqlite::Resul
 /// Sets the permanent properties of a file that is new, or known to be a store, before its first table.
 pub(super) fn found(connection: &Connection, store: &str) -> Result<(), Error> {
     let told = |error: rusqlite::Error| fault::explain(&error, store);
-    let pages: u64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(told)?;
+    let pages = connection.query_row("PRAGMA page_count", [], |row| row.number(0)).map_err(told)?;
     if pages == 0 {
         connection
             .execute_batch(&format!("PRAGMA page_size = {PAGE_BYTES}; PRAGMA auto_vacuum = INCREMENTAL;"))
@@ -201,7 +202,7 @@ pub(super) struct Disk {
 /// The disk of an open store; `None` if the system does not tell.
 pub(super) fn disk(connection: &Connection) -> rusqlite::Result<Option<Disk>> {
     let Some(path) = connection.path().map(Path::new) else { return Ok(None) };
-    let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get::<_, u64>(0));
+    let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.number(0));
     let bytes = number("PRAGMA page_count")? * number("PRAGMA page_size")?;
     let (Ok(file), Some((free, all))) = (fs::metadata(path), room(path)) else { return Ok(None) };
     Ok(Some(Disk { free, all, used: bytes, growth: bytes.saturating_sub(file.len()) }))

@@ -4,13 +4,14 @@
 //! all rows of several states, however many there are. Reading stops once the page is full.
 
 use super::fault::Fault;
+use super::number::Numbers;
 use super::row::{self, Reader, jobs};
 use super::tally;
 use crate::sums::{self, stages};
 use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{Find, Found, OVERFLOW_BUCKET, Selector, buckets};
 use duetime_core::{JobId, Stage};
-use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator;
+use fallible_streaming_iterator::FallibleStreamingIterator;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 use std::sync::Arc;
@@ -136,7 +137,7 @@ impl<'a> Filter<'a> {
         let is = |wanted: Option<&Arc<str>>, column| {
             Ok::<_, Fault>(wanted.is_none() || row::text(row, column)? == wanted.map(|wanted| &**wanted))
         };
-        let due_at: u64 = row.get(4)?;
+        let due_at = row.number(4)?;
         Ok(is(self.queue, 1)?
             && is(self.find.kind.as_ref(), 2)?
             && self.stages.contains(&row::stage(row.get(3)?)?)

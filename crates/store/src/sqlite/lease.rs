@@ -1,6 +1,7 @@
 //! Recorded leases, which tell a restarted process who was running which job.
 
 use super::fault::Fault;
+use super::number::Number;
 use super::task::Transaction;
 use crate::sums::Tallies;
 use duetime_core::ports::LeaseRecord;
@@ -23,7 +24,16 @@ pub(super) fn write(transaction: &mut Transaction<'_>, leases: &[LeaseRecord]) -
     for lease in leases {
         let statement = if lease.frees_key { &mut free } else { &mut keep };
         let LeaseRecord { version, epoch, attempt, lease_until, started_at, updated_at, .. } = *lease;
-        statement.execute((lease.id.get(), version, epoch, attempt, lease_until, started_at, updated_at))?;
+        let [lease_until, started_at, updated_at] = [lease_until, started_at, updated_at].map(Number);
+        statement.execute((
+            Number(lease.id.get()),
+            Number(version),
+            Number(epoch),
+            attempt,
+            lease_until,
+            started_at,
+            updated_at,
+        ))?;
     }
     Ok(())
 }

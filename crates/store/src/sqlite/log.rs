@@ -15,9 +15,10 @@ use super::task::Task;
 use super::verify;
 use duetime_core::ports::Trouble;
 use duetime_core::{Clock, Error, Millis, SystemClock};
-use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC};
+use rusqlite::ffi::{self, SQLITE_FULL, SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC};
 use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
+use std::ffi::{c_char, c_int, c_void};
 use std::fs::File;
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -52,10 +53,19 @@ pub(super) fn pages() -> u32 {
 
 /// Makes SQLite report the length of the log to this thread.
 pub(super) fn watch(connection: &Connection) {
-    connection.wal_hook(Some(|_, pages| {
-        PAGES.set(u32::try_from(pages).unwrap_or(0));
-        Ok(())
-    }));
+    // rusqlite has a method for it only since 0.33.
+    #[allow(
+        unsafe_code,
+        reason = "the handle is that of a connection that is open, and the hook has no data that could end"
+    )]
+    unsafe {
+        ffi::sqlite3_wal_hook(connection.handle(), Some(note_pages), std::ptr::null_mut());
+    }
+}
+
+extern "C" fn note_pages(_: *mut c_void, _: *mut ffi::sqlite3, _: *const c_char, pages: c_int) -> c_int {
+    PAGES.set(u32::try_from(pages).unwrap_or(0));
+    ffi::SQLITE_OK
 }
 
 /// The log of one file.
@@ -226,15 +236,13 @@ impl Log {
 
     /// Compares the jobs that are there with those that are counted, once. Runs on its own thread. A reading that takes long is
     /// given up, since the log cannot be restarted meanwhile.
-    pub(super) fn verify(self: &Arc<Self>, connection: &Connection, store: &str) {
+    pub(super) fn verify(self: &Arc<Self>, connection: &mut Connection, store: &str) {
         for step in verify::STEPS {
             let (log, clock) = (self.clone(), SystemClock::new());
             let is_over = move || log.state().is_closed || clock.mono() >= VERIFY_MS_MAX;
-            let outcome = connection
-                .progress_handler(STEPS_PER_LOOK, Some(is_over))
-                .map_err(Fault::from)
-                .and_then(|()| step(connection));
-            match outcome {
+            // An error, which older versions of rusqlite do not have, means that the reading takes as long as it takes.
+            let _ = connection.progress_handler(STEPS_PER_LOOK, Some(is_over));
+            match step(connection) {
                 Ok(_) => {}
                 Err(Fault::Sql(error)) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
                     tracing::info!(
@@ -368,7 +376,7 @@ pub(super) fn empty(connection: &Connection) -> rusqlite::Result<()> {
 /// log, and fail. Returns whether all is copied.
 fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<bool> {
     if file::disk(connection)?.is_some_and(|disk| disk.growth > disk.free) {
-        return Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(SQLITE_FULL), None));
+        return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(SQLITE_FULL), None));
     }
     connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok(row.get::<_, i64>(0)? == 0))
 }

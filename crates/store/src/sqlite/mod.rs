@@ -20,6 +20,7 @@ mod lease;
 mod ledger;
 mod lock;
 mod log;
+mod number;
 mod overflow;
 mod plain;
 mod pool;
@@ -148,7 +149,7 @@ impl Sqlite {
         let log = Arc::new(Log::new(&path, Health::of(&path)?));
         // Everything is opened now: later there may be no descriptor left.
         let synced = log.open()?;
-        let verifier = file::reader(&path).map_err(told)?;
+        let mut verifier = file::reader(&path).map_err(told)?;
         let pool = Arc::new(Pool::open(path, &store, log.clone())?);
 
         let mut others = vec![spawn("duetime-copier", {
@@ -160,7 +161,7 @@ impl Sqlite {
         })?];
         others.push(spawn("duetime-verifier", {
             let (log, store) = (log.clone(), store.clone());
-            move || log.verify(&verifier, &store)
+            move || log.verify(&mut verifier, &store)
         })?);
         let interval = match options.durability {
             Durability::Commit => Some(Duration::ZERO),

@@ -3,6 +3,7 @@
 //! Each priority is a stream of rows by due time, so due rows are found without examining more urgent rows that are not due.
 
 use super::fault::Fault;
+use super::number::{Number, Numbers};
 use super::row::{Reader, jobs};
 use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{OVERFLOW, OverflowDue, Window};
@@ -66,7 +67,9 @@ pub(super) fn next(connection: &Connection, after: &str) -> Result<Option<Arc<st
 /// The due rows of a queue.
 pub(super) fn due(connection: &Connection, queue: &str, now: Millis) -> Result<OverflowDue, Fault> {
     let mut statement = connection.prepare_cached(DUE)?;
-    let due = statement.query_row((queue, now), |row| Ok(OverflowDue { jobs: row.get(0)?, oldest_due: row.get(1)? }));
+    let due = statement.query_row((queue, Number(now)), |row| {
+        Ok(OverflowDue { jobs: row.number(0)?, oldest_due: row.optional_number(1)? })
+    });
     Ok(due?)
 }
 
@@ -74,7 +77,7 @@ pub(super) fn due(connection: &Connection, queue: &str, now: Millis) -> Result<O
 pub(super) fn mark_loaded(connection: &Connection, jobs: &[(JobId, u64)]) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached(MARK_LOADED)?;
     for (id, version) in jobs {
-        statement.execute((id.get(), version))?;
+        statement.execute((Number(id.get()), Number(*version)))?;
     }
     Ok(())
 }
@@ -85,7 +88,7 @@ pub(super) fn mark(connection: &Connection, ids: &[JobId], watermark: Millis) ->
     let sql = if watermark == OVERFLOW { MARK_OVERFLOW } else { MARK_NOT_LOADED };
     let mut statement = connection.prepare_cached(sql)?;
     for id in ids {
-        statement.execute([id.get()])?;
+        statement.execute([Number(id.get())])?;
     }
     Ok(())
 }

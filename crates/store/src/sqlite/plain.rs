@@ -2,6 +2,7 @@
 //! queue, kind and creation time. A job took 2.2 µs of CPU instead of 3.3 with 16 to 64 rows in a statement.
 
 use super::fault::Fault;
+use super::number::Number;
 use super::row::bind_from;
 use super::task::Transaction;
 use duetime_core::ports::bucket;
@@ -48,12 +49,12 @@ pub(super) fn insert(transaction: &mut Transaction<'_>, jobs: &[Job], watermark:
         return Ok(0);
     }
     let mut statement = transaction.connection.prepare_cached(&INSERT)?;
-    bind_from!(statement, 0; &*first.queue, &*first.kind, first.created_at);
+    bind_from!(statement, 0; &*first.queue, &*first.kind, Number(first.created_at));
     for rows in jobs[..count].chunks_exact(ROWS) {
         for (at, job) in rows.iter().enumerate() {
             bind_from!(statement, SHARED + at * OWN;
-                job.id.get(), bucket(job.due_at, watermark), job.due_at, job.priority, job.version, job.lease_ms,
-                job.expires_ms, &*job.payload, job.origin.as_deref());
+                Number(job.id.get()), bucket(job.due_at, watermark), Number(job.due_at), job.priority, Number(job.version), job.lease_ms.map(Number),
+                job.expires_ms.map(Number), &*job.payload, job.origin.as_deref());
         }
         if statement.raw_execute()? != ROWS {
             return Err(Fault::Careful);

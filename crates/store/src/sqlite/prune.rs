@@ -2,6 +2,7 @@
 
 use super::apply::{remove, stored};
 use super::fault::Fault;
+use super::number::{Number, Numbers};
 use super::row;
 use super::task::Transaction;
 use duetime_core::ports::Retention;
@@ -54,7 +55,7 @@ fn remove_ended(transaction: &mut Transaction<'_>, stage: Stage, by: Millis, lim
     let mut past = Vec::new();
     {
         let mut statement = transaction.connection.prepare_cached(FINISHED)?;
-        let mut rows = statement.query((stage.code(), by, limit))?;
+        let mut rows = statement.query((stage.code(), Number(by), Number(limit as u64)))?;
         while let Some(row) = rows.next()? {
             past.push((row::id(row)?, stored(row)?));
         }
@@ -66,7 +67,7 @@ fn remove_ended(transaction: &mut Transaction<'_>, stage: Stage, by: Millis, lim
 }
 
 fn give_back(connection: &Connection) -> Result<(), Fault> {
-    let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get::<_, u64>(0));
+    let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.number(0));
     let free = number("PRAGMA freelist_count")?;
     if free > FREE_PAGES_KEPT && free > number("PRAGMA page_count")? / 4 {
         let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES_PER_STEP})"))?;

@@ -1,6 +1,7 @@
 //! Rows by id, running rows, and pending rows by bucket and id.
 
 use super::fault::Fault;
+use super::number::Number;
 use super::row::{Reader, jobs};
 use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{BUCKET_MS, Cursor, OVERFLOW_BUCKET, Page};
@@ -20,7 +21,7 @@ const BUCKET_COLUMN: usize = 29;
 /// One row.
 pub(super) fn one(connection: &Connection, id: JobId) -> Result<Option<Job>, Fault> {
     let mut statement = connection.prepare_cached(ONE)?;
-    let mut rows = statement.query([id.get()])?;
+    let mut rows = statement.query([Number(id.get())])?;
     rows.next()?.map(|row| Reader::default().job(row)).transpose()
 }
 
@@ -30,7 +31,7 @@ pub(super) fn get(connection: &Connection, ids: &[JobId]) -> Result<Vec<Option<J
     let mut reader = Reader::default();
     ids.iter()
         .map(|id| {
-            let mut rows = statement.query([id.get()])?;
+            let mut rows = statement.query([Number(id.get())])?;
             rows.next()?.map(|row| reader.job(row)).transpose()
         })
         .collect()

@@ -1,6 +1,7 @@
 //! New jobs.
 
 use super::fault::Fault;
+use super::number::Number;
 use super::plain;
 use super::row;
 use super::task::Transaction;
@@ -48,7 +49,8 @@ pub(super) fn insert(
 }
 
 fn refused(connection: &Connection, job: &Job, live_key: Option<&Arc<str>>) -> Result<Recorded, Fault> {
-    let known = connection.prepare_cached("SELECT 1 FROM duetime_jobs WHERE id = ?1")?.exists([job.id.get()])?;
+    let known =
+        connection.prepare_cached("SELECT 1 FROM duetime_jobs WHERE id = ?1")?.exists([Number(job.id.get())])?;
     if known {
         return Ok(Recorded::Repeat);
     }
@@ -77,7 +79,7 @@ pub(super) fn tag(connection: &Connection, job: &Job) -> Result<(), Fault> {
     for tag in job.tags.iter() {
         connection
             .prepare_cached("INSERT OR IGNORE INTO duetime_tags (tag, job_id) VALUES (?1, ?2)")?
-            .execute((&**tag, job.id.get()))?;
+            .execute((&**tag, Number(job.id.get())))?;
     }
     Ok(())
 }
@@ -87,7 +89,7 @@ pub(super) fn untag(connection: &Connection, id: JobId, tags: &[Arc<str>]) -> Re
     for tag in tags {
         connection
             .prepare_cached("DELETE FROM duetime_tags WHERE tag = ?1 AND job_id = ?2")?
-            .execute((&**tag, id.get()))?;
+            .execute((&**tag, Number(id.get())))?;
     }
     Ok(())
 }

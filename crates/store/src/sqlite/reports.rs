@@ -2,6 +2,7 @@
 //! log.
 
 use super::fault::Fault;
+use super::number::{Number, Numbers};
 use super::row;
 use duetime_core::Stage;
 use duetime_core::ports::{DueTally, FAILED_MESSAGE_READ, FailedJob};
@@ -18,17 +19,17 @@ pub(super) const DUE: &str =
 pub(super) fn due(connection: &Connection, tally: &mut DueTally, after: u64) -> Result<Option<u64>, Fault> {
     let pending = i64::from(Stage::Pending.code());
     let mut statement = connection.prepare_cached(DUE)?;
-    let mut rows = statement.query((after, STEP_ROWS))?;
+    let mut rows = statement.query((Number(after), Number(STEP_ROWS as u64)))?;
     let (mut last, mut seen) = (None, 0);
     while let Some(row) = rows.next()? {
         if row.get::<_, i64>(3)? == pending
             && let Some(queue) = row::text(row, 1)?
         {
-            tally.add(queue, row.get(2)?, 1);
+            tally.add(queue, row.number(2)?, 1);
         }
         seen += 1;
         if seen == STEP_ROWS {
-            last = Some(row.get(0)?);
+            last = Some(row.number(0)?);
         }
     }
     Ok(last)
@@ -41,14 +42,14 @@ pub(super) const FAILED: &str = "SELECT id, queue, kind, finished_at, substr(mes
 pub(super) fn failed(connection: &Connection, limit: usize) -> Result<Vec<FailedJob>, Fault> {
     const { assert!(Stage::Failed as u8 == 20) };
     let mut statement = connection.prepare_cached(FAILED)?;
-    let mut rows = statement.query((FAILED_MESSAGE_READ, limit))?;
+    let mut rows = statement.query((Number(FAILED_MESSAGE_READ as u64), Number(limit as u64)))?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
         jobs.push(FailedJob {
             id: row::id(row)?,
             queue: row::text(row, 1)?.unwrap_or_default().into(),
             kind: row::text(row, 2)?.unwrap_or_default().into(),
-            finished_at: row.get(3)?,
+            finished_at: row.number(3)?,
             message: row::text(row, 4)?.unwrap_or_default().to_owned(),
         });
     }

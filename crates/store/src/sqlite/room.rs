@@ -8,6 +8,7 @@
 use super::fault::Fault;
 use super::file;
 use super::log;
+use super::number::Numbers;
 use rusqlite::{Connection, ErrorCode};
 
 /// A disk is nearly full with less free space than this: 64 MiB, and on a small disk a sixteenth of it.
@@ -55,7 +56,7 @@ impl Room {
 
     /// Whether enough pages are free within the file.
     pub(super) fn has_enough(&self, connection: &Connection) -> rusqlite::Result<bool> {
-        let free: u64 = connection.prepare_cached("PRAGMA freelist_count")?.query_row([], |row| row.get(0))?;
+        let free = connection.prepare_cached("PRAGMA freelist_count")?.query_row([], |row| row.number(0))?;
         Ok(free >= self.wanted)
     }
 }

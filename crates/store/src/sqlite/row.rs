@@ -1,6 +1,7 @@
 //! Conversion between jobs and rows: which columns, in which order.
 
 use super::fault::Fault;
+use super::number::{Number, Numbers};
 use duetime_core::ports::key_order;
 use duetime_core::{Job, JobId, KeyUntil, Payload, Stage};
 use rusqlite::types::ValueRef;
@@ -54,12 +55,12 @@ pub(super) fn bind(
     live_key: Option<&Arc<str>>,
 ) -> Result<(), Fault> {
     bind_from!(statement, 0;
-        job.id.get(), &*job.queue, &*job.kind, job.stage.code(), job.due_at, job.first_due_at, job.priority,
-        job.attempt, job.crashes, job.version, job.epoch, job.created_at, job.updated_at, job.started_at,
-        job.finished_at, job.lease_until, job.lease_ms, job.expires_ms, job.cancel_asked,
+        Number(job.id.get()), &*job.queue, &*job.kind, job.stage.code(), Number(job.due_at), Number(job.first_due_at), job.priority,
+        job.attempt, job.crashes, Number(job.version), Number(job.epoch), Number(job.created_at), Number(job.updated_at), job.started_at.map(Number),
+        job.finished_at.map(Number), job.lease_until.map(Number), job.lease_ms.map(Number), job.expires_ms.map(Number), job.cancel_asked,
         job.key_until as u8, job.key.as_deref(), options(job)?, list(&job.tags)?, job.message.as_deref(),
         list(&job.errors)?, job.result.as_deref(), &*job.payload, bucket,
-        job.key.as_ref().map(|key| key_entry(&job.queue, key)), key_order(job, live_key.is_some()), progress(job)?,
+        job.key.as_ref().map(|key| key_entry(&job.queue, key)), key_order(job, live_key.is_some()).map(Number), progress(job)?,
         job.origin.as_deref());
     Ok(())
 }
@@ -110,20 +111,20 @@ impl Reader {
             queue: shared(&mut self.queue, text(row, 1)?),
             kind: shared(&mut self.kind, text(row, 2)?),
             stage: stage(row.get(3)?)?,
-            due_at: row.get(4)?,
-            first_due_at: row.get(5)?,
+            due_at: row.number(4)?,
+            first_due_at: row.number(5)?,
             priority: row.get(6)?,
             attempt: row.get(7)?,
             crashes: row.get(8)?,
-            version: row.get(9)?,
-            epoch: row.get(10)?,
-            created_at: row.get(11)?,
-            updated_at: row.get(12)?,
-            started_at: row.get(13)?,
-            finished_at: row.get(14)?,
-            lease_until: row.get(15)?,
-            lease_ms: row.get(16)?,
-            expires_ms: row.get(17)?,
+            version: row.number(9)?,
+            epoch: row.number(10)?,
+            created_at: row.number(11)?,
+            updated_at: row.number(12)?,
+            started_at: row.optional_number(13)?,
+            finished_at: row.optional_number(14)?,
+            lease_until: row.optional_number(15)?,
+            lease_ms: row.optional_number(16)?,
+            expires_ms: row.optional_number(17)?,
             cancel_asked: row.get(18)?,
             key_until: key_until(row.get(19)?)?,
             key: text(row, 20)?.map(Arc::from),

@@ -14,7 +14,8 @@ const APPLICATION_ID: i32 = 0x4475_6574;
 /// Checks that a file is new or a store, and not newer than this program. Returns its schema version.
 pub(super) fn check(connection: &Connection, store: &str) -> Result<usize, Error> {
     let told = |error: rusqlite::Error| fault::explain(&error, store);
-    let found: usize = number(connection, "PRAGMA user_version").map_err(told)?;
+    let found: u32 = number(connection, "PRAGMA user_version").map_err(told)?;
+    let found = found as usize;
     let application_id: i32 = number(connection, "PRAGMA application_id").map_err(told)?;
     let tables: u32 = number(connection, "SELECT count(*) FROM sqlite_schema").map_err(told)?;
     judge(found, application_id, tables > 0, store)?;
@@ -105,7 +106,7 @@ mod tests {
         let known = MIGRATIONS.len();
         let next = [&MIGRATIONS[..], &["ALTER TABLE duetime_jobs ADD COLUMN later TEXT"]].concat();
         run(&mut connection, "it", &next, known).unwrap();
-        assert_eq!(number::<usize>(&connection, "PRAGMA user_version").unwrap(), known + 1);
+        assert_eq!(number::<u32>(&connection, "PRAGMA user_version").unwrap() as usize, known + 1);
         let job = super::super::read::one(&connection, duetime_core::JobId::new(1).unwrap()).unwrap().unwrap();
         assert_eq!((job.due_at, &*job.payload, job.options, job.progress), (5, &[0xff][..], None, None));
     }

@@ -1,6 +1,7 @@
 //! Rows by queue and state, with all-time totals: changed in memory while a transaction runs, and written at its end.
 
 use super::fault::Fault;
+use super::number::Number;
 use crate::sums::{self, Tallies};
 use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::{Queues, Tally};
@@ -54,7 +55,7 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<(Arc<str>, Tally)>, Fau
 /// The tallies of these queues, by queue.
 pub(super) fn of(connection: &Connection, queues: &Queues) -> Result<Vec<(Arc<str>, Tally)>, Fault> {
     match queues {
-        Queues::From(from, limit) => read(connection, FROM, (&**from, (*limit).min(STEP_QUEUES_MAX))),
+        Queues::From(from, limit) => read(connection, FROM, (&**from, Number((*limit).min(STEP_QUEUES_MAX) as u64))),
         Queues::Named(queues) => {
             let mut found = Vec::new();
             for queue in queues {

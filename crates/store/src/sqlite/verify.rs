@@ -5,6 +5,7 @@
 //! Each tree from which jobs are read is counted. Contents are not checked: SQLite notices only malformed ones.
 
 use super::fault::{Fault, advice};
+use super::number::Numbers;
 use duetime_core::Error;
 use rusqlite::Connection;
 
@@ -59,8 +60,8 @@ fn by_due(connection: &Connection) -> Result<u64, Fault> {
 fn by_queue(connection: &Connection) -> Result<u64, Fault> {
     let _snapshot = connection.unchecked_transaction()?;
     let counted = counted(connection)?;
-    let found: Counts =
-        connection.query_row(BY_QUEUE, [], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))?;
+    let found: Counts = connection
+        .query_row(BY_QUEUE, [], |row| Ok([row.number(0)?, row.number(1)?, row.number(2)?, row.number(3)?]))?;
     compare_each("are found by queue", found, counted)
 }
 
@@ -69,8 +70,8 @@ fn rows(connection: &Connection) -> Result<u64, Fault> {
     let _snapshot = connection.unchecked_transaction()?;
     let counted = counted(connection)?;
     let (found, indexed) = connection.query_row(ROWS, [], |row| {
-        let found: Counts = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
-        let indexed: [u64; 5] = [row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?, row.get(8)?];
+        let found: Counts = [row.number(0)?, row.number(1)?, row.number(2)?, row.number(3)?];
+        let indexed: [u64; 5] = [row.number(4)?, row.number(5)?, row.number(6)?, row.number(7)?, row.number(8)?];
         Ok((found, indexed))
     })?;
     let count = compare_each("can be read", found, counted)?;
@@ -81,11 +82,11 @@ fn rows(connection: &Connection) -> Result<u64, Fault> {
 }
 
 fn counted(connection: &Connection) -> Result<Counts, Fault> {
-    Ok(connection.query_row(COUNTED, [], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))?)
+    Ok(connection.query_row(COUNTED, [], |row| Ok([row.number(0)?, row.number(1)?, row.number(2)?, row.number(3)?]))?)
 }
 
 fn number(connection: &Connection, sql: &str) -> Result<u64, Fault> {
-    Ok(connection.query_row(sql, [], |row| row.get(0))?)
+    Ok(connection.query_row(sql, [], |row| row.number(0))?)
 }
 
 fn compare_each(how: &str, found: Counts, counted: Counts) -> Result<u64, Fault> {

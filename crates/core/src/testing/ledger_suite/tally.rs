@@ -5,9 +5,8 @@ use super::fixture::*;
 use crate::model::id::JobId;
 use crate::model::job::{Job, Stage};
 use crate::ports::{Change, Edited, Ledger, OutboxEntry, Queues, Recorded, Retention, Selector, Tally, Totals};
+use crate::testing::Random;
 use crate::testing::model_totals::ModelTotals;
-use proptest::prelude::Rng;
-use proptest::test_runner::{RngSeed, TestRng, TestRunner};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -165,8 +164,7 @@ pub async fn counts_match_a_model(subject: Subject) {
         u64::from_le_bytes(bytes)
     });
     println!("DUETIME_SEED={seed}");
-    let config = proptest::test_runner::Config { rng_seed: RngSeed::Fixed(seed), ..Default::default() };
-    let mut random = TestRunner::new(config).rng().clone();
+    let mut random = Random::new(seed);
     let mut model: BTreeMap<JobId, Job> = BTreeMap::new();
     let mut totals = ModelTotals::default();
     // A queue without rows would lose its totals.
@@ -206,9 +204,9 @@ pub async fn counts_match_a_model(subject: Subject) {
 }
 
 /// Returns a removed job in the last state that its entry has.
-async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut TestRng) -> Option<Job> {
+async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut Random) -> Option<Job> {
     let ledger = &*subject.ledger;
-    let mut below = |end: u64| random.next_u64() % end;
+    let mut below = |end: u64| random.within(0..end);
     let n = below(JOBS) + 1;
     let now = NOW + below(100);
     let known = model.get(&id(n)).cloned();
