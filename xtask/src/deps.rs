@@ -9,6 +9,7 @@ mod duplicates;
 mod licences;
 mod policy;
 mod unused;
+mod weight;
 
 use crate::repo::{Metadata, Source};
 use crate::tidy::Finding;
@@ -30,5 +31,6 @@ pub(crate) fn check(metadata: &Metadata, sources: &[Source]) -> Result<Vec<Findi
     findings.extend(banned::check_sources(&origins, &policy.sources.allow_registry));
     findings.extend(licences::check(&licences, &policy.licenses.allow));
     findings.extend(unused::check(&unused::manifests(metadata), sources));
+    findings.extend(weight::check()?);
     Ok(findings)
 }

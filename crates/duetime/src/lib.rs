@@ -20,7 +20,7 @@
 //!
 //! # #[tokio::main]
 //! # pub async fn run() -> duetime::Result<()> {
-//! let client = Client::memory().await?; // or Client::open("jobs.db"), or Client::connect("http://127.0.0.1:7300").await?
+//! let client = Client::memory().await?; // or Client::open("jobs.db"); or Client::connect("http://…"), feature `remote`
 //! client.push(Remind { user: 7 }).after(Duration::from_millis(5)).key("remind-7").await?;
 //! let app = Arc::new(App { greeting: "hello" });
 //! Worker::new(&client).state(app).handle(remind).run_for(Duration::from_millis(50)).await?; // or run(), run_until(…)
@@ -51,15 +51,16 @@
 //! # Features
 //! - `derive` (default): `#[derive(Job)]`.
 //! - `embedded` (default): jobs in a SQLite file inside the process.
+//! - `remote`: jobs on a server at an `http://` address: [`Client::connect`].
 //! - `redis`: jobs and locks in Redis 6.2 or later, or Valkey, shared by all processes that
 //!   [connect](Client::connect) to the same `redis://` address. A push is as safe as Redis's persistence:
 //!   set `appendonly yes` and `maxmemory-policy noeviction`. Settings that risk jobs are logged at the start.
 //! - `mysql`, `postgres`: a ledger in MySQL, MariaDB or PostgreSQL beside Redis, by [`ConnectOptions`], and
 //!   [`inbox::push_in`] for transactions of `mysql_async` and `tokio_postgres`.
-//! - `tls`: servers at `https://` addresses.
+//! - `tls`: servers at `https://` addresses too.
 //! - `testing`: a client in memory with a clock that your test moves, and `assert_pushed!`.
 //!
-//! With no store feature, the client can only connect to a server.
+//! At least one of `embedded`, `remote` and `redis` is needed.
 //!
 //! # Beside sqlx
 //! A build can link only one SQLite. The feature `embedded` works with rusqlite 0.32 to 0.43. So cargo finds a version that also suits
@@ -69,6 +70,9 @@
 //! The version of rusqlite decides which SQLite you get: sqlx 0.8 and SeaORM 1 bring 3.46. SQLite before 3.51.3 has a rare bug that damages
 //! a file if two connections copy its write-ahead log at the same moment. Duetime never does that to its own file. Do not open it with
 //! another program while yours runs.
+
+#[cfg(not(any(feature = "embedded", feature = "redis", feature = "remote")))]
+compile_error!("duetime needs at least one of its features `embedded` (a file), `remote` (a server) and `redis`");
 
 #[cfg(doctest)]
 mod book;
@@ -89,9 +93,13 @@ pub mod testing;
 pub mod tls;
 pub mod worker;
 
+#[cfg(any(feature = "redis", feature = "remote"))]
+pub use client::ConnectOptions;
 #[cfg(feature = "embedded")]
 pub use client::OpenOptions;
-pub use client::{Client, ConnectOptions, Events, Found, Jobs, Leases, Locks, Queues, Schedules, Token, Workers};
+#[cfg(feature = "remote")]
+pub use client::Token;
+pub use client::{Client, Events, Found, Jobs, Leases, Locks, Queues, Schedules, Workers};
 #[cfg(feature = "embedded")]
 pub use duetime_store::sqlite::Durability;
 pub use error::{Answers, Error, Result};

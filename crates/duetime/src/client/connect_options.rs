@@ -1,5 +1,6 @@
 //! Options for connecting.
 
+#[cfg(feature = "remote")]
 use super::remote::token::Token;
 use duetime_core::engine::Options;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ pub struct ConnectOptions {
     /// there is none.
     pub ledger: Option<String>,
     /// The token for the server; none by default.
+    #[cfg(feature = "remote")]
     pub token: Option<Token>,
     /// An additional root certificate, as PEM, to trust for `https://` servers.
     pub root_certificates: Option<PathBuf>,
@@ -33,6 +35,7 @@ impl Default for ConnectOptions {
             time_limit: TIME_LIMIT_DEFAULT,
             engine: Options::default(),
             ledger: None,
+            #[cfg(feature = "remote")]
             token: None,
             root_certificates: None,
         }

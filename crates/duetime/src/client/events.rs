@@ -14,6 +14,7 @@ pub struct Events(Source);
 enum Source {
     #[cfg(feature = "engine")]
     Here(Subscription),
+    #[cfg(feature = "remote")]
     Remote(Box<super::remote::Stream>),
 }
 
@@ -28,6 +29,7 @@ impl Client {
         Ok(Events(match &self.backend {
             #[cfg(feature = "engine")]
             Backend::Embedded(embedded) => Source::Here(embedded.listen(filter).await?),
+            #[cfg(feature = "remote")]
             Backend::Remote(remote) => Source::Remote(Box::new(remote.listen(filter).await?)),
         }))
     }
@@ -43,6 +45,7 @@ impl Events {
         match &mut self.0 {
             #[cfg(feature = "engine")]
             Source::Here(listener) => Ok(listener.next().await),
+            #[cfg(feature = "remote")]
             Source::Remote(stream) => stream.next().await,
         }
     }

@@ -1,5 +1,6 @@
 //! The client: the same calls on a store in this process and on a server, in groups by what they are about.
 
+#[cfg(any(feature = "redis", feature = "remote"))]
 mod connect_options;
 #[cfg(feature = "engine")]
 mod embedded;
@@ -12,11 +13,13 @@ mod open;
 mod queues;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "remote")]
 mod remote;
 mod schedules;
 mod wait;
 mod workers;
 
+#[cfg(any(feature = "redis", feature = "remote"))]
 pub use connect_options::ConnectOptions;
 pub use events::Events;
 pub use jobs::{Found, Jobs};
@@ -25,6 +28,7 @@ pub use locks::Locks;
 #[cfg(feature = "embedded")]
 pub use open::OpenOptions;
 pub use queues::Queues;
+#[cfg(feature = "remote")]
 pub use remote::token::Token;
 pub use schedules::Schedules;
 pub use workers::Workers;
@@ -35,6 +39,7 @@ use duetime_core::api::Pushed;
 use duetime_core::engine::{BulkAction, BulkCounts, Health, Query};
 #[cfg(feature = "engine")]
 use embedded::Embedded;
+#[cfg(feature = "remote")]
 use remote::Remote;
 use std::fmt;
 use std::sync::Arc;
@@ -57,6 +62,7 @@ pub struct Client {
 enum Backend {
     #[cfg(feature = "engine")]
     Embedded(Embedded),
+    #[cfg(feature = "remote")]
     Remote(Remote),
 }
 
@@ -66,6 +72,7 @@ macro_rules! forward {
         match &$client.backend {
             #[cfg(feature = "engine")]
             $crate::client::Backend::Embedded(embedded) => embedded.$call($($argument),*).await,
+            #[cfg(feature = "remote")]
             $crate::client::Backend::Remote(remote) => remote.$call($($argument),*).await,
         }
     };
@@ -88,6 +95,7 @@ macro_rules! ask {
                 $($copies)*
                 Ok(embedded.call(move |engine| async move { engine.$call($($of_engine),*).await }).await??)
             }
+            #[cfg(feature = "remote")]
             $crate::client::Backend::Remote(remote) => remote.$call($($of_server),*).await,
         }
     };
@@ -97,13 +105,14 @@ use ask;
 impl Client {
     /// Returns a client for this address:
     ///
-    /// - `http://host:port`, or `https://host[:port]` (feature `tls`): a server. Nothing is sent yet.
+    /// - `http://host:port` (feature `remote`), or `https://host[:port]` (feature `tls`): a server. Nothing is sent yet.
     /// - `redis://[user:password@]host[:port][/db][?namespace=name]`, `rediss://` for TLS,
     ///   `redis+sentinel://host:port,…/master[/db]`, `redis+cluster://host:port,…` (feature `redis`): jobs in Redis, which
     ///   this process shares with all others that name the same namespace. Its engine runs here.
     ///
     /// # Errors
     /// [`Error::Address`], [`Error::Roots`]; if Redis does not answer or is unsuitable.
+    #[cfg(any(feature = "redis", feature = "remote"))]
     pub async fn connect(address: &str) -> Result<Self, Error> {
         Self::connect_with(address, ConnectOptions::default()).await
     }
@@ -112,12 +121,16 @@ impl Client {
     ///
     /// # Errors
     /// Same as [`connect`](Self::connect).
+    #[cfg(any(feature = "redis", feature = "remote"))]
     pub async fn connect_with(address: &str, options: ConnectOptions) -> Result<Self, Error> {
         #[cfg(feature = "redis")]
         if address.starts_with("redis") {
             return Ok(Self { backend: Backend::Embedded(redis::start(address, options).await?) });
         }
-        Ok(Self { backend: Backend::Remote(Remote::new(address, options)?) })
+        #[cfg(feature = "remote")]
+        return Ok(Self { backend: Backend::Remote(Remote::new(address, options)?) });
+        #[cfg(not(feature = "remote"))]
+        Err(Error::Address(format!("{address}, and the crate `duetime` is built without the feature `remote`")))
     }
 
     /// Pushes at most 10,000 jobs with at most 64 MiB of payload. Returns one answer for each, in order. Not atomic as a
@@ -192,6 +205,7 @@ impl Client {
     pub(crate) fn here(&self) -> Option<&Embedded> {
         match &self.backend {
             Backend::Embedded(embedded) => Some(embedded),
+            #[cfg(feature = "remote")]
             Backend::Remote(_) => None,
         }
     }
@@ -201,6 +215,7 @@ impl Client {
         match &self.backend {
             #[cfg(feature = "engine")]
             Backend::Embedded(_) => self.clone(),
+            #[cfg(feature = "remote")]
             Backend::Remote(remote) => Self { backend: Backend::Remote(remote.detached()) },
         }
     }
@@ -210,13 +225,19 @@ impl Client {
         match &self.backend {
             #[cfg(feature = "engine")]
             Backend::Embedded(_) => self.clone(),
+            #[cfg(feature = "remote")]
             Backend::Remote(remote) => Self { backend: Backend::Remote(remote.for_keeper()) },
         }
     }
 
     /// Whether this client uses a server.
     pub(crate) fn is_remote(&self) -> bool {
-        matches!(self.backend, Backend::Remote(_))
+        match &self.backend {
+            #[cfg(feature = "engine")]
+            Backend::Embedded(_) => false,
+            #[cfg(feature = "remote")]
+            Backend::Remote(_) => true,
+        }
     }
 
     /// Whether the error may go away by itself. A stopped engine in this process does not restart.
@@ -240,6 +261,7 @@ impl fmt::Debug for Client {
         match &self.backend {
             #[cfg(feature = "engine")]
             Backend::Embedded(_) => f.write_str("Client(engine)"),
+            #[cfg(feature = "remote")]
             Backend::Remote(remote) => write!(f, "Client({})", remote.address()),
         }
     }

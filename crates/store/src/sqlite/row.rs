@@ -8,7 +8,6 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Row, Statement};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 /// The longest queue and key that their index holds as they are, in bytes.
@@ -73,7 +72,7 @@ pub(super) fn key_entry(queue: &str, key: &str) -> Vec<u8> {
     if plain.len() <= KEY_ENTRY_MAX {
         return plain;
     }
-    [&[0xff], &Sha256::digest(plain)[..16]].concat()
+    [&[0xff], &hmac_sha256::Hash::hash(&plain)[..16]].concat()
 }
 
 /// JSON, or NULL for an empty list.
@@ -193,5 +192,8 @@ mod tests {
             [("q", key(30)), ("q", key(31)), ("qk", key(29)), ("qk", key(30)), ("q", key(255)), ("r", key(255))];
         let entries: HashSet<_> = entries.iter().map(|(queue, key)| key_entry(queue, key)).collect();
         assert_eq!((entries.len(), entries.iter().map(Vec::len).max()), (6, Some(KEY_ENTRY_MAX)));
+        // Files have it: the beginning of the SHA-256 of `q`, 0xff and 31 times `k`.
+        let long = "fffb01d1450180d60c8582031059b86b57";
+        assert_eq!(key_entry("q", &key(31)).iter().map(|byte| format!("{byte:02x}")).collect::<String>(), long);
     }
 }
