@@ -50,7 +50,7 @@ fn try_one(all: &Path, Neighbour { name, version, options }: &Neighbour) -> Resu
         "[package]\nname = \"neighbour\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
          [[bin]]\nname = \"neighbour\"\npath = {program:?}\n\n\
          [dependencies]\nduetime = {{ path = {library:?} }}\n{name} = {{ version = \"{version}\"{comma}{options} }}\n\
-         tokio = {{ version = \"1\", features = [\"macros\", \"rt\"] }}\n\n[profile.dev]\ndebug = false\nincremental = false\n",
+         serde = \"1\"\ntokio = {{ version = \"1\", features = [\"macros\", \"rt\"] }}\n\n[profile.dev]\ndebug = false\nincremental = false\n",
         program = root.join("tests/neighbours").join(format!("{}.rs", name.replace('-', "_"))),
         library = root.join("crates/duetime"),
     );
@@ -59,4 +59,20 @@ fn try_one(all: &Path, Neighbour { name, version, options }: &Neighbour) -> Resu
     let mut command = process::cargo(["run"]);
     command.current_dir(&folder).env("CARGO_TARGET_DIR", all.join("target"));
     process::run(command).map_err(|error| format!("beside {name} {version}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_with_sqlx_is_what_the_guide_shows() {
+        let read = |path: &str| fs::read_to_string(repo::root().join(path)).expect(path);
+        let (guide, program) = (read("docs/guides/sql-transaction.md"), read("tests/neighbours/sqlx.rs"));
+        let shown =
+            guide.split_once("```rust,ignore\n").and_then(|(_, shown)| shown.split_once("```")).expect("a block").0;
+        let program: Vec<&str> = program.lines().map(str::trim).collect();
+        let missing: Vec<&str> = shown.lines().filter(|line| !program.contains(line)).collect();
+        assert!(missing.is_empty() && shown.contains("bind_row!"), "{missing:?}");
+    }
 }

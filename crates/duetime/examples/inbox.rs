@@ -4,7 +4,7 @@
 //! Each transaction takes an order and pushes a job for it. Every other one is rolled back, and leaves neither. In the end
 //! the jobs are compared with the orders.
 
-use duetime::{Client, ConnectOptions, JobType, Query, ReserveRequest, Source, inbox, new_job};
+use duetime::{Client, ConnectOptions, JobType, Push, Query, ReserveRequest, Source};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -46,19 +46,19 @@ impl Shop {
     /// Takes an order and has it confirmed if it is paid; otherwise does neither.
     async fn take(&mut self, order: u64, is_paid: bool) -> Result<()> {
         use mysql_async::prelude::Queryable as _;
-        let job = new_job(&Confirm { order })?;
+        let push = Push::of(&Confirm { order });
         match self {
             Self::MySql(connection) => {
                 let mut transaction = connection.start_transaction(mysql_async::TxOpts::default()).await?;
                 transaction.exec_drop("INSERT INTO orders (id) VALUES (?)", (order,)).await?;
-                inbox::push_in(&mut transaction, &job).await?;
+                push.push_in(&mut transaction).await?;
                 if is_paid { transaction.commit().await? } else { transaction.rollback().await? }
             }
             Self::Postgres(client) => {
                 let mut transaction = client.transaction().await?;
                 let number = i64::try_from(order)?;
                 transaction.execute("INSERT INTO orders (id) VALUES ($1)", &[&number]).await?;
-                inbox::push_in(&mut transaction, &job).await?;
+                push.push_in(&mut transaction).await?;
                 if is_paid { transaction.commit().await? } else { transaction.rollback().await? }
             }
         }

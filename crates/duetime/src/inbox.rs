@@ -1,48 +1,94 @@
-//! Pushes jobs within an SQL transaction of the application, through the inbox table of the ledger.
+//! Pushes jobs within an SQL transaction of the application, through an inbox table in its database.
 //!
-//! The job exists if and only if the transaction is committed. A server, or a client with a ledger, that uses the same
-//! database usually finds it within a tenth of a second of the commit. The database user only needs the right to insert into
-//! `duetime_inbox`.
+//! The job exists if and only if the transaction is committed. It is one `INSERT`, with whatever crate the application uses:
+//!
+//! | the application uses | the jobs are kept | the inbox |
+//! |---|---|---|
+//! | PostgreSQL, MySQL, MariaDB | on a server with a [ledger](crate::ConnectOptions::ledger) in that database | is in the ledger |
+//! | its own SQLite file | in a store of this process | is made in that file by [`OpenOptions::inbox`](crate::OpenOptions::inbox) |
+//!
+//! A committed row is usually a job within a tenth of a second. In PostgreSQL and MySQL the database user only needs the right to
+//! insert into `duetime_inbox`.
+//!
+//! # In a transaction
+//! [`Push::push_in`](crate::Push::push_in) takes transactions of `tokio_postgres` and `mysql_async` (features `postgres` and `mysql`), and
+//! others for which you implement [`Transaction`]:
 //!
 //! ```no_run
-//! # #[cfg(feature = "postgres")]
-//! # async fn example(mut connection: tokio_postgres::Client, order: i64) -> Result<(), Box<dyn std::error::Error>> {
-//! # #[derive(serde::Serialize, serde::Deserialize)]
+//! # #[cfg(all(feature = "derive", feature = "postgres"))]
+//! # mod example {
+//! # use duetime::prelude::*;
+//! # #[derive(Serialize, Deserialize, Job)]
+//! # #[job(kind = "order.cancel")]
 //! # struct CancelUnpaid { order: i64 }
-//! # impl duetime::JobType for CancelUnpaid { const KIND: &'static str = "order.cancel"; }
-//! use duetime::{Due, NewJob, inbox};
+//! # async fn example(mut connection: tokio_postgres::Client, order: i64) -> Result<(), Box<dyn std::error::Error>> {
+//! use duetime::Push;
 //!
 //! let mut transaction = connection.transaction().await?;
 //! transaction.execute("INSERT INTO orders (id) VALUES ($1)", &[&order]).await?;
-//! let job = NewJob { due: Due::After(30 * 60_000), ..duetime::new_job(&CancelUnpaid { order })? };
-//! inbox::push_in(&mut transaction, &job).await?;
+//! Push::of(&CancelUnpaid { order }).after(Duration::from_secs(30 * 60)).push_in(&mut transaction).await?;
 //! transaction.commit().await?;
 //! # Ok(())
 //! # }
+//! # }
 //! ```
+//!
+//! # With any other crate
+//! [`Push::row`](crate::Push::row) returns the values for [`INSERT_POSTGRES`], [`INSERT_MYSQL`] or [`INSERT_SQLITE`]. With rusqlite:
+//!
+//! ```ignore
+//! transaction.execute(inbox::INSERT_SQLITE, Push::of(&job).row()?.values())?;
+//! ```
+//!
+//! With sqlx 0.8 or 0.9, whatever the database:
+//!
+//! ```ignore
+//! let row = Push::of(&job).after(delay).row()?;
+//! duetime::bind_row!(sqlx::query(inbox::INSERT_SQLITE), row).execute(&mut *transaction).await?;
+//! ```
+//!
+//! # Conflicts
+//! A delay counts from the insertion. The inserter is not told about key conflicts. If the key is held, `on_conflict` decides: the row
+//! is dropped, starts the holder anew, or stays with the reason in its column `error`.
 
 use crate::error::Error;
-use duetime_core::api::Push;
+use crate::job_type::JobType;
+use crate::push::{Push, new_job};
+use duetime_core::api::Push as Body;
 use duetime_core::limits::PAYLOAD_BYTES_MAX;
-use duetime_core::{Due, JobId, NewJob, Payload};
+use duetime_core::{Due, JobId, NewJob};
 use std::sync::Arc;
+
+/// Inserts a row in PostgreSQL. Its parameters are the [values](Row::values) of a row.
+pub const INSERT_POSTGRES: &str = "INSERT INTO duetime_inbox (queue, kind, payload_bytes, due_at, delay_ms, job_key, tags, \
+     priority, options) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+/// The same in MySQL and MariaDB.
+pub const INSERT_MYSQL: &str = "INSERT INTO duetime_inbox (queue, kind, payload, due_at, delay_ms, job_key, tags, \
+     priority, options) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+/// The same in SQLite.
+pub const INSERT_SQLITE: &str = INSERT_MYSQL;
+
+/// Creates the inbox in a SQLite database of the application, if there is none. [`OpenOptions::inbox`](crate::OpenOptions::inbox) does it;
+/// use it for migrations that run before. Rows need only `payload`; `options` and `tags` are JSON.
+#[cfg(feature = "embedded")]
+pub const CREATE_SQLITE: &str = duetime_store::sqlite::CREATE_INBOX;
 
 /// A row of `duetime_inbox`, with its columns as fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Row {
     /// The queue.
-    pub queue: Arc<str>,
+    pub queue: String,
     /// The kind.
-    pub kind: Arc<str>,
+    pub kind: String,
     /// The payload; in PostgreSQL the column is `payload_bytes`.
-    pub payload: Payload,
+    pub payload: Vec<u8>,
     /// When it is due, in milliseconds since 1970.
     pub due_at: Option<i64>,
     /// A delay instead, in milliseconds from the insertion.
     pub delay_ms: Option<i64>,
     /// The key.
-    pub job_key: Option<Arc<str>>,
+    pub job_key: Option<String>,
     /// The tags, as JSON.
     pub tags: Option<String>,
     /// The priority.
@@ -50,6 +96,10 @@ pub struct Row {
     /// All other options of the job, as JSON.
     pub options: Option<String>,
 }
+
+/// The [values](Row::values) of a row: queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options.
+pub type Values =
+    (String, String, Vec<u8>, Option<i64>, Option<i64>, Option<String>, Option<String>, i64, Option<String>);
 
 impl Row {
     /// Returns the row of a job.
@@ -64,19 +114,36 @@ impl Row {
         duetime_core::engine::check_inbox_target(job)?;
         let json = |text: Result<String, serde_json::Error>| text.map_err(|error| Error::Payload(Arc::new(error)));
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let options = json(serde_json::to_string(&Push::options_of(job)))?;
+        let options = json(serde_json::to_string(&Body::options_of(job)))?;
         Ok(Self {
-            queue: job.queue.clone(),
-            kind: job.kind.clone(),
-            payload: job.payload.clone(),
+            queue: job.queue.to_string(),
+            kind: job.kind.to_string(),
+            payload: job.payload.to_vec(),
             due_at: if let Due::At(at) = job.due { Some(signed(at)) } else { None },
             delay_ms: if let Due::After(delay_ms) = job.due { Some(signed(delay_ms)) } else { None },
-            job_key: job.key.clone(),
+            job_key: job.key.as_deref().map(str::to_owned),
             tags: (!job.tags.is_empty()).then(|| json(serde_json::to_string(&job.tags))).transpose()?,
             priority: job.priority.into(),
             options: Some(options).filter(|options| options != "{}"),
         })
     }
+
+    /// Its values, in the order of the parameters of an `INSERT`.
+    pub fn values(self) -> Values {
+        let Self { queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options } = self;
+        (queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options)
+    }
+}
+
+/// Binds the values of a [`Row`] to a query that has a method `bind`, such as `sqlx::query(inbox::INSERT_POSTGRES)`.
+#[macro_export]
+macro_rules! bind_row {
+    ($query:expr, $row:expr $(,)?) => {{
+        let (queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options) =
+            $crate::inbox::Row::values($row);
+        let query = $query.bind(queue).bind(kind).bind(payload).bind(due_at).bind(delay_ms);
+        query.bind(job_key).bind(tags).bind(priority).bind(options)
+    }};
 }
 
 /// A transaction that can insert a row. It is implemented for those of `tokio_postgres` and `mysql_async` (features
@@ -89,31 +156,56 @@ pub trait Transaction {
     fn insert(&mut self, row: Row) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
-/// Pushes a job within a transaction: the job exists once the transaction is committed. A delay counts from this call.
-///
-/// The inserter is not told about key conflicts. If the key is held, `on_conflict` decides: the row is dropped, starts
-/// the holder anew, or stays with the reason in its column `error`.
-///
-/// # Errors
-/// If the job exceeds a limit; [`Error::Sql`] if the database refuses the row.
-pub async fn push_in<T: Transaction>(transaction: &mut T, job: &NewJob) -> Result<(), Error> {
-    transaction.insert(Row::new(job)?).await
+/// A [`Push`] that goes into a transaction and needs no client.
+#[derive(Clone, Copy, Debug)]
+pub struct Unsent;
+
+impl Push<Unsent> {
+    /// Begins a push of a typed job without a client, for a transaction of the application.
+    pub fn of<J: JobType>(job: &J) -> Self {
+        Self::new(Unsent, new_job(job))
+    }
+}
+
+impl From<NewJob> for Push<Unsent> {
+    fn from(job: NewJob) -> Self {
+        Self::new(Unsent, Ok(job))
+    }
+}
+
+impl<To> Push<To> {
+    /// Pushes the job within a transaction: it exists once the transaction is committed. A delay counts from this call.
+    ///
+    /// # Errors
+    /// If the job exceeds a limit; [`Error::Sql`] if the database refuses the row.
+    pub async fn push_in<T: Transaction>(self, transaction: &mut T) -> Result<(), Error> {
+        let row = self.row()?;
+        transaction.insert(row).await
+    }
+
+    /// Returns the row to insert instead, for any other crate.
+    ///
+    /// # Errors
+    /// If the job exceeds a limit.
+    pub fn row(self) -> Result<Row, Error> {
+        Row::new(&self.build()?)
+    }
 }
 
 #[cfg(feature = "postgres")]
 impl Transaction for tokio_postgres::Transaction<'_> {
     async fn insert(&mut self, row: Row) -> Result<(), Error> {
-        const INSERT: &str = "INSERT INTO duetime_inbox (queue, kind, payload_bytes, due_at, delay_ms, job_key, tags, \
-             priority, options) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
         let Row { queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options } = row;
-        let (queue, kind, payload, job_key) = (&*queue, &*kind, &*payload, job_key.as_deref());
-        self.execute(INSERT, &[&queue, &kind, &payload, &due_at, &delay_ms, &job_key, &tags, &priority, &options])
-            .await
-            .map(drop)
-            .map_err(|error| {
-                let said = error.as_db_error().map(|said| said.message().to_owned());
-                Error::Sql(said.unwrap_or_else(|| error.to_string()))
-            })
+        self.execute(
+            INSERT_POSTGRES,
+            &[&queue, &kind, &payload, &due_at, &delay_ms, &job_key, &tags, &priority, &options],
+        )
+        .await
+        .map(drop)
+        .map_err(|error| {
+            let said = error.as_db_error().map(|said| said.message().to_owned());
+            Error::Sql(said.unwrap_or_else(|| error.to_string()))
+        })
     }
 }
 
@@ -121,13 +213,6 @@ impl Transaction for tokio_postgres::Transaction<'_> {
 impl Transaction for mysql_async::Transaction<'_> {
     async fn insert(&mut self, row: Row) -> Result<(), Error> {
         use mysql_async::prelude::Queryable as _;
-        const INSERT: &str = "INSERT INTO duetime_inbox (queue, kind, payload, due_at, delay_ms, job_key, tags, \
-             priority, options) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        let Row { queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options } = row;
-        let (queue, kind, payload) = (queue.as_bytes(), kind.as_bytes(), &*payload);
-        let job_key = job_key.as_ref().map(|key| key.as_bytes());
-        self.exec_drop(INSERT, (queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options))
-            .await
-            .map_err(|error| Error::Sql(error.to_string()))
+        self.exec_drop(INSERT_MYSQL, row.values()).await.map_err(|error| Error::Sql(error.to_string()))
     }
 }

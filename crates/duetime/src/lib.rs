@@ -42,7 +42,7 @@
 //!   lost.
 //! - A [`Schedule`] pushes a job again and again, by cron expression and time zone:
 //!   [`schedules`](Client::schedules).
-//! - The [`inbox`] pushes jobs within an SQL transaction of your application.
+//! - The [`inbox`] pushes jobs within an SQL transaction of your application, also in its own SQLite file.
 //! - [`Events`] report what happens to jobs: [`events`](Client::events).
 //! - The guide [Test your handlers](https://github.com/duetime/duetime/blob/main/docs/guides/testing.md) tests a program without
 //!   waiting, with the feature `testing`.
@@ -56,7 +56,7 @@
 //!   [connect](Client::connect) to the same `redis://` address. A push is as safe as Redis's persistence:
 //!   set `appendonly yes` and `maxmemory-policy noeviction`. Settings that risk jobs are logged at the start.
 //! - `mysql`, `postgres`: a ledger in MySQL, MariaDB or PostgreSQL beside Redis, by [`ConnectOptions`], and
-//!   [`inbox::push_in`] for transactions of `mysql_async` and `tokio_postgres`.
+//!   [`Push::push_in`] for transactions of `mysql_async` and `tokio_postgres`.
 //! - `tls`: servers at `https://` addresses too.
 //! - `testing`: a client in memory with a clock that your test moves, and `assert_pushed!`.
 //!
@@ -65,7 +65,8 @@
 //! # Beside sqlx
 //! A build can link only one SQLite. The feature `embedded` works with rusqlite 0.32 to 0.43. So cargo finds a version that also suits
 //! sqlx 0.8 or 0.9, SeaORM 1 or 2, Diesel 2, or your own rusqlite. If you add one of them later, cargo changes the version of
-//! rusqlite in your lock file by itself. No other feature needs SQLite.
+//! rusqlite in your lock file by itself. No other feature needs SQLite. You can push within a transaction of each of them: see
+//! [`inbox`].
 //!
 //! The version of rusqlite decides which SQLite you get: sqlx 0.8 and SeaORM 1 bring 3.46. SQLite before 3.51.3 has a rare bug that damages
 //! a file if two connections copy its write-ahead log at the same moment. Duetime never does that to its own file. Do not open it with

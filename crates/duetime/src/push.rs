@@ -12,16 +12,18 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A push that is being built. Await it to send it; values beyond a limit are refused then.
+///
+/// One that was begun with [`Push::of`] has no client, and goes into a transaction of the application: see [`inbox`](crate::inbox).
 #[derive(Clone, Debug)]
 #[must_use = "a push does nothing until it is awaited"]
-pub struct Push {
-    client: Client,
+pub struct Push<To = Client> {
+    to: To,
     job: Result<NewJob, Error>,
 }
 
-impl Push {
-    pub(crate) fn new(client: Client, job: Result<NewJob, Error>) -> Self {
-        Self { client, job }
+impl<To> Push<To> {
+    pub(crate) fn new(to: To, job: Result<NewJob, Error>) -> Self {
+        Self { to, job }
     }
 
     fn set(mut self, set: impl FnOnce(&mut NewJob)) -> Self {
@@ -167,11 +169,11 @@ impl IntoFuture for Push {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.client.push_one(self.job?).await })
+        Box::pin(async move { self.to.push_one(self.job?).await })
     }
 }
 
-/// Returns a typed job, due now, for [`Client::push_all`] and [`push_in`](crate::inbox::push_in).
+/// Returns a typed job, due now, for [`Client::push_all`].
 ///
 /// # Errors
 /// [`Error::Payload`] if the payload cannot be serialized as JSON.

@@ -1,7 +1,7 @@
 //! Jobs that applications insert in their own transactions, by the library, on private servers.
 
 use duetime::{
-    Client, ConnectOptions, Due, JobOptions, JobState, NewJob, OnConflict, Query, Retry, Worker, inbox, new_job,
+    Client, ConnectOptions, Due, JobOptions, JobState, NewJob, OnConflict, Push, Query, Retry, Worker, inbox, new_job,
 };
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use std::process::Command;
@@ -113,14 +113,14 @@ async fn in_a_transaction_of_postgres() {
         let mut transaction = sql.transaction().await.unwrap();
         for order in orders {
             transaction.execute("INSERT INTO orders VALUES ($1)", &[&i64::try_from(order).unwrap()]).await.unwrap();
-            inbox::push_in(&mut transaction, &ship(order)).await.unwrap();
+            Push::of(&Ship { order }).push_in(&mut transaction).await.unwrap();
         }
         if commits { transaction.commit().await.unwrap() } else { transaction.rollback().await.unwrap() }
     }
     let mut transaction = sql.transaction().await.unwrap();
-    inbox::push_in(&mut transaction, &full()).await.unwrap();
+    Push::from(full()).push_in(&mut transaction).await.unwrap();
     let wrong = NewJob { key: Some("".into()), ..ship(4) };
-    assert_eq!(inbox::push_in(&mut transaction, &wrong).await.unwrap_err().code(), "invalid", "told at once");
+    assert_eq!(Push::from(wrong).push_in(&mut transaction).await.unwrap_err().code(), "invalid", "told at once");
     transaction.commit().await.unwrap();
     check(&client).await;
     client.close().await.unwrap();
@@ -138,12 +138,12 @@ async fn in_a_transaction_of_mysql() {
         let mut transaction = sql.start_transaction(mysql_async::TxOpts::default()).await.unwrap();
         for order in orders {
             transaction.exec_drop("INSERT INTO orders VALUES (?)", (order,)).await.unwrap();
-            inbox::push_in(&mut transaction, &ship(order)).await.unwrap();
+            Push::of(&Ship { order }).push_in(&mut transaction).await.unwrap();
         }
         if commits { transaction.commit().await.unwrap() } else { transaction.rollback().await.unwrap() }
     }
     let mut transaction = sql.start_transaction(mysql_async::TxOpts::default()).await.unwrap();
-    inbox::push_in(&mut transaction, &full()).await.unwrap();
+    Push::from(full()).push_in(&mut transaction).await.unwrap();
     transaction.commit().await.unwrap();
     check(&client).await;
     client.close().await.unwrap();

@@ -7,6 +7,7 @@ mod examples;
 mod guide;
 mod handlers;
 mod inbox;
+mod inbox_sqlite;
 mod lock_chaos;
 mod parsers;
 mod redis;

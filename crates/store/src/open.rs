@@ -16,6 +16,8 @@ pub enum Spec {
         path: std::path::PathBuf,
         /// When acknowledged changes are on disk.
         durability: crate::sqlite::Durability,
+        /// A database of the application in which it inserts rows that become jobs.
+        inbox: Option<std::path::PathBuf>,
     },
     /// In Redis alone.
     #[cfg(feature = "redis")]
@@ -77,14 +79,14 @@ pub async fn open(spec: Spec) -> Result<Opened, Error> {
     match spec {
         #[cfg(feature = "sqlite")]
         Spec::Memory => {
-            let stores = beside_memory(crate::sqlite::Sqlite::memory).await?;
+            let stores = beside_memory(crate::sqlite::Sqlite::memory, None).await?;
             Ok(Opened { stores, name: "memory".to_owned(), loss: "everything, when this process ends".to_owned() })
         }
         #[cfg(feature = "sqlite")]
-        Spec::File { path, durability } => {
+        Spec::File { path, durability, inbox } => {
             let name = format!("{} (SQLite, durability {durability})", path.display());
             let options = crate::sqlite::Options { durability };
-            let stores = beside_memory(move || crate::sqlite::Sqlite::open(&path, options)).await?;
+            let stores = beside_memory(move || crate::sqlite::Sqlite::open(&path, options), inbox).await?;
             Ok(Opened { stores, name, loss: durability.loss().to_owned() })
         }
         #[cfg(feature = "redis")]
@@ -109,12 +111,21 @@ pub async fn open(spec: Spec) -> Result<Opened, Error> {
 #[cfg(feature = "sqlite")]
 async fn beside_memory(
     open: impl FnOnce() -> Result<crate::sqlite::Sqlite, Error> + Send + 'static,
+    inbox: Option<std::path::PathBuf>,
 ) -> Result<Stores, Error> {
+    use crate::sqlite::FileInbox;
     use duetime_core::SystemClock;
+    use duetime_core::ports::Inbox;
     use std::sync::Arc;
 
-    let sqlite = crate::sqlite::aside("duetime-open", open).await??;
-    Ok(Stores::one_process(Arc::new(SystemClock::new()), Arc::new(sqlite)))
+    let open = move || {
+        let sqlite = Arc::new(open()?);
+        let inbox = inbox.map(|path| FileInbox::open(&path, sqlite.clone())).transpose()?;
+        Ok::<_, Error>((sqlite, inbox))
+    };
+    let (sqlite, inbox) = crate::sqlite::aside("duetime-open", open).await??;
+    let inbox = inbox.map(|inbox| Arc::new(inbox) as Arc<dyn Inbox>);
+    Ok(Stores { inbox, ..Stores::one_process(Arc::new(SystemClock::new()), sqlite) })
 }
 
 impl std::fmt::Debug for Opened {

@@ -1,4 +1,5 @@
-//! The inbox: jobs that applications insert into the ledger's database within their own transactions.
+//! The inbox: jobs that applications insert into the ledger's database, or into a SQLite file of their own, within their own
+//! transactions.
 //!
 //! The leader looks for such rows, and moves each into the ledger's jobs in one transaction. Jobs that are due soon are put
 //! into the broker at once; if that fails, the loader does it. An invalid row is marked with the reason and does not delay
@@ -104,7 +105,11 @@ impl InboxMover {
         if rows.is_empty() {
             return Ok(false);
         }
-        let Some(incarnation) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(false) };
+        // A broker in the memory of this process has none.
+        let adopted = document(self.registry.as_ref(), ADOPTED).await?;
+        let Some(incarnation) = adopted.or_else(|| (!self.broker.is_shared()).then(String::new)) else {
+            return Ok(false);
+        };
         let reading = self.broker.reading();
         // After the rows were read, so that no age is counted too long.
         let (candidates, mut verdicts) = self.judge(rows, self.broker.now_at_most()).await?;
@@ -285,6 +290,7 @@ fn new_job(row: InboxRow) -> Result<NewJob, Error> {
             read_column::<Object<Push<'_>>>("options", "a JSON object with fields as over HTTP", options)?;
         options.apply_options(&mut job).map_err(|invalid| of_column("options", invalid))?;
     }
+    job.origin = job.origin.or(row.origin.map(Arc::from));
     check_target(&job)?;
     Ok(job)
 }
@@ -321,6 +327,7 @@ mod tests {
             tags: None,
             priority: None,
             options: Some(options.to_owned()),
+            origin: None,
         }
     }
 

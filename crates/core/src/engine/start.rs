@@ -33,6 +33,7 @@ impl Engine {
             loops.loader.learn_overflow().await?;
             loops.loader.advance().await?;
             supervisor.keep("load", &loops.reconciler, |reconciler| async move { reconciler.load().await });
+            keep_inbox(&base, &loops);
         } else {
             base.status.set_loaded(true);
         }
@@ -50,13 +51,18 @@ async fn begin_to_share(base: &Base, loops: &Loops) -> Result<(), Error> {
     supervisor.keep("keep_role", &loops.leader, |leader| async move { leader.keep().await });
     supervisor.keep("watch_broker", &loops.reconciler, |reconciler| async move { reconciler.watch_broker().await });
     supervisor.keep("load_for_all", &loops.reconciler, |reconciler| async move { reconciler.load_for_all().await });
-    if let Some(mover) = &loops.mover {
-        supervisor.keep("empty_inbox", mover, |mover| async move { mover.empty().await });
-    }
+    keep_inbox(base, loops);
     for _ in 0..RECORDERS {
         supervisor.keep("record_waiting", &loops.recorder, |recorder| async move { recorder.record_waiting().await });
     }
     Ok(())
+}
+
+/// Starts to move rows of the inbox, if there is one.
+fn keep_inbox(base: &Base, loops: &Loops) {
+    if let Some(mover) = &loops.mover {
+        base.supervisor.keep("empty_inbox", mover, |mover| async move { mover.empty().await });
+    }
 }
 
 /// Starts the loops that every engine has.

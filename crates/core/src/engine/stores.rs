@@ -42,7 +42,7 @@ pub struct Stores {
     pub reports: Arc<dyn Reports>,
     /// Leases of a broker in memory, beside it.
     pub leases: Option<Arc<dyn Leases>>,
-    /// The inbox of a ledger in an SQL server.
+    /// The inbox: of a ledger in an SQL server, or in a file of the application.
     pub inbox: Option<Arc<dyn Inbox>>,
     /// Queue settings and schedules.
     pub registry: Arc<dyn Registry>,

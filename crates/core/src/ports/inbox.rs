@@ -21,6 +21,9 @@ pub trait Inbox: Send + Sync {
 
     /// Carries out verdicts on rows, by their numbers, in one transaction. A recorded job is marked as not loaded, by its
     /// due time, and its row is removed. If the row was gone before, nothing is recorded.
+    ///
+    /// An inbox in another file than the jobs records first, and removes rows then, perhaps later. It has rows with an origin, so that a
+    /// row that is met again becomes no other job.
     async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error>;
 }
 
@@ -49,6 +52,8 @@ pub struct InboxRow {
     pub priority: Option<i64>,
     /// All other options of a push, as JSON.
     pub options: Option<String>,
+    /// Its origin, if `options` has none: of an inbox that cannot remove rows in the transaction that records jobs.
+    pub origin: Option<String>,
 }
 
 /// The decision about a row of the inbox.

@@ -9,13 +9,15 @@ use duetime_store::sqlite::Durability;
 use std::path::PathBuf;
 
 /// Options for opening a store.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
     /// When changes reach the disk; by default before they are acknowledged.
     pub durability: Durability,
     /// Options of the engine: horizon, limits and retention.
     pub engine: Options,
+    /// Your application's own SQLite database, in which it inserts rows that become jobs; none by default.
+    pub inbox: Option<PathBuf>,
 }
 
 impl OpenOptions {
@@ -32,6 +34,18 @@ impl OpenOptions {
         self.engine = engine;
         self
     }
+
+    /// Names your application's own SQLite database. The table `duetime_inbox` is created there if it is missing. Rows that your
+    /// application inserts in its transactions become jobs, usually within a tenth of a second after the commit: see
+    /// [`inbox`](crate::inbox).
+    ///
+    /// The file must exist, and only one store may read it. While it is missing or locked, jobs wait in it, and
+    /// [`health`](Client::health) says so. The store locks it for an instant to delete rows, so give your connections a busy timeout.
+    #[must_use]
+    pub fn inbox(mut self, database: impl Into<PathBuf>) -> Self {
+        self.inbox = Some(database.into());
+        self
+    }
 }
 
 impl Client {
@@ -39,7 +53,7 @@ impl Client {
     /// a file open.
     ///
     /// # Errors
-    /// If another process holds the file; if the file is damaged, is not a store, or cannot be written.
+    /// If another process holds the file; if the file is damaged, is not a store, or cannot be written. The same of the inbox.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, Error> {
         Self::open_with(path, OpenOptions::default()).await
     }
@@ -49,7 +63,7 @@ impl Client {
     /// # Errors
     /// Same as [`open`](Self::open).
     pub async fn open_with(path: impl Into<PathBuf>, options: OpenOptions) -> Result<Self, Error> {
-        let spec = Spec::File { path: path.into(), durability: options.durability };
+        let spec = Spec::File { path: path.into(), durability: options.durability, inbox: options.inbox };
         Ok(Self { backend: Backend::Embedded(Embedded::start(open(spec), options.engine).await?) })
     }
 

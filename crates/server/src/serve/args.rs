@@ -113,7 +113,7 @@ impl Args {
             }
             (Some(url), None) => Spec::Redis { url, memory_max: self.memory_max.map(|size| size.0) },
             (None, _) if self.store.as_os_str() == "memory" => Spec::Memory,
-            (None, _) => Spec::File { path: self.store.clone(), durability: self.durability },
+            (None, _) => Spec::File { path: self.store.clone(), durability: self.durability, inbox: None },
         }
     }
 

@@ -123,7 +123,7 @@ impl Args {
             (false, 0..50) => Durability::Commit,
             (false, _) => Durability::Interval,
         };
-        Ok(Spec::File { path: folder.join(FILE), durability })
+        Ok(Spec::File { path: folder.join(FILE), durability, inbox: None })
     }
 
     /// The listener's options. As for beanstalkd, the operator alone decides whether others can reach the address.

@@ -291,6 +291,7 @@ pub(super) fn inbox_row(row: &Row) -> Result<InboxRow, Fault> {
         tags: said(9)?,
         priority: row.optional(10)?,
         options: said(11)?,
+        origin: None,
     })
 }
 

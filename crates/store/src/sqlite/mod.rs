@@ -15,6 +15,7 @@ mod fault;
 mod file;
 mod find;
 mod health;
+mod inbox;
 mod journal;
 mod lease;
 mod ledger;
@@ -40,6 +41,8 @@ mod writer;
 
 pub use durability::Durability;
 pub use file::free_bytes;
+pub use inbox::CREATE_INBOX;
+pub(crate) use inbox::FileInbox;
 pub use probe::{FileState, ProbeReport, probe};
 
 use self::fault::Fault;

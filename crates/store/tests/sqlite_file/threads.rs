@@ -34,7 +34,7 @@ fn the_store_needs_no_blocking_thread_of_the_runtime() {
 
 async fn use_engine() {
     let folder = folder();
-    let spec = Spec::File { path: folder.path().join("duetime.db"), durability: Durability::Commit };
+    let spec = Spec::File { path: folder.path().join("duetime.db"), durability: Durability::Commit, inbox: None };
     let engine = Engine::start(open(spec).await.unwrap().stores, Options::default()).await.unwrap();
     let pushed = engine.push(vec![NewJob::new(b"x".to_vec()); 300]).await.unwrap();
     assert!(pushed.iter().all(Result::is_ok));

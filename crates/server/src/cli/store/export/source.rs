@@ -16,7 +16,7 @@ pub(super) async fn open(target: &Target) -> Result<Stores> {
             Err(Failure::usage("a store in memory cannot be exported: it exists only in its server"))
         }
         Some(path) if !path.exists() => Err(Failure::error(format!("there is no store at {}", path.display()))),
-        Some(path) => Ok(Spec::File { path: path.clone(), durability: Durability::Commit }),
+        Some(path) => Ok(Spec::File { path: path.clone(), durability: Durability::Commit, inbox: None }),
         None => Ok(in_redis(target.address(), target.ledger())),
     }?;
     open::open(spec).await.map(|opened| opened.stores).map_err(held)
