@@ -12,6 +12,8 @@ macro_rules! pages {
 }
 
 pages! {
+    FromApalis: "guides/from-apalis.md",
+    FromTokioCronScheduler: "guides/from-tokio-cron-scheduler.md",
     GettingStarted: "getting-started.md",
     Locks: "guides/locks.md",
     RecurringJobs: "guides/recurring-jobs.md",
