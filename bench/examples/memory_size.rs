@@ -76,7 +76,11 @@ fn new_job(n: u64, start: Millis) -> duetime_core::Job {
     let spread = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let due_at = start + 1 + spread % if n.is_multiple_of(2) { MINUTE_MS } else { HOUR_MS - 1 };
     let id = JobId::from_sequence(sequence_at(start) + n);
-    let job = NewJob { queue: "orders".into(), due: Due::At(due_at), ..NewJob::new([7; PAYLOAD_BYTES]) };
+    let job = NewJob {
+        queue: "orders".into(),
+        due: Due::At(duetime_core::api::Timestamp(due_at)),
+        ..NewJob::new([7; PAYLOAD_BYTES])
+    };
     job.accept(id, start, PAYLOAD_BYTES).unwrap()
 }
 

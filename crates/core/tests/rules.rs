@@ -148,7 +148,7 @@ fn no_attempt_begins_past_the_greatest_age() {
 
 #[test]
 fn a_failure_may_name_its_own_wait() {
-    let failure = Failure { retry_after_ms: Some(77), ..failed("busy") };
+    let failure = Failure { retry_after: Some(Span(77)), ..failed("busy") };
     let decided = again(after_failure(&attempt(1), &Retry::default(), &failure, T0, None));
     assert_eq!(decided.due_at, T0 + 77);
     assert_eq!(finish(after_failure(&attempt(16), &Retry::default(), &failure, T0, None)).stage, Stage::Failed);
@@ -199,7 +199,7 @@ fn what_becomes_of_an_exhausted_job() {
 
 #[test]
 fn a_final_failure_gives_up_at_once() {
-    let last = Failure { is_final: true, retry_after_ms: Some(5), ..failed("never") };
+    let last = Failure { is_final: true, retry_after: Some(Span(5)), ..failed("never") };
     let decide = |when_exhausted| {
         let retry = Retry { when_exhausted, ..Retry::default() };
         finish(after_failure(&attempt(1), &retry, &last, T0, Some(id(99))))
@@ -345,11 +345,11 @@ proptest! {
         delay_ms in 0..=DELAY_MS_MAX,
     ) {
         retry.check("q").unwrap();
-        let failure = Failure { message: "no".into(), is_final, retry_after_ms };
+        let failure = Failure { message: "no".into(), is_final, retry_after: retry_after_ms.map(Span) };
         let decisions = [
             after_failure(&job, &retry, &failure, now, Some(id(99))),
             after_crash(&job, &retry, now, Some(id(99))),
-            after_release(&job, &retry, Release::after(delay_ms), now, Some(id(99))),
+            after_release(&job, &retry, Release::after(Span(delay_ms)), now, Some(id(99))),
         ];
         for decision in decisions {
             if let Decision::Again(again) = &decision {

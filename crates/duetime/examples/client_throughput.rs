@@ -63,7 +63,7 @@ fn job(queue: &str) -> NewJob {
 
 fn reserve(queue: &str) -> ReserveRequest {
     let from = Source::Queues(vec![Arc::from(queue)]);
-    ReserveRequest { from, limit: BATCH, lease_ms: None, wait_ms: 0, request_id: None, worker: None }
+    ReserveRequest::new(from).limit(BATCH)
 }
 
 async fn engine_singles(engine: &Engine, jobs: usize) {

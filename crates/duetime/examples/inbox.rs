@@ -4,7 +4,7 @@
 //! Each transaction takes an order and pushes a job for it. Every other one is rolled back, and leaves neither. In the end
 //! the jobs are compared with the orders.
 
-use duetime::{Client, ConnectOptions, JobType, Push, Query, ReserveRequest, Source};
+use duetime::{Client, ConnectOptions, JobType, Push, Query, ReserveRequest, Span};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -84,14 +84,7 @@ async fn main() -> Result<()> {
             continue;
         }
         let committed = Instant::now();
-        let request = ReserveRequest {
-            from: Source::Queues(vec![Confirm::QUEUE.into()]),
-            limit: 10,
-            lease_ms: None,
-            wait_ms: 10_000,
-            request_id: None,
-            worker: None,
-        };
+        let request = ReserveRequest::new(Confirm::QUEUE).limit(10).wait(Span(10_000));
         let leases = client.leases().reserve(request).await?.leases;
         waits.push(committed.elapsed());
         let [lease] = &leases[..] else { return Err(format!("expected one job, got {}", leases.len()).into()) };

@@ -8,7 +8,7 @@
 
 mod figures;
 
-use duetime::{Client, ConnectOptions, Context, Due, NewJob, Worker};
+use duetime::{Client, ConnectOptions, Context, Due, NewJob, Span, Worker};
 use figures::{RedisServer, percentile, unix_ms};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -105,7 +105,7 @@ async fn lateness(client: &Client) -> Vec<f64> {
     let first = unix_ms() as u64 + LEAD_MS;
     let job = |n: usize| NewJob {
         queue: "late".into(),
-        due: Due::At(first + n as u64 * LATE_SPAN_MS / LATE_JOBS as u64),
+        due: Due::At(duetime::Timestamp(first + n as u64 * LATE_SPAN_MS / LATE_JOBS as u64)),
         ..NewJob::new(PAYLOAD)
     };
     client.push_all((0..LATE_JOBS).map(job).collect()).await.expect("pushed");
@@ -125,7 +125,7 @@ async fn lateness(client: &Client) -> Vec<f64> {
 
 /// Empties Redis; returns the seconds until it holds all that waits again.
 async fn reload(client: &Client, redis: &RedisServer, count: usize) -> f64 {
-    push(client, "waiting", count, BULK, IN_FLIGHT, Due::After(HALF_AN_HOUR_MS)).await;
+    push(client, "waiting", count, BULK, IN_FLIGHT, Due::After(Span(HALF_AN_HOUR_MS))).await;
     let start = Instant::now();
     redis.command(&["FLUSHALL"]);
     while redis.command(&["HLEN", "{duetime:default:0}:body"]) != format!(":{count}") {

@@ -5,7 +5,7 @@
 
 mod figures;
 
-use duetime::{Client, Context, NewJob, Worker};
+use duetime::{Client, Context, NewJob, Span, Worker};
 use figures::{Cost, RedisServer, percentile, unix_ms};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -95,7 +95,7 @@ async fn push(
                 }
                 let job = |n| NewJob {
                     queue: queue.into(),
-                    due: if delay_ms(n) == 0 { duetime::Due::Now } else { duetime::Due::After(delay_ms(n)) },
+                    due: if delay_ms(n) == 0 { duetime::Due::Now } else { duetime::Due::After(Span(delay_ms(n))) },
                     ..NewJob::new(PAYLOAD)
                 };
                 let batch = (first..count.min(first + BULK)).map(job).collect();
@@ -131,7 +131,7 @@ async fn lateness(client: &Client) -> impl Fn(f64) -> f64 {
     let first = due(0);
     let batch = |n| NewJob {
         queue: "late".into(),
-        due: duetime::Due::At(first + n as u64 * 1_000 / LATE_PER_S),
+        due: duetime::Due::At(duetime::Timestamp(first + n as u64 * 1_000 / LATE_PER_S)),
         ..NewJob::new(PAYLOAD)
     };
     for chunk in (0..LATE_JOBS).collect::<Vec<_>>().chunks(BULK) {

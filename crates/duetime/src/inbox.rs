@@ -109,7 +109,7 @@ impl Row {
     /// If a server allows less, it keeps the row, with the reason in its column `error`.
     pub fn new(job: &NewJob) -> Result<Self, Error> {
         // Only the server's clock can tell whether an instant is too far ahead.
-        let now = if let Due::At(at) = job.due { at } else { 0 };
+        let now = if let Due::At(at) = job.due { at.0 } else { 0 };
         job.accept(JobId::MIN, now, PAYLOAD_BYTES_MAX)?;
         duetime_core::engine::check_inbox_target(job)?;
         let json = |text: Result<String, serde_json::Error>| text.map_err(|error| Error::Payload(Arc::new(error)));
@@ -119,8 +119,8 @@ impl Row {
             queue: job.queue.to_string(),
             kind: job.kind.to_string(),
             payload: job.payload.to_vec(),
-            due_at: if let Due::At(at) = job.due { Some(signed(at)) } else { None },
-            delay_ms: if let Due::After(delay_ms) = job.due { Some(signed(delay_ms)) } else { None },
+            due_at: if let Due::At(at) = job.due { Some(signed(at.0)) } else { None },
+            delay_ms: if let Due::After(delay) = job.due { Some(signed(delay.0)) } else { None },
             job_key: job.key.as_deref().map(str::to_owned),
             tags: (!job.tags.is_empty()).then(|| json(serde_json::to_string(&job.tags))).transpose()?,
             priority: job.priority.into(),

@@ -118,7 +118,7 @@ pub use duetime_derive::Job;
 pub use duetime_core as core;
 pub use duetime_core::api::{
     Degraded, DegradedCode, DueBucket, DueCounts, FailureGroup, Failures, HeldLease, History, HistoryPoint,
-    HistorySpan, Instant, Lateness, QueueChanges, Reason, ReasonCode, Span, Why, WorkerStatus,
+    HistorySpan, Lateness, QueueChanges, Reason, ReasonCode, Span, Timestamp, Why, WorkerStatus,
 };
 pub use duetime_core::engine::events::{Event, Filter, Transition, What};
 pub use duetime_core::engine::{

@@ -9,7 +9,7 @@ use duetime_core::{Backoff, Due, KeyUntil, NewJob, OnConflict, Payload, Retry, T
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// A push that is being built. Await it to send it; values beyond a limit are refused then.
 ///
@@ -41,13 +41,12 @@ impl<To> Push<To> {
     /// Makes the job due this long after the push reaches the engine: 0 to 10 years, rounded up to milliseconds. By default
     /// the job is due at once.
     pub fn after(self, delay: Duration) -> Self {
-        self.set(|job| job.due = Due::After(millis_up(delay)))
+        self.set(|job| job.due = Due::after(delay))
     }
 
     /// Makes the job due at this instant, by the engine's clock. An instant in the past means now.
     pub fn at(self, at: SystemTime) -> Self {
-        let at = millis_up(at.duration_since(UNIX_EPOCH).unwrap_or_default());
-        self.set(|job| job.due = Due::At(at))
+        self.set(|job| job.due = Due::at(at))
     }
 
     /// Sets the priority among the due jobs of its queue; 0 is the most urgent, 1024 the default.
@@ -103,7 +102,7 @@ impl<To> Push<To> {
 
     /// Sets how long after its first due time an attempt may begin, in the retry rule.
     pub fn max_age(self, max_age: Duration) -> Self {
-        self.set(|job| job.options.retry.max_age = Some(Span(millis_up(max_age))))
+        self.set(|job| job.options.retry.max_age = Some(max_age.into()))
     }
 
     /// Sets how many leases may expire, in the retry rule; by default 5.
@@ -118,12 +117,12 @@ impl<To> Push<To> {
 
     /// Sets the lease, 1 s to 12 h; by default the worker's, else the queue's, else 60 s.
     pub fn lease(self, lease: Duration) -> Self {
-        self.set(|job| job.lease_ms = Some(millis_up(lease)))
+        self.set(|job| job.lease_ms = Some(Span::from(lease).0))
     }
 
     /// Sets how long after its due time the job must start; otherwise it fails. By default there is no limit.
     pub fn expires(self, expires: Duration) -> Self {
-        self.set(|job| job.expires_ms = Some(millis_up(expires)))
+        self.set(|job| job.expires_ms = Some(Span::from(expires).0))
     }
 
     /// Sets the target of this job, which overrides that of its queue. The queue must have one in its settings.
@@ -179,7 +178,7 @@ impl IntoFuture for Push {
 /// [`Error::Payload`] if the payload cannot be serialized as JSON.
 pub fn new_job<J: JobType>(job: &J) -> Result<NewJob, Error> {
     let payload = serde_json::to_vec(job).map_err(|error| Error::Payload(Arc::new(error)))?;
-    let duration = |duration: Option<Duration>| duration.map(millis_up);
+    let duration = |duration: Option<Duration>| duration.map(|duration| Span::from(duration).0);
     Ok(NewJob {
         queue: J::QUEUE.into(),
         kind: J::KIND.into(),
@@ -191,9 +190,4 @@ pub fn new_job<J: JobType>(job: &J) -> Result<NewJob, Error> {
         options: J::retry().into(),
         ..NewJob::new(payload)
     })
-}
-
-/// Converts to milliseconds, rounded up, so a delay is never shortened. A value that overflows exceeds every limit.
-pub(crate) fn millis_up(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -325,7 +325,7 @@ impl<J: JobType, S> Attempt<J, S> {
         let made_up = Job { attempt: self.number.saturating_sub(1), key: None, ..new };
         let id = self.client.jobs().import(vec![made_up]).await.expect("the job is new").remove(0).expect("it fits").id;
         let from = Source::Jobs(vec![id.into()]);
-        let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 0, request_id: None, worker: None };
+        let request = ReserveRequest::new(from).limit(1);
         self.client.leases().reserve(request).await.expect("the job is due").leases.remove(0).job
     }
 }

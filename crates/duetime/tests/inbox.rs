@@ -1,7 +1,8 @@
 //! Jobs that applications insert in their own transactions, by the library, on private servers.
 
 use duetime::{
-    Client, ConnectOptions, Due, JobOptions, JobState, NewJob, OnConflict, Push, Query, Retry, Worker, inbox, new_job,
+    Client, ConnectOptions, Due, JobOptions, JobState, NewJob, OnConflict, Push, Query, Retry, Span, Timestamp, Worker,
+    inbox, new_job,
 };
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use std::process::Command;
@@ -25,7 +26,7 @@ fn ship(order: u64) -> NewJob {
 /// Says everything that a job may say.
 fn full() -> NewJob {
     NewJob {
-        due: Due::After(3_600_000),
+        due: Due::After(Span(3_600_000)),
         priority: 7,
         key: Some("ship-3".into()),
         on_conflict: OnConflict::Reject,
@@ -176,10 +177,10 @@ fn the_example_runs_on_mysql() {
 /// The instant itself is for the server to judge.
 #[test]
 fn limits_are_checked_before_anything_is_sent() {
-    assert!(inbox::Row::new(&NewJob { due: Due::At(4_000_000_000_000), ..ship(1) }).is_ok());
+    assert!(inbox::Row::new(&NewJob { due: Due::At(Timestamp(4_000_000_000_000)), ..ship(1) }).is_ok());
     for wrong in [
-        NewJob { due: Due::At(1_700_000_000), ..ship(1) },
-        NewJob { due: Due::After(u64::MAX), ..ship(1) },
+        NewJob { due: Due::At(Timestamp(1_700_000_000)), ..ship(1) },
+        NewJob { due: Due::After(Span(u64::MAX)), ..ship(1) },
         NewJob { queue: "-".into(), ..ship(1) },
         NewJob { tags: vec!["".into()], ..ship(1) },
     ] {

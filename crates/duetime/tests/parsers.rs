@@ -1,8 +1,8 @@
 //! Bodies and query strings of the HTTP API, fuzzed from a corpus.
 
 use duetime_core::api::{
-    EventQuery, Find, Instant, JobBody, Lock, Object, Parameters, Patch, Progress, Push, QueueChanges, Reschedule,
-    Reserve, ScheduleBody, Settle, Take, read,
+    EventQuery, Find, JobBody, Lock, Object, Parameters, Patch, Progress, Push, QueueChanges, Reschedule, Reserve,
+    ScheduleBody, Settle, Take, Timestamp, read,
 };
 use duetime_core::engine::Query;
 use duetime_core::rules::Failure;
@@ -53,5 +53,5 @@ fn query_strings_and_instants() {
     let all = ["owner", "fence", "cursor", "limit", "queue", "span"];
     fuzz("parameters", |text| Parameters::read(text, &all).ok().map(|parameters| parameters.to_string()));
     fuzz("events", |text| text.parse::<EventQuery>().ok().map(|query| query.to_string()));
-    fuzz("instant", |text| text.parse::<Instant>().ok().map(|instant| instant.to_string()));
+    fuzz("instant", |text| text.parse::<Timestamp>().ok().map(|instant| instant.to_string()));
 }

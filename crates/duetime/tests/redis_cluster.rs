@@ -1,7 +1,8 @@
 //! A Cluster with as many partitions as it usually gets, seen by clients: what spans partitions holds together.
 
 use duetime::{
-    BulkAction, Client, Failure, JobId, JobState, NewJob, Query, ReserveRequest, Retry, Source, WhenExhausted, Worker,
+    BulkAction, Client, Failure, JobId, JobState, NewJob, Query, ReserveRequest, Retry, Source, Span, WhenExhausted,
+    Worker,
 };
 use duetime_store::testing::RedisCluster;
 use std::collections::BTreeSet;
@@ -18,7 +19,7 @@ fn queue(n: usize) -> Arc<str> {
 
 fn reserve(queue: &str, limit: usize) -> ReserveRequest {
     let from = Source::Queues(vec![Arc::from(queue)]);
-    ReserveRequest { from, limit, lease_ms: None, wait_ms: 10_000, request_id: None, worker: None }
+    ReserveRequest::new(from).limit(limit).wait(Span(10_000))
 }
 
 async fn find(client: &Client, query: &Query) -> BTreeSet<JobId> {
@@ -97,7 +98,7 @@ async fn an_exhausted_job_moves_to_another_partition() {
         let pushed = client.push_raw("k", *b"payload").queue(queue.clone()).tag("t").retry(retry()).await.unwrap();
         let job = client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0).job;
         assert_eq!(job.id, pushed.id);
-        let failure = Failure { is_final: false, message: "no".into(), retry_after_ms: None };
+        let failure = Failure { is_final: false, message: "no".into(), retry_after: None };
         assert_eq!(client.leases().fail(job.receipt(), failure).await.unwrap().state, JobState::Failed);
         let copy = client.leases().reserve(reserve("undone", 10)).await.unwrap().leases;
         assert_eq!(copy.len(), 1);

@@ -1,7 +1,7 @@
 //! Five processes' worth of engines on one Redis Cluster, where there is no leader: each tick is one job, in the partition
 //! of its queue.
 
-use duetime::{Client, NewJob, Outcome, Query, ReserveRequest, Schedule, Source, Timing};
+use duetime::{Client, NewJob, Outcome, Query, ReserveRequest, Schedule, Source, Span, Timing};
 use duetime_store::testing::RedisCluster;
 use std::sync::Arc;
 
@@ -27,8 +27,7 @@ async fn of_five_engines_one_pushes_each_tick() {
         let client = clients.last().unwrap();
         for (name, expected) in names.iter().zip(&expected) {
             let from = Source::Queues(vec![name.clone()]);
-            let request =
-                ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 30_000, request_id: None, worker: None };
+            let request = ReserveRequest::new(from).limit(1).wait(Span(30_000));
             let lease = client.leases().reserve(request).await.unwrap().leases.remove(0);
             assert_eq!(lease.job.due_at, expected[tick], "{name}");
             let done =

@@ -1,6 +1,6 @@
 //! How the remote client handles connections that are refused, lost, or lead to something else.
 
-use duetime::{Client, ConnectOptions, Error, JobId, OnConflict, ReserveRequest, Source};
+use duetime::{Client, ConnectOptions, Error, JobId, OnConflict, ReserveRequest, Source, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -28,7 +28,7 @@ async fn peer(reply: &'static str) -> (Client, Arc<AtomicUsize>) {
 
 fn reserve() -> ReserveRequest {
     let from = Source::Queues(vec![Arc::from("q")]);
-    ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 0, request_id: None, worker: None }
+    ReserveRequest::new(from).limit(1)
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn no_call_takes_for_ever() {
     options.time_limit = Duration::from_secs(3);
     let client = Client::connect_with(&format!("http://{}", listener.local_addr().unwrap()), options).await.unwrap();
     let start = tokio::time::Instant::now();
-    let error = client.leases().reserve(ReserveRequest { wait_ms: 5_000, ..reserve() }).await.unwrap_err();
+    let error = client.leases().reserve(ReserveRequest { wait: Span(5_000), ..reserve() }).await.unwrap_err();
     assert_eq!(error.code(), "outcome_unknown", "{error}");
     assert_eq!(start.elapsed().as_secs(), 8);
 }

@@ -1,6 +1,6 @@
 //! The kit for tests of programs.
 
-use duetime::{JobState, NewJob, Query, ReserveRequest, Schedule, Source, Timing, assert_pushed, prelude::*, testing};
+use duetime::{JobState, NewJob, Query, ReserveRequest, Schedule, Source, assert_pushed, prelude::*, testing};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -65,16 +65,38 @@ async fn time_stands_still_until_it_is_moved() {
     assert_eq!(client.jobs().get(id).await.unwrap().result_as::<u64>().unwrap(), 1);
 }
 
+/// What a handler pushes is pushed once, however often it runs.
+#[tokio::test]
+async fn a_handler_that_runs_again_pushes_no_second_job() {
+    let (client, _clock) = testing::client().await;
+    client.push(Tick).await.unwrap();
+    let tick = async |_: Tick, Attempt(attempt): Attempt, context: Context| {
+        for count in [1, 2] {
+            context.push(Count(count)).await?;
+        }
+        context.client().push(Count(3)).origin("mine").await?;
+        if attempt == 1 { Err(JobError::retry_after(Duration::ZERO, "once more")) } else { Ok(()) }
+    };
+    let ran = Worker::new(&client).handle(tick).drain().await.unwrap();
+    assert_eq!((ran.failed, ran.succeeded), (1, 1));
+    let counted = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let count = async |Count(count): Count, State(counted): State<Arc<std::sync::Mutex<Vec<u64>>>>| {
+        counted.lock().unwrap().push(count);
+        Ok::<_, JobError>(())
+    };
+    Worker::new(&client).state(counted.clone()).handle(count).drain().await.unwrap();
+    assert_eq!(*counted.lock().unwrap(), [1, 2, 3]);
+}
+
 /// Schedules push at their times, and a lease that nobody extends ends.
 #[tokio::test]
 async fn what_is_to_happen_meanwhile_happens_at_its_time() {
     let (client, clock) = testing::client().await;
-    let timing = Timing::parse("0 * * * *", None).unwrap();
-    let hourly = Schedule::new(timing, duetime::new_job(&Tick).unwrap());
+    let hourly = Schedule::cron("0 * * * *", "UTC", duetime::new_job(&Tick).unwrap());
     let next = client.schedules().set("hourly", hourly).await.unwrap().next;
     let from = Source::Queues(vec!["leased".into()]);
     client.push_all(vec![NewJob { queue: "leased".into(), ..NewJob::new(*b"1") }]).await.unwrap();
-    let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 0, request_id: None, worker: None };
+    let request = ReserveRequest::new(from).limit(1);
     let leased = client.leases().reserve(request).await.unwrap().leases.remove(0).job;
 
     clock.advance(3 * HOUR).await;

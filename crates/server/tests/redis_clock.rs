@@ -1,6 +1,6 @@
 //! Machines with wrong clocks beside one Redis: only its clock decides when a job is due, and when a lease ends.
 
-use duetime::{Client, Job, ReserveRequest, Source};
+use duetime::{Client, Job, ReserveRequest, Source, Span};
 use duetime_store::testing::{FakeClock, RedisServer};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -60,8 +60,7 @@ fn now(redis: &RedisServer) -> u64 {
 /// Waits for the next job, and says between which instants of Redis it was handed out.
 async fn next(client: &Client, redis: &RedisServer) -> (Job, u64) {
     let from = Source::Queues(vec![QUEUE.into()]);
-    let request =
-        ReserveRequest { from, limit: 1, lease_ms: Some(LEASE_MS), wait_ms: 60_000, request_id: None, worker: None };
+    let request = ReserveRequest::new(from).limit(1).lease(Span(LEASE_MS)).wait(Span(60_000));
     let job = client.leases().reserve(request).await.unwrap().leases.remove(0).job;
     (job, now(redis))
 }

@@ -1,5 +1,6 @@
 //! Engines on real stores with far more jobs than there is memory for.
 
+use duetime_core::api::Span;
 use duetime_core::engine::{Options, Outcome, ReserveRequest, Source, Stores};
 use duetime_core::ports::{Broker, Queues};
 use duetime_core::{Engine, Error, Job, JobId, Memory, NewJob, SystemClock};
@@ -34,8 +35,7 @@ async fn run_all(engine: &Engine, queue: &str, count: usize) -> Vec<Job> {
     while done.len() < count {
         assert!(Instant::now() < end, "expected {count} jobs of {queue} within {LIMIT:?}, got {}", done.len());
         let from = Source::Queues(vec![queue.into()]);
-        let request =
-            ReserveRequest { from, limit: 200, lease_ms: None, wait_ms: 2_000, request_id: None, worker: None };
+        let request = ReserveRequest::new(from).limit(200).wait(Span(2_000));
         let leases = engine.reserve(request).await.expect("reserved").leases;
         let ends = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None }));
         for settled in engine.settle(ends.collect()).await {

@@ -1,5 +1,6 @@
 //! Due times if the path to Redis is slow in one direction: nothing is early by Redis' own clock.
 
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::Pause;
 use duetime_core::engine::{Engine, Options as EngineOptions, Outcome, Patch, ReserveRequest, Source};
 use duetime_core::ports::Lease;
@@ -72,8 +73,7 @@ impl Site {
 
     async fn lease(&self) -> Lease {
         let from = Source::Queues(vec!["default".into()]);
-        let request =
-            ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 20_000, request_id: None, worker: None };
+        let request = ReserveRequest::new(from).limit(1).wait(Span(20_000));
         self.engine.reserve(request).await.unwrap().leases.remove(0)
     }
 
@@ -99,11 +99,11 @@ async fn no_delay_is_cut_short_where_one_direction_is_slow() {
         let site = Site::new(there, back).await;
         for delay_ms in [1, 30, 31, 90] {
             let since = site.clock();
-            let job = site.push(Due::After(delay_ms)).await;
+            let job = site.push(Due::After(Span(delay_ms))).await;
             assert_not_early(&job, since, delay_ms, "pushed");
 
             let since = site.clock();
-            let patch = Patch { due: Some(Due::After(delay_ms)), ..Patch::default() };
+            let patch = Patch { due: Some(Due::After(Span(delay_ms))), ..Patch::default() };
             assert_not_early(&site.engine.update(job.id.into(), patch).await.unwrap(), since, delay_ms, "changed");
 
             let lease = site.lease().await;
@@ -111,12 +111,12 @@ async fn no_delay_is_cut_short_where_one_direction_is_slow() {
             assert!(started_at >= lease.job.due_at && site.clock() / 1_000 >= started_at);
 
             let since = site.clock();
-            site.settle(&lease, Outcome::release(delay_ms)).await;
+            site.settle(&lease, Outcome::release(Span(delay_ms))).await;
             assert_not_early(&site.job(&job).await, since, delay_ms, "released");
 
             let lease = site.lease().await;
             let since = site.clock();
-            let failure = Failure { message: "no".into(), is_final: false, retry_after_ms: Some(delay_ms) };
+            let failure = Failure { message: "no".into(), is_final: false, retry_after: Some(Span(delay_ms)) };
             site.settle(&lease, Outcome::Fail(failure)).await;
             assert_not_early(&site.job(&job).await, since, delay_ms, "failed");
 
@@ -134,7 +134,7 @@ async fn no_pause_ends_early_where_one_direction_is_slow() {
     let site = Site::new(Duration::ZERO, LATE).await;
     site.push(Due::Now).await;
     let until = site.engine.now_at_most() + 500;
-    site.engine.pause("default", Pause::Until(until)).await.unwrap();
+    site.engine.pause("default", Pause::Until(Timestamp(until))).await.unwrap();
     let started_at = site.lease().await.job.started_at.unwrap();
     assert!(started_at >= until, "{} ms early", until - started_at);
 }

@@ -1,5 +1,6 @@
 //! Events of jobs reach other processes.
 
+use duetime_core::api::Span;
 use duetime_core::engine::events::{Event, Filter, Subscription, Transition};
 use duetime_core::engine::{Engine, Options as EngineOptions, Outcome, ReserveRequest, Source};
 use duetime_core::{JobId, NewJob, State};
@@ -28,7 +29,7 @@ async fn live(engine: &Engine) -> JobId {
     let new = NewJob { queue: "q".into(), kind: "k".into(), tags: vec!["t".into()], ..NewJob::new(*b"{}") };
     let id = engine.push(vec![new]).await.unwrap().remove(0).unwrap().job.id;
     let from = Source::Queues(vec!["q".into()]);
-    let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: None, worker: None };
+    let request = ReserveRequest::new(from).limit(1).wait(Span(5_000));
     let lease = engine.reserve(request).await.unwrap().leases.remove(0);
     engine.settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await.remove(0).unwrap();
     id

@@ -1,6 +1,7 @@
 //! A Redis user with the rights of `packaging/redis-acl`, and no others: all that an engine asks of Redis is among
 //! them, and all of them are asked for.
 
+use duetime_core::api::Span;
 use duetime_core::engine::Pause;
 use duetime_core::engine::events::Filter;
 use duetime_core::engine::{
@@ -73,8 +74,7 @@ async fn push(engine: &Engine, job: NewJob) -> JobId {
 
 async fn reserve(engine: &Engine, queue: &str) -> duetime_core::Receipt {
     let from = Source::Queues(vec![queue.into()]);
-    let request =
-        ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: Some("r".into()), worker: None };
+    let request = ReserveRequest::new(from).limit(1).wait(Span(5_000)).request_id("r");
     engine.reserve(request).await.unwrap().leases.remove(0).job.receipt()
 }
 
@@ -115,9 +115,9 @@ async fn life_of_jobs(redis: &Redis, engine: &Engine) {
     // The copy is due once the clock of Redis has certainly reached its instant.
     while engine.take(take.clone()).await.unwrap().leases.is_empty() {}
 
-    let later = NewJob { due: Due::After(3_600_000), tags: vec!["tag".into()], ..job() };
+    let later = NewJob { due: Due::After(Span(3_600_000)), tags: vec!["tag".into()], ..job() };
     let ids = [push(engine, later.clone()).await, push(engine, later).await];
-    engine.update(ids[0].into(), Patch { due: Some(Due::After(7_200_000)), ..Patch::default() }).await.unwrap();
+    engine.update(ids[0].into(), Patch { due: Some(Due::After(Span(7_200_000))), ..Patch::default() }).await.unwrap();
     let by_queue = Query { queue: Some(QUEUE.into()), ..Query::default() };
     let by_key = Query { queue: Some("urgent".into()), key: Some("key".into()), ..Query::default() };
     let by_tag = Query { tag: Some("tag".into()), ..Query::default() };
@@ -146,8 +146,8 @@ async fn life_of_a_lock(redis: &Redis, engine: &Engine) {
     let ask = |owner: &str, wait_ms, ttl_ms| LockRequest {
         name: LOCK.into(),
         owner: owner.into(),
-        ttl_ms,
-        wait_ms,
+        ttl: Span(ttl_ms),
+        wait: Span(wait_ms),
         keep_place: true,
     };
     // It ends soon, so the owners ahead in line matter.
@@ -155,7 +155,7 @@ async fn life_of_a_lock(redis: &Redis, engine: &Engine) {
     for owner in ["b", "c"] {
         assert!(matches!(engine.acquire(ask(owner, 1, 60_000)).await, Err(Error::LockHeld { .. })));
     }
-    let grant = engine.renew(LOCK, "a", grant.fence, 60_000).await.unwrap();
+    let grant = engine.renew(LOCK, "a", grant.fence, Span(60_000)).await.unwrap();
     assert_eq!(engine.inspect(LOCK).await.unwrap().unwrap().grant.fence, grant.fence);
     assert_eq!(engine.list_locks(None, 10).await.unwrap().locks.len(), 1);
     engine.release_lock(LOCK, "a", grant.fence).await.unwrap();

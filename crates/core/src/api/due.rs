@@ -1,6 +1,6 @@
 //! Jobs that come due.
 
-use super::Instant;
+use super::Timestamp;
 #[cfg(feature = "openapi")]
 use crate::json::schema::QueueName;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub struct DueCounts {
     pub queue: Option<Arc<str>>,
     /// When the jobs were counted; `null` while they are counted for the first time.
     #[cfg_attr(feature = "openapi", schema(required))]
-    pub as_of: Option<Instant>,
+    pub as_of: Option<Timestamp>,
     /// Jobs that are already due, then 60 minutes, the hours of the first day, 30 days, and later jobs. There are no gaps, and the
     /// buckets add up to all jobs that have not ended. `null` during the first count, and for a queue that is not among the
     /// 1,000 largest.
@@ -30,10 +30,10 @@ pub struct DueCounts {
 pub struct DueBucket {
     /// The first instant; `null` for jobs that are already due.
     #[cfg_attr(feature = "openapi", schema(required))]
-    pub from: Option<Instant>,
+    pub from: Option<Timestamp>,
     /// The last instant; `null` for the rest.
     #[cfg_attr(feature = "openapi", schema(required))]
-    pub to: Option<Instant>,
+    pub to: Option<Timestamp>,
     /// The number of jobs. Running jobs count as due.
     pub jobs: u64,
 }

@@ -1,6 +1,6 @@
 //! Reports of failures.
 
-use super::Instant;
+use super::Timestamp;
 #[cfg(feature = "openapi")]
 use crate::json::schema::{Kind, QueueName};
 use crate::model::id::JobId;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct Failures {
     /// When the jobs were read; `null` while they are read for the first time.
     #[cfg_attr(feature = "openapi", schema(required))]
-    pub as_of: Option<Instant>,
+    pub as_of: Option<Timestamp>,
     /// The number of failed jobs that were examined, over all queues: the latest ones, at most 1,000.
     pub looked_at: u64,
     /// The groups, those with most jobs first. `null` while the jobs are read for the first time.
@@ -37,9 +37,9 @@ pub struct FailureGroup {
     /// The number of jobs.
     pub jobs: u64,
     /// When the first of them failed.
-    pub first: Instant,
+    pub first: Timestamp,
     /// When the last of them failed.
-    pub latest: Instant,
+    pub latest: Timestamp,
     /// The job that failed last.
     pub job: JobId,
 }

@@ -1,6 +1,6 @@
 //! The history of a server over the last hour or day.
 
-use super::{Instant, Span};
+use super::{Span, Timestamp};
 use crate::Error;
 #[cfg(feature = "openapi")]
 use crate::json::schema::QueueName;
@@ -59,9 +59,9 @@ pub struct History {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Arc<str>>,
     /// When the process started, or the first point begins, whichever is later.
-    pub since: Instant,
+    pub since: Timestamp,
     /// The process's clock.
-    pub as_of: Instant,
+    pub as_of: Timestamp,
     /// The length of a point.
     pub step: Span,
     /// One for each step, oldest first; the last one is not over yet. `null` if the process counts this queue only together
@@ -75,7 +75,7 @@ pub struct History {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HistoryPoint {
     /// When the step begins.
-    pub at: Instant,
+    pub at: Timestamp,
     /// New jobs.
     pub pushed: u64,
     /// Attempts that started.

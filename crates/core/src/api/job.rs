@@ -1,6 +1,6 @@
 //! The JSON of a job.
 
-use super::{Instant, Span};
+use super::{Span, Timestamp};
 use crate::json::is_zero;
 #[cfg(feature = "openapi")]
 use crate::json::schema::{Cursor, Key, Kind, Message, QueueName, Tag};
@@ -38,9 +38,9 @@ with_options! {
         /// Its state.
         pub state: State,
         /// The due time, from which it may run.
-        pub due_at: Instant,
+        pub due_at: Timestamp,
         /// Its first due time.
-        pub first_due_at: Instant,
+        pub first_due_at: Timestamp,
         /// The priority; 0 is the most urgent.
         pub priority: u32,
         /// The number of leases, except those that were released.
@@ -105,20 +105,20 @@ with_options! {
         pub epoch: u64,
         /// When the current lease ends.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub lease_until: Option<Instant>,
+        pub lease_until: Option<Timestamp>,
         /// Whether its worker has been asked to stop.
         #[serde(default)]
         pub cancel_requested: bool,
         /// The time it was pushed.
-        pub created_at: Instant,
+        pub created_at: Timestamp,
         /// The time of its last change.
-        pub updated_at: Instant,
+        pub updated_at: Timestamp,
         /// The start of its last attempt.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub started_at: Option<Instant>,
+        pub started_at: Option<Timestamp>,
         /// The time it finished.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub finished_at: Option<Instant>,
+        pub finished_at: Option<Timestamp>,
     }
 }
 
@@ -134,8 +134,8 @@ impl<'a> JobBody<'a> {
             payload,
             payload_base64,
             state: job.state(now),
-            due_at: Instant(job.due_at),
-            first_due_at: Instant(job.first_due_at),
+            due_at: Timestamp(job.due_at),
+            first_due_at: Timestamp(job.first_due_at),
             priority: job.priority,
             attempt: job.attempt,
             crashes: job.crashes,
@@ -162,12 +162,12 @@ impl<'a> JobBody<'a> {
             progress: job.progress.clone(),
             version: job.version,
             epoch: job.epoch,
-            lease_until: job.lease_until.map(Instant),
+            lease_until: job.lease_until.map(Timestamp),
             cancel_requested: job.cancel_asked,
-            created_at: Instant(job.created_at),
-            updated_at: Instant(job.updated_at),
-            started_at: job.started_at.map(Instant),
-            finished_at: job.finished_at.map(Instant),
+            created_at: Timestamp(job.created_at),
+            updated_at: Timestamp(job.updated_at),
+            started_at: job.started_at.map(Timestamp),
+            finished_at: job.finished_at.map(Timestamp),
         };
         shown.with_options(job.options())
     }

@@ -1,7 +1,7 @@
 //! A leased job as a worker gets it: enough to run the job, and not the whole record.
 
 use super::job::payload_of;
-use super::{Instant, Span};
+use super::{Span, Timestamp};
 use crate::json::is_zero;
 #[cfg(feature = "openapi")]
 use crate::json::schema::{Key, Kind, QueueName, Tag, Trace};
@@ -42,11 +42,11 @@ pub struct LeaseBody<'a> {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub crashes: u32,
     /// The due time.
-    pub due_at: Instant,
+    pub due_at: Timestamp,
     /// Its first due time, if that was another one.
-    pub first_due_at: Option<Instant>,
+    pub first_due_at: Option<Timestamp>,
     /// The time at which the lease expires.
-    pub lease_until: Instant,
+    pub lease_until: Timestamp,
     /// The length of the lease.
     pub lease: Span,
     /// Its key, unique among the live jobs of its queue.
@@ -67,9 +67,9 @@ pub struct LeaseBody<'a> {
     /// Its version.
     pub version: u64,
     /// The time it was pushed.
-    pub created_at: Instant,
+    pub created_at: Timestamp,
     /// When it was handed out.
-    pub started_at: Instant,
+    pub started_at: Timestamp,
 }
 
 impl<'a> From<&'a Lease> for LeaseBody<'a> {
@@ -85,9 +85,9 @@ impl<'a> From<&'a Lease> for LeaseBody<'a> {
             payload_base64,
             attempt: job.attempt,
             crashes: job.crashes,
-            due_at: Instant(job.due_at),
-            first_due_at: Some(Instant(job.first_due_at)).filter(|_| job.first_due_at != job.due_at),
-            lease_until: Instant(job.lease_until.unwrap_or_default()),
+            due_at: Timestamp(job.due_at),
+            first_due_at: Some(Timestamp(job.first_due_at)).filter(|_| job.first_due_at != job.due_at),
+            lease_until: Timestamp(job.lease_until.unwrap_or_default()),
             lease: Span(lease.lease_ms),
             key: job.key.clone(),
             tags: Cow::Borrowed(&job.tags),
@@ -95,8 +95,8 @@ impl<'a> From<&'a Lease> for LeaseBody<'a> {
             trace: job.options().trace.clone(),
             priority: Some(job.priority).filter(|&priority| priority != PRIORITY_DEFAULT),
             version: job.version,
-            created_at: Instant(job.created_at),
-            started_at: Instant(job.started_at.unwrap_or_default()),
+            created_at: Timestamp(job.created_at),
+            started_at: Timestamp(job.started_at.unwrap_or_default()),
         }
     }
 }

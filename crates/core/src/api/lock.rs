@@ -1,6 +1,6 @@
 //! Locks: acquire, renew, release, inspect.
 
-use super::{Instant, Span};
+use super::{Span, Timestamp};
 #[cfg(feature = "openapi")]
 use crate::json::schema::{LockName, Owner};
 use crate::limits::LOCK_TTL_MS_DEFAULT;
@@ -42,7 +42,7 @@ pub enum LockOperation {
         /// The fence.
         fence: u64,
         /// The time to live from now.
-        ttl_ms: u64,
+        ttl: Span,
     },
 }
 
@@ -52,23 +52,23 @@ impl Lock {
     /// # Errors
     /// If it asks both to renew and to wait.
     pub fn into_operation(self, name: Arc<str>) -> Result<LockOperation, Error> {
-        let ttl_ms = self.ttl.map_or(LOCK_TTL_MS_DEFAULT, |span| span.0);
+        let ttl = self.ttl.unwrap_or(Span(LOCK_TTL_MS_DEFAULT));
         let owner = self.owner;
         match self.fence {
             Some(_) if self.wait.is_some() || self.keep_place => {
                 Err(Error::invalid("fence", "given without `wait` and `keep_place`: a renewal does not wait", "both"))
             }
-            Some(fence) => Ok(LockOperation::Renew { owner, fence, ttl_ms }),
+            Some(fence) => Ok(LockOperation::Renew { owner, fence, ttl }),
             None => {
-                let wait_ms = self.wait.map_or(0, |span| span.0);
-                Ok(LockOperation::Acquire(LockRequest { name, owner, ttl_ms, wait_ms, keep_place: self.keep_place }))
+                let wait = self.wait.unwrap_or(Span(0));
+                Ok(LockOperation::Acquire(LockRequest { name, owner, ttl, wait, keep_place: self.keep_place }))
             }
         }
     }
 
     /// The body of a renewal.
-    pub fn renewal(owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Self {
-        Self { owner: owner.clone(), ttl: Some(Span(ttl_ms)), wait: None, keep_place: false, fence: Some(fence) }
+    pub fn renewal(owner: &Arc<str>, fence: u64, ttl: Span) -> Self {
+        Self { owner: owner.clone(), ttl: Some(ttl), wait: None, keep_place: false, fence: Some(fence) }
     }
 }
 
@@ -76,8 +76,8 @@ impl From<&LockRequest> for Lock {
     fn from(request: &LockRequest) -> Self {
         Self {
             owner: request.owner.clone(),
-            ttl: Some(Span(request.ttl_ms)),
-            wait: Some(Span(request.wait_ms)).filter(|wait| wait.0 > 0),
+            ttl: Some(request.ttl),
+            wait: Some(request.wait).filter(|wait| wait.0 > 0),
             keep_place: request.keep_place,
             fence: None,
         }
@@ -100,8 +100,8 @@ pub struct LockBody {
     /// The fence.
     pub fence: Option<u64>,
     /// The time at which it expires unless renewed.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
-    #[serde(default, with = "serde_with::As::<Option<Instant>>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
+    #[serde(default, with = "serde_with::As::<Option<Timestamp>>")]
     pub expires_at: Option<Millis>,
     /// The number of owners that wait for it.
     pub waiting: Option<u32>,
@@ -162,19 +162,19 @@ mod tests {
         let request = LockRequest {
             name: "l".into(),
             owner: "worker-7-a81f".into(),
-            ttl_ms: 15_000,
-            wait_ms: 5_000,
+            ttl: Span(15_000),
+            wait: Span(5_000),
             keep_place: false,
         };
         let text = r#"{"owner":"worker-7-a81f","ttl":"15s","wait":"5s"}"#;
         assert_eq!(asked(text).unwrap(), LockOperation::Acquire(request.clone()));
         assert_eq!(serde_json::to_string(&Lock::from(&request)).unwrap(), text);
-        let least = LockRequest { wait_ms: 0, ..request };
+        let least = LockRequest { wait: Span(0), ..request };
         assert_eq!(asked(r#"{"owner":"worker-7-a81f"}"#).unwrap(), LockOperation::Acquire(least));
-        let renewal = Lock::renewal(&"o".into(), 7, 100);
+        let renewal = Lock::renewal(&"o".into(), 7, Span(100));
         let text = r#"{"owner":"o","ttl":"100ms","fence":7}"#;
         assert_eq!(serde_json::to_string(&renewal).unwrap(), text);
-        assert_eq!(asked(text).unwrap(), LockOperation::Renew { owner: "o".into(), fence: 7, ttl_ms: 100 });
+        assert_eq!(asked(text).unwrap(), LockOperation::Renew { owner: "o".into(), fence: 7, ttl: Span(100) });
         assert_eq!(asked(r#"{"owner":"o","fence":7,"wait":"1s"}"#).unwrap_err().code(), "invalid");
         for wrong in [r#"{"owner":"o","time":"1s"}"#, "{}", r#"{"owner":"o","ttl":15}"#, r#"{"owner":"o","fence":-1}"#]
         {

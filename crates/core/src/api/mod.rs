@@ -36,7 +36,7 @@ mod words;
 mod worker;
 
 pub use crate::json::{
-    Base64, Instant, Object, Span, Unread, bytes_of, object, or_default, read, read_bytes, show_bytes, unread,
+    Base64, Object, Span, Timestamp, Unread, bytes_of, object, or_default, read, read_bytes, show_bytes, unread,
 };
 pub use crate::model::retry::{Backoff, Exponential, Fixed};
 pub use answer::Answer;

@@ -1,7 +1,7 @@
 //! New values of waiting jobs.
 
 use super::push::{due, show_due};
-use super::{Instant, Span};
+use super::{Span, Timestamp};
 use crate::json::{Base64, bytes_of, raw, show_bytes};
 use crate::request::{self, Query};
 use crate::{Due, Error, Millis};
@@ -20,7 +20,7 @@ pub struct Patch<'a> {
     #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
     pub delay_ms: Option<u64>,
     /// Alternative to `delay`.
-    pub due_at: Option<Instant>,
+    pub due_at: Option<Timestamp>,
     /// Alternative to `delay`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
     pub due_at_ms: Option<Millis>,
@@ -69,7 +69,7 @@ pub struct Reschedule {
     #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
     pub delay_ms: Option<u64>,
     /// Alternative to `delay`.
-    pub due_at: Option<Instant>,
+    pub due_at: Option<Timestamp>,
     /// Alternative to `delay`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
     pub due_at_ms: Option<Millis>,
@@ -96,5 +96,5 @@ impl Reschedule {
 
 /// `delay_ms` and `due_at_ms` of a body that changes nothing without them: it has to say "now", too.
 fn show_new_due(due: Due) -> (Option<u64>, Option<Millis>) {
-    show_due(if due == Due::Now { Due::After(0) } else { due })
+    show_due(if due == Due::Now { Due::After(Span(0)) } else { due })
 }

@@ -1,6 +1,6 @@
 //! A job to push, and the result of the push.
 
-use super::{Instant, Span};
+use super::{Span, Timestamp};
 #[cfg(feature = "openapi")]
 use crate::json::schema::{Key, Kind, QueueName, Tag};
 use crate::json::text;
@@ -43,7 +43,7 @@ with_options! {
         #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
         pub delay_ms: Option<u64>,
         /// Alternative to `delay`.
-        pub due_at: Option<Instant>,
+        pub due_at: Option<Timestamp>,
         /// Alternative to `delay`.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
         pub due_at_ms: Option<Millis>,
@@ -187,14 +187,14 @@ fn first_given<const N: usize>(fields: [(&'static str, bool); N]) -> Option<&'st
 pub(super) fn due(
     delay: Option<Span>,
     delay_ms: Option<u64>,
-    due_at: Option<Instant>,
+    due_at: Option<Timestamp>,
     due_at_ms: Option<Millis>,
 ) -> Result<Option<Due>, Error> {
     let given = [
-        ("delay", delay.map(|span| Due::After(span.0))),
-        ("delay_ms", delay_ms.map(Due::After)),
-        ("due_at", due_at.map(|instant| Due::At(instant.0))),
-        ("due_at_ms", due_at_ms.map(Due::At)),
+        ("delay", delay.map(Due::After)),
+        ("delay_ms", delay_ms.map(|ms| Due::After(Span(ms)))),
+        ("due_at", due_at.map(Due::At)),
+        ("due_at_ms", due_at_ms.map(|ms| Due::At(Timestamp(ms)))),
     ];
     let mut given = given.into_iter().filter_map(|(name, due)| Some((name, due?)));
     match (given.next(), given.next()) {
@@ -210,8 +210,8 @@ pub(super) fn due(
 pub(super) fn show_due(due: Due) -> (Option<u64>, Option<Millis>) {
     match due {
         Due::Now => (None, None),
-        Due::After(delay_ms) => (Some(delay_ms), None),
-        Due::At(at) => (None, Some(at)),
+        Due::After(Span(delay_ms)) => (Some(delay_ms), None),
+        Due::At(Timestamp(at)) => (None, Some(at)),
     }
 }
 
@@ -228,8 +228,8 @@ pub struct Pushed {
     /// Its state.
     pub state: State,
     /// The due time in milliseconds since 1970.
-    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
-    #[serde(with = "serde_with::As::<Instant>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
+    #[serde(with = "serde_with::As::<Timestamp>")]
     pub due_at: Millis,
     /// The outcome of the push.
     pub outcome: PushOutcome,

@@ -1,6 +1,6 @@
 //! Queues: their state, and changes of their settings.
 
-use super::{Instant, Span, Unread, read};
+use super::{Span, Timestamp, Unread, read};
 use crate::invalid::UNKNOWN;
 use crate::json::known;
 #[cfg(feature = "openapi")]
@@ -120,7 +120,7 @@ fn fields(settings: &QueueSettings) -> Map<String, Value> {
 #[serde(default, deny_unknown_fields)]
 pub struct PauseBody {
     /// The end of the pause.
-    pub until: Option<Instant>,
+    pub until: Option<Timestamp>,
     /// The length of the pause, instead of `until`.
     #[serde(rename = "for")]
     pub span: Option<Span>,
@@ -132,8 +132,8 @@ impl TryFrom<PauseBody> for Pause {
     fn try_from(body: PauseBody) -> Result<Self, Error> {
         match (body.until, body.span) {
             (Some(_), Some(_)) => Err(Error::invalid("pause", "limited by `until` or by `for`", "both")),
-            (Some(Instant(at)), None) => Ok(Self::Until(at)),
-            (None, Some(Span(ms))) => Ok(Self::For(ms)),
+            (Some(at), None) => Ok(Self::Until(at)),
+            (None, Some(time)) => Ok(Self::For(time)),
             (None, None) => Ok(Self::UntilResumed),
         }
     }
@@ -143,8 +143,8 @@ impl From<Pause> for PauseBody {
     fn from(pause: Pause) -> Self {
         match pause {
             Pause::UntilResumed => Self::default(),
-            Pause::For(ms) => Self { span: Some(Span(ms)), ..Self::default() },
-            Pause::Until(at) => Self { until: Some(Instant(at)), ..Self::default() },
+            Pause::For(Span(ms)) => Self { span: Some(Span(ms)), ..Self::default() },
+            Pause::Until(Timestamp(at)) => Self { until: Some(Timestamp(at)), ..Self::default() },
         }
     }
 }
@@ -159,8 +159,8 @@ pub struct Queue {
     /// Whether it is paused.
     pub paused: bool,
     /// The end of the pause, if it has one.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
-    #[serde(default, with = "serde_with::As::<Option<Instant>>", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
+    #[serde(default, with = "serde_with::As::<Option<Timestamp>>", skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Millis>,
     /// Jobs due in the future.
     pub scheduled: u64,
@@ -180,14 +180,14 @@ pub struct Queue {
     #[serde(default)]
     pub totals: Totals,
     /// The due time of the oldest ready job; `null` if there is none.
-    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Instant>))]
-    #[serde(default, with = "serde_with::As::<Option<Instant>>")]
+    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Timestamp>))]
+    #[serde(default, with = "serde_with::As::<Option<Timestamp>>")]
     pub oldest_due_at: Option<Millis>,
     /// The settings.
     pub settings: QueueSettings,
     /// This server delivers no job of the queue until then: its target is overloaded or unavailable. Omitted in a list.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
-    #[serde(default, with = "serde_with::As::<Option<Instant>>", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
+    #[serde(default, with = "serde_with::As::<Option<Timestamp>>", skip_serializing_if = "Option::is_none")]
     pub target_held_until: Option<Millis>,
 }
 

@@ -1,6 +1,6 @@
 //! Reserve and take: requests, and the jobs that are handed out.
 
-use super::{Instant, JobBody, LeaseBody, Object, Problem, Span};
+use super::{JobBody, LeaseBody, Object, Problem, Span, Timestamp};
 #[cfg(feature = "openapi")]
 use crate::json::schema::{QueueName, RequestId, WorkerName};
 use crate::limits::TAKE_JOBS_DEFAULT;
@@ -81,8 +81,8 @@ impl Reserve {
         Ok(ReserveRequest {
             limit: self.limit.unwrap_or_else(|| count(&from, 1)),
             from,
-            lease_ms: self.lease.map(|span| span.0),
-            wait_ms: self.wait.map_or(0, |span| span.0),
+            lease: self.lease,
+            wait: self.wait.unwrap_or(Span(0)),
             request_id: self.request_id,
             worker: self.worker,
         })
@@ -95,8 +95,8 @@ impl From<&ReserveRequest> for Reserve {
         let (queues, jobs) = show_source(&request.from);
         Self {
             limit: Some(request.limit),
-            lease: request.lease_ms.map(Span),
-            wait: Some(Span(request.wait_ms)),
+            lease: request.lease,
+            wait: Some(request.wait),
             request_id: request.request_id.clone(),
             queues,
             jobs,
@@ -115,9 +115,9 @@ pub struct Take {
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000))]
     pub limit: Option<usize>,
     /// Only jobs due at or after this instant.
-    pub due_from: Option<Instant>,
+    pub due_from: Option<Timestamp>,
     /// Only jobs due at or before this instant.
-    pub due_to: Option<Instant>,
+    pub due_to: Option<Timestamp>,
     /// A repeat of the same request by the same caller, with the same id, gets what the first got.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
     pub request_id: Option<Arc<str>>,
@@ -155,8 +155,8 @@ impl From<&TakeRequest> for Take {
         let (queues, jobs) = show_source(&request.from);
         Self {
             limit: Some(request.limit),
-            due_from: request.due_from.map(Instant),
-            due_to: request.due_to.map(Instant),
+            due_from: request.due_from.map(Timestamp),
+            due_to: request.due_to.map(Timestamp),
             request_id: request.request_id.clone(),
             queues,
             jobs,
@@ -176,7 +176,7 @@ pub struct Reservation<'a> {
     pub refused: Vec<Problem>,
     /// Nothing more is due here before this instant; `null` if nothing waits.
     #[cfg_attr(feature = "openapi", schema(required))]
-    pub next_due_at: Option<Instant>,
+    pub next_due_at: Option<Timestamp>,
 }
 
 impl<'a> Reservation<'a> {
@@ -185,7 +185,7 @@ impl<'a> Reservation<'a> {
         Self {
             leases: reservation.leases.iter().map(LeaseBody::from).collect(),
             refused,
-            next_due_at: reservation.next_due_at.map(Instant),
+            next_due_at: reservation.next_due_at.map(Timestamp),
         }
     }
 }
@@ -202,7 +202,7 @@ pub struct Taken<'a> {
     pub refused: Vec<Problem>,
     /// Nothing more is due here before this instant; `null` if nothing waits.
     #[cfg_attr(feature = "openapi", schema(required))]
-    pub next_due_at: Option<Instant>,
+    pub next_due_at: Option<Timestamp>,
 }
 
 impl<'a> Taken<'a> {
@@ -211,7 +211,7 @@ impl<'a> Taken<'a> {
         Self {
             jobs: reservation.leases.iter().map(|lease| JobBody::new(&lease.job, now)).collect(),
             refused,
-            next_due_at: reservation.next_due_at.map(Instant),
+            next_due_at: reservation.next_due_at.map(Timestamp),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Schedules: their settings and their state.
 
 use super::query_string::once;
-use super::{Instant, Push, Span};
+use super::{Push, Span, Timestamp};
 #[cfg(feature = "openapi")]
 use crate::json::schema::{Cron, Cursor, TimeZone};
 use crate::model::name;
@@ -33,13 +33,13 @@ pub struct ScheduleBody<'a> {
     /// What happens at a tick while the previous job is live.
     pub overlap: Option<Overlap>,
     /// No tick before this.
-    pub start: Option<Instant>,
+    pub start: Option<Timestamp>,
     /// No tick after this.
-    pub end: Option<Instant>,
+    pub end: Option<Timestamp>,
     /// Whether it pushes nothing. If left out, a schedule that is paused stays paused.
     pub paused: Option<bool>,
     /// The end of the pause, beside `"paused": true`; by default it lasts until the schedule is resumed.
-    pub paused_until: Option<Instant>,
+    pub paused_until: Option<Timestamp>,
 }
 
 #[cfg(feature = "openapi")]
@@ -109,10 +109,10 @@ impl<'a> From<&'a Schedule> for ScheduleBody<'a> {
             job: Push::from(&schedule.job),
             missed: Some(schedule.missed),
             overlap: Some(schedule.overlap),
-            start: schedule.start.map(Instant),
-            end: schedule.end.map(Instant),
+            start: schedule.start.map(Timestamp),
+            end: schedule.end.map(Timestamp),
             paused: schedule.paused,
-            paused_until: schedule.paused_until.map(Instant),
+            paused_until: schedule.paused_until.map(Timestamp),
         }
     }
 }

@@ -3,7 +3,7 @@
 pub use super::words::StateWord;
 pub use crate::json::schema::*;
 
-use super::{HistorySpan, Instant, Problem, Push, Pushed, Reserve, Take, counts};
+use super::{HistorySpan, Problem, Push, Pushed, Reserve, Take, Timestamp, counts};
 use crate::json::schema::{add, reference};
 use crate::limits::BATCH_JOBS_MAX;
 use crate::request::{Extension, QueueSettings, Settlement};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-impl PartialSchema for Instant {
+impl PartialSchema for Timestamp {
     fn schema() -> RefOr<Schema> {
         literal(json!({
             "type": "string",
@@ -23,7 +23,7 @@ impl PartialSchema for Instant {
     }
 }
 
-impl ToSchema for Instant {}
+impl ToSchema for Timestamp {}
 
 impl PartialSchema for HistorySpan {
     fn schema() -> RefOr<Schema> {

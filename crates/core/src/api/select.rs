@@ -1,6 +1,6 @@
 //! The filter for jobs in a query string; in a body it is a [`Query`].
 
-use super::Instant;
+use super::Timestamp;
 use super::query_string::{number, once};
 use crate::Error;
 use crate::invalid::UNKNOWN;
@@ -54,7 +54,7 @@ impl FromStr for Find {
 
 fn instant(what: &'static str, text: &str) -> Result<u64, Error> {
     const EXPECTED: &str = "an instant such as \"2026-11-20T10:00:00.250Z\"";
-    text.parse().map(|instant: Instant| instant.0).map_err(|_| Error::invalid(what, EXPECTED, format!("{text:?}")))
+    text.parse().map(|instant: Timestamp| instant.0).map_err(|_| Error::invalid(what, EXPECTED, format!("{text:?}")))
 }
 
 impl fmt::Display for Find {
@@ -72,8 +72,8 @@ impl fmt::Display for Find {
         append("key", query.key.as_deref());
         append("kind", query.kind.as_deref());
         query.state.words().for_each(|word| append("state", Some(word)));
-        append("due_from", query.due_from.map(|at| Instant(at).to_string()).as_deref());
-        append("due_to", query.due_to.map(|at| Instant(at).to_string()).as_deref());
+        append("due_from", query.due_from.map(|at| Timestamp(at).to_string()).as_deref());
+        append("due_to", query.due_to.map(|at| Timestamp(at).to_string()).as_deref());
         append("cursor", self.cursor.as_deref());
         append("limit", self.limit.map(|limit| limit.to_string()).as_deref());
         f.write_str(&text.finish())

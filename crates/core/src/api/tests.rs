@@ -44,7 +44,7 @@ fn push() -> NewJob {
     NewJob {
         queue: Arc::from("orders"),
         kind: Arc::from("order.cancel"),
-        due: Due::After(30 * 60_000),
+        due: Due::After(Span(30 * 60_000)),
         key: Some(Arc::from("cancel-202010250100")),
         tags: vec![Arc::from("order:202010250100")],
         lease_ms: Some(60_000),
@@ -98,7 +98,7 @@ fn a_push_reads_back() {
     let all = NewJob {
         on_conflict: OnConflict::Reject,
         key_until: KeyUntil::Started,
-        due: Due::At(NOW),
+        due: Due::At(Timestamp(NOW)),
         options: Retry {
             backoff: Some(Backoff::None),
             max_attempts: Some(0),
@@ -127,10 +127,10 @@ fn payloads_come_back_byte_for_byte() {
 #[test]
 fn when_a_job_is_due_is_said_once() {
     for (field, due) in [
-        (r#""delay":"30s""#, Due::After(30_000)),
-        (r#""delay_ms":250"#, Due::After(250)),
-        (r#""due_at":"2026-11-20T10:00:00.250Z""#, Due::At(NOW)),
-        (r#""due_at_ms":1795168800250"#, Due::At(NOW)),
+        (r#""delay":"30s""#, Due::After(Span(30_000))),
+        (r#""delay_ms":250"#, Due::After(Span(250))),
+        (r#""due_at":"2026-11-20T10:00:00.250Z""#, Due::At(Timestamp(NOW))),
+        (r#""due_at_ms":1795168800250"#, Due::At(Timestamp(NOW))),
         (r#""delay":null"#, Due::Now),
     ] {
         assert_eq!(pushed(&format!("{{\"payload\":1,{field}}}")).unwrap().due, due);
@@ -213,11 +213,11 @@ fn the_documented_reserve_reads() {
     let request = read::<Reserve>(r#"{"limit": 10, "lease": "60s", "wait": "20s"}"#);
     let request = request.into_request(Some(Arc::from("orders"))).unwrap();
     assert!(matches!(&request.from, request::Source::Queues(queues) if **queues == [Arc::from("orders")]));
-    assert_eq!((request.limit, request.lease_ms, request.wait_ms), (10, Some(60_000), 20_000));
+    assert_eq!((request.limit, request.lease, request.wait), (10, Some(Span(60_000)), Span(20_000)));
     let back = read::<Reserve>(&print(&Reserve::from(&request))).into_request(None).unwrap();
     assert_eq!(format!("{back:?}"), format!("{request:?}"));
     let bare = Reserve::default().into_request(Some(Arc::from("orders"))).unwrap();
-    assert_eq!((bare.limit, bare.lease_ms, bare.wait_ms), (1, None, 0));
+    assert_eq!((bare.limit, bare.lease, bare.wait), (1, None, Span(0)));
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn a_patch_reads_back() {
     let text = print(&Patch::from(&patch));
     assert_eq!(text, r#"{"delay_ms":0,"priority":0,"payload_base64":"/w=="}"#);
     let back = request::Patch::try_from(read::<Patch<'_>>(&text)).unwrap();
-    assert_eq!((back.due, back.priority, back.payload), (Some(Due::After(0)), Some(0), patch.payload));
+    assert_eq!((back.due, back.priority, back.payload), (Some(Due::After(Span(0))), Some(0), patch.payload));
     refused::<Patch<'_>>(r#"{"tags":[]}"#, "unknown field `tags`");
 }
 

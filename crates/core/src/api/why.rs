@@ -1,6 +1,6 @@
 //! Why a job does not run.
 
-use super::Instant;
+use super::Timestamp;
 use crate::clock::Millis;
 #[cfg(feature = "openapi")]
 use crate::json::schema::QueueName;
@@ -39,13 +39,13 @@ pub struct Reason {
     #[cfg_attr(feature = "openapi", schema(required))]
     #[serde(default)]
     #[serialize_always]
-    pub until: Option<Instant>,
+    pub until: Option<Timestamp>,
     /// The number in it: failed attempts (`not_due`), running jobs (`max_running`), or unrecorded outcomes (`backlog`).
     pub count: Option<u64>,
     /// The limit that is reached (`max_running`).
     pub limit: Option<u64>,
     /// No worker has asked this server since this instant (`no_worker`).
-    pub since: Option<Instant>,
+    pub since: Option<Timestamp>,
     /// The worker that runs it, if it asked this server under a name (`running`).
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub worker: Option<Arc<str>>,
@@ -57,7 +57,7 @@ impl Reason {
         Self {
             code,
             detail: detail.into(),
-            until: until.map(Instant),
+            until: until.map(Timestamp),
             count: None,
             limit: None,
             since: None,

@@ -1,6 +1,6 @@
 //! Workers, as a server knows them.
 
-use super::Instant;
+use super::Timestamp;
 #[cfg(feature = "openapi")]
 use crate::json::schema::{Cursor, QueueName, WorkerName};
 use crate::model::id::JobId;
@@ -14,7 +14,7 @@ pub struct Workers {
     /// Named workers that this server has seen within the last hour.
     pub workers: Vec<WorkerStatus>,
     /// When this server began to remember workers: its start.
-    pub since: Instant,
+    pub since: Timestamp,
     /// The cursor of the next page; `null` on the last page.
     #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
     #[serde(default)]
@@ -39,9 +39,9 @@ pub struct WorkerStatus {
     #[cfg_attr(feature = "openapi", schema(max_items = 10))]
     pub leases: Vec<HeldLease>,
     /// When it first asked.
-    pub first_seen: Instant,
+    pub first_seen: Timestamp,
     /// When it last asked, or extended a lease.
-    pub last_seen: Instant,
+    pub last_seen: Timestamp,
 }
 
 /// A lease that a worker holds.
@@ -54,5 +54,5 @@ pub struct HeldLease {
     #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
     pub queue: Arc<str>,
     /// When the lease ends unless it is extended.
-    pub lease_until: Instant,
+    pub lease_until: Timestamp,
 }

@@ -13,6 +13,7 @@ use crate::engine::observatory::Sum;
 use crate::engine::status::Fault;
 use crate::engine::stores::Topology;
 use crate::error::Error;
+use crate::json::Span;
 use crate::model::id::{JobId, JobRef, Receipt};
 use crate::model::job::{Job, NewJob};
 use crate::ports::{Change, Grant, Holding, Lease, Pick, Released};
@@ -502,8 +503,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::LockLost`] if it is not held by this owner under this fence, or no longer; [`Error::Invalid`].
-    pub async fn renew(&self, name: &str, owner: &str, fence: u64, ttl_ms: u64) -> Result<Grant, Error> {
-        self.services.locks.renew(name, owner, fence, ttl_ms).await
+    pub async fn renew(&self, name: &str, owner: &str, fence: u64, ttl: Span) -> Result<Grant, Error> {
+        self.services.locks.renew(name, owner, fence, ttl).await
     }
 
     /// Frees a lock.

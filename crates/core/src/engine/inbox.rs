@@ -18,6 +18,7 @@ use crate::engine::status::Status;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
 use crate::invalid::Invalid;
+use crate::json::{Span, Timestamp};
 use crate::limits::{DELAY_MS_MAX, PRIORITY_DEFAULT, STEP_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, NewJob, OnConflict};
@@ -265,8 +266,8 @@ fn new_job(row: InboxRow) -> Result<NewJob, Error> {
     let unsigned = |what, number: i64| u64::try_from(number).map_err(|_| Error::invalid(what, "0 or more", number));
     let due = match (row.due_at, row.delay_ms) {
         (None, None) => Due::Now,
-        (Some(at), None) => Due::At(unsigned("due_at", at)?),
-        (None, Some(delay_ms)) => Due::After(unsigned("delay_ms", delay_ms)?),
+        (Some(at), None) => Due::At(Timestamp(unsigned("due_at", at)?)),
+        (None, Some(delay_ms)) => Due::After(Span(unsigned("delay_ms", delay_ms)?)),
         (Some(_), Some(_)) => return Err(Error::invalid("due_at", "given without `delay_ms`", "both")),
     };
     let priority = row.priority.map_or(Ok(PRIORITY_DEFAULT), |priority| {

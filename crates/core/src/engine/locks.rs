@@ -59,10 +59,10 @@ impl LockDesk {
     pub(in crate::engine) async fn acquire(self: &Arc<Self>, request: LockRequest) -> Result<Grant, Error> {
         self.supervisor.check_open()?;
         check_claim(&request.name, &request.owner)?;
-        check_ttl(request.ttl_ms)?;
-        Span(request.wait_ms).check("wait", 0, WAIT_MS_MAX)?;
-        let LockRequest { name, owner, ttl_ms, wait_ms, keep_place } = request;
-        let end = Instant::now() + Duration::from_millis(wait_ms);
+        check_ttl(request.ttl)?;
+        request.wait.check("wait", 0, WAIT_MS_MAX)?;
+        let LockRequest { name, owner, ttl, wait, keep_place } = request;
+        let end = Instant::now() + Duration::from(wait);
         let claim = (owner.clone(), name.clone());
         let mut place = PlaceInLine { desk: self, claim: claim.clone(), registration: None };
         loop {
@@ -73,7 +73,7 @@ impl LockDesk {
             }
             // Registered before the store is asked, so that no wake in between is missed.
             let woken = place.registration.as_ref().map(Registration::woken);
-            let acquire = Acquire { name: name.clone(), owner: owner.clone(), ttl_ms, waiting };
+            let acquire = Acquire { name: name.clone(), owner: owner.clone(), ttl_ms: ttl.0, waiting };
             let (expires_in_ms, again_in_ms) = match self.ask(acquire).await? {
                 Acquired::Granted { grant, .. } => {
                     place.leave();
@@ -129,15 +129,15 @@ impl LockDesk {
         name: &str,
         owner: &str,
         fence: u64,
-        ttl_ms: u64,
+        ttl: Span,
     ) -> Result<Grant, Error> {
         self.supervisor.check_open()?;
         check_claim(name, owner)?;
-        check_ttl(ttl_ms)?;
+        check_ttl(ttl)?;
         let (name, owner) = (Arc::from(name), Arc::from(owner));
         self.supervisor
             .complete(self, |desk| async move {
-                let renewed = desk.locks.renew(&name, &owner, fence, ttl_ms).await?;
+                let renewed = desk.locks.renew(&name, &owner, fence, ttl.0).await?;
                 renewed.ok_or(Error::LockLost { name, owner, fence })
             })
             .await
@@ -219,8 +219,8 @@ fn check_holder(owner: &str) -> Result<(), Invalid> {
     check_free("owner", owner)
 }
 
-fn check_ttl(ttl_ms: u64) -> Result<(), Invalid> {
-    Span(ttl_ms).check("ttl", LOCK_TTL_MS_MIN, LOCK_TTL_MS_MAX)
+fn check_ttl(ttl: Span) -> Result<(), Invalid> {
+    ttl.check("ttl", LOCK_TTL_MS_MIN, LOCK_TTL_MS_MAX)
 }
 
 /// A place in line, given up when it is dropped.

@@ -22,7 +22,7 @@ const EXPECTED: &str = "a duration such as \"250ms\", \"30s\", \"15m\", \"1h30m\
 
 /// A duration in milliseconds; in text whole numbers with the units `d`, `h`, `m`, `s` and `ms`, longest first, each at
 /// most once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, SerializeDisplay)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, SerializeDisplay)]
 pub struct Span(pub u64);
 
 impl Span {
@@ -67,6 +67,12 @@ impl From<Duration> for Span {
     /// Rounded up to whole milliseconds.
     fn from(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(Span(ms): Span) -> Self {
+        Self::from_millis(ms)
     }
 }
 

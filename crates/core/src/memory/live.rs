@@ -293,6 +293,7 @@ impl Rare {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::Span;
     use crate::model::job::{Due, NewJob};
 
     #[test]
@@ -300,7 +301,7 @@ mod tests {
         let id = JobId::new(1).unwrap();
         let plain = NewJob::new(*b"x").accept(id, 1_000, 10).unwrap();
         let mut rich =
-            NewJob { key: Some("k".into()), tags: vec!["t".into()], due: Due::After(5), ..NewJob::new(*b"x") }
+            NewJob { key: Some("k".into()), tags: vec!["t".into()], due: Due::After(Span(5)), ..NewJob::new(*b"x") }
                 .accept(id, 1_000, 10)
                 .unwrap();
         rich.crashes = 2;

@@ -7,7 +7,7 @@ use super::options::{self, JobOptions};
 use super::progress::Progress;
 use crate::clock::Millis;
 use crate::invalid::Invalid;
-use crate::json::{Instant, Span, read_bytes};
+use crate::json::{Span, Timestamp, read_bytes};
 use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -95,8 +95,8 @@ pub struct AttemptError {
     /// The number of the attempt.
     pub attempt: u32,
     /// When it ended.
-    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
-    #[serde(with = "serde_with::As::<Instant>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
+    #[serde(with = "serde_with::As::<Timestamp>")]
     pub at: Millis,
     /// The message of the worker, or the engine's finding.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::json::schema::Message))]
@@ -281,13 +281,23 @@ pub enum Due {
     /// At once.
     #[default]
     Now,
-    /// This many milliseconds after the broker's now.
-    After(u64),
-    /// At this instant, in milliseconds since 1970. An instant in the past means now, but keeps its place in the order.
-    At(Millis),
+    /// This long after the broker's now.
+    After(Span),
+    /// At this instant. An instant in the past means now, but keeps its place in the order.
+    At(Timestamp),
 }
 
 impl Due {
+    /// This long after the broker's now: at most 10 years.
+    pub fn after(delay: impl Into<Span>) -> Self {
+        Self::After(delay.into())
+    }
+
+    /// At this instant. An instant in the past means now, but keeps its place in the order.
+    pub fn at(at: impl Into<Timestamp>) -> Self {
+        Self::At(at.into())
+    }
+
     /// The instant it means at `now`.
     ///
     /// # Errors
@@ -295,16 +305,16 @@ impl Due {
     pub fn resolve(self, now: Millis) -> Result<Millis, Invalid> {
         match self {
             Self::Now => Ok(now),
-            Self::After(delay_ms) => Span(delay_ms).check("delay", 0, DELAY_MS_MAX).map(|()| now + delay_ms),
-            Self::At(at) if at < INSTANT_MS_MIN => {
+            Self::After(delay) => delay.check("delay", 0, DELAY_MS_MAX).map(|()| now + delay.0),
+            Self::At(Timestamp(at)) if at < INSTANT_MS_MIN => {
                 let expected = format!("milliseconds since 1970, {INSTANT_MS_MIN} or more");
                 Err(Invalid::new("due_at", expected, format!("{at}, which looks like seconds")))
             }
-            Self::At(at) if at.saturating_sub(now) > DELAY_MS_MAX => {
-                let expected = format!("at most 10 years ahead, {}", Instant(now + DELAY_MS_MAX));
-                Err(Invalid::new("due_at", expected, Instant(at)))
+            Self::At(Timestamp(at)) if at.saturating_sub(now) > DELAY_MS_MAX => {
+                let expected = format!("at most 10 years ahead, {}", Timestamp(now + DELAY_MS_MAX));
+                Err(Invalid::new("due_at", expected, Timestamp(at)))
             }
-            Self::At(at) => Ok(at),
+            Self::At(Timestamp(at)) => Ok(at),
         }
     }
 }

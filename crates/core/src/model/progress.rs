@@ -2,7 +2,7 @@
 
 use crate::clock::Millis;
 use crate::invalid::Invalid;
-use crate::json::Instant;
+use crate::json::Timestamp;
 use crate::limits::NOTE_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ pub struct Progress {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Arc<str>>,
     /// When that was said.
-    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
-    #[serde(with = "serde_with::As::<Instant>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
+    #[serde(with = "serde_with::As::<Timestamp>")]
     pub at: Millis,
 }
 

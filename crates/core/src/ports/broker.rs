@@ -178,6 +178,13 @@ pub enum Source {
     Jobs(Vec<JobRef>),
 }
 
+/// This queue.
+impl From<&str> for Source {
+    fn from(queue: &str) -> Self {
+        Self::Queues(vec![queue.into()])
+    }
+}
+
 /// Which jobs are picked.
 #[derive(Clone, Debug)]
 pub enum Pick {

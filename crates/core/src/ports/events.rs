@@ -2,7 +2,7 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::json::Instant;
+use crate::json::Timestamp;
 use crate::model::id::JobId;
 use crate::model::job::State;
 use async_trait::async_trait;
@@ -89,10 +89,10 @@ pub struct Transition {
     /// Its attempts so far.
     pub attempt: u32,
     /// When it was seen, by the broker's clock.
-    #[serde(with = "serde_with::As::<Instant>")]
+    #[serde(with = "serde_with::As::<Timestamp>")]
     pub at: Millis,
     /// The earliest time at which it may run, if it waits.
-    #[serde(default, with = "serde_with::As::<Option<Instant>>", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "serde_with::As::<Option<Timestamp>>", skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Millis>,
     /// Encoded by the first reader that asks.
     #[serde(skip)]

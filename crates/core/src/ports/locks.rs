@@ -2,7 +2,7 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::json::Instant;
+use crate::json::Timestamp;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -109,8 +109,8 @@ pub struct Grant {
     /// Grows with every grant of the store.
     pub fence: u64,
     /// When it ends unless it is renewed: by the store's wall clock, for display only. The time to live decides.
-    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
-    #[serde(with = "serde_with::As::<Instant>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
+    #[serde(with = "serde_with::As::<Timestamp>")]
     pub expires_at: Millis,
 }
 

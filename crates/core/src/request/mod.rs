@@ -11,7 +11,8 @@ pub use queue_settings::{Configured, QueueRetention, QueueSettings};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::invalid::Invalid;
-use crate::json::{Instant, or_default};
+use crate::json::{Span, Timestamp, or_default};
+use crate::limits::LOCK_TTL_MS_DEFAULT;
 pub use crate::model::id::JobRef;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, Job, Payload, State};
@@ -70,11 +71,31 @@ pub struct LockRequest {
     /// The owner: 1 to 255 bytes, unique to one holder.
     pub owner: Arc<str>,
     /// The time to live unless it is renewed: 100 ms to 24 h.
-    pub ttl_ms: u64,
+    pub ttl: Span,
     /// How long to wait for the lock: at most 60 s.
-    pub wait_ms: u64,
+    pub wait: Span,
     /// Whether the place in line is kept for a moment after the wait, for another request that continues the wait.
     pub keep_place: bool,
+}
+
+impl LockRequest {
+    /// A request that does not wait, for 15 s.
+    pub fn new(name: impl Into<Arc<str>>, owner: impl Into<Arc<str>>) -> Self {
+        let (name, owner) = (name.into(), owner.into());
+        Self { name, owner, ttl: Span(LOCK_TTL_MS_DEFAULT), wait: Span(0), keep_place: false }
+    }
+
+    /// Sets the time to live: 100 ms to 24 h; by default 15 s.
+    #[must_use]
+    pub fn ttl(self, ttl: impl Into<Span>) -> Self {
+        Self { ttl: ttl.into(), ..self }
+    }
+
+    /// Sets how long to wait for the lock: at most 60 s; by default the request does not wait.
+    #[must_use]
+    pub fn wait(self, wait: impl Into<Span>) -> Self {
+        Self { wait: wait.into(), ..self }
+    }
 }
 
 /// A reserve.
@@ -84,14 +105,51 @@ pub struct ReserveRequest {
     pub from: Source,
     /// The maximum number of jobs: 1 to 1000.
     pub limit: usize,
-    /// The lease in milliseconds, 1 s to 12 h; else each job's own, its queue's, or 60 s.
-    pub lease_ms: Option<u64>,
-    /// How long to wait if nothing is due, up to 60 s, in milliseconds.
-    pub wait_ms: u64,
+    /// The lease, 1 s to 12 h; else each job's own, its queue's, or 60 s.
+    pub lease: Option<Span>,
+    /// How long to wait if nothing is due: at most 60 s.
+    pub wait: Span,
     /// A repeat with the same id gets the same leases.
     pub request_id: Option<Arc<str>>,
     /// The name of the worker, by which it is [listed](crate::Engine::workers): 1 to 255 bytes; by default none.
     pub worker: Option<Arc<str>>,
+}
+
+impl ReserveRequest {
+    /// A request for one job, that does not wait.
+    pub fn new(from: impl Into<Source>) -> Self {
+        Self { from: from.into(), limit: 1, lease: None, wait: Span(0), request_id: None, worker: None }
+    }
+
+    /// Sets the maximum number of jobs: 1 to 1000; by default 1.
+    #[must_use]
+    pub fn limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Sets the lease, 1 s to 12 h; by default each job's own, its queue's, or 60 s.
+    #[must_use]
+    pub fn lease(self, lease: impl Into<Span>) -> Self {
+        Self { lease: Some(lease.into()), ..self }
+    }
+
+    /// Sets how long to wait if nothing is due: at most 60 s; by default the request does not wait.
+    #[must_use]
+    pub fn wait(self, wait: impl Into<Span>) -> Self {
+        Self { wait: wait.into(), ..self }
+    }
+
+    /// Sets the id by which a repeat gets the same leases.
+    #[must_use]
+    pub fn request_id(self, request_id: impl Into<Arc<str>>) -> Self {
+        Self { request_id: Some(request_id.into()), ..self }
+    }
+
+    /// Sets the name of the worker, by which it is listed: 1 to 255 bytes; by default none.
+    #[must_use]
+    pub fn worker(self, worker: impl Into<Arc<str>>) -> Self {
+        Self { worker: Some(worker.into()), ..self }
+    }
 }
 
 /// A take.
@@ -138,8 +196,8 @@ pub enum Outcome {
 
 impl Outcome {
     /// The job is given back. It is due again after this delay; with 0 it keeps its place.
-    pub fn release(delay_ms: u64) -> Self {
-        Self::Release(Release::after(delay_ms))
+    pub fn release(delay: impl Into<Span>) -> Self {
+        Self::Release(Release::after(delay))
     }
 }
 
@@ -190,8 +248,8 @@ pub struct Extension {
     /// The lease.
     pub receipt: Receipt,
     /// When it ends.
-    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
-    #[serde(with = "serde_with::As::<Instant>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
+    #[serde(with = "serde_with::As::<Timestamp>")]
     pub lease_until: Millis,
     /// Whether the worker should stop: the job was cancelled.
     #[serde(default, rename = "cancel_requested")]
@@ -245,12 +303,12 @@ pub struct Query {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::Kind>))]
     pub kind: Option<Arc<str>>,
     /// Due from this instant on.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
-    #[serde(default, with = "serde_with::As::<Option<Instant>>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
+    #[serde(default, with = "serde_with::As::<Option<Timestamp>>")]
     pub due_from: Option<Millis>,
     /// Due up to this instant.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
-    #[serde(default, with = "serde_with::As::<Option<Instant>>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
+    #[serde(default, with = "serde_with::As::<Option<Timestamp>>")]
     pub due_to: Option<Millis>,
 }
 

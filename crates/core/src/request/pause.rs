@@ -2,7 +2,7 @@
 
 use crate::clock::Millis;
 use crate::invalid::Invalid;
-use crate::json::{Instant, Span};
+use crate::json::{Span, Timestamp};
 use crate::limits::DELAY_MS_MAX;
 
 /// When a pause ends.
@@ -10,23 +10,33 @@ use crate::limits::DELAY_MS_MAX;
 pub enum Pause {
     /// It lasts until it is resumed.
     UntilResumed,
-    /// It ends after this many milliseconds: at least 1, at most 10 years.
-    For(u64),
-    /// It ends at this instant, in milliseconds since 1970, at most 10 years ahead.
-    Until(Millis),
+    /// It ends after this time: at least 1 ms, at most 10 years.
+    For(Span),
+    /// It ends at this instant, at most 10 years ahead.
+    Until(Timestamp),
 }
 
 impl Pause {
+    /// A pause that ends after this time: at least 1 ms, at most 10 years.
+    pub fn lasting(time: impl Into<Span>) -> Self {
+        Self::For(time.into())
+    }
+
+    /// A pause that ends at this instant, at most 10 years ahead.
+    pub fn until(at: impl Into<Timestamp>) -> Self {
+        Self::Until(at.into())
+    }
+
     /// When a pause that begins now ends; `None` if it lasts until it is resumed.
     pub(crate) fn end(self, now: Millis) -> Result<Option<Millis>, Invalid> {
         match self {
             Self::UntilResumed => Ok(None),
-            Self::For(span_ms) => Span(span_ms).check("for", 1, DELAY_MS_MAX).map(|()| Some(now + span_ms)),
-            Self::Until(at) if at <= now || at - now > DELAY_MS_MAX => {
-                let expected = format!("an instant within the next 10 years; it is {}", Instant(now));
-                Err(Invalid::new("until", expected, Instant(at)))
+            Self::For(time) => time.check("for", 1, DELAY_MS_MAX).map(|()| Some(now + time.0)),
+            Self::Until(Timestamp(at)) if at <= now || at - now > DELAY_MS_MAX => {
+                let expected = format!("an instant within the next 10 years; it is {}", Timestamp(now));
+                Err(Invalid::new("until", expected, Timestamp(at)))
             }
-            Self::Until(at) => Ok(Some(at)),
+            Self::Until(Timestamp(at)) => Ok(Some(at)),
         }
     }
 }

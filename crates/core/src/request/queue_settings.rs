@@ -2,7 +2,7 @@
 
 use crate::clock::Millis;
 use crate::invalid::Invalid;
-use crate::json::{Instant, Span};
+use crate::json::{Span, Timestamp};
 use crate::limits::DELAY_MS_MAX;
 use crate::model::job::check_lease;
 use crate::model::retry::with_rule;
@@ -78,8 +78,8 @@ pub struct Configured {
     /// Whether nothing is handed out.
     pub paused: bool,
     /// The end of the pause, if it has one.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
-    #[serde(default, with = "serde_with::As::<Option<Instant>>", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
+    #[serde(default, with = "serde_with::As::<Option<Timestamp>>", skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Millis>,
     /// The settings.
     pub settings: QueueSettings,

@@ -22,10 +22,9 @@ pub struct Failure {
     /// Whether to give up at once.
     #[serde(rename = "final", skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
-    /// How long to wait, at most 10 years, instead of the rule's wait. In Rust in milliseconds.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
-    #[serde(rename = "retry_after", with = "serde_with::As::<Option<Span>>", skip_serializing_if = "Option::is_none")]
-    pub retry_after_ms: Option<u64>,
+    /// How long to wait, at most 10 years, instead of the rule's wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Span>,
 }
 
 /// The job is given back.
@@ -33,14 +32,10 @@ pub struct Failure {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Release {
-    /// The delay from now, at most 10 years; without one the job keeps its place. In Rust in milliseconds.
+    /// The delay from now, at most 10 years; without one the job keeps its place.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
-    #[serde(
-        rename = "delay",
-        with = "serde_with::As::<serde_with::DefaultOnNull<Span>>",
-        skip_serializing_if = "is_zero"
-    )]
-    pub delay_ms: u64,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_zero")]
+    pub delay: Span,
     /// The job's priority from now on; by default as it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
@@ -48,8 +43,8 @@ pub struct Release {
 
 impl Release {
     /// With this delay, and no other priority.
-    pub fn after(delay_ms: u64) -> Self {
-        Self { delay_ms, priority: None }
+    pub fn after(delay: impl Into<Span>) -> Self {
+        Self { delay: delay.into(), priority: None }
     }
 }
 
@@ -74,7 +69,7 @@ pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, n
     if job.cancel_asked {
         return cancelled(Some(error), job.crashes);
     }
-    let wait_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(job, retry, job.attempt));
+    let wait_ms = failure.retry_after.map_or_else(|| backoff_ms(job, retry, job.attempt), |wait| wait.0);
     let due_at = now.saturating_add(wait_ms);
     if failure.is_final || is_spent(job, retry) || is_too_old(job, retry, due_at) {
         let given_up = GivenUp { error, crashes: job.crashes, may_restart: !failure.is_final };
@@ -110,7 +105,7 @@ pub fn after_release(job: &Job, retry: &Retry, release: Release, now: Millis, ne
 
 /// The same, but the attempt counts.
 pub fn after_return(job: &Job, retry: &Retry, release: Release, now: Millis, new_id: Option<JobId>) -> Decision {
-    let Release { delay_ms, priority } = release;
+    let Release { delay: Span(delay_ms), priority } = release;
     if job.cancel_asked {
         return cancelled(None, job.crashes);
     }

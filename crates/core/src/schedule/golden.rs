@@ -2,6 +2,7 @@
 
 use super::{ClockChange, Schedule, ScheduleStatus, Ticks, Timing};
 use crate::clock::Millis;
+use crate::json::Span;
 use crate::limits::{DAY_MS, MINUTE_MS};
 use crate::model::job::{Due, NewJob};
 use jiff::Timestamp;
@@ -319,7 +320,7 @@ fn the_rest_of_a_schedule_is_checked_too() {
     let tags = (0..16).map(|i| format!("t{i}").into()).collect();
     for (name, wrong, what) in [
         ("night ly", right.clone(), "`schedule`"),
-        ("s", job(NewJob { due: Due::After(5), ..right.job.clone() }), "`due_at`"),
+        ("s", job(NewJob { due: Due::After(Span(5)), ..right.job.clone() }), "`due_at`"),
         ("s", job(NewJob { queue: "".into(), ..right.job.clone() }), "`queue`"),
         ("s", job(NewJob { tags, ..right.job.clone() }), "`tags`"),
         ("s", job(NewJob::new(vec![0; 101])), "`payload`"),

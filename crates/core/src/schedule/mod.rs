@@ -16,7 +16,7 @@ pub use ticks::Ticks;
 
 use crate::clock::Millis;
 use crate::invalid::Invalid;
-use crate::json::Span;
+use crate::json::{Span, Timestamp};
 use crate::limits::{DELAY_MS_MAX, EVERY_MS_MIN, SCHEDULE_PAYLOAD_BYTES_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, NewJob};
@@ -103,6 +103,43 @@ impl Schedule {
         }
     }
 
+    /// A schedule that runs whenever a clock in this time zone matches the cron expression: 5 fields, or 6 with seconds
+    /// first, or `@hourly` and the like. The zone is a name such as `Europe/Berlin` or `UTC`. Both are checked when the
+    /// schedule is set.
+    pub fn cron(expression: &str, time_zone: &str, job: NewJob) -> Self {
+        Self::new(Timing::Cron { expression: expression.trim().into(), time_zone: time_zone.into() }, job)
+    }
+
+    /// A schedule that runs at intervals of this length, 1 s to 10 years, counted from [`start`](Self::start), or from when
+    /// it is first saved.
+    pub fn every(interval: impl Into<Span>, job: NewJob) -> Self {
+        Self::new(Timing::Every(interval.into().0), job)
+    }
+
+    /// Sets what happens to runs that nobody pushed in time; by default one job is pushed for all of them.
+    #[must_use]
+    pub fn missed(self, missed: Missed) -> Self {
+        Self { missed, ..self }
+    }
+
+    /// Sets what happens at a run while the job of the last one is live; by default its job is pushed all the same.
+    #[must_use]
+    pub fn overlap(self, overlap: Overlap) -> Self {
+        Self { overlap, ..self }
+    }
+
+    /// Sets the instant before which it does not run; by default it runs from when it is saved.
+    #[must_use]
+    pub fn start(self, start: impl Into<Timestamp>) -> Self {
+        Self { start: Some(start.into().0), ..self }
+    }
+
+    /// Sets the instant after which it does not run; by default there is no end.
+    #[must_use]
+    pub fn end(self, end: impl Into<Timestamp>) -> Self {
+        Self { end: Some(end.into().0), ..self }
+    }
+
     /// Checks all limits, and that it ticks at all; instants are compared with `now`.
     ///
     /// # Errors
@@ -126,7 +163,7 @@ impl Schedule {
         }
         for (what, at) in [("start", self.start), ("end", self.end), ("paused_until", self.paused_until)] {
             // The same bounds as those of a job.
-            at.map_or(Ok(now), |at| Due::At(at).resolve(now))
+            at.map_or(Ok(now), |at| Due::At(Timestamp(at)).resolve(now))
                 .map_err(|error| Invalid { what: what.into(), ..error })?;
         }
         if let (Some(start), Some(end)) = (self.start, self.end)
@@ -161,7 +198,7 @@ impl Schedule {
         now: Millis,
         payload_bytes_max: usize,
     ) -> Result<Job, Invalid> {
-        NewJob { due: Due::At(at), ..self.tagged_job(name) }.accept(id, now, payload_bytes_max)
+        NewJob { due: Due::At(Timestamp(at)), ..self.tagged_job(name) }.accept(id, now, payload_bytes_max)
     }
 
     /// The job with the tag `schedule:NAME` beside its own.

@@ -3,9 +3,8 @@
 use super::ScheduleStatus;
 use crate::clock::Millis;
 use crate::invalid::Invalid;
-use crate::json::Instant;
+use crate::json::Timestamp;
 use crate::limits::RUNS_MAX;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +13,8 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Run {
     /// The instant.
-    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
-    #[serde(with = "serde_with::As::<Instant>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
+    #[serde(with = "serde_with::As::<Timestamp>")]
     pub at: Millis,
     /// The same in the schedule's time zone (RFC 9557); an interval has UTC.
     pub local: String,
@@ -38,8 +37,8 @@ pub enum ClockChange {
 
 impl Run {
     pub(super) fn new(at: Millis, zone: &TimeZone, clock_change: Option<ClockChange>) -> Self {
-        let instant = i64::try_from(at).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-        let local = instant.map_or_else(|| Instant(at).to_string(), |at| at.to_zoned(zone.clone()).to_string());
+        let instant = i64::try_from(at).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        let local = instant.map_or_else(|| Timestamp(at).to_string(), |at| at.to_zoned(zone.clone()).to_string());
         Self { at, local, clock_change }
     }
 }

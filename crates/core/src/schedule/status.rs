@@ -2,7 +2,7 @@
 
 use super::Schedule;
 use crate::clock::Millis;
-use crate::json::Instant;
+use crate::json::Timestamp;
 use crate::model::id::JobId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub struct ScheduleStatus {
     /// Of what was set; grows when that changes, and stays when it ticks.
     pub version: u64,
     /// The next ticks that are not pushed yet, at most ten; none if it has ended.
-    #[cfg_attr(feature = "openapi", schema(max_items = 10, value_type = Vec<Instant>))]
-    #[serde(with = "serde_with::As::<Vec<Instant>>")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 10, value_type = Vec<Timestamp>))]
+    #[serde(with = "serde_with::As::<Vec<Timestamp>>")]
     pub next: Vec<Millis>,
     /// The last tick, and its outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,8 +32,8 @@ pub struct ScheduleStatus {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Tick))]
 pub struct LastTick {
     /// When it was.
-    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
-    #[serde(with = "serde_with::As::<Instant>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
+    #[serde(with = "serde_with::As::<Timestamp>")]
     pub at: Millis,
     /// The outcome.
     pub outcome: TickOutcome,

@@ -2,6 +2,7 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::json::Timestamp;
 use crate::limits::PAYLOAD_BYTES_DEFAULT;
 use crate::model::id::{JobId, JobRef};
 use crate::model::job::{Due, Job, NewJob, Stage};
@@ -39,7 +40,7 @@ pub fn job(n: u64) -> Job {
 
 /// A job that was pushed at [`T0`], due at this instant.
 pub fn due(n: u64, due_at: Millis) -> Job {
-    let new = NewJob { queue: QUEUE.into(), due: Due::At(due_at), ..NewJob::new(*b"payload") };
+    let new = NewJob { queue: QUEUE.into(), due: Due::At(Timestamp(due_at)), ..NewJob::new(*b"payload") };
     new.accept(id(n), T0, PAYLOAD_BYTES_DEFAULT).expect("a fixture keeps the limits")
 }
 

@@ -1,6 +1,7 @@
 //! Cancel, update, retry, delete; one by one and in bulk; near and beyond the horizon.
 
 use super::fixture::{Bench, job, pass};
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::{BulkAction, CancelOutcome, JobRef, Outcome, Patch, Query};
 use duetime_core::limits::PAGE_JOBS_MAX;
 use duetime_core::ports::Ledger;
@@ -14,7 +15,7 @@ const FAR_MS: u64 = 10 * 3_600_000;
 #[tokio::test(start_paused = true)]
 async fn a_waiting_job_is_cancelled_near_and_far() {
     let bench = Bench::new().await;
-    for due in [Due::Now, Due::After(60_000), Due::After(FAR_MS)] {
+    for due in [Due::Now, Due::After(Span(60_000)), Due::After(Span(FAR_MS))] {
         let pushed = bench.push(NewJob { due, ..job() }).await;
         let cancel = || bench.engine.cancel(vec![pushed.id.into()]);
         assert_eq!(cancel().await.pop().unwrap().unwrap(), CancelOutcome::Cancelled, "{due:?}");
@@ -65,7 +66,7 @@ async fn a_job_whose_end_is_not_recorded_is_not_answered_as_finished() {
 #[tokio::test(start_paused = true)]
 async fn a_changed_version_stops_a_conditional_change() {
     let bench = Bench::new().await;
-    for due in [Due::After(60_000), Due::After(FAR_MS)] {
+    for due in [Due::After(Span(60_000)), Due::After(Span(FAR_MS))] {
         let pushed = bench.push(NewJob { due, ..job() }).await;
         let right = JobRef { id: pushed.id, version: Some(pushed.version) };
         let updated = bench.engine.update(right, Patch { priority: Some(1), ..Patch::default() }).await.unwrap();
@@ -79,10 +80,10 @@ async fn a_changed_version_stops_a_conditional_change() {
 #[tokio::test(start_paused = true)]
 async fn a_job_can_be_moved_over_the_horizon_and_back() {
     let bench = Bench::new().await;
-    let pushed = bench.push(NewJob { due: Due::After(60_000), ..job() }).await;
+    let pushed = bench.push(NewJob { due: Due::After(Span(60_000)), ..job() }).await;
     let target = JobRef::from(pushed.id);
     let to = |due| Patch { due: Some(due), ..Patch::default() };
-    bench.engine.update(target, to(Due::After(FAR_MS))).await.unwrap();
+    bench.engine.update(target, to(Due::After(Span(FAR_MS)))).await.unwrap();
     pass(Duration::from_secs(120)).await;
     assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
     bench.engine.run(target).await.unwrap();
@@ -118,7 +119,7 @@ async fn two_who_retry_the_same_job_do_not_hold_it_back() {
 #[tokio::test(start_paused = true)]
 async fn a_deleted_job_leaves_nothing_and_a_running_one_stays() {
     let bench = Bench::new().await;
-    for due in [Due::Now, Due::After(FAR_MS)] {
+    for due in [Due::Now, Due::After(Span(FAR_MS))] {
         let pushed = bench.push(NewJob { due, ..job() }).await;
         bench.engine.delete(vec![pushed.id.into()]).await.pop().unwrap().unwrap();
         assert_eq!(bench.engine.job(pushed.id).await.unwrap_err(), Error::NotFound(pushed.id));
@@ -137,7 +138,7 @@ async fn a_deleted_job_leaves_nothing_and_a_running_one_stays() {
 async fn a_tag_cancels_all_that_carry_it() {
     let bench = Bench::new().await;
     let tagged = |due| NewJob { due, tags: vec!["order:7".into()], ..job() };
-    let jobs: Vec<NewJob> = (0..2_500).map(|i| tagged(Due::After(1_000 + i * 10_000))).collect();
+    let jobs: Vec<NewJob> = (0..2_500).map(|i| tagged(Due::After(Span(1_000 + i * 10_000)))).collect();
     bench.engine.push(jobs).await.unwrap();
     bench.push(job()).await;
     let query = Query { tag: Some("order:7".into()), ..Query::default() };
@@ -152,7 +153,7 @@ async fn a_tag_cancels_all_that_carry_it() {
 #[tokio::test(start_paused = true)]
 async fn a_change_of_many_ends_once_it_may_not_go_on() {
     let bench = Bench::new().await;
-    let jobs = vec![NewJob { due: Due::After(1_000), tags: vec!["order:7".into()], ..job() }; 2_500];
+    let jobs = vec![NewJob { due: Due::After(Span(1_000)), tags: vec!["order:7".into()], ..job() }; 2_500];
     bench.engine.push(jobs).await.unwrap();
     let query = Query { tag: Some("order:7".into()), ..Query::default() };
     let asked = AtomicUsize::new(0);
@@ -173,18 +174,18 @@ async fn found_jobs_are_rescheduled_over_the_horizon_and_back() {
         async move { engine.bulk(&query, BulkAction::Reschedule(due)).await }
     };
     let tagged = |due| NewJob { due, tags: vec!["order:7".into()], ..job() };
-    bench.engine.push((0..1_500).map(|i| tagged(Due::After(i * 10_000))).collect()).await.unwrap();
-    let bystander = bench.push(NewJob { due: Due::After(2 * FAR_MS), ..job() }).await;
+    bench.engine.push((0..1_500).map(|i| tagged(Due::After(Span(i * 10_000)))).collect()).await.unwrap();
+    let bystander = bench.push(NewJob { due: Due::After(Span(2 * FAR_MS)), ..job() }).await;
     let running = bench.lease().await;
     let cancelled = bench.push(tagged(Due::Now)).await;
     bench.engine.cancel(vec![cancelled.id.into()]).await.pop().unwrap().unwrap();
-    for wrong in [Due::After(11 * 365 * 86_400_000), Due::At(1_800_000_000)] {
+    for wrong in [Due::After(Span(11 * 365 * 86_400_000)), Due::At(Timestamp(1_800_000_000))] {
         assert_eq!(bulk(vec![], wrong).await.unwrap_err().code(), "invalid");
     }
 
     let at = bench.engine.now() + FAR_MS;
-    assert_eq!(bulk(vec![], Due::After(FAR_MS)).await.unwrap(), [("rescheduled", 1_499)].into());
-    assert_eq!(bulk(vec![], Due::At(at)).await.unwrap(), [].into(), "a repeat does nothing");
+    assert_eq!(bulk(vec![], Due::After(Span(FAR_MS))).await.unwrap(), [("rescheduled", 1_499)].into());
+    assert_eq!(bulk(vec![], Due::At(Timestamp(at))).await.unwrap(), [].into(), "a repeat does nothing");
     assert_eq!(bulk(vec![State::Running], Due::Now).await.unwrap(), [("job_running", 1)].into());
     assert_eq!(bulk(vec![State::Cancelled], Due::Now).await.unwrap(), [("already_finished", 1)].into());
     assert_eq!(
@@ -195,7 +196,7 @@ async fn found_jobs_are_rescheduled_over_the_horizon_and_back() {
     pass(Duration::from_millis(FAR_MS - 1)).await;
     assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
     assert_eq!(
-        bulk(vec![], Due::After(60_000)).await.unwrap(),
+        bulk(vec![], Due::After(Span(60_000))).await.unwrap(),
         [("rescheduled", 1_499)].into(),
         "the delay starts over"
     );
@@ -221,7 +222,7 @@ async fn a_purge_leaves_what_runs_and_says_so() {
     let bench = Bench::new().await;
     bench.engine.push((0..5).map(|_| job()).collect()).await.unwrap();
     let lease = bench.reserve(1, Duration::ZERO).await.pop().unwrap();
-    bench.push(NewJob { due: Due::After(FAR_MS), ..job() }).await;
+    bench.push(NewJob { due: Due::After(Span(FAR_MS)), ..job() }).await;
     assert_eq!(bench.engine.purge("default").await.unwrap(), 5);
     bench.complete(&lease).await.unwrap();
     let tally = bench.queue("default").await.tally;
@@ -233,7 +234,7 @@ async fn a_purge_leaves_what_runs_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn pages_show_every_job_once() {
     let bench = Bench::new().await;
-    let dues = (0..95).map(|i| Due::After((i * 7_919) % 7_200_000 + i * 100_000));
+    let dues = (0..95).map(|i| Due::After(Span((i * 7_919) % 7_200_000 + i * 100_000)));
     bench.engine.push(dues.map(|due| NewJob { due, ..job() }).collect()).await.unwrap();
     for states in [vec![State::Scheduled, State::Ready], vec![]] {
         let query = Query { queue: Some("default".into()), state: states.into(), ..Query::default() };
@@ -260,7 +261,7 @@ async fn a_job_deleted_before_it_was_loaded_does_not_run() {
     let bench = Bench::new().await;
     pass(Duration::from_secs(1)).await;
     let id = duetime_core::JobId::new(1_024).unwrap();
-    let row = NewJob { due: Due::After(60_000), ..job() }.accept(id, bench.engine.now(), 100).unwrap();
+    let row = NewJob { due: Due::After(Span(60_000)), ..job() }.accept(id, bench.engine.now(), 100).unwrap();
     bench.ledger.record(vec![row], u64::MAX).await.unwrap();
     bench.engine.delete(vec![id.into()]).await.pop().unwrap().unwrap();
     pass(Duration::from_secs(61)).await;

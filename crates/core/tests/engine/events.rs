@@ -1,6 +1,7 @@
 //! The events that are published about jobs.
 
 use super::fixture::{Bench, job, pass};
+use duetime_core::api::Span;
 use duetime_core::engine::events::{Event, Filter, RING_TRANSITIONS, Subscription, What};
 use duetime_core::engine::{JobRef, Outcome, Patch, Source, TakeRequest};
 use duetime_core::rules::Failure;
@@ -27,20 +28,20 @@ fn told(listener: &mut Subscription) -> Vec<String> {
 }
 
 fn fail(is_final: bool) -> Outcome {
-    Outcome::Fail(Failure { message: "no".into(), is_final, retry_after_ms: None })
+    Outcome::Fail(Failure { message: "no".into(), is_final, retry_after: None })
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_life_is_told_in_order() {
     let bench = Bench::new().await;
     let mut listener = bench.engine.subscribe(Filter::default()).await.unwrap();
-    let id = bench.push(NewJob { due: Due::After(1_000), ..job() }).await.id;
+    let id = bench.push(NewJob { due: Due::After(Span(1_000)), ..job() }).await.id;
     bench.engine.run(id.into()).await.unwrap();
     let lease = bench.lease().await;
     bench.settle(&lease, fail(false)).await.unwrap();
     pass(15 * SECOND).await;
     let lease = bench.lease().await;
-    bench.settle(&lease, Outcome::release(0)).await.unwrap();
+    bench.settle(&lease, Outcome::release(Span(0))).await.unwrap();
     let lease = bench.lease().await;
     bench.complete(&lease).await.unwrap();
     bench.complete(&lease).await.unwrap();

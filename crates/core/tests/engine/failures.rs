@@ -67,10 +67,10 @@ async fn a_release_does_not_count() {
     let bench = Bench::new().await;
     bench.push(job()).await;
     let lease = bench.lease().await;
-    assert_eq!(bench.settle(&lease, Outcome::release(0)).await.unwrap(), State::Ready);
+    assert_eq!(bench.settle(&lease, Outcome::release(Span(0))).await.unwrap(), State::Ready);
     let lease = bench.lease().await;
     assert_eq!(lease.job.attempt, 1);
-    assert_eq!(bench.settle(&lease, Outcome::release(5_000)).await.unwrap(), State::Scheduled);
+    assert_eq!(bench.settle(&lease, Outcome::release(Span(5_000))).await.unwrap(), State::Scheduled);
     pass(Duration::from_secs(5)).await;
     assert_eq!(bench.lease().await.job.attempt, 1);
 }
@@ -81,7 +81,7 @@ async fn a_job_that_is_put_off_again_and_again_ends_at_its_age() {
     let when_exhausted = Some(WhenExhausted::Move("old".into()));
     let retry = Retry { max_age: Some(Span(12_000)), when_exhausted, ..Retry::default() };
     let id = bench.push(NewJob { options: retry.into(), ..job() }).await.id;
-    let put_off = || async { bench.settle(&bench.lease().await, Outcome::release(5_000)).await.unwrap() };
+    let put_off = || async { bench.settle(&bench.lease().await, Outcome::release(Span(5_000))).await.unwrap() };
     for _ in 0..2 {
         assert_eq!(put_off().await, State::Scheduled);
         pass(Duration::from_secs(5)).await;
@@ -99,7 +99,7 @@ async fn a_job_that_is_released_at_once_again_and_again_ends_at_its_age() {
     let retry = Retry { max_age: Some(Span(12_000)), ..Retry::default() };
     let id = bench.push(NewJob { options: retry.into(), ..job() }).await.id;
     for releases in 1..=12 {
-        let state = bench.settle(&bench.lease().await, Outcome::release(0)).await.unwrap();
+        let state = bench.settle(&bench.lease().await, Outcome::release(Span(0))).await.unwrap();
         let job = bench.engine.job(id).await.unwrap();
         assert_eq!((state, job.releases(), job.attempt), (State::Ready, releases, 0));
         pass(Duration::from_secs(1)).await;
@@ -108,7 +108,7 @@ async fn a_job_that_is_released_at_once_again_and_again_ends_at_its_age() {
     drop(bench.engine.reserve_unclaimed(request(1, Duration::ZERO)).await.unwrap());
     pass(Duration::from_millis(1)).await;
     assert_eq!(bench.engine.job(id).await.unwrap().releases(), 13, "nobody has had it");
-    assert_eq!(bench.settle(&bench.lease().await, Outcome::release(0)).await.unwrap(), State::Failed);
+    assert_eq!(bench.settle(&bench.lease().await, Outcome::release(Span(0))).await.unwrap(), State::Failed);
     let errors = bench.engine.job(id).await.unwrap().errors;
     assert!(errors[0].message.contains("`max_age`"), "{errors:?}");
 }
@@ -191,7 +191,7 @@ async fn no_rule_moves_jobs_to_their_own_queue() {
 #[tokio::test(start_paused = true)]
 async fn a_job_that_was_not_started_in_time_fails_and_is_not_handed_out() {
     let bench = Bench::new().await;
-    let pushed = bench.push(NewJob { due: Due::After(1_000), expires_ms: Some(500), ..job() }).await;
+    let pushed = bench.push(NewJob { due: Due::After(Span(1_000)), expires_ms: Some(500), ..job() }).await;
     pass(Duration::from_millis(1_501)).await;
     assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
     pass(Duration::from_secs(1)).await;
@@ -204,7 +204,7 @@ async fn a_job_that_was_not_started_in_time_fails_and_is_not_handed_out() {
 async fn a_ledger_that_is_away_refuses_pushes_and_keeps_outcomes_until_it_is_back() {
     let bench = Bench::new().await;
     let pushed = bench.push(job()).await;
-    let waiting = bench.push(NewJob { due: Due::After(1_000), ..job() }).await;
+    let waiting = bench.push(NewJob { due: Due::After(Span(1_000)), ..job() }).await;
     let lease = bench.lease().await;
     bench.ledger.set_away(true);
     assert_eq!(bench.engine.push(vec![job()]).await.unwrap_err().code(), "store_unavailable");
@@ -231,7 +231,7 @@ async fn an_outcome_is_answered_once_it_is_recorded() {
         (Outcome::Complete { result: None }, State::Succeeded),
         (Outcome::Fail(Failure { is_final: true, ..Failure::default() }), State::Failed),
         (Outcome::Fail(Failure::default()), State::Scheduled),
-        (Outcome::release(HOUR_MS), State::Scheduled),
+        (Outcome::release(Span(HOUR_MS)), State::Scheduled),
         (Outcome::Park(Park::default()), State::Failed),
     ];
     for is_drained in [true, false] {
@@ -254,7 +254,7 @@ async fn an_outcome_is_answered_once_it_is_recorded() {
             }
             let (rows, stage) = (bench.ledger.jobs(), bench.engine.job(id).await.unwrap().stage);
             assert_eq!((rows[0].stage, rows[0].epoch), (stage, lease.job.epoch), "{outcome:?}");
-            let other = Outcome::release(0);
+            let other = Outcome::release(Span(0));
             if !matches!(outcome, Outcome::Release(_)) {
                 assert!(matches!(bench.settle(&lease, other).await, Err(Error::LeaseLost(_))));
             }

@@ -1,5 +1,6 @@
 //! An engine to try things on.
 
+use duetime_core::api::Span;
 use duetime_core::engine::{Options, Outcome, QueueStatus, Reservation, ReserveRequest, Source, Stores};
 use duetime_core::ports::Lease;
 use duetime_core::testing::mortal::{Life, MortalBroker};
@@ -97,8 +98,8 @@ pub(crate) fn request(limit: usize, wait: Duration) -> ReserveRequest {
     ReserveRequest {
         from: Source::Queues(vec!["default".into()]),
         limit,
-        lease_ms: None,
-        wait_ms: wait.as_millis() as u64,
+        lease: None,
+        wait: Span(wait.as_millis() as u64),
         request_id: None,
         worker: None,
     }

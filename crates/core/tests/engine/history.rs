@@ -30,12 +30,12 @@ async fn each_step_has_what_was_done_in_it() {
     bench.push(job()).await;
     bench.push(NewJob { queue: "other".into(), ..job() }).await;
     pass(3 * MINUTE / 2).await;
-    bench.push(NewJob { due: Due::After(MINUTE_MS), ..job() }).await;
+    bench.push(NewJob { due: Due::After(Span(MINUTE_MS)), ..job() }).await;
     let lease = bench.lease().await;
     bench.complete(&lease).await.unwrap();
     pass(MINUTE).await;
     let lease = bench.lease().await;
-    let fail = Outcome::Fail(Failure { message: "no".into(), is_final: true, retry_after_ms: None });
+    let fail = Outcome::Fail(Failure { message: "no".into(), is_final: true, retry_after: None });
     bench.settle(&lease, fail).await.unwrap();
 
     let shown = history(&bench, Some("default"), HistorySpan::Hour);

@@ -1,6 +1,7 @@
 //! Whole jobs of another store.
 
 use super::fixture::{Bench, job, pass};
+use duetime_core::api::Span;
 use duetime_core::engine::{Answers, Imported};
 use duetime_core::limits::DAY_MS;
 use duetime_core::model::id::sequence_at;
@@ -25,8 +26,8 @@ async fn elsewhere(new: NewJob) -> Job {
 #[tokio::test(start_paused = true)]
 async fn what_waits_becomes_due_as_it_was_to() {
     let bench = Bench::new().await;
-    let jobs = [elsewhere(job()).await, elsewhere(NewJob { due: Due::After(5_000), ..job() }).await];
-    let far = elsewhere(NewJob { due: Due::After(3 * DAY_MS), ..job() }).await;
+    let jobs = [elsewhere(job()).await, elsewhere(NewJob { due: Due::After(Span(5_000)), ..job() }).await];
+    let far = elsewhere(NewJob { due: Due::After(Span(3 * DAY_MS)), ..job() }).await;
     for (n, one) in (1..).zip([&jobs[0], &jobs[1], &far]) {
         // Stores that began at the same time give the same ids.
         let id = JobId::new(one.id.get() + n * 1_024).unwrap();

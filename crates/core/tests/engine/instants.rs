@@ -2,6 +2,7 @@
 
 use super::fixture::{Bench, job};
 use super::schedules::{every, seconds, ticks};
+use duetime_core::api::Span;
 use duetime_core::engine::{Expected, Outcome, Pause};
 use duetime_core::limits::MINUTE_MS;
 use duetime_core::{Clock, Engine, Millis, NewJob, Schedule};
@@ -99,7 +100,7 @@ async fn a_retried_job_has_its_instant_after_the_clock_was_set_back() {
         let lease = bench.lease_first().await;
         let at = lease.job.due_at;
         assert!(at >= t0 + 2 * MINUTE_MS, "by the clock that is ahead");
-        let fails = || bench.settle(&lease, Outcome::release(1_000));
+        let fails = || bench.settle(&lease, Outcome::release(Span(1_000)));
         if fails_ahead {
             fails().await.unwrap();
         }

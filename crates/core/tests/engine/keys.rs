@@ -1,6 +1,7 @@
 //! Unique names of live jobs.
 
 use super::fixture::{Bench, job};
+use duetime_core::api::Span;
 use duetime_core::engine::{Outcome, PushOutcome};
 use duetime_core::model::retry::Retry;
 use duetime_core::rules::Failure;
@@ -17,7 +18,7 @@ async fn a_repeat_keeps_replaces_or_is_refused() {
     let kept = bench.try_push(keyed(OnConflict::Keep)).await.unwrap();
     assert_eq!((kept.outcome, kept.job.id), (PushOutcome::Kept, first.id));
 
-    let other = NewJob { due: Due::After(9_000), priority: 3, ..keyed(OnConflict::Replace) };
+    let other = NewJob { due: Due::After(Span(9_000)), priority: 3, ..keyed(OnConflict::Replace) };
     let other = NewJob { payload: b"other".as_slice().into(), tags: vec!["t".into()], ..other };
     let replaced = bench.try_push(other).await.unwrap();
     assert_eq!((replaced.outcome, replaced.job.id), (PushOutcome::Replaced, first.id));
@@ -38,7 +39,7 @@ async fn a_replaced_job_has_all_that_was_sent() {
     let origin = Some("first".into());
     let first =
         bench.push(NewJob { lease_ms: Some(9_000), options: retry.into(), origin, ..keyed(OnConflict::Keep) }).await;
-    let failure = Failure { retry_after_ms: Some(60_000), ..Failure::default() };
+    let failure = Failure { retry_after: Some(Span(60_000)), ..Failure::default() };
     bench.settle(&bench.lease().await, Outcome::Fail(failure)).await.unwrap();
     let other = NewJob { kind: "other".into(), expires_ms: Some(5_000), ..keyed(OnConflict::Replace) };
     let other = NewJob { origin: Some("second".into()), key_until: KeyUntil::Started, ..other };

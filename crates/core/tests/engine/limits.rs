@@ -1,6 +1,7 @@
 //! Values beyond a limit are refused; nothing is clamped.
 
 use super::fixture::{Bench, job, request};
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::{Outcome, Query};
 use duetime_core::limits::{DELAY_MS_MAX, HOUR_MS, LEASE_MS_MAX, SCHEDULE_PAYLOAD_BYTES_MAX, SCHEDULES_BYTES_MAX};
 use duetime_core::ports::Registry as _;
@@ -24,9 +25,9 @@ async fn a_push_beyond_a_limit_names_it() {
         ("key", NewJob { key: Some("k".repeat(256).into()), ..job() }),
         ("tags", NewJob { tags: (0..17).map(|i| i.to_string().into()).collect(), ..job() }),
         ("tag", NewJob { tags: vec!["t".repeat(256).into()], ..job() }),
-        ("delay", NewJob { due: Due::After(DELAY_MS_MAX + 1), ..job() }),
-        ("due_at", NewJob { due: Due::At(1_795_132_800), ..job() }),
-        ("due_at", NewJob { due: Due::At(u64::MAX), ..job() }),
+        ("delay", NewJob { due: Due::After(Span(DELAY_MS_MAX + 1)), ..job() }),
+        ("due_at", NewJob { due: Due::At(Timestamp(1_795_132_800)), ..job() }),
+        ("due_at", NewJob { due: Due::At(Timestamp(u64::MAX)), ..job() }),
         ("lease", NewJob { lease_ms: Some(999), ..job() }),
         ("lease", NewJob { lease_ms: Some(LEASE_MS_MAX + 1), ..job() }),
         ("payload", NewJob { payload: vec![0; (1 << 20) + 1].into(), ..job() }),
@@ -35,7 +36,7 @@ async fn a_push_beyond_a_limit_names_it() {
         assert_eq!(field(&bench.try_push(job).await.unwrap_err()), what);
     }
     assert!(bench.ledger.jobs().is_empty());
-    bench.push(NewJob { due: Due::After(DELAY_MS_MAX), payload: vec![0; 1 << 20].into(), ..job() }).await;
+    bench.push(NewJob { due: Due::After(Span(DELAY_MS_MAX)), payload: vec![0; 1 << 20].into(), ..job() }).await;
     let batch = bench.engine.push(vec![job(); 10_001]).await;
     assert_eq!(field(&batch.unwrap_err()), "jobs");
 }
@@ -73,7 +74,7 @@ async fn a_reserve_beyond_a_limit_names_it() {
         ("limit", request(0, second)),
         ("limit", request(1_001, second)),
         ("wait", request(1, 61 * second)),
-        ("lease", duetime_core::engine::ReserveRequest { lease_ms: Some(5), ..request(1, second) }),
+        ("lease", duetime_core::engine::ReserveRequest { lease: Some(Span(5)), ..request(1, second) }),
     ] {
         assert_eq!(field(&bench.engine.reserve(request).await.unwrap_err()), what);
     }
@@ -91,6 +92,6 @@ async fn a_settle_beyond_a_limit_leaves_the_lease() {
     assert_eq!(field(&bench.settle(&lease, large).await.unwrap_err()), "result");
     bench.complete(&lease).await.unwrap();
     let unknown = Receipt { id: lease.job.id, epoch: 1 };
-    let answer = bench.engine.settle(vec![(unknown, Outcome::release(0))]).await;
+    let answer = bench.engine.settle(vec![(unknown, Outcome::release(Span(0)))]).await;
     assert_eq!(answer, [Err(Error::LeaseLost(unknown))]);
 }

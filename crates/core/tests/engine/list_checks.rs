@@ -2,6 +2,7 @@
 
 use super::fixture::{Bench, job};
 use duetime_core::Invalid;
+use duetime_core::api::Span;
 use duetime_core::engine::{Options, Pause, QueueSettings};
 use duetime_core::model::target::RedisList;
 use duetime_core::testing::{ModelLedger, TokioClock};
@@ -25,7 +26,7 @@ async fn a_layout_that_nobody_knows_comes_in_by_no_door() {
     let of_queue = |layout| QueueSettings { target: Some(list(layout)), ..QueueSettings::default() };
     engine.configure("default", of_queue("stack")).await.unwrap();
     let options = |layout: &str| JobOptions { target: Some(list(layout).into()), ..JobOptions::default() };
-    let new = |layout: &str| NewJob { due: Due::After(60_000), options: options(layout), ..job() };
+    let new = |layout: &str| NewJob { due: Due::After(Span(60_000)), options: options(layout), ..job() };
     let schedule = |layout: &str| {
         let job = NewJob { options: options(layout), ..job() };
         Schedule::new(Timing::Every(60_000), job)

@@ -2,6 +2,7 @@
 
 use super::fixture::{Bench, pass};
 use duetime_core::Error;
+use duetime_core::api::Span;
 use duetime_core::engine::LockRequest;
 use duetime_core::limits::LOCK_TICKET_MS;
 use duetime_core::ports::{Grant, Released};
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 const TTL_MS: u64 = 15_000;
 
 fn request(owner: &str, wait_ms: u64) -> LockRequest {
-    LockRequest { name: "l".into(), owner: owner.into(), ttl_ms: TTL_MS, wait_ms, keep_place: false }
+    LockRequest { name: "l".into(), owner: owner.into(), ttl: Span(TTL_MS), wait: Span(wait_ms), keep_place: false }
 }
 
 type Waiter = JoinHandle<Result<Grant, Error>>;
@@ -84,7 +85,7 @@ async fn an_expiry_grants_in_order_to_the_millisecond() {
     let bench = Bench::new().await;
     bench.acquire("dead").await;
     let begin = Instant::now();
-    let first = bench.lock_waiter(LockRequest { ttl_ms: 250, ..request("b", 60_000) }).await;
+    let first = bench.lock_waiter(LockRequest { ttl: Span(250), ..request("b", 60_000) }).await;
     let second = bench.lock_waiter(request("c", 60_000)).await;
     first.await.unwrap().unwrap();
     assert_eq!(begin.elapsed(), Duration::from_millis(TTL_MS));
@@ -182,7 +183,7 @@ async fn many_take_turns() {
     let bench = Bench::new().await;
     let mut waiters = Vec::new();
     for n in 0..50 {
-        waiters.push(bench.lock_waiter(LockRequest { ttl_ms: 100, ..request(&format!("w{n}"), 60_000) }).await);
+        waiters.push(bench.lock_waiter(LockRequest { ttl: Span(100), ..request(&format!("w{n}"), 60_000) }).await);
     }
     let begin = Instant::now();
     let mut last = 0;
@@ -199,11 +200,11 @@ async fn renewals_and_releases_need_the_fence() {
     let bench = Bench::new().await;
     let grant = bench.acquire("a").await;
     pass(Duration::from_secs(14)).await;
-    bench.engine.renew("l", "a", grant.fence, TTL_MS).await.unwrap();
+    bench.engine.renew("l", "a", grant.fence, Span(TTL_MS)).await.unwrap();
     pass(Duration::from_secs(14)).await;
     let lost = |owner: &str, fence| Error::LockLost { name: "l".into(), owner: owner.into(), fence };
     let stale = grant.fence - 1;
-    assert_eq!(bench.engine.renew("l", "a", stale, TTL_MS).await.unwrap_err(), lost("a", stale));
+    assert_eq!(bench.engine.renew("l", "a", stale, Span(TTL_MS)).await.unwrap_err(), lost("a", stale));
     assert_eq!(bench.engine.release_lock("l", "b", grant.fence).await.unwrap_err(), lost("b", grant.fence));
     bench.engine.release_lock("l", "a", grant.fence).await.unwrap();
     assert_eq!(bench.engine.release_lock("l", "a", grant.fence).await.unwrap_err(), lost("a", grant.fence));
@@ -218,7 +219,7 @@ async fn a_lock_outlives_the_process() {
     let bench = Bench::over(ledger, clock).await;
     pass(Duration::from_secs(14)).await;
     assert!(bench.engine.acquire(request("b", 0)).await.is_err());
-    bench.engine.renew("l", "a", grant.fence, TTL_MS).await.unwrap();
+    bench.engine.renew("l", "a", grant.fence, Span(TTL_MS)).await.unwrap();
     assert_eq!(bench.engine.release_all("a").await.unwrap(), Released { released: 1, lost: 0 });
     assert!(bench.acquire("b").await.fence > grant.fence);
 }
@@ -258,15 +259,15 @@ async fn what_is_beyond_a_limit_is_refused() {
         ("lock", LockRequest { name: long.as_str().into(), ..request("a", 0) }),
         ("owner", request("", 0)),
         ("owner", request(&long, 0)),
-        ("ttl", LockRequest { ttl_ms: 99, ..request("a", 0) }),
-        ("ttl", LockRequest { ttl_ms: 86_400_001, ..request("a", 0) }),
+        ("ttl", LockRequest { ttl: Span(99), ..request("a", 0) }),
+        ("ttl", LockRequest { ttl: Span(86_400_001), ..request("a", 0) }),
         ("wait", request("a", 60_001)),
     ];
     for (field, request) in cases {
         let error = bench.engine.acquire(request).await.unwrap_err();
         assert!(matches!(&error, Error::Invalid(invalid) if invalid.what == field), "{error}");
     }
-    assert_eq!(bench.engine.renew("l", "a", 1, 99).await.unwrap_err().code(), "invalid");
+    assert_eq!(bench.engine.renew("l", "a", 1, Span(99)).await.unwrap_err().code(), "invalid");
     assert_eq!(bench.engine.release_lock(&long, "a", 1).await.unwrap_err().code(), "invalid");
     assert_eq!(bench.engine.release_all("").await.unwrap_err().code(), "invalid");
     assert_eq!(bench.engine.inspect("").await.unwrap_err().code(), "invalid");
@@ -284,7 +285,7 @@ async fn nobody_holds_or_releases_the_engines_own_locks() {
     for refused in [
         engine.acquire(of_engine).await.err(),
         engine.acquire(request("duetime:engine-1", 0)).await.err(),
-        engine.renew("duetime:leader", "a", 1, TTL_MS).await.err(),
+        engine.renew("duetime:leader", "a", 1, Span(TTL_MS)).await.err(),
         engine.release_lock("duetime:leader", "a", 1).await.err(),
         engine.release_all("duetime:engine-1").await.err(),
     ] {

@@ -1,6 +1,7 @@
 //! Pushes that are repeated.
 
 use super::fixture::{Bench, job, pass};
+use duetime_core::api::Span;
 use duetime_core::engine::PushOutcome;
 use duetime_core::limits::DAY_MS;
 use duetime_core::ports::{Ledger, Retention};
@@ -27,7 +28,7 @@ async fn a_repeat_is_answered_with_the_first_job_whatever_became_of_it() {
     assert_eq!((lease.job.id, lease.job.origin.as_deref()), (first, Some("o")));
     assert_eq!(bench.repeat(from_push("o")).await, (PushOutcome::Repeated, first));
     bench.complete(&lease).await.unwrap();
-    let repeat = bench.try_push(NewJob { due: Due::After(9), ..from_push("o") }).await.unwrap();
+    let repeat = bench.try_push(NewJob { due: Due::After(Span(9)), ..from_push("o") }).await.unwrap();
     assert_eq!((repeat.outcome, repeat.job.id), (PushOutcome::Repeated, first));
     assert_eq!(repeat.job.state(bench.engine.now()), State::Succeeded);
     assert!(bench.reserve(9, Duration::ZERO).await.is_empty());

@@ -1,6 +1,7 @@
 //! More jobs than memory has room for: due jobs wait in the ledger, and are handed out anyway.
 
 use super::fixture::{Bench, job, pass, request};
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::{
     CancelOutcome, JobRef, Options, Outcome, Patch, Query, ReserveRequest, Source, TakeRequest,
 };
@@ -86,7 +87,7 @@ async fn thousands_overdue_run_in_the_order_of_their_urgency_within_a_small_budg
     let bench = Bench::bounded().await;
     let mut random = Random::new(7);
     let jobs = (0..3_000).map(|_| {
-        let due = Due::At(bench.engine.now() - random.within(0..1_000_000));
+        let due = Due::At(Timestamp(bench.engine.now() - random.within(0..1_000_000)));
         NewJob { due, priority: *random.of(&[0, 5, 1_024, 1_024, u32::MAX]), ..job() }
     });
     let pushed = bench.push_all(jobs.collect()).await;
@@ -151,7 +152,7 @@ async fn a_restart_loads_only_what_there_is_room_for() {
 #[tokio::test(start_paused = true)]
 async fn what_comes_due_while_no_process_runs_is_bounded_too() {
     let bench = Bench::bounded().await;
-    let later = NewJob { due: Due::After(6 * 3_600_000), queue: "dead".into(), ..job() };
+    let later = NewJob { due: Due::After(Span(6 * 3_600_000)), queue: "dead".into(), ..job() };
     let mut pushed = bench.push_all(vec![later.clone(); 1_000]).await;
     pushed.extend(bench.push_all(vec![NewJob { queue: "default".into(), ..later }; 1_000]).await);
     assert_eq!(bench.held().await, 0);
@@ -178,10 +179,10 @@ async fn an_urgent_job_overtakes_those_that_wait_in_the_ledger() {
 #[tokio::test(start_paused = true)]
 async fn jobs_that_wait_for_their_time_keep_out_none_that_is_due() {
     let bench = Bench::bounded().await;
-    let later = NewJob { due: Due::After(1_800_000), ..job() };
+    let later = NewJob { due: Due::After(Span(1_800_000)), ..job() };
     bench.push_all(vec![later; 1_000]).await;
     assert!(bench.held().await <= ROOM_JOBS * 3 / 4, "{}", bench.held().await);
-    let soon = bench.push(NewJob { due: Due::After(10_000), ..job() }).await;
+    let soon = bench.push(NewJob { due: Due::After(Span(10_000)), ..job() }).await;
     let waiter = bench.waiter(Duration::from_secs(60)).await;
     pass(Duration::from_secs(10)).await;
     pass(Duration::from_millis(300)).await;
@@ -196,7 +197,7 @@ async fn jobs_that_wait_for_their_time_keep_out_none_that_is_due() {
 #[tokio::test(start_paused = true)]
 async fn a_reserve_that_found_nothing_is_not_sent_away_for_longer_than_jobs_wait() {
     let bench = Bench::bounded().await;
-    bench.push_all(vec![NewJob { due: Due::After(1_800_000), ..job() }; 1_000]).await;
+    bench.push_all(vec![NewJob { due: Due::After(Span(1_800_000)), ..job() }; 1_000]).await;
     let reservation = bench.engine.reserve(request(1, Duration::ZERO)).await.unwrap();
     assert!(reservation.next_due_at.unwrap() <= bench.engine.now() + 60_000);
 }
@@ -213,7 +214,7 @@ async fn last_of_many(bench: &Bench) -> Job {
 async fn a_job_that_waits_in_the_ledger_is_handed_out_by_name() {
     let bench = Bench::bounded().await;
     let last = last_of_many(&bench).await;
-    let later = bench.push(NewJob { due: Due::After(600_000), ..job() }).await;
+    let later = bench.push(NewJob { due: Due::After(Span(600_000)), ..job() }).await;
     let from = Source::Jobs(vec![JobRef::from(last.id), JobRef::from(later.id)]);
     let reservation = bench.engine.reserve(ReserveRequest { from, ..request(2, Duration::ZERO) }).await.unwrap();
     assert_eq!(reservation.leases.len(), 1);
@@ -227,7 +228,7 @@ async fn a_job_that_waits_in_the_ledger_is_handed_out_by_name() {
 async fn a_take_finds_what_waits_in_the_ledger() {
     let bench = Bench::bounded().await;
     let now = bench.engine.now();
-    let jobs = (0..1_000).map(|n| NewJob { due: Due::At(now - 1_000 + n), ..job() });
+    let jobs = (0..1_000).map(|n| NewJob { due: Due::At(Timestamp(now - 1_000 + n)), ..job() });
     bench.push_all(jobs.collect()).await;
     let take = |from, to, limit| {
         let from_queue = Source::Queues(vec!["default".into()]);
@@ -269,7 +270,7 @@ async fn a_job_that_waits_in_the_ledger_can_be_changed() {
 async fn what_waits_in_the_ledger_is_counted_and_listed() {
     let bench = Bench::bounded().await;
     let pushed = bench.push_to("default", 1_000).await;
-    bench.push_all(vec![NewJob { due: Due::After(60_000_000), ..job() }; 10]).await;
+    bench.push_all(vec![NewJob { due: Due::After(Span(60_000_000)), ..job() }; 10]).await;
     pass(Duration::from_secs(2)).await;
     let counts = bench.queue("default").await.counts;
     assert_eq!((counts.ready, counts.scheduled, counts.running), (1_000, 10, 0));
@@ -307,7 +308,7 @@ async fn jobs_that_grow_while_they_wait_join_the_overflow() {
     let pushed = bench.push_to("default", 45).await;
     for lease in bench.reserve(100, Duration::ZERO).await {
         let message = "x".repeat(ERROR_BYTES as usize).into();
-        let failure = Failure { message, is_final: false, retry_after_ms: Some(5_000) };
+        let failure = Failure { message, is_final: false, retry_after: Some(Span(5_000)) };
         assert_eq!(bench.settle(&lease, Outcome::Fail(failure)).await, Ok(State::Scheduled));
     }
     let held = bench.held().await;
@@ -331,7 +332,7 @@ async fn jobs_that_failed_do_not_overtake_those_that_wait_in_the_ledger() {
     while seen.len() < JOBS {
         for lease in bench.reserve(10, Duration::ZERO).await {
             seen.push(lease.job.id);
-            let failure = Failure { message: "x".repeat(500).into(), is_final: false, retry_after_ms: Some(100) };
+            let failure = Failure { message: "x".repeat(500).into(), is_final: false, retry_after: Some(Span(100)) };
             bench.settle(&lease, Outcome::Fail(failure)).await.unwrap();
         }
         pass(Duration::from_millis(100)).await;

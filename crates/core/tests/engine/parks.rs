@@ -1,6 +1,7 @@
 //! Jobs that are set aside, or given back with another priority; and rules of kinds.
 
 use super::fixture::{Bench, job};
+use duetime_core::api::Span;
 use duetime_core::engine::{Ending, Options, Outcome};
 use duetime_core::limits::DAY_MS;
 use duetime_core::model::marks::Marks;
@@ -41,7 +42,7 @@ async fn a_release_may_change_the_priority() {
     let other = bench.push(job()).await.id;
     let lease = bench.lease_first().await;
     assert_eq!(lease.job.id, urgent);
-    let release = Outcome::Release(Release { delay_ms: 0, priority: Some(u32::MAX) });
+    let release = Outcome::Release(Release { delay: Span(0), priority: Some(u32::MAX) });
     assert_eq!(bench.settle(&lease, release).await, Ok(State::Ready));
     assert_eq!(bench.lease_first().await.job.id, other);
     let last = bench.lease().await.job;
@@ -64,7 +65,7 @@ async fn a_reason_has_a_length() {
 async fn a_port_keeps_numbers_with_a_job() {
     let bench = Bench::new().await;
     let marks = |n: u64| Marks::from_iter([("parks", n)]).shared();
-    let id = bench.push(NewJob { due: Due::After(60_000), ..job() }).await.id;
+    let id = bench.push(NewJob { due: Due::After(Span(60_000)), ..job() }).await.id;
     let of = async || bench.engine.job(id).await.unwrap();
     let change = async |change| {
         let target = JobRef { id, version: Some(of().await.version) };
@@ -85,7 +86,7 @@ async fn a_port_keeps_numbers_with_a_job() {
     assert_eq!((of().await.options().marks.clone(), of().await.message.as_deref()), (marks(3), Some("parked")));
     let retried = change(Change::Retry { keeps_attempts: true, marks: marks(4) }).await;
     assert_eq!((retried.attempt, retried.releases(), retried.options().marks.clone()), (3, 1, marks(4)));
-    assert_eq!(end(Ending::Outcome(Outcome::release(0))).await, State::Ready);
+    assert_eq!(end(Ending::Outcome(Outcome::release(Span(0)))).await, State::Ready);
     assert_eq!(of().await.options().marks, marks(4), "a worker leaves them");
 }
 
@@ -99,7 +100,7 @@ async fn a_kind_has_a_rule_of_its_own() {
     let attempts = async |kind: &str, retry: Retry| {
         let id = bench.push(NewJob { kind: kind.into(), options: retry.into(), ..job() }).await.id;
         for attempt in 1..=20 {
-            let at_once = Outcome::Fail(Failure { retry_after_ms: Some(0), ..Failure::default() });
+            let at_once = Outcome::Fail(Failure { retry_after: Some(Span(0)), ..Failure::default() });
             if bench.settle(&bench.lease().await, at_once).await == Ok(State::Failed) {
                 return attempt;
             }

@@ -2,6 +2,7 @@
 
 use super::fixture::{Bench, job};
 use super::schedules::{World, every, pushed, seconds, ticks};
+use duetime_core::api::Timestamp;
 use duetime_core::engine::Pause;
 use duetime_core::engine::{Expected, PushOutcome};
 use duetime_core::testing::mortal::{Life, When};
@@ -50,7 +51,7 @@ async fn a_pause_may_end() {
     let bench = Bench::new().await;
     let (engine, t0) = (&bench.engine, bench.clock.wall());
     engine.set_schedule("s", every(10_000)).await.unwrap();
-    let paused = engine.pause_schedule("s", Pause::Until(t0 + 30_000), Expected::Anything).await.unwrap();
+    let paused = engine.pause_schedule("s", Pause::Until(Timestamp(t0 + 30_000)), Expected::Anything).await.unwrap();
     assert_eq!((paused.schedule.paused, paused.schedule.paused_until), (Some(true), Some(t0 + 30_000)));
     assert_eq!(paused.next[0], t0 + 30_000, "a tick at the end of the pause");
     seconds(25).await;
@@ -64,10 +65,10 @@ async fn a_pause_may_end() {
     assert_eq!(engine.set_schedule("s", paused.schedule).await.unwrap().next[0], t0 + 40_000);
     // A pause may be cut short.
     let now = bench.clock.wall();
-    engine.pause_schedule("s", Pause::Until(now + 60_000), Expected::Anything).await.unwrap();
+    engine.pause_schedule("s", Pause::Until(Timestamp(now + 60_000)), Expected::Anything).await.unwrap();
     assert_eq!(engine.resume_schedule("s", Expected::Anything).await.unwrap().next[0], t0 + 40_000);
     for until in [0, now, Millis::MAX] {
-        let refused = engine.pause_schedule("s", Pause::Until(until), Expected::Anything).await.unwrap_err();
+        let refused = engine.pause_schedule("s", Pause::Until(Timestamp(until)), Expected::Anything).await.unwrap_err();
         assert!(matches!(&refused, Error::Invalid(invalid) if invalid.what == "until"), "{refused}");
     }
     let refused = engine.set_schedule("s", Schedule { paused_until: Some(now + 60_000), ..every(10_000) }).await;

@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, job, pass};
 use async_trait::async_trait;
-use duetime_core::api::{DueBucket, DueCounts, FailureGroup, Failures, Instant};
+use duetime_core::api::{DueBucket, DueCounts, FailureGroup, Failures, Span, Timestamp};
 use duetime_core::engine::{Options, Outcome, Stores};
 use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
 use duetime_core::ports::{DueTally, FailedJob, Reports};
@@ -33,7 +33,7 @@ async fn jobs_are_counted_by_due_time() {
     let bench = Bench::new().await;
     let delays = [0, 0, MINUTE_MS, 90_000, HOUR_MS, 90 * MINUTE_MS, DAY_MS + HOUR_MS, 29 * DAY_MS, 31 * DAY_MS];
     for delay in delays {
-        bench.push(NewJob { due: Due::After(delay), ..job() }).await;
+        bench.push(NewJob { due: Due::After(Span(delay)), ..job() }).await;
     }
     bench.push(NewJob { queue: "other".into(), ..job() }).await;
     bench.lease_first().await;
@@ -43,7 +43,7 @@ async fn jobs_are_counted_by_due_time() {
     assert!((now..now + 100).contains(&as_of), "{counts:?}");
     let buckets = counts.buckets.clone().unwrap();
     assert_eq!(buckets.len(), 1 + 60 + 23 + 29 + 1);
-    assert_eq!((buckets[0].from, buckets[0].to), (None, Some(Instant(as_of))));
+    assert_eq!((buckets[0].from, buckets[0].to), (None, Some(Timestamp(as_of))));
     assert_eq!(buckets.last().unwrap().to, None);
     for pair in buckets.windows(2) {
         assert_eq!(pair[1].from.unwrap().0, pair[0].to.unwrap().0 + 1, "without gaps");
@@ -225,9 +225,9 @@ async fn failed_jobs_are_grouped_by_message() {
         pass(SECOND).await;
         bench.push(NewJob { kind: kind.into(), ..job() }).await;
         let lease = bench.lease().await;
-        let outcome = Outcome::Fail(Failure { message: message.into(), is_final: true, retry_after_ms: None });
+        let outcome = Outcome::Fail(Failure { message: message.into(), is_final: true, retry_after: None });
         bench.settle(&lease, outcome).await.unwrap();
-        (lease.job.id, Instant(bench.engine.now()))
+        (lease.job.id, Timestamp(bench.engine.now()))
     };
     let (_, first) = fail("mail", "order 4711000 is gone\nat line 3").await;
     fail("mail", "HTTP 503").await;

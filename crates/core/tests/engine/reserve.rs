@@ -1,6 +1,7 @@
 //! Waiting, waking, taking.
 
 use super::fixture::{Bench, job, pass, request};
+use duetime_core::api::{self, Span};
 use duetime_core::engine::Pause;
 use duetime_core::engine::{JobRef, Query, QueueSettings, ReserveRequest, Source, TakeRequest};
 use duetime_core::ports::{Broker, BrokerClock, Ledger, Put, Rate, Room};
@@ -13,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[tokio::test(start_paused = true)]
 async fn a_waiting_reserve_gets_the_job_when_it_is_due() {
     let bench = Bench::new().await;
-    let pushed = bench.push(NewJob { due: Due::After(5_000), ..job() }).await;
+    let pushed = bench.push(NewJob { due: Due::After(Span(5_000)), ..job() }).await;
     let begin = Instant::now();
     let leases = bench.reserve(1, 30 * SECOND).await;
     assert_eq!(leases[0].job.id, pushed.id);
@@ -78,7 +79,7 @@ async fn however_many_wait_each_job_goes_to_one() {
         waiters.push(bench.waiter(60 * SECOND).await);
     }
     bench.engine.push((0..30).map(|_| job()).collect()).await.unwrap();
-    bench.engine.push((0..30).map(|_| NewJob { due: Due::After(1_000), ..job() }).collect()).await.unwrap();
+    bench.engine.push((0..30).map(|_| NewJob { due: Due::After(Span(1_000)), ..job() }).collect()).await.unwrap();
     pass(2 * SECOND).await;
     let done = waiters.iter().filter(|waiter| waiter.is_finished()).count();
     assert_eq!(done, 60);
@@ -147,7 +148,7 @@ async fn what_is_not_claimed_is_given_back_unless_the_request_may_be_repeated() 
 #[tokio::test(start_paused = true)]
 async fn a_job_beyond_the_horizon_is_not_in_memory_and_yet_on_time() {
     let bench = Bench::new().await;
-    let pushed = bench.push(NewJob { due: Due::After(5 * 3_600_000), ..job() }).await;
+    let pushed = bench.push(NewJob { due: Due::After(Span(5 * 3_600_000)), ..job() }).await;
     assert_eq!(bench.queue("default").await.counts.scheduled, 1);
     let listing = Query { queue: Some("default".into()), state: vec![State::Scheduled].into(), ..Query::default() };
     let found = bench.engine.find(&listing, None, 10).await.unwrap();
@@ -166,14 +167,14 @@ async fn a_job_beyond_the_horizon_is_not_in_memory_and_yet_on_time() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_set_forward_makes_due_and_one_set_back_makes_nothing_early() {
     let bench = Bench::new().await;
-    bench.push(NewJob { due: Due::After(1_800_000), ..job() }).await;
+    bench.push(NewJob { due: Due::After(Span(1_800_000)), ..job() }).await;
     let waiter = bench.waiter(60 * SECOND).await;
     bench.clock.step_wall(3_600_000);
     pass(SECOND).await;
     let lease = waiter.await.unwrap().unwrap().leases.pop().unwrap();
     assert!(lease.job.due_at <= bench.engine.now());
 
-    bench.push(NewJob { due: Due::After(1_000), ..job() }).await;
+    bench.push(NewJob { due: Due::After(Span(1_000)), ..job() }).await;
     bench.clock.step_wall(-3_600_000);
     pass(30 * SECOND).await;
     assert!(bench.reserve(1, SECOND).await.is_empty());
@@ -210,13 +211,15 @@ async fn a_pause_ends_by_itself() {
     let bench = Bench::new().await;
     let now = bench.engine.now();
     let eleven_years = 11 * 366 * 86_400_000;
-    for wrong in
-        [now, now - 1, now + eleven_years].map(Pause::Until).into_iter().chain([0, eleven_years].map(Pause::For))
+    for wrong in [now, now - 1, now + eleven_years]
+        .map(|at| Pause::Until(api::Timestamp(at)))
+        .into_iter()
+        .chain([0, eleven_years].map(|ms| Pause::For(Span(ms))))
     {
         assert_eq!(bench.engine.pause("default", wrong).await.unwrap_err().code(), "invalid", "{wrong:?}");
     }
-    assert_eq!(bench.engine.pause("default", Pause::For(1)).await.unwrap().paused_until, Some(now + 1));
-    let paused = bench.engine.pause("default", Pause::For(30_000)).await.unwrap();
+    assert_eq!(bench.engine.pause("default", Pause::For(Span(1))).await.unwrap().paused_until, Some(now + 1));
+    let paused = bench.engine.pause("default", Pause::For(Span(30_000))).await.unwrap();
     assert_eq!((paused.paused, paused.paused_until), (true, Some(now + 30_000)));
     bench.push(job()).await;
     let waiter = bench.waiter(60 * SECOND).await;
@@ -233,7 +236,7 @@ async fn a_pause_ends_by_itself() {
 async fn a_longer_pause_takes_the_place_of_a_shorter() {
     let bench = Bench::new().await;
     let now = bench.engine.now();
-    bench.engine.pause("default", Pause::Until(now + 1_000)).await.unwrap();
+    bench.engine.pause("default", Pause::Until(api::Timestamp(now + 1_000))).await.unwrap();
     bench.engine.pause("default", Pause::UntilResumed).await.unwrap();
     pass(60 * SECOND).await;
     assert!(bench.engine.queue("default").await.unwrap().settings.paused);

@@ -1,6 +1,7 @@
 //! The state that a new process restores.
 
 use super::fixture::{Bench, job, pass};
+use duetime_core::api::Span;
 use duetime_core::engine::Pause;
 use duetime_core::{Due, Error, NewJob, State};
 use std::time::Duration;
@@ -14,7 +15,7 @@ async fn restart(bench: Bench) -> Bench {
 #[tokio::test(start_paused = true)]
 async fn waiting_jobs_are_loaded_again() {
     let bench = Bench::new().await;
-    let dues = [0, 5_000, 60_000, 10 * 3_600_000].map(Due::After);
+    let dues = [0, 5_000, 60_000, 10 * 3_600_000].map(|ms| Due::After(Span(ms)));
     bench.engine.push(dues.map(|due| NewJob { due, ..job() }).to_vec()).await.unwrap();
     let bench = restart(bench).await;
     pass(Duration::from_secs(61)).await;
@@ -41,7 +42,7 @@ async fn a_lease_outlives_the_process_and_a_stale_receipt_does_not_come_back() {
 async fn a_lease_that_began_early_outlives_the_process() {
     for delay_ms in [60_000, 10 * 3_600_000] {
         let bench = Bench::new().await;
-        let id = bench.push(NewJob { due: Due::After(delay_ms), lease_ms: Some(5_000), ..job() }).await.id;
+        let id = bench.push(NewJob { due: Due::After(Span(delay_ms)), lease_ms: Some(5_000), ..job() }).await.id;
         assert_eq!(bench.engine.reserve_early(id).await.unwrap().job.id, id);
         assert_eq!(bench.engine.reserve_early(id).await.unwrap_err(), Error::Running(id));
         pass(Duration::from_secs(1)).await;
@@ -57,7 +58,7 @@ async fn a_lease_that_began_early_outlives_the_process() {
 async fn a_job_that_is_not_reserved_early_stays_scheduled() {
     for delay_ms in [60_000, 10 * 3_600_000] {
         let bench = Bench::new().await;
-        let id = bench.push(NewJob { due: Due::After(delay_ms), ..job() }).await.id;
+        let id = bench.push(NewJob { due: Due::After(Span(delay_ms)), ..job() }).await.id;
         bench.engine.pause("default", Pause::UntilResumed).await.unwrap();
         assert_eq!(bench.engine.reserve_early(id).await.unwrap_err(), Error::NotDue(id));
         bench.engine.resume("default").await.unwrap();
@@ -118,7 +119,7 @@ async fn a_paused_queue_stays_paused() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_set_back_before_a_restart_strands_nothing() {
     let bench = Bench::new().await;
-    bench.push(NewJob { due: Due::After(3_000_000), ..job() }).await;
+    bench.push(NewJob { due: Due::After(Span(3_000_000)), ..job() }).await;
     bench.clock.step_wall(-3_600_000);
     let bench = restart(bench).await;
     pass(Duration::from_secs(6_600)).await;

@@ -1,6 +1,7 @@
 //! How long finished jobs are kept.
 
 use super::fixture::{Bench, job, pass};
+use duetime_core::api::Span;
 use duetime_core::engine::{Outcome, QueueRetention, QueueSettings, ReserveRequest, Source};
 use duetime_core::{JobId, NewJob};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ async fn ended(bench: &Bench, queue: &str, outcome: Outcome) -> JobId {
     let queue: Arc<str> = Arc::from(queue);
     let id = bench.push(NewJob { queue: queue.clone(), ..job() }).await.id;
     let from = Source::Queues(vec![queue]);
-    let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 0, request_id: None, worker: None };
+    let request = ReserveRequest::new(from).limit(1);
     let lease = bench.engine.reserve(request).await.unwrap().leases.remove(0);
     bench.settle(&lease, outcome).await.unwrap();
     id
@@ -77,8 +78,8 @@ async fn what_ended_late_does_not_hide_others() {
     let request = |limit| ReserveRequest {
         from: Source::Queues(vec!["short".into()]),
         limit,
-        lease_ms: Some(2 * 3_600_000),
-        wait_ms: 0,
+        lease: Some(Span(2 * 3_600_000)),
+        wait: Span(0),
         request_id: None,
         worker: None,
     };

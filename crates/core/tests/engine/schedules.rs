@@ -1,6 +1,7 @@
 //! Schedules: one job a tick, whichever process dies.
 
 use super::fixture::{Bench, job, pass};
+use duetime_core::api::Span;
 use duetime_core::engine::{Options, Outcome, Stores};
 use duetime_core::limits::{HOUR_MS, MINUTE_MS, SECOND_MS};
 use duetime_core::ports::{Broker, Detail, PutIf, Queues, Registry};
@@ -182,7 +183,7 @@ async fn a_key_that_is_held_is_kept_replaced_or_a_conflict() {
     for (queue, on_conflict) in
         [("keep", OnConflict::Keep), ("replace", OnConflict::Replace), ("reject", OnConflict::Reject)]
     {
-        let holder = NewJob { queue: queue.into(), key: Some("k".into()), due: Due::After(HOUR_MS / 2), ..job() };
+        let holder = NewJob { queue: queue.into(), key: Some("k".into()), due: Due::After(Span(HOUR_MS / 2)), ..job() };
         holders.push(bench.push(holder).await.id);
         bench.engine.set_schedule(queue, held(queue, on_conflict)).await.unwrap();
     }

@@ -10,6 +10,7 @@ mod overflow;
 mod takes;
 
 use super::fixture::{job, moves_to, pass, request};
+use duetime_core::api::Span;
 use duetime_core::engine::{CancelOutcome, Options, Outcome, Patch, ReserveRequest, Source, Stores};
 use duetime_core::ports::{
     ADOPTED, BROKER, Broker, BrokerClock, COMPARED, Detail, LOADED, Outbox, Put, Registry, Room,
@@ -166,7 +167,7 @@ async fn seconds(count: u64) {
 const FAR_MS: u64 = 15 * 60_000;
 
 fn far() -> NewJob {
-    NewJob { due: Due::After(FAR_MS), ..job() }
+    NewJob { due: Due::After(Span(FAR_MS)), ..job() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,7 +244,7 @@ async fn another_leads_within_five_seconds() {
     let pushed = other.push(job()).await;
     assert_eq!(other.lease().await.id, pushed.id, "pushes and reserves go on");
     let far = other.push(far()).await;
-    let due = Patch { due: Some(Due::After(1_000)), ..Patch::default() };
+    let due = Patch { due: Some(Due::After(Span(1_000))), ..Patch::default() };
     other.engine.update(far.id.into(), due).await.unwrap();
     seconds(5).await;
     assert!(world.is(LOADED).await);
@@ -253,7 +254,7 @@ async fn another_leads_within_five_seconds() {
 #[tokio::test(start_paused = true)]
 async fn an_emptied_broker_has_all_again_within_two_seconds() {
     let (world, leader, other) = World::with_two().await;
-    let near = [0, 1_500, 30_000].map(|ms| NewJob { due: Due::After(ms), ..job() });
+    let near = [0, 1_500, 30_000].map(|ms| NewJob { due: Due::After(Span(ms)), ..job() });
     let pushed = other.engine.push(near.to_vec()).await.unwrap();
     let far = other.push(far()).await;
     world.flush().await;
@@ -360,8 +361,8 @@ async fn what_is_recorded_as_ended_is_fenced_after_a_failover() {
     let (world, leader, other) = World::with_two().await;
     let done = other.push(job()).await;
     let running = other.lease().await;
-    let cancelled = other.push(NewJob { due: Due::After(60_000), ..job() }).await;
-    let removed = other.push(NewJob { due: Due::After(60_000), ..job() }).await;
+    let cancelled = other.push(NewJob { due: Due::After(Span(60_000)), ..job() }).await;
+    let removed = other.push(NewJob { due: Due::After(Span(60_000)), ..job() }).await;
     world.broker.copy();
     other.complete(running.receipt()).await.unwrap();
     assert_eq!(other.cancel(cancelled.id).await, CancelOutcome::Cancelled);
@@ -388,7 +389,7 @@ async fn a_reading_from_before_a_failover_is_refused() {
     let (world, leader, other) = World::with_two().await;
     world.broker.copy();
     let reading = world.broker.reading();
-    let pushed = other.push(NewJob { due: Due::After(30_000), ..job() }).await;
+    let pushed = other.push(NewJob { due: Due::After(Span(30_000)), ..job() }).await;
     assert_eq!(other.cancel(pushed.id).await, CancelOutcome::Cancelled);
     world.fall_back().await;
     seconds(2).await;
@@ -404,9 +405,9 @@ async fn a_reading_from_before_a_failover_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn an_update_outlives_a_failover() {
     let (world, leader, other) = World::with_two().await;
-    let pushed = other.push(NewJob { due: Due::After(3_000), ..job() }).await;
+    let pushed = other.push(NewJob { due: Due::After(Span(3_000)), ..job() }).await;
     world.broker.copy();
-    let patch = Patch { due: Some(Due::After(20_000)), payload: Some((*b"new").into()), ..Patch::default() };
+    let patch = Patch { due: Some(Due::After(Span(20_000))), payload: Some((*b"new").into()), ..Patch::default() };
     other.engine.update(pushed.id.into(), patch).await.unwrap();
     world.fall_back().await;
     seconds(4).await;

@@ -1,6 +1,7 @@
 //! Jobs that change between a read and the decision based on it.
 
 use super::fixture::{job, pass};
+use duetime_core::api::Timestamp;
 use duetime_core::engine::{BulkAction, Options, Outcome, PushOutcome, Query, Stores};
 use duetime_core::ports::{Broker, Change, Ledger, Settle};
 use duetime_core::rules::Failure;
@@ -68,7 +69,7 @@ async fn found_jobs_are_rescheduled_by_two_at_once_while_they_start() {
         world.engine.push((0..20).map(|_| job()).collect()).await.unwrap();
         let dues = [60_000, 90_000].map(|ms| world.engine.now() + ms);
         let both = dues.map(|at| {
-            let (engine, action) = (world.engine.clone(), BulkAction::Reschedule(Due::At(at)));
+            let (engine, action) = (world.engine.clone(), BulkAction::Reschedule(Due::At(Timestamp(at))));
             let query = Query { queue: Some("default".into()), ..Query::default() };
             tokio::spawn(async move { engine.bulk(&query, action).await.unwrap() })
         });

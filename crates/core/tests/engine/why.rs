@@ -1,7 +1,7 @@
 //! Why a job does not run.
 
 use super::fixture::{Bench, job, pass};
-use duetime_core::api::{Instant, ReasonCode};
+use duetime_core::api::{ReasonCode, Span, Timestamp};
 use duetime_core::engine::Pause;
 use duetime_core::engine::{JobRef, Options, QueueSettings};
 use duetime_core::limits::{HOUR_MS, LEASE_MS_DEFAULT};
@@ -24,7 +24,7 @@ impl Bench {
             assert_eq!(reason.limit.is_some(), reason.code == ReasonCode::MaxRunning, "{why:?}");
             assert_eq!(reason.since.is_some(), reason.code == ReasonCode::NoWorker, "{why:?}");
         }
-        why.reasons.iter().map(|reason| (reason.code, reason.until.map(|Instant(at)| at - now))).collect()
+        why.reasons.iter().map(|reason| (reason.code, reason.until.map(|Timestamp(at)| at - now))).collect()
     }
 
     async fn asks(&self) {
@@ -35,7 +35,7 @@ impl Bench {
 #[tokio::test(start_paused = true)]
 async fn a_job_waits_runs_and_ends() {
     let bench = Bench::new().await;
-    let later = bench.push(NewJob { due: Due::After(HOUR_MS), ..job() }).await;
+    let later = bench.push(NewJob { due: Due::After(Span(HOUR_MS)), ..job() }).await;
     assert_eq!(bench.why(later.id).await, [(ReasonCode::NotDue, Some(HOUR_MS))]);
     bench.asks().await;
     let id = bench.push(job()).await.id;
@@ -81,8 +81,8 @@ async fn settings_of_the_queue_hold_jobs_back() {
     let engine = &bench.engine;
     bench.asks().await;
     let id = bench.push(job()).await.id;
-    let later = bench.push(NewJob { due: Due::After(HOUR_MS), ..job() }).await.id;
-    engine.pause("default", Pause::Until(engine.now() + 5_000)).await.unwrap();
+    let later = bench.push(NewJob { due: Due::After(Span(HOUR_MS)), ..job() }).await.id;
+    engine.pause("default", Pause::Until(Timestamp(engine.now() + 5_000))).await.unwrap();
     assert_eq!(bench.why(id).await, [(ReasonCode::Paused, Some(5_000))]);
     assert_eq!(bench.why(later).await, [(ReasonCode::NotDue, Some(HOUR_MS)), (ReasonCode::Paused, Some(5_000))]);
     engine.pause("default", Pause::UntilResumed).await.unwrap();
@@ -113,7 +113,7 @@ async fn settings_of_the_queue_hold_jobs_back() {
 #[tokio::test(start_paused = true)]
 async fn a_queue_may_have_no_worker() {
     let bench = Bench::new().await;
-    let since = Instant(bench.engine.now());
+    let since = Timestamp(bench.engine.now());
     let id = bench.push(job()).await.id;
     let why = bench.engine.why(id).await.unwrap();
     assert_eq!(why.reasons[0].code, ReasonCode::NoWorker);

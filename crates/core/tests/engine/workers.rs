@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, job, pass, request};
 use duetime_core::NewJob;
-use duetime_core::api::{Instant, WorkerStatus};
+use duetime_core::api::{Span, Timestamp, WorkerStatus};
 use duetime_core::engine::{Outcome, ReserveRequest, Source};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use std::sync::Arc;
@@ -36,20 +36,20 @@ async fn a_named_worker_waits_and_holds() {
     let waiting = bench.worker();
     assert_eq!((&*waiting.worker, waiting.waiting, waiting.held), ("a", 1, 0));
     let now = bench.engine.now();
-    assert_eq!((waiting.first_seen, waiting.last_seen), (Instant(since), Instant(now)));
+    assert_eq!((waiting.first_seen, waiting.last_seen), (Timestamp(since), Timestamp(now)));
     bench.push(NewJob { queue: "q".into(), ..job() }).await;
     let lease = waiter.await.unwrap().unwrap().leases.remove(0);
     let holding = bench.worker();
     assert_eq!((holding.waiting, holding.held, holding.leases[0].id), (0, 1, lease.job.id));
-    assert_eq!(holding.leases[0].lease_until, Instant(now + LEASE_MS_DEFAULT));
+    assert_eq!(holding.leases[0].lease_until, Timestamp(now + LEASE_MS_DEFAULT));
     let why = bench.engine.why(lease.job.id).await.unwrap();
     assert_eq!(why.reasons[0].worker.as_deref(), Some("a"));
     pass(Duration::from_secs(30)).await;
     let extended = bench.engine.extend(vec![(lease.job.receipt(), None)]).await.remove(0).unwrap();
     let holding = bench.worker();
-    assert_eq!(holding.leases[0].lease_until, Instant(extended.lease_until));
-    assert_eq!(holding.last_seen, Instant(bench.engine.now()));
-    bench.settle(&lease, Outcome::release(0)).await.unwrap();
+    assert_eq!(holding.leases[0].lease_until, Timestamp(extended.lease_until));
+    assert_eq!(holding.last_seen, Timestamp(bench.engine.now()));
+    bench.settle(&lease, Outcome::release(Span(0))).await.unwrap();
     assert_eq!(bench.worker().held, 0);
     // One that crashed holds nothing once its lease has ended.
     bench.engine.reserve(named("a", "q", 1, Duration::ZERO)).await.unwrap();

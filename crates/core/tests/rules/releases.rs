@@ -13,8 +13,9 @@ use duetime_core::{Job, Stage};
 
 #[test]
 fn a_release_does_not_count() {
-    let release =
-        |job: &Job, delay_ms, now| again(after_release(job, &Retry::default(), Release::after(delay_ms), now, None));
+    let release = |job: &Job, delay_ms, now| {
+        again(after_release(job, &Retry::default(), Release::after(Span(delay_ms)), now, None))
+    };
     let decided = release(&Job { crashes: 3, ..attempt(2) }, 0, T0 + 500);
     assert_eq!(decided, Again { due_at: T0, attempt: 1, crashes: 3, is_release: true, ..Again::default() });
     assert_eq!(release(&attempt(1), 700, T0 + 500).due_at, T0 + 1_200);
@@ -27,9 +28,10 @@ fn a_release_does_not_count() {
 #[test]
 fn a_released_job_ends_at_its_age() {
     let retry = Retry { max_age: Some(Span(HOUR_MS)), max_attempts: Some(1), ..Retry::default() };
-    let release = |delay_ms, now| after_release(&attempt(1), &retry, Release::after(delay_ms), now, None);
-    let put_back =
-        |delay_ms, now| after_return(&attempt(1), &retry, Release { delay_ms, priority: Some(7) }, now, None);
+    let release = |delay_ms, now| after_release(&attempt(1), &retry, Release::after(Span(delay_ms)), now, None);
+    let put_back = |delay_ms, now| {
+        after_return(&attempt(1), &retry, Release { delay: Span(delay_ms), priority: Some(7) }, now, None)
+    };
     for (delay_ms, last) in [(0, T0 + HOUR_MS), (1_000, T0 + HOUR_MS - 1_000)] {
         assert!(again(release(delay_ms, last)).is_release, "its attempts do not end it");
         let put_back_in_time = again(put_back(delay_ms, last));

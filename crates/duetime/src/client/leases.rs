@@ -2,7 +2,6 @@
 
 use super::{Client, ask, forward};
 use crate::error::{Answers, Error, only};
-use crate::push::millis_up;
 use duetime_core::engine::{Extension, Outcome, Reservation, ReserveRequest, Settlement, TakeRequest};
 use duetime_core::rules::{Failure, Park};
 use duetime_core::{Payload, Receipt};
@@ -27,7 +26,7 @@ impl Client {
     /// # let client = Client::memory().await?;
     /// # client.push_raw("remind", *b"7").queue("mail").await?;
     /// let from = Source::Queues(vec!["mail".into()]);
-    /// let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 0, request_id: None, worker: None };
+    /// let request = ReserveRequest::new(from).limit(1);
     /// for lease in client.leases().reserve(request).await?.leases {
     ///     client.leases().complete(lease.job.receipt(), None).await?;
     /// }
@@ -91,7 +90,7 @@ impl Leases<'_> {
     /// # Errors
     /// Same as [`complete`](Self::complete).
     pub async fn release(self, receipt: Receipt, delay: Duration) -> Result<Settlement, Error> {
-        only(self.settle(vec![(receipt, Outcome::release(millis_up(delay)))]).await?)
+        only(self.settle(vec![(receipt, Outcome::release(delay))]).await?)
     }
 
     /// Parks a job: it has failed, and is kept until it is retried or deleted.

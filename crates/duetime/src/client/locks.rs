@@ -3,9 +3,11 @@
 use super::{Client, ask, forward};
 use crate::error::Error;
 use crate::lock::Lock;
+use duetime_core::api::Span;
 use duetime_core::engine::{LockList, LockRequest};
 use duetime_core::ports::{Grant, Holding, Released};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The locks: see [`Client::locks`].
 #[derive(Clone, Copy, Debug)]
@@ -70,12 +72,13 @@ impl Locks<'_> {
         forward!(self.client => acquire_lock(request))
     }
 
-    /// Renews a lock for this many milliseconds from now.
+    /// Renews a lock for this time from now: 100 ms to 24 h.
     ///
     /// # Errors
     /// [`LockLost`](duetime_core::Error::LockLost) if the lock is no longer held under this fence.
-    pub async fn renew(self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Grant, Error> {
-        ask!(self.client => renew(&name, &owner, fence, ttl_ms))
+    pub async fn renew(self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl: Duration) -> Result<Grant, Error> {
+        let ttl = Span::from(ttl);
+        ask!(self.client => renew(&name, &owner, fence, ttl))
     }
 
     /// Releases a lock.

@@ -20,12 +20,12 @@ impl Client {
     /// ```
     /// # #[cfg(feature = "embedded")]
     /// # mod example {
-    /// # use duetime::{Client, NewJob, Schedule, Timing};
+    /// # use duetime::{Schedule, prelude::*};
     /// # #[tokio::main]
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let client = Client::memory().await?;
-    /// let report = NewJob { queue: "reports".into(), kind: "nightly".into(), ..NewJob::new(*b"{}") };
-    /// let nightly = Schedule::new(Timing::parse("0 3 * * *", Some("Europe/Berlin"))?, report);
+    /// let report = client.push_raw("nightly", *b"{}").queue("reports").build()?; // or duetime::new_job(&Nightly)?
+    /// let nightly = Schedule::cron("0 3 * * *", "Europe/Berlin", report).overlap(duetime::Overlap::Skip);
     /// println!("runs next at {:?}", client.schedules().set("nightly", nightly).await?.next.first());
     /// client.schedules().delete("nightly").await?;
     /// # Ok(())

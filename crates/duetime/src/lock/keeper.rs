@@ -4,7 +4,6 @@
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::push::millis_up;
 use duetime_core::Error as CoreError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -86,7 +85,7 @@ async fn renew(client: &Client, held: &Acquired) {
         if sent >= end {
             return;
         }
-        let renewal = client.locks().renew(&held.name, &held.owner, held.fence, millis_up(ttl));
+        let renewal = client.locks().renew(&held.name, &held.owner, held.fence, ttl);
         match timeout_at(end.into(), renewal).await {
             Ok(Ok(_)) => (end, next) = (sent + certain, sent + ttl / RENEW_PART),
             Ok(Err(Error::Core(CoreError::LockLost { .. }))) | Err(_) => return,

@@ -12,7 +12,6 @@ pub use guard::Guard;
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::push::millis_up;
 use attempt::Attempt;
 use duetime_core::Error as CoreError;
 use duetime_core::engine::LockRequest;
@@ -106,8 +105,8 @@ impl Lock {
             let request = LockRequest {
                 name: self.name.clone(),
                 owner: attempt.owner().clone(),
-                ttl_ms: millis_up(self.ttl),
-                wait_ms: millis_up(now),
+                ttl: self.ttl.into(),
+                wait: now.into(),
                 keep_place: left > now,
             };
             let sent = Instant::now();
@@ -135,7 +134,7 @@ impl Lock {
             return Ok(sent);
         }
         let sent = Instant::now();
-        self.client.locks().renew(&self.name, owner, grant.fence, millis_up(self.ttl)).await?;
+        self.client.locks().renew(&self.name, owner, grant.fence, self.ttl).await?;
         Ok(sent)
     }
 }

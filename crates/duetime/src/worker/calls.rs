@@ -5,6 +5,7 @@ use super::outbox::Group;
 use crate::client::Client;
 use crate::error::{Answers, Error};
 use crate::request_id;
+use duetime_core::api::Span;
 use duetime_core::engine::{Extension, Outcome, Reservation, ReserveRequest, Settlement, Source};
 use duetime_core::rules::Failure;
 use duetime_core::{Error as CoreError, Receipt};
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 /// How long a reserve waits for jobs.
-const WAIT_MS: u64 = 20_000;
+const WAIT: Span = Span(20_000);
 /// Maximum number of leases extended in one call.
 const EXTEND_MAX: usize = 1_000;
 
@@ -30,7 +31,7 @@ pub(super) struct Calls {
     client: Client,
     queues: Vec<Arc<str>>,
     worker: Option<Arc<str>>,
-    lease_ms: Option<u64>,
+    lease: Option<Span>,
     tasks: JoinSet<Answer>,
     reserving: Option<(AbortHandle, ReserveRequest)>,
     /// Whether an outcome was settled since the last reserve was sent. That reserve may have missed jobs that became due as
@@ -40,12 +41,12 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub(super) fn new(client: Client, queues: Vec<Arc<str>>, worker: Option<Arc<str>>, lease_ms: Option<u64>) -> Self {
+    pub(super) fn new(client: Client, queues: Vec<Arc<str>>, worker: Option<Arc<str>>, lease: Option<Span>) -> Self {
         Self {
             client,
             queues,
             worker,
-            lease_ms,
+            lease,
             tasks: JoinSet::new(),
             reserving: None,
             has_settled: false,
@@ -77,7 +78,7 @@ impl Calls {
         let Some((call, request)) = self.reserving.take() else { return };
         call.abort();
         if self.client.is_remote() {
-            self.reserve(ReserveRequest { wait_ms: 0, ..request });
+            self.reserve(ReserveRequest { wait: Span(0), ..request });
         }
     }
 }
@@ -97,8 +98,8 @@ impl Dispatcher {
         let request = ReserveRequest {
             from: Source::Queues(self.calls.queues.clone()),
             limit,
-            lease_ms: self.calls.lease_ms,
-            wait_ms: if self.goal == Goal::Once { 0 } else { WAIT_MS },
+            lease: self.calls.lease,
+            wait: if self.goal == Goal::Once { Span(0) } else { WAIT },
             request_id: self.calls.client.is_remote().then(request_id::next),
             worker: self.calls.worker.clone(),
         };

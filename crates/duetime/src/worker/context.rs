@@ -2,10 +2,13 @@
 
 use crate::client::Client;
 use crate::error;
+use crate::job_type::JobType;
+use crate::push::Push;
+use duetime_core::api::Timestamp;
 use duetime_core::limits::RESULT_BYTES_MAX;
-use duetime_core::{Error, Job, JobId, Millis, Payload, Receipt};
+use duetime_core::{Error, Job, JobId, Payload, Receipt};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
@@ -19,13 +22,16 @@ struct Inner {
     cancellation: CancellationToken,
     /// Whether the handler has begun, or never will.
     begun: AtomicBool,
+    /// How many jobs the handler has pushed.
+    pushes: AtomicU32,
     result: Mutex<Option<Payload>>,
 }
 
 impl Context {
     pub(crate) fn new(client: Client, job: Job) -> Self {
-        let (cancellation, begun, result) = (CancellationToken::new(), AtomicBool::new(false), Mutex::new(None));
-        Self(Arc::new(Inner { client, job, cancellation, begun, result }))
+        let (begun, pushes) = (AtomicBool::new(false), AtomicU32::new(0));
+        let (cancellation, result) = (CancellationToken::new(), Mutex::new(None));
+        Self(Arc::new(Inner { client, job, cancellation, begun, pushes, result }))
     }
 
     /// Decides a race: the handler is about to begin, or the dispatcher is about to release the job. Returns true for the
@@ -74,9 +80,9 @@ impl Context {
         &self.0.job.tags
     }
 
-    /// The due time, in milliseconds since 1970.
-    pub fn due_at(&self) -> Millis {
-        self.0.job.due_at
+    /// The due time.
+    pub fn due_at(&self) -> Timestamp {
+        Timestamp(self.0.job.due_at)
     }
 
     /// The payload's bytes.
@@ -87,6 +93,19 @@ impl Context {
     /// The trace that the job belongs to, if it was pushed with one: a W3C `traceparent`.
     pub fn trace(&self) -> Option<&Arc<str>> {
         self.0.job.options().trace.as_ref()
+    }
+
+    /// The client of the worker.
+    pub fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    /// Pushes another job, like [`Client::push`]. If this job runs again, after a failure, a crash or a retry by hand, the push
+    /// makes no second job: its [origin](Push::origin) is the id of this job and the number of the push, from 0. So push in
+    /// the same order in each attempt, or set an origin.
+    pub fn push<J: JobType>(&self, job: J) -> Push {
+        let number = self.0.pushes.fetch_add(1, Ordering::Relaxed);
+        self.0.client.push(job).origin(format!("{}:{number}", self.id()))
     }
 
     /// Reports the progress of the job: 0 to 100 percent, and a note of at most 1 KiB. It is shown with the job until its

@@ -9,8 +9,8 @@ use super::outbox::Outbox;
 use super::prefetch::{Prefetch, WAIT_MAX};
 use super::{Plan, Room};
 use crate::error::Error;
-use crate::push::millis_up;
 use duetime_core::Job;
+use duetime_core::api::Span;
 use duetime_core::engine::Outcome;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Maximum number of reports processed at once.
 const REPORTS_MAX: usize = 1_024;
 /// The delay with which a job of an unknown kind is released.
-pub(super) const UNKNOWN_DELAY_MS: u64 = 5_000;
+pub(super) const UNKNOWN_DELAY: Span = Span(5_000);
 /// Maximum number of unknown kinds remembered as logged.
 const UNKNOWN_LOGGED_MAX: usize = 1_000;
 /// Time limit for aborted handlers to end and for the last outcomes to be acknowledged.
@@ -101,7 +101,7 @@ impl Dispatcher {
             executor: Executor::new(plan.client.clone(), handlers, sender),
             leases: Leases::default(),
             outbox: Outbox::default(),
-            calls: Calls::new(plan.client.detached(), plan.queues(), plan.name.clone(), plan.lease_ms),
+            calls: Calls::new(plan.client.detached(), plan.queues(), plan.name.clone(), plan.lease),
             is_dry: false,
             summary: Summary::default(),
             error: None,
@@ -175,7 +175,7 @@ impl Dispatcher {
                 self.leases.started(receipt, running);
             } else {
                 self.log_unknown(&job);
-                self.outbox.push(receipt, Outcome::release(UNKNOWN_DELAY_MS));
+                self.outbox.push(receipt, Outcome::release(UNKNOWN_DELAY));
             }
         }
     }
@@ -206,7 +206,7 @@ impl Dispatcher {
     fn after_stop(&self, outcome: Outcome) -> Outcome {
         let was_told = matches!(self.phase, Phase::Heeding(_) | Phase::Leaving(_));
         match outcome {
-            Outcome::Fail(failure) if was_told && !failure.is_final => Outcome::release(0),
+            Outcome::Fail(failure) if was_told && !failure.is_final => Outcome::release(Span(0)),
             outcome => outcome,
         }
     }
@@ -215,9 +215,9 @@ impl Dispatcher {
     pub(super) fn give_back(&mut self, jobs: Vec<Job>, now: Instant) {
         let is_endless = self.goal == Goal::Endless && self.phase == Phase::Working;
         let held = if is_endless { (self.room)(now).err() } else { None };
-        let delay_ms = held.map_or(0, |until| millis_up(until.saturating_duration_since(now)));
+        let delay = held.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
         for job in jobs {
-            self.outbox.push(job.receipt(), Outcome::release(delay_ms));
+            self.outbox.push(job.receipt(), Outcome::release(delay));
         }
     }
 
@@ -253,7 +253,7 @@ impl Dispatcher {
             self.give_back(overdue, now);
             // Their handlers stay counted as running until the runtime responds, so no further jobs are reserved for it.
             for receipt in self.leases.take_unbegun(now, WAIT_MAX) {
-                self.outbox.push(receipt, Outcome::release(0));
+                self.outbox.push(receipt, Outcome::release(Span(0)));
             }
         }
         self.phase = match self.phase {

@@ -10,6 +10,7 @@ use duetime_core::model::trace;
 use duetime_core::{Job, Receipt};
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
@@ -93,7 +94,7 @@ impl Reporter {
 impl Drop for Reporter {
     fn drop(&mut self) {
         // An aborted handler releases its job.
-        let released = || (self.has_begun || self.context.begin()).then_some(Outcome::release(0));
+        let released = || (self.has_begun || self.context.begin()).then_some(Outcome::release(Duration::ZERO));
         let outcome = self.outcome.take().or_else(released);
         // The receiver is gone if the worker has given up on the handler.
         let _ = self.reports.send(Report { receipt: self.context.receipt(), outcome });

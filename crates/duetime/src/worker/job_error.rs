@@ -1,6 +1,5 @@
 //! Why an attempt did not succeed.
 
-use crate::push::millis_up;
 use duetime_core::engine::Outcome;
 use duetime_core::limits::MESSAGE_BYTES_MAX;
 use duetime_core::rules::{Failure, Park};
@@ -50,13 +49,13 @@ impl JobError {
 
     /// A failure after which the job is retried after this delay, whatever its retry rule says.
     pub fn retry_after(delay: Duration, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::new(error).change(|failure| failure.retry_after_ms = Some(millis_up(delay)))
+        Self::new(error).change(|failure| failure.retry_after = Some(delay.into()))
     }
 
     /// Not a failure: the job is released and due again after this delay. The attempt does not count. With a delay of zero
     /// the job is handed out again at once. A job that has reached its `max_age` ends.
     pub fn release(delay: Duration) -> Self {
-        Self(Outcome::release(millis_up(delay)))
+        Self(Outcome::release(delay))
     }
 
     /// The job is parked for this reason: it has failed, and is kept until it is retried or deleted.
@@ -106,8 +105,8 @@ impl JobError {
     /// The delay that was asked for, if one was.
     pub fn delay(&self) -> Option<Duration> {
         match &self.0 {
-            Outcome::Fail(failure) => failure.retry_after_ms.map(Duration::from_millis),
-            Outcome::Release(release) => Some(Duration::from_millis(release.delay_ms)),
+            Outcome::Fail(failure) => failure.retry_after.map(Duration::from),
+            Outcome::Release(release) => Some(release.delay.into()),
             Outcome::Complete { .. } | Outcome::Park(_) => None,
         }
     }

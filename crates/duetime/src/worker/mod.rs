@@ -27,7 +27,6 @@ pub use job_error::JobError;
 
 use crate::client::Client;
 use crate::job_type::JobType;
-use crate::push::millis_up;
 use duetime_core::api::Span;
 use duetime_core::model::name::QUEUE_DEFAULT;
 use handler::{AnyHandler, Handling};
@@ -98,7 +97,7 @@ struct Plan {
     /// Whether jobs are reserved before handlers are free.
     is_ahead: bool,
     heed: Duration,
-    lease_ms: Option<u64>,
+    lease: Option<Span>,
     stop_limit: Duration,
     handlers: Handlers,
 }
@@ -113,7 +112,7 @@ impl Worker {
             room: Arc::new(|_| Ok(CONCURRENCY_DEFAULT)),
             is_ahead: true,
             heed: HEED,
-            lease_ms: None,
+            lease: None,
             stop_limit: STOP_LIMIT_DEFAULT,
             handlers: Handlers::default(),
         };
@@ -172,7 +171,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     /// Sets the lease, 1 s to 12 h; by default the job's own, its queue's, or 60 s. The worker extends it after every third.
     /// A crash is noticed after at most one lease, a cancel after at most a third of one.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.plan.lease_ms = Some(millis_up(lease));
+        self.plan.lease = Some(lease.into());
         self
     }
 
@@ -274,7 +273,7 @@ fn within(limit: Duration, context: Context, next: Next) -> Handling {
         token.cancel();
         // The handler may finish, but its result comes too late.
         let _ = timeout(HEED, run).await;
-        Err(JobError::new(format!("time limit of {} exceeded", Span(millis_up(limit)))))
+        Err(JobError::new(format!("time limit of {} exceeded", Span::from(limit))))
     })
 }
 

@@ -1,11 +1,12 @@
 //! Running a worker: forever, until a signal, for a time, or until nothing is due.
 
 use super::context::Context;
-use super::dispatcher::{Dispatcher, Goal, Summary, UNKNOWN_DELAY_MS};
+use super::dispatcher::{Dispatcher, Goal, Summary, UNKNOWN_DELAY};
 use super::executor;
 use super::job_error::note_places_of_panics;
 use super::{Plan, Worker};
 use crate::error::{Error, only};
+use duetime_core::api::Span;
 use duetime_core::engine::{Outcome, ReserveRequest, Source};
 use duetime_core::ports::Lease;
 use duetime_core::{Error as CoreError, Job};
@@ -87,8 +88,8 @@ impl<S> Worker<S> {
         let request = ReserveRequest {
             from: Source::Queues(queues),
             limit: 1,
-            lease_ms: self.plan.lease_ms,
-            wait_ms: 0,
+            lease: self.plan.lease,
+            wait: Span(0),
             request_id: None,
             worker: self.plan.name.clone(),
         };
@@ -96,7 +97,7 @@ impl<S> Worker<S> {
         let receipt = job.receipt();
         let outcome = match self.plan.handlers.of(&job) {
             Some(handler) => executor::run(handler, Context::new(client.clone(), job)).await,
-            None => Outcome::release(UNKNOWN_DELAY_MS),
+            None => Outcome::release(UNKNOWN_DELAY),
         };
         only(client.leases().settle(vec![(receipt, outcome)]).await?)?;
         client.jobs().get(receipt.id).await.map(Some)

@@ -3,9 +3,9 @@
 use super::{Remind, ended, push, queue};
 use duetime::Pause;
 use duetime::{
-    BulkAction, Client, Due, Event, Filter, HistoryPoint, HistorySpan, Instant, JobId, JobRef, JobState, KeyUntil,
-    NewJob, OnConflict, Outcome, Patch, PushOutcome, Query, QueueSettings, Rate, ReasonCode, ReserveRequest, Retry,
-    Source, Stage, TakeRequest, What, Worker,
+    BulkAction, Client, Due, Event, Filter, HistoryPoint, HistorySpan, JobId, JobRef, JobState, KeyUntil, NewJob,
+    OnConflict, Outcome, Patch, PushOutcome, Query, QueueSettings, Rate, ReasonCode, ReserveRequest, Retry, Source,
+    Span, Stage, TakeRequest, Timestamp, What, Worker,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 fn reserve(queue: &Arc<str>, limit: usize) -> ReserveRequest {
     let from = Source::Queues(vec![queue.clone()]);
-    ReserveRequest { from, limit, lease_ms: None, wait_ms: 0, request_id: None, worker: None }
+    ReserveRequest::new(from).limit(limit)
 }
 
 pub(crate) async fn a_push_keeps_what_the_builder_says(client: Client) {
@@ -96,9 +96,8 @@ pub(crate) async fn leases_are_settled_once(client: Client) {
     assert_eq!(lost.unwrap_err().code(), "lease_lost");
     let lost = client.leases().extend(vec![(receipts[1], None)]).await.unwrap().remove(0);
     assert_eq!(lost.unwrap_err().code(), "lease_lost");
-    let failed = client
-        .leases()
-        .fail(receipts[2], duetime::Failure { is_final: true, message: "no".into(), retry_after_ms: None });
+    let failed =
+        client.leases().fail(receipts[2], duetime::Failure { is_final: true, message: "no".into(), retry_after: None });
     assert_eq!(failed.await.unwrap().state, JobState::Failed);
     let again = client.leases().reserve(reserve(&queue, 10)).await.unwrap();
     assert_eq!(again.leases.iter().map(|lease| lease.job.attempt).collect::<Vec<_>>(), [1]);
@@ -106,7 +105,7 @@ pub(crate) async fn leases_are_settled_once(client: Client) {
 
 pub(crate) async fn a_reserve_waits_and_is_called_off(client: Client) {
     let queue = queue();
-    let waiting = ReserveRequest { wait_ms: 20_000, ..reserve(&queue, 1) };
+    let waiting = ReserveRequest { wait: Span(20_000), ..reserve(&queue, 1) };
     {
         let mut called_off = Box::pin(client.leases().reserve(waiting.clone()));
         tokio::select! {
@@ -130,19 +129,19 @@ pub(crate) async fn a_job_says_why_it_does_not_run(client: Client) {
         }
     };
     let later = client.push(Remind { user: 2 }).queue(queue.clone()).after(Duration::from_secs(3_600)).await.unwrap();
-    assert_eq!(reasons(later.id).await, [(ReasonCode::NotDue, Some(Instant(later.due_at)))]);
+    assert_eq!(reasons(later.id).await, [(ReasonCode::NotDue, Some(Timestamp(later.due_at)))]);
     let id = push(&client, &queue, 1).await;
     assert_eq!(reasons(id).await, [(ReasonCode::NoWorker, None)]);
     let until = later.due_at;
-    client.queues().pause(&queue, Pause::Until(until)).await.unwrap();
-    assert_eq!(reasons(id).await, [(ReasonCode::Paused, Some(Instant(until))), (ReasonCode::NoWorker, None)]);
+    client.queues().pause(&queue, Pause::Until(Timestamp(until))).await.unwrap();
+    assert_eq!(reasons(id).await, [(ReasonCode::Paused, Some(Timestamp(until))), (ReasonCode::NoWorker, None)]);
     assert!(client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.is_empty());
     client.queues().resume(&queue).await.unwrap();
     assert_eq!(reasons(id).await, []);
     let settings = QueueSettings { max_running: Some(1), ..QueueSettings::default() };
     client.queues().replace(&queue, settings).await.unwrap();
     let lease = client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0);
-    assert_eq!(reasons(id).await, [(ReasonCode::Running, lease.job.lease_until.map(Instant))]);
+    assert_eq!(reasons(id).await, [(ReasonCode::Running, lease.job.lease_until.map(Timestamp))]);
     let behind = push(&client, &queue, 3).await;
     assert_eq!(reasons(behind).await, [(ReasonCode::MaxRunning, None)]);
     let rate = Some(Rate { per_second: 0.001, burst: Some(1) });
@@ -243,10 +242,10 @@ pub(crate) async fn jobs_are_changed_on_their_condition(client: Client) {
     let id = push(&client, &queue, 1).await;
     let job = client.jobs().get(id).await.unwrap();
     let stale = JobRef { id, version: Some(job.version - 1) };
-    assert_eq!(client.jobs().reschedule(stale, Due::After(1_000)).await.unwrap_err().code(), "version_mismatch");
+    assert_eq!(client.jobs().reschedule(stale, Due::After(Span(1_000))).await.unwrap_err().code(), "version_mismatch");
     assert_eq!(client.jobs().cancel(stale).await.unwrap_err().code(), "version_mismatch");
     let current = JobRef { id, version: Some(job.version) };
-    let moved = client.jobs().reschedule(current, Due::After(3_600_000)).await.unwrap();
+    let moved = client.jobs().reschedule(current, Due::After(Span(3_600_000))).await.unwrap();
     assert!(moved.due_at > job.due_at && moved.version > job.version);
     let due = client.jobs().run(id).await.unwrap();
     assert!(due.due_at < moved.due_at);
@@ -257,7 +256,7 @@ pub(crate) async fn jobs_are_changed_on_their_condition(client: Client) {
     let stale = JobRef { id, version: Some(due.version) };
     for refused in [
         client.jobs().cancel(stale).await.map(drop),
-        client.jobs().reschedule(stale, Due::After(1_000)).await.map(drop),
+        client.jobs().reschedule(stale, Due::After(Span(1_000))).await.map(drop),
         client.jobs().run(stale).await.map(drop),
         client.jobs().retry(stale).await.map(drop),
         client.jobs().delete(stale).await,
@@ -314,7 +313,7 @@ pub(crate) async fn jobs_are_found_and_cancelled_by_tag(client: Client) {
 pub(crate) async fn found_jobs_are_rescheduled(client: Client) {
     let queue = queue();
     let job = |user: u64, hours: u64| {
-        let due = Due::After(hours * 3_600_000);
+        let due = Due::After(Span(hours * 3_600_000));
         NewJob { queue: queue.clone(), due, ..duetime::new_job(&Remind { user }).unwrap() }
     };
     // More than a page.
@@ -329,8 +328,8 @@ pub(crate) async fn found_jobs_are_rescheduled(client: Client) {
         async move { client.jobs().bulk(&query, BulkAction::Reschedule(to)).await }
     };
     let at = first.due_at + 7_200_000;
-    assert_eq!(bulk(vec![], Due::At(at)).await.unwrap(), [("rescheduled", 1_099)].into());
-    assert_eq!(bulk(vec![], Due::At(at)).await.unwrap(), [].into(), "a repeat does nothing");
+    assert_eq!(bulk(vec![], Due::At(Timestamp(at))).await.unwrap(), [("rescheduled", 1_099)].into());
+    assert_eq!(bulk(vec![], Due::At(Timestamp(at))).await.unwrap(), [].into(), "a repeat does nothing");
     let last = pushed.pop().unwrap().unwrap();
     assert_eq!(client.jobs().get(last.id).await.unwrap().due_at, at);
     let mut found = client.jobs().find(Query { queue: Some(queue.clone()), ..Query::default() });
@@ -343,13 +342,13 @@ pub(crate) async fn found_jobs_are_rescheduled(client: Client) {
     client.leases().complete(running.receipt(), None).await.unwrap();
     assert_eq!(bulk(vec![JobState::Succeeded], Due::Now).await.unwrap(), [("already_finished", 1)].into());
     assert_eq!(bulk(vec![], Due::Now).await.unwrap(), [("rescheduled", 1_099)].into());
-    assert_eq!(bulk(vec![], Due::After(0)).await.unwrap(), [].into(), "they are due");
+    assert_eq!(bulk(vec![], Due::After(Span(0))).await.unwrap(), [].into(), "they are due");
     assert_eq!(client.queues().get(&queue).await.unwrap().counts.ready, 1_099);
     assert_eq!(client.leases().reserve(reserve(&queue, 1_000)).await.unwrap().leases.len(), 1_000);
     let waiting = vec![JobState::Scheduled, JobState::Ready, JobState::Running];
-    let counts = bulk(waiting, Due::After(60_000)).await.unwrap();
+    let counts = bulk(waiting, Due::After(Span(60_000))).await.unwrap();
     assert_eq!(counts, [("job_running", 1_000), ("rescheduled", 99)].into());
-    assert_eq!(bulk(vec![], Due::After(u64::MAX)).await.unwrap_err().code(), "invalid");
+    assert_eq!(bulk(vec![], Due::After(Span(u64::MAX))).await.unwrap_err().code(), "invalid");
 }
 
 pub(crate) async fn queues_are_managed(client: Client) {
@@ -369,9 +368,9 @@ pub(crate) async fn queues_are_managed(client: Client) {
     let until = client.queues().get(&queue).await.unwrap().settings.paused_until;
     assert_eq!(until, None);
     let year_2100 = 4_102_444_800_000;
-    assert_eq!(client.queues().pause(&queue, Pause::Until(year_2100)).await.unwrap_err().code(), "invalid");
+    assert_eq!(client.queues().pause(&queue, Pause::Until(Timestamp(year_2100))).await.unwrap_err().code(), "invalid");
     let soon = client.push(Remind { user: 1 }).queue(queue.clone()).await.unwrap().due_at + 3_600_000;
-    assert_eq!(client.queues().pause(&queue, Pause::Until(soon)).await.unwrap().paused_until, Some(soon));
+    assert_eq!(client.queues().pause(&queue, Pause::Until(Timestamp(soon))).await.unwrap().paused_until, Some(soon));
     assert_eq!(client.queues().resume(&queue).await.unwrap(), settings);
     let status = client.queues().get(&queue).await.unwrap();
     assert_eq!((status.counts.ready, status.tally.pending, &status.settings), (2, 2, &settings));

@@ -1,7 +1,7 @@
 //! Leases under attack.
 
 use super::{Remind, queue};
-use duetime::{Client, JobId, Receipt, ReserveRequest, Source};
+use duetime::{Client, JobId, Receipt, ReserveRequest, Source, Span};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const HOUR_MS: u64 = 3_600_000;
 
 fn request(queue: &Arc<str>, lease_ms: u64, wait_ms: u64) -> ReserveRequest {
     let from = Source::Queues(vec![queue.clone()]);
-    ReserveRequest { from, limit: LEASES, lease_ms: Some(lease_ms), wait_ms, request_id: None, worker: None }
+    ReserveRequest::new(from).limit(LEASES).lease(Span(lease_ms)).wait(Span(wait_ms))
 }
 
 /// Many leases end together, and are extended from before their end until after it. A holder whose extension succeeds is the

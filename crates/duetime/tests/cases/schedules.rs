@@ -4,7 +4,7 @@ use super::queue;
 use duetime::Pause;
 use duetime::{
     Client, ClockChange, Error, Job, JobState, Millis, Missed, NewJob, Outcome, Overlap, PushOutcome, Query,
-    ReserveRequest, Run, Schedule, Source, TickOutcome, Timing,
+    ReserveRequest, Run, Schedule, Source, Span, TickOutcome, Timestamp, Timing,
 };
 use std::sync::Arc;
 
@@ -18,8 +18,7 @@ pub(crate) async fn a_schedule_pushes_at_its_ticks(client: Client) {
     assert_eq!(set.next.len(), 10);
     for tick in &set.next[..2] {
         let from = Source::Queues(vec![queue.clone()]);
-        let request =
-            ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 20_000, request_id: None, worker: None };
+        let request = ReserveRequest::new(from).limit(1).wait(Span(20_000));
         let lease = client.leases().reserve(request).await.unwrap().leases.remove(0);
         let tag = format!("schedule:{queue}");
         assert_eq!((lease.job.due_at, &*lease.job.kind, &*lease.job.payload), (*tick, "beat", &b"\xff{}"[..]));
@@ -80,7 +79,7 @@ pub(crate) async fn a_schedule_is_paused_resumed_and_run(client: Client) {
     assert_eq!(client.schedules().next_runs(&name, 0).await.unwrap_err().code(), "invalid");
 
     let until = set.next[3];
-    let paused = client.schedules().pause(&name, Pause::Until(until)).await.unwrap();
+    let paused = client.schedules().pause(&name, Pause::Until(Timestamp(until))).await.unwrap();
     assert_eq!((paused.schedule.paused_until, &paused.next[..]), (Some(until), &runs_from(&runs, 3)[..]));
     let paused = client.schedules().pause(&name, Pause::UntilResumed).await.unwrap();
     assert_eq!((paused.schedule.paused, paused.schedule.paused_until), (Some(true), None));

@@ -10,7 +10,7 @@ const LONG: Duration = Duration::from_secs(25);
 
 async fn lease(client: &Client, queue: &Arc<str>) -> Receipt {
     let from = Source::Queues(vec![queue.clone()]);
-    let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 0, request_id: None, worker: None };
+    let request = ReserveRequest::new(from).limit(1);
     client.leases().reserve(request).await.unwrap().leases.remove(0).job.receipt()
 }
 

@@ -28,7 +28,7 @@ pub(crate) async fn a_typed_job_is_worked_off(client: Client) {
     assert_eq!(job, Remind { user: 7 });
     assert_eq!((context.id(), context.attempt(), context.queue(), &**context.kind()), (id, 1, &queue, "remind"));
     assert_eq!((context.tags().len(), context.epoch()), (1, context.receipt().epoch));
-    assert!(!context.is_cancelled() && context.due_at() > 0);
+    assert!(!context.is_cancelled() && context.due_at().0 > 0);
     assert_eq!(ended(&client, id, Stage::Succeeded).await.result.as_deref(), Some(&b"42"[..]));
 }
 

@@ -3,7 +3,7 @@
 use super::grant::Grant;
 use super::secret::{Hash, hex};
 use crate::rate::{parse_rate, show_rate};
-use duetime_core::api::Instant;
+use duetime_core::api::Timestamp;
 use duetime_core::model::name::check_lock;
 use duetime_core::ports::Rate;
 use duetime_core::printable::printable;
@@ -26,10 +26,10 @@ pub(crate) struct Token {
     pub(crate) rate: Option<Rate>,
     /// When it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) created: Option<Instant>,
+    pub(crate) created: Option<Timestamp>,
     /// The instant from which it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) expires: Option<Instant>,
+    pub(crate) expires: Option<Timestamp>,
 }
 
 impl Token {

@@ -5,6 +5,7 @@ use super::connection::Connection;
 use super::held::{Lease, lease_ms};
 use super::marks::Marked;
 use crate::access::Scope;
+use duetime_core::api::Span;
 use duetime_core::engine::{Ending, Outcome};
 use duetime_core::rules;
 use duetime_core::{Error, Job, JobId, JobRef, State};
@@ -88,7 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     pub(super) async fn release(&mut self, Release { id, priority, delay_ms }: Release) {
-        let release = rules::Release { delay_ms, priority: Some(priority) };
+        let release = rules::Release { delay: Span(delay_ms), priority: Some(priority) };
         let marked = |marked| Marked { delay_ms: Some(delay_ms), ..marked };
         self.end(id, |lease| Ending::Return(release, marked(Marked::of(lease.marks.as_ref())).shared()), "RELEASED")
             .await;

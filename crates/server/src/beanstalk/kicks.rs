@@ -6,7 +6,7 @@ use super::marks::Marked;
 use crate::access::Scope;
 use crate::http::AuditedCommand;
 use duetime::kind_rules::BEANSTALK;
-use duetime_core::api::Instant;
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::{Pause, Query};
 use duetime_core::limits::{DELAY_MS_MAX, PAGE_BYTES_MAX, PAGE_JOBS_MAX, SECOND_MS};
 use duetime_core::ports::{Change, Update};
@@ -116,7 +116,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn note(&self, command: &str, queue: &str, replied: usize) {
         let reply = String::from_utf8_lossy(&self.reply.0[replied..]);
         self.door.audit.note_command(&AuditedCommand {
-            at: Instant(self.door.engine.now()),
+            at: Timestamp(self.door.engine.now()),
             who: self.state.caller.name(),
             peer: self.state.peer,
             command,
@@ -140,7 +140,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 engine.resume(tube).await?;
             }
         } else {
-            engine.pause(tube, Pause::For(pause_ms)).await?;
+            engine.pause(tube, Pause::For(Span(pause_ms))).await?;
         }
         self.door.tubes.change(tube, |known| {
             known.pauses += 1;

@@ -5,7 +5,7 @@ use super::command::words;
 use super::limits::AUTH_TIME_MAX;
 use super::piped::{Bench, Talk};
 use crate::access::{Secret, hex};
-use duetime_core::api::Instant;
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::limits::PAGE_JOBS_MAX;
 use duetime_core::testing::mortal::When;
 use duetime_core::testing::tokio_clock::WALL_START_MS;
@@ -79,7 +79,7 @@ impl World {
 fn write(folder: &TempDir, [root, ours]: &[Secret; 2], allow: Option<&str>) {
     let mut text = format!("[[token]]\nname = 'root'\nsha256 = '{}'\nallow = ['admin']\n", hex(&root.hash()));
     if let Some(allow) = allow {
-        let (hash, expires) = (hex(&ours.hash()), Instant(WALL_START_MS + LIFE.as_millis() as u64));
+        let (hash, expires) = (hex(&ours.hash()), Timestamp(WALL_START_MS + LIFE.as_millis() as u64));
         text += &format!("[[token]]\nname = 'ours'\nsha256 = '{hash}'\nallow = ['{allow}']\nexpires = '{expires}'\n");
     }
     std::fs::write(folder.path().join("tokens.toml"), text).unwrap();
@@ -244,7 +244,7 @@ async fn a_kick_of_many_ends_with_the_right() {
     const JOBS: usize = 2 * PAGE_JOBS_MAX + 1;
     for loss in LOSSES {
         let mut world = World::new().await;
-        let delayed = NewJob { queue: "orders".into(), due: Due::After(86_400_000), ..NewJob::new(*b"x") };
+        let delayed = NewJob { queue: "orders".into(), due: Due::After(Span(86_400_000)), ..NewJob::new(*b"x") };
         for result in world.bench.engine.push(vec![delayed; JOBS]).await.unwrap() {
             result.unwrap();
         }

@@ -7,6 +7,7 @@ use super::held::lease_ms;
 use super::marks::Marked;
 use crate::access::Scope;
 use duetime::kind_rules::BEANSTALK;
+use duetime_core::api::Span;
 use duetime_core::limits::{LEASE_MS_MAX, SECOND_MS};
 use duetime_core::{Due, JobOptions, NewJob, Payload};
 use std::sync::{Arc, LazyLock};
@@ -27,7 +28,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return (0..count).for_each(|_| self.reply.line(self.state.forbidden()));
         }
         let job = |(Put { priority, delay_ms, ttr_s, bytes: _ }, payload)| {
-            let due = if delay_ms == 0 { Due::Now } else { Due::After(delay_ms) };
+            let due = if delay_ms == 0 { Due::Now } else { Due::After(Span(delay_ms)) };
             NewJob { due, ..new_job(tube.clone(), priority, ttr_s, payload) }
         };
         let answers = match self.door.engine.push(puts.into_iter().map(job).collect()).await {

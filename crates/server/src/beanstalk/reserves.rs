@@ -11,6 +11,7 @@ use super::limits::OUTPUT_BYTES_MAX;
 use super::marks::Marked;
 use super::rights::check_work;
 use crate::access::Scope;
+use duetime_core::api::Span;
 use duetime_core::engine::{Ending, ReserveRequest, Source, uninterrupted};
 use duetime_core::limits::WAIT_MS_MAX;
 use duetime_core::ports::Lease;
@@ -73,13 +74,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(now));
             // A first look without a wait. So replies to earlier commands need not be sent separately.
             let waits = !left.is_zero() && !self.is_ending() && (has_looked || self.reply.0.is_empty());
-            let wait_ms = if waits { millis_up(left).min(WAIT_MS_MAX) } else { 0 };
+            let wait = if waits { Span::from(left).min(Span(WAIT_MS_MAX)) } else { Span(0) };
             let request = ReserveRequest {
                 from: Source::Queues(self.state.watched.clone()),
                 // One call compares the tubes for each job.
                 limit: count.min(room).min(TOGETHER_MAX.div_ceil(self.state.watched.len())),
-                lease_ms: None,
-                wait_ms,
+                lease: None,
+                wait,
                 request_id: None,
                 worker: None,
             };
@@ -237,9 +238,4 @@ impl Drop for Waiting {
         take_one(&self.door.counters.waiting);
         self.door.tubes.change_all(&self.watched, |known| known.waiting -= 1);
     }
-}
-
-/// Rounded up, so that a wait is not too short.
-fn millis_up(span: Duration) -> u64 {
-    u64::try_from(span.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
 }

@@ -7,7 +7,7 @@ use super::terminal::is_colourful;
 use super::time::{now, relative};
 use comfy_table::Color;
 use duetime_core::State;
-use duetime_core::api::{Instant, LOST};
+use duetime_core::api::{LOST, Timestamp};
 use duetime_core::engine::events::{Event, Filter, Transition, What};
 use serde_json::json;
 use std::sync::Arc;
@@ -70,7 +70,10 @@ fn show(transition: &Transition, json: bool) -> Result {
         _ => String::new(),
     };
     let queue = output::safe(queue);
-    output::say_styled(format_args!("{}  {word}  {id}  {queue}  {kind}  {state}  attempt {attempt}{due}", Instant(*at)))
+    output::say_styled(format_args!(
+        "{}  {word}  {id}  {queue}  {kind}  {state}  attempt {attempt}{due}",
+        Timestamp(*at)
+    ))
 }
 
 /// A text in the colour of a state.

@@ -127,14 +127,14 @@ pub(crate) async fn complete(args: Complete) -> Result {
 /// Runs `fail`.
 pub(crate) async fn fail(args: Fail) -> Result {
     let Fail { message, is_final, retry_after, lease } = args;
-    let failure = rules::Failure { message, is_final, retry_after_ms: retry_after.map(|span| span.0) };
+    let failure = rules::Failure { message, is_final, retry_after };
     settle(&lease, Outcome::Fail(failure)).await
 }
 
 /// Runs `release`.
 pub(crate) async fn release(args: Release) -> Result {
     let Release { delay, priority, lease } = args;
-    settle(&lease, Outcome::Release(rules::Release { delay_ms: delay.0, priority })).await
+    settle(&lease, Outcome::Release(rules::Release { delay, priority })).await
 }
 
 /// Runs `park`.

@@ -165,7 +165,7 @@ async fn show(args: &Show) -> Result {
 
 async fn acquire(args: Acquire) -> Result {
     let Acquire { name, owner, ttl, wait, target } = args;
-    let request = LockRequest { name, owner, ttl_ms: ttl.0, wait_ms: wait.0, keep_place: false };
+    let request = LockRequest { name, owner, ttl, wait, keep_place: false };
     let client = target.client_of_new().await?;
     let granted = client.locks().acquire(request).await.map_err(refused)?;
     granted_now(granted, target.json)
@@ -173,7 +173,7 @@ async fn acquire(args: Acquire) -> Result {
 
 async fn renew(args: &Renew) -> Result {
     let client = args.target.client().await?;
-    let granted = client.locks().renew(&args.name, &args.owner, args.fence, args.ttl.0).await?;
+    let granted = client.locks().renew(&args.name, &args.owner, args.fence, args.ttl.into()).await?;
     granted_now(granted, args.target.json)
 }
 

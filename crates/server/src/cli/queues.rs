@@ -11,7 +11,7 @@ use super::time::{exact, now, relative};
 use crate::cli::usage::span;
 use duetime::Client;
 use duetime_core::Millis;
-use duetime_core::api::{Instant, Purged, Queues, Span};
+use duetime_core::api::{Purged, Queues, Span, Timestamp};
 use duetime_core::engine::{QueueSettings, QueueStatus};
 use duetime_core::limits::DELAY_MS_MAX;
 use duetime_core::ports::{Counts, Tally};
@@ -77,14 +77,14 @@ pub(super) struct PauseEnd {
     span: Option<Span>,
     /// Pause until this time, such as `2026-12-01T06:00:00Z`
     #[arg(long, value_name = "TIME", conflicts_with = "span")]
-    until: Option<Instant>,
+    until: Option<Timestamp>,
 }
 
 impl PauseEnd {
     pub(super) fn pause(&self) -> duetime::Pause {
         match (self.until, self.span) {
-            (Some(Instant(at)), _) => duetime::Pause::Until(at),
-            (None, Some(Span(ms))) => duetime::Pause::For(ms),
+            (Some(at), _) => duetime::Pause::Until(at),
+            (None, Some(time)) => duetime::Pause::For(time),
             (None, None) => duetime::Pause::UntilResumed,
         }
     }
@@ -127,7 +127,7 @@ fn row(queue: &QueueStatus) -> Vec<String> {
     row.extend(counted.map(|count| count.to_string()));
     row.push(counts.oldest_due.map_or_else(String::new, |at| format!("due {}", relative(at, now()))));
     row.push(match settings.paused_until {
-        Some(until) => format!("until {}", Instant(until)),
+        Some(until) => format!("until {}", Timestamp(until)),
         None if settings.paused => "paused".to_owned(),
         None => String::new(),
     });

@@ -50,14 +50,8 @@ pub(crate) async fn run(args: Args) -> Result {
     let limit = args.limit.max(args.job.len());
     let jobs = || args.job.iter().map(|&id| JobRef { id, version: None }).collect();
     let from = if args.job.is_empty() { Source::Queues(args.queues.clone()) } else { Source::Jobs(jobs()) };
-    let request = ReserveRequest {
-        from,
-        limit,
-        lease_ms: args.lease.map(|span| span.0),
-        wait_ms: args.wait.0,
-        request_id: None,
-        worker: args.worker,
-    };
+    let request =
+        ReserveRequest { from, limit, lease: args.lease, wait: args.wait, request_id: None, worker: args.worker };
     let client = args.target.client().await?;
     let reservation = client.leases().reserve(request).await?;
     if args.target.json {

@@ -4,7 +4,7 @@ use super::exit::Result;
 use super::output::{self, note};
 use super::target::Target;
 use super::time::now;
-use duetime_core::api::{Instant, Taken};
+use duetime_core::api::{Taken, Timestamp};
 use duetime_core::engine::{Source, TakeRequest};
 use duetime_core::limits::TAKE_JOBS_DEFAULT;
 use duetime_core::model::name;
@@ -23,10 +23,10 @@ pub(crate) struct Args {
     limit: usize,
     /// Only jobs due at or after this time
     #[arg(long, value_name = "TIME")]
-    due_from: Option<Instant>,
+    due_from: Option<Timestamp>,
     /// Only jobs due at or before this time, which must have passed
     #[arg(long, value_name = "TIME")]
-    due_to: Option<Instant>,
+    due_to: Option<Timestamp>,
     #[command(flatten)]
     target: Target,
 }

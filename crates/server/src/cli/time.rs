@@ -1,6 +1,6 @@
 //! Instants as people say them.
 
-use duetime_core::api::Instant;
+use duetime_core::api::Timestamp;
 use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 use duetime_core::{Clock, Millis, SystemClock};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) fn relative(at: Millis, now: Millis) -> String {
 
 /// An instant, and how far it is from now: "2026-12-01T06:00:00.000Z (in 30 min)".
 pub(crate) fn exact(at: Millis) -> String {
-    format!("{} ({})", Instant(at), relative(at, now()))
+    format!("{} ({})", Timestamp(at), relative(at, now()))
 }
 
 /// The time from now to an instant, with the instant if it is a minute or more: "in 2 s", "in 30 min
@@ -41,7 +41,7 @@ pub(crate) fn exact(at: Millis) -> String {
 pub(crate) fn when(at: Millis) -> String {
     let now = now();
     let distance = relative(at, now);
-    if at.abs_diff(now) < MINUTE_MS { distance } else { format!("{distance} ({})", Instant(at)) }
+    if at.abs_diff(now) < MINUTE_MS { distance } else { format!("{distance} ({})", Timestamp(at)) }
 }
 
 /// How long ago something was due, finer than the engine's milliseconds; `None` if it is not due yet.

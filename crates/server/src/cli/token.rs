@@ -5,7 +5,7 @@ use super::output::{self, note};
 use super::time::now;
 use crate::access::{Grant, Secret, Token, TokenFile};
 use crate::rate::{parse_rate, show_rate};
-use duetime_core::api::{Instant, Span};
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::ports::Rate;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -99,8 +99,8 @@ fn create(Create { name, allow, rate, expires, file }: Create) -> Result {
     let secret =
         Secret::new().map_err(|_| Failure::error("cannot create a token: the system has no random numbers"))?;
     let now = now();
-    let expires = expires.map(|Span(ms)| Instant(now.saturating_add(ms)));
-    let token = Token { name, sha256: secret.hash(), allow, rate, created: Some(Instant(now)), expires };
+    let expires = expires.map(|Span(ms)| Timestamp(now.saturating_add(ms)));
+    let token = Token { name, sha256: secret.hash(), allow, rate, created: Some(Timestamp(now)), expires };
     TokenFile::change(&file.tokens, |all| {
         if all.tokens.iter().any(|other| other.name == token.name) {
             return Err(format!("a token named {:?} exists: revoke it first, or choose another name", token.name));
@@ -133,8 +133,8 @@ fn list(place: &Where) -> Result {
     }
     let row = |token: &Token| {
         let rights: Vec<_> = token.allow.iter().map(Grant::to_string).collect();
-        let instant = |at: Option<Instant>| at.map_or_else(String::new, |at| at.to_string());
-        let over = if token.expires.is_some_and(|Instant(at)| at <= now()) { " (expired)" } else { "" };
+        let instant = |at: Option<Timestamp>| at.map_or_else(String::new, |at| at.to_string());
+        let over = if token.expires.is_some_and(|Timestamp(at)| at <= now()) { " (expired)" } else { "" };
         let rate = token.rate.as_ref().map_or_else(String::new, show_rate);
         [token.name.clone(), rights.join(" "), rate, instant(token.created), instant(token.expires) + over]
     };

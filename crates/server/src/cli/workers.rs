@@ -5,7 +5,7 @@ use super::output::{self, safe};
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::WorkerStatus;
-use duetime_core::api::Instant;
+use duetime_core::api::Timestamp;
 
 /// Show the workers of a server, and how many jobs each one runs.
 ///
@@ -32,6 +32,6 @@ pub(crate) async fn run(args: Args) -> Result {
 
 fn row(status: &WorkerStatus) -> Vec<String> {
     let WorkerStatus { worker, queues, waiting, held, first_seen, last_seen, .. } = status;
-    let seen = |Instant(at): &Instant| relative(*at, now());
+    let seen = |Timestamp(at): &Timestamp| relative(*at, now());
     vec![safe(worker), queues.join(" "), waiting.to_string(), held.to_string(), seen(first_seen), seen(last_seen)]
 }

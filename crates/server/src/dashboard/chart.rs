@@ -4,7 +4,7 @@ use super::html::{instant, instant_text, number};
 use super::text::Text;
 use super::visit::Visit;
 use duetime_core::Millis;
-use duetime_core::api::Instant;
+use duetime_core::api::Timestamp;
 use maud::{Markup, html};
 
 const WIDTH: u64 = 480;
@@ -29,7 +29,7 @@ pub(super) struct Bar {
 impl Bar {
     /// When it begins, in UTC; a script shows it in the reader's zone.
     fn label(&self) -> String {
-        let exact = Instant(self.at).to_string();
+        let exact = Timestamp(self.at).to_string();
         exact.get(if self.is_day { 5..10 } else { 11..16 }).unwrap_or_default().to_owned()
     }
 
@@ -74,7 +74,7 @@ pub(super) fn bars(visit: &Visit, title: Text, heads: [Text; 2], bars: &[Bar], e
                     }
                     // Not the first and the last ones, whose labels would stick out.
                     @if place % every == every.saturating_sub(1) / 2 {
-                        text x=(round((place as f64 + 0.5) * slot)) y=(ABOVE + HEIGHT + BELOW - 5) text-anchor="middle" data-at=(Instant(bar.at)) data-form=(bar.form()) { (bar.label()) }
+                        text x=(round((place as f64 + 0.5) * slot)) y=(ABOVE + HEIGHT + BELOW - 5) text-anchor="middle" data-at=(Timestamp(bar.at)) data-form=(bar.form()) { (bar.label()) }
                     }
                 }
             }

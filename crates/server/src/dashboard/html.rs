@@ -7,7 +7,7 @@ use super::seen::{shown, visible};
 use super::text::Text;
 use super::visit::Visit;
 use crate::access::Scope;
-use duetime_core::api::{Instant, Span};
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::{JobId, Millis, State};
 use indicatif::HumanCount;
 use maud::{DOCTYPE, Markup, html};
@@ -146,7 +146,7 @@ pub(super) fn number(number: u64) -> String {
 
 /// An instant, and how far it is from now. A script shows it in the reader's zone.
 pub(super) fn instant(visit: &Visit, at: Millis) -> Markup {
-    let exact = Instant(at).to_string();
+    let exact = Timestamp(at).to_string();
     html! {
         span.instant {
             time datetime=(exact) title=(exact) { (instant_text(at)) }
@@ -157,12 +157,12 @@ pub(super) fn instant(visit: &Visit, at: Millis) -> Markup {
 
 /// The distance of an instant from now, with the exact instant as its title.
 pub(super) fn near(visit: &Visit, at: Millis) -> Markup {
-    html! { span title=(Instant(at)) { (distance(visit, at)) } }
+    html! { span title=(Timestamp(at)) { (distance(visit, at)) } }
 }
 
 /// An instant in UTC, to the second.
 pub(super) fn instant_text(at: Millis) -> String {
-    let exact = Instant(at).to_string();
+    let exact = Timestamp(at).to_string();
     format!("{} {} UTC", exact.get(..10).unwrap_or_default(), exact.get(11..19).unwrap_or_default())
 }
 

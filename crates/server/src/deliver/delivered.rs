@@ -2,9 +2,9 @@
 
 use duetime::{Handled, JobError, Outcome};
 use duetime_core::Payload;
+use duetime_core::api::Span;
 use duetime_core::rules::Failure;
 use serde::Serialize;
-use std::time::Duration;
 
 /// The result of one delivery.
 #[derive(Clone, Debug)]
@@ -47,13 +47,13 @@ impl Delivered {
 
     /// It failed, and is tried again after this.
     pub(super) fn put_off(message: String, retry_after_ms: Option<u64>) -> Self {
-        let failure = Failure { message: message.into(), is_final: false, retry_after_ms };
+        let failure = Failure { message: message.into(), is_final: false, retry_after: retry_after_ms.map(Span) };
         Self::failure(failure, Sign::Overloaded { hold_ms: retry_after_ms })
     }
 
     /// It failed for good.
     pub(super) fn refused(message: String, sign: Sign) -> Self {
-        Self::failure(Failure { message: message.into(), is_final: true, retry_after_ms: None }, sign)
+        Self::failure(Failure { message: message.into(), is_final: true, retry_after: None }, sign)
     }
 
     fn failure(failure: Failure, sign: Sign) -> Self {
@@ -64,11 +64,11 @@ impl Delivered {
     pub(crate) fn into_handled(self, context: &duetime::Context) -> Handled {
         match self.outcome {
             Outcome::Complete { result } => result.map_or(Ok(()), |result| Ok(context.set_result(result)?)),
-            Outcome::Release(release) => Err(JobError::release(Duration::from_millis(release.delay_ms))),
+            Outcome::Release(release) => Err(JobError::release(release.delay.into())),
             Outcome::Park(park) => Err(JobError::park(&*park.message)),
             Outcome::Fail(Failure { message, is_final: true, .. }) => Err(JobError::fatal(&*message)),
-            Outcome::Fail(Failure { message, retry_after_ms: Some(wait_ms), .. }) => {
-                Err(JobError::retry_after(Duration::from_millis(wait_ms), &*message))
+            Outcome::Fail(Failure { message, retry_after: Some(wait), .. }) => {
+                Err(JobError::retry_after(wait.into(), &*message))
             }
             Outcome::Fail(Failure { message, .. }) => Err(JobError::new(&*message)),
         }

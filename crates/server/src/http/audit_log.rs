@@ -4,7 +4,7 @@
 //! line of JSON. Changes by commands of the beanstalkd protocol are written, too.
 
 use crate::file_error::FileError;
-use duetime_core::api::{Counts, Instant, Span};
+use duetime_core::api::{Counts, Span, Timestamp};
 use duetime_core::engine::Query;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
@@ -27,7 +27,7 @@ pub(crate) struct Audit {
 #[derive(Debug, Serialize)]
 pub(super) struct AuditedCall<'a> {
     /// When it was answered.
-    pub(super) at: Instant,
+    pub(super) at: Timestamp,
     /// The name of the token, or `anyone`.
     pub(super) who: &'a str,
     /// From where.
@@ -44,7 +44,7 @@ pub(super) struct AuditedCall<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct AuditedCommand<'a> {
     /// When it was answered.
-    pub(crate) at: Instant,
+    pub(crate) at: Timestamp,
     /// The name of the token, or `anyone`.
     pub(crate) who: &'a str,
     /// From where; a socket in the file system has no address.
@@ -65,7 +65,7 @@ pub(crate) struct Jobs {
     pub(crate) delay: Option<Span>,
     /// The same.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) due_at: Option<Instant>,
+    pub(crate) due_at: Option<Timestamp>,
     /// `None` if the call failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) counts: Option<Counts>,

@@ -7,6 +7,7 @@ use super::testing::{Reply, ask_as, stream_as};
 use crate::access::{Caller, Clock, Secret, Tokens, hex};
 use crate::deliver::Policy;
 use axum::body::Body;
+use duetime_core::api::Span;
 use duetime_core::engine::{BulkAction, Options, Query, Stores};
 use duetime_core::limits::PAGE_JOBS_MAX;
 use duetime_core::testing::mortal::{Life, MortalLedger, MortalLocks};
@@ -62,7 +63,7 @@ impl World {
     }
 
     async fn push(&self, queue: &str, jobs: usize) {
-        let job = NewJob { queue: queue.into(), due: Due::After(DAY_MS), ..NewJob::new(*b"x") };
+        let job = NewJob { queue: queue.into(), due: Due::After(Span(DAY_MS)), ..NewJob::new(*b"x") };
         for result in self.app.engine.push(vec![job; jobs]).await.unwrap() {
             result.unwrap();
         }

@@ -52,9 +52,8 @@ async fn fail_many(client: &Client) {
     let queue: Arc<str> = "failing".into();
     client.push_all(vec![NewJob { queue: queue.clone(), ..NewJob::new(*b"x") }; LEASES_MAX]).await.unwrap();
     let from = Source::Queues(vec![queue]);
-    let request =
-        ReserveRequest { from, limit: LEASES_MAX, lease_ms: None, wait_ms: 0, request_id: None, worker: None };
-    let failure = Failure { message: "x".repeat(1_000).into(), is_final: true, retry_after_ms: None };
+    let request = ReserveRequest::new(from).limit(LEASES_MAX);
+    let failure = Failure { message: "x".repeat(1_000).into(), is_final: true, retry_after: None };
     let leases = client.leases().reserve(request).await.unwrap().leases;
     let outcomes = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Fail(failure.clone()))).collect();
     client.leases().settle(outcomes).await.unwrap();

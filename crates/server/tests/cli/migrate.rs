@@ -3,6 +3,7 @@
 use crate::cli::ledger::{Beside, Node, Sql, USER};
 use crate::cli::support::{Place, Ran, finish};
 use duetime::{BulkAction, Client, Due, JobState, NewJob, Query, ReserveRequest, Source};
+use duetime_core::api::Span;
 use duetime_store::testing::RedisServer;
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ async fn five_servers_that_start_at_once_on_an_empty_maria_db_serve() {
 
 /// A job that ended two days ago, as an export has it: the server is to prune it.
 fn ended_long_ago(now: u64) -> String {
-    let ago = duetime_core::api::Instant(now - 2 * 24 * 3_600_000);
+    let ago = duetime_core::api::Timestamp(now - 2 * 24 * 3_600_000);
     let id = duetime_core::JobId::from_sequence(duetime_core::model::id::sequence_at(now - 2 * 24 * 3_600_000));
     let head = r#"{"duetime_export":{"version":1,"by":"0.1.0","exported_at":"2026-11-21T00:00:00Z","jobs":1}}"#;
     let job = format!(
@@ -55,11 +56,11 @@ fn ended_long_ago(now: u64) -> String {
 /// All that a server does with tables: with a right too few it fails.
 async fn life(client: &Client) {
     let job = |tag: &str| NewJob { queue: QUEUE.into(), tags: vec![tag.into()], ..NewJob::new(*b"1") };
-    let later = NewJob { due: Due::After(3_600_000), key: Some("k".into()), ..job("later") };
+    let later = NewJob { due: Due::After(Span(3_600_000)), key: Some("k".into()), ..job("later") };
     let pushed = client.push_all(vec![job("now"), later, job("gone")]).await.unwrap();
     let ids: Vec<_> = pushed.into_iter().map(|pushed| pushed.unwrap().id).collect();
     let from = Source::Jobs(vec![ids[0].into()]);
-    let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 10_000, request_id: None, worker: None };
+    let request = ReserveRequest::new(from).limit(1).wait(Span(10_000));
     let lease = client.leases().reserve(request).await.unwrap().leases.remove(0);
     client.leases().complete(lease.job.receipt(), Some((*b"2").into())).await.unwrap();
     client.queues().pause(QUEUE, duetime::Pause::UntilResumed).await.unwrap();

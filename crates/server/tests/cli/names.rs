@@ -3,6 +3,7 @@
 use crate::cli::ledger::{Node, Sql};
 use crate::cli::support::Place;
 use duetime::{Due, NewJob, Query};
+use duetime_core::api::Span;
 use duetime_core::engine::{BulkAction, PushOutcome};
 use duetime_store::testing::RedisServer;
 
@@ -14,7 +15,7 @@ async fn names_are_bytes(sql: Sql) {
     let job = |name: &str| NewJob {
         key: Some(name.into()),
         tags: vec![name.into()],
-        due: Due::After(3_600_000),
+        due: Due::After(Span(3_600_000)),
         ..NewJob::new(*b"1")
     };
     // One after the other, so that the rows are there.

@@ -27,17 +27,16 @@ impl Filler {
 
     async fn lease(&self, job: NewJob) -> Job {
         let from = Source::Jobs(vec![self.push(job).await.into()]);
-        let lease_ms = Some(12 * HOUR_MS);
-        let request = ReserveRequest { from, limit: 1, lease_ms, wait_ms: 10_000, request_id: None, worker: None };
+        let request = ReserveRequest::new(from).lease(Span(12 * HOUR_MS)).wait(Span(10_000));
         self.client.leases().reserve(request).await.unwrap().leases.remove(0).job
     }
 
     /// Answers how many run.
     async fn fill(&self) -> u64 {
         let job = |payload: &[u8]| NewJob { queue: "orders".into(), ..NewJob::new(payload) };
-        let later = |ms| NewJob { due: Due::After(ms), ..job(b"{\"later\": 1.50}") };
+        let later = |ms| NewJob { due: Due::After(Span(ms)), ..job(b"{\"later\": 1.50}") };
         self.client
-            .push_all(vec![NewJob { due: Due::After(2 * HOUR_MS), ..NewJob::new(*b"plain") }; PLAIN])
+            .push_all(vec![NewJob { due: Due::After(Span(2 * HOUR_MS)), ..NewJob::new(*b"plain") }; PLAIN])
             .await
             .unwrap();
         self.push(later(20 * 60_000)).await;
@@ -68,7 +67,7 @@ impl Filler {
             ..later(3 * HOUR_MS)
         };
         self.push(rich.clone()).await;
-        self.push(NewJob { key: Some("near".into()), due: Due::After(60_000 * 9), ..rich }).await;
+        self.push(NewJob { key: Some("near".into()), due: Due::After(Span(60_000 * 9)), ..rich }).await;
 
         let done = self.lease(NewJob { tags: vec!["done".into()], ..job(b"1") }).await;
         self.client.leases().complete(done.receipt(), Some(vec![1, 2, 255].into())).await.unwrap();
@@ -78,7 +77,7 @@ impl Filler {
         let dead = self.lease(job(b"3")).await;
         self.client.leases().fail(dead.receipt(), Failure { is_final: true, ..failure("no\nway") }).await.unwrap();
         let again = self.lease(job(b"4")).await;
-        let wait = Failure { retry_after_ms: Some(2 * HOUR_MS), ..failure("later") };
+        let wait = Failure { retry_after: Some(Span(2 * HOUR_MS)), ..failure("later") };
         self.client.leases().fail(again.receipt(), wait).await.unwrap();
         let moved = self.lease(NewJob { options: retry.into(), ..job(b"5") }).await;
         self.client.leases().fail(moved.receipt(), Failure { is_final: true, ..failure("dead") }).await.unwrap();
@@ -88,7 +87,7 @@ impl Filler {
         // These run: the key of the first is free, and taken again.
         let keyed = NewJob { key: Some("started".into()), key_until: KeyUntil::Started, ..job(b"6") };
         self.lease(keyed.clone()).await;
-        self.push(NewJob { due: Due::After(HOUR_MS), ..keyed }).await;
+        self.push(NewJob { due: Due::After(Span(HOUR_MS)), ..keyed }).await;
         let asked = self.lease(job(b"7")).await;
         self.client.jobs().cancel(asked.id).await.unwrap();
 

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Below the ports that the system gives to clients, and apart from those of the private servers and their buses.
 const PORTS: std::ops::Range<u16> = 30_000..32_000;
@@ -193,7 +194,7 @@ impl System for Way {
     }
 
     async fn renew(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Grant, CoreError> {
-        self.ask(question!(client, name, owner => client.locks().renew(&name, &owner, fence, ttl_ms).await)).await
+        self.ask(question!(client, name, owner => client.locks().renew(&name, &owner, fence, Duration::from_millis(ttl_ms)).await)).await
     }
 
     async fn release_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<(), CoreError> {

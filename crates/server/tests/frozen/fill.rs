@@ -3,7 +3,7 @@
 use super::content::Content;
 use super::site::Site;
 use crate::http::server::{Server, eventually};
-use duetime_core::api::Instant;
+use duetime_core::api::Timestamp;
 use duetime_core::limits::DAY_MS;
 use duetime_core::{Clock as _, SystemClock};
 use serde_json::{Value, json};
@@ -207,7 +207,7 @@ fn speak_beanstalk(server: &Server) {
 }
 
 fn set_schedules(server: &Server) {
-    let far = Instant(SystemClock::new().wall() + 3_000 * DAY_MS).to_string();
+    let far = Timestamp(SystemClock::new().wall() + 3_000 * DAY_MS).to_string();
     let job = json!({
         "queue": "orders", "kind": "report", "payload": {"of": "the year"}, "key": "report", "on_conflict": "keep",
         "priority": 5, "tags": ["report"], "lease": "5m", "expires": "1h", "max_attempts": 2,

@@ -2,7 +2,7 @@
 
 use super::client::{Connection, request};
 use super::server::{Server, eventually};
-use duetime::{Client, ConnectOptions};
+use duetime::{Client, ConnectOptions, Span};
 use duetime_store::testing::RedisServer;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -203,8 +203,8 @@ fn servers_and_workers_on_one_redis_are_heard() {
             let request = duetime::ReserveRequest {
                 from,
                 limit: 1,
-                lease_ms: None,
-                wait_ms: 10_000,
+                lease: None,
+                wait: Span(10_000),
                 request_id: None,
                 worker: None,
             };

@@ -5,7 +5,7 @@ mod after_sale;
 pub(crate) mod database;
 
 use database::Database;
-use duetime::{Client, Query, ReserveRequest, Source};
+use duetime::{Client, Query, ReserveRequest, Source, Span};
 use duetime_store::testing::RedisServer;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
@@ -73,8 +73,7 @@ impl Server {
 
     async fn reserve(&self, queue: &str) -> Vec<duetime::Lease> {
         let from = Source::Queues(vec![queue.into()]);
-        let request =
-            ReserveRequest { from, limit: 1_000, lease_ms: None, wait_ms: 10_000, request_id: None, worker: None };
+        let request = ReserveRequest::new(from).limit(1_000).wait(Span(10_000));
         self.client.leases().reserve(request).await.unwrap().leases
     }
 

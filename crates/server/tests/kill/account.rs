@@ -2,6 +2,7 @@
 
 use crate::common::Exchange;
 use duetime::{CancelOutcome, Error, Lease, Outcome, PushOutcome, Pushed, Receipt, Reservation, Settlement};
+use duetime_core::api::Span;
 use duetime_core::{Error as CoreError, JobId, Millis, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -148,15 +149,15 @@ pub(crate) struct NewPush {
 
 impl End {
     pub(crate) fn outcome(self) -> Outcome {
-        let failure = |is_final, retry_after_ms| {
-            Outcome::Fail(duetime::Failure { message: Arc::from("told to"), is_final, retry_after_ms })
+        let failure = |is_final, retry_after| {
+            Outcome::Fail(duetime::Failure { message: Arc::from("told to"), is_final, retry_after })
         };
         match self {
             Self::Complete => Outcome::Complete { result: None },
             Self::FailFinally => failure(true, None),
             // Half of them one way, half the other: they come back in the same way.
-            Self::Again(after_ms) if after_ms % 2 == 0 => Outcome::release(after_ms),
-            Self::Again(after_ms) => failure(false, Some(after_ms)),
+            Self::Again(after_ms) if after_ms % 2 == 0 => Outcome::release(Span(after_ms)),
+            Self::Again(after_ms) => failure(false, Some(Span(after_ms))),
         }
     }
 }

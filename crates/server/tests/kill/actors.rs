@@ -3,6 +3,7 @@
 use crate::account::{Account, End, NewPush};
 use crate::common::{Exchange, Random, Site};
 use duetime::{Client, Error, PushOutcome, ReserveRequest, Settlement, Source};
+use duetime_core::api::Span;
 use duetime_core::{Due, JobId, KeyUntil, Millis, NewJob, Receipt, Retry};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -90,7 +91,7 @@ impl Field {
         self.next_number.set(number + 1);
         let mut job = NewJob { queue: Arc::from(QUEUE), ..NewJob::new(number.to_string().into_bytes()) };
         if random.percent(60) {
-            job.due = Due::After(random.within(0..DELAY_MS_MAX + 1));
+            job.due = Due::After(Span(random.within(0..DELAY_MS_MAX + 1)));
         }
         if random.percent(10) {
             job.key = Some(Arc::from(format!("key-{}", random.within(0..KEYS))));
@@ -189,8 +190,8 @@ impl Field {
         let request = ReserveRequest {
             from: Source::Queues(vec![Arc::from(QUEUE)]),
             limit: random.within(1..30) as usize,
-            lease_ms: Some(random.within(1_000..4_000)),
-            wait_ms: if is_closing { 500 } else { random.within(0..100) },
+            lease: Some(Span(random.within(1_000..4_000))),
+            wait: Span(if is_closing { 500 } else { random.within(0..100) }),
             request_id: None,
             worker: None,
         };

@@ -2,13 +2,14 @@
 
 use crate::common::Site;
 use duetime::{Client, Error, Failure, JobError, Outcome, ReserveRequest, Settlement, Source, Worker};
+use duetime_core::api::Span;
 use duetime_core::{Error as CoreError, JobId, Millis, Receipt, State};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
 fn one() -> ReserveRequest {
     let from = Source::Queues(vec!["default".into()]);
-    ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 20_000, request_id: None, worker: None }
+    ReserveRequest::new(from).limit(1).wait(Span(20_000))
 }
 
 async fn lease(client: &Client) -> Receipt {
@@ -25,7 +26,7 @@ async fn a_lease_outlives_a_kill_where_the_job_was_given_back_just_before() {
     // Given back by one worker and leased by another, which waits, so that the first end is not recorded yet when the second
     // lease begins.
     for _ in 0..20 {
-        let release = client.leases().settle(vec![(receipt, Outcome::release(0))]);
+        let release = client.leases().settle(vec![(receipt, Outcome::release(Span(0)))]);
         let (released, next) = tokio::join!(release, lease(&client));
         released.unwrap().remove(0).unwrap();
         receipt = next;
@@ -33,7 +34,7 @@ async fn a_lease_outlives_a_kill_where_the_job_was_given_back_just_before() {
     site.kill();
     site.start_again();
     let client = site.client();
-    let again = client.leases().reserve(ReserveRequest { wait_ms: 0, ..one() }).await.unwrap();
+    let again = client.leases().reserve(ReserveRequest { wait: Span(0), ..one() }).await.unwrap();
     assert!(again.leases.is_empty(), "{receipt} was forgotten: {:?}", again.leases);
     assert_eq!(client.leases().complete(receipt, None).await.unwrap().state, State::Succeeded);
 }
@@ -98,7 +99,7 @@ async fn lease_end(site: &Site, id: JobId, after: Millis) -> Millis {
             return end;
         }
         assert!(job.is_pending(), "it lost its lease: {job:?}");
-        let nothing = ReserveRequest { from: Source::Queues(vec!["other".into()]), wait_ms: 50, ..one() };
+        let nothing = ReserveRequest { from: Source::Queues(vec!["other".into()]), wait: Span(50), ..one() };
         site.client().leases().reserve(nothing).await.unwrap();
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::common::{Exchange, Site};
 use duetime::{BulkCounts, Client, Pushed, Query, ReserveRequest, Source};
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::{Due, Job, JobId, Millis, NewJob};
 use futures_util::{StreamExt, stream};
 use std::cell::{Cell, RefCell};
@@ -82,7 +83,7 @@ impl Shop {
     async fn push(&self, orders: &[u64]) {
         let new_job = |&order: &u64| NewJob {
             queue: Arc::from(QUEUE),
-            due: Due::At(self.due_at(order)),
+            due: Due::At(Timestamp(self.due_at(order))),
             key: Some(Arc::from(order.to_string())),
             tags: vec![tag(order)],
             ..NewJob::new(order.to_string().into_bytes())
@@ -128,8 +129,8 @@ impl Shop {
         let wait = ReserveRequest {
             from: Source::Queues(vec![Arc::from(PULSE)]),
             limit: 1,
-            lease_ms: None,
-            wait_ms: PULSE_WAIT_MS,
+            lease: None,
+            wait: Span(PULSE_WAIT_MS),
             request_id: None,
             worker: None,
         };

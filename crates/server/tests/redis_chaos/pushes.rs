@@ -6,6 +6,7 @@ use crate::scenario::{Plan, QUEUES};
 use crate::worker::Clients;
 use duetime::{BulkAction, JobId, Millis, NewJob, Query};
 use duetime_core::Due;
+use duetime_core::api::Span;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +62,7 @@ pub(crate) async fn push(fleet: &Fleet, urls: &[String], plan: &Plan, count: u64
         let mut job = || NewJob {
             tags: vec![tag.clone()],
             queue: QUEUES[random.within(0..QUEUES.len() as u64) as usize].into(),
-            due: Due::After(random.within(0..delay_ms_max)),
+            due: Due::After(Span(random.within(0..delay_ms_max))),
             ..NewJob::new(*b"{}")
         };
         let batch: Vec<NewJob> = (0..size).map(|_| job()).collect();

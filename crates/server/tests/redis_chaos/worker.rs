@@ -3,6 +3,7 @@
 use crate::history::History;
 use crate::scenario::QUEUES;
 use duetime::{Client, ConnectOptions, Error, Job, Outcome, Receipt, ReserveRequest, Source};
+use duetime_core::api::Span;
 use duetime_core::{Clock as _, SystemClock};
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -113,8 +114,8 @@ pub(crate) async fn work(orders: Orders) {
         let request = ReserveRequest {
             from: Source::Queues(queues.clone()),
             limit: orders.limit,
-            lease_ms: Some(LEASE_MS),
-            wait_ms: WAIT_MS,
+            lease: Some(Span(LEASE_MS)),
+            wait: Span(WAIT_MS),
             request_id: Some(format!("{}.{}.{turn}", orders.number, std::process::id()).into()),
             worker: None,
         };

@@ -2,6 +2,7 @@
 
 use super::LIMIT;
 use duetime::{Client, Due, Error, Job, Lease, NewJob, Query, ReserveRequest, Source};
+use duetime_core::api::Span;
 use duetime_core::limits::HOUR_MS;
 use duetime_core::{JobId, Millis};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +82,7 @@ fn is_fault<T>(answer: &Result<T, Error>, ends: &watch::Receiver<bool>) -> bool 
 
 async fn push(client: Client, journal: Arc<watch::Sender<Journal>>, ends: watch::Receiver<bool>) {
     while !*ends.borrow() && journal.borrow().pushed.len() < JOBS_MAX {
-        let job = |ms| NewJob { queue: QUEUE.into(), due: Due::After(ms), ..NewJob::new(*b"load") };
+        let job = |ms| NewJob { queue: QUEUE.into(), due: Due::After(Span(ms)), ..NewJob::new(*b"load") };
         let answers = client.push_all(DELAYS_MS.map(job).to_vec()).await;
         if is_fault(&answers, &ends) {
             return;
@@ -111,8 +112,7 @@ async fn work(client: Client, journal: Arc<watch::Sender<Journal>>, ends: watch:
 
 pub(crate) async fn reserve(client: &Client) -> Result<Vec<Lease>, Error> {
     let from = Source::Queues(vec![QUEUE.into()]);
-    let request =
-        ReserveRequest { from, limit: 5, lease_ms: Some(LEASE_MS), wait_ms: 200, request_id: None, worker: None };
+    let request = ReserveRequest::new(from).limit(5).lease(Span(LEASE_MS)).wait(Span(200));
     Ok(client.leases().reserve(request).await?.leases)
 }
 

@@ -7,6 +7,7 @@ mod site;
 
 use commands::Commands;
 use duetime::{Client, JobState, ReserveRequest, Source};
+use duetime_core::api::Span;
 use duetime_core::limits::HOUR_MS;
 use duetime_core::{Clock as _, JobId, Receipt, SystemClock};
 use duetime_store::testing::{MariaDbServer, PostgresServer};
@@ -39,7 +40,8 @@ async fn leased(client: &Client, queue: &str, lease_ms: u64) -> Vec<(JobId, Rece
 /// Waits until something of this queue is handed out.
 async fn reserve(client: &Client, queue: &str, lease_ms: Option<u64>) -> Vec<(JobId, Receipt)> {
     let from = Source::Queues(vec![queue.into()]);
-    let request = ReserveRequest { from, limit: 100, lease_ms, wait_ms: 10_000, request_id: None, worker: None };
+    let request =
+        ReserveRequest { lease: lease_ms.map(Span), ..ReserveRequest::new(from).limit(100).wait(Span(10_000)) };
     let leases = client.leases().reserve(request).await.unwrap().leases;
     leases.iter().map(|lease| (lease.job.id, lease.job.receipt())).collect()
 }

@@ -161,7 +161,7 @@ async fn push(n: u64, servers: Arc<Servers>, journal: Shared, ends: watch::Recei
         let job = |(place, ms): (usize, u64)| NewJob {
             queue: QUEUE.into(),
             kind: format!("kind-{}", place % 2).into(),
-            due: Due::After(ms),
+            due: Due::After(Span(ms)),
             key: (place == 1).then(|| format!("key-{n}-{round}").into()),
             tags: if place == 2 { vec!["tag".into(), format!("round:{round}").into()] } else { Vec::new() },
             priority: if place == 3 { 7 } else { 1_024 },
@@ -220,7 +220,8 @@ async fn settle(job: &Job, servers: &Servers, journal: &Shared, queue: &str) {
         // Usually by another server than the one that handed it out.
         let client = servers.any();
         let answer = if fails {
-            let failure = Failure { message: "the first time".into(), retry_after_ms: Some(100), ..Failure::default() };
+            let failure =
+                Failure { message: "the first time".into(), retry_after: Some(Span(100)), ..Failure::default() };
             client.fail(job.receipt(), failure).await.map(drop)
         } else {
             client.complete(job.receipt(), Some((*b"{\"done\": true}").into())).await.map(drop)
@@ -245,8 +246,7 @@ async fn settle(job: &Job, servers: &Servers, journal: &Shared, queue: &str) {
 
 pub(crate) async fn reserve(client: &Client, queue: &str) -> Result<Vec<Lease>, Error> {
     let from = Source::Queues(vec![queue.into()]);
-    let request =
-        ReserveRequest { from, limit: 8, lease_ms: Some(LEASE_MS), wait_ms: 300, request_id: None, worker: None };
+    let request = ReserveRequest::new(from).limit(8).lease(Span(LEASE_MS)).wait(Span(300));
     Ok(client.reserve(request).await?.leases)
 }
 

@@ -79,7 +79,7 @@ async fn what_is_new(ledger: String) {
         options: JobOptions { trace: Some(TRACE.into()), ..JobOptions::default() },
         ..NewJob::new(*b"2")
     };
-    let far = NewJob { due: Due::After(3 * 3_600_000), ..traced.clone() };
+    let far = NewJob { due: Due::After(Span(3 * 3_600_000)), ..traced.clone() };
     let mut ids = Vec::new();
     for job in [plain, traced, far] {
         ids.push(new.push_all(vec![job]).await.unwrap().remove(0).unwrap().id);

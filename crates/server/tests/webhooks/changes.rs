@@ -2,7 +2,7 @@
 
 use super::receiver::{Answer, Receiver};
 use super::server::{Server, soon};
-use duetime::{ReserveRequest, Source, Stage};
+use duetime::{ReserveRequest, Source, Span, Stage};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
@@ -24,8 +24,8 @@ async fn a_target_may_be_set_changed_and_taken_away() {
     let request = ReserveRequest {
         from: Source::Queues(vec!["hooks".into()]),
         limit: 1,
-        lease_ms: None,
-        wait_ms: 20_000,
+        lease: None,
+        wait: Span(20_000),
         request_id: None,
         worker: None,
     };

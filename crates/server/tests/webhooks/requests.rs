@@ -40,7 +40,7 @@ async fn a_delivery_says_what_it_is() {
         ("duetime-queue", "hooks"),
         ("duetime-kind", "order.paid"),
         ("duetime-attempt", "1"),
-        ("duetime-due-at", &api::Instant(job.due_at).to_string()),
+        ("duetime-due-at", &api::Timestamp(job.due_at).to_string()),
         ("webhook-id", &id.to_string()),
         ("webhook-signature", ""),
     ] {

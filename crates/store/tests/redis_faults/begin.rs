@@ -2,6 +2,7 @@
 //! limits hold from the first job on, and a process that uses the namespace otherwise cannot join.
 
 use crate::redis_faults::subject::until;
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::{LockRequest, Options as EngineOptions, QueueSettings, ReserveRequest, Source};
 use duetime_core::model::id;
 use duetime_core::ports::{Broker, Locks};
@@ -31,7 +32,7 @@ impl Node {
     }
 
     async fn push(&self, count: usize) {
-        let due = Due::At(self.engine.now() - 3_600_000);
+        let due = Due::At(Timestamp(self.engine.now() - 3_600_000));
         let new = || NewJob { queue: QUEUE.into(), due, ..NewJob::new(*b"payload") };
         let pushed = self.engine.push(std::iter::repeat_with(new).take(count).collect()).await.unwrap();
         assert!(pushed.iter().all(Result::is_ok), "{pushed:?}");
@@ -39,8 +40,7 @@ impl Node {
 
     async fn reserve(&self, limit: usize) -> Result<Vec<Job>, Error> {
         let from = Source::Queues(vec![QUEUE.into()]);
-        let request =
-            ReserveRequest { from, limit, lease_ms: Some(3_600_000), wait_ms: 0, request_id: None, worker: None };
+        let request = ReserveRequest::new(from).limit(limit).lease(Span(3_600_000));
         Ok(self.engine.reserve(request).await?.leases.into_iter().map(|lease| lease.job).collect())
     }
 
@@ -58,8 +58,8 @@ impl Node {
         let request = LockRequest {
             name: name.into(),
             owner: "test".into(),
-            ttl_ms: 3_600_000,
-            wait_ms: 10_000,
+            ttl: Span(3_600_000),
+            wait: Span(10_000),
             keep_place: false,
         };
         self.engine.acquire(request).await.unwrap().fence

@@ -2,6 +2,7 @@
 
 use crate::redis_faults::memory::{fill, make_room};
 use crate::redis_faults::subject::until;
+use duetime_core::api::Span;
 use duetime_core::engine::Pause;
 use duetime_core::engine::{Options as EngineOptions, Outcome, QueueSettings, ReserveRequest, Source};
 use duetime_core::testing::ModelLedger;
@@ -28,8 +29,7 @@ async fn push(engine: &Engine, due: Due) -> Result<JobId, Error> {
 /// The next job, waiting for one.
 async fn next(engine: &Engine, lease_ms: u64) -> Job {
     let from = Source::Queues(vec![QUEUE.into()]);
-    let request =
-        ReserveRequest { from, limit: 1, lease_ms: Some(lease_ms), wait_ms: 20_000, request_id: None, worker: None };
+    let request = ReserveRequest::new(from).limit(1).lease(Span(lease_ms)).wait(Span(20_000));
     engine.reserve(request).await.unwrap().leases.pop().expect("a job is due").job
 }
 
@@ -45,8 +45,8 @@ fn is_said_to_be_full(engine: &Engine) -> bool {
 async fn work_goes_on(server: &RedisServer, engine: &Engine) -> JobId {
     let settings = QueueSettings { max_running: Some(1), ..QueueSettings::default() };
     engine.configure(QUEUE, settings).await.unwrap();
-    let ids = [push(engine, Due::After(0)).await.unwrap(), push(engine, Due::After(0)).await.unwrap()];
-    let far = push(engine, Due::After(600_000)).await.unwrap();
+    let ids = [push(engine, Due::After(Span(0))).await.unwrap(), push(engine, Due::After(Span(0))).await.unwrap()];
+    let far = push(engine, Due::After(Span(600_000))).await.unwrap();
     let unsettled = next(engine, 1_000).await;
     fill(server);
     until("that the broker is full to be said", || is_said_to_be_full(engine)).await;
@@ -78,7 +78,7 @@ async fn an_engine_stops_while_its_redis_does_not_answer() {
                 Engine::start(redis.stores(), EngineOptions::default()).await.unwrap()
             }
         };
-        let id = push(&engine, Due::After(0)).await.unwrap();
+        let id = push(&engine, Due::After(Span(0))).await.unwrap();
         server.freeze();
         let cancelling = tokio::spawn({
             let engine = engine.clone();
@@ -119,7 +119,7 @@ async fn a_dead_workers_jobs_come_back_in_a_full_redis() {
     let redis = Redis::connect(&server.url(), Options::default()).await.unwrap();
     let engine = Engine::start(redis.stores(), EngineOptions::default()).await.unwrap();
     let done = work_goes_on(&server, &engine).await;
-    assert_eq!(push(&engine, Due::After(0)).await.unwrap_err().code(), "store_full");
+    assert_eq!(push(&engine, Due::After(Span(0))).await.unwrap_err().code(), "store_full");
 
     // Ended jobs make room.
     let body = || server.command(&["HLEN", "{duetime:default:0}:body"]);
@@ -129,7 +129,7 @@ async fn a_dead_workers_jobs_come_back_in_a_full_redis() {
 
     make_room(&server);
     until("that there is room to be said", || engine.health().degraded.is_empty()).await;
-    push(&engine, Due::After(0)).await.unwrap();
+    push(&engine, Due::After(Span(0))).await.unwrap();
     complete(&engine, &next(&engine, 60_000).await).await;
     engine.stop().await.unwrap();
 }
@@ -141,7 +141,7 @@ async fn a_dead_workers_jobs_come_back_in_a_full_redis_beside_a_ledger() {
     let engine = beside(&server, &ledger).await;
     work_goes_on(&server, &engine).await;
     // The ledger has room: new jobs wait there.
-    let id = push(&engine, Due::After(0)).await.unwrap();
+    let id = push(&engine, Due::After(Span(0))).await.unwrap();
     until("outcomes to be recorded", || engine.health().backlog == 0).await;
 
     make_room(&server);

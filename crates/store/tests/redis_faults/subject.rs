@@ -1,5 +1,6 @@
 //! A queue in the Redis under test, as an engine uses it.
 
+use duetime_core::api::Span;
 use duetime_core::ports::{Broker, BrokerClock, Extend, Extended, Host, Ledger, Queues, Recorded, Settle};
 use duetime_core::rules::Decision;
 use duetime_core::testing::fixtures::{Given, QUEUE, id, reserve};
@@ -37,7 +38,7 @@ impl Subject {
 
     /// The n-th job, due now.
     pub(crate) fn job(&self, n: u64) -> Job {
-        let new = NewJob { queue: QUEUE.into(), due: Due::After(0), ..NewJob::new(n.to_string().into_bytes()) };
+        let new = NewJob { queue: QUEUE.into(), due: Due::After(Span(0)), ..NewJob::new(n.to_string().into_bytes()) };
         new.accept(id(n), self.redis.now(), 1_000).expect("a job within the limits")
     }
 

@@ -1,6 +1,7 @@
 //! The cost of a failed attempt: its job is read once, without the payload, and written once.
 
 use super::many_queues::calls;
+use duetime_core::api::Span;
 use duetime_core::engine::{Engine, Options as EngineOptions, Outcome, ReserveRequest, Source};
 use duetime_core::model::retry::{Retry, WhenExhausted};
 use duetime_core::rules::Failure;
@@ -19,7 +20,7 @@ fn answered(server: &RedisServer) -> usize {
 
 fn reserve(queue: &str) -> ReserveRequest {
     let from = Source::Queues(vec![queue.into()]);
-    ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: None, worker: None }
+    ReserveRequest::new(from).limit(1).wait(Span(5_000))
 }
 
 #[tokio::test]
@@ -35,8 +36,8 @@ async fn a_failed_attempt_does_not_read_the_payload() {
         ..NewJob::new(payload.clone())
     };
     engine.push(vec![new]).await.unwrap().remove(0).unwrap();
-    let release = Outcome::release(0);
-    let fail = Outcome::Fail(Failure { retry_after_ms: Some(0), ..Failure::default() });
+    let release = Outcome::release(Span(0));
+    let fail = Outcome::Fail(Failure { retry_after: Some(Span(0)), ..Failure::default() });
     for outcome in [release, fail] {
         let lease = engine.reserve(reserve("q")).await.unwrap().leases.remove(0);
         let (bytes, scripts) = (answered(&server), calls(&server, "evalsha"));

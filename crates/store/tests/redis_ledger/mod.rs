@@ -148,7 +148,7 @@ async fn dead_letters_are_retried_and_deleted() {
     bench.record(&[job(1), job(2)]).await;
     for _ in 0..2 {
         let job = bench.one().await;
-        let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
+        let failure = Failure { message: "no".into(), is_final: true, retry_after: None };
         let decision = rules::after_failure(&job, &Retry::default(), &failure, T0, None);
         assert_eq!(
             bench.redis.settle(vec![Settle::new(job.receipt(), decision)]).await.unwrap().states,
@@ -186,7 +186,7 @@ async fn a_copy_goes_to_another_queue_though_its_sender_dies() {
     bench.record(&[job(1)]).await;
     let running = bench.one().await;
     let retry = Retry { when_exhausted: Some(WhenExhausted::Move("dead".into())), ..Retry::default() };
-    let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
+    let failure = Failure { message: "no".into(), is_final: true, retry_after: None };
     let decision = rules::after_failure(&running, &retry, &failure, T0, Some(id(9)));
     let settled = bench.redis.settle(vec![Settle::new(running.receipt(), decision)]).await.unwrap();
     assert!(matches!(&settled.entries[..], [OutboxEntry::Moved(..)]));

@@ -2,6 +2,7 @@
 
 use super::nodes::engine;
 use super::{TTL_MS, connect, place};
+use duetime_core::api::Span;
 use duetime_core::clock::SystemClock;
 use duetime_core::engine::{Engine, LockRequest};
 use duetime_core::testing::Random;
@@ -18,7 +19,7 @@ const LENGTH_MS: Millis = 3_000;
 const HOLD_MAX: u64 = 8;
 
 pub(crate) fn request(name: &str, owner: Arc<str>, ttl_ms: u64) -> LockRequest {
-    LockRequest { name: name.into(), owner, ttl_ms, wait_ms: 60_000, keep_place: false }
+    LockRequest { name: name.into(), owner, ttl: Span(ttl_ms), wait: Span(60_000), keep_place: false }
 }
 
 /// When something happened: in which order, and by the clock.

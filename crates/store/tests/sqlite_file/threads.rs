@@ -39,7 +39,7 @@ async fn use_engine() {
     let pushed = engine.push(vec![NewJob::new(b"x".to_vec()); 300]).await.unwrap();
     assert!(pushed.iter().all(Result::is_ok));
     let from = Source::Queues(vec!["default".into()]);
-    let reserve = ReserveRequest { from, limit: 100, lease_ms: None, wait_ms: 0, request_id: None, worker: None };
+    let reserve = ReserveRequest::new(from).limit(100);
     assert_eq!(engine.reserve(reserve).await.unwrap().leases.len(), 100);
     assert_eq!(engine.find(&Query::default(), None, 1_000).await.unwrap().jobs.len(), 300);
     engine.stop().await.unwrap();

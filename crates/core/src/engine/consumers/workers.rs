@@ -4,7 +4,7 @@
 //! atomic while no named worker holds a lease. A lease is noted before its receipt is returned, so nobody settles it
 //! earlier.
 
-use crate::api::{HeldLease, Instant, WorkerStatus, Workers as Page};
+use crate::api::{HeldLease, Timestamp, WorkerStatus, Workers as Page};
 use crate::clock::Millis;
 use crate::limits::{HOUR_MS, SECOND_MS};
 use crate::model::id::Receipt;
@@ -146,7 +146,7 @@ impl Workers {
         let mut shown = rest.filter_map(|(name, worker)| worker.shown(name, &may_read, now));
         let workers: Vec<WorkerStatus> = shown.by_ref().take(limit).collect();
         let next_cursor = workers.last().filter(|_| shown.next().is_some()).map(|last| last.worker.to_string());
-        Page { workers, since: Instant(table.since), next_cursor }
+        Page { workers, since: Timestamp(table.since), next_cursor }
     }
 }
 
@@ -278,7 +278,7 @@ impl Worker {
         let lease = |(receipt, held): (&Receipt, &LiveLease)| HeldLease {
             id: receipt.id,
             queue: held.queue.clone(),
-            lease_until: Instant(held.until),
+            lease_until: Timestamp(held.until),
         };
         Some(WorkerStatus {
             worker: name.clone(),
@@ -287,8 +287,8 @@ impl Worker {
             waiting: places.iter().map(|place| place.waiting).max().unwrap_or_default(),
             held,
             leases: leases.into_iter().map(lease).collect(),
-            first_seen: Instant(first_seen),
-            last_seen: Instant(if places.iter().any(|place| place.waiting > 0) { now } else { last_seen }),
+            first_seen: Timestamp(first_seen),
+            last_seen: Timestamp(if places.iter().any(|place| place.waiting > 0) { now } else { last_seen }),
         })
     }
 }

@@ -4,6 +4,7 @@ use crate::clock::Millis;
 use crate::engine::editor::Editor;
 use crate::engine::search::check_query;
 use crate::error::Error;
+use crate::json::Span;
 use crate::limits::PAGE_JOBS_MAX;
 use crate::model::id::JobRef;
 use crate::model::job::{Due, Job, State};
@@ -62,7 +63,7 @@ impl Editor {
             BulkAction::Cancel => (Step::Cancel { message: None }, [&WAITING[..], &[State::Running]].concat()),
             BulkAction::Retry => (Step::Retry, vec![State::Failed]),
             BulkAction::Reschedule(due) => {
-                let is_now = matches!(due, Due::Now | Due::After(0));
+                let is_now = matches!(due, Due::Now | Due::After(Span(0)));
                 (Step::Reschedule { at: self.due_at(due)?, is_now }, WAITING.to_vec())
             }
             BulkAction::Delete => (Step::Delete, Vec::new()),

@@ -14,6 +14,7 @@ use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
 use crate::invalid::Invalid;
+use crate::json::Span;
 use crate::limits::BATCH_JOBS_MAX;
 use crate::model::id::{JobId, JobRef, Numbers};
 use crate::model::job::{Due, Job, check_payload};
@@ -91,7 +92,7 @@ impl Editor {
 
     /// The instant that a waiting job is moved to. A delay is never too short, whatever the clock's error.
     pub(in crate::engine) fn due_at(&self, due: Due) -> Result<Millis, Invalid> {
-        due.resolve(if matches!(due, Due::After(1..)) { self.broker.now_at_most() } else { self.broker.now() })
+        due.resolve(if matches!(due, Due::After(Span(1..))) { self.broker.now_at_most() } else { self.broker.now() })
     }
 
     /// Gives waiting jobs the same new values.

@@ -3,7 +3,6 @@
 mod extend;
 mod unclaimed;
 
-use crate::api::Span;
 use crate::engine::base::Base;
 use crate::engine::consumers::{Consumers, WaitingWorker};
 use crate::engine::events::Publisher;
@@ -108,9 +107,7 @@ impl Handout {
     pub(in crate::engine) async fn reserve_early(self: &Arc<Self>, id: JobId) -> Result<Lease, Error> {
         let mut held = false;
         loop {
-            let (lease_ms, request_id, worker) = (None, None, None);
-            let from = Source::Jobs(vec![id.into()]);
-            let request = ReserveRequest { from, limit: 1, lease_ms, wait_ms: 0, request_id, worker };
+            let request = ReserveRequest::new(Source::Jobs(vec![id.into()]));
             let mut reservation = self.reserve(request, |_| Pick::Early(id.into())).await?.claim();
             if let Some(lease) = reservation.leases.pop() {
                 return Ok(lease);
@@ -134,18 +131,18 @@ impl Handout {
         pick: impl FnOnce(Source) -> Pick + Send,
     ) -> Result<Unclaimed, Error> {
         self.supervisor.check_open()?;
-        if let Some(lease_ms) = request.lease_ms {
-            check_lease(lease_ms)?;
+        if let Some(lease) = request.lease {
+            check_lease(lease.0)?;
         }
-        Span(request.wait_ms).check("wait", 0, WAIT_MS_MAX)?;
+        request.wait.check("wait", 0, WAIT_MS_MAX)?;
         let pick = pick(check_source(request.from, request.limit)?);
         let reserve = Reserve {
-            lease_ms: request.lease_ms,
+            lease_ms: request.lease.map(|lease| lease.0),
             queue_leases: self.settings.leases(),
             request_id: check_request_id(request.request_id)?,
             ..Reserve::new(pick, check_limit(request.limit)?)
         };
-        let wait = Duration::from_millis(request.wait_ms);
+        let wait = Duration::from(request.wait);
         if let Some(worker) = &request.worker {
             name::check_worker(worker)?;
         }

@@ -4,6 +4,7 @@ use crate::clock::Millis;
 use crate::engine::admission::{Admitted, Producer};
 use crate::engine::intake::Intake;
 use crate::error::Error;
+use crate::json::Span;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, NewJob, OnConflict};
@@ -42,7 +43,7 @@ impl Intake {
             if origin.is_some() {
                 job.origin.clone_from(&origin);
             }
-            if matches!(new.due, Due::After(1..)) {
+            if matches!(new.due, Due::After(Span(1..))) {
                 job.due_at += unknown_ms;
                 job.first_due_at += unknown_ms;
             }

@@ -5,7 +5,7 @@
 //! at most 4 MB.
 
 use super::steps::Record;
-use crate::api::{self, HistorySpan, Instant, Span};
+use crate::api::{self, HistorySpan, Span, Timestamp};
 use crate::engine::base::Base;
 use crate::engine::metrics::Metrics;
 use crate::error::Error;
@@ -38,8 +38,8 @@ impl History {
         let begin = (now / span.step_ms() + 1).saturating_sub(span.steps()) * span.step_ms();
         Ok(api::History {
             queue: queue.map(Arc::from),
-            since: Instant(since.max(begin)),
-            as_of: Instant(now),
+            since: Timestamp(since.max(begin)),
+            as_of: Timestamp(now),
             step: Span(span.step_ms()),
             points,
         })

@@ -1,7 +1,7 @@
 //! Reports that need a reading of many rows. Each is read in the background, one reading at a time, if somebody asks and the
 //! last one is old. Callers wait a little for the new one. If it takes longer, they get the last one.
 
-use crate::api::{DueBucket, DueCounts, FailureGroup, Failures, Instant};
+use crate::api::{DueBucket, DueCounts, FailureGroup, Failures, Timestamp};
 use crate::clock::Millis;
 use crate::engine::base::Base;
 use crate::engine::supervisor::Supervisor;
@@ -15,7 +15,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::Instant as Moment;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 /// The number of queues, those with most jobs, that are counted separately by due time.
@@ -41,8 +41,8 @@ struct Report<T> {
 struct State<T> {
     last: Option<Result<Arc<T>, Error>>,
     /// The instant from which a new reading is due.
-    again_at: Option<Moment>,
-    running_since: Option<Moment>,
+    again_at: Option<Instant>,
+    running_since: Option<Instant>,
     /// How long the last one took.
     took: Duration,
 }
@@ -105,12 +105,12 @@ impl Reports {
         let none = || due.has_all_queues.then(|| vec![0; bounds.len() + 1]);
         let counts = due.tally.of(queue).map(<[u64]>::to_vec).or_else(none);
         let bucket = |(place, jobs): (usize, u64)| DueBucket {
-            from: place.checked_sub(1).map(|before| Instant(bounds[before] + 1)),
-            to: bounds.get(place).copied().map(Instant),
+            from: place.checked_sub(1).map(|before| Timestamp(bounds[before] + 1)),
+            to: bounds.get(place).copied().map(Timestamp),
             jobs,
         };
         let buckets = counts.map(|counts| counts.into_iter().enumerate().map(bucket).collect());
-        Ok(DueCounts { queue: queue_name, as_of: Some(Instant(due.as_of)), buckets })
+        Ok(DueCounts { queue: queue_name, as_of: Some(Timestamp(due.as_of)), buckets })
     }
 
     async fn count_due(&self) -> Result<Due, Error> {
@@ -119,7 +119,7 @@ impl Reports {
         let mut tally = DueTally::new(bounds(as_of), queues);
         let mut after = None;
         loop {
-            let begin = Moment::now();
+            let begin = Instant::now();
             (tally, after) = self.reports.due(tally, after).await?;
             if after.is_none() {
                 return Ok(Due { as_of, tally, has_all_queues });
@@ -133,7 +133,7 @@ impl Reports {
         let (mut largest, mut has_all) = (BinaryHeap::new(), true);
         let mut asked = Some(Queues::first());
         while let Some(queues) = asked {
-            let begin = Moment::now();
+            let begin = Instant::now();
             let tallies = self.ledger.tallies(queues.clone()).await?;
             asked = queues.next(tallies.iter().map(|(queue, _)| queue));
             for (queue, tally) in tallies.into_iter().filter(|(_, tally)| tally.pending > 0) {
@@ -167,8 +167,8 @@ impl Reports {
         done.as_mut().enable();
         let until = {
             let mut state = lock();
-            if state.running_since.is_none() && state.again_at.is_none_or(|at| at <= Moment::now()) {
-                state.running_since = Some(Moment::now());
+            if state.running_since.is_none() && state.again_at.is_none_or(|at| at <= Instant::now()) {
+                state.running_since = Some(Instant::now());
                 self.read_in_background(report, read(self.clone()));
             }
             match &state.last {
@@ -177,7 +177,7 @@ impl Reports {
                 Some(Err(error)) if state.running_since.is_none() => return Err(error.clone()),
                 _ => {}
             }
-            state.running_since.unwrap_or_else(Moment::now) + wait
+            state.running_since.unwrap_or_else(Instant::now) + wait
         };
         // Without an answer in time there is only the last one.
         let _ = tokio::time::timeout_at(until, done).await;
@@ -192,7 +192,7 @@ impl Reports {
         let reports = self.clone();
         self.supervisor.spawn(async move {
             let read = async {
-                let begin = Moment::now();
+                let begin = Instant::now();
                 // In a task, so that a panic ends only this reading.
                 (AbortOnDropHandle::new(reports.supervisor.spawn(read)).await, begin.elapsed())
             };
@@ -201,7 +201,7 @@ impl Reports {
             let mut state = state.lock().expect("no panic under this lock");
             state.running_since = None;
             state.took = took;
-            state.again_at = Some(Moment::now() + AGAIN_MIN.max(took * AGAIN_FACTOR));
+            state.again_at = Some(Instant::now() + AGAIN_MIN.max(took * AGAIN_FACTOR));
             let read = read.unwrap_or_else(|panic| {
                 tracing::error!(%panic, "reading a report failed; this is a bug");
                 Err(Error::Unavailable("a report cannot be read; trying again".to_owned()))
@@ -222,7 +222,7 @@ impl Reports {
 }
 
 /// Leaves as much time to others as a step took.
-async fn rest(begin: Moment) {
+async fn rest(begin: Instant) {
     tokio::time::sleep(begin.elapsed().max(REST_MIN)).await;
 }
 
@@ -245,7 +245,11 @@ impl Reports {
             self.report(|parts| &parts.failed, wait, |reports| async move { reports.read_failed().await }).await?;
         let Some(failed) = failed else { return Ok(Failures { as_of: None, looked_at: 0, groups: None }) };
         let groups = failed.groups.iter().filter(|group| queue.is_none_or(|queue| *queue == *group.queue)).cloned();
-        Ok(Failures { as_of: Some(Instant(failed.as_of)), looked_at: failed.looked_at, groups: Some(groups.collect()) })
+        Ok(Failures {
+            as_of: Some(Timestamp(failed.as_of)),
+            looked_at: failed.looked_at,
+            groups: Some(groups.collect()),
+        })
     }
 
     async fn read_failed(&self) -> Result<Failed, Error> {
@@ -254,7 +258,7 @@ impl Reports {
         let looked_at = jobs.len() as u64;
         let mut groups: HashMap<(Arc<str>, Arc<str>, String), FailureGroup> = HashMap::new();
         for FailedJob { id, queue, kind, message, finished_at } in jobs {
-            let (message, at) = (pattern(&message), Instant(finished_at));
+            let (message, at) = (pattern(&message), Timestamp(finished_at));
             let group =
                 groups.entry((queue, kind, message)).or_insert_with_key(|(queue, kind, message)| FailureGroup {
                     queue: queue.clone(),

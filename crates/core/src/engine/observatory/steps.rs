@@ -1,6 +1,6 @@
 //! Readings of the counters, at the end of each step.
 
-use crate::api::{HistoryPoint, HistorySpan, Instant, Lateness, Span};
+use crate::api::{HistoryPoint, HistorySpan, Lateness, Span, Timestamp};
 use crate::clock::Millis;
 use crate::engine::metrics::{BOUNDS_US, Metrics, QUEUES_MAX, QueueMetrics};
 use std::collections::{HashMap, VecDeque};
@@ -43,7 +43,7 @@ impl Reading {
         let part = |percent: u64| within((total * percent).div_ceil(100));
         let [pushed, started, succeeded, failed, cancelled, attempts_failed, attempts_crashed] = self.counts;
         HistoryPoint {
-            at: Instant(at),
+            at: Timestamp(at),
             pushed,
             started,
             succeeded,

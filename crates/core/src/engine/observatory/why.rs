@@ -1,6 +1,6 @@
 //! Why a job does not run, as this process and the stores know it. At most four reads of stores.
 
-use crate::api::{Instant, Reason, ReasonCode, Why};
+use crate::api::{Reason, ReasonCode, Timestamp, Why};
 use crate::clock::Millis;
 use crate::engine::base::Base;
 use crate::engine::consumers::Consumers;
@@ -127,10 +127,10 @@ impl Explainer {
         let detail = if is_delivered {
             "Jobs of the queue go to a target, and this server delivers none: its log says why.".to_owned()
         } else {
-            format!("{words} {}.", Instant(last))
+            format!("{words} {}.", Timestamp(last))
         };
         let none = Reason::new(ReasonCode::NoWorker, detail, None);
-        Some(Reason { since: Some(Instant(last)), ..none })
+        Some(Reason { since: Some(Timestamp(last)), ..none })
     }
 }
 

@@ -335,16 +335,16 @@ fn check_outcome(outcome: &Ending) -> Result<(), Invalid> {
     let at_most = |what, bytes: usize, max: usize| {
         if bytes <= max { Ok(()) } else { Err(Invalid::new(what, format!("at most {max} bytes"), bytes)) }
     };
-    let delay = |what, delay_ms: u64| Span(delay_ms).check(what, 0, DELAY_MS_MAX);
+    let delay = |what, delay: Span| delay.check(what, 0, DELAY_MS_MAX);
     match outcome {
         Ending::Outcome(Outcome::Complete { result }) => {
             at_most("result", result.as_ref().map_or(0, |r| r.len()), RESULT_BYTES_MAX)
         }
         Ending::Outcome(Outcome::Fail(failure)) => {
             at_most("message", failure.message.len(), MESSAGE_BYTES_MAX)?;
-            delay("retry_after", failure.retry_after_ms.unwrap_or(0))
+            delay("retry_after", failure.retry_after.unwrap_or_default())
         }
-        Ending::Outcome(Outcome::Release(release)) | Ending::Return(release, _) => delay("delay", release.delay_ms),
+        Ending::Outcome(Outcome::Release(release)) | Ending::Return(release, _) => delay("delay", release.delay),
         Ending::Outcome(Outcome::Park(park)) | Ending::Park(park, _) => {
             at_most("message", park.message.len(), MESSAGE_BYTES_MAX)
         }

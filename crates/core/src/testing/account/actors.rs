@@ -5,6 +5,7 @@ use super::system::System;
 use super::{At, Call, Field, Wish};
 use crate::engine::{LockRequest, Outcome, Patch, QueueSettings, ReserveRequest, Source, TakeRequest};
 use crate::error::Error;
+use crate::json::Span;
 use crate::model::id::JobId;
 use crate::model::job::{Due, NewJob};
 use crate::model::retry::Retry;
@@ -67,7 +68,7 @@ impl Actor {
 
     fn new_job(&mut self) -> NewJob {
         let random = &mut self.random;
-        let due = if random.percent(50) { Due::Now } else { Due::After(random.within(1..2_500)) };
+        let due = if random.percent(50) { Due::Now } else { Due::After(Span(random.within(1..2_500))) };
         let queue = Arc::from(*random.of(&["plain", "plain", "plain", "few", "rated", "paused"]));
         let options = Retry { max_attempts: Some(0), ..Retry::default() }.into();
         let priority = random.within(0..2) as u32 * 1024;
@@ -118,12 +119,12 @@ impl Actor {
             let request = ReserveRequest {
                 from: Source::Queues(self.queues()),
                 limit: self.random.within(1..5) as usize,
-                lease_ms: Some(self.random.within(1_000..2_500)),
-                wait_ms: self.random.within(0..400),
+                lease: Some(Span(self.random.within(1_000..2_500))),
+                wait: Span(self.random.within(0..400)),
                 request_id: self.random.percent(30).then(|| Arc::from(format!("request-{}", self.random.any()))),
                 worker: None,
             };
-            let lease_ms = request.lease_ms.unwrap_or(0);
+            let lease_ms = request.lease.unwrap_or_default().0;
             let (call, reservation) = self.ask(self.system.reserve(request)).await;
             let reservation = match reservation {
                 Ok(reservation) => reservation,
@@ -213,12 +214,12 @@ impl Actor {
         let message: Arc<str> =
             if has_large_message { "no".repeat(LARGE_MESSAGE_BYTES / 2).into() } else { "no".into() };
         let failure =
-            |is_final, retry_after_ms| Outcome::Fail(Failure { message: message.clone(), is_final, retry_after_ms });
+            |is_final, retry_after| Outcome::Fail(Failure { message: message.clone(), is_final, retry_after });
         let outcome = match wish {
             Wish::Complete => Outcome::Complete { result: is_large(lease).then(|| vec![b'r'; LARGE_BYTES].into()) },
             Wish::FailFinally => failure(true, None),
-            Wish::Again(after_ms) if after_ms % 2 == 0 => Outcome::release(after_ms),
-            Wish::Again(after_ms) => failure(false, Some(after_ms)),
+            Wish::Again(after_ms) if after_ms % 2 == 0 => Outcome::release(Span(after_ms)),
+            Wish::Again(after_ms) => failure(false, Some(Span(after_ms))),
         };
         // Without an answer it asks again.
         for _ in 0..self.random.within(1..3) {
@@ -267,7 +268,7 @@ impl Actor {
                 40..55 => self.edit_twice(id).await,
                 55..75 => {
                     self.field.account().touched(id);
-                    let due = Due::After(self.random.within(0..1_500));
+                    let due = Due::After(Span(self.random.within(0..1_500)));
                     // Whether the change is made is known later, or never.
                     let patch = Patch { due: Some(due), ..Patch::default() };
                     let _ = self.system.update(id, patch).await;
@@ -354,7 +355,13 @@ impl Actor {
             let name: Arc<str> = Arc::from(*self.random.of(&LOCKS));
             let owner: Arc<str> = Arc::from(format!("{}-{n}-{turn}", self.number));
             let (ttl_ms, wait_ms) = (self.random.within(200..1_500), self.random.within(0..1_500));
-            let request = LockRequest { name: name.clone(), owner: owner.clone(), ttl_ms, wait_ms, keep_place: false };
+            let request = LockRequest {
+                name: name.clone(),
+                owner: owner.clone(),
+                ttl: Span(ttl_ms),
+                wait: Span(wait_ms),
+                keep_place: false,
+            };
             let (call, grant) = self.ask(self.system.acquire(request)).await;
             let grant = match grant {
                 Ok(grant) => grant,

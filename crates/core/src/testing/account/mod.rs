@@ -188,7 +188,7 @@ impl Account {
             return is_new;
         }
         self.count("jobs pushed");
-        let delay_ms = if let Due::After(ms) = new.due { ms } else { 0 };
+        let delay_ms = if let Due::After(delay) = new.due { delay.0 } else { 0 };
         self.jobs.entry(id).or_default().pushed = Some((call, due_at, delay_ms));
         true
     }

@@ -6,6 +6,7 @@ use crate::engine::{
     Settlement, TakeRequest,
 };
 use crate::error::Error;
+use crate::json::Span;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::NewJob;
 use crate::ports::Grant;
@@ -80,7 +81,7 @@ impl System for Engine {
     }
 
     async fn renew(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Grant, Error> {
-        Self::renew(self, name, owner, fence, ttl_ms).await
+        Self::renew(self, name, owner, fence, Span(ttl_ms)).await
     }
 
     async fn release_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<(), Error> {

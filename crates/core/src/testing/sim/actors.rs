@@ -98,9 +98,9 @@ impl Actor {
     fn new_job(&mut self) -> NewJob {
         let due = match self.random.within(0..10) {
             0..4 => Due::Now,
-            4..7 => Due::After(self.random.within(0..10 * SECOND_MS)),
-            7..9 => Due::After(self.random.within(0..self.pace.soon)),
-            _ => Due::After(self.random.within(0..self.pace.late)),
+            4..7 => Due::After(Span(self.random.within(0..10 * SECOND_MS))),
+            7..9 => Due::After(Span(self.random.within(0..self.pace.soon))),
+            _ => Due::After(Span(self.random.within(0..self.pace.late))),
         };
         let random = &mut self.random;
         let key = random.percent(30).then(|| Arc::from(format!("key-{}", random.within(0..4))));
@@ -166,8 +166,8 @@ impl Actor {
             let request = ReserveRequest {
                 from: Source::Queues(queues),
                 limit: self.random.within(1..6) as usize,
-                lease_ms: None,
-                wait_ms: self.random.within(0..60) * SECOND_MS,
+                lease: None,
+                wait: Span(self.random.within(0..60) * SECOND_MS),
                 request_id: None,
                 worker: None,
             };
@@ -197,9 +197,9 @@ impl Actor {
             45..63 => Outcome::Fail(Failure {
                 message: "no".into(),
                 is_final: self.random.percent(20),
-                retry_after_ms: self.random.percent(20).then_some(500),
+                retry_after: self.random.percent(20).then_some(Span(500)),
             }),
-            63..70 => Outcome::release(self.random.within(0..3) * SECOND_MS),
+            63..70 => Outcome::release(Span(self.random.within(0..3) * SECOND_MS)),
             70..90 => return self.hold_on(&lease).await,
             // It crashed.
             _ => return,
@@ -264,7 +264,7 @@ impl Actor {
                 67..70 => {
                     let tag = Arc::from(format!("tag-{}", self.random.within(0..5)));
                     let query = Query { queue: Some(self.queue()), tag: Some(tag), ..Query::default() };
-                    let due = Due::After(self.random.within(0..self.pace.changed));
+                    let due = Due::After(Span(self.random.within(0..self.pace.changed)));
                     let is_moved = query.tag.as_deref() == Some(RESCHEDULED);
                     let action = if is_moved { BulkAction::Reschedule(due) } else { BulkAction::Cancel };
                     drop(self.engine.bulk(&query, action).await);
@@ -313,7 +313,7 @@ impl Actor {
 
     async fn update(&mut self, target: JobRef) {
         self.history().touched(target.id, false, false);
-        let due = Due::After(self.random.within(0..self.pace.changed));
+        let due = Due::After(Span(self.random.within(0..self.pace.changed)));
         // Two at once, decided from one reading perhaps.
         let [a, b] = Edits::pair(&mut self.random);
         let a = Patch { due: Some(due), ..a };

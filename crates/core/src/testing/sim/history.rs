@@ -5,6 +5,7 @@ use super::known_job::{KnownJob, LeaseEnd};
 use super::moment::{Asked, At, Span};
 use super::replacing::Replacing;
 use crate::clock::Millis;
+use crate::json;
 use crate::limits::SECOND_MS;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, Job, KeyUntil, Stage, State};
@@ -56,7 +57,7 @@ impl History {
         let may_be_gone = |known: &KnownJob| known.may_be_gone || self.replacing.may_drop(&known.pushed);
         let wrong = self.given.made(&job, |id| self.jobs.get(&id).is_some_and(may_be_gone));
         self.blame(job.id, "was pushed", wrong.into_iter().collect(), at);
-        if let Due::After(delay_ms @ 1..) = due
+        if let Due::After(json::Span(delay_ms @ 1..)) = due
             && job.due_at < at.wall + delay_ms
         {
             let wrong = format!("to be due {} ms early", at.wall + delay_ms - job.due_at);

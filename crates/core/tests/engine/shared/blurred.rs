@@ -2,6 +2,7 @@
 
 use super::super::fixture::job;
 use super::{World, seconds};
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::Pause;
 use duetime_core::engine::{Outcome, Patch};
 use duetime_core::ports::InboxRow;
@@ -24,15 +25,15 @@ impl World {
 async fn no_delay_is_cut_short() {
     let (world, leader, _other) = World::with_two().await;
     world.broker.blur_clock(BEHIND_MS, AHEAD_MS);
-    let (clock, due) = (&world.clock, Due::After(DELAY_MS));
+    let (clock, due) = (&world.clock, Due::After(Span(DELAY_MS)));
     let pushed = leader.push(NewJob { due, ..job() }).await;
     world.assert_in_time(&pushed, clock.wall());
 
     let patch = Patch { due: Some(due), ..Patch::default() };
     world.assert_in_time(&leader.engine.update(pushed.id.into(), patch).await.unwrap(), clock.wall());
     seconds(2).await;
-    let failure = Failure { message: "no".into(), is_final: false, retry_after_ms: Some(DELAY_MS) };
-    for outcome in [Outcome::release(DELAY_MS), Outcome::Fail(failure)] {
+    let failure = Failure { message: "no".into(), is_final: false, retry_after: Some(Span(DELAY_MS)) };
+    for outcome in [Outcome::release(Span(DELAY_MS)), Outcome::Fail(failure)] {
         let lease = leader.lease().await;
         leader.settle(lease.receipt(), outcome).await.unwrap();
         world.assert_in_time(&world.held(lease.id).await.unwrap(), clock.wall());
@@ -55,7 +56,7 @@ async fn no_pause_ends_early() {
     let (world, leader, other) = World::with_two().await;
     world.broker.blur_clock(BEHIND_MS, AHEAD_MS);
     let until = leader.engine.now_at_most() + 2_000;
-    leader.engine.pause("default", Pause::Until(until)).await.unwrap();
+    leader.engine.pause("default", Pause::Until(Timestamp(until))).await.unwrap();
     other.push(job()).await;
     while leader.engine.queue("default").await.unwrap().counts.paused {
         assert!(world.clock.wall() < until + 5_000);

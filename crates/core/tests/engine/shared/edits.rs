@@ -2,6 +2,7 @@
 
 use super::super::fixture::job;
 use super::{World, far, seconds};
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::{BulkAction, Patch, Query};
 use duetime_core::testing::mortal::When;
 use duetime_core::{Due, Engine, JobId, NewJob};
@@ -15,7 +16,7 @@ async fn a_far_job_that_is_made_near_runs_however_its_maker_dies() {
         if let Some((verb, when)) = dies_at {
             other.life.die_at(verb, when);
         }
-        let patch = Patch { due: Some(Due::After(1_000)), ..Patch::default() };
+        let patch = Patch { due: Some(Due::After(Span(1_000))), ..Patch::default() };
         tokio::spawn(async move { engine.update(pushed.id.into(), patch).await });
         // The leader does not wait for an edit whose engine has died.
         seconds(4).await;
@@ -57,12 +58,12 @@ async fn a_reschedule_of_found_jobs_is_repeated_wherever_its_maker_dies() {
     let steps = ["edit", "apply", "edit_ledger"];
     for (verb, when) in steps.into_iter().zip([When::After, When::Before, When::After]) {
         let (_world, leader, other) = World::with_two().await;
-        let jobs = [other.push(NewJob { due: Due::After(30_000), ..job() }).await, other.push(far()).await];
+        let jobs = [other.push(NewJob { due: Due::After(Span(30_000)), ..job() }).await, other.push(far()).await];
         let at = leader.engine.now() + 80_000;
         let bulk = |engine: &Engine| {
             let query = Query { queue: Some("default".into()), ..Query::default() };
             let engine = engine.clone();
-            tokio::spawn(async move { engine.bulk(&query, BulkAction::Reschedule(Due::At(at))).await })
+            tokio::spawn(async move { engine.bulk(&query, BulkAction::Reschedule(Due::At(Timestamp(at)))).await })
         };
         other.life.die_at(verb, when);
         bulk(&other.engine);

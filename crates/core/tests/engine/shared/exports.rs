@@ -21,7 +21,7 @@ impl World {
 }
 
 pub(super) fn fails() -> Outcome {
-    Outcome::Fail(Failure { message: "no".into(), is_final: true, retry_after_ms: None })
+    Outcome::Fail(Failure { message: "no".into(), is_final: true, retry_after: None })
 }
 
 pub(super) fn dropped() -> NewJob {

@@ -48,7 +48,7 @@ async fn a_search_by_state_finds_each_job_once_and_skips_queues_without_any() {
         let reservation = other.engine.reserve(ReserveRequest { from, ..request(3, Duration::ZERO) }).await.unwrap();
         let receipts: Vec<_> = reservation.leases.iter().map(|lease| lease.job.receipt()).collect();
         let [first, second, third] = receipts.try_into().unwrap();
-        let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
+        let failure = Failure { message: "no".into(), is_final: true, retry_after: None };
         outcomes.extend([(first, Outcome::Fail(failure)), (second, DONE)]);
         failed.push(first.id);
         succeeded.push(second.id);

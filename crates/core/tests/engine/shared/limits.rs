@@ -2,6 +2,7 @@
 
 use super::super::fixture::job;
 use super::{Node, World, seconds};
+use duetime_core::api::Span;
 use duetime_core::engine::Pause;
 use duetime_core::engine::QueueSettings;
 use duetime_core::ports::{Broker, Limits};
@@ -36,7 +37,7 @@ async fn a_pause_that_is_told_late_does_not_stand() {
 async fn limits_hold_though_who_set_them_died_before_telling() {
     let (world, leader, other) = World::with_two().await;
     let dying = world.node().await;
-    other.push(NewJob { due: Due::After(2_500), ..job() }).await;
+    other.push(NewJob { due: Due::After(Span(2_500)), ..job() }).await;
     dying.life.die_at("limit", When::Before);
     configure_unheard(&dying, QueueSettings { paused: true, ..QueueSettings::default() }).await;
     seconds(3).await;

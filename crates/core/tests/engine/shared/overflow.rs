@@ -166,7 +166,7 @@ async fn no_producer_overtakes_what_waits_in_the_ledger() {
     }
     let row = InboxRow { queue: "default".into(), kind: "inbox".into(), ..InboxRow::default() };
     world.ledger.insert(row);
-    let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
+    let failure = Failure { message: "no".into(), is_final: true, retry_after: None };
     leader.settle(receipt(moving.id), Outcome::Fail(failure)).await.unwrap();
     engine.retry(vec![retried.id.into()]).await.remove(0).unwrap();
     seconds(7).await;
@@ -224,7 +224,7 @@ async fn no_producer_loses_a_job_whose_id_an_imported_job_has() {
                 world.ledger.insert(row);
             }
             _ => {
-                let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
+                let failure = Failure { message: "no".into(), is_final: true, retry_after: None };
                 leader.settle(leased.receipt(), Outcome::Fail(failure)).await.unwrap();
             }
         }

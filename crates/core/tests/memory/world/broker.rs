@@ -2,6 +2,7 @@
 
 use super::{ModelLease, NUMBERS, REQUEST_MS, Truth, Unseen, World, pick};
 use crate::memory::random::{How, What};
+use duetime_core::api::Span;
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::model::retry::Retry;
 use duetime_core::ports::{
@@ -156,7 +157,7 @@ impl World {
                 crashes: job.crashes,
                 ..Again::default()
             }),
-            How::Release(ms) => rules::after_release(job, &Retry::default(), Release::after(ms), now, None),
+            How::Release(ms) => rules::after_release(job, &Retry::default(), Release::after(Span(ms)), now, None),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Remote;
 use super::transport::Call;
 use crate::error::Error;
-use duetime_core::api::{self, LockBody, Parameters, path_segment};
+use duetime_core::api::{self, LockBody, Parameters, Span, path_segment};
 use duetime_core::engine::{LockList, LockRequest};
 use duetime_core::model::name::{check_lock, check_owner};
 use duetime_core::ports::{Grant, Holding, Released};
@@ -13,18 +13,12 @@ use std::sync::Arc;
 impl Remote {
     pub(crate) async fn acquire_lock(&self, request: LockRequest) -> Result<Grant, Error> {
         let call = Call::new(Method::PUT, lock_path(&request.name)?).json(&api::Lock::from(&request))?;
-        let reply = self.transport.send(call.wait_ms(request.wait_ms).repeats(true)).await?;
+        let reply = self.transport.send(call.wait(request.wait).repeats(true)).await?;
         reply.read()
     }
 
-    pub(crate) async fn renew(
-        &self,
-        name: &Arc<str>,
-        owner: &Arc<str>,
-        fence: u64,
-        ttl_ms: u64,
-    ) -> Result<Grant, Error> {
-        let call = Call::new(Method::PUT, lock_path(name)?).json(&api::Lock::renewal(owner, fence, ttl_ms))?;
+    pub(crate) async fn renew(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl: Span) -> Result<Grant, Error> {
+        let call = Call::new(Method::PUT, lock_path(name)?).json(&api::Lock::renewal(owner, fence, ttl))?;
         self.transport.send(call.repeats(true)).await?.read()
     }
 

@@ -11,7 +11,7 @@ use super::connect_options::ConnectOptions;
 use crate::error::{Answers, Error};
 use crate::request_id;
 use api::path_segment;
-use duetime_core::api::{self, DueCounts, Failures, History, HistorySpan, Pushed};
+use duetime_core::api::{self, DueCounts, Failures, History, HistorySpan, Pushed, Timestamp};
 use duetime_core::engine::Pause;
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Health, Imported, JobRef, Listed, Outcome, Patch,
@@ -25,10 +25,11 @@ pub(super) use events::Stream;
 use hyper::Method;
 use serde::de::DeserializeOwned;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use transport::{Call, Transport, of_problem};
 
 /// Extra time for a bulk change of all matching jobs: an hour, for tens of millions.
-const BULK_MS: u64 = 3_600_000;
+const BULK: Duration = Duration::from_secs(3_600);
 
 impl std::fmt::Debug for Remote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -87,7 +88,7 @@ impl Remote {
     pub(super) async fn reserve(&self, mut request: ReserveRequest) -> Result<Reservation, Error> {
         request.request_id.get_or_insert_with(request_id::next);
         let call = Call::post("/v1/reserve").json(&api::Reserve::from(&request))?;
-        let reply = self.transport.send(call.wait_ms(request.wait_ms).repeats(true)).await?;
+        let reply = self.transport.send(call.wait(request.wait).repeats(true)).await?;
         let reservation: api::Reservation<'_> = reply.read()?;
         Ok(Reservation {
             leases: reservation.leases.into_iter().map(Lease::try_from).collect::<Result<_, _>>()?,
@@ -185,7 +186,7 @@ impl Remote {
             }
             BulkAction::Delete => Call::post("/v1/jobs/delete").json(query),
         };
-        Ok(self.transport.send(call?.wait_ms(BULK_MS)).await?.read::<api::Counts>()?.0)
+        Ok(self.transport.send(call?.wait(BULK)).await?.read::<api::Counts>()?.0)
     }
 
     pub(super) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
@@ -228,7 +229,7 @@ impl Remote {
     }
 
     pub(super) async fn purge(&self, queue: &str) -> Result<u64, Error> {
-        let call = Call::post(format!("{}/purge", queue_path(queue)?)).wait_ms(BULK_MS);
+        let call = Call::post(format!("{}/purge", queue_path(queue)?)).wait(BULK);
         Ok(self.transport.send(call).await?.read::<api::Purged>()?.purged)
     }
 
@@ -236,7 +237,10 @@ impl Remote {
         let configured = self.change_settings(queue, api::QueueChanges::all(&settings)).await?;
         match (configured == settings, settings.paused) {
             (true, _) => Ok(configured),
-            (false, true) => self.pause(queue, settings.paused_until.map_or(Pause::UntilResumed, Pause::Until)).await,
+            (false, true) => {
+                self.pause(queue, settings.paused_until.map_or(Pause::UntilResumed, |at| Pause::Until(Timestamp(at))))
+                    .await
+            }
             (false, false) => self.resume(queue).await,
         }
     }

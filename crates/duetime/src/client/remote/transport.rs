@@ -77,8 +77,8 @@ impl Call {
     }
 
     /// Allows the server this much more time.
-    pub(super) fn wait_ms(mut self, wait_ms: u64) -> Self {
-        self.wait = Duration::from_millis(wait_ms);
+    pub(super) fn wait(mut self, wait: impl Into<Duration>) -> Self {
+        self.wait = wait.into();
         self
     }
 

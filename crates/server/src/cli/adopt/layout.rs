@@ -7,6 +7,7 @@ use crate::cli::output::snippet;
 use crate::cli::time::now;
 use async_trait::async_trait;
 use duetime::Client;
+use duetime_core::api::Timestamp;
 use duetime_core::{Due, Millis, NewJob};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +60,7 @@ impl RedisSource {
             let told = |why| format!("{why}: {}", snippet(longest.map_or(&[], Vec::as_slice)));
             let job = self.layout.read(&texts).map_err(told);
             let late_ms = match (now, &job) {
-                (Some(now), Ok(NewJob { due: Due::At(at), .. })) => Some(now.saturating_sub(*at)),
+                (Some(now), Ok(NewJob { due: Due::At(Timestamp(at)), .. })) => Some(now.saturating_sub(*at)),
                 _ => None,
             };
             Claim { id, job, due_here: None, late_ms, is_replay: now.is_none() }

@@ -5,6 +5,7 @@ use crate::cli::output::note;
 use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::time::now;
 use duetime::{Client, Error};
+use duetime_core::api::Span;
 use duetime_core::engine::PushOutcome;
 use duetime_core::{Due, Error as CoreError, Job, JobId, JobRef, NewJob, OnConflict, State};
 use futures_util::{StreamExt, stream};
@@ -211,7 +212,7 @@ fn job(claim: &Claim) -> Option<NewJob> {
     if let Some(due_at) = claim.due_here {
         job.due = match due_at.saturating_sub(now()) {
             0 => Due::Now,
-            left_ms => Due::After(left_ms),
+            left_ms => Due::After(Span(left_ms)),
         };
     }
     Some(job)

@@ -5,6 +5,7 @@ use crate::cli::exit::{Failure, Result};
 use crate::cli::progress::Progress;
 use crate::cli::time::late;
 use duetime::Client;
+use duetime_core::api::Span;
 use duetime_core::engine::{Outcome, ReserveRequest, Source};
 use duetime_core::limits::{RESERVE_JOBS_MAX, SECOND_MS};
 use std::sync::Arc;
@@ -60,8 +61,8 @@ impl Drain {
             let request = ReserveRequest {
                 from: Source::Queues(vec![self.queue.clone()]),
                 limit: self.batch,
-                lease_ms: None,
-                wait_ms: WAIT_MS,
+                lease: None,
+                wait: Span(WAIT_MS),
                 request_id: None,
                 worker: None,
             };

@@ -8,6 +8,7 @@ use crate::cli::exit::{Failure, Result};
 use crate::cli::progress::Progress;
 use bytes::Bytes;
 use duetime::Client;
+use duetime_core::api::Span;
 use duetime_core::{Due, Millis, NewJob};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -49,10 +50,10 @@ impl Plan {
         match self.when {
             When::Spread { first_ms, last_ms } => {
                 let span = last_ms.saturating_sub(first_ms);
-                Due::After(first_ms + span * within as u64 / batch.max(1) as u64)
+                Due::After(Span(first_ms + span * within as u64 / batch.max(1) as u64))
             }
-            When::Rate { start, per_second: 0 } => Due::At(start),
-            When::Rate { start, per_second } => Due::At(start + place as u64 * 1_000 / per_second),
+            When::Rate { start, per_second: 0 } => Due::At(duetime::Timestamp(start)),
+            When::Rate { start, per_second } => Due::At(duetime::Timestamp(start + place as u64 * 1_000 / per_second)),
         }
     }
 
@@ -153,8 +154,8 @@ impl Feed {
             let _ = write!(body, "{separator}{{\"payload\":{payload}");
             let _ = match plan.due(place, within, count) {
                 Due::Now => Ok(()),
-                Due::After(delay_ms) => write!(body, ",\"delay_ms\":{delay_ms}"),
-                Due::At(at) => write!(body, ",\"due_at_ms\":{at}"),
+                Due::After(Span(delay_ms)) => write!(body, ",\"delay_ms\":{delay_ms}"),
+                Due::At(duetime::Timestamp(at)) => write!(body, ",\"due_at_ms\":{at}"),
             };
             if self.shape.key {
                 let _ = write!(body, ",\"key\":\"key-{place}\"");

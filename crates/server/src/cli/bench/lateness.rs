@@ -66,7 +66,7 @@ pub(super) async fn listen(client: &Client, queue: &str, jobs: usize, limit: Dur
         let (lateness, done, progress) = (lateness.clone(), done.clone(), progress.clone());
         let seen = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         move |context: duetime::Context| {
-            let late = late(context.due_at());
+            let late = late(context.due_at().0);
             lateness.lock().unwrap_or_else(PoisonError::into_inner).record_late(late);
             progress.add(1);
             if seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1 == jobs {

@@ -1,5 +1,6 @@
 //! The jobs of the demo.
 
+use duetime_core::api::Span;
 use duetime_core::{Backoff, Due, NewJob, Retry};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +42,7 @@ impl Demo {
         NewJob {
             queue: Arc::from(QUEUE),
             kind: Arc::from(self.kind),
-            due: Due::After(self.delay_ms),
+            due: Due::After(Span(self.delay_ms)),
             options: Retry { backoff: Some(Backoff::fixed(RETRY)), ..Retry::default() }.into(),
             ..NewJob::new(self.payload.as_bytes())
         }

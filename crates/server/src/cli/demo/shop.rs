@@ -1,6 +1,7 @@
 //! A simulated shop that fills the dashboard.
 
 use duetime::{Client, Context, Error, Handled, JobError, Worker};
+use duetime_core::api::Span;
 use duetime_core::engine::QueueSettings;
 use duetime_core::{Backoff, Due, NewJob, Retry, Schedule, Timing};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ fn jobs(customer: u64) -> Vec<NewJob> {
     let job = |queue: &str, kind: &str, delay_ms: u64| NewJob {
         queue: Arc::from(queue),
         kind: Arc::from(kind),
-        due: Due::After(delay_ms),
+        due: Due::After(Span(delay_ms)),
         key: Some(format!("{kind}:{customer}").into()),
         tags: [format!("customer:{customer}").into()].into(),
         options: Retry { backoff: Some(Backoff::steps([2, 10, 60].map(Duration::from_secs))), ..Retry::default() }

@@ -42,7 +42,7 @@ impl Show {
 
     /// A job has run.
     pub(super) fn ran(&self, context: &Context, succeeded: bool) -> Result {
-        let late = late(context.due_at());
+        let late = late(context.due_at().0);
         let (late, early) = (late.unwrap_or_default(), late.is_none());
         {
             let mut counted = self.counted();

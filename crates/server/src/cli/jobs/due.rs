@@ -2,7 +2,7 @@
 
 use crate::cli::usage::span;
 use duetime_core::Due;
-use duetime_core::api::{Instant, Span};
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::limits::DELAY_MS_MAX;
 
 /// When a job is to run.
@@ -13,13 +13,13 @@ pub(crate) struct When {
     pub(crate) delay: Option<Span>,
     /// Due at this time, such as 2027-01-31T08:00:00Z or 2027-01-31T09:00:00+01:00
     #[arg(long, value_name = "TIME", conflicts_with = "delay")]
-    pub(crate) at: Option<Instant>,
+    pub(crate) at: Option<Timestamp>,
 }
 
 impl When {
     /// The due time for the engine; `None` if no option was given.
     pub(crate) fn due(&self) -> Option<Due> {
-        let delay = self.delay.map(|span| Due::After(span.0));
-        delay.or(self.at.map(|instant| Due::At(instant.0)))
+        let delay = self.delay.map(Due::After);
+        delay.or(self.at.map(Due::At))
     }
 }

@@ -1,7 +1,7 @@
 //! Options that say which jobs.
 
 use crate::cli::exit::{Failure, Result};
-use duetime_core::api::Instant;
+use duetime_core::api::Timestamp;
 use duetime_core::engine::Query;
 use duetime_core::{State, States};
 use std::sync::Arc;
@@ -35,10 +35,10 @@ pub(crate) struct Filter {
     pub(crate) kind: Option<Arc<str>>,
     /// Only jobs due at or after this time, such as 2027-01-31T08:00:00Z
     #[arg(long, value_name = "TIME", help_heading = "Which jobs")]
-    pub(crate) due_from: Option<Instant>,
+    pub(crate) due_from: Option<Timestamp>,
     /// Only jobs due at or before this time
     #[arg(long, value_name = "TIME", help_heading = "Which jobs")]
-    pub(crate) due_to: Option<Instant>,
+    pub(crate) due_to: Option<Timestamp>,
 }
 
 impl Filter {

@@ -5,7 +5,7 @@ use crate::cli::output::{self, note};
 use crate::cli::target::Target;
 use crate::cli::time::now;
 use duetime_core::State;
-use duetime_core::api::{Instant, Page};
+use duetime_core::api::{Page, Timestamp};
 use duetime_core::engine::{Listed, Query};
 use duetime_core::limits::TAKE_JOBS_DEFAULT;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ pub(crate) struct Args {
     limit: usize,
     /// Only jobs due at or after this time
     #[arg(long, value_name = "TIME")]
-    due_from: Option<Instant>,
+    due_from: Option<Timestamp>,
     /// Only jobs due at or before this time
     #[arg(long, value_name = "TIME")]
-    due_to: Option<Instant>,
+    due_to: Option<Timestamp>,
     #[command(flatten)]
     target: Target,
 }

@@ -5,7 +5,7 @@ use crate::cli::output;
 use crate::cli::target::Target;
 use crate::cli::time::exact;
 use duetime_core::JobId;
-use duetime_core::api::Instant;
+use duetime_core::api::Timestamp;
 
 /// Show why a job does not run.
 ///
@@ -28,7 +28,7 @@ pub(crate) async fn run(args: Args) -> Result {
     }
     output::say(format_args!("{} in the queue {} is {}", why.id, why.queue, why.state))?;
     for reason in &why.reasons {
-        let until = reason.until.map(|Instant(at)| format!(" Until {}.", exact(at)));
+        let until = reason.until.map(|Timestamp(at)| format!(" Until {}.", exact(at)));
         let line = format!("{:<18} {}{}", reason.code.word(), reason.detail, until.unwrap_or_default());
         output::say(line)?;
     }

@@ -4,7 +4,7 @@ use super::super::exit::Result;
 use super::super::output;
 use super::super::target::Target;
 use super::super::time::{now, relative};
-use duetime_core::api::{DueBucket, FailureGroup, HistoryPoint, HistorySpan, Instant};
+use duetime_core::api::{DueBucket, FailureGroup, HistoryPoint, HistorySpan, Timestamp};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct OfQueue {
@@ -32,7 +32,7 @@ pub(super) async fn due(args: &OfQueue) -> Result {
         return Ok(());
     };
     let row = |bucket: &DueBucket| {
-        let shown = |at: Option<Instant>, none: &str| at.map_or_else(|| none.to_owned(), |at| at.to_string());
+        let shown = |at: Option<Timestamp>, none: &str| at.map_or_else(|| none.to_owned(), |at| at.to_string());
         [shown(bucket.from, "already"), shown(bucket.to, "later"), bucket.jobs.to_string()]
     };
     let busy: Vec<_> = buckets.iter().filter(|bucket| bucket.jobs > 0).map(row).collect();
@@ -53,7 +53,7 @@ pub(super) async fn failures(args: &OfQueue) -> Result {
     }
     let row = |group: &FailureGroup| {
         let FailureGroup { queue, kind, message, jobs, first, latest, job } = group;
-        let ago = |at: &Instant| relative(at.0, now());
+        let ago = |at: &Timestamp| relative(at.0, now());
         [
             jobs.to_string(),
             queue.to_string(),
@@ -115,7 +115,7 @@ fn row(point: &HistoryPoint) -> Vec<String> {
     let HistoryPoint { at, pushed, started, succeeded, failed, cancelled, attempts_failed, attempts_crashed, lateness } =
         *point;
     let counts = [pushed, started, succeeded, failed, cancelled, attempts_failed, attempts_crashed];
-    let mut row = vec![Instant(at.0).to_string()];
+    let mut row = vec![Timestamp(at.0).to_string()];
     row.extend(counts.map(|count| count.to_string()));
     row.extend(lateness.iter().flat_map(|late| [late.p50, late.p99, late.max]).map(|span| span.to_string()));
     row

@@ -6,7 +6,7 @@ use crate::cli::jobs::job_args::{JobArgs, words};
 use crate::cli::output;
 use crate::cli::target::Target;
 use crate::cli::usage::span;
-use duetime_core::api::{Instant, Span};
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::limits::{DELAY_MS_MAX, EVERY_MS_MIN};
 use duetime_core::{Due, Missed, Overlap, Schedule, Timing};
 
@@ -34,10 +34,10 @@ pub(super) struct Set {
     time_zone: Option<String>,
     /// No run before this time
     #[arg(long, value_name = "TIME")]
-    start: Option<Instant>,
+    start: Option<Timestamp>,
     /// No run after this time
     #[arg(long, value_name = "TIME")]
-    end: Option<Instant>,
+    end: Option<Timestamp>,
     /// After an outage, runs more than 60 s late are skipped, or run once for all of them
     #[arg(long, value_name = "WHAT", default_value = "once", value_parser = words::<Missed>(["skip", "once"]))]
     missed: Missed,

@@ -5,9 +5,8 @@ use crate::cli::output::{say, snippet};
 use crate::cli::queues::until;
 use crate::cli::time::{now, relative};
 use duetime::ScheduleStatus;
-use duetime_core::api::{Instant, Span};
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::{Millis, Timing};
-use jiff::Timestamp;
 use std::fmt::Display;
 
 /// When it ticks, in words.
@@ -25,7 +24,7 @@ pub(super) fn show(status: &ScheduleStatus) -> Result {
     line("schedule", &status.name)?;
     line("when", timing(status))?;
     for (name, at) in [("start", schedule.start), ("end", schedule.end)] {
-        at.map_or(Ok(()), |at| line(name, Instant(at)))?;
+        at.map_or(Ok(()), |at| line(name, Timestamp(at)))?;
     }
     line("job", format_args!("queue {}, kind {}, {}", job.queue, snippet(job.kind.as_bytes()), snippet(&job.payload)))?;
     line("missed", format!("{:?}", schedule.missed).to_lowercase())?;
@@ -53,9 +52,9 @@ fn line(name: &str, value: impl Display) -> Result {
 
 /// In the form that clocks there show.
 fn local(at: Millis, timing: &Timing) -> String {
-    let Timing::Cron { time_zone, .. } = timing else { return Instant(at).to_string() };
-    let instant = i64::try_from(at).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let Timing::Cron { time_zone, .. } = timing else { return Timestamp(at).to_string() };
+    let instant = i64::try_from(at).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     let zoned = instant.and_then(|instant| instant.in_tz(time_zone).ok());
     // A zone that this machine does not know.
-    zoned.map_or_else(|| Instant(at).to_string(), |zoned| zoned.strftime("%a %Y-%m-%d %H:%M:%S %:z").to_string())
+    zoned.map_or_else(|| Timestamp(at).to_string(), |zoned| zoned.strftime("%a %Y-%m-%d %H:%M:%S %:z").to_string())
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::exit::{Failure, Result};
 use duetime::ScheduleStatus;
-use duetime_core::api::{Base64, Instant, JobBody, ScheduleBody};
+use duetime_core::api::{Base64, JobBody, ScheduleBody, Timestamp};
 use duetime_core::engine::Configured;
 use duetime_core::{Job, Millis};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub(crate) struct Head {
     pub(crate) version: u32,
     /// The version of Duetime that wrote it.
     pub(crate) by: String,
-    pub(crate) exported_at: Instant,
+    pub(crate) exported_at: Timestamp,
     /// About this many follow.
     pub(crate) jobs: u64,
 }

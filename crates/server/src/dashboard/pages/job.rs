@@ -106,7 +106,7 @@ fn as_json(value: &impl Serialize) -> Markup {
 
 fn facts(visit: &Visit, job: &JobBody<'_>) -> Markup {
     let fact = |text: Text, value: Markup| html! { div { dt { (visit.say(text)) } dd { (value) } } };
-    let at = |at: Option<duetime_core::api::Instant>| at.map(|at| instant(visit, at.0));
+    let at = |at: Option<duetime_core::api::Timestamp>| at.map(|at| instant(visit, at.0));
     html! {
         dl.facts {
             (fact(Text::Due, instant(visit, job.due_at.0)))

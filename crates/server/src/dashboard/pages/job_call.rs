@@ -3,7 +3,7 @@
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::fields::{invalid, unknown};
 use axum::http::Method;
-use duetime_core::api::{Instant, Span};
+use duetime_core::api::{Span, Timestamp};
 use serde_json::{Value, json};
 
 /// The call of an action on a job, and the word for its effect.
@@ -31,6 +31,6 @@ pub(super) fn when(due: Option<&str>) -> Result<Value, Problem> {
         return Ok(json!({ "delay": due }));
     }
     let expected = "a delay such as 30m or an instant such as 2026-11-20T10:00:00Z";
-    let at: Instant = due.parse().map_err(|_| invalid("delay", &format!("{expected}, got {due:?}")))?;
+    let at: Timestamp = due.parse().map_err(|_| invalid("delay", &format!("{expected}, got {due:?}")))?;
     Ok(json!({ "due_at": at }))
 }

@@ -171,7 +171,7 @@ impl Sender {
         set(&mut headers, "duetime-queue", &job.queue);
         set(&mut headers, "duetime-kind", &job.kind);
         set(&mut headers, "duetime-attempt", &job.attempt.to_string());
-        set(&mut headers, "duetime-due-at", &api::Instant(job.due_at).to_string());
+        set(&mut headers, "duetime-due-at", &api::Timestamp(job.due_at).to_string());
         if let Some(trace) = &job.options().trace {
             set(&mut headers, "traceparent", trace);
         }

@@ -93,6 +93,7 @@ mod tests {
     use super::super::address::Rules;
     use super::*;
     use duetime::Outcome;
+    use duetime::Span;
     use duetime_core::rules::Failure;
 
     fn judged(status: u16, header: Option<(&'static str, &str)>, body: &str) -> Delivered {
@@ -144,7 +145,11 @@ mod tests {
             (304, None, false, None, Sign::Answered),
         ] {
             let (failure, told) = failure(status, header, "");
-            assert_eq!((failure.is_final, failure.retry_after_ms, told), (is_final, retry_after_ms, sign), "{status}");
+            assert_eq!(
+                (failure.is_final, failure.retry_after, told),
+                (is_final, retry_after_ms.map(Span), sign),
+                "{status}"
+            );
         }
         let (redirect, _) = failure(302, Some(("location", "https://10.0.0.1/")), "");
         assert!(redirect.message.starts_with("HTTP 302 Found to https://10.0.0.1/: redirects are not followed"));

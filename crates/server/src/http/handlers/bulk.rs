@@ -10,7 +10,7 @@ use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
 use axum::response::{IntoResponse, Response};
 use duetime_core::Due;
-use duetime_core::api::{Counts, Instant, Reschedule, Span};
+use duetime_core::api::{Counts, Reschedule, Span};
 use duetime_core::engine::{BulkAction, Query};
 
 /// Cancel all jobs that a selection finds.
@@ -83,8 +83,8 @@ async fn bulk(app: &App, caller: &Caller, query: Query, action: BulkAction) -> A
 fn audited(mut response: Response, selection: Query, action: BulkAction, counts: Option<Counts>) -> Response {
     let (delay, due_at) = match action {
         BulkAction::Reschedule(Due::Now) => (Some(Span(0)), None),
-        BulkAction::Reschedule(Due::After(delay_ms)) => (Some(Span(delay_ms)), None),
-        BulkAction::Reschedule(Due::At(at)) => (None, Some(Instant(at))),
+        BulkAction::Reschedule(Due::After(delay)) => (Some(delay), None),
+        BulkAction::Reschedule(Due::At(at)) => (None, Some(at)),
         BulkAction::Cancel | BulkAction::Retry | BulkAction::Delete => (None, None),
     };
     response.extensions_mut().insert(Jobs { selection, delay, due_at, counts });

@@ -173,7 +173,7 @@ impl EventStream {
 }
 
 fn now(app: &App) -> String {
-    json!({ "at": api::Instant(app.engine.now()) }).to_string()
+    json!({ "at": api::Timestamp(app.engine.now()) }).to_string()
 }
 
 /// An event without data, after which the stream ends.

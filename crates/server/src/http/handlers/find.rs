@@ -9,7 +9,7 @@ use crate::http::page::PageQuery;
 use crate::http::reply::{self, Answered};
 use crate::http::shown;
 use duetime_core::api::schema::{Key, Kind, QueueName, StateWord, Tag};
-use duetime_core::api::{Find, Instant, Page};
+use duetime_core::api::{Find, Page, Timestamp};
 use duetime_core::limits::PAGE_JOBS_DEFAULT;
 
 /// Find jobs.
@@ -26,8 +26,8 @@ use duetime_core::limits::PAGE_JOBS_DEFAULT;
         ("tag" = Option<Tag>, Query, description = "Only jobs with this tag."),
         ("key" = Option<Key>, Query, description = "Only jobs with this key; needs `queue`."),
         ("kind" = Option<Kind>, Query, description = "Only jobs of this kind."),
-        ("due_from" = Option<Instant>, Query, description = "Only jobs due at or after this time."),
-        ("due_to" = Option<Instant>, Query, description = "Only jobs due at or before this time."),
+        ("due_from" = Option<Timestamp>, Query, description = "Only jobs due at or after this time."),
+        ("due_to" = Option<Timestamp>, Query, description = "Only jobs due at or before this time."),
         PageQuery,
     ),
     responses((status = 200, description = "A page.", body = Page<'_>)),

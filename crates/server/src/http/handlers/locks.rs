@@ -106,7 +106,7 @@ pub(crate) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Na
             }
             grant
         }
-        LockOperation::Renew { owner, fence, ttl_ms } => app.engine.renew(&name, &owner, fence, ttl_ms).await?,
+        LockOperation::Renew { owner, fence, ttl } => app.engine.renew(&name, &owner, fence, ttl).await?,
     };
     Ok(reply::ok(&grant))
 }

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::Next;
 use axum::response::Response;
-use duetime_core::api::Instant;
+use duetime_core::api::Timestamp;
 use duetime_core::engine::uninterrupted;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -35,7 +35,7 @@ pub(crate) async fn record_call(State(app): State<App>, mut request: Request, ne
         let made = AssertUnwindSafe(next.run(request)).catch_unwind().await;
         let status = made.as_ref().map_or(StatusCode::INTERNAL_SERVER_ERROR, Response::status);
         noting.listener_config.audit.note(&AuditedCall {
-            at: Instant(noting.engine.now()),
+            at: Timestamp(noting.engine.now()),
             who: caller.name(),
             peer,
             method: method.as_str(),

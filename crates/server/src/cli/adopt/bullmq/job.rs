@@ -3,7 +3,7 @@
 use super::look::BULL;
 use super::{DELAYED, SCORES_PER_MS};
 use crate::deliver::BullmqJob;
-use duetime_core::api::Span;
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, PRIORITY_DEFAULT, RETRY_STEPS_MAX, TAG_BYTES_MAX};
 use duetime_core::{Backoff, Due, Exponential, Fixed, JobOptions, Millis, NewJob, OnConflict, Retry};
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub(super) fn read(texts: &[Vec<u8>], queue: &Arc<str>, tag: &Arc<str>) -> Resul
     Ok(NewJob {
         queue: queue.clone(),
         kind: text("name", field("name").ok_or("it has no `name`")?)?.into(),
-        due: Due::At(due),
+        due: Due::At(Timestamp(due)),
         priority: match count("priority") as u32 {
             // Bull runs jobs without a priority last, BullMQ first.
             0 if is_bull => PRIORITY_DEFAULT,
@@ -54,7 +54,7 @@ pub(super) fn read(texts: &[Vec<u8>], queue: &Arc<str>, tag: &Arc<str>) -> Resul
 pub(super) fn handed_back(texts: &[Vec<u8>], due: Due) -> Result<Vec<u8>, String> {
     let [_, _, place, score, _, _, id, log, fields @ ..] = texts else { return Err("not a job of BullMQ".to_owned()) };
     let score = match due {
-        Due::At(at) if place != DELAYED.as_bytes() => at as f64 * SCORES_PER_MS,
+        Due::At(Timestamp(at)) if place != DELAYED.as_bytes() => at as f64 * SCORES_PER_MS,
         _ => number(score).ok_or("it has no score")?,
     };
     let fields =
@@ -152,7 +152,7 @@ mod tests {
         let score = (1_900_000_000_123_u64 * 4_096 + 4_095).to_string();
         let job =
             job("bullmq", "delayed", &score, "42", &[("priority", "7"), ("timestamp", "1"), ("delay", "2")]).unwrap();
-        assert_eq!(job.due, Due::At(1_900_000_000_123));
+        assert_eq!(job.due, Due::At(Timestamp(1_900_000_000_123)));
         assert_eq!((&*job.queue, &*job.kind, job.priority, job.key.clone()), ("mail", "welcome", 7, None));
         assert_eq!(&job.payload[..], b" {}\n", "byte for byte");
         assert_eq!(job.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), ["adopted:mail", "id:42"]);
@@ -164,7 +164,11 @@ mod tests {
             let why = job("bullmq", "delayed", score, "1", &[]).unwrap_err();
             assert!(why.contains("times 4096"), "{why}");
         }
-        assert_eq!(job("bullmq", "delayed", "inf", "1", &[]).unwrap().due, Due::At(u64::MAX), "the engine refuses it");
+        assert_eq!(
+            job("bullmq", "delayed", "inf", "1", &[]).unwrap().due,
+            Due::At(Timestamp(u64::MAX)),
+            "the engine refuses it"
+        );
     }
 
     #[test]
@@ -176,7 +180,7 @@ mod tests {
             ("nonsense", "", 1_800_000_000_000),
         ] {
             let job = job("bullmq", "wait", "", "1", &[("timestamp", timestamp), ("delay", delay)]).unwrap();
-            assert_eq!(job.due, Due::At(due), "{timestamp} {delay}");
+            assert_eq!(job.due, Due::At(Timestamp(due)), "{timestamp} {delay}");
         }
     }
 
@@ -233,7 +237,7 @@ mod tests {
             let head =
                 ["bull:mail:", "bullmq", place, score, "", CLAIMED_AT, "order-7", "\u{90}", "name", "n", "data", " {}"];
             let texts = head.map(|text| text.as_bytes().to_vec());
-            let due = Due::At((7e15 / SCORES_PER_MS) as Millis);
+            let due = Due::At(Timestamp((7e15 / SCORES_PER_MS) as Millis));
             let payload: Value = serde_json::from_slice(&handed_back(&texts, due).unwrap()).unwrap();
             let score = payload["score"].as_f64().unwrap();
             assert!((score - expected).abs() < SCORES_PER_MS && (place != "delayed" || score == expected), "{payload}");

@@ -9,6 +9,7 @@ pub(super) mod sidekiq;
 mod survey;
 
 use duetime_core::api;
+use duetime_core::api::Timestamp;
 use duetime_core::limits::{INSTANT_MS_MIN, KIND_BYTES_MAX, TAG_BYTES_MAX};
 use duetime_core::{Due, Millis};
 use serde::Deserialize;
@@ -40,7 +41,7 @@ fn instant(score: &[u8]) -> Option<Millis> {
 
 /// An instant as a due time. Programs that want a job at once may give it the score 0.
 fn due(at: Millis) -> Due {
-    if at < INSTANT_MS_MIN { Due::Now } else { Due::At(at) }
+    if at < INSTANT_MS_MIN { Due::Now } else { Due::At(Timestamp(at)) }
 }
 
 /// A class as a kind: the start of a name that is too long.
@@ -76,7 +77,7 @@ mod tests {
             assert_eq!(instant(score.as_bytes()), expected, "{score}");
         }
         assert!(instant(b"inf").unwrap() > 1 << 50, "so late that it is refused");
-        assert_eq!((due(0), due(1_700_000_000_000)), (Due::Now, Due::At(1_700_000_000_000)));
+        assert_eq!((due(0), due(1_700_000_000_000)), (Due::Now, Due::At(Timestamp(1_700_000_000_000))));
     }
 
     #[test]

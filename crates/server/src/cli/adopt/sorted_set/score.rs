@@ -1,5 +1,6 @@
 //! Scores that are due times: their unit, and the instant that each means.
 
+use duetime_core::api::Timestamp;
 use duetime_core::limits::SECOND_MS;
 use duetime_core::{Due, Millis};
 
@@ -52,7 +53,7 @@ impl Unit {
     pub(super) fn due(self, score: f64) -> Option<Due> {
         match Self::of(score) {
             None => Some(Due::Now),
-            Some(unit) => (unit == self).then(|| Due::At(self.instant(score))),
+            Some(unit) => (unit == self).then(|| Due::At(Timestamp(self.instant(score)))),
         }
     }
 
@@ -100,7 +101,12 @@ mod tests {
             (Unit::Microseconds, "1790000000123001", 1_790_000_000_124),
             (Unit::Microseconds, "1790000000122999.5", 1_790_000_000_123),
         ] {
-            assert_eq!(unit.due(parse(score.as_bytes()).unwrap()), Some(Due::At(at)), "{score} {}", unit.name());
+            assert_eq!(
+                unit.due(parse(score.as_bytes()).unwrap()),
+                Some(Due::At(Timestamp(at))),
+                "{score} {}",
+                unit.name()
+            );
         }
     }
 

@@ -12,6 +12,7 @@ use crate::cli::adopt::redis::{Claimed, Logged, Redis};
 use crate::cli::adopt::source::{Look, Step, Trouble};
 use crate::cli::exit::Result;
 use async_trait::async_trait;
+use duetime_core::api::Timestamp;
 use duetime_core::limits::DELAY_MS_MAX;
 use duetime_core::{Due, Millis, NewJob, OnConflict};
 use duetime_store::sql::Foreign;
@@ -155,8 +156,8 @@ impl Layout for TableSet {
                 let left = match unit.due(*score) {
                     None => continue,
                     // It stays anyway.
-                    Some(Due::At(at)) if at > now + DELAY_MS_MAX => continue,
-                    Some(Due::At(at)) if at > now => &mut left_later,
+                    Some(Due::At(Timestamp(at))) if at > now + DELAY_MS_MAX => continue,
+                    Some(Due::At(Timestamp(at))) if at > now => &mut left_later,
                     Some(_) => &mut left_due,
                 };
                 looked_at += 1;

@@ -8,7 +8,7 @@ use crate::cli::exit::Result;
 use crate::cli::output::{self, note};
 use crate::cli::progress::Progress;
 use crate::cli::target::Target;
-use duetime_core::api::Instant;
+use duetime_core::api::Timestamp;
 use duetime_core::engine::Configured;
 use duetime_core::engine::Export;
 use file::Out;
@@ -54,7 +54,7 @@ async fn write(mut export: Export, out: &mut Out) -> Result<ExportReport> {
     let settings = export.settings().await?;
     let jobs = export.estimate().await?;
     let by = env!("CARGO_PKG_VERSION").to_owned();
-    let head = Head { version: VERSION, by, exported_at: Instant(export.now()), jobs };
+    let head = Head { version: VERSION, by, exported_at: Timestamp(export.now()), jobs };
     Line::DuetimeExport(head).write(out)?;
     let mut sums = Sums::default();
     for (queue, settings) in &settings {

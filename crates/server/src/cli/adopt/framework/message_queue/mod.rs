@@ -223,6 +223,7 @@ fn id(member: &[u8]) -> std::result::Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use duetime_core::api::Timestamp;
     use duetime_store::testing::RedisServer;
 
     fn layout(is_stopped: bool) -> MessageQueue {
@@ -245,7 +246,7 @@ mod tests {
     fn a_member_is_kept_as_it_is() {
         let member = r#" {"job": {"id": "a1", "attemps": 2, "data": {"to": 1.10}}}"#;
         let job = read(member, "1800000000.25").unwrap();
-        assert_eq!((&job.payload[..], job.due), (member.as_bytes(), Due::At(1_800_000_000_250)));
+        assert_eq!((&job.payload[..], job.due), (member.as_bytes(), Due::At(Timestamp(1_800_000_000_250))));
         assert_eq!(job.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), ["adopted:mail", "id:a1"]);
         assert_eq!(read(member, "").unwrap().due, Due::Now);
         assert_eq!(read(member, "0").unwrap().due, Due::Now);

@@ -1,14 +1,15 @@
 //! Instants as RFC 3339 text with milliseconds: `"2026-11-20T10:00:00.250Z"`.
 
-use super::text;
+use super::{Span, text};
 use crate::clock::Millis;
-use jiff::Timestamp;
+
 use jiff::fmt::StdFmtWrite;
 use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_with::{DeserializeAs, SerializeAs, SerializeDisplay};
 use std::fmt;
 use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 static PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 static PARSER: DateTimeParser = DateTimeParser::new();
@@ -18,9 +19,22 @@ const NANOS_PER_MILLI: u128 = 1_000_000;
 
 /// An instant in milliseconds since 1970. Finer values are rounded up when read, so that nothing is early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, SerializeDisplay)]
-pub struct Instant(pub Millis);
+pub struct Timestamp(pub Millis);
 
-impl FromStr for Instant {
+impl From<SystemTime> for Timestamp {
+    /// Rounded up to whole milliseconds; an instant before 1970 is 1970.
+    fn from(at: SystemTime) -> Self {
+        Self(Span::from(at.duration_since(UNIX_EPOCH).unwrap_or_default()).0)
+    }
+}
+
+impl From<Timestamp> for SystemTime {
+    fn from(Timestamp(ms): Timestamp) -> Self {
+        UNIX_EPOCH + Duration::from_millis(ms)
+    }
+}
+
+impl FromStr for Timestamp {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -31,29 +45,29 @@ impl FromStr for Instant {
     }
 }
 
-impl fmt::Display for Instant {
+impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // No engine returns an instant after the year 9999. The text format has none, so such an instant is shown as the
         // last one.
-        let timestamp = i64::try_from(self.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-        let timestamp = timestamp.unwrap_or(Timestamp::MAX);
+        let timestamp = i64::try_from(self.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        let timestamp = timestamp.unwrap_or(jiff::Timestamp::MAX);
         PRINTER.print_timestamp(&timestamp, StdFmtWrite(f)).map_err(|_| fmt::Error)
     }
 }
 
-impl<'de> Deserialize<'de> for Instant {
+impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         text::parsed(deserializer, EXPECTED, str::parse)
     }
 }
 
-impl SerializeAs<Millis> for Instant {
+impl SerializeAs<Millis> for Timestamp {
     fn serialize_as<S: Serializer>(ms: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
         Self(*ms).serialize(serializer)
     }
 }
 
-impl<'de> DeserializeAs<'de, Millis> for Instant {
+impl<'de> DeserializeAs<'de, Millis> for Timestamp {
     fn deserialize_as<D: Deserializer<'de>>(deserializer: D) -> Result<Millis, D::Error> {
         Self::deserialize(deserializer).map(|Self(ms)| ms)
     }
@@ -65,13 +79,13 @@ mod tests {
 
     #[test]
     fn instants_read_and_print() {
-        let at = Instant(1_795_168_800_250);
+        let at = Timestamp(1_795_168_800_250);
         assert_eq!(at.to_string(), "2026-11-20T10:00:00.250Z");
         assert_eq!(at.to_string().parse(), Ok(at));
         assert_eq!("2026-11-20T18:00:00.250+08:00".parse(), Ok(at));
         assert_eq!("2026-11-20T10:00:00.2491Z".parse(), Ok(at));
-        assert_eq!(Instant(0).to_string(), "1970-01-01T00:00:00.000Z");
-        assert_eq!("9999-12-30T22:00:00Z".parse::<Instant>().unwrap().to_string(), "9999-12-30T22:00:00.000Z");
+        assert_eq!(Timestamp(0).to_string(), "1970-01-01T00:00:00.000Z");
+        assert_eq!("9999-12-30T22:00:00Z".parse::<Timestamp>().unwrap().to_string(), "9999-12-30T22:00:00.000Z");
     }
 
     #[test]
@@ -79,10 +93,10 @@ mod tests {
         for text in
             ["", "tomorrow", "2026-11-20T10:00:00", "1795168800", "1969-12-31T23:59:59Z", "2026-13-01T00:00:00Z"]
         {
-            let error = text.parse::<Instant>().unwrap_err();
+            let error = text.parse::<Timestamp>().unwrap_err();
             assert!(error.contains(EXPECTED) && error.contains(text), "{error}");
         }
-        assert!(serde_json::from_str::<Instant>("1795168800250").is_err());
-        assert_eq!(Instant(u64::MAX).to_string(), "9999-12-30T22:00:00.999Z");
+        assert!(serde_json::from_str::<Timestamp>("1795168800250").is_err());
+        assert_eq!(Timestamp(u64::MAX).to_string(), "9999-12-30T22:00:00.999Z");
     }
 }
