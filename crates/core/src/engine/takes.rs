@@ -20,17 +20,16 @@ use crate::engine::recorder::Recorder;
 use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
-use crate::limits::SECOND_MS;
 use crate::model::id::{JobId, Numbers, Receipt};
 use crate::model::job::{Job, Stage};
-use crate::ports::{Broker, Detail, Lease, Ledger, OutboxEntry, Reserve, Reserved, Settle, Window};
+use crate::ports::{
+    Broker, Detail, HandOut, Lease, Ledger, OutboxEntry, Reserved, Settle, Source, Take, Taken, Window,
+};
 use crate::request::{Reservation, TakeRequest};
 use crate::rules::{self, Decision, Finish, TAKEN};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How long jobs are leased to be taken; after that their rows are checked.
-const TAKE_LEASE_MS: u64 = 30 * SECOND_MS;
 /// How often the leases of one request may be given back before it gets nothing more.
 const ROUNDS_MAX: u32 = 100;
 
@@ -79,35 +78,35 @@ impl Takes {
         if let Some(due_to) = request.due_to.filter(|&to| to > now) {
             return Err(Error::invalid("due_to", format!("now ({now} ms since 1970) or earlier"), due_to));
         }
-        let pick = check_source(request.from, request.limit)?.into();
-        let reserve = Reserve {
+        let from = check_source(request.from, request.limit)?;
+        let take = Take {
             window: Window { from: request.due_from.unwrap_or(0), to: request.due_to.unwrap_or(now) },
-            lease_ms: Some(TAKE_LEASE_MS),
             request_id: check_request_id(request.request_id)?,
-            ..Reserve::new(pick, check_limit(request.limit)?)
+            ..Take::new(from, check_limit(request.limit)?)
         };
-        if let Some(queues) = reserve.pick.queues() {
+        if let Source::Queues(queues) = &take.from {
             self.consumers.requests.note(queues, now);
         }
-        self.supervisor.complete(self, |takes| async move { takes.take_once(reserve).await }).await
+        self.supervisor.complete(self, |takes| async move { takes.take_once(take).await }).await
     }
 
-    async fn take_once(self: &Arc<Self>, reserve: Reserve) -> Result<Reservation, Error> {
+    async fn take_once(self: &Arc<Self>, take: Take) -> Result<Reservation, Error> {
         self.recorder.check_backlog()?;
         let mut rounds = 1..=ROUNDS_MAX;
-        let (reserved, before) = loop {
+        let (Taken { reserved, .. }, before) = loop {
             let round = rounds.next().ok_or_else(|| Error::Unavailable("the take was repeated too often".into()))?;
             // Jobs that were given back under one name are taken again under the next one.
             let name = |id: &Arc<str>| if round == 1 { id.clone() } else { Arc::from(format!("{id} {round}")) };
-            let reserve = Reserve { request_id: reserve.request_id.as_ref().map(name), ..reserve.clone() };
-            let reserved = self.handout.with_overflow(reserve, |reserve| self.broker.take(reserve)).await?;
-            let before = self.taken_before(&reserved.repeats).await?;
-            let was_given_back = before.is_empty() && !reserved.repeats.is_empty();
-            if !was_given_back || !reserved.leases.is_empty() {
-                break (reserved, before);
+            let take = Take { request_id: take.request_id.as_ref().map(name), ..take.clone() };
+            let call = || self.broker.take(take.clone());
+            let taken = self.handout.with_overflow(HandOut::Take(&take), call).await?;
+            let before = self.taken_before(&taken.repeats).await?;
+            let was_given_back = before.is_empty() && !taken.repeats.is_empty();
+            if !was_given_back || !taken.reserved.leases.is_empty() {
+                break (taken, before);
             }
         };
-        let Reserved { leases, next_at, refused, entries, repeats: _ } = reserved;
+        let Reserved { leases, next_at, refused, entries } = reserved;
         let taken = if self.topology.has_ledger() {
             self.take_leased(leases, &entries).await?
         } else {
@@ -115,7 +114,7 @@ impl Takes {
         };
         self.publisher.observe_jobs(taken.iter(), |_| Observed::Taken);
         let refused = self.handout.refusals(refused).await?;
-        let leases = before.into_iter().chain(taken).map(|job| Lease { job, lease_ms: TAKE_LEASE_MS });
+        let leases = before.into_iter().chain(taken).map(|job| Lease { job, lease_ms: <dyn Broker>::TAKE_LEASE_MS });
         Ok(Reservation { leases: leases.collect(), next_due_at: next_at, refused })
     }
 

@@ -27,8 +27,9 @@ use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use crate::model::id::JobId;
 use crate::model::job::Job;
 use crate::ports::{
-    Beginning, Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing,
-    Outbox, OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally,
+    Beginning, Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, HandOut, Host, Limits,
+    Listing, Outbox, OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Take,
+    Taken, Tally,
 };
 pub use locks::Locks;
 
@@ -97,11 +98,11 @@ impl Memory {
         answers
     }
 
-    async fn reserve_in_steps(&self, reserve: &Reserve, takes: bool) -> Reserved {
+    async fn hand_out(&self, asked: HandOut<'_>) -> Taken {
         let mut resume = (0, queue::FIRST);
         loop {
-            if let Some(reserved) = self.with(|held, now| held.reserve(reserve, takes, &mut resume, now)) {
-                return reserved;
+            if let Some(taken) = self.with(|held, now| held.hand_out(asked, &mut resume, now)) {
+                return taken;
             }
             tokio::task::yield_now().await;
         }
@@ -175,11 +176,11 @@ impl Broker for Memory {
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        Ok(self.reserve_in_steps(&reserve, false).await)
+        Ok(self.hand_out(HandOut::Reserve(&reserve)).await.reserved)
     }
 
-    async fn take(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        Ok(self.reserve_in_steps(&reserve, true).await)
+    async fn take(&self, take: Take) -> Result<Taken, Error> {
+        Ok(self.hand_out(HandOut::Take(&take)).await)
     }
 
     async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {

@@ -6,7 +6,7 @@ use super::queue::{FIRST, Rank, Walk};
 use crate::clock::Millis;
 use crate::limits::{LEASE_MS_DEFAULT, RESERVE_BYTES_MAX, STEP_JOBS_MAX};
 use crate::model::id::{JobId, JobRef, Receipt};
-use crate::ports::{Edited, Lease, Pick, Reserve, Reserved};
+use crate::ports::{Edited, HandOut, Lease, Reserved, Taken, Window};
 use std::sync::Arc;
 
 /// The queue and the rank at which a reserve goes on if a step did not find anything.
@@ -16,52 +16,42 @@ pub(super) type Resume = (usize, Rank);
 #[derive(Default)]
 struct Got {
     reserved: Reserved,
-    /// Whether the jobs are taken.
-    takes: bool,
     /// The bytes of its jobs.
     bytes: usize,
 }
 
 impl Got {
     /// Whether it has as many jobs, or as many bytes of them, as one answer may.
-    fn is_full(&self, reserve: &Reserve) -> bool {
-        self.reserved.leases.len() == reserve.limit || self.bytes > RESERVE_BYTES_MAX
+    fn is_full(&self, asked: HandOut<'_>) -> bool {
+        self.reserved.leases.len() == asked.limit() || self.bytes > RESERVE_BYTES_MAX
     }
 }
 
 impl Held {
     /// One step: `None` if there is more to read than a step may, and it found nothing yet.
-    pub(super) fn reserve(
-        &mut self,
-        reserve: &Reserve,
-        takes: bool,
-        resume: &mut Resume,
-        now: Now,
-    ) -> Option<Reserved> {
+    pub(super) fn hand_out(&mut self, asked: HandOut<'_>, resume: &mut Resume, now: Now) -> Option<Taken> {
         if self.generation.is_none() {
-            return Some(Reserved::default());
+            return Some(Taken::default());
         }
-        if let Some(got) = reserve.request_id.as_ref().and_then(|id| self.requests.get(id, now.mono)) {
-            return Some(self.again(got, takes));
+        if let Some(got) = asked.request_id().and_then(|id| self.requests.get(id, now.mono)) {
+            return Some(if asked.takes() {
+                Taken { repeats: got.to_vec(), ..Taken::default() }
+            } else {
+                Taken { reserved: self.again(got), repeats: Vec::new() }
+            });
         }
-        let mut got = Got { takes, ..Got::default() };
-        match &reserve.pick {
-            Pick::MostUrgent(queues) if queues.len() > 1 => self.most_urgent(queues, reserve, now, &mut got)?,
-            Pick::InOrder(queues) | Pick::MostUrgent(queues) => {
-                self.in_order(queues, reserve, resume, now, &mut got)?;
-            }
-            Pick::Named(_) | Pick::Early(_) => {
-                for named in reserve.pick.named() {
-                    self.named(*named, reserve, now, &mut got);
-                }
-            }
+        let mut got = Got::default();
+        match asked.queues() {
+            Some(queues) if asked.is_merged() => self.most_urgent(queues, asked, now, &mut got)?,
+            Some(queues) => self.in_order(queues, asked, resume, now, &mut got)?,
+            None => asked.named().iter().for_each(|named| self.named(*named, asked, now, &mut got)),
         }
         let Got { reserved, .. } = got;
-        if let Some(id) = &reserve.request_id {
+        if let Some(id) = asked.request_id() {
             let got = reserved.leases.iter().map(|lease| lease.job.receipt()).collect();
             self.requests.remember(id.clone(), got, now.mono);
         }
-        Some(reserved)
+        Some(Taken { reserved, repeats: Vec::new() })
     }
 
     pub(super) fn next_due(&mut self, name: &str, now: Now) -> Option<Millis> {
@@ -69,10 +59,8 @@ impl Held {
         queue.free_at(false, now.wall)
     }
 
-    fn again(&self, got: &[Receipt], takes: bool) -> Reserved {
-        if takes {
-            return Reserved { repeats: got.to_vec(), ..Reserved::default() };
-        }
+    /// The leases that an earlier reserve got, as far as they live.
+    fn again(&self, got: &[Receipt]) -> Reserved {
         let live = got.iter().filter_map(|receipt| {
             let live = self.live.get(receipt.id)?;
             let run = live.run_of(*receipt).filter(|run| !run.takes)?;
@@ -84,31 +72,31 @@ impl Held {
     fn in_order(
         &mut self,
         queues: &[Arc<str>],
-        reserve: &Reserve,
+        asked: HandOut<'_>,
         resume: &mut Resume,
         now: Now,
         got: &mut Got,
     ) -> Option<()> {
         for (index, name) in queues.iter().enumerate() {
             let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
-            let room = queue.room(got.takes, now.wall).unwrap_or(0);
-            if got.is_full(reserve) || room == 0 {
+            let room = queue.room(asked.takes(), now.wall).unwrap_or(0);
+            if got.is_full(asked) || room == 0 {
                 // Only a hint if there is more. Until then, or until a job has ended, no caller needs to look.
-                got.reserved.next_at = earliest(got.reserved.next_at, queue.free_at(got.takes, now.wall));
+                got.reserved.next_at = earliest(got.reserved.next_at, queue.free_at(asked.takes(), now.wall));
                 queue.look_at = if room == 0 { Some(0) } else { queue.look_at };
                 continue;
             }
             let mut more = self.advance(name, now, STEP_JOBS_MAX);
             if !more {
                 let start = if resume.0 == index { resume.1 } else { FIRST };
-                let wanted = room.min(reserve.limit - got.reserved.leases.len());
-                let (picked, rest) = self.pick(name, start, reserve, wanted, now.wall);
+                let wanted = room.min(asked.limit() - got.reserved.leases.len());
+                let (picked, rest) = self.pick(name, start, asked.window(), wanted, now.wall);
                 for id in picked {
-                    if got.is_full(reserve) {
+                    if got.is_full(asked) {
                         got.reserved.next_at = Some(now.wall);
                         return Some(());
                     }
-                    self.lease(id, reserve, now, got);
+                    self.lease(id, asked, now, got);
                 }
                 if rest.is_some() || resume.0 == index {
                     *resume = (index, rest.unwrap_or(FIRST));
@@ -121,8 +109,8 @@ impl Held {
                 return (!got.reserved.leases.is_empty()).then_some(());
             }
             let queue = self.queues.get_mut(name).expect("it was found above");
-            let free_at = queue.free_at(got.takes, now.wall);
-            let is_limited = queue.room(got.takes, now.wall).is_err();
+            let free_at = queue.free_at(asked.takes(), now.wall);
+            let is_limited = queue.room(asked.takes(), now.wall).is_err();
             queue.look_at = if is_limited { Some(0) } else { free_at };
             got.reserved.next_at = earliest(got.reserved.next_at, free_at);
         }
@@ -130,17 +118,17 @@ impl Held {
     }
 
     /// The most urgent jobs of all these queues, one after the other.
-    fn most_urgent(&mut self, queues: &[Arc<str>], reserve: &Reserve, now: Now, got: &mut Got) -> Option<()> {
-        while !got.is_full(reserve) {
+    fn most_urgent(&mut self, queues: &[Arc<str>], asked: HandOut<'_>, now: Now, got: &mut Got) -> Option<()> {
+        while !got.is_full(asked) {
             let mut first: Option<Rank> = None;
             for name in queues {
                 let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
-                if queue.room(got.takes, now.wall).unwrap_or(0) == 0 {
+                if queue.room(asked.takes(), now.wall).unwrap_or(0) == 0 {
                     continue;
                 }
                 let mut more = self.advance(name, now, STEP_JOBS_MAX);
                 if !more {
-                    let (picked, rest) = self.pick(name, FIRST, reserve, 1, now.wall);
+                    let (picked, rest) = self.pick(name, FIRST, asked.window(), 1, now.wall);
                     let rank = picked.first().map(|&id| (id, self.live.get(id).expect("what is picked is live")));
                     let rank = rank.map(|(id, live)| (live.priority, live.due_at, id));
                     first = [first, rank].into_iter().flatten().min();
@@ -152,12 +140,12 @@ impl Held {
                 }
             }
             let Some((.., id)) = first else { break };
-            self.lease(id, reserve, now, got);
+            self.lease(id, asked, now, got);
         }
         for name in queues {
             let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
-            let free_at = queue.free_at(got.takes, now.wall);
-            let is_limited = queue.room(got.takes, now.wall).is_err();
+            let free_at = queue.free_at(asked.takes(), now.wall);
+            let is_limited = queue.room(asked.takes(), now.wall).is_err();
             queue.look_at = if is_limited { Some(0) } else { free_at };
             got.reserved.next_at = earliest(got.reserved.next_at, free_at);
         }
@@ -170,12 +158,12 @@ impl Held {
         &mut self,
         name: &Arc<str>,
         start: Rank,
-        reserve: &Reserve,
+        window: Window,
         wanted: usize,
         now: Millis,
     ) -> (Vec<JobId>, Option<Rank>) {
         let queue = self.queues.get_mut(name).expect("the caller found it");
-        let window = ((reserve.window.from, JobId::MIN), reserve.window.to);
+        let window = ((window.from, JobId::MIN), window.to);
         let mut picked = Vec::new();
         let mut late = Vec::new();
         let mut rest = queue.walk(start, window, |rank| {
@@ -198,34 +186,34 @@ impl Held {
         (picked, rest)
     }
 
-    fn named(&mut self, named: JobRef, reserve: &Reserve, now: Now, got: &mut Got) {
+    fn named(&mut self, named: JobRef, asked: HandOut<'_>, now: Now, got: &mut Got) {
         let Some(job) = self.live.get(named.id).map(|live| live.unpack(named.id)) else {
             got.reserved.refused.push((named.id, self.ended(named.id).unwrap_or(Edited::Unknown)));
             return;
         };
-        let is_held = self.queues.get_mut(&job.queue).is_some_and(|queue| queue.room(got.takes, now.wall).is_err());
+        let is_held = self.queues.get_mut(&job.queue).is_some_and(|queue| queue.room(asked.takes(), now.wall).is_err());
         let held_back = || is_held.then(|| Edited::Unfit { id: job.id, state: job.state(now.wall) });
-        let refused = reserve.refusal(&job, named.version, now.wall).or_else(held_back);
+        let refused = asked.refusal(&job, named.version, now.wall).or_else(held_back);
         if let Some(refused) = refused {
             got.reserved.refused.push((named.id, refused));
-        } else if !got.is_full(reserve) {
-            self.lease(named.id, reserve, now, got);
+        } else if !got.is_full(asked) {
+            self.lease(named.id, asked, now, got);
         }
     }
 
-    fn lease(&mut self, id: JobId, reserve: &Reserve, now: Now, got: &mut Got) {
+    fn lease(&mut self, id: JobId, asked: HandOut<'_>, now: Now, got: &mut Got) {
         let live = self.live.get(id).expect("what is picked is live");
-        debug_assert!(matches!(reserve.pick, Pick::Early(_)) || live.due_at <= now.wall, "nothing is handed out early");
+        debug_assert!(asked.is_early() || live.due_at <= now.wall, "nothing is handed out early");
         debug_assert!(live.run().is_none(), "a job has one lease");
-        let of_queue = || reserve.queue_leases.of(live.queue());
-        let lease_ms = reserve.lease_ms.or(live.lease_ms()).or_else(of_queue).unwrap_or(LEASE_MS_DEFAULT);
-        let job = self.start(id, lease_ms, got.takes, now);
+        let of_queue = || asked.queue_lease_ms(live.queue());
+        let lease_ms = asked.lease_ms().or(live.lease_ms()).or_else(of_queue).unwrap_or(LEASE_MS_DEFAULT);
+        let job = self.start(id, lease_ms, asked.takes(), now);
         // Otherwise a restart would restore the lease of a take as that of a worker.
-        let noted = if got.takes { self.outbox.get(id).cloned() } else { self.lease_entry(&job, now) };
+        let noted = if asked.takes() { self.outbox.get(id).cloned() } else { self.lease_entry(&job, now) };
         got.reserved.entries.extend(noted);
         got.bytes += job.held_bytes();
         got.reserved.leases.push(Lease { job, lease_ms });
-        debug_assert!(got.reserved.leases.len() <= reserve.limit, "a reserve gets what it asked for, or less");
+        debug_assert!(got.reserved.leases.len() <= asked.limit(), "a reserve gets what it asked for, or less");
     }
 }
 

@@ -12,7 +12,7 @@ use super::room::Room;
 use super::window::Window;
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::limits::MINUTE_MS;
+use crate::limits::{MINUTE_MS, SECOND_MS};
 use crate::model::edit::{Edit, Edited};
 use crate::model::id::{JobId, JobRef, Receipt};
 use crate::model::job::{Job, State};
@@ -84,11 +84,11 @@ pub trait Broker: BrokerClock + Outbox {
     /// limits. Attempt and epoch are counted.
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error>;
 
-    /// The same, but the jobs are taken: they do not run, so `max_running` does not count. A broker that is its own ledger
+    /// Takes due jobs, in the same order: they do not run, so `max_running` does not count. A broker that is its own ledger
     /// finishes them in the same step, as succeeded with the message [`TAKEN`](crate::rules::TAKEN). Any other leases them
-    /// until the ledger has recorded that. Such a lease cannot be edited ([`Edited::Running`]), and its end is
-    /// reported separately ([`Expired::untaken`]).
-    async fn take(&self, reserve: Reserve) -> Result<Reserved, Error>;
+    /// for `TAKE_LEASE_MS`, until the ledger has recorded that. Such a lease cannot be edited ([`Edited::Running`]), and its
+    /// end is reported separately ([`Expired::untaken`]).
+    async fn take(&self, take: Take) -> Result<Taken, Error>;
 
     /// The instant before which nothing more is handed out of a queue, as of the last look at it. `None` if nothing waits, or
     /// if the next job depends on an event other than the time.
@@ -143,6 +143,8 @@ impl dyn Broker {
     pub const TOMBSTONE_MS: u64 = 2 * Self::READ_AGE_MS_MAX;
     /// How long an edit of the ledger may take: the same for jobs that are barred.
     pub const BARRED_MS: u64 = MINUTE_MS;
+    /// How long jobs are leased to be taken; after that their rows are checked.
+    pub const TAKE_LEASE_MS: u64 = 30 * SECOND_MS;
 }
 
 /// The outcome of a put.
@@ -234,15 +236,13 @@ impl From<Source> for Pick {
     }
 }
 
-/// A request for jobs.
+/// A request for jobs to run.
 #[derive(Clone, Debug)]
 pub struct Reserve {
     /// The jobs.
     pub pick: Pick,
     /// The maximum number of jobs; if many are skipped, it may return fewer than are due.
     pub limit: usize,
-    /// The range of due times.
-    pub window: Window,
     /// The lease in milliseconds; else each job's own length, its queue's, or the default.
     pub lease_ms: Option<u64>,
     /// The queues' own lease lengths, for those that have one.
@@ -252,16 +252,120 @@ pub struct Reserve {
 }
 
 impl Reserve {
-    /// At most this many of these jobs, whenever they were due, for the leases that they ask for.
+    /// At most this many of these jobs, for the leases that they ask for.
     pub fn new(pick: Pick, limit: usize) -> Self {
-        let (lease_ms, queue_leases, request_id) = (None, Arc::default(), None);
-        Self { pick, limit, window: Window::ALL, lease_ms, queue_leases, request_id }
+        Self { pick, limit, lease_ms: None, queue_leases: Arc::default(), request_id: None }
+    }
+}
+
+/// A request for jobs to take.
+#[derive(Clone, Debug)]
+pub struct Take {
+    /// The jobs.
+    pub from: Source,
+    /// The maximum number of jobs; if many are skipped, it may return fewer than are due.
+    pub limit: usize,
+    /// The range of due times.
+    pub window: Window,
+    /// A repeat with the same id takes nothing more.
+    pub request_id: Option<Arc<str>>,
+}
+
+impl Take {
+    /// At most this many of these jobs, whenever they were due.
+    pub fn new(from: Source, limit: usize) -> Self {
+        Self { from, limit, window: Window::ALL, request_id: None }
+    }
+}
+
+/// A reserve or a take, for code that treats both alike.
+#[derive(Clone, Copy, Debug)]
+pub enum HandOut<'a> {
+    /// Jobs to run.
+    Reserve(&'a Reserve),
+    /// Jobs to take.
+    Take(&'a Take),
+}
+
+impl<'a> HandOut<'a> {
+    /// Whether the jobs are taken.
+    pub fn takes(self) -> bool {
+        matches!(self, Self::Take(_))
+    }
+
+    /// The queues, unless jobs are named.
+    pub fn queues(self) -> Option<&'a [Arc<str>]> {
+        match self {
+            Self::Reserve(reserve) => reserve.pick.queues(),
+            Self::Take(Take { from: Source::Queues(queues), .. }) => Some(queues),
+            Self::Take(Take { from: Source::Jobs(_), .. }) => None,
+        }
+    }
+
+    /// The jobs that are named.
+    pub fn named(self) -> &'a [JobRef] {
+        match self {
+            Self::Reserve(reserve) => reserve.pick.named(),
+            Self::Take(Take { from: Source::Jobs(jobs), .. }) => jobs,
+            Self::Take(Take { from: Source::Queues(_), .. }) => &[],
+        }
+    }
+
+    /// Whether the most urgent job of several queues comes first.
+    pub fn is_merged(self) -> bool {
+        let most_urgent = matches!(self, Self::Reserve(Reserve { pick: Pick::MostUrgent(_), .. }));
+        most_urgent && self.queues().is_some_and(|queues| queues.len() > 1)
+    }
+
+    /// Whether the job that is named need not be due.
+    pub fn is_early(self) -> bool {
+        matches!(self, Self::Reserve(Reserve { pick: Pick::Early(_), .. }))
+    }
+
+    /// The maximum number of jobs.
+    pub fn limit(self) -> usize {
+        match self {
+            Self::Reserve(reserve) => reserve.limit,
+            Self::Take(take) => take.limit,
+        }
+    }
+
+    /// The range of due times.
+    pub fn window(self) -> Window {
+        match self {
+            Self::Reserve(_) => Window::ALL,
+            Self::Take(take) => take.window,
+        }
+    }
+
+    /// What a repeat is known by.
+    pub fn request_id(self) -> Option<&'a Arc<str>> {
+        match self {
+            Self::Reserve(reserve) => reserve.request_id.as_ref(),
+            Self::Take(take) => take.request_id.as_ref(),
+        }
+    }
+
+    /// The lease that it gives to all its jobs, in milliseconds.
+    pub fn lease_ms(self) -> Option<u64> {
+        match self {
+            Self::Reserve(reserve) => reserve.lease_ms,
+            Self::Take(_) => Some(<dyn Broker>::TAKE_LEASE_MS),
+        }
+    }
+
+    /// The lease length that a queue has.
+    pub fn queue_lease_ms(self, queue: &str) -> Option<u64> {
+        match self {
+            Self::Reserve(reserve) => reserve.queue_leases.of(queue),
+            Self::Take(_) => None,
+        }
     }
 
     /// Why a waiting job that was requested by id is not handed out, judging by the job alone.
-    pub fn refusal(&self, job: &Job, version: Option<u64>, now: Millis) -> Option<Edited> {
-        let is_due = (matches!(self.pick, Pick::Early(_)) || job.due_at <= now)
-            && (self.window.from..=self.window.to).contains(&job.due_at);
+    pub fn refusal(self, job: &Job, version: Option<u64>, now: Millis) -> Option<Edited> {
+        let window = self.window();
+        let is_due = (self.is_early() || job.due_at <= now) && (window.from..=window.to).contains(&job.due_at);
         if version.is_some_and(|version| version != job.version) {
             Some(Edited::Mismatch(job.clone()))
         } else if job.lease_until.is_some() {
@@ -286,18 +390,36 @@ pub struct Lease {
 /// The result of a reserve.
 #[derive(Clone, Debug, Default)]
 pub struct Reserved {
-    /// The leases, or for a take of a broker that is its own ledger the finished jobs.
+    /// The leases.
     pub leases: Vec<Lease>,
-    /// If this repeats a take: the leases of the first one. Nothing is leased then.
-    pub repeats: Vec<Receipt>,
     /// Before this instant nothing more is handed out of these queues. `None` if nothing waits, or if the next job depends
     /// on another event that [`wake`](Host::wake) will report.
     pub next_at: Option<Millis>,
     /// Named jobs that were not handed out, and why: an edit's answer. It leaves no tombstone.
     pub refused: Vec<(JobId, Edited)>,
-    /// The entries that it wrote to the outbox: leases of jobs that had an entry there already. For a take these entries may
-    /// stay as they were.
+    /// The entries that it wrote to the outbox: leases of jobs that had an entry there already.
     pub entries: Vec<OutboxEntry>,
+}
+
+/// The result of a take.
+#[derive(Clone, Debug, Default)]
+pub struct Taken {
+    /// As of a reserve. A broker that is its own ledger has finished the jobs. Entries may stay as they were.
+    pub reserved: Reserved,
+    /// If this repeats a take: the leases of the first one. Nothing is leased then.
+    pub repeats: Vec<Receipt>,
+}
+
+impl AsMut<Reserved> for Reserved {
+    fn as_mut(&mut self) -> &mut Self {
+        self
+    }
+}
+
+impl AsMut<Reserved> for Taken {
+    fn as_mut(&mut self) -> &mut Reserved {
+        &mut self.reserved
+    }
 }
 
 /// A lease to extend.

@@ -6,7 +6,7 @@ use crate::json::Timestamp;
 use crate::limits::PAYLOAD_BYTES_DEFAULT;
 use crate::model::id::{JobId, JobRef};
 use crate::model::job::{Due, Job, NewJob, Stage};
-use crate::ports::{Beginning, Change, Edit, Host, Listing, Pick, Reserve, Window};
+use crate::ports::{Beginning, Change, Edit, Host, Listing, Pick, Reserve, Source, Take, Window};
 use crate::rules::{Again, Decision, Finish};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -52,6 +52,11 @@ pub fn reserve(queue: &str, limit: usize) -> Reserve {
 /// A request for at most this many due jobs of these queues, in this order.
 pub fn reserve_from(queues: &[&str], limit: usize) -> Reserve {
     Reserve::new(Pick::InOrder(queues.iter().map(|&queue| queue.into()).collect()), limit)
+}
+
+/// A take of at most this many due jobs of a queue.
+pub fn take(queue: &str, limit: usize) -> Take {
+    Take::new(Source::Queues(vec![queue.into()]), limit)
 }
 
 /// A request for particular jobs, in any version.

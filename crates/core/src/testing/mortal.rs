@@ -11,8 +11,8 @@ use crate::model::job::Job;
 use crate::ports::{
     Admitted, Broker, BrokerClock, Counts, Cursor, Detail, Edit, Edited, Expired, Extend, Extended, Find, Found, Host,
     Inbox, InboxRow, LeaseRecord, Leases, Ledger, Limits, Listing, Outbox, OutboxEntry, Outcomes, OverflowDue, Page,
-    Put, Queues, Reading, Recorded, Reserve, Reserved, Retention, Room, Settle, Settled, Tally, Trouble, Verdict,
-    Window,
+    Put, Queues, Reading, Recorded, Reserve, Reserved, Retention, Room, Settle, Settled, Take, Taken, Tally, Trouble,
+    Verdict, Window,
 };
 use async_trait::async_trait;
 pub use others::{MortalLocks, MortalRegistry};
@@ -66,14 +66,14 @@ impl Outbox for MortalBroker {
 }
 
 impl MortalBroker {
-    async fn hand_out(&self, reserved: impl Future<Output = Result<Reserved, Error>>) -> Result<Reserved, Error> {
+    async fn hand_out<A: AsMut<Reserved>>(&self, answer: impl Future<Output = Result<A, Error>>) -> Result<A, Error> {
         // A reserve may be dropped while it waits, and then must have handed out nothing: no step comes after that.
         self.life.step("reserve", When::Before).await;
-        let reserved = reserved.await?;
-        if !reserved.leases.is_empty() {
+        let mut answer = answer.await?;
+        if !answer.as_mut().leases.is_empty() {
             self.life.step("reserve", When::After).await;
         }
-        Ok(reserved)
+        Ok(answer)
     }
 }
 
@@ -114,8 +114,8 @@ impl Broker for MortalBroker {
         self.hand_out(self.broker.reserve(reserve)).await
     }
 
-    async fn take(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        self.hand_out(self.broker.take(reserve)).await
+    async fn take(&self, take: Take) -> Result<Taken, Error> {
+        self.hand_out(self.broker.take(take)).await
     }
 
     async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {

@@ -7,8 +7,9 @@ use crate::memory::{self, Memory};
 use crate::model::id::{JobId, floor};
 use crate::model::job::Job;
 use crate::ports::{
-    Beginning, Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Lease, Limits,
-    Listing, Outbox, OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally,
+    Beginning, Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, HandOut, Host, Lease,
+    Limits, Listing, Outbox, OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled,
+    Take, Taken, Tally,
 };
 use crate::testing::shared_locks::locks_from;
 use crate::testing::skewed::Skewed;
@@ -312,20 +313,26 @@ impl Outbox for Shared {
 }
 
 impl Shared {
-    async fn hand_out(&self, reserve: Reserve, takes: bool) -> Result<Reserved, Error> {
+    async fn hand_out(&self, asked: HandOut<'_>) -> Result<Taken, Error> {
         if let Err(error) = self.make_ready().await {
             tracing::debug!(%error, "nothing is handed out yet");
         }
         let again_at = self.now() + NOT_YET_MS;
         self.call(|memory| async move {
             if self.parts().locks.is_none() {
-                return Ok(Reserved { next_at: Some(again_at), ..Reserved::default() });
+                let reserved = Reserved { next_at: Some(again_at), ..Reserved::default() };
+                return Ok(Taken { reserved, ..Taken::default() });
             }
-            let reserved = if takes { memory.take(reserve).await? } else { memory.reserve(reserve).await? };
+            let taken = match asked {
+                HandOut::Take(take) => memory.take(take.clone()).await?,
+                HandOut::Reserve(reserve) => {
+                    Taken { reserved: memory.reserve(reserve.clone()).await?, ..Taken::default() }
+                }
+            };
             if let Some(tell) = self.on_lease.get() {
-                reserved.leases.iter().for_each(|lease| tell(lease, takes, self));
+                taken.reserved.leases.iter().for_each(|lease| tell(lease, asked.takes(), self));
             }
-            Ok(reserved)
+            Ok(taken)
         })
         .await
     }
@@ -363,11 +370,11 @@ impl Broker for Shared {
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        self.hand_out(reserve, false).await
+        Ok(self.hand_out(HandOut::Reserve(&reserve)).await?.reserved)
     }
 
-    async fn take(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        self.hand_out(reserve, true).await
+    async fn take(&self, take: Take) -> Result<Taken, Error> {
+        self.hand_out(HandOut::Take(&take)).await
     }
 
     async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {

@@ -7,7 +7,8 @@ mod ledger;
 use crate::memory::random::Op;
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Beginning, Broker, Detail, Edit, Host, Limits, OutboxEntry, Outcomes, Pick, Queues, Reading, Reserve, Window,
+    Beginning, Broker, Detail, Edit, HandOut, Host, Limits, OutboxEntry, Outcomes, Queues, Reading, Reserve, Source,
+    Take, Window,
 };
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{edit, listing};
@@ -126,10 +127,15 @@ impl World {
             Op::Reserve { queues, limit, window, lease_ms, request, take } => {
                 let at = |offset| self.now().saturating_add_signed(offset);
                 let window = window.map_or(Window::ALL, |(from, to)| Window { from: at(from), to: at(to) });
-                let pick = Pick::InOrder(queues.iter().map(|&queue| QUEUES[queue].into()).collect());
+                let from = Source::Queues(queues.iter().map(|&queue| QUEUES[queue].into()).collect());
                 let request_id = request.map(|n| n.to_string().into());
-                let asked = Reserve { window, lease_ms, request_id, ..Reserve::new(pick, limit) };
-                self.reserve(asked, take, request).await;
+                if take {
+                    let asked = Take { window, request_id, ..Take::new(from, limit) };
+                    self.hand_out(HandOut::Take(&asked), request).await;
+                } else {
+                    let asked = Reserve { lease_ms, request_id, ..Reserve::new(from.into(), limit) };
+                    self.hand_out(HandOut::Reserve(&asked), request).await;
+                }
             }
             Op::Named { jobs, right_version, take } => self.named(&jobs, right_version, take).await,
             Op::Settle { receipt, how } => {

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use duetime_core::limits::{PAGE_BYTES_MAX, STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use duetime_core::ports::{
     Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing, Outbox,
-    OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally, Totals, Window,
+    OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Take, Taken, Tally, Totals,
+    Window,
 };
 use duetime_core::{Error, Job, JobId, Millis, State};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -102,11 +103,11 @@ impl Broker for Redis {
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        self.jobs.reserve(reserve, false).await
+        self.jobs.reserve(reserve).await
     }
 
-    async fn take(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        self.jobs.reserve(reserve, true).await
+    async fn take(&self, take: Take) -> Result<Taken, Error> {
+        self.jobs.take(take).await
     }
 
     async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {

@@ -6,7 +6,7 @@ use super::jobs::{Jobs, bytes};
 use super::partitions::HOST_REST;
 use super::{fault, scripts};
 use duetime_core::limits::{LEASE_MS_DEFAULT, RESERVE_BYTES_MAX};
-use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Pick, Reserve, Reserved};
+use duetime_core::ports::{Detail, Edited, HandOut, Lease, OutboxEntry, Pick, Reserve, Reserved, Take, Taken};
 use duetime_core::{Error, JobId, JobRef, Millis, Receipt, rules};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ type Candidate = (JobId, u64, usize);
 /// A part of a request, handled by one call. Each part is remembered separately.
 struct Part<'a> {
     partition: u16,
-    takes: bool,
     /// Unique in the request.
     name: &'a str,
     queues: &'a [Arc<str>],
@@ -30,67 +29,76 @@ impl Jobs {
     pub(super) async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
         // The script looks, and leases none.
         let look = Reserve::new(Pick::InOrder(vec![queue.clone()]), 0);
-        Ok(self.reserve(look, false).await?.next_at)
+        Ok(self.reserve(look).await?.next_at)
     }
 
-    pub(super) async fn reserve(&self, reserve: Reserve, takes: bool) -> Result<Reserved, Error> {
-        match reserve.pick.queues() {
-            Some(queues) => match self.reserve_queues(queues, &reserve, takes).await {
+    pub(super) async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        Ok(self.hand_out(HandOut::Reserve(&reserve)).await?.reserved)
+    }
+
+    pub(super) async fn take(&self, take: Take) -> Result<Taken, Error> {
+        self.hand_out(HandOut::Take(&take)).await
+    }
+
+    async fn hand_out(&self, asked: HandOut<'_>) -> Result<Taken, Error> {
+        match asked.queues() {
+            Some(queues) => match self.hand_out_queues(queues, asked).await {
                 Err(error) if fault::is_not_begun(&error) => {
                     let again_at = self.partitions.clock.now() + HOST_REST.as_millis() as u64;
-                    Ok(Reserved { next_at: Some(again_at), ..Reserved::default() })
+                    let reserved = Reserved { next_at: Some(again_at), ..Reserved::default() };
+                    Ok(Taken { reserved, ..Taken::default() })
                 }
-                reserved => reserved,
+                taken => taken,
             },
-            None => self.reserve_named(reserve.pick.named(), &reserve, takes).await,
+            None => self.hand_out_named(asked.named(), asked).await,
         }
     }
 
     /// Serves queues in order; consecutive queues in the same partition share a call.
-    async fn reserve_queues(&self, queues: &[Arc<str>], reserve: &Reserve, takes: bool) -> Result<Reserved, Error> {
-        let mut reserved = Reserved::default();
+    async fn hand_out_queues(&self, queues: &[Arc<str>], asked: HandOut<'_>) -> Result<Taken, Error> {
+        let mut taken = Taken::default();
         let mut rest = queues;
         while let Some(first) = rest.first() {
             let partition = self.partitions.keys.partition_of(first);
             let count = rest.iter().take_while(|queue| self.partitions.keys.partition_of(queue) == partition).count();
             let (together, later) = rest.split_at(count);
-            let left = left(reserve, &reserved);
-            let part = Part { partition, takes, name: first, queues: together, limit: left, candidates: &[] };
-            self.reserve_part(part, reserve, &mut reserved).await?;
+            let left = left(asked, &taken);
+            let part = Part { partition, name: first, queues: together, limit: left, candidates: &[] };
+            self.hand_out_part(part, asked, &mut taken).await?;
             rest = later;
             if left == 0 {
                 break;
             }
         }
-        self.partitions.waker.looked(!reserved.leases.is_empty(), self.partitions.clock.now());
-        Ok(reserved)
+        self.partitions.waker.looked(!taken.reserved.leases.is_empty(), self.partitions.clock.now());
+        Ok(taken)
     }
 
-    async fn reserve_part(&self, part: Part<'_>, reserve: &Reserve, reserved: &mut Reserved) -> Result<(), Error> {
-        let Part { partition, takes, name: part, queues, limit, candidates } = part;
+    async fn hand_out_part(&self, part: Part<'_>, asked: HandOut<'_>, taken: &mut Taken) -> Result<(), Error> {
+        let Part { partition, name: part, queues, limit, candidates } = part;
         self.uses(partition);
         let names: Vec<&str> = queues.iter().map(AsRef::as_ref).collect();
         let own = self.partitions.requests.begin();
-        let (key, name) = match &reserve.request_id {
+        let (key, name) = match asked.request_id() {
             Some(id) => (format!("id:{part}:{id}"), format!("{id}:{part}")),
             None => (own.key.clone(), own.name.clone()),
         };
         let had = AtomicU64::new(0);
         let arguments = |text: &mut Text| {
             text.number(limit as u64);
-            text.number(reserve.window.from);
-            text.number(reserve.window.to);
-            text.push(if takes { own.name.as_bytes() } else { b"" });
-            text.number(reserve.lease_ms.unwrap_or(0));
+            text.number(asked.window().from);
+            text.number(asked.window().to);
+            text.push(if asked.takes() { own.name.as_bytes() } else { b"" });
+            text.number(asked.lease_ms().unwrap_or(0));
             text.push(name.as_bytes());
             text.number(self.partitions.options.ended_max as u64);
             text.number(LEASE_MS_DEFAULT);
-            text.push(way(&reserve.pick));
+            text.push(way(asked));
             text.number(had.load(Ordering::Relaxed));
             text.number(names.len() as u64);
             for queue in &names {
                 text.push(queue.as_bytes());
-                text.number(reserve.queue_leases.of(queue).unwrap_or(0));
+                text.number(asked.queue_lease_ms(queue).unwrap_or(0));
             }
             for (id, version, queue) in candidates {
                 text.push(&bytes(*id));
@@ -110,9 +118,10 @@ impl Jobs {
             while repeats.len() > 0 {
                 let (id, epoch) = (repeats.id()?, repeats.bytes()?);
                 let epoch = epoch.iter().fold(0, |epoch, &byte| epoch << 8 | u64::from(byte));
-                reserved.repeats.push(Receipt { id, epoch });
+                taken.repeats.push(Receipt { id, epoch });
             }
             let next = reply.number()? as u64;
+            let reserved = &mut taken.reserved;
             let mut ids = HashSet::new();
             while noted.len() > 0 {
                 ids.insert(noted.id()?);
@@ -145,77 +154,76 @@ impl Jobs {
         }
     }
 
-    async fn reserve_named(&self, named: &[JobRef], reserve: &Reserve, takes: bool) -> Result<Reserved, Error> {
-        let mut reserved = Reserved::default();
-        if reserve.request_id.is_some() {
+    async fn hand_out_named(&self, named: &[JobRef], asked: HandOut<'_>) -> Result<Taken, Error> {
+        let mut taken = Taken::default();
+        if asked.request_id().is_some() {
             // The leases of an earlier call of this request: without named jobs, a call only returns what is remembered.
             for &JobRef { id, .. } in named {
                 let part = Part {
                     partition: self.partitions.of(id),
-                    takes,
                     name: &id.to_string(),
                     queues: &[],
                     limit: 1,
                     candidates: &[],
                 };
-                self.reserve_part(part, reserve, &mut reserved).await?;
+                self.hand_out_part(part, asked, &mut taken).await?;
             }
-            if !(reserved.leases.is_empty() && reserved.repeats.is_empty()) {
-                return Ok(reserved);
+            if !(taken.reserved.leases.is_empty() && taken.repeats.is_empty()) {
+                return Ok(taken);
             }
         }
         for &JobRef { id, version } in named {
             let record = self.records(&[id], Detail::Whole).await?.pop().flatten();
             let Some(record) = record else {
-                reserved.refused.push((id, Edited::Unknown));
+                taken.reserved.refused.push((id, Edited::Unknown));
                 continue;
             };
             let (is_live, job) = (record.is_live(), record.job);
             let now = self.partitions.clock.now();
             let queue = job.queue.clone();
-            let refused = if is_live { reserve.refusal(&job, version, now) } else { Some(rules::ended(&job)) };
+            let refused = if is_live { asked.refusal(&job, version, now) } else { Some(rules::ended(&job)) };
             if let Some(refused) = refused {
-                reserved.refused.push((id, refused));
-            } else if left(reserve, &reserved) > 0 {
-                let before = reserved.leases.len();
+                taken.reserved.refused.push((id, refused));
+            } else if left(asked, &taken) > 0 {
+                let before = taken.reserved.leases.len();
                 let candidates = [(id, job.version, 0)];
                 let (name, queues) = (id.to_string(), [queue]);
                 let part = Part {
                     partition: self.partitions.of(id),
-                    takes,
                     name: &name,
                     queues: &queues,
                     limit: 1,
                     candidates: &candidates,
                 };
-                self.reserve_part(part, reserve, &mut reserved).await?;
-                if reserved.leases.len() == before {
+                self.hand_out_part(part, asked, &mut taken).await?;
+                if taken.reserved.leases.len() == before {
                     // Paused, or another process was faster.
                     let state = job.state(self.partitions.clock.now());
-                    reserved.refused.push((id, Edited::Unfit { id, state }));
+                    taken.reserved.refused.push((id, Edited::Unfit { id, state }));
                 }
             }
         }
-        reserved.next_at = None;
-        Ok(reserved)
+        taken.reserved.next_at = None;
+        Ok(taken)
     }
 }
 
-/// What the script calls this pick.
-fn way(pick: &Pick) -> &'static [u8] {
-    match pick {
-        Pick::MostUrgent(queues) if queues.len() > 1 => b"urgent",
-        Pick::InOrder(_) | Pick::MostUrgent(_) => b"order",
-        Pick::Named(_) => b"named",
-        Pick::Early(_) => b"early",
+/// What the script calls this way to pick.
+fn way(asked: HandOut<'_>) -> &'static [u8] {
+    match asked.queues() {
+        Some(_) if asked.is_merged() => b"urgent",
+        Some(_) => b"order",
+        None if asked.is_early() => b"early",
+        None => b"named",
     }
 }
 
 /// How many more jobs may be handed out. Each part of a request has its own bound in bytes, and their sum has the same.
-fn left(reserve: &Reserve, reserved: &Reserved) -> usize {
-    let bytes: usize = reserved.leases.iter().map(|lease| lease.job.held_bytes()).sum();
+fn left(asked: HandOut<'_>, taken: &Taken) -> usize {
+    let leases = &taken.reserved.leases;
+    let bytes: usize = leases.iter().map(|lease| lease.job.held_bytes()).sum();
     if bytes > RESERVE_BYTES_MAX {
         return 0;
     }
-    reserve.limit.saturating_sub(reserved.leases.len() + reserved.repeats.len())
+    asked.limit().saturating_sub(leases.len() + taken.repeats.len())
 }

@@ -3,7 +3,7 @@
 use crate::redis_faults::subject::{Subject, until};
 use crate::redis_locks::proxy::Lossy;
 use duetime_core::ports::{Beginning, Broker as _, Host, Recorded, Settle};
-use duetime_core::testing::fixtures::{QUEUE, id, reserve, success};
+use duetime_core::testing::fixtures::{QUEUE, id, success, take};
 use duetime_core::{Error, JobId, State};
 use duetime_store::testing::{End, Fate, Proxy, RedisServer};
 use std::collections::BTreeMap;
@@ -170,12 +170,12 @@ async fn a_take_that_comes_late_takes_nothing() {
     let proxy = Lossy::to(server.port());
     let s = Subject::connect(&proxy.url()).await;
     s.push([1]).await.unwrap();
-    let take = || s.redis.take(reserve(QUEUE, 10));
-    assert_eq!(take().await.unwrap().leases.len(), 1);
+    let take = || s.redis.take(take(QUEUE, 10));
+    assert_eq!(take().await.unwrap().reserved.leases.len(), 1);
     proxy.lose_a_reply();
-    assert!(take().await.unwrap().leases.is_empty());
+    assert!(take().await.unwrap().reserved.leases.is_empty());
     assert_eq!(proxy.lost(), 1);
     s.push([2]).await.unwrap();
     proxy.repeat().await;
-    assert_eq!(take().await.unwrap().leases.len(), 1, "the late one took it for nobody");
+    assert_eq!(take().await.unwrap().reserved.leases.len(), 1, "the late one took it for nobody");
 }

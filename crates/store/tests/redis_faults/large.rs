@@ -6,11 +6,11 @@ use duetime_core::limits::{ERRORS_BYTES_MAX, ERRORS_KEPT, PAGE_JOBS_MAX, RESERVE
 use duetime_core::model::job::AttemptError;
 use duetime_core::ports::{
     Broker, BrokerClock as _, Detail, Extend, Extended, Find, Ledger as _, Listing, Outbox as _, Outcomes, PutIf,
-    Registry as _, Reserve, Room, Selector, Settle, Window,
+    Registry as _, Reserve, Room, Selector, Settle, Take, Window,
 };
 use duetime_core::rules::{Again, Decision, Finish};
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::fixtures::{Given, QUEUE, id, listing, reserve, reserve_from, success};
+use duetime_core::testing::fixtures::{Given, QUEUE, id, listing, reserve, reserve_from, success, take};
 use duetime_core::{Job, JobId, Payload, State};
 use duetime_store::redis::{Options, Redis, all_scripts};
 use duetime_store::testing::{Command, Fate, Proxy, RedisServer, TooLong};
@@ -280,23 +280,27 @@ async fn every_reading_gets_through_a_link_that_loses_long_replies() {
 /// The first reserve leased more than one reply can bring.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reserve_whose_reply_was_too_long_is_repeated_in_parts() {
-    for take in [false, true] {
+    for takes in [false, true] {
         let server = RedisServer::start();
         let link = Link::to(&server);
         let s = link.subject(false).await;
         s.redis.record(jobs(&s, 1..=40, 50 * KIB), u64::MAX).await.unwrap();
         link.lose_longer_than(300 * KIB, TooLong::Breaks);
         let once = || async {
-            let asked = Reserve { request_id: Some("once".into()), ..reserve(QUEUE, 1_000) };
-            if take { s.redis.take(asked).await } else { s.redis.reserve(asked).await }.unwrap().leases
+            let request_id = Some(Arc::from("once"));
+            if takes {
+                let asked = Take { request_id, ..take(QUEUE, 1_000) };
+                return s.redis.take(asked).await.unwrap().reserved.leases;
+            }
+            s.redis.reserve(Reserve { request_id, ..reserve(QUEUE, 1_000) }).await.unwrap().leases
         };
         let leases = once().await;
         let handed_out: Vec<JobId> = leases.iter().map(|lease| lease.job.id).collect();
         link.set(Fate::default());
-        assert_eq!(handed_out, (1..=40).map(id).collect::<Vec<_>>(), "take: {take}");
+        assert_eq!(handed_out, (1..=40).map(id).collect::<Vec<_>>(), "take: {takes}");
         assert!(leases.iter().all(|lease| lease.job.attempt == 1));
         let again = once().await;
-        assert_eq!(again.len(), 40, "take: {take}");
+        assert_eq!(again.len(), 40, "take: {takes}");
     }
 }
 

@@ -6,7 +6,7 @@ use duetime_core::ports::{
     Locks, Outbox, Outcomes, Put, Room, Settle, Update,
 };
 use duetime_core::rules::{Decision, Finish};
-use duetime_core::testing::fixtures::{Given, QUEUE, job, reserve};
+use duetime_core::testing::fixtures::{Given, QUEUE, job, reserve, take};
 use duetime_core::{Error, Job, Millis, Stage, State};
 use duetime_store::redis::{Options, Redis, all_scripts};
 use duetime_store::testing::{Command, End, Fate, Proxy, RedisServer};
@@ -192,8 +192,8 @@ async fn a_take_that_is_carried_out_late_takes_nothing() {
     let other = Redis::connect(&server.url(), Options::default()).await.unwrap();
     other.begin(Arc::new(Given::default())).await.unwrap();
     other.reserve(reserve(QUEUE, 1)).await.unwrap();
-    let taken = redis.take(reserve(QUEUE, 9)).await.unwrap();
-    assert!(taken.leases.is_empty());
+    let taken = redis.take(take(QUEUE, 9)).await.unwrap();
+    assert!(taken.reserved.leases.is_empty());
     let due = |n| Job { due_at: 1, ..job(n) };
     other.record(vec![due(1)], Millis::MAX).await.unwrap();
     assert_eq!(redis.reserve(reserve(QUEUE, 9)).await.unwrap().leases.len(), 1);

@@ -11,12 +11,12 @@ use duetime_core::model::id as ids;
 use duetime_core::model::job::{Job, NewJob, Stage, State};
 use duetime_core::model::retry::{Retry, WhenExhausted};
 use duetime_core::ports::{
-    Broker, Change, Edit, Edited, Find, Ledger, Outbox, OutboxEntry, Pick, PutIf, Queues, Recorded, Registry, Reserve,
-    Retention, Selector, Settle, Update, Window,
+    Broker, Change, Edit, Edited, Find, Ledger, Outbox, OutboxEntry, PutIf, Queues, Recorded, Registry, Retention,
+    Selector, Settle, Source, Take, Update, Window,
 };
 use duetime_core::rules::{self, Decision, Failure, Finish};
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::fixtures::{Given, QUEUE, T0, cancel, due, id, job, reserve, success};
+use duetime_core::testing::fixtures::{Given, QUEUE, T0, cancel, due, id, job, reserve, success, take};
 use duetime_core::{Clock, JobId, JobRef};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::shared_redis;
@@ -324,9 +324,11 @@ async fn large_jobs_come_in_parts() {
     assert!(rows.iter().all(|row| row.as_ref().is_some_and(|job| job.payload.len() == 1 << 20)));
     let mut seen = Vec::new();
     while seen.len() < 60 {
-        let all = reserve(QUEUE, 1_000);
-        let reserved =
-            if seen.len() > 20 { bench.redis.take(all).await } else { bench.redis.reserve(all).await }.unwrap();
+        let reserved = if seen.len() > 20 {
+            bench.redis.take(take(QUEUE, 1_000)).await.unwrap().reserved
+        } else {
+            bench.redis.reserve(reserve(QUEUE, 1_000)).await.unwrap()
+        };
         assert!((1..60).contains(&reserved.leases.len()), "{} at once", reserved.leases.len());
         seen.extend(reserved.leases.iter().map(|lease| lease.job.id.sequence()));
         assert_eq!(reserved.next_at, (seen.len() < 60).then_some(T0));
@@ -339,9 +341,9 @@ async fn named_jobs_of_one_take_are_all_taken() {
     let bench = Bench::new("named-takes").await;
     bench.record(&[job(1), job(2)]).await;
     let named = [1, 2].map(|n| JobRef { id: id(n), version: None });
-    let take = Reserve { request_id: Some("r".into()), ..Reserve::new(Pick::Named(named.to_vec()), 2) };
+    let take = Take { request_id: Some("r".into()), ..Take::new(Source::Jobs(named.to_vec()), 2) };
     for _ in 0..2 {
-        let taken = bench.redis.take(take.clone()).await.unwrap().leases;
+        let taken = bench.redis.take(take.clone()).await.unwrap().reserved.leases;
         let taken: Vec<_> = taken.iter().map(|lease| (lease.job.id, lease.job.stage)).collect();
         assert_eq!(taken, [1, 2].map(|n| (id(n), Stage::Succeeded)));
     }
@@ -353,11 +355,12 @@ async fn a_large_take_is_repeated() {
     let bench = Bench::new("takes").await;
     let payload: Arc<[u8]> = vec![7; 700 << 10].into();
     bench.record(&(1..=3).map(|n| Job { payload: payload.clone(), ..job(n) }).collect::<Vec<_>>()).await;
-    let take = Reserve { request_id: Some("r".into()), ..reserve(QUEUE, 2) };
+    let take = Take { request_id: Some("r".into()), ..take(QUEUE, 2) };
     let first = bench.redis.take(take.clone()).await.unwrap();
     let again = bench.redis.take(take).await.unwrap();
-    let jobs = |reserved: &duetime_core::ports::Reserved| {
-        reserved
+    let jobs = |taken: &duetime_core::ports::Taken| {
+        taken
+            .reserved
             .leases
             .iter()
             .map(|lease| (lease.job.id, lease.job.stage, lease.job.message.clone()))

@@ -5,7 +5,7 @@ use duetime_core::Clock;
 use duetime_core::model::job::{Job, Stage};
 use duetime_core::ports::{Broker, Change, Edit, Ledger, Queues, Retention, Settle};
 use duetime_core::rules::{Decision, Finish};
-use duetime_core::testing::fixtures::{QUEUE, cancel, id, job, reserve, success};
+use duetime_core::testing::fixtures::{QUEUE, cancel, id, job, success, take};
 
 /// Totals survive repeats, pruning and retries.
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn totals_only_grow() {
     assert_eq!(totals().await, [4, 0, 0, 0]);
     let first = bench.complete_one().await;
     bench.redis.settle(vec![Settle::new(first.receipt(), success())]).await.unwrap();
-    bench.redis.take(reserve(QUEUE, 1)).await.unwrap();
+    bench.redis.take(take(QUEUE, 1)).await.unwrap();
     assert_eq!(totals().await, [4, 2, 0, 0]);
 
     // Failed, retried by hand, and completed; dropped instead of becoming a dead letter; cancelled.

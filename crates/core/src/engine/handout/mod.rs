@@ -20,7 +20,7 @@ use crate::model::id::JobId;
 use crate::model::job::{Job, State, check_lease};
 use crate::model::name;
 use crate::ports::{
-    Broker, Edited, Lease, LeaseRecord, Leases, Ledger, OutboxEntry, Pick, Reserve, Reserved, Room, Source,
+    Broker, Edited, HandOut, Lease, LeaseRecord, Leases, Ledger, OutboxEntry, Pick, Reserve, Reserved, Room, Source,
 };
 use crate::request::{Reservation, ReserveRequest};
 use std::collections::HashSet;
@@ -83,25 +83,24 @@ impl Handout {
     }
 
     /// Calls the broker's reserve or take, so that it also gets what waits in an overflow.
-    pub(in crate::engine) async fn with_overflow<C: Future<Output = Result<Reserved, Error>>>(
+    pub(in crate::engine) async fn with_overflow<A: AsMut<Reserved>, C: Future<Output = Result<A, Error>>>(
         &self,
-        reserve: Reserve,
-        call: impl Fn(Reserve) -> C,
-    ) -> Result<Reserved, Error> {
-        let again = self.loader.has_overflow().then(|| reserve.clone());
-        if let Some(asked) = &again {
+        asked: HandOut<'_>,
+        call: impl Fn() -> C,
+    ) -> Result<A, Error> {
+        let has_overflow = self.loader.has_overflow();
+        if has_overflow {
             self.loader.load_asked(asked).await;
         }
-        let mut reserved = self.metrics.stores.reserve.time(call(reserve)).await?;
-        if let Some(again) = again
-            && let Some(queues) = again.pick.queues().map(<[_]>::to_vec)
-        {
-            if reserved.leases.is_empty() && self.loader.load_for_reserve(&queues).await {
-                reserved = self.metrics.stores.reserve.time(call(again)).await?;
+        let mut answer = self.metrics.stores.reserve.time(call()).await?;
+        if let Some(queues) = asked.queues().filter(|_| has_overflow) {
+            if answer.as_mut().leases.is_empty() && self.loader.load_for_reserve(queues).await {
+                answer = self.metrics.stores.reserve.time(call()).await?;
             }
-            reserved.next_at = self.loader.look_by(&queues, reserved.next_at);
+            let reserved = answer.as_mut();
+            reserved.next_at = self.loader.look_by(queues, reserved.next_at);
         }
-        Ok(reserved)
+        Ok(answer)
     }
 
     pub(in crate::engine) async fn reserve_early(self: &Arc<Self>, id: JobId) -> Result<Lease, Error> {

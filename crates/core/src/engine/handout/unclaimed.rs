@@ -18,7 +18,7 @@
 use crate::engine::handout::Handout;
 use crate::engine::observed::Observed;
 use crate::error::Error;
-use crate::ports::{Lease, Reserve, Reserved};
+use crate::ports::{HandOut, Lease, Reserve, Reserved};
 use crate::request::{Ending, Reservation};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -82,7 +82,8 @@ impl Handout {
     pub(super) async fn step(self: &Arc<Self>, reserve: Reserve) -> Result<Reserved, Error> {
         let (handout, may_be_repeated) = (self.clone(), reserve.request_id.is_some());
         let step = Box::pin(async move {
-            let reserved = handout.with_overflow(reserve, |reserve| handout.broker.reserve(reserve)).await?;
+            let call = || handout.broker.reserve(reserve.clone());
+            let reserved = handout.with_overflow(HandOut::Reserve(&reserve), call).await?;
             handout.publisher.observe_jobs(reserved.leases.iter().map(|lease| &lease.job), Observed::started);
             Ok(reserved)
         });

@@ -15,7 +15,7 @@ use crate::engine::documents::document;
 use crate::engine::overflow::{Boundary, QUEUES_PUBLISHED};
 use crate::error::Error;
 use crate::model::id::{JobId, JobRef};
-use crate::ports::{ADOPTED, Detail, Queues, Reserve, Room, SOON_MS, Window};
+use crate::ports::{ADOPTED, Detail, HandOut, Queues, Room, SOON_MS, Window};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -171,29 +171,29 @@ impl Loader {
     }
 
     /// Loads what a take, or a reserve of named jobs, asks for in particular, and is in the overflow.
-    pub(in crate::engine) async fn load_asked(&self, reserve: &Reserve) {
-        let is_plain = reserve.window == Window::ALL && reserve.pick.queues().is_some();
-        if !is_plain && let Err(error) = self.load_particular(reserve).await {
+    pub(in crate::engine) async fn load_asked(&self, asked: HandOut<'_>) {
+        let is_particular = asked.takes() || asked.queues().is_none();
+        if is_particular && let Err(error) = self.load_particular(asked).await {
             self.status.degrade(DegradedCode::Overflow, &error);
         }
     }
 
-    async fn load_particular(&self, reserve: &Reserve) -> Result<(), Error> {
+    async fn load_particular(&self, asked: HandOut<'_>) -> Result<(), Error> {
         let (reading, now) = (self.broker.reading(), self.broker.now());
         let mut jobs = Vec::new();
-        match reserve.pick.queues() {
+        match asked.queues() {
             Some(queues) => {
                 for queue in queues.iter().filter(|queue| self.overflow.bound(queue).is_some()) {
                     let counts = self.broker.counts(Queues::one(queue)).await?;
                     let ready = counts.first().map_or(0, |(_, counts, _)| counts.ready);
-                    if reserve.window.from == 0 && ready >= reserve.limit as u64 {
+                    if asked.window().from == 0 && ready >= asked.limit() as u64 {
                         continue;
                     }
-                    jobs.extend(self.ledger.overflow(queue, reserve.window, reserve.limit).await?);
+                    jobs.extend(self.ledger.overflow(queue, asked.window(), asked.limit()).await?);
                 }
             }
             None => {
-                let ids: Vec<JobId> = reserve.pick.named().iter().map(|&JobRef { id, .. }| id).collect();
+                let ids: Vec<JobId> = asked.named().iter().map(|&JobRef { id, .. }| id).collect();
                 let held = self.broker.get(&ids, Detail::Head).await?;
                 let unknown = ids.iter().zip(held).filter(|(_, job)| job.is_none()).map(|(id, _)| *id);
                 let unknown: Vec<JobId> = unknown.collect();

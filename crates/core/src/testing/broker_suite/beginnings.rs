@@ -4,7 +4,7 @@ use super::{ALL, Subject};
 use crate::model::id::{floor, generation_above};
 use crate::model::job::Job;
 use crate::ports::{Beginning, Limits, Rate};
-use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, success};
+use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, success, take};
 
 const GENERATION: u64 = 3;
 
@@ -16,7 +16,7 @@ fn limited(limits: Limits) -> Beginning {
 pub async fn nothing_is_handed_out_before_the_beginning(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
     assert_eq!(s.handed_out(10).await, []);
-    assert!(s.take(reserve(QUEUE, 10)).await.leases.is_empty());
+    assert!(s.take(take(QUEUE, 10)).await.reserved.leases.is_empty());
     assert_eq!(s.get(id(1)).await.map(|job| job.lease_until), Some(None));
     s.begin(limited(Limits::default())).await;
     s.told_of_one(&[QUEUE, ALL]).await;

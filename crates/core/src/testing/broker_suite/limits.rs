@@ -5,7 +5,7 @@ use crate::limits::LEASE_MS_DEFAULT;
 use crate::model::job::Job;
 use crate::ports::{Limits, Pick, Rate, Reserve};
 use crate::rules::{Decision, Finish};
-use crate::testing::fixtures::{QUEUE, T0, again, due, id, job, reserve, reserve_from, success};
+use crate::testing::fixtures::{QUEUE, T0, again, due, id, job, reserve, reserve_from, success, take};
 
 fn at_once(max_running: u32) -> Limits {
     Limits { max_running: Some(max_running), ..Limits::default() }
@@ -133,7 +133,7 @@ pub async fn a_named_job_needs_room_too(s: Subject) {
 pub async fn a_take_needs_no_room(s: Subject) {
     s.limit(at_once(1)).await;
     s.hold(&jobs(3)).await;
-    let taken = s.take(reserve(QUEUE, 2)).await.leases;
+    let taken = s.take(take(QUEUE, 2)).await.reserved.leases;
     for lease in &taken {
         s.settle(lease.job.receipt(), Decision::Finish(Finish::taken())).await;
     }
@@ -234,7 +234,7 @@ pub async fn limits_hold_together(s: Subject) {
     s.hold(&jobs(9)).await;
     let first = s.leases(reserve(QUEUE, 9)).await;
     assert_eq!(first.len(), 2);
-    let taken = s.take(reserve(QUEUE, 9)).await.leases;
+    let taken = s.take(take(QUEUE, 9)).await.reserved.leases;
     s.settle(taken[0].job.receipt(), Decision::Finish(Finish::taken())).await;
     assert_eq!(ids(taken), [id(3)]);
     s.settle(first[0].job.receipt(), success()).await;

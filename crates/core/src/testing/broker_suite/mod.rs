@@ -32,7 +32,7 @@ use crate::model::job::{Job, State};
 use crate::model::progress::Progress;
 use crate::ports::{
     Beginning, Broker, Change, Detail, Edited, EventBus, Extend, Extended, Host, Lease, Limits, OutboxEntry, Outcomes,
-    Put, Reserve, Reserved, Room, Settle, Settled,
+    Put, Reserve, Reserved, Room, Settle, Settled, Take, Taken,
 };
 use crate::rules::Decision;
 use async_trait::async_trait;
@@ -131,8 +131,8 @@ impl Subject {
         self.broker.reserve(reserve).await.expect("reserve")
     }
 
-    async fn take(&self, reserve: Reserve) -> Reserved {
-        self.broker.take(reserve).await.expect("take")
+    async fn take(&self, take: Take) -> Taken {
+        self.broker.take(take).await.expect("take")
     }
 
     async fn leases(&self, request: Reserve) -> Vec<Lease> {

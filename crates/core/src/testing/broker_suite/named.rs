@@ -3,7 +3,7 @@
 use super::{Subject, ids};
 use crate::model::id::JobRef;
 use crate::model::job::{Job, State};
-use crate::ports::{Edited, Limits, Pick, Reserve, Window};
+use crate::ports::{Edited, Limits, Pick, Reserve, Source, Take, Window};
 use crate::testing::fixtures::{T0, due, id, job, reserve_named, success};
 
 fn in_version(n: u64, version: u64) -> Reserve {
@@ -35,7 +35,8 @@ pub async fn a_named_job_must_be_due(s: Subject) {
     let refused = s.reserve(reserve_named(&[id(1)])).await.refused;
     assert_eq!(refused, [(id(1), Edited::Unfit { id: id(1), state: State::Scheduled })]);
     let window = Window { from: T0 - 4, to: T0 };
-    let refused = s.reserve(Reserve { window, ..reserve_named(&[id(2)]) }).await.refused;
+    let named = Source::Jobs(vec![id(2).into()]);
+    let refused = s.take(Take { window, ..Take::new(named, 10) }).await.reserved.refused;
     assert_eq!(refused, [(id(2), Edited::Unfit { id: id(2), state: State::Ready })]);
 }
 

@@ -3,8 +3,8 @@
 use super::{Subject, ids};
 use crate::limits::RESERVE_BYTES_MAX;
 use crate::model::job::{Job, Payload};
-use crate::ports::{Limits, Pick, Reserve, Window};
-use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, reserve_from, reserve_named};
+use crate::ports::{Limits, Pick, Reserve, Take, Window};
+use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, reserve_from, reserve_named, take};
 use std::sync::Arc;
 
 /// A job is handed out at its `due_at`, and not a millisecond before.
@@ -60,12 +60,13 @@ pub async fn a_reserve_stops_at_its_limit(s: Subject) {
 /// Both ends are inside; jobs that are not due are not.
 pub async fn a_window_is_inclusive(s: Subject) {
     s.hold(&[due(1, T0 - 30), due(2, T0 - 20), due(3, T0 - 10), due(4, T0), due(5, T0 + 10)]).await;
-    let within = |from, to| Reserve { window: Window { from, to }, ..reserve(QUEUE, 10) };
-    assert_eq!(ids(s.leases(within(T0 - 29, T0 - 21)).await), []);
-    assert_eq!(ids(s.leases(within(T0 - 20, T0 - 10)).await), [2, 3].map(id));
-    assert_eq!(ids(s.leases(within(T0 + 5, T0 + 20)).await), []);
-    assert_eq!(ids(s.leases(within(T0, T0 + 20)).await), [id(4)]);
-    assert_eq!(ids(s.leases(within(0, T0)).await), [id(1)]);
+    let within =
+        async |from, to| ids(s.take(Take { window: Window { from, to }, ..take(QUEUE, 10) }).await.reserved.leases);
+    assert_eq!(within(T0 - 29, T0 - 21).await, []);
+    assert_eq!(within(T0 - 20, T0 - 10).await, [2, 3].map(id));
+    assert_eq!(within(T0 + 5, T0 + 20).await, []);
+    assert_eq!(within(T0, T0 + 20).await, [id(4)]);
+    assert_eq!(within(0, T0).await, [id(1)]);
 }
 
 /// The window filters; the order within is the same. Also over many priorities without a match.
@@ -76,8 +77,8 @@ pub async fn a_window_goes_by_priority_too(s: Subject) {
     let window = Window { from: T0 - 10, to: T0 };
     let mut got = Vec::new();
     while got.len() < 3 {
-        let leases = s.leases(Reserve { window, ..reserve(QUEUE, 3 - got.len()) }).await;
-        assert!(!leases.is_empty(), "a reserve goes on until it finds something");
+        let leases = s.take(Take { window, ..take(QUEUE, 3 - got.len()) }).await.reserved.leases;
+        assert!(!leases.is_empty(), "a take goes on until it finds something");
         got.extend(ids(leases));
     }
     assert_eq!(got, [10_004, 10_003, 10_002].map(id));

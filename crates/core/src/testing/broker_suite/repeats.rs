@@ -3,9 +3,9 @@
 use super::{Subject, ids};
 use crate::limits::DAY_MS;
 use crate::model::id::Receipt;
-use crate::ports::Reserve;
+use crate::ports::{Reserve, Take};
 use crate::rules::{Decision, Finish};
-use crate::testing::fixtures::{QUEUE, again, id, job, reserve, success};
+use crate::testing::fixtures::{QUEUE, again, id, job, reserve, success, take};
 
 fn request(request_id: &str, limit: usize) -> Reserve {
     Reserve { request_id: Some(request_id.into()), ..reserve(QUEUE, limit) }
@@ -50,27 +50,28 @@ pub async fn a_request_that_got_nothing_looks_again(s: Subject) {
 /// It gets the receipts of the first one; their outcomes are read elsewhere. No other request gets these leases.
 pub async fn a_repeated_take_leases_nothing_more(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
-    let take = |name: &str| s.take(request(name, 2));
+    let take = |name: &str| s.take(Take { request_id: Some(name.into()), ..take(QUEUE, 2) });
     let first = take("a").await;
     assert_eq!(first.repeats, []);
+    let first = first.reserved;
     let receipts: Vec<Receipt> = first.leases.iter().map(|lease| lease.job.receipt()).collect();
     assert_eq!(receipts.len(), 2);
     let repeat = take("a").await;
-    assert_eq!((repeat.leases.len(), repeat.repeats), (0, receipts.clone()));
+    assert_eq!((repeat.reserved.leases.len(), repeat.repeats), (0, receipts.clone()));
     assert_eq!(ids(s.leases(request("a", 2)).await), []);
     s.settle(receipts[0], Decision::Finish(Finish::taken())).await;
     s.settle(receipts[1], again(&first.leases[1].job, s.now())).await;
     let repeat = take("a").await;
-    assert_eq!((repeat.leases.len(), repeat.repeats), (0, receipts));
-    assert_eq!(ids(take("b").await.leases), [2, 3].map(id));
+    assert_eq!((repeat.reserved.leases.len(), repeat.repeats), (0, receipts));
+    assert_eq!(ids(take("b").await.reserved.leases), [2, 3].map(id));
 }
 
 /// Ids may come again after a day, with nothing in between.
 pub async fn a_request_is_forgotten_in_time(s: Subject) {
-    let take = || s.take(request("a", 1));
+    let take = || s.take(Take { request_id: Some("a".into()), ..take(QUEUE, 1) });
     s.hold(&[job(1), job(2)]).await;
-    assert_eq!(ids(take().await.leases), [id(1)]);
+    assert_eq!(ids(take().await.reserved.leases), [id(1)]);
     s.pass(DAY_MS);
-    assert_eq!(ids(take().await.leases), [id(2)]);
+    assert_eq!(ids(take().await.reserved.leases), [id(2)]);
     assert_eq!(take().await.repeats.iter().map(|receipt| receipt.id).collect::<Vec<_>>(), [id(2)]);
 }

@@ -4,9 +4,9 @@ use super::Subject;
 use crate::limits::LEASE_MS_DEFAULT;
 use crate::model::id::Receipt;
 use crate::model::job::{AttemptError, Job, Stage, State};
-use crate::ports::{Change, Detail, Edited, Extended, Lease, OutboxEntry, Reserve, Run, Settle, Settled, Update};
+use crate::ports::{Broker, Change, Detail, Edited, Extended, Lease, OutboxEntry, Run, Settle, Settled, Update};
 use crate::rules::{Again, Decision, Finish};
-use crate::testing::fixtures::{QUEUE, T0, again, cancel, finish, id, job, reserve, reserve_from, success};
+use crate::testing::fixtures::{QUEUE, T0, again, cancel, finish, id, job, reserve, reserve_from, success, take};
 
 /// It is no longer handed out, and its entry has its full final state.
 pub async fn success_ends_a_job(s: Subject) {
@@ -151,16 +151,16 @@ pub async fn the_end_of_a_dropped_job_is_answered_again(s: Subject) {
 /// Nobody changes it until its take has ended. If that does not happen in time, it is reported separately from crashes.
 pub async fn what_is_to_be_taken_is_let_alone(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
-    let leased = s.take(Reserve { lease_ms: Some(5_000), ..reserve(QUEUE, 2) }).await;
+    let leased = s.take(take(QUEUE, 2)).await.reserved;
     let [first, second] = &leased.leases[..] else { panic!("{leased:?}") };
     let job = &first.job;
     assert_eq!((job.id, job.stage, job.message.as_deref()), (id(1), Stage::Pending, None));
-    assert_eq!((job.attempt, job.started_at, job.lease_until), (1, Some(T0), Some(T0 + 5_000)));
+    assert_eq!((job.attempt, job.started_at, job.lease_until), (1, Some(T0), Some(T0 + <dyn Broker>::TAKE_LEASE_MS)));
     for change in [cancel(), Change::Delete] {
         assert_eq!(s.edit(id(1), change).await, Edited::Running(job.clone()));
     }
     assert_eq!(s.get(id(1)).await.as_ref(), Some(job));
-    s.pass(5_000);
+    s.pass(<dyn Broker>::TAKE_LEASE_MS);
     let expired = s.broker.expired(10).await.unwrap();
     let receipts = |jobs: &[Job]| jobs.iter().map(Job::receipt).collect::<Vec<_>>();
     assert_eq!(receipts(&expired.crashed), []);

@@ -6,8 +6,8 @@ use duetime_core::api::Span;
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::model::retry::Retry;
 use duetime_core::ports::{
-    Broker, Change, Edit, Edited, Extend, Extended, Lease, LeaseRecord, OutboxEntry, Outcomes, Pick, Reserve, Reserved,
-    Settle, Update, Window,
+    Broker, Change, Edit, Edited, Extend, Extended, HandOut, Lease, LeaseRecord, OutboxEntry, Outcomes, Pick, Reserve,
+    Reserved, Settle, Source, Take, Taken, Update, Window,
 };
 use duetime_core::rules::{self, Again, Decision, Finish, Release, Remains};
 use duetime_core::testing::fixtures::{due, edit, finish, success};
@@ -23,33 +23,39 @@ impl World {
         held.filter(move |job| &*job.queue == queue && job.start_by().is_none_or(|by| by > now))
     }
 
-    async fn ask(&self, asked: Reserve, takes: bool) -> Reserved {
-        if takes { self.broker.take(asked).await } else { self.broker.reserve(asked).await }.unwrap()
+    async fn ask(&self, asked: HandOut<'_>) -> Taken {
+        match asked {
+            HandOut::Reserve(reserve) => {
+                Taken { reserved: self.broker.reserve(reserve.clone()).await.unwrap(), repeats: Vec::new() }
+            }
+            HandOut::Take(take) => self.broker.take(take.clone()).await.unwrap(),
+        }
     }
 
-    pub(super) async fn reserve(&mut self, asked: Reserve, takes: bool, request: Option<u8>) {
-        let (now, mono) = (self.now(), self.clock.mono());
-        let reserved = self.ask(asked.clone(), takes).await;
+    pub(super) async fn hand_out(&mut self, asked: HandOut<'_>, request: Option<u8>) {
+        let (now, mono, takes) = (self.now(), self.clock.mono(), asked.takes());
+        let taken = self.ask(asked).await;
         if let Some((_, got)) = request.and_then(|n| self.requests.get(&n)).filter(|(until, _)| *until > mono) {
-            return self.check_repeat(got, takes, &reserved);
+            return self.check_repeat(got, takes, &taken);
         }
-        let queues = asked.pick.queues().unwrap();
+        let reserved = taken.reserved;
+        let queues = asked.queues().unwrap();
         let open: Vec<_> = queues.iter().filter(|queue| !self.limits_of(queue).paused).cloned().collect();
         let mut expected: Vec<JobId> = Vec::new();
         for queue in &open {
             let begun = expected.iter().filter(|id| self.truths[*id].job.queue == *queue).count();
             let room = self.room(queue, takes).saturating_sub(if takes { 0 } else { begun });
-            let window = asked.window.from..=asked.window.to;
+            let window = asked.window().from..=asked.window().to;
             let mut due: Vec<_> =
                 self.waiting(queue).filter(|j| j.due_at <= now && window.contains(&j.due_at)).collect();
             due.sort_by_key(|job| (job.priority, job.due_at, job.id));
             due.retain(|job| !expected.contains(&job.id));
-            due.truncate(room.min(asked.limit - expected.len()));
+            due.truncate(room.min(asked.limit() - expected.len()));
             let new: Vec<_> = due.into_iter().map(|job| job.id).collect();
             expected.extend(new);
         }
         assert_eq!(reserved.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), expected);
-        let got = self.hand_out(&asked, takes, &reserved);
+        let got = self.lease(asked, &reserved);
         if let Some(n) = request.filter(|_| !reserved.leases.is_empty()) {
             self.requests.insert(n, (mono + REQUEST_MS, got));
         }
@@ -60,23 +66,23 @@ impl World {
         match first {
             Some(first) => assert!(reserved.next_at.is_some_and(|at| at <= first), "{:?} {first}", reserved.next_at),
             // Jobs that may no longer start are skipped at the first look.
-            None if asked.window == Window::ALL && reserved.leases.len() < asked.limit => {
+            None if asked.window() == Window::ALL && reserved.leases.len() < asked.limit() => {
                 assert_eq!(reserved.next_at, None);
             }
             None => {}
         }
-        if reserved.leases.len() < asked.limit {
+        if reserved.leases.len() < asked.limit() {
             self.looks.extend(open.into_iter().map(|queue| (queue, reserved.next_at)));
         }
     }
 
     /// Checks the leases, and makes them true.
-    pub(super) fn hand_out(&mut self, asked: &Reserve, takes: bool, reserved: &Reserved) -> Vec<Receipt> {
-        let (now, mono) = (self.now(), self.clock.mono());
+    fn lease(&mut self, asked: HandOut<'_>, reserved: &Reserved) -> Vec<Receipt> {
+        let (now, mono, takes) = (self.now(), self.clock.mono(), asked.takes());
         let mut entries = reserved.entries.iter();
         for Lease { job, lease_ms } in &reserved.leases {
             let truth = self.truths.get_mut(&job.id).unwrap();
-            assert_eq!(*lease_ms, asked.lease_ms.or(job.lease_ms).unwrap_or(LEASE_MS_DEFAULT));
+            assert_eq!(*lease_ms, asked.lease_ms().or(job.lease_ms).unwrap_or(LEASE_MS_DEFAULT));
             rules::lease(&mut truth.job, now + lease_ms, now, NUMBERS);
             let receipt = truth.job.receipt();
             assert!(!self.receipts.contains(&receipt), "epochs never repeat");
@@ -97,10 +103,10 @@ impl World {
         reserved.leases.iter().map(|lease| lease.job.receipt()).collect()
     }
 
-    pub(super) fn check_repeat(&self, got: &[Receipt], takes: bool, reserved: &Reserved) {
-        let jobs: Vec<_> = reserved.leases.iter().map(|lease| &lease.job).collect();
+    pub(super) fn check_repeat(&self, got: &[Receipt], takes: bool, taken: &Taken) {
+        let jobs: Vec<_> = taken.reserved.leases.iter().map(|lease| &lease.job).collect();
         if takes {
-            return assert_eq!((jobs, &*reserved.repeats), (vec![], got));
+            return assert_eq!((jobs, &*taken.repeats), (vec![], got));
         }
         let truths = got.iter().map(|receipt| (&self.truths[&receipt.id], receipt));
         let live = truths
@@ -113,8 +119,9 @@ impl World {
         ids.dedup();
         let version = |id| self.truths[&id].job.version + u64::from(!right_version);
         let named = ids.iter().map(|&id| JobRef { id, version: Some(version(id)) }).collect();
-        let asked = Reserve::new(Pick::Named(named), 10);
-        let reserved = self.ask(asked.clone(), take).await;
+        let (to_run, to_take) = (Reserve::new(Pick::Named(Vec::clone(&named)), 10), Take::new(Source::Jobs(named), 10));
+        let asked = if take { HandOut::Take(&to_take) } else { HandOut::Reserve(&to_run) };
+        let reserved = self.ask(asked).await.reserved;
         let mut begun: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         for id in ids {
             let truth = &self.truths[&id];
@@ -137,7 +144,7 @@ impl World {
                 }
             }
         }
-        self.hand_out(&asked, take, &reserved);
+        self.lease(asked, &reserved);
     }
 
     pub(super) fn decision(&mut self, id: JobId, how: How) -> Decision {
