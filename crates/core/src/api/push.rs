@@ -268,6 +268,7 @@ mod tests {
                 moves: 0,
                 releases: 0,
                 marks: None,
+                imported: false,
             },
             ..NewJob::new(*b"payload")
         };

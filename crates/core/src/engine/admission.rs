@@ -12,9 +12,9 @@
 //! urgent, so that it does not overtake them: [`admit`](Admission::admit) records it there at once, or moves it there if it is
 //! recorded already.
 //!
-//! An id may be taken: by this same job, if an answer was lost or another process did the same, or by an imported job. The first
-//! is put as its row is now, since its maker may have died before that. In the second case a producer that chose the id gets
-//! another one.
+//! An id may be taken: by this same job, if an answer was lost or another process did the same, or by an imported job, which
+//! is [marked](crate::JobOptions::imported). The first is put as its row is now, since its maker may have died before that.
+//! In the second case a producer that chose the id gets another one; copies have theirs before they come here.
 
 use crate::engine::base::Base;
 use crate::engine::events::Publisher;
@@ -25,7 +25,6 @@ use crate::engine::observed::Observed;
 use crate::error::Error;
 use crate::model::id::JobId;
 use crate::model::job::Job;
-use crate::model::name::OF_ENGINE;
 use crate::ports::{Broker, Ledger, OVERFLOW, Reading, Recorded};
 use std::sync::Arc;
 
@@ -177,7 +176,7 @@ impl Admission {
         for (&place, row) in repeats.iter().zip(self.ledger.get(&ids).await?) {
             let job = &jobs[place];
             admitted[place] = match row {
-                Some(row) if !is_same(&row, job) => Admitted::IdTaken(row.queue),
+                Some(row) if !is_same(&row, job, producer) => Admitted::IdTaken(row.queue),
                 Some(row) => {
                     same.push(row);
                     Admitted::Repeated
@@ -185,7 +184,7 @@ impl Admission {
                 None => Admitted::Removed,
             };
             match (&admitted[place], producer) {
-                (Admitted::IdTaken(_), Producer::Push | Producer::Tick | Producer::Move) => {
+                (Admitted::IdTaken(_), Producer::Push | Producer::Tick) => {
                     (jobs[place], admitted[place]) = self.admit_renamed(job.clone(), producer).await?;
                 }
                 // The row of the inbox gets another id at the next look.
@@ -204,12 +203,7 @@ impl Admission {
     async fn admit_renamed(&self, job: Job, producer: &Producer<'_>) -> Result<(Job, Admitted), Error> {
         self.ids.skip().await;
         let ids = self.ids.next(&[job.id.partition()], self.broker.now()).await?;
-        // Whoever records the entry of a moved copy once more finds the job by its origin.
-        let moved = || Arc::from(format!("{OF_ENGINE}moved-{}", job.id));
-        let is_moved = matches!(producer, Producer::Move);
-        let origin = job.origin.clone().or_else(|| is_moved.then(moved));
-        let producer = if is_moved { Producer::Tick } else { producer.clone() };
-        Box::pin(self.admit_one(Job { id: ids[0], origin, ..job }, producer)).await
+        Box::pin(self.admit_one(Job { id: ids[0], ..job }, producer.clone())).await
     }
 
     /// Records jobs, separately those that join the overflow of their queue; returns which these are.
@@ -258,7 +252,14 @@ fn not_over(recorded: Vec<Recorded>) -> Vec<(Recorded, bool)> {
     recorded.into_iter().map(|recorded| (recorded, false)).collect()
 }
 
-/// Whether both are the same job, perhaps changed or replaced meanwhile.
-fn is_same(a: &Job, b: &Job) -> bool {
-    (&a.queue, &a.key, &a.origin, a.created_at) == (&b.queue, &b.key, &b.origin, b.created_at)
+/// Whether the row with its id is the job that is admitted, perhaps changed or replaced meanwhile.
+fn is_same(row: &Job, job: &Job, producer: &Producer<'_>) -> bool {
+    match producer {
+        // Another store chose the id.
+        Producer::Import => {
+            (&row.queue, &row.key, &row.origin, row.created_at) == (&job.queue, &job.key, &job.origin, job.created_at)
+        }
+        // This store gave the id to this job only.
+        _ => !row.options().imported,
+    }
 }

@@ -4,6 +4,7 @@ use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::engine::admission::{Admission, Producer};
 use crate::engine::base::Base;
+use crate::engine::ids::Ids;
 use crate::engine::loader::Loader;
 use crate::engine::metrics::Metrics;
 use crate::engine::status::Status;
@@ -12,6 +13,7 @@ use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
 use crate::model::job::Job;
+use crate::model::name::OF_ENGINE;
 use crate::ports::{Broker, Ledger, OutboxEntry, Outcomes, Room, Trouble};
 use std::iter;
 use std::sync::Arc;
@@ -27,6 +29,8 @@ const DRAIN_AGE_SHARED_MS: u64 = 2_000;
 /// Entries recorded in one go.
 const SOON_STEP: usize = 4 * STEP_JOBS_MAX;
 
+/// How often a copy gets another id, because imports have just taken its own.
+const TRIES: usize = 5;
 /// Entries that wait to be recorded soon, at most.
 const SOON_MAX: usize = 50_000;
 /// The bytes of the unrecorded entries of this process, at most, by default.
@@ -41,6 +45,7 @@ pub(super) struct Recorder {
     ledger: Arc<dyn Ledger>,
     loader: Arc<Loader>,
     admission: Arc<Admission>,
+    ids: Arc<Ids>,
     status: Arc<Status>,
     metrics: Arc<Metrics>,
     entries: mpsc::Sender<OutboxEntry>,
@@ -51,7 +56,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(base: &Base, loader: Arc<Loader>, admission: Arc<Admission>) -> Self {
+    pub(super) fn new(base: &Base, loader: Arc<Loader>, admission: Arc<Admission>, ids: Arc<Ids>) -> Self {
         let Base { stores, options, metrics, status, .. } = base;
         let (entries, waiting) = mpsc::channel(SOON_MAX);
         Self {
@@ -60,6 +65,7 @@ impl Recorder {
             ledger: stores.ledger.clone(),
             loader,
             admission,
+            ids,
             status: status.clone(),
             metrics: metrics.clone(),
             entries,
@@ -87,7 +93,6 @@ impl Recorder {
         let mut noted: Vec<(JobId, u64)> = Vec::with_capacity(entries.len());
         let (mut waiting, mut joining) = (Vec::new(), Vec::new());
         let now = self.broker.now();
-        let mut copies = Vec::new();
         let mut latest_due = 0;
         for entry in &entries {
             let job = entry.job();
@@ -97,15 +102,14 @@ impl Recorder {
                 let list = if self.loader.joins_overflow(job, now) { &mut joining } else { &mut waiting };
                 list.push((job.id, job.version));
             }
-            if let OutboxEntry::Moved(_, copy) = entry {
-                copies.push(Job::clone(copy));
+        }
+        let copies = match self.apply(entries).await {
+            Ok(copies) => copies,
+            Err(error) => {
+                self.status.degrade(DegradedCode::Recording, &error);
+                return Err(error);
             }
-        }
-        let noted_now = self.metrics.stores.apply.time(self.ledger.apply(entries, self.loader.watermark())).await;
-        if let Err(error) = noted_now {
-            self.status.degrade(DegradedCode::Recording, &error);
-            return Err(error);
-        }
+        };
         self.status.mend(DegradedCode::Recording);
         // While the entry exists, a crash before the copies are put makes the next process put them again.
         self.admission.admit(copies, Producer::Move).await?;
@@ -127,6 +131,33 @@ impl Recorder {
         );
         self.loader.reconcile_later(outdated.into_iter());
         self.loader.reconcile().await
+    }
+
+    /// Has the ledger apply entries; returns the copies of moved jobs. Those whose ids imported jobs have got others: together
+    /// with the ends of the moved jobs, so whoever applies such an entry once more changes nothing.
+    async fn apply(&self, mut entries: Vec<OutboxEntry>) -> Result<Vec<Job>, Error> {
+        let mut copies: Vec<Job> = entries.iter().filter_map(OutboxEntry::copy).cloned().collect();
+        let mut moved: Vec<OutboxEntry> = entries.iter().filter(|entry| entry.copy().is_some()).cloned().collect();
+        for _ in 0..TRIES {
+            let apply = self.ledger.apply(entries, self.loader.watermark());
+            let taken = self.metrics.stores.apply.time(apply).await?;
+            if taken.is_empty() {
+                return Ok(copies);
+            }
+            self.ids.skip().await;
+            moved.retain(|entry| entry.copy().is_some_and(|copy| taken.contains(&copy.id)));
+            for entry in &mut moved {
+                let OutboxEntry::Moved(_, copy) = entry else { continue };
+                let ids = self.ids.next(&[copy.id.partition()], self.broker.now()).await?;
+                let old = copies.iter_mut().find(|old| old.id == copy.id).expect("a copy of these entries");
+                // A broker that is its own ledger knows a copy that was put already by its origin.
+                copy.origin.get_or_insert_with(|| Arc::from(format!("{OF_ENGINE}moved-{}", copy.id)));
+                copy.id = ids[0];
+                *old = Job::clone(copy);
+            }
+            entries = moved.clone();
+        }
+        Err(Error::Unavailable("imports take the ids of moved jobs; they are recorded later".into()))
     }
 
     /// Records entries, or has them recorded soon: if a shared broker keeps the outbox, a bounded number waits here, and the

@@ -70,7 +70,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
     let admission = Arc::new(Admission::new(base, loader.clone(), ids.clone()));
     let queues = Arc::new(QueueCounter::new(base, settings.clone(), overflow.clone()));
     let search = Arc::new(Search::new(base, loader.clone(), queues.clone()));
-    let recorder = Arc::new(Recorder::new(base, loader.clone(), admission.clone()));
+    let recorder = Arc::new(Recorder::new(base, loader.clone(), admission.clone(), ids.clone()));
     let editor = Arc::new(Editor::new(base, loader.clone(), admission.clone(), recorder.clone(), search.clone()));
     let reconciler =
         Reconciler::new(base, loader.clone(), overflow.clone(), editor.clone(), settings.clone(), leader.clone());

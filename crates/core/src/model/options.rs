@@ -37,6 +37,10 @@ pub struct JobOptions {
     pub releases: u32,
     /// What a port keeps with it.
     pub marks: Option<Arc<Marks>>,
+    /// Whether an import brought it, so that another store chose its id. Only the engine's admission asks; the API does not
+    /// show it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub imported: bool,
 }
 
 /// Declares a struct with the [`JobOptions`] that a caller gives between its own fields, as they stand in JSON.
@@ -68,7 +72,7 @@ macro_rules! with_options {
             /// The same with these options.
             #[must_use]
             pub fn with_options(self, options: &$crate::JobOptions) -> Self {
-                let $crate::JobOptions { retry, target, trace, moves: _, releases: _, marks: _ } = options.clone();
+                let $crate::JobOptions { retry, target, trace, moves: _, releases: _, marks: _, imported: _ } = options.clone();
                 Self { target, trace, ..self.with_rule(retry) }
             }
         }
@@ -77,8 +81,15 @@ macro_rules! with_options {
 pub(crate) use with_options;
 
 /// The options of a job that has none.
-pub(crate) static NONE: JobOptions =
-    JobOptions { retry: Retry::INHERITED, target: None, trace: None, moves: 0, releases: 0, marks: None };
+pub(crate) static NONE: JobOptions = JobOptions {
+    retry: Retry::INHERITED,
+    target: None,
+    trace: None,
+    moves: 0,
+    releases: 0,
+    marks: None,
+    imported: false,
+};
 
 impl From<Retry> for JobOptions {
     fn from(retry: Retry) -> Self {
@@ -90,6 +101,13 @@ impl Job {
     /// How often it was released: by its workers, or because nobody received a lease.
     pub fn releases(&self) -> u32 {
         self.options().releases
+    }
+
+    /// Marks it as brought by an import, or as made here.
+    pub fn set_imported(&mut self, imported: bool) {
+        if self.options().imported != imported {
+            self.options = JobOptions { imported, ..self.options().clone() }.shared();
+        }
     }
 
     /// Changes that number.
@@ -121,7 +139,7 @@ impl JobOptions {
     /// # Errors
     /// [`Invalid`], naming the field.
     pub fn check(&self, queue: &str) -> Result<(), Invalid> {
-        let Self { retry, target, trace, moves, releases: _, marks } = self;
+        let Self { retry, target, trace, moves, releases: _, marks, imported: _ } = self;
         if *moves > MOVES_MAX {
             return Err(Invalid::new("moves", format!("at most {MOVES_MAX}"), moves));
         }
@@ -134,19 +152,20 @@ impl JobOptions {
     /// The options of a copy in another queue: that queue's retry rule and target apply there.
     #[must_use]
     pub fn moved(&self) -> Self {
-        let Self { retry: _, target: _, trace, moves, releases: _, marks: _ } = self;
+        let Self { retry: _, target: _, trace, moves, releases: _, marks: _, imported: _ } = self;
         Self { trace: trace.clone(), moves: moves + 1, ..Self::default() }
     }
 
     /// Whether both are the same but for the number of releases.
     pub fn is_but_for_releases(&self, other: &Self) -> bool {
-        let Self { retry, target, trace, moves, releases: _, marks } = self;
-        (retry, target, trace, moves, marks) == (&other.retry, &other.target, &other.trace, &other.moves, &other.marks)
+        let Self { retry, target, trace, moves, releases: _, marks, imported } = self;
+        (retry, target, trace, moves) == (&other.retry, &other.target, &other.trace, &other.moves)
+            && (marks, imported) == (&other.marks, &other.imported)
     }
 
     /// About how many bytes of memory they take.
     pub(crate) fn bytes(&self) -> usize {
-        let Self { retry: _, target: _, trace, moves: _, releases: _, marks } = self;
+        let Self { retry: _, target: _, trace, moves: _, releases: _, marks, imported: _ } = self;
         let of_marks = marks.as_ref().map_or(0, |marks| marks.bytes());
         size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len()) + of_marks
     }
@@ -169,13 +188,13 @@ mod tests {
             when_exhausted: Some(WhenExhausted::Move("dead".into())),
             ..Retry::default()
         };
-        let all = JobOptions { retry, target: Some(target), trace, moves: 2, releases: 3, marks };
+        let all = JobOptions { retry, target: Some(target), trace, moves: 2, releases: 3, marks, imported: true };
         let text = serde_json::to_string(&all).unwrap();
         assert_eq!(
             text,
             concat!(
                 r#"{"max_attempts":3,"max_age":"1m","when_exhausted":{"move":"dead"},"target":{"queue":"mail"},"#,
-                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","moves":2,"releases":3,"marks":{"parks":2}}"#
+                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","moves":2,"releases":3,"marks":{"parks":2},"imported":true}"#
             )
         );
         let some = [

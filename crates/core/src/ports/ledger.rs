@@ -79,8 +79,10 @@ pub trait Ledger: Send + Sync {
     /// decides which [`bucket`] a pending row gets, for [`pending`](Self::pending) or [`overflow`](Self::overflow).
     async fn record(&self, jobs: Vec<Job>, watermark: Millis) -> Result<Vec<Recorded>, Error>;
 
-    /// Applies outbox entries to rows for which [`OutboxEntry::replaces`] is true.
-    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error>;
+    /// Applies outbox entries to rows for which [`OutboxEntry::replaces`] is true. Returns the ids of
+    /// [copies](OutboxEntry::Moved) that other jobs have: such an entry changed nothing, and is repeated with another id for
+    /// its copy. In a ledger that is the broker, the moved job has ended all the same.
+    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error>;
 
     /// A page of pending jobs without a lease in buckets before `until`, by bucket and id. None of the overflow.
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error>;
@@ -184,6 +186,11 @@ impl OutboxEntry {
         match self {
             Self::Changed(job) | Self::Rewritten(job) | Self::Moved(job, _) | Self::Removed(job) => job,
         }
+    }
+
+    /// The copy that it starts.
+    pub fn copy(&self) -> Option<&Job> {
+        if let Self::Moved(_, copy) = self { Some(copy) } else { None }
     }
 
     /// The same, to be changed.

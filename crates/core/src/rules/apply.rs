@@ -188,6 +188,7 @@ fn apply_update(job: &mut Job, update: &Update) {
 /// The job becomes the one that was sent. Its origin stays: a repeat of the push that made it still finds it. Versions and
 /// epochs go on, so that earlier readings and receipts stay invalid.
 fn replace(job: &mut Job, sent: &Job) {
+    let imported = job.options().imported;
     *job = Job {
         id: job.id,
         queue: job.queue.clone(),
@@ -198,6 +199,7 @@ fn replace(job: &mut Job, sent: &Job) {
         epoch: job.epoch,
         ..sent.clone()
     };
+    job.set_imported(imported);
 }
 
 fn unfit(job: &Job, now: Millis) -> Edited {

@@ -147,12 +147,20 @@ impl Rows {
         admitted
     }
 
-    fn apply(&mut self, entry: OutboxEntry, watermark: Millis) {
+    /// Returns the id of the copy, if another job has it.
+    fn apply(&mut self, entry: OutboxEntry, watermark: Millis) -> Option<JobId> {
         let job = entry.job();
-        let Some((bucket_now, row)) = self.jobs.get_mut(&job.id) else { return };
+        let taken = match &entry {
+            OutboxEntry::Moved(_, copy) => Some(copy.id).filter(|id| self.jobs.contains_key(id)),
+            _ => None,
+        };
+        let (bucket_now, row) = self.jobs.get_mut(&job.id)?;
         let is_removal = matches!(entry, OutboxEntry::Removed(_)) && row.version <= job.version;
         if !is_removal && !OutboxEntry::replaces(job, row.version, row.epoch, row.stage) {
-            return;
+            return None;
+        }
+        if taken.is_some() {
+            return taken;
         }
         *bucket_now = bucket(job.due_at, watermark);
         self.totals.count_end(job, row.stage);
@@ -169,13 +177,12 @@ impl Rows {
             OutboxEntry::Moved(job, successor) => {
                 *row = keep_content(row, job);
                 self.claim(&successor);
-                if !self.jobs.contains_key(&successor.id) {
-                    self.totals.count_new(&successor);
-                    self.jobs.insert(successor.id, (bucket(successor.due_at, watermark), *successor));
-                }
+                self.totals.count_new(&successor);
+                self.jobs.insert(successor.id, (bucket(successor.due_at, watermark), *successor));
             }
             OutboxEntry::Removed(job) => drop(self.jobs.remove(&job.id)),
         }
+        None
     }
 
     /// If its key is taken, the job is kept without the key.
@@ -255,10 +262,9 @@ impl Ledger for ModelLedger {
         Ok(jobs.into_iter().map(|job| rows.record(job, watermark)).collect())
     }
 
-    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error> {
+    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
         let mut rows = self.there()?;
-        entries.into_iter().for_each(|entry| rows.apply(entry, watermark));
-        Ok(())
+        Ok(entries.into_iter().filter_map(|entry| rows.apply(entry, watermark)).collect())
     }
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {

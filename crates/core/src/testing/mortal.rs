@@ -182,7 +182,7 @@ impl Ledger for MortalLedger {
         self.life.around("record", self.ledger.record(jobs, watermark)).await
     }
 
-    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error> {
+    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
         self.life.around("apply", self.ledger.apply(entries, watermark)).await
     }
 

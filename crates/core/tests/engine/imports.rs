@@ -5,7 +5,7 @@ use duetime_core::api::Span;
 use duetime_core::engine::{Answers, Imported};
 use duetime_core::limits::DAY_MS;
 use duetime_core::model::id::sequence_at;
-use duetime_core::{Due, Error, Job, JobId, NewJob, Stage, State};
+use duetime_core::{Due, Error, Job, JobId, JobOptions, NewJob, Stage, State};
 use std::time::Duration;
 
 impl Bench {
@@ -53,7 +53,9 @@ async fn every_state_stays_and_a_repeat_doubles_nothing() {
     let jobs = from.ledger.jobs();
     assert!(to.import(&jobs).await.into_iter().all(|answer| answer.unwrap().is_new));
     assert!(to.import(&jobs).await.into_iter().all(|answer| !answer.unwrap().is_new));
-    let expected: Vec<Job> = jobs.iter().map(|job| Job { lease_until: None, ..job.clone() }).collect();
+    let imported = JobOptions { imported: true, ..JobOptions::default() }.shared();
+    let as_imported = |job: &Job| Job { lease_until: None, options: imported.clone(), ..job.clone() };
+    let expected: Vec<Job> = jobs.iter().map(as_imported).collect();
     assert_eq!(to.ledger.jobs(), expected);
     let tally = to.queue("default").await.tally;
     assert_eq!((tally.pending, tally.succeeded, tally.cancelled), (2, 1, 1));

@@ -5,6 +5,7 @@ mod degraded;
 mod edits;
 mod exports;
 mod find;
+mod imported_ids;
 mod limits;
 mod overflow;
 mod takes;

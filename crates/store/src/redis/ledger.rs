@@ -45,12 +45,14 @@ impl Ledger for Redis {
     }
 
     /// Only copies for other queues arrive here; everything else is already in place.
-    async fn apply(&self, entries: Vec<OutboxEntry>, _watermark: Millis) -> Result<(), Error> {
-        let copies = entries.into_iter().filter_map(|entry| match entry {
-            OutboxEntry::Moved(_, copy) => Some(*copy),
-            _ => None,
-        });
-        self.jobs.put_jobs(copies.collect(), self.reading(), Room::Any).await.map(drop)
+    async fn apply(&self, entries: Vec<OutboxEntry>, _watermark: Millis) -> Result<Vec<JobId>, Error> {
+        let copies: Vec<Job> = entries.iter().filter_map(OutboxEntry::copy).cloned().collect();
+        let ids: Vec<JobId> = copies.iter().map(|copy| copy.id).collect();
+        let entered = self.jobs.put_jobs(copies, self.reading(), Room::Any).await?;
+        let known = ids.into_iter().zip(entered).filter(|(_, entered)| *entered == Entered::Put(Put::Held));
+        let known: Vec<JobId> = known.map(|(id, _)| id).collect();
+        let records = self.jobs.records(&known, Detail::Head).await?.into_iter().flatten();
+        Ok(records.filter(|record| record.job.options().imported).map(|record| record.job.id).collect())
     }
 
     async fn pending(&self, _until: Millis, _after: Option<Cursor>, _limit: usize) -> Result<Page, Error> {

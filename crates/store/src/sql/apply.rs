@@ -39,15 +39,22 @@ impl Slot {
         let changed = self.new.as_ref().or(self.state.as_ref()).map(|job| job.stage);
         changed.or(self.stored.as_ref().map(|stored| stored.stage))
     }
+
+    /// Whether an entry about this job changes it.
+    fn is_replaced_by(&self, job: &Job) -> bool {
+        let (Some(version), Some(stage)) = (self.version, self.stage()) else { return false };
+        OutboxEntry::replaces(job, version, self.epoch, stage)
+    }
 }
 
-/// Records outcomes of jobs.
+/// Records outcomes of jobs; returns the ids of copies that other jobs have.
 pub(super) async fn apply(
     session: &mut Session,
     entries: &[(&OutboxEntry, Millis)],
     tallies: &mut Tallies,
-) -> Result<(), Fault> {
-    let Some(mut slots) = read(session, entries).await? else { return Ok(()) };
+) -> Result<Vec<JobId>, Fault> {
+    let Some(mut slots) = read(session, entries).await? else { return Ok(Vec::new()) };
+    let mut taken = Vec::new();
     let mut keys = Keys::read(session, claims(entries, &slots)).await?;
     for &(entry, watermark) in entries {
         match entry {
@@ -59,14 +66,18 @@ pub(super) async fn apply(
             }
             OutboxEntry::Moved(job, copy) => {
                 // Only together with the change itself, so that a repeat does not restore a copy that was pruned since.
-                if change(&mut slots, &mut keys, job, false, watermark) {
+                if slots.get(&copy.id).is_some_and(|slot| slot.version.is_some()) {
+                    let is_new = slots.get(&job.id).is_some_and(|slot| slot.is_replaced_by(job));
+                    taken.extend(is_new.then_some(copy.id));
+                } else if change(&mut slots, &mut keys, job, false, watermark) {
                     add(&mut slots, &mut keys, copy, watermark);
                 }
             }
             OutboxEntry::Removed(job) => remove(&mut slots, &mut keys, job),
         }
     }
-    write(session, slots, tallies).await
+    write(session, slots, tallies).await?;
+    Ok(taken)
 }
 
 async fn read(
@@ -115,11 +126,7 @@ fn claims(entries: &[(&OutboxEntry, Millis)], slots: &BTreeMap<JobId, Slot>) -> 
 
 /// Changes a row if the entry replaces it. Returns whether it did.
 fn change(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, body: bool, watermark: Millis) -> bool {
-    let Some(slot) = slots.get_mut(&job.id) else { return false };
-    let (Some(version), Some(stage)) = (slot.version, slot.stage()) else { return false };
-    if !OutboxEntry::replaces(job, version, slot.epoch, stage) {
-        return false;
-    }
+    let Some(slot) = slots.get_mut(&job.id).filter(|slot| slot.is_replaced_by(job)) else { return false };
     (slot.version, slot.epoch) = (Some(job.version), job.epoch);
     slot.watermark = watermark;
     claim(slot, keys, job);
@@ -140,9 +147,6 @@ fn change(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, body: b
 
 fn add(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, watermark: Millis) {
     let Some(slot) = slots.get_mut(&job.id) else { return };
-    if slot.version.is_some() {
-        return;
-    }
     (slot.version, slot.epoch) = (Some(job.version), job.epoch);
     slot.watermark = watermark;
     slot.new = Some(job.clone());

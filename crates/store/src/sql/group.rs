@@ -10,8 +10,8 @@ use super::session::Session;
 use super::tally;
 use crate::sums::Tallies;
 use async_trait::async_trait;
-use duetime_core::Millis;
 use duetime_core::ports::{OutboxEntry, Recorded};
+use duetime_core::{JobId, Millis};
 
 /// The work of several tasks.
 pub(super) struct Group<'a> {
@@ -29,12 +29,21 @@ impl<'a> Group<'a> {
     }
 }
 
+/// What became of the work.
+#[derive(Clone, Default)]
+pub(super) struct Answers {
+    /// Of each new job, in order.
+    pub(super) recorded: Vec<Recorded>,
+    /// The ids of copies that other jobs have.
+    pub(super) taken: Vec<JobId>,
+}
+
 #[async_trait]
 impl Verb for Group<'_> {
-    type Answer = Vec<Recorded>;
+    type Answer = Answers;
     const WRITES: bool = true;
 
-    async fn run(&mut self, session: &mut Session, is_careful: bool) -> Result<Vec<Recorded>, Fault> {
+    async fn run(&mut self, session: &mut Session, is_careful: bool) -> Result<Answers, Fault> {
         let mut tallies = Tallies::default();
         let mut entries: Vec<(&OutboxEntry, Millis)> = Vec::new();
         let mut jobs: Vec<Inserted<'_>> = Vec::new();
@@ -44,7 +53,7 @@ impl Verb for Group<'_> {
                 Work::Record(these, _) => jobs.extend(these.iter().map(|job| Inserted::new(job, task.watermark))),
             }
         }
-        apply::apply(session, &entries, &mut tallies).await?;
+        let taken = apply::apply(session, &entries, &mut tallies).await?;
         self.found = record::record(session, &jobs, &mut tallies, is_careful).await?;
         tally::write(tallies, session).await?;
         if let Some(before) = &self.before {
@@ -54,7 +63,7 @@ impl Verb for Group<'_> {
                 }
             }
         }
-        Ok(self.found.clone())
+        Ok(Answers { recorded: self.found.clone(), taken })
     }
 
     fn unsure(&mut self) -> bool {

@@ -35,7 +35,7 @@ impl Ledger for Store {
         self.queue()?.record(jobs, watermark).await
     }
 
-    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error> {
+    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
         for entry in &entries {
             check(entry.job())?;
             if let OutboxEntry::Moved(_, copy) = entry {
@@ -43,7 +43,7 @@ impl Ledger for Store {
             }
         }
         let queue = self.queue()?;
-        if entries.is_empty() { Ok(()) } else { queue.apply(entries, watermark).await }
+        if entries.is_empty() { Ok(Vec::new()) } else { queue.apply(entries, watermark).await }
     }
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {

@@ -1,7 +1,7 @@
 //! The writers' input: new jobs and outcomes, bounded by a semaphore that callers wait for.
 
 use duetime_core::ports::{OutboxEntry, Recorded};
-use duetime_core::{Error, Job, Millis};
+use duetime_core::{Error, Job, JobId, Millis};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -15,7 +15,7 @@ pub(super) enum Work {
     /// New jobs.
     Record(Vec<Job>, oneshot::Sender<Result<Vec<Recorded>, Error>>),
     /// Outcomes of jobs.
-    Apply(Vec<OutboxEntry>, oneshot::Sender<Result<(), Error>>),
+    Apply(Vec<OutboxEntry>, oneshot::Sender<Result<Vec<JobId>, Error>>),
 }
 
 /// Work with its waiting caller.
@@ -53,7 +53,7 @@ impl Queue {
     }
 
     /// Queues outcomes and waits until they are written.
-    pub(super) async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error> {
+    pub(super) async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
         let body = |entry: &OutboxEntry| match entry {
             OutboxEntry::Rewritten(job) => job.payload.len(),
             OutboxEntry::Moved(_, copy) => copy.payload.len(),

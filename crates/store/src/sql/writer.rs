@@ -3,10 +3,10 @@
 
 use super::call::call;
 use super::connection::Database;
-use super::group::Group;
+use super::group::{Answers, Group};
 use super::queue::{Queue, Task, Work};
-use duetime_core::Error;
-use duetime_core::ports::Recorded;
+use duetime_core::ports::OutboxEntry;
+use duetime_core::{Error, JobId};
 use std::sync::Arc;
 
 /// Works until the queue is closed and empty.
@@ -26,17 +26,22 @@ pub(super) async fn work(database: Arc<dyn Database>, queue: Arc<Queue>) {
 }
 
 /// Answers each caller; a caller may be gone.
-fn answer(tasks: Vec<Task>, found: &Result<Vec<Recorded>, Error>) {
+fn answer(tasks: Vec<Task>, found: &Result<Answers, Error>) {
     let mut at = 0;
     for Task { work, .. } in tasks {
         match work {
-            Work::Apply(_, reply) => {
-                let _ = reply.send(found.as_ref().map(|_| ()).map_err(Clone::clone));
+            Work::Apply(entries, reply) => {
+                let is_own = |id: &&JobId| {
+                    let copies = entries.iter().filter_map(OutboxEntry::copy);
+                    copies.into_iter().any(|copy| copy.id == **id)
+                };
+                let taken = |found: &Answers| found.taken.iter().filter(is_own).copied().collect();
+                let _ = reply.send(found.as_ref().map(taken).map_err(Clone::clone));
             }
             Work::Record(jobs, reply) => {
                 let own = at..at + jobs.len();
                 at = own.end;
-                let _ = reply.send(found.as_ref().map(|found| found[own].to_vec()).map_err(Clone::clone));
+                let _ = reply.send(found.as_ref().map(|found| found.recorded[own].to_vec()).map_err(Clone::clone));
             }
         }
     }

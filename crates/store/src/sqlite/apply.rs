@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::number::{Number, Numbers};
-use super::record::{holder, insert, tag, untag};
+use super::record::{holder, insert, is_known, tag, untag};
 use super::row::{self, bind_from, list};
 use super::task::Transaction;
 use duetime_core::ports::{OutboxEntry, bucket, key_order};
@@ -30,13 +30,14 @@ const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_
      progress = ?19, bucket = ?20, tags = ?21, payload = ?22, options = ?23, kind = ?24, lease_ms = ?25, \
      expires_ms = ?26, key_until = ?27 WHERE id = ?1";
 
-/// Records outcomes of jobs.
+/// Records outcomes of jobs; returns the ids of copies that other jobs have.
 pub(super) fn apply(
     transaction: &mut Transaction<'_>,
     entries: &[OutboxEntry],
     watermark: Millis,
-) -> Result<(), Fault> {
+) -> Result<Vec<JobId>, Fault> {
     let connection = transaction.connection;
+    let mut taken = Vec::new();
     let mut pending = OfPending { end: connection.prepare_cached(END)?, again: connection.prepare_cached(AGAIN)? };
     for entry in entries {
         match entry {
@@ -51,7 +52,10 @@ pub(super) fn apply(
             }
             OutboxEntry::Moved(job, copy) => {
                 // Only together with the change itself, so that a repeat does not restore a copy that was pruned since.
-                if change(transaction, &mut pending, job, watermark)? {
+                if is_known(connection, copy.id)? {
+                    let stored = older(connection, job.id, job.version)?;
+                    taken.extend(stored.filter(|stored| stored.is_replaced_by(job)).map(|_| copy.id));
+                } else if change(transaction, &mut pending, job, watermark)? {
                     let live_key = free_key(transaction.connection, copy)?;
                     insert(transaction, copy, live_key, watermark)?;
                 }
@@ -63,7 +67,7 @@ pub(super) fn apply(
             }
         }
     }
-    Ok(())
+    Ok(taken)
 }
 
 /// Statements for pending rows, reused for many rows.

@@ -22,7 +22,7 @@ impl Ledger for Sqlite {
         self.write(jobs.len(), bytes, move |transaction| record::record(transaction, &jobs, watermark)).await
     }
 
-    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error> {
+    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
         self.queue.end_leases(&entries);
         self.write(entries.len(), 0, move |transaction| apply::apply(transaction, &entries, watermark)).await
     }

@@ -48,10 +48,13 @@ pub(super) fn insert(
     Ok(Recorded::Created)
 }
 
+/// Whether there is a job with this id.
+pub(super) fn is_known(connection: &Connection, id: JobId) -> Result<bool, Fault> {
+    Ok(connection.prepare_cached("SELECT 1 FROM duetime_jobs WHERE id = ?1")?.exists([Number(id.get())])?)
+}
+
 fn refused(connection: &Connection, job: &Job, live_key: Option<&Arc<str>>) -> Result<Recorded, Fault> {
-    let known =
-        connection.prepare_cached("SELECT 1 FROM duetime_jobs WHERE id = ?1")?.exists([Number(job.id.get())])?;
-    if known {
+    if is_known(connection, job.id)? {
         return Ok(Recorded::Repeat);
     }
     let first = job.origin.as_ref().map(|origin| by_origin(connection, &job.queue, origin)).transpose()?.flatten();

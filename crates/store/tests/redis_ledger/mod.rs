@@ -17,7 +17,7 @@ use duetime_core::ports::{
 use duetime_core::rules::{self, Decision, Failure, Finish};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{Given, QUEUE, T0, cancel, due, id, job, reserve, success, take};
-use duetime_core::{Clock, JobId, JobRef};
+use duetime_core::{Clock, JobId, JobOptions, JobRef};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::shared_redis;
 use std::sync::Arc;
@@ -203,6 +203,18 @@ async fn a_copy_goes_to_another_queue_though_its_sender_dies() {
     assert_eq!(moved.len(), 1);
     assert_eq!(moved[0].job.id, id(9));
     assert_eq!(bench.row(1).await.unwrap().stage, Stage::Failed);
+}
+
+/// What is there under its id is the copy itself, unless an import brought it.
+#[tokio::test]
+async fn a_copy_whose_id_an_imported_job_has_is_named() {
+    let bench = Bench::new("taken").await;
+    let options = JobOptions { imported: true, ..JobOptions::default() }.shared();
+    bench.record(&[job(1), Job { options, ..job(8) }]).await;
+    let moved = |n| OutboxEntry::Moved(job(1), Box::new(Job { origin: Some("moved".into()), ..job(n) }));
+    assert_eq!(bench.redis.apply(vec![moved(8), moved(9)], 0).await.unwrap(), [id(8)]);
+    assert_eq!(bench.redis.apply(vec![moved(9), moved(10)], 0).await.unwrap(), []);
+    assert!(bench.row(9).await.is_some() && bench.row(10).await.is_none(), "its origin keeps it one");
 }
 
 #[tokio::test]

@@ -72,6 +72,7 @@ impl Intake {
         check_whole(&job, now)?;
         self.options.check_target(job.options().target.as_deref())?;
         rules::unlease(&mut job, now);
+        job.set_imported(true);
         let partition = self.broker.partition(&job.queue);
         if job.id.partition() != partition {
             job.id = JobId::in_partition(job.id.sequence(), partition);

@@ -50,6 +50,7 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
             moves: 3,
             releases: 4,
             marks: Marks::from_iter([("parks", 2), ("hold_s", 50_000)]).shared(),
+            imported: true,
         }
         .shared(),
         progress: Some(Progress { percent: 40, note: Some("half".into()), at: T0 - 6 }.into()),

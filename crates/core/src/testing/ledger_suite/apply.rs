@@ -234,6 +234,25 @@ pub async fn a_moved_job_comes_back_no_second_time(subject: Subject) {
     assert_eq!(row(ledger, id(2)).await, None);
 }
 
+/// Another job has its id, such as an imported one. Nothing is recorded under it; once it is under another one, the first entry
+/// changes nothing, whatever became of the copy.
+pub async fn a_copy_whose_id_is_taken_gets_another_one_once(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let other = Job { queue: text("dead"), ..job(2) };
+    record(ledger, &[job(1), other.clone()]).await;
+    let done = ended(&job(1), Stage::Failed);
+    let moved = |n| OutboxEntry::Moved(done.clone(), Box::new(copy(n, &job(1))));
+    let apply = |entries| ledger.apply(entries, WATERMARK);
+    assert_eq!(apply(vec![moved(2)]).await.unwrap(), [id(2)]);
+    assert_eq!(ledger.get(&[id(1), id(2)]).await.unwrap(), [Some(job(1)), Some(other.clone())]);
+    assert_eq!(apply(vec![moved(3), moved(2), moved(4)]).await.unwrap(), []);
+    let rows = [Some(done.clone()), Some(other), Some(copy(3, &job(1))), None];
+    assert_eq!(ledger.get(&[1, 2, 3, 4].map(id)).await.unwrap(), rows);
+    apply(vec![OutboxEntry::Removed(copy(3, &job(1)))]).await.unwrap();
+    assert_eq!(apply(vec![moved(2), moved(3)]).await.unwrap(), []);
+    assert_eq!(found(ledger, all(Selector::All)).await, [1, 2]);
+}
+
 /// If its key is taken in the new queue, it is kept without the key.
 pub async fn a_moved_job_survives_a_taken_key(subject: Subject) {
     let ledger = &*subject.ledger;

@@ -99,6 +99,7 @@ macro_rules! ledger_suite {
                 an_entry_of_an_unknown_job_is_nothing,
                 a_final_entry_frees_the_key, a_job_that_waits_again_keeps_its_key, a_rewritten_job_has_new_payload_and_tags, a_rewritten_job_has_new_options, releases_are_counted_by_any_entry,
                 a_moved_job_is_copied_once, a_moved_job_comes_back_no_second_time, a_moved_job_survives_a_taken_key,
+                a_copy_whose_id_is_taken_gets_another_one_once,
                 a_removed_job_is_gone, a_removal_of_an_older_version_is_nothing, entries_of_one_job_in_disorder,
             ]
             overflow: [

@@ -46,8 +46,16 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
             when_exhausted: Some(WhenExhausted::Move(text("dead"))),
         };
         let marks = Marks::from_iter([("parks", 4)]).shared();
-        job.options =
-            JobOptions { retry, target: target(), trace: Some(text(TRACE)), moves: 2, releases: 3, marks }.shared();
+        job.options = JobOptions {
+            retry,
+            target: target(),
+            trace: Some(text(TRACE)),
+            moves: 2,
+            releases: 3,
+            marks,
+            imported: true,
+        }
+        .shared();
         job.lease_ms = Some(1_000);
         job.expires_ms = Some(60_000);
         job.key = Some(text("Order-1 "));

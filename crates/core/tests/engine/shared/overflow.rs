@@ -1,6 +1,6 @@
 //! More jobs than there is memory for, of a broker that several processes share.
 
-use super::{DONE, Node, World, far, seconds};
+use super::{DONE, Node, World, seconds};
 use crate::engine::fixture::{job, moves_to, request};
 use duetime_core::engine::{Expected, Outcome, ReserveRequest, Source};
 use duetime_core::ports::{Broker, InboxRow, Queues};
@@ -194,45 +194,4 @@ async fn no_producer_overtakes_what_waits_in_the_ledger() {
     leader.run_all("default", &mut done).await;
     let first = done.iter().position(|id| !older.contains(id)).unwrap();
     assert!(done.len() - first <= 12 + ROOM_JOBS as usize, "{first} of {}", done.len());
-}
-
-/// An import may bring a job with an id that this process is about to give.
-#[tokio::test(start_paused = true)]
-async fn no_producer_loses_a_job_whose_id_an_imported_job_has() {
-    for producer in ["push", "tick", "inbox", "moved"] {
-        let (world, leader, _other) = World::with_two().await;
-        let engine = &leader.engine;
-        let plain = leader.push(far()).await;
-        let first = leader.push(moves_to("default")).await;
-        let leased = leader.lease().await;
-        let other = |n: u64| Job {
-            id: JobId::in_partition(first.id.sequence() + n, first.id.partition()),
-            created_at: plain.created_at - 1,
-            ..plain.clone()
-        };
-        let imported = engine.import((1..=3).map(other).collect()).await.unwrap();
-        let imported: Vec<JobId> = imported.into_iter().map(|imported| imported.unwrap().id).collect();
-        match producer {
-            "push" => drop(leader.push(job()).await),
-            "tick" => {
-                let start = Some(engine.now() + 3_000);
-                let schedule = Schedule { start, ..Schedule::new(Timing::Every(3_600_000), job()) };
-                drop(engine.set_schedule("tick", schedule).await.unwrap());
-            }
-            "inbox" => {
-                let row = InboxRow { queue: "default".into(), kind: "k".into(), ..InboxRow::default() };
-                world.ledger.insert(row);
-            }
-            _ => {
-                let failure = Failure { message: "no".into(), is_final: true, retry_after: None };
-                leader.settle(leased.receipt(), Outcome::Fail(failure)).await.unwrap();
-            }
-        }
-        seconds(6).await;
-        let made: Vec<JobId> = leader.leases().await.iter().map(|job| job.id).collect();
-        assert!(made.len() == 1 && !imported.contains(&made[0]), "{producer}: {made:?}");
-        for id in imported {
-            assert_eq!(world.row(id).created_at, plain.created_at - 1, "{producer}");
-        }
-    }
 }
