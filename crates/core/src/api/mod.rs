@@ -3,6 +3,20 @@
 //! Requests refuse unknown fields; answers do not, so that an older client can read a newer server. Reading borrows:
 //! a payload is copied once, into the job. Nothing is decided here, and nothing is checked that the engine checks;
 //! values that the engine's types cannot express are refused.
+//!
+//! Most types of requests and answers serialize themselves. A body is a type of its own only where the meaning changes on the
+//! way:
+//!
+//! | body | becomes, or shows | what changes |
+//! |---|---|---|
+//! | `Push`, `Patch`, `Reschedule` | `NewJob`, `request::Patch`, `Due` | four ways to say when, two to give a payload |
+//! | `JobBody`, `LeaseBody`, `Page`, `Reservation`, `Taken` | `Job`, `Lease` and lists of them | the state is that of an instant; bytes are borrowed, as JSON or base64 |
+//! | `Pushed` | `request::Pushed` | some fields of the job, at an instant |
+//! | `Reserve`, `Take` | `ReserveRequest`, `TakeRequest` | queues, or jobs, or the queue of the path |
+//! | `Complete`, `Settle`, `ExtendOne` | `Outcome`, with a receipt | one field names the outcome; a result is JSON or base64 |
+//! | `Lock`, `LockBody` | `LockOperation`, `Holding` | with a fence it renews; a free lock is shown, too |
+//! | `Queue` | `QueueStatus` | counts, tally and pause stand side by side |
+//! | `PauseBody`, `ScheduleBody` | `Pause`, `Schedule` | fields that exclude each other become one choice |
 
 mod answer;
 mod counts;

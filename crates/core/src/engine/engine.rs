@@ -7,7 +7,6 @@ use crate::api::{DueCounts, Failures, Health, HistorySpan, Why, Workers as Page}
 use crate::clock::Millis;
 use crate::engine::expected::Expected;
 use crate::engine::handout::Unclaimed;
-use crate::engine::locks::LockList;
 use crate::engine::metrics::Metrics;
 use crate::engine::observatory::Sum;
 use crate::engine::status::Fault;
@@ -16,7 +15,7 @@ use crate::error::Error;
 use crate::json::Span;
 use crate::model::id::{JobId, JobRef, Receipt};
 use crate::model::job::{Job, NewJob};
-use crate::ports::{Change, Grant, Holding, Lease, Pick, Released};
+use crate::ports::{Change, Grant, Holding, Lease, LockList, Pick, Released};
 use crate::request::{
     Answers, BulkAction, BulkCounts, CancelOutcome, Ending, Extension, Imported, Listed, LockRequest, Outcome, Patch,
     Pause, Pushed, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,

@@ -117,32 +117,26 @@ impl InboxMover {
         verdicts.extend(candidates.iter().map(|one| (one.number, Verdict::Record(Box::new(one.job.clone())))));
         let (admitted, outcome) = self.carry_out(verdicts).await;
 
-        let mut has_moved = admitted.values().any(|admitted| *admitted == Admitted::Done);
+        let mut has_moved = admitted.values().any(|admitted| admitted.is_done());
         let (mut jobs, mut recorded) = (Vec::new(), Vec::new());
         let (mut held, mut repeats) = (Vec::new(), Vec::new());
         for one in candidates {
-            let answer = match admitted.get(&one.number) {
-                Some(Admitted::Done) => Recorded::Created,
-                Some(Admitted::IdTaken) => Recorded::Repeat,
-                Some(Admitted::KeyHeld(holder)) => {
-                    held.push((one, *holder));
-                    continue;
+            match admitted.get(&one.number) {
+                Some(Admitted::Recorded(Recorded::KeyHeld(holder))) => held.push((one, *holder)),
+                Some(Admitted::Recorded(Recorded::Known(_))) => repeats.push((one.number, Verdict::Remove)),
+                Some(Admitted::Recorded(answer)) => {
+                    jobs.push(one.job);
+                    recorded.push(*answer);
                 }
-                Some(Admitted::Known(_)) => {
-                    repeats.push((one.number, Verdict::Remove));
-                    continue;
-                }
-                Some(Admitted::Gone) | None => continue,
-            };
-            jobs.push(one.job);
-            recorded.push(answer);
+                Some(Admitted::Done | Admitted::Gone) | None => {}
+            }
         }
         let producer = Producer::Inbox { recorded, reading, incarnation: &incarnation };
         let put = self.admission.admit(jobs, producer).await.map(drop);
         let (mut resolved, unresolved) = self.resolve(held).await;
         resolved.extend(repeats);
         let (admitted, last) = self.carry_out(resolved).await;
-        has_moved |= admitted.values().any(|admitted| *admitted == Admitted::Done);
+        has_moved |= admitted.values().any(|admitted| admitted.is_done());
         outcome.and(put).and(unresolved).and(last)?;
         Ok(has_moved)
     }

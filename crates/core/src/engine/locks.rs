@@ -12,9 +12,8 @@ use crate::invalid::Invalid;
 use crate::keyed_mutex::{KeyedGuard, KeyedMutex};
 use crate::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN, PAGE_LOCKS_MAX, WAIT_MS_MAX};
 use crate::model::name::{check_free, check_lock, check_owner};
-use crate::ports::{Acquire, Acquired, Grant, Holding, Locks, Released};
+use crate::ports::{Acquire, Acquired, Grant, Holding, LockList, Locks, Released};
 use crate::request::LockRequest;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -24,18 +23,6 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// An owner, and the lock that it claims.
 type Claim = (Arc<str>, Arc<str>);
-
-/// A page of locks that are held.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LockPage))]
-pub struct LockList {
-    /// By name.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::api::LockBody>))]
-    pub locks: Vec<Holding>,
-    /// The start of the next page; `None` at the end.
-    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<crate::json::schema::Cursor>))]
-    pub next_cursor: Option<String>,
-}
 
 /// Grants locks to callers, who may wait for them.
 pub(super) struct LockDesk {
@@ -198,12 +185,11 @@ impl LockDesk {
             after = Some(first);
         }
         if locks.len() == limit {
-            return Ok(LockList { locks, next_cursor: Some(beginning.to_owned()) });
+            return Ok(LockList { locks, next_cursor: Some(beginning.into()) });
         }
         let page = self.locks.list(after.as_ref(), limit - locks.len()).await?;
         locks.extend(page.locks.into_iter().filter(|holding| holding.name.starts_with(beginning)));
-        let next = page.next.filter(|name| name.starts_with(beginning));
-        Ok(LockList { locks, next_cursor: next.map(|name| name.to_string()) })
+        Ok(LockList { locks, next_cursor: page.next_cursor.filter(|name| name.starts_with(beginning)) })
     }
 }
 

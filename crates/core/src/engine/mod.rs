@@ -62,6 +62,7 @@ mod vitals;
 mod waiters;
 
 pub use crate::api::Health;
+pub use crate::ports::LockList;
 pub use crate::request::*;
 pub use engine::Engine;
 pub use expected::Expected;
@@ -69,7 +70,6 @@ pub use export::Export;
 pub use handout::Unclaimed;
 pub use inbox::check_target as check_inbox_target;
 pub use intake::check_whole;
-pub use locks::LockList;
 pub use observatory::{READING_WAIT, Sum};
 pub use status::Fault;
 pub use stores::{Stores, Topology};

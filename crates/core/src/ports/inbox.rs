@@ -2,7 +2,6 @@
 
 use super::ledger::Recorded;
 use crate::error::Error;
-use crate::model::id::JobId;
 use crate::model::job::{Job, Payload};
 use async_trait::async_trait;
 
@@ -70,26 +69,18 @@ pub enum Verdict {
 /// The outcome of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admitted {
-    /// It was carried out.
+    /// What became of the job. Only one that was created has replaced its row: a repeat is another job with this id, such as
+    /// one that was imported, because the row of this one would be gone.
+    Recorded(Recorded),
+    /// The row was refused, or removed.
     Done,
     /// The row was gone, or another process was working on it: nothing was done.
     Gone,
-    /// The job's key is held by this one: nothing was done.
-    KeyHeld(JobId),
-    /// The job's origin is that of this one: nothing was done.
-    Known(JobId),
-    /// Another job has this id, such as one that was imported: nothing was done. Had it been recorded for this row, the row
-    /// would be gone.
-    IdTaken,
 }
 
-impl From<Recorded> for Admitted {
-    fn from(recorded: Recorded) -> Self {
-        match recorded {
-            Recorded::Created => Self::Done,
-            Recorded::Repeat => Self::IdTaken,
-            Recorded::Known(first) => Self::Known(first),
-            Recorded::KeyHeld(holder) => Self::KeyHeld(holder),
-        }
+impl Admitted {
+    /// Whether the verdict was carried out.
+    pub fn is_done(self) -> bool {
+        matches!(self, Self::Done | Self::Recorded(Recorded::Created))
     }
 }

@@ -60,7 +60,7 @@ pub trait Locks: Send + Sync {
     async fn inspect(&self, name: &Arc<str>) -> Result<Option<Holding>, Error>;
 
     /// Locks that are held, by name, after this one. A page may be short and still have a next one.
-    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockPage, Error>;
+    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockList, Error>;
 
     /// Removes ended grants, lapsed tickets, and old records of lost grants. If the store's clock was set back, grants that it
     /// gave before last at most their time to live from now. The engine calls it every few seconds; nothing else depends on it.
@@ -127,13 +127,16 @@ pub struct Holding {
     pub waiting: u32,
 }
 
-/// A page of locks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LockPage {
+/// A page of locks that are held.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LockPage))]
+pub struct LockList {
     /// By name.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::api::LockBody>))]
     pub locks: Vec<Holding>,
-    /// The name to continue after; `None` at the end.
-    pub next: Option<Arc<str>>,
+    /// The start of the next page; `None` at the end.
+    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<crate::json::schema::Cursor>))]
+    pub next_cursor: Option<Arc<str>>,
 }
 
 /// The result of releasing all locks of an owner.

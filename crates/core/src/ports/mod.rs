@@ -44,7 +44,7 @@ pub use ledger::{
     OutboxEntry, OverflowDue, Page, Recorded, Retention, Selector, Tally, Totals, bucket, buckets, key_order,
 };
 pub use limits::{GcraLimiter, Limits, Rate};
-pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
+pub use locks::{Acquire, Acquired, Grant, Holding, LockList, Locks, Released, TurnWake};
 pub use outbox::{Outbox, Outcomes};
 pub use queue_leases::QueueLeases;
 pub use queues::{Queues, after};

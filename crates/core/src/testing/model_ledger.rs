@@ -139,9 +139,9 @@ impl Rows {
                 return Admitted::Done;
             }
             Verdict::Remove => Admitted::Done,
-            Verdict::Record(job) => self.record(*job, 0).into(),
+            Verdict::Record(job) => Admitted::Recorded(self.record(*job, 0)),
         };
-        if admitted == Admitted::Done {
+        if admitted.is_done() {
             self.inbox.remove(&number);
         }
         admitted

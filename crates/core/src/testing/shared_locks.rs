@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::memory;
-use crate::ports::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Registry, Released, TurnWake};
+use crate::ports::{Acquire, Acquired, Grant, Holding, LockList, Locks, Registry, Released, TurnWake};
 use crate::testing::skewed::Skewed;
 use crate::testing::{ModelLedger, Shared};
 use async_trait::async_trait;
@@ -55,7 +55,7 @@ impl Locks for Shared {
         self.call_locks(|locks| async move { locks.inspect(name).await }).await
     }
 
-    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockPage, Error> {
+    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockList, Error> {
         self.call_locks(|locks| async move { locks.list(after, limit).await }).await
     }
 

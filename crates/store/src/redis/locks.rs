@@ -21,7 +21,7 @@ use super::scripts::{self, Script};
 use async_trait::async_trait;
 use duetime_core::Error;
 use duetime_core::model::id;
-use duetime_core::ports::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
+use duetime_core::ports::{Acquire, Acquired, Grant, Holding, LockList, Locks, Released, TurnWake};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -122,7 +122,7 @@ impl Redis {
         Ok(())
     }
 
-    async fn held_locks(&self, from: &[u8], to: &[u8], limit: usize) -> Result<LockPage, Error> {
+    async fn held_locks(&self, from: &[u8], to: &[u8], limit: usize) -> Result<LockList, Error> {
         let asked = self.run_locks(&scripts::LOCK_LIST, None, |arguments| {
             arguments.push(from);
             arguments.push(to);
@@ -130,9 +130,9 @@ impl Redis {
         });
         let mut reply = asked.await?;
         let next = reply.text()?;
-        let mut page = LockPage { locks: Vec::with_capacity(reply.len() / 5), next: None };
+        let mut page = LockList { locks: Vec::with_capacity(reply.len() / 5), next_cursor: None };
         if !next.is_empty() {
-            page.next = Some(next.into());
+            page.next_cursor = Some(next.into());
         }
         while reply.len() > 0 {
             let (name, owner) = (reply.text()?.into(), reply.text()?.into());
@@ -207,7 +207,7 @@ impl Locks for Redis {
         Ok(self.held_locks(&name, &name, 1).await?.locks.pop())
     }
 
-    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockPage, Error> {
+    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockList, Error> {
         let from = after.map_or_else(|| b"-".to_vec(), |after| [b"(", after.as_bytes()].concat());
         self.held_locks(&from, b"+", limit).await
     }

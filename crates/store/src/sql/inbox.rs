@@ -53,12 +53,12 @@ impl Verb for Admit {
         for (number, verdict) in &self.0 {
             let answer = match verdict {
                 _ if !is_there(number) => Admitted::Gone,
-                Verdict::Record(_) => recorded.next().map_or(Admitted::Gone, Admitted::from),
+                Verdict::Record(_) => recorded.next().map_or(Admitted::Gone, Admitted::Recorded),
                 Verdict::Refuse(_) | Verdict::Remove => Admitted::Done,
             };
             match (answer, verdict) {
                 (Admitted::Done, Verdict::Refuse(reason)) => refused.push((*number, reason.as_str())),
-                (Admitted::Done, _) => done.push(*number),
+                (answer, _) if answer.is_done() => done.push(*number),
                 _ => {}
             }
             admitted.push(answer);

@@ -99,11 +99,11 @@ impl Inbox for FileInbox {
         let (mut ended, mut admitted) = (Vec::new(), Vec::with_capacity(verdicts.len()));
         for (number, verdict) in verdicts {
             let (answer, reason) = match verdict {
-                Verdict::Record(_) => (recorded.next().map_or(Admitted::Gone, Admitted::from), None),
+                Verdict::Record(_) => (recorded.next().map_or(Admitted::Gone, Admitted::Recorded), None),
                 Verdict::Refuse(reason) => (Admitted::Done, Some(reason)),
                 Verdict::Remove => (Admitted::Done, None),
             };
-            if answer == Admitted::Done {
+            if answer.is_done() {
                 ended.push((number, reason));
             }
             admitted.push(answer);

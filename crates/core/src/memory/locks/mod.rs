@@ -14,7 +14,7 @@ use super::held::Now;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::keyed_mutex::KeyedMutex;
-use crate::ports::{Acquire, Acquired, Grant, Holding, LockPage, Locks as Port, Registry, Released, TurnWake};
+use crate::ports::{Acquire, Acquired, Grant, Holding, LockList, Locks as Port, Registry, Released, TurnWake};
 use async_trait::async_trait;
 use record::Record;
 use state::{Answer, State};
@@ -134,7 +134,7 @@ impl Port for Locks {
         Ok(self.with(|state, now| state.holding(name, now)))
     }
 
-    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockPage, Error> {
+    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockList, Error> {
         Ok(self.with(|state, now| state.page(after, limit, now)))
     }
 

@@ -5,7 +5,7 @@ use crate::clock::Millis;
 use crate::limits::{LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX, STEP_JOBS_MAX};
 use crate::memory::held::Now;
 use crate::model::id::next_fence;
-use crate::ports::{Acquire, Acquired, Grant, Holding, LockPage};
+use crate::ports::{Acquire, Acquired, Grant, Holding, LockList};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -213,12 +213,12 @@ impl State {
         Some(Holding { name: name.clone(), owner: owner.clone(), grant, waiting })
     }
 
-    pub(super) fn page(&self, after: Option<&Arc<str>>, limit: usize, now: Now) -> LockPage {
+    pub(super) fn page(&self, after: Option<&Arc<str>>, limit: usize, now: Now) -> LockList {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let names: Vec<&Arc<str>> =
             self.locks.range::<Arc<str>, _>((from, Bound::Unbounded)).map(|(name, _)| name).take(limit).collect();
-        let next = if names.len() == limit { names.last().map(|&name| name.clone()) } else { None };
-        LockPage { locks: names.into_iter().filter_map(|name| self.holding(name, now)).collect(), next }
+        let next_cursor = if names.len() == limit { names.last().map(|&name| name.clone()) } else { None };
+        LockList { locks: names.into_iter().filter_map(|name| self.holding(name, now)).collect(), next_cursor }
     }
 }
 

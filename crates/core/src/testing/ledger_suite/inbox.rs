@@ -4,8 +4,10 @@ use super::SharedSubject;
 use super::fixture::*;
 use crate::Job;
 use crate::limits::DAY_MS;
-use crate::ports::{Admitted, INBOX_BYTES_MAX, INBOX_TEXT_MAX, Inbox, InboxRow, Queues, Verdict};
+use crate::ports::{Admitted, INBOX_BYTES_MAX, INBOX_TEXT_MAX, Inbox, InboxRow, Queues, Recorded, Verdict};
 use async_trait::async_trait;
+
+const CREATED: Admitted = Admitted::Recorded(Recorded::Created);
 
 /// An application that inserts rows, with the SQL from the docs.
 #[async_trait]
@@ -98,7 +100,7 @@ pub async fn a_recorded_row_is_a_job(subject: SharedSubject) {
     subject.application.insert(plain("1")).await;
     let number = waiting(inbox).await[0];
     let new = job_with(1, |job| job.tags = [text("t")].into());
-    assert_eq!(admit(inbox, number, recorded(&new)).await, Admitted::Done);
+    assert_eq!(admit(inbox, number, recorded(&new)).await, CREATED);
     assert_eq!(row(ledger, id(1)).await, Some(new));
     assert_eq!(found(ledger, all(crate::ports::Selector::Tag(text("t")))).await, [1]);
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 1);
@@ -112,7 +114,7 @@ pub async fn a_row_is_moved_once(subject: SharedSubject) {
     let (ledger, inbox) = (&*subject.ledger, &*subject.inbox);
     subject.application.insert(plain("1")).await;
     let number = waiting(inbox).await[0];
-    assert_eq!(admit(inbox, number, recorded(&job(1))).await, Admitted::Done);
+    assert_eq!(admit(inbox, number, recorded(&job(1))).await, CREATED);
     for verdict in [recorded(&job(2)), Verdict::Remove, Verdict::Refuse("late".into())] {
         assert_eq!(admit(inbox, number, verdict).await, Admitted::Gone);
     }
@@ -135,7 +137,7 @@ pub async fn many_movers_at_once(subject: SharedSubject) {
                 }
                 let verdict = |number: i64| (number, recorded(&job(number.unsigned_abs() * 10 + mover)));
                 let answers = inbox.admit(numbers.into_iter().map(verdict).collect()).await.unwrap();
-                moved += answers.iter().filter(|answer| **answer == Admitted::Done).count();
+                moved += answers.iter().filter(|answer| answer.is_done()).count();
             }
         })
     });
@@ -183,7 +185,8 @@ pub async fn a_held_key_names_its_holder(subject: SharedSubject) {
     let jobs = [keyed(2, "a"), keyed(3, "b"), keyed(4, "b"), job(5)];
     let verdicts = numbers.iter().copied().zip(jobs.iter().map(recorded)).collect();
     let answers = inbox.admit(verdicts).await.unwrap();
-    assert_eq!(answers, [Admitted::KeyHeld(id(1)), Admitted::Done, Admitted::KeyHeld(id(3)), Admitted::Done]);
+    let held = |n| Admitted::Recorded(Recorded::KeyHeld(id(n)));
+    assert_eq!(answers, [held(1), CREATED, held(3), CREATED]);
     assert_eq!(waiting(inbox).await, [numbers[0], numbers[2]]);
     assert_eq!(row(ledger, id(2)).await, None);
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 3);
@@ -199,9 +202,10 @@ pub async fn a_taken_id_keeps_the_row(subject: SharedSubject) {
     let numbers = waiting(inbox).await;
     let jobs = [job(1), keyed(2, "k"), job(3)];
     let answers = inbox.admit(numbers.iter().copied().zip(jobs.iter().map(recorded)).collect()).await.unwrap();
-    assert_eq!(answers, [Admitted::IdTaken, Admitted::IdTaken, Admitted::Done]);
+    let taken = Admitted::Recorded(Recorded::Repeat);
+    assert_eq!(answers, [taken, taken, CREATED]);
     assert_eq!(waiting(inbox).await, numbers[..2]);
-    assert_eq!(admit(inbox, numbers[0], recorded(&job(4))).await, Admitted::Done);
+    assert_eq!(admit(inbox, numbers[0], recorded(&job(4))).await, CREATED);
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 4);
 }
 
@@ -219,7 +223,7 @@ pub async fn verdicts_go_together(subject: SharedSubject) {
         (numbers[2] + 1_000, recorded(&job(2))),
     ];
     let answers = inbox.admit(verdicts).await.unwrap();
-    assert_eq!(answers, [Admitted::Done, Admitted::Done, Admitted::Done, Admitted::Gone]);
+    assert_eq!(answers, [Admitted::Done, Admitted::Done, CREATED, Admitted::Gone]);
     assert_eq!(subject.application.rows().await, [(b"bad".to_vec(), Some("no".into()))]);
     assert_eq!(found(ledger, all(crate::ports::Selector::All)).await, [1]);
     assert!(inbox.admit(Vec::new()).await.unwrap().is_empty());
@@ -234,7 +238,7 @@ pub async fn rows_move_in_bulk(subject: SharedSubject) {
     let numbers = waiting(inbox).await;
     let verdict = |(n, number)| (number, recorded(&tagged(n, &["t", "u"])));
     let answers = inbox.admit((1..).zip(numbers).map(verdict).collect()).await.unwrap();
-    assert_eq!(answers, vec![Admitted::Done; 1_000]);
+    assert_eq!(answers, vec![CREATED; 1_000]);
     assert!(waiting(inbox).await.is_empty());
     assert_eq!(found(ledger, all(crate::ports::Selector::Tag(text("u")))).await.len(), 1_000);
 }

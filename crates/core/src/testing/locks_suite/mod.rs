@@ -13,7 +13,7 @@ pub mod wakes;
 
 use super::clock::ManualClock;
 use crate::clock::{Clock, Millis};
-use crate::ports::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released};
+use crate::ports::{Acquire, Acquired, Grant, Holding, LockList, Locks, Released};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -104,7 +104,7 @@ impl Subject {
         self.inspect(LOCK).await.map(|holding| holding.owner.to_string())
     }
 
-    async fn list(&self, after: Option<&str>, limit: usize) -> LockPage {
+    async fn list(&self, after: Option<&str>, limit: usize) -> LockList {
         self.locks.list(after.map(Arc::from).as_ref(), limit).await.expect("list")
     }
 

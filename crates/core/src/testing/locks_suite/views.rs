@@ -34,7 +34,7 @@ async fn names(s: &Subject, limit: usize) -> Vec<String> {
         let page = s.list(after.as_deref(), limit).await;
         assert!(page.locks.len() <= limit);
         names.extend(page.locks.iter().map(|holding| holding.name.to_string()));
-        match page.next {
+        match page.next_cursor {
             Some(next) => after = Some(next.to_string()),
             None => return names,
         }
@@ -48,7 +48,7 @@ pub async fn a_listing_goes_by_name(s: Subject) {
     hold(&s, &["b", "a", "B", "ä", "a "]).await;
     let page = s.list(None, 1_000).await;
     let names: Vec<&str> = page.locks.iter().map(|holding| &*holding.name).collect();
-    assert_eq!((names, page.next), (vec!["B", "a", "a ", "b", "ä"], None));
+    assert_eq!((names, page.next_cursor), (vec!["B", "a", "a ", "b", "ä"], None));
     assert!(page.locks.iter().all(|holding| &*holding.owner == "a" && holding.grant.expires_at == s.now() + TTL_MS));
 }
 

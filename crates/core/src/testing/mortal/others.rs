@@ -2,7 +2,7 @@
 
 use super::Life;
 use crate::error::Error;
-use crate::ports::{Acquire, Acquired, Document, Grant, Holding, LockPage, Locks, PutIf, Registry, Released, TurnWake};
+use crate::ports::{Acquire, Acquired, Document, Grant, Holding, LockList, Locks, PutIf, Registry, Released, TurnWake};
 use async_trait::async_trait;
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl Locks for MortalLocks {
         self.life.around("inspect", self.locks.inspect(name)).await
     }
 
-    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockPage, Error> {
+    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockList, Error> {
         self.life.around("list_locks", self.locks.list(after, limit)).await
     }
 

@@ -20,6 +20,7 @@ use duetime_core::api::{self, LockBody, LockOperation, Parameters};
 use duetime_core::engine::LockList;
 use duetime_core::limits::{PAGE_LOCKS_DEFAULT, PAGE_LOCKS_MAX};
 use duetime_core::ports::{Grant, Released};
+use std::sync::Arc;
 
 /// List the locks that are held
 #[utoipa::path(
@@ -44,14 +45,14 @@ pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
 async fn list_own(app: &App, names: Vec<Names>, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
     let mut listed = LockList::default();
     for names in Names::in_order(names.iter().collect()) {
-        let mut cursor = cursor.map(str::to_owned);
+        let mut cursor: Option<Arc<str>> = cursor.map(Arc::from);
         loop {
             let left = limit.saturating_sub(listed.locks.len());
             let page = app.engine.list_locks_in(names.beginning(), cursor.as_deref(), left).await?;
             listed.locks.extend(page.locks.into_iter().filter(|holding| names.has(&holding.name)));
             if listed.locks.len() == limit {
                 // Perhaps there are none beyond; then the next page is empty.
-                listed.next_cursor = listed.locks.last().map(|last| last.name.to_string());
+                listed.next_cursor = listed.locks.last().map(|last| last.name.clone());
                 return Ok(listed);
             }
             cursor = page.next_cursor.filter(|_| !names.is_one());
