@@ -6,7 +6,6 @@
 //! released.
 
 pub(crate) mod backoff;
-mod calls;
 mod context;
 mod dispatcher;
 mod executor;

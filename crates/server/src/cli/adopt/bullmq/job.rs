@@ -1,7 +1,6 @@
 //! A job of BullMQ as one of ours.
 
-use super::look::BULL;
-use super::{DELAYED, SCORES_PER_MS};
+use super::{BULL, DELAYED, SCORES_PER_MS};
 use crate::deliver::BullmqJob;
 use duetime_core::api::{Span, Timestamp};
 use duetime_core::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, PRIORITY_DEFAULT, RETRY_STEPS_MAX, TAG_BYTES_MAX};

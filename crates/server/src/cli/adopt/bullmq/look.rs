@@ -1,6 +1,6 @@
 //! The contents of a BullMQ queue.
 
-use super::{Bullmq, DELAYED, Done, Place, SCORES_PER_MS, job};
+use super::{BULL, Bullmq, DELAYED, Done, Place, SCORES_PER_MS, job};
 use crate::cli::adopt::layout::BATCH;
 use crate::cli::adopt::redis::Redis;
 use crate::cli::adopt::source::{Look, Part, SAMPLES_MAX, Sample, Trouble};
@@ -40,9 +40,8 @@ const WITHOUT_DATA: &str = "without data";
 const NOTE: &str = "Jobs that were taken can no longer be changed or removed through BullMQ. Jobs with a parent, children, a \
  scheduler or a deduplication id stay: let BullMQ workers run them.";
 
-/// The writer of the queue: the layout's name, and the dialect in a claim.
+/// The other writer of such queues.
 const BULLMQ: &str = "bullmq";
-pub(super) const BULL: &str = "bull";
 
 impl Bullmq {
     /// Counts jobs by place, and reads some.

@@ -44,6 +44,8 @@ static PLACES: [Place; 4] = [
     Place { name: "prioritized", is_list: false },
     Place { name: "delayed", is_list: false },
 ];
+/// The name of a queue that Bull writes, as a layout and as the dialect in a claim.
+const BULL: &str = "bull";
 /// The jobs that become due.
 const DELAYED: &str = "delayed";
 /// A score of [`DELAYED`] is milliseconds since 1970 times this, and a counter below it.
