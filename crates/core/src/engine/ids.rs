@@ -53,3 +53,40 @@ impl Ids {
         Ok(ids)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ModelLedger;
+
+    const NOW: Millis = 1_800_000_000_000;
+
+    async fn sequences(ids: &Ids, count: usize) -> Vec<u64> {
+        let ids = ids.next(&vec![7; count], NOW).await.unwrap();
+        assert!(ids.iter().all(|id| id.partition() == 7));
+        ids.iter().map(|id| id.sequence()).collect()
+    }
+
+    /// A block serves many calls; what is left of it is given up if ids of it are taken.
+    #[tokio::test]
+    async fn ids_rise_and_a_block_is_skipped_whole() {
+        let ids = Ids::new(Arc::new(ModelLedger::default()));
+        let first = sequences(&ids, 2).await;
+        assert_eq!(sequences(&ids, 1).await, [first[0] + 2]);
+        ids.skip().await;
+        assert_eq!(sequences(&ids, 1).await, [first[0] + BLOCK_MIN]);
+    }
+
+    /// A process that pushes much asks the ledger seldom, and one that pushes little wastes little.
+    #[tokio::test]
+    async fn each_block_is_twice_as_long_up_to_a_bound() {
+        let ids = Ids::new(Arc::new(ModelLedger::default()));
+        let (mut last, mut length) = (sequences(&ids, 1).await[0], BLOCK_MIN);
+        for _ in 0..12 {
+            ids.skip().await;
+            let next = sequences(&ids, 1).await[0];
+            assert_eq!(next - last, length);
+            (last, length) = (next, (2 * length).min(BLOCK_MAX));
+        }
+    }
+}

@@ -161,3 +161,65 @@ impl Overflow {
         Ok(due)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Memory;
+    use crate::testing::fixtures::{QUEUE, T0 as NOW, due};
+    use crate::testing::{ManualClock, ModelLedger};
+
+    const LATER: Millis = NOW + SOON_MS + 1;
+
+    fn overflow() -> Overflow {
+        let broker = Memory::new(Arc::new(ManualClock::new()));
+        Overflow::new(Arc::new(broker), Arc::new(ModelLedger::default()))
+    }
+
+    fn job(priority: u32, due_at: Millis) -> Job {
+        Job { priority, ..due(1, due_at) }
+    }
+
+    fn joins(overflow: &Overflow, priority: u32, due_at: Millis) -> bool {
+        overflow.takes(&job(priority, due_at), NOW)
+    }
+
+    /// One that is more urgent than the most urgent there does not wait behind it.
+    #[test]
+    fn what_is_less_urgent_than_the_first_of_an_overflow_joins_it() {
+        let overflow = overflow();
+        assert!(!joins(&overflow, 9, NOW), "there is none");
+        for (priority, due_at) in [(5, NOW - 10), (7, NOW - 20)] {
+            overflow.refused((QUEUE.into(), priority, due_at), NOW);
+        }
+        assert!(joins(&overflow, 5, NOW - 10) && joins(&overflow, 6, NOW - 90), "the most urgent one decides");
+        assert!(!joins(&overflow, 5, NOW - 11) && !joins(&overflow, 4, NOW), "it is more urgent");
+        assert!(!overflow.takes(&Job { queue: "other".into(), ..job(9, NOW) }, NOW), "each queue has its own");
+    }
+
+    /// They need no room yet. One that is due soon does, whatever waits there for later.
+    #[test]
+    fn what_is_due_later_joins_only_what_is_due_later() {
+        let overflow = overflow();
+        overflow.refused((QUEUE.into(), 5, LATER), NOW);
+        assert!(joins(&overflow, 0, LATER) && !joins(&overflow, 9, LATER - 1));
+    }
+
+    #[test]
+    fn an_overflow_that_is_empty_takes_nothing() {
+        let overflow = overflow();
+        overflow.refused((QUEUE.into(), 5, NOW), NOW);
+        overflow.set(&QUEUE.into(), Boundary::default());
+        assert!(!joins(&overflow, 9, NOW) && !overflow.is_used());
+    }
+
+    #[test]
+    fn others_learn_where_new_jobs_go() {
+        let (leader, other) = (overflow(), overflow());
+        leader.refused((QUEUE.into(), 5, NOW), NOW);
+        other.refused(("gone".into(), 5, NOW), NOW);
+        other.learn(&leader.to_publish());
+        assert!(joins(&other, 5, NOW) && !joins(&other, 4, NOW));
+        assert_eq!(other.bound("gone"), None);
+    }
+}

@@ -27,3 +27,31 @@ impl Horizon {
         self.watermark.fetch_max(next, Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before the last bucket begins, its jobs are loaded.
+    #[test]
+    fn the_watermark_is_the_end_of_a_bucket_a_horizon_ahead() {
+        let horizon = Horizon::new(3 * BUCKET_MS);
+        for (now, watermark) in [(0, 3), (1, 4), (BUCKET_MS, 4), (BUCKET_MS + 1, 5)] {
+            horizon.advance(now, false);
+            assert_eq!(horizon.watermark(), watermark * BUCKET_MS, "at {now}");
+        }
+    }
+
+    #[test]
+    fn without_room_it_is_a_bucket_ahead_and_it_never_goes_back() {
+        let horizon = Horizon::new(3 * BUCKET_MS);
+        horizon.advance(BUCKET_MS, true);
+        assert_eq!(horizon.watermark(), 2 * BUCKET_MS);
+        horizon.advance(BUCKET_MS, false);
+        // There is no room any more, or the clock was set back.
+        for (now, is_full) in [(BUCKET_MS, true), (0, false)] {
+            horizon.advance(now, is_full);
+            assert_eq!(horizon.watermark(), 4 * BUCKET_MS);
+        }
+    }
+}
