@@ -252,14 +252,11 @@ fn not_over(recorded: Vec<Recorded>) -> Vec<(Recorded, bool)> {
     recorded.into_iter().map(|recorded| (recorded, false)).collect()
 }
 
-/// Whether the row with its id is the job that is admitted, perhaps changed or replaced meanwhile.
+/// Whether the row with its id is the job that is admitted, perhaps changed or replaced meanwhile. This store gives an id once,
+/// so that only an import can have brought another job with it. What a job keeps for life is compared all the same: an id that
+/// was given twice must not lose a job.
 fn is_same(row: &Job, job: &Job, producer: &Producer<'_>) -> bool {
-    match producer {
-        // Another store chose the id.
-        Producer::Import => {
-            (&row.queue, &row.key, &row.origin, row.created_at) == (&job.queue, &job.key, &job.origin, job.created_at)
-        }
-        // This store gave the id to this job only.
-        _ => !row.options().imported,
-    }
+    let is_of_import = matches!(producer, Producer::Import);
+    (is_of_import || !row.options().imported)
+        && (&row.queue, &row.key, &row.origin, row.created_at) == (&job.queue, &job.key, &job.origin, job.created_at)
 }
