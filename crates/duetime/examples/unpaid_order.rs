@@ -15,7 +15,7 @@ async fn cancel(job: CancelOrder) -> Result<(), JobError> {
 
 #[tokio::main]
 async fn main() -> duetime::Result<()> {
-    let client = Client::open("jobs.db").await?; // or Client::connect("http://127.0.0.1:7300").await?
+    let client = Client::open("jobs.db").await?; // or Client::connect("http://…"), feature `remote`
     let delay = Duration::from_secs(2); // or 30 minutes
     client.push(CancelOrder { order: 1 }).key("order-1").after(delay).await?;
     client.push(CancelOrder { order: 2 }).key("order-2").after(delay).await?;
