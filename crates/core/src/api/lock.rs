@@ -148,6 +148,24 @@ impl<'de> Deserialize<'de> for Holding {
     }
 }
 
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for Holding {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        LockBody::schema()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for Holding {
+    fn name() -> std::borrow::Cow<'static, str> {
+        LockBody::name()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>) {
+        LockBody::schemas(schemas);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Problem;

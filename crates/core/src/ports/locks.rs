@@ -132,7 +132,6 @@ pub struct Holding {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LockPage))]
 pub struct LockList {
     /// By name.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::api::LockBody>))]
     pub locks: Vec<Holding>,
     /// The start of the next page; `None` at the end.
     #[cfg_attr(feature = "openapi", schema(required, value_type = Option<crate::json::schema::Cursor>))]
