@@ -1,8 +1,8 @@
 //! Our library beside other crates that link SQLite. A build can have only one of them (`links = "sqlite3"`), so that cargo must
 //! find a version of rusqlite that fits both.
 //!
-//! Each neighbour gets a crate of its own, without a lock file: it is resolved as it would be for a new user. Its program in
-//! `tests/neighbours` is built and run.
+//! Each neighbour is checked in a separate crate without a lock file, so cargo resolves it as for a new user. Then its program
+//! from `tests/neighbours` is built and run.
 
 use crate::process;
 use crate::repo::{self, Metadata};

@@ -1,4 +1,4 @@
-//! Jobs that an application inserts in transactions of its own SQLite file.
+//! An application pushes jobs in transactions of its SQLite file.
 
 use duetime::{Client, JobState, OnConflict, OpenOptions, Push, Query, inbox, prelude::*};
 use rusqlite::{Connection, TransactionBehavior};

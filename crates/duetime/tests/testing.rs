@@ -65,7 +65,7 @@ async fn time_stands_still_until_it_is_moved() {
     assert_eq!(client.jobs().get(id).await.unwrap().result_as::<u64>().unwrap(), 1);
 }
 
-/// What a handler pushes is pushed once, however often it runs.
+/// A second attempt repeats the pushes of the first one.
 #[tokio::test]
 async fn a_handler_that_runs_again_pushes_no_second_job() {
     let (client, _clock) = testing::client().await;

@@ -4,8 +4,8 @@
 //! a payload is copied once, into the job. Nothing is decided here, and nothing is checked that the engine checks;
 //! values that the engine's types cannot express are refused.
 //!
-//! Most types of requests and answers serialize themselves. A body is a type of its own only where the meaning changes on the
-//! way:
+//! Most request and answer types serialize themselves. A separate body type exists only where the conversion changes the
+//! meaning:
 //!
 //! | body | becomes, or shows | what changes |
 //! |---|---|---|

@@ -59,7 +59,7 @@ impl Held {
         queue.free_at(false, now.wall)
     }
 
-    /// The leases that an earlier reserve got, as far as they live.
+    /// The leases of an earlier reserve that have not ended.
     fn again(&self, got: &[Receipt]) -> Reserved {
         let live = got.iter().filter_map(|receipt| {
             let live = self.live.get(receipt.id)?;

@@ -69,8 +69,8 @@ pub enum Verdict {
 /// The outcome of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admitted {
-    /// What became of the job. Only one that was created has replaced its row: a repeat is another job with this id, such as
-    /// one that was imported, because the row of this one would be gone.
+    /// The outcome of recording the job. Its row was removed only if the job was created. On a repeat, another job has this
+    /// id, for example an imported one.
     Recorded(Recorded),
     /// The row was refused, or removed.
     Done,

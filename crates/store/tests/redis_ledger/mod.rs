@@ -205,7 +205,7 @@ async fn a_copy_goes_to_another_queue_though_its_sender_dies() {
     assert_eq!(bench.row(1).await.unwrap().stage, Stage::Failed);
 }
 
-/// What is there under its id is the copy itself, unless an import brought it.
+/// A job under the copy's id is the copy itself, unless it was imported.
 #[tokio::test]
 async fn a_copy_whose_id_an_imported_job_has_is_named() {
     let bench = Bench::new("taken").await;
