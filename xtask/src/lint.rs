@@ -3,7 +3,7 @@
 use crate::repo::Metadata;
 use crate::report::{Outcome, Report};
 use crate::tidy::Finding;
-use crate::{deps, process, repo, size, tidy};
+use crate::{deps, process, public, repo, size, tidy};
 
 /// Runs all checks, the quick ones first; returns whether all passed.
 pub(crate) fn run() -> bool {
@@ -14,6 +14,7 @@ pub(crate) fn run() -> bool {
     report.step("dependencies", check_deps);
     report.step("clippy", clippy);
     report.step("docs", docs);
+    report.step("public items", public::run);
     report.finish("cargo xtask lint")
 }
 

@@ -10,6 +10,7 @@ mod lint;
 mod neighbours;
 mod package;
 mod process;
+mod public;
 mod repo;
 mod report;
 mod setup;
@@ -53,6 +54,8 @@ enum Chore {
     Tidy,
     /// Run only the dependency checks of `lint`: duplicates, licences, unused
     Deps,
+    /// Compare the public items of the library with their list; `GOLDEN=write` writes the list
+    Public,
     /// Count the lines of production code by crate
     Size,
     /// Run the engine's simulation, one run for each seed
@@ -140,6 +143,7 @@ fn main() -> ExitCode {
         Chore::Lint => lint::run(),
         Chore::Tidy => lint::run_tidy(),
         Chore::Deps => lint::run_deps(),
+        Chore::Public => shown(&public::run()),
         Chore::Size => shown(&size::print()),
         Chore::Sim { seeds, from } => shown(&sim::simulate(seeds, from)),
         Chore::Interleave { minutes, seed } => shown(&sim::interleave(minutes * 60, seed)),

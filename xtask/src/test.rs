@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::repo::Metadata;
 use crate::report::{Outcome, Report, Tally};
-use crate::{neighbours, package, process, setup, sim};
+use crate::{neighbours, package, process, public, setup, sim};
 
 /// Names the server's release binary to tests that run the real thing, so that they try what users get. A test that is run
 /// without it takes the binary that cargo built beside it: so does `cargo xtask test`, which has no time for both.
@@ -52,6 +52,7 @@ pub(crate) fn outside() -> bool {
         report.step("package", || package::test(server_binary(metadata)));
         report.step("scale", || sim::scale(sim::SCALE_JOBS));
         report.step("neighbours", neighbours::run);
+        report.step("semver", public::semver);
         report.step("simulation", || sim::simulate(sim::SEEDS, 0));
     }
     concluded(&report, "cargo xtask outside")

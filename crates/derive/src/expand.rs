@@ -42,11 +42,11 @@ fn retry(settings: &Settings) -> Option<TokenStream> {
     let mut sets = Vec::new();
     sets.extend(settings.retry.as_ref().map(|backoff| {
         let backoff = match backoff {
-            Backoff::Default => quote! { ::duetime::Backoff::Default },
-            Backoff::None => quote! { ::duetime::Backoff::None },
+            Backoff::Default => quote! { ::duetime::retry::Backoff::Default },
+            Backoff::None => quote! { ::duetime::retry::Backoff::None },
             Backoff::Steps(steps) => {
                 let steps = steps.iter().map(|&ms| duration(ms));
-                quote! { ::duetime::Backoff::steps([#(#steps),*]) }
+                quote! { ::duetime::retry::Backoff::steps([#(#steps),*]) }
             }
         };
         quote! { retry.backoff = ::core::option::Option::Some(#backoff); }
@@ -60,8 +60,8 @@ fn retry(settings: &Settings) -> Option<TokenStream> {
     }));
     (!sets.is_empty()).then(|| {
         quote! {
-            fn retry() -> ::duetime::Retry {
-                let mut retry = ::duetime::Retry::default();
+            fn retry() -> ::duetime::retry::Retry {
+                let mut retry = ::duetime::retry::Retry::default();
                 #(#sets)*
                 retry
             }

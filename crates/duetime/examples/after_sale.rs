@@ -6,7 +6,8 @@
 //! after 15 s, 15 s, 30 s and so on up to 6 h, sixteen times in all; only a refusal is final. Nobody here waits 15 s: a
 //! failed job is made due at once, as an operator could.
 
-use duetime::{BulkAction, Client, ConnectOptions, Context, Job, JobError, JobRef, JobState, JobType, Query, Worker};
+use duetime::job::{BulkAction, JobRef, Query, State as JobState};
+use duetime::{Client, ConnectOptions, Context, Job, JobError, JobType, Worker};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 

@@ -2,9 +2,11 @@
 //! `cargo run --release -p duetime --example client_throughput [FOLDER]`. Each figure is beside that of the bare engine,
 //! called on the caller's runtime.
 
-use duetime::core::engine::{Options, Stores};
-use duetime::core::{Engine, SystemClock};
-use duetime::{Client, NewJob, Outcome, ReserveRequest, Source, Worker};
+use duetime::job::NewJob;
+use duetime::lease::{Outcome, ReserveRequest, Source};
+use duetime::{Client, Worker};
+use duetime_core::engine::{Options, Stores};
+use duetime_core::{Engine, SystemClock};
 use duetime_store::sqlite::{self, Sqlite};
 use std::path::Path;
 use std::sync::Arc;
@@ -133,7 +135,7 @@ async fn work(client: &Client, jobs: usize) {
     let counted = done.clone();
     let worker = Worker::new(client).queue("work").concurrency(100).fallback(move || {
         counted.fetch_add(1, Ordering::Relaxed);
-        async { duetime::Handled::Ok(()) }
+        async { duetime::worker::Handled::Ok(()) }
     });
     let summary = tokio::time::timeout(Duration::from_secs(600), worker.drain()).await;
     assert_eq!(summary.expect("in time").expect("worked").succeeded as usize, jobs);

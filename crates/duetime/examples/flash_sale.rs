@@ -12,7 +12,8 @@
 
 mod processes;
 
-use duetime::{Client, OnConflict, PushOutcome, Query};
+use duetime::Client;
+use duetime::job::{OnConflict, PushOutcome, Query};
 use processes::{Processes, Result};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

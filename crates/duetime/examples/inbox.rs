@@ -4,7 +4,10 @@
 //! Each transaction takes an order and pushes a job for it. Every other one is rolled back, and leaves neither. In the end
 //! the jobs are compared with the orders.
 
-use duetime::{Client, ConnectOptions, JobType, Push, Query, ReserveRequest, Span};
+use duetime::job::Query;
+use duetime::lease::ReserveRequest;
+use duetime::time::Span;
+use duetime::{Client, ConnectOptions, JobType, Push};
 use std::error::Error;
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,9 @@
 
 mod figures;
 
-use duetime::{Client, ConnectOptions, Context, Due, NewJob, Span, Worker};
+use duetime::job::{Due, NewJob};
+use duetime::time::Span;
+use duetime::{Client, ConnectOptions, Context, Worker};
 use figures::{RedisServer, percentile, unix_ms};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -37,7 +39,7 @@ async fn main() {
         if job.due_at > job.created_at + 1_000 {
             measured.lock().expect("no panic").push(unix_ms() - job.due_at as f64);
         }
-        async { duetime::Handled::Ok(()) }
+        async { duetime::worker::Handled::Ok(()) }
     });
     let begin = Instant::now();
     let (push_s, worked) = tokio::join!(push(&client, jobs), async {

@@ -8,7 +8,9 @@
 
 mod figures;
 
-use duetime::{Client, ConnectOptions, Context, Due, NewJob, Span, Worker};
+use duetime::job::{Due, NewJob};
+use duetime::time::Span;
+use duetime::{Client, ConnectOptions, Context, Worker};
 use figures::{RedisServer, percentile, unix_ms};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -91,7 +93,7 @@ async fn push(client: &Client, queue: &'static str, count: usize, bulk: usize, i
 async fn process(client: &Client, queue: &str, count: usize) -> f64 {
     let start = Instant::now();
     let worker = Worker::new(client).queue(queue).concurrency(CONCURRENCY);
-    let worker = worker.handle_raw("default", || async { duetime::Handled::Ok(()) });
+    let worker = worker.handle_raw("default", || async { duetime::worker::Handled::Ok(()) });
     let summary = worker.drain().await.expect("worked off");
     assert_eq!(summary.succeeded, count as u64);
     while client.queues().get(queue).await.expect("counted").tally.succeeded < count as u64 {
@@ -114,7 +116,7 @@ async fn lateness(client: &Client) -> Vec<f64> {
     let worker = Worker::new(client).queue("late").concurrency(CONCURRENCY);
     let worker = worker.handle_raw("default", move |context: Context| {
         measured.lock().expect("no panic").push(unix_ms() - context.job().due_at as f64);
-        async { duetime::Handled::Ok(()) }
+        async { duetime::worker::Handled::Ok(()) }
     });
     worker.run_for(Duration::from_millis(LEAD_MS + LATE_SPAN_MS + 1_000)).await.expect("worked off");
     let mut late = std::mem::take(&mut *late.lock().expect("no panic"));

@@ -8,7 +8,8 @@
 
 mod processes;
 
-use duetime::{Client, Job, JobState, JobType, Query, Worker};
+use duetime::job::{Query, State as JobState};
+use duetime::{Client, Job, JobType, Worker};
 use processes::{Processes, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -57,7 +58,7 @@ async fn process(url: &str, number: usize) -> Result<()> {
     std::thread::spawn(move || told.send(std::io::stdin().lines().count()));
     let cancel_order = |TimeOut { order }: TimeOut| async move {
         println!("timed-out {order}");
-        duetime::Handled::Ok(())
+        duetime::worker::Handled::Ok(())
     };
     let work = Worker::new(&client).handle(cancel_order).run_until(async { drop(stop.await) });
     let shop = async { if number == 0 { take_orders(&client).await } else { Ok(()) } };

@@ -5,7 +5,9 @@
 
 mod figures;
 
-use duetime::{Client, Context, NewJob, Span, Worker};
+use duetime::job::NewJob;
+use duetime::time::Span;
+use duetime::{Client, Context, Worker};
 use figures::{Cost, RedisServer, percentile, unix_ms};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -95,7 +97,11 @@ async fn push(
                 }
                 let job = |n| NewJob {
                     queue: queue.into(),
-                    due: if delay_ms(n) == 0 { duetime::Due::Now } else { duetime::Due::After(Span(delay_ms(n))) },
+                    due: if delay_ms(n) == 0 {
+                        duetime::job::Due::Now
+                    } else {
+                        duetime::job::Due::After(Span(delay_ms(n)))
+                    },
                     ..NewJob::new(PAYLOAD)
                 };
                 let batch = (first..count.min(first + BULK)).map(job).collect();
@@ -119,7 +125,7 @@ async fn process(client: &Client, count: usize) -> f64 {
     let worker = Worker::new(client)
         .queue("bench")
         .concurrency(CONCURRENCY)
-        .handle_raw("default", || async { duetime::Handled::Ok(()) });
+        .handle_raw("default", || async { duetime::worker::Handled::Ok(()) });
     let summary = worker.drain().await.expect("worked off");
     assert_eq!(summary.succeeded, count as u64);
     start.elapsed().as_secs_f64()
@@ -131,7 +137,7 @@ async fn lateness(client: &Client) -> impl Fn(f64) -> f64 {
     let first = due(0);
     let batch = |n| NewJob {
         queue: "late".into(),
-        due: duetime::Due::At(duetime::Timestamp(first + n as u64 * 1_000 / LATE_PER_S)),
+        due: duetime::job::Due::At(duetime::Timestamp(first + n as u64 * 1_000 / LATE_PER_S)),
         ..NewJob::new(PAYLOAD)
     };
     for chunk in (0..LATE_JOBS).collect::<Vec<_>>().chunks(BULK) {
@@ -142,7 +148,7 @@ async fn lateness(client: &Client) -> impl Fn(f64) -> f64 {
         Worker::new(client).queue("late").concurrency(CONCURRENCY).handle_raw("default", move |context: Context| {
             let late = unix_ms() - context.job().due_at as f64;
             measured.lock().expect("no panic").push(late);
-            async { duetime::Handled::Ok(()) }
+            async { duetime::worker::Handled::Ok(()) }
         });
     let span = LEAD_MS + LATE_JOBS as u64 * 1_000 / LATE_PER_S + 1_000;
     worker.run_for(Duration::from_millis(span)).await.expect("worked off");

@@ -57,7 +57,7 @@ pub enum Error {
     /// The payload cannot be written as JSON.
     #[error("the payload cannot be serialized as JSON: {0}")]
     Payload(#[source] Arc<serde_json::Error>),
-    /// The job has not ended within the time limit of [`wait`](crate::Jobs::wait). It goes on.
+    /// The job has not ended within the time limit of [`wait`](crate::client::Jobs::wait). It goes on.
     #[error("the job {id} ({kind}) has not ended within {}; wait again, or ask `why` it does not run", Span(time_limit.as_millis().try_into().unwrap_or(u64::MAX)))]
     NotEnded {
         /// The job.

@@ -4,8 +4,8 @@
 use duetime_core::Retry;
 
 /// The kind of jobs that clients of the beanstalkd protocol put.
-pub const BEANSTALK: &str = "beanstalk";
+pub(crate) const BEANSTALK: &str = "beanstalk";
 
 /// Without a limit from the job or its queue, attempts and crashes of these jobs are not limited.
-pub static KIND_RULES: [(&str, Retry); 1] =
+pub(crate) static KIND_RULES: [(&str, Retry); 1] =
     [(BEANSTALK, Retry { max_attempts: Some(0), max_crashes: Some(u32::MAX), ..Retry::INHERITED })];

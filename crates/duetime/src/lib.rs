@@ -32,21 +32,48 @@
 //! # Ok::<(), duetime::Error>(())
 //! ```
 //!
-//! - A [`Client`] offers the same calls on a store in this process, on a shared Redis, and on a server. Once a push
-//!   returns, the job is recorded. Its groups find and change [jobs](Client::jobs), set up [queues](Client::queues), show
-//!   [workers](Client::workers), and more. [`wait`](Jobs::wait) returns a job once it has ended, with its result.
-//! - A [`JobType`] is a payload, and what its jobs have by default: kind, queue, retries, time limit, key, tags.
-//! - A [`Worker`] runs [handlers](Handler) for due jobs, extends their leases, and stops gracefully. Handlers may block:
-//!   leases are extended on another thread. Handlers must be idempotent, because a job can run twice.
-//! - A [`Lock`] has one holder at a time, across machines. Its [guard](lock::Guard) renews it and says when it may be
-//!   lost.
-//! - A [`Schedule`] pushes a job again and again, by cron expression and time zone:
-//!   [`schedules`](Client::schedules).
-//! - The [`inbox`] pushes jobs within an SQL transaction of your application, also in its own SQLite file.
-//! - [`Events`] report what happens to jobs: [`events`](Client::events).
-//! - The guide [Test your handlers](https://github.com/duetime/duetime/blob/main/docs/guides/testing.md) tests a program without
-//!   waiting, with the feature `testing`.
-//! - An [`Error`] says whether the call can be repeated.
+//! [`Client`] and [`Worker`] are most of it. The other types are in modules, by what they are about:
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`client`] | the groups of calls of a [`Client`], and how a store is opened or a server connected |
+//! | [`worker`] | handlers and their arguments: payload, [`State`], [`Attempt`](worker::Attempt), [`Cancelled`](worker::Cancelled) |
+//! | [`job`], [`queue`], [`schedule`], [`lease`], [`lock`], [`event`] | what a client asks for, and what it is answered |
+//! | [`retry`] | retry rules |
+//! | [`status`] | health, waiting jobs, failures, workers, and why a job does not run |
+//! | [`inbox`] | pushes within an SQL transaction of your application, also in its own SQLite file |
+//! | [`time`] | [`Timestamp`] and [`Span`](time::Span); `Duration` and `SystemTime` convert into them |
+//! | `testing` | a client in memory with a clock that your test moves (feature `testing`) |
+//!
+//! # Pushing and finding jobs
+//! A [`Client`] offers the same calls on a store in this process, on a shared Redis, and on a server. Once a push returns, the job is
+//! recorded. A [`JobType`] is a payload, and what its jobs have by default: kind, queue, retries, time limit, key, tags. The client's groups
+//! find and change [jobs](Client::jobs), set up [queues](Client::queues) and recurring jobs ([`schedules`](Client::schedules)), show
+//! [workers](Client::workers), and more. [`wait`](client::Jobs::wait) returns a job once it has ended, with its result.
+//!
+//! # Handlers and their state
+//! A handler is an async function, or a [blocking one](Worker::handle_blocking). Its arguments come in any order: the payload, the worker's
+//! [`State`] or a [part of it](worker::FromRef), the [`Context`], and your own ([`FromContext`](worker::FromContext)). What it returns is the
+//! result of the job. A handler must be idempotent, because a job can run twice. It may block its thread: the worker extends leases on
+//! another one. [`Worker::wrap`] runs code around every handler.
+//!
+//! # Errors
+//! A handler returns any error with `?`. [`JobError`] has the rest: a final failure, a retry at another time, a release. A call of the client
+//! returns an [`Error`]. It has a stable code, and says whether the call can be repeated.
+//!
+//! # Retries
+//! An attempt that fails is repeated by the [`Retry`] rule of the push, the [job type](JobType::retry), or the queue. By default there are
+//! 16 attempts over about 25 hours. A job that fails for the last time is kept, and can be found and retried. A worker that crashes
+//! loses its lease, and the job is handed out again.
+//!
+//! # Stopping
+//! [`Worker::run_until`] stops when a future of yours completes, for example a signal. The worker then reserves nothing more, lets handlers
+//! finish within the [stop limit](Worker::stop_limit), and asks those that are still running to stop ([`Cancelled`](worker::Cancelled)).
+//! Jobs that have not finished run again. [`Client::close`] waits until an embedded store is closed.
+//!
+//! # Testing
+//! The feature `testing` has a client in memory, a clock that your test moves, and `assert_pushed!`. See the guide
+//! [Test your handlers](https://github.com/duetime/duetime/blob/main/docs/guides/testing.md).
 //!
 //! # Features
 //! - `derive` (default): `#[derive(Job)]`.
@@ -75,63 +102,110 @@
 #[cfg(not(any(feature = "embedded", feature = "redis", feature = "remote")))]
 compile_error!("duetime needs at least one of its features `embedded` (a file), `remote` (a server) and `redis`");
 
+#[doc(hidden)]
+pub mod __private;
 #[cfg(doctest)]
 mod book;
-mod client;
+pub mod client;
 mod error;
 pub mod inbox;
 mod job_type;
-#[doc(hidden)]
-pub mod kind_rules;
+#[cfg(feature = "engine")]
+mod kind_rules;
 pub mod lock;
 pub mod prelude;
 mod push;
 mod request_id;
+#[cfg(feature = "unstable-server")]
+#[doc(hidden)]
+pub mod server;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[cfg(feature = "tls")]
-#[doc(hidden)]
-pub mod tls;
+mod tls;
 pub mod worker;
 
+#[doc(inline)]
+pub use client::Client;
 #[cfg(any(feature = "redis", feature = "remote"))]
+#[doc(inline)]
 pub use client::ConnectOptions;
 #[cfg(feature = "embedded")]
+#[doc(inline)]
 pub use client::OpenOptions;
 #[cfg(feature = "remote")]
+#[doc(inline)]
 pub use client::Token;
-pub use client::{Client, Events, Found, Jobs, Leases, Locks, Queues, Schedules, Workers};
-#[cfg(feature = "embedded")]
-pub use duetime_store::sqlite::Durability;
-pub use error::{Answers, Error, Result};
-pub use job_type::JobType;
-pub use lock::Lock;
-pub use push::{Push, Pushed, new_job};
-pub use worker::{
-    Attempt, BlockingHandler, Cancelled, Context, FromContext, FromRef, Handled, Handler, JobError, Next, Raw,
-    RawHandler, State, Summary, Worker,
-};
-
 #[cfg(feature = "derive")]
 pub use duetime_derive::Job;
-
-pub use duetime_core as core;
-pub use duetime_core::api::{
-    Degraded, DegradedCode, DueBucket, DueCounts, FailureGroup, Failures, HeldLease, History, HistoryPoint,
-    HistorySpan, Lateness, QueueChanges, Reason, ReasonCode, Span, Timestamp, Why, WorkerStatus,
-};
-pub use duetime_core::engine::events::{Event, Filter, Transition, What};
-pub use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Extension, Health, Imported, JobRef, Listed, LockList, LockRequest, Outcome,
-    Patch, Pause, PushOutcome, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, Source,
-    TakeRequest,
-};
-pub use duetime_core::ports::{Grant, Holding, Lease, Rate, Released, Window};
-pub use duetime_core::rules::{Failure, Park, Release};
-pub use duetime_core::schedule::{ClockChange, LastTick, Run, ScheduleStatus, TickOutcome};
-pub use duetime_core::{
-    AttemptError, Backoff, Due, Exponential, Fixed, Job, JobId, JobOptions, KeyUntil, Millis, Missed, NewJob,
-    OnConflict, Overlap, Payload, Progress, Receipt, Retry, Schedule, Stage, State as JobState, Target, Timing,
-    WhenExhausted,
-};
+pub use error::{Answers, Error, Result};
+pub use job::{Job, JobId};
+pub use job_type::JobType;
+#[doc(inline)]
+pub use lock::Lock;
+pub use push::{Push, Pushed, new_job};
+pub use retry::Retry;
+pub use schedule::Schedule;
+pub use time::Timestamp;
 pub use tokio_util::sync::CancellationToken;
+#[doc(inline)]
+pub use worker::{Context, JobError, State, Worker};
+
+/// Jobs as they are recorded, how they are pushed, found and changed.
+pub mod job {
+    pub use duetime_core::api::Pushed;
+    pub use duetime_core::engine::{
+        BulkAction, BulkCounts, CancelOutcome, Imported, Listed, Patch, PushOutcome, Query,
+    };
+    pub use duetime_core::{
+        AttemptError, Due, Job, JobId, JobOptions, JobRef, KeyUntil, NewJob, OnConflict, Payload, Progress, Stage,
+        State,
+    };
+}
+
+/// Retry rules: when a failed attempt is repeated, how often, and what follows the last one.
+pub mod retry {
+    pub use duetime_core::{Backoff, Exponential, Fixed, Retry, WhenExhausted};
+}
+
+/// Settings and states of queues.
+pub mod queue {
+    pub use duetime_core::Target;
+    pub use duetime_core::api::QueueChanges;
+    pub use duetime_core::engine::{Pause, QueueSettings, QueueStatus};
+    pub use duetime_core::ports::Rate;
+}
+
+/// Recurring jobs.
+pub mod schedule {
+    pub use duetime_core::schedule::{ClockChange, LastTick, Run, ScheduleStatus, TickOutcome};
+    pub use duetime_core::{Missed, Overlap, Schedule, Timing};
+}
+
+/// Leases, for programs that reserve and settle jobs without a [`Worker`].
+pub mod lease {
+    pub use duetime_core::Receipt;
+    pub use duetime_core::engine::{Extension, Outcome, Reservation, ReserveRequest, Settlement, Source, TakeRequest};
+    pub use duetime_core::ports::{Lease, Window};
+    pub use duetime_core::rules::{Failure, Park, Release};
+}
+
+/// What happens to jobs, as it happens: [`Client::events`].
+pub mod event {
+    pub use crate::client::Events;
+    pub use duetime_core::engine::events::{Event, Filter, Transition, What};
+}
+
+/// The state of the store, of its workers, and of what keeps jobs from running.
+pub mod status {
+    pub use duetime_core::api::{
+        Degraded, DegradedCode, DueBucket, DueCounts, FailureGroup, Failures, HeldLease, History, HistoryPoint,
+        HistorySpan, Lateness, Reason, ReasonCode, Why, WorkerStatus,
+    };
+    pub use duetime_core::engine::Health;
+}
+
+/// Instants and lengths of time, to the millisecond. They are made from `SystemTime` and [`Duration`](std::time::Duration).
+pub mod time {
+    pub use duetime_core::api::{Span, Timestamp};
+}

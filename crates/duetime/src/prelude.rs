@@ -2,7 +2,8 @@
 
 #[cfg(feature = "derive")]
 pub use crate::Job;
-pub use crate::{Attempt, Cancelled, Client, Context, JobError, JobType, State, Worker};
+pub use crate::worker::{Attempt, Cancelled};
+pub use crate::{Client, Context, JobError, JobType, State, Worker};
 pub use serde::{Deserialize, Serialize};
 pub use std::sync::Arc;
 pub use std::time::Duration;

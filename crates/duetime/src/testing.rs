@@ -36,20 +36,15 @@ use crate::client::Client;
 use crate::job_type::JobType;
 use crate::push::new_job;
 use crate::worker::{Context, Handler, JobError};
-use duetime_core::api::Span;
-use duetime_core::engine::{Options, Query, ReserveRequest, Source, Stores};
+use duetime_core::engine::{Options, ReserveRequest, Source, Stores};
 use duetime_core::testing::{ModelLedger, TokioClock};
 use duetime_core::{Clock as _, Engine, Job, JobId, Millis};
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::sleep;
-
-/// How many jobs a failed assertion shows.
-const SHOWN_MAX: usize = 20;
 
 /// Returns a client of an empty store in memory, and its clock, which stands still until the test moves it.
 ///
@@ -183,10 +178,10 @@ impl std::fmt::Debug for Clock {
 #[macro_export]
 macro_rules! assert_pushed {
     (@after) => { ::core::option::Option::None };
-    (@after $after:literal) => { ::core::option::Option::Some($crate::testing::length(::core::stringify!($after))) };
+    (@after $after:literal) => { ::core::option::Option::Some($crate::__private::length(::core::stringify!($after))) };
     (@after $after:tt) => { ::core::option::Option::Some($after) };
     ($client:expr, $($job:ident)::+ $({ $($fields:tt)* })? $(( $($places:tt)* ))? $(, after = $after:tt)? $(,)?) => {
-        $crate::testing::pushed::<$($job)::+>(
+        $crate::__private::pushed::<$($job)::+>(
             &$client,
             |job| ::core::matches!(job, $($job)::+ $({ $($fields)* })? $(( $($places)* ))?),
             ::core::stringify!($($job)::+ $({ $($fields)* })? $(( $($places)* ))?),
@@ -194,60 +189,6 @@ macro_rules! assert_pushed {
         )
         .await
     };
-}
-
-/// The length that this text names.
-#[doc(hidden)]
-#[track_caller]
-pub fn length(text: &str) -> Duration {
-    match text.trim_matches('"').parse::<Span>() {
-        Ok(Span(ms)) => Duration::from_millis(ms),
-        Err(why) => panic!("`after`: {why}"),
-    }
-}
-
-/// The first job of this type that fits.
-#[doc(hidden)]
-pub async fn pushed<J: JobType>(
-    client: &Client,
-    fits: impl Fn(&J) -> bool,
-    wanted: &str,
-    after: Option<Duration>,
-) -> Job {
-    let mut found = client.jobs().find(Query { kind: Some(J::KIND.into()), ..Query::default() });
-    while let Some(job) = found.next().await.expect("the jobs can be read") {
-        if job.payload_as().is_ok_and(|payload| fits(&payload)) && after.is_none_or(|after| delay(&job) == after) {
-            return job;
-        }
-    }
-    let after = after.map(|after| format!(", after {}", shown(after))).unwrap_or_default();
-    let all = client.jobs().find(Query::default()).take(SHOWN_MAX + 1).await.expect("the jobs can be read");
-    // The macro puts a tuple together from two parts.
-    let wanted = wanted.replacen(" (", "(", 1);
-    panic!("expected a push of `{wanted}`{after}; {}", list(&all));
-}
-
-fn delay(job: &Job) -> Duration {
-    Duration::from_millis(job.first_due_at.saturating_sub(job.created_at))
-}
-
-fn shown(length: Duration) -> Span {
-    Span(length.as_millis().try_into().unwrap_or(u64::MAX))
-}
-
-fn list(jobs: &[Job]) -> String {
-    if jobs.is_empty() {
-        return "nothing was pushed".to_owned();
-    }
-    let mut list = "this was pushed:".to_owned();
-    for job in jobs.iter().take(SHOWN_MAX) {
-        let (queue, kind, payload) = (&job.queue, &job.kind, String::from_utf8_lossy(&job.payload));
-        let _ = write!(list, "\n  {kind} {payload} to {queue}, after {}", shown(delay(job)));
-    }
-    if jobs.len() > SHOWN_MAX {
-        list.push_str("\n  and more");
-    }
-    list
 }
 
 /// A made-up attempt at this job, with which a handler can be called without a push: see [`Attempt::run`].

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Why a PEM file cannot be read.
-pub fn pem_words(error: &pem::Error) -> String {
+pub(crate) fn pem_words(error: &pem::Error) -> String {
     match error {
         pem::Error::Io(error) => format!("it cannot be read: {}", system_words(&error.to_string())),
         pem::Error::NoItemsFound => "it contains nothing of that kind in PEM format".to_owned(),
@@ -21,7 +21,7 @@ pub fn pem_words(error: &pem::Error) -> String {
 ///
 /// # Errors
 /// Why they cannot be read, or that there are none.
-pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
     let found: Vec<_> = read.map_err(|error| pem_words(&error))?;
     if found.is_empty() { Err("it contains no certificate in PEM format".to_owned()) } else { Ok(found) }
@@ -31,7 +31,7 @@ pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String>
 ///
 /// # Errors
 /// [`Error::Roots`] if the file cannot be read, or contains no PEM certificate.
-pub fn client_config(root: Option<&Path>) -> Result<ClientConfig, Error> {
+pub(crate) fn client_config(root: Option<&Path>) -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = root {

@@ -1,7 +1,9 @@
 //! Handlers and job types.
 
+use duetime::job::State as JobState;
 use duetime::prelude::*;
-use duetime::{FromContext, FromRef, JobId, JobState, Raw, new_job};
+use duetime::worker::{FromContext, FromRef, Raw};
+use duetime::{JobId, new_job};
 use serde_json::json;
 use std::sync::Mutex;
 use std::thread::{self, ThreadId};
@@ -73,7 +75,7 @@ async fn result(client: &Client, id: JobId) -> Option<String> {
 
 #[tokio::test]
 async fn what_the_type_says_is_pushed() {
-    let job = serde_json::to_value(duetime::core::api::Push::from(&new_job(&invoice(7)).unwrap())).unwrap();
+    let job = serde_json::to_value(duetime_core::api::Push::from(&new_job(&invoice(7)).unwrap())).unwrap();
     let expected = json!({
         "queue": "mail", "kind": "invoice.send", "payload": {"order": 7, "item": "cup", "customer": 12},
         "priority": 7, "key": "invoice.send:7:cup", "on_conflict": "keep", "key_until": "finished", "tags": ["customer:12"],

@@ -1,9 +1,8 @@
 //! Jobs that applications insert in their own transactions, by the library, on private servers.
 
-use duetime::{
-    Client, ConnectOptions, Due, JobOptions, JobState, NewJob, OnConflict, Push, Query, Retry, Span, Timestamp, Worker,
-    inbox, new_job,
-};
+use duetime::job::{Due, JobOptions, NewJob, OnConflict, Query, State as JobState};
+use duetime::time::Span;
+use duetime::{Client, ConnectOptions, Push, Retry, Timestamp, Worker, inbox, new_job};
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -54,7 +53,7 @@ async fn shipped(client: &Client, count: usize) -> Vec<u64> {
             if seen.len() == count {
                 done.cancel();
             }
-            duetime::Handled::Ok(())
+            duetime::worker::Handled::Ok(())
         }
     };
     let worker = Worker::new(client).handle(handler);

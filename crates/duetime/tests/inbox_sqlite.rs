@@ -1,6 +1,8 @@
 //! An application pushes jobs in transactions of its SQLite file.
 
-use duetime::{Client, JobState, OnConflict, OpenOptions, Push, Query, inbox, prelude::*};
+use duetime::job::{OnConflict, Query, State as JobState};
+use duetime::prelude::*;
+use duetime::{Client, OpenOptions, Push, inbox};
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -55,7 +57,7 @@ fn ship(order: u64) -> Push<inbox::Unsent> {
     Push::of(&Ship { order })
 }
 
-async fn done(_: Ship) -> duetime::Handled {
+async fn done(_: Ship) -> duetime::worker::Handled {
     Ok(())
 }
 
@@ -94,7 +96,7 @@ async fn a_job_exists_if_its_transaction_is_committed() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let handler = async |job: Ship, State(seen): State<Arc<Mutex<Vec<u64>>>>| {
         seen.lock().unwrap().push(job.order);
-        duetime::Handled::Ok(())
+        duetime::worker::Handled::Ok(())
     };
     let done = duetime::CancellationToken::new();
     let run = Worker::new(&client).state(seen.clone()).handle(handler).run_until(done.cancelled());

@@ -18,7 +18,7 @@ const PROCESSES: usize = 8;
 const TASKS: usize = 8;
 const TTL: Duration = Duration::from_secs(1);
 /// How long tickets of a process that is gone keep their places before others.
-const TICKET: Duration = Duration::from_millis(duetime::core::limits::LOCK_TICKET_MS);
+const TICKET: Duration = Duration::from_millis(duetime_core::limits::LOCK_TICKET_MS);
 /// The time limit for a test to see enough grants.
 const SEEN_WITHIN: Duration = Duration::from_secs(90);
 const URL: &str = "LOCK_CHAOS_URL";

@@ -1,9 +1,10 @@
 //! A Cluster with as many partitions as it usually gets, seen by clients: what spans partitions holds together.
 
-use duetime::{
-    BulkAction, Client, Failure, JobId, JobState, NewJob, Query, ReserveRequest, Retry, Source, Span, WhenExhausted,
-    Worker,
-};
+use duetime::job::{BulkAction, NewJob, Query, State as JobState};
+use duetime::lease::{Failure, ReserveRequest, Source};
+use duetime::retry::WhenExhausted;
+use duetime::time::Span;
+use duetime::{Client, JobId, Retry, Worker};
 use duetime_store::testing::RedisCluster;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -72,7 +73,7 @@ async fn jobs_of_many_partitions_are_one_store() {
     assert_eq!(cancelled.into_iter().collect::<Vec<_>>(), [("cancelled", (QUEUES * LATER_PER_QUEUE) as u64)]);
 
     // Worked off by one worker at all queues.
-    let mut worker = Worker::new(&other).concurrency(16).fallback(|| async { duetime::Handled::Ok(()) });
+    let mut worker = Worker::new(&other).concurrency(16).fallback(|| async { duetime::worker::Handled::Ok(()) });
     for q in 0..QUEUES {
         worker = worker.queue(queue(q));
     }

@@ -30,7 +30,7 @@ fn sent(server: &RedisServer) -> (u64, u64) {
 async fn a_worker_that_waits_at_many_queues_asks_for_little() {
     let server = RedisServer::start();
     let client = Client::connect(&server.url()).await.unwrap();
-    let mut worker = Worker::new(&client).fallback(|| async { duetime::Handled::Ok(()) });
+    let mut worker = Worker::new(&client).fallback(|| async { duetime::worker::Handled::Ok(()) });
     for n in 0..QUEUES {
         let queue = format!("queue-{n}");
         // Each has been used, so that it is known.

@@ -4,7 +4,9 @@
 //! may have run at once than allowed, and no more have begun within any span than the rate allows. `LIMITS_JOBS` sets the
 //! number of jobs of each queue.
 
-use duetime::{Client, Context, Handled, QueueSettings, Rate, Worker};
+use duetime::queue::{QueueSettings, Rate};
+use duetime::worker::Handled;
+use duetime::{Client, Context, Worker};
 use duetime_store::testing::RedisServer;
 use std::fs::OpenOptions;
 use std::io::Write;

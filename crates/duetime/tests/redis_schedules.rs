@@ -1,7 +1,11 @@
 //! Five processes' worth of engines on one Redis Cluster, where there is no leader: each tick is one job, in the partition
 //! of its queue.
 
-use duetime::{Client, NewJob, Outcome, Query, ReserveRequest, Schedule, Source, Span, Timing};
+use duetime::job::{NewJob, Query};
+use duetime::lease::{Outcome, ReserveRequest, Source};
+use duetime::schedule::Timing;
+use duetime::time::Span;
+use duetime::{Client, Schedule};
 use duetime_store::testing::RedisCluster;
 use std::sync::Arc;
 

@@ -1,6 +1,9 @@
 //! How the remote client handles connections that are refused, lost, or lead to something else.
 
-use duetime::{Client, ConnectOptions, Error, JobId, OnConflict, ReserveRequest, Source, Span};
+use duetime::job::OnConflict;
+use duetime::lease::{ReserveRequest, Source};
+use duetime::time::Span;
+use duetime::{Client, ConnectOptions, Error, JobId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -53,7 +56,7 @@ async fn a_lost_reply_is_asked_for_again_only_where_that_does_no_harm() {
     let id = JobId::from_sequence(1);
     assert_eq!(sent(client.jobs().get(id).await.unwrap_err()), 2);
     assert_eq!(sent(client.jobs().cancel(id).await.unwrap_err()), 1);
-    assert_eq!(sent(client.leases().complete(duetime::Receipt { id, epoch: 1 }, None).await.unwrap_err()), 2);
+    assert_eq!(sent(client.leases().complete(duetime::lease::Receipt { id, epoch: 1 }, None).await.unwrap_err()), 2);
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ async fn a_handler_runs_in_the_span_of_its_job() {
     let worker = Worker::new(&client).queue("out").fallback(|| async {
         tokio::task::yield_now().await;
         tracing::info!("at work");
-        duetime::Handled::Ok(())
+        duetime::worker::Handled::Ok(())
     });
     assert_eq!(worker.drain().await.unwrap().succeeded, 2);
     let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();

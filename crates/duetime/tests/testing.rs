@@ -1,6 +1,9 @@
 //! The kit for tests of programs.
 
-use duetime::{JobState, NewJob, Query, ReserveRequest, Schedule, Source, assert_pushed, prelude::*, testing};
+use duetime::job::{NewJob, Query, State as JobState};
+use duetime::lease::{ReserveRequest, Source};
+use duetime::prelude::*;
+use duetime::{Schedule, assert_pushed, testing};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

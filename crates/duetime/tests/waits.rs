@@ -1,6 +1,7 @@
 //! Waits for a job, where its end meets the event stream of a server at each point.
 
-use duetime::{Client, Job, JobId, Stage};
+use duetime::job::Stage;
+use duetime::{Client, Job, JobId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

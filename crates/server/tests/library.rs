@@ -1,7 +1,9 @@
 //! The library's cases on a server process, and a worker whose server stops.
 
 use crate::cases::{Remind, ended, push, queue};
-use duetime::{Client, Stage, Summary, Worker};
+use duetime::worker::Summary;
+use duetime::{Client, Worker};
+use duetime_core::Stage;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};

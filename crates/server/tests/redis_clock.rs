@@ -1,6 +1,9 @@
 //! Machines with wrong clocks beside one Redis: only its clock decides when a job is due, and when a lease ends.
 
-use duetime::{Client, Job, ReserveRequest, Source, Span};
+use duetime::Client;
+use duetime_core::Job;
+use duetime_core::api::Span;
+use duetime_core::engine::{ReserveRequest, Source};
 use duetime_store::testing::{FakeClock, RedisServer};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};

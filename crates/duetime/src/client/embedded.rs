@@ -65,6 +65,7 @@ impl Embedded {
     }
 
     /// An engine that runs on this runtime and is stopped by its owner. This is kept as long as a client uses it.
+    #[cfg(any(feature = "testing", feature = "unstable-server"))]
     pub(super) fn of(engine: Engine, kept: Option<Arc<dyn Any + Send + Sync>>) -> Self {
         Self(Arc::new(Inner { engine, handle: Handle::current(), own: None, _kept: kept }))
     }

@@ -20,7 +20,7 @@ impl Client {
     /// ```
     /// # #[cfg(feature = "embedded")]
     /// # mod example {
-    /// # use duetime::{Client, ReserveRequest, Source};
+    /// # use duetime::{Client, lease::{ReserveRequest, Source}};
     /// # #[tokio::main]
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let client = Client::memory().await?;

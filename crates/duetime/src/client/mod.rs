@@ -21,6 +21,10 @@ mod workers;
 
 #[cfg(any(feature = "redis", feature = "remote"))]
 pub use connect_options::ConnectOptions;
+#[cfg(feature = "engine")]
+pub use duetime_core::engine::Options as EngineOptions;
+#[cfg(feature = "embedded")]
+pub use duetime_store::sqlite::Durability;
 pub use events::Events;
 pub use jobs::{Found, Jobs};
 pub use leases::Leases;
@@ -188,7 +192,7 @@ impl Client {
     ///
     /// # Panics
     /// If called outside a tokio runtime.
-    #[cfg(feature = "engine")]
+    #[cfg(feature = "unstable-server")]
     #[doc(hidden)]
     pub fn of_engine(engine: duetime_core::Engine) -> Self {
         Self { backend: Backend::Embedded(Embedded::of(engine, None)) }

@@ -18,7 +18,7 @@ impl Client {
     /// ```
     /// # #[cfg(feature = "embedded")]
     /// # mod example {
-    /// # use duetime::{Client, QueueSettings, Pause};
+    /// # use duetime::{Client, queue::{Pause, QueueSettings}};
     /// # #[tokio::main]
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let client = Client::memory().await?;

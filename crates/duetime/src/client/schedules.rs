@@ -25,7 +25,7 @@ impl Client {
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let client = Client::memory().await?;
     /// let report = client.push_raw("nightly", *b"{}").queue("reports").build()?; // or duetime::new_job(&Nightly)?
-    /// let nightly = Schedule::cron("0 3 * * *", "Europe/Berlin", report).overlap(duetime::Overlap::Skip);
+    /// let nightly = Schedule::cron("0 3 * * *", "Europe/Berlin", report).overlap(duetime::schedule::Overlap::Skip);
     /// println!("runs next at {:?}", client.schedules().set("nightly", nightly).await?.next.first());
     /// client.schedules().delete("nightly").await?;
     /// # Ok(())

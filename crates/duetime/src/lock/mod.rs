@@ -8,15 +8,15 @@ mod attempt;
 mod guard;
 mod keeper;
 
+pub use duetime_core::engine::{LockList, LockRequest};
+pub use duetime_core::ports::{Grant, Holding, Released};
 pub use guard::Guard;
 
 use crate::client::Client;
 use crate::error::Error;
 use attempt::Attempt;
 use duetime_core::Error as CoreError;
-use duetime_core::engine::LockRequest;
 use duetime_core::limits::LOCK_TTL_MS_DEFAULT;
-use duetime_core::ports::Grant;
 use keeper::RENEW_PART;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 /// Implement it for arguments of your own:
 ///
 /// ```
-/// use duetime::{Context, FromContext, JobError};
+/// use duetime::{Context, JobError, worker::FromContext};
 ///
 /// struct Tenant(String);
 ///

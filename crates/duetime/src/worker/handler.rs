@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::extract::FromContext;
 use super::job_error::JobError;
+use crate::__private::At;
 use crate::job_type::JobType;
 use duetime_core::api;
 use serde::Serialize;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 /// The end of an attempt.
 pub type Handled = Result<(), JobError>;
 /// The future of a running handler.
-pub(super) type Handling = Pin<Box<dyn Future<Output = Handled> + Send>>;
+pub type Handling = Pin<Box<dyn Future<Output = Handled> + Send>>;
 /// A handler of any type.
 pub(super) type AnyHandler = Arc<dyn Fn(Context) -> Handling + Send + Sync>;
 
@@ -40,7 +41,7 @@ pub trait Handler<M, S>: Send + Sync + 'static {
     /// The payload.
     type Job: JobType;
 
-    #[doc(hidden)]
+    /// Runs the handler for the job of this context.
     fn call(&self, context: Context, state: &S) -> Handling;
 }
 
@@ -53,7 +54,7 @@ pub trait BlockingHandler<M, S>: Send + Sync + 'static {
     /// The payload.
     type Job: JobType;
 
-    #[doc(hidden)]
+    /// Runs the handler for the job of this context.
     fn call_blocking(self: Arc<Self>, context: Context, state: &S) -> Handling;
 }
 
@@ -64,14 +65,9 @@ pub trait BlockingHandler<M, S>: Send + Sync + 'static {
             `Cancelled`, or implement `FromContext`"
 )]
 pub trait RawHandler<M, S>: Send + Sync + 'static {
-    #[doc(hidden)]
+    /// Runs the handler for the job of this context.
     fn call_raw(&self, context: Context, state: &S) -> Handling;
 }
-
-/// The place of the payload among the arguments.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct At<const PLACE: usize>;
 
 /// Handlers with arguments before and after the payload.
 macro_rules! handlers {

@@ -17,18 +17,20 @@ mod leases;
 mod outbox;
 mod prefetch;
 mod run;
+#[cfg(feature = "unstable-server")]
+mod server;
 
 pub use context::Context;
 pub use dispatcher::Summary;
 pub use extract::{Attempt, Cancelled, FromContext, FromRef, Raw, State};
-pub use handler::{At, BlockingHandler, Handled, Handler, Next, RawHandler};
+pub use handler::{BlockingHandler, Handled, Handler, Handling, Next, RawHandler};
 pub use job_error::JobError;
 
 use crate::client::Client;
 use crate::job_type::JobType;
 use duetime_core::api::Span;
 use duetime_core::model::name::QUEUE_DEFAULT;
-use handler::{AnyHandler, Handling};
+use handler::AnyHandler;
 use handlers::Handlers;
 use std::pin::pin;
 use std::sync::Arc;
@@ -138,16 +140,9 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// Sets the name that [`Workers::list`](crate::Workers::list) shows, 1 to 255 bytes; by default the host name and the process id.
+    /// Sets the name that [`Workers::list`](crate::client::Workers::list) shows, 1 to 255 bytes; by default the host name and the process id.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.plan.name = Some(name.into());
-        self
-    }
-
-    /// Without a name the worker is not listed.
-    #[doc(hidden)]
-    pub fn unnamed(mut self) -> Self {
-        self.plan.name = None;
         self
     }
 
@@ -155,15 +150,6 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         let concurrency = concurrency.max(1);
         self.plan.room = Arc::new(move |_| Ok(concurrency));
-        self
-    }
-
-    /// Replaces a fixed [`concurrency`](Self::concurrency) by a function that returns how many handlers may run now, or the
-    /// time until which none may. It is called after every event. Nothing is reserved ahead, and handlers that must stop are
-    /// aborted at once, without cancelling their tokens first.
-    #[doc(hidden)]
-    pub fn room(mut self, room: impl Fn(Instant) -> Result<usize, Instant> + Send + Sync + 'static) -> Self {
-        (self.plan.room, self.plan.is_ahead, self.plan.heed) = (Arc::new(room), false, Duration::ZERO);
         self
     }
 

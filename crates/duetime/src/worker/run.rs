@@ -103,17 +103,6 @@ impl<S> Worker<S> {
         client.jobs().get(receipt.id).await.map(Some)
     }
 
-    /// Like [`run_until`](Self::run_until), but without its own thread. For handlers that never block their thread, on a
-    /// runtime that many such workers share.
-    ///
-    /// # Errors
-    /// Same as [`run_until`](Self::run_until).
-    #[doc(hidden)]
-    pub async fn run_here_until(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
-        let (told, stopped) = watch::channel(false);
-        until(stop, told, Dispatcher::new(self.plan, Goal::Endless, Handle::current()).run(stopped)).await
-    }
-
     async fn start(self, goal: Goal, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         note_places_of_panics();
         let (plan, handlers) = (self.plan, Handle::current());
@@ -129,7 +118,11 @@ impl<S> Worker<S> {
 }
 
 /// Works until `stop` completes and returns the summary.
-async fn until<T>(stop: impl Future<Output = ()>, told: watch::Sender<bool>, work: impl Future<Output = T>) -> T {
+pub(super) async fn until<T>(
+    stop: impl Future<Output = ()>,
+    told: watch::Sender<bool>,
+    work: impl Future<Output = T>,
+) -> T {
     let mut work = Box::pin(work);
     tokio::select! {
         ended = &mut work => return ended,

@@ -1,12 +1,15 @@
 //! The client's calls.
 
 use super::{Remind, ended, push, queue};
-use duetime::Pause;
-use duetime::{
-    BulkAction, Client, Due, Event, Filter, HistoryPoint, HistorySpan, JobId, JobRef, JobState, KeyUntil, NewJob,
-    OnConflict, Outcome, Patch, PushOutcome, Query, QueueSettings, Rate, ReasonCode, ReserveRequest, Retry, Source,
-    Span, Stage, TakeRequest, Timestamp, What, Worker,
+use duetime::event::{Event, Filter, What};
+use duetime::job::{
+    BulkAction, Due, JobRef, KeyUntil, NewJob, OnConflict, Patch, PushOutcome, Query, Stage, State as JobState,
 };
+use duetime::lease::{Outcome, ReserveRequest, Source, TakeRequest};
+use duetime::queue::{Pause, QueueSettings, Rate};
+use duetime::status::{HistoryPoint, HistorySpan, ReasonCode};
+use duetime::time::Span;
+use duetime::{Client, JobId, Retry, Timestamp, Worker};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,8 +99,9 @@ pub(crate) async fn leases_are_settled_once(client: Client) {
     assert_eq!(lost.unwrap_err().code(), "lease_lost");
     let lost = client.leases().extend(vec![(receipts[1], None)]).await.unwrap().remove(0);
     assert_eq!(lost.unwrap_err().code(), "lease_lost");
-    let failed =
-        client.leases().fail(receipts[2], duetime::Failure { is_final: true, message: "no".into(), retry_after: None });
+    let failed = client
+        .leases()
+        .fail(receipts[2], duetime::lease::Failure { is_final: true, message: "no".into(), retry_after: None });
     assert_eq!(failed.await.unwrap().state, JobState::Failed);
     let again = client.leases().reserve(reserve(&queue, 10)).await.unwrap();
     assert_eq!(again.leases.iter().map(|lease| lease.job.attempt).collect::<Vec<_>>(), [1]);
@@ -179,20 +183,20 @@ pub(crate) async fn named_workers_are_listed(client: Client) {
             status.leases.into_iter().map(|lease| (lease.id, lease.lease_until.0)).collect::<Vec<_>>()
         }
     };
-    let of = |lease: &duetime::Lease| (lease.job.id, lease.job.lease_until.unwrap());
+    let of = |lease: &duetime::lease::Lease| (lease.job.id, lease.job.lease_until.unwrap());
     assert_eq!(held().await, leases.iter().map(of).collect::<Vec<_>>());
     client.leases().complete(leases[0].job.receipt(), None).await.unwrap();
     let extended =
         client.leases().extend(vec![(leases[1].job.receipt(), Some(600_000))]).await.unwrap().remove(0).unwrap();
     assert_eq!(held().await, [of(&leases[2]), (leases[1].job.id, extended.lease_until)]);
     client.leases().release(leases[1].job.receipt(), Duration::ZERO).await.unwrap();
-    client.leases().fail(leases[2].job.receipt(), duetime::Failure::default()).await.unwrap();
+    client.leases().fail(leases[2].job.receipt(), duetime::lease::Failure::default()).await.unwrap();
     assert_eq!(held().await, []);
     let refused =
         client.leases().reserve(ReserveRequest { worker: Some("".into()), ..reserve(&queue, 1) }).await.unwrap_err();
     assert_eq!(refused.code(), "invalid");
     // A worker of the library has a name by default.
-    let worker = Worker::new(&client).queue(queue.clone()).fallback(async || duetime::Handled::Ok(()));
+    let worker = Worker::new(&client).queue(queue.clone()).fallback(async || duetime::worker::Handled::Ok(()));
     worker.drain().await.unwrap();
     let id = std::process::id().to_string();
     let by_default = client.workers().list().await.unwrap();
@@ -249,10 +253,10 @@ pub(crate) async fn jobs_are_changed_on_their_condition(client: Client) {
     assert!(moved.due_at > job.due_at && moved.version > job.version);
     let due = client.jobs().run(id).await.unwrap();
     assert!(due.due_at < moved.due_at);
-    assert_eq!(client.jobs().cancel(id).await.unwrap(), duetime::CancelOutcome::Cancelled);
-    assert_eq!(client.jobs().cancel(id).await.unwrap(), duetime::CancelOutcome::AlreadyFinished);
+    assert_eq!(client.jobs().cancel(id).await.unwrap(), duetime::job::CancelOutcome::Cancelled);
+    assert_eq!(client.jobs().cancel(id).await.unwrap(), duetime::job::CancelOutcome::AlreadyFinished);
     let ended = JobRef { id, version: Some(client.jobs().get(id).await.unwrap().version) };
-    assert_eq!(client.jobs().cancel(ended).await.unwrap(), duetime::CancelOutcome::AlreadyFinished);
+    assert_eq!(client.jobs().cancel(ended).await.unwrap(), duetime::job::CancelOutcome::AlreadyFinished);
     let stale = JobRef { id, version: Some(due.version) };
     for refused in [
         client.jobs().cancel(stale).await.map(drop),

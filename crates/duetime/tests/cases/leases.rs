@@ -1,7 +1,9 @@
 //! Leases under attack.
 
 use super::{Remind, queue};
-use duetime::{Client, JobId, Receipt, ReserveRequest, Source, Span};
+use duetime::lease::{Receipt, ReserveRequest, Source};
+use duetime::time::Span;
+use duetime::{Client, JobId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::queue;
 use duetime::lock::Guard;
-use duetime::{Client, Error, Lock, core};
+use duetime::{Client, Error, Lock};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,11 +21,11 @@ async fn held(lock: &Lock) -> Guard {
 }
 
 fn is_held(error: &Error) -> bool {
-    matches!(error, Error::Core(core::Error::LockHeld { .. }))
+    matches!(error, Error::Core(duetime_core::Error::LockHeld { .. }))
 }
 
 fn is_lost(error: &Error) -> bool {
-    matches!(error, Error::Core(core::Error::LockLost { .. }))
+    matches!(error, Error::Core(duetime_core::Error::LockLost { .. }))
 }
 
 pub(crate) async fn a_lock_has_one_holder(client: Client) {

@@ -8,7 +8,9 @@ pub(crate) mod schedules;
 pub(crate) mod waits;
 pub(crate) mod worker;
 
-use duetime::{Client, Context, Handled, Job, JobId, JobType, Stage};
+use duetime::job::Stage;
+use duetime::worker::Handled;
+use duetime::{Client, Context, Job, JobId, JobType};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

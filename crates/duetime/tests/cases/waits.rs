@@ -1,7 +1,9 @@
 //! Waiting for the end of a job.
 
 use super::{Remind, nothing, push, queue};
-use duetime::{Client, Error, Failure, JobId, JobState, Receipt, ReserveRequest, Source, Stage, Worker};
+use duetime::job::{Stage, State as JobState};
+use duetime::lease::{Failure, Receipt, ReserveRequest, Source};
+use duetime::{Client, Error, JobId, Worker};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,7 +1,10 @@
 //! The worker.
 
 use super::{Remind, ended, nothing, push, queue};
-use duetime::{Backoff, CancelOutcome, Client, Context, Handled, JobError, Next, Stage, Summary, Worker};
+use duetime::job::{CancelOutcome, Stage};
+use duetime::retry::Backoff;
+use duetime::worker::{Handled, Next, Summary};
+use duetime::{Client, Context, JobError, Worker};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -165,7 +168,7 @@ pub(crate) async fn a_payload_that_does_not_decode_is_a_failure(client: Client) 
 
 /// How long a job was postponed, in seconds: the decision is made a moment before it is carried out, and a wait begins at
 /// the clock's latest possible reading.
-fn wait_s(job: &duetime::core::Job) -> u64 {
+fn wait_s(job: &duetime_core::Job) -> u64 {
     (job.due_at - job.updated_at + 500) / 1_000
 }
 

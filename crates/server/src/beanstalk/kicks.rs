@@ -5,7 +5,7 @@ use super::connection::Connection;
 use super::marks::Marked;
 use crate::access::Scope;
 use crate::http::AuditedCommand;
-use duetime::kind_rules::BEANSTALK;
+use duetime::server::BEANSTALK;
 use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::{Pause, Query};
 use duetime_core::limits::{DELAY_MS_MAX, PAGE_BYTES_MAX, PAGE_JOBS_MAX, SECOND_MS};

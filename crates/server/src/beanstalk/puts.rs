@@ -6,7 +6,7 @@ use super::counters::add;
 use super::held::lease_ms;
 use super::marks::Marked;
 use crate::access::Scope;
-use duetime::kind_rules::BEANSTALK;
+use duetime::server::BEANSTALK;
 use duetime_core::api::Span;
 use duetime_core::limits::{LEASE_MS_MAX, SECOND_MS};
 use duetime_core::{Due, JobOptions, NewJob, Payload};

@@ -1,6 +1,7 @@
 //! A batch of jobs that are pushed or imported together.
 
-use duetime::{Answers, Client, Error, Pushed};
+use duetime::{Answers, Client, Error};
+use duetime_core::api::Pushed;
 use duetime_core::{Error as CoreError, NewJob};
 
 /// Jobs pushed at a time, and bytes of payload.

@@ -81,11 +81,11 @@ pub(super) struct PauseEnd {
 }
 
 impl PauseEnd {
-    pub(super) fn pause(&self) -> duetime::Pause {
+    pub(super) fn pause(&self) -> duetime_core::engine::Pause {
         match (self.until, self.span) {
-            (Some(at), _) => duetime::Pause::Until(at),
-            (None, Some(time)) => duetime::Pause::For(time),
-            (None, None) => duetime::Pause::UntilResumed,
+            (Some(at), _) => duetime_core::engine::Pause::Until(at),
+            (None, Some(time)) => duetime_core::engine::Pause::For(time),
+            (None, None) => duetime_core::engine::Pause::UntilResumed,
         }
     }
 }

@@ -4,8 +4,7 @@ use super::exit::Result;
 use super::output::{self, safe};
 use super::target::Target;
 use super::time::{now, relative};
-use duetime::WorkerStatus;
-use duetime_core::api::Timestamp;
+use duetime_core::api::{Timestamp, WorkerStatus};
 
 /// Show the workers of a server, and how many jobs each one runs.
 ///

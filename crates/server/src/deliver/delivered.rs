@@ -1,8 +1,10 @@
 //! The result of one delivery: for the job, and for the pace of the next deliveries.
 
-use duetime::{Handled, JobError, Outcome};
+use duetime::JobError;
+use duetime::worker::Handled;
 use duetime_core::Payload;
 use duetime_core::api::Span;
+use duetime_core::engine::Outcome;
 use duetime_core::rules::Failure;
 use serde::Serialize;
 

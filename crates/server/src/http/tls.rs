@@ -2,7 +2,7 @@
 
 use crate::file_error::FileError;
 use crate::watched::Watched;
-use duetime::tls::{certificates, pem_words};
+use duetime::server::{certificates, pem_words};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;

@@ -2,7 +2,10 @@
 
 use crate::cli::server::Server;
 use crate::cli::support::{Place, until};
-use duetime::{Client, Failure, NewJob, Outcome, ReserveRequest, Source};
+use duetime::Client;
+use duetime_core::NewJob;
+use duetime_core::engine::{Outcome, ReserveRequest, Source};
+use duetime_core::rules::Failure;
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 use std::sync::Arc;

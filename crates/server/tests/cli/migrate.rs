@@ -2,8 +2,10 @@
 
 use crate::cli::ledger::{Beside, Node, Sql, USER};
 use crate::cli::support::{Place, Ran, finish};
-use duetime::{BulkAction, Client, Due, JobState, NewJob, Query, ReserveRequest, Source};
+use duetime::Client;
 use duetime_core::api::Span;
+use duetime_core::engine::{BulkAction, Query, ReserveRequest, Source};
+use duetime_core::{Due, NewJob, State as JobState};
 use duetime_store::testing::RedisServer;
 use std::time::Duration;
 
@@ -63,7 +65,7 @@ async fn life(client: &Client) {
     let request = ReserveRequest::new(from).limit(1).wait(Span(10_000));
     let lease = client.leases().reserve(request).await.unwrap().leases.remove(0);
     client.leases().complete(lease.job.receipt(), Some((*b"2").into())).await.unwrap();
-    client.queues().pause(QUEUE, duetime::Pause::UntilResumed).await.unwrap();
+    client.queues().pause(QUEUE, duetime_core::engine::Pause::UntilResumed).await.unwrap();
     client.queues().resume(QUEUE).await.unwrap();
     let tagged = Query { tag: Some("later".into()), ..Query::default() };
     assert_eq!(client.jobs().bulk(&tagged, BulkAction::Cancel).await.unwrap()["cancelled"], 1);

@@ -2,9 +2,9 @@
 
 use crate::cli::ledger::{Node, Sql};
 use crate::cli::support::Place;
-use duetime::{Due, NewJob, Query};
 use duetime_core::api::Span;
-use duetime_core::engine::{BulkAction, PushOutcome};
+use duetime_core::engine::{BulkAction, PushOutcome, Query};
+use duetime_core::{Due, NewJob};
 use duetime_store::testing::RedisServer;
 
 async fn names_are_bytes(sql: Sql) {

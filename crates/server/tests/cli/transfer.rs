@@ -2,13 +2,15 @@
 
 use crate::cli::ledger::{Beside, Sql};
 use crate::cli::support::{Place, Ran, finish};
-use duetime::{
-    Backoff, Client, ConnectOptions, Due, Failure, Job, JobId, KeyUntil, NewJob, Overlap, QueueSettings,
-    ReserveRequest, Retry, Schedule, Source, Timing, WhenExhausted,
-};
+use duetime::{Client, ConnectOptions};
 use duetime_core::api::Span;
+use duetime_core::engine::{QueueSettings, ReserveRequest, Source};
 use duetime_core::limits::{DAY_MS, HOUR_MS};
-use duetime_core::{Exponential, JobOptions};
+use duetime_core::rules::Failure;
+use duetime_core::{
+    Backoff, Due, Exponential, Job, JobId, JobOptions, KeyUntil, NewJob, Overlap, Retry, Schedule, Timing,
+    WhenExhausted,
+};
 use duetime_store::testing::{RedisCluster, RedisServer};
 use serde_json::Value;
 

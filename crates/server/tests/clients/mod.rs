@@ -4,7 +4,8 @@ mod program;
 mod stub;
 
 use crate::common::Site;
-use duetime::{Job, JobState, Query};
+use duetime_core::engine::Query;
+use duetime_core::{Job, State as JobState};
 use program::{Language, Worker};
 use serde_json::{Value, json};
 use std::time::Duration;

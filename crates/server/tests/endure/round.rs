@@ -3,10 +3,12 @@
 use crate::harm::harm;
 use crate::servers::{LastWrite, Server, Way, ports};
 use crate::store::{BrokerKind, Kind, Store};
-use duetime::core::testing::account::{Account, At, Call, Field, Loss, QUEUES, System};
-use duetime::{Client, DegradedCode, Job, JobId, Query};
+use duetime::Client;
+use duetime_core::api::DegradedCode;
+use duetime_core::engine::Query;
 use duetime_core::testing::Random;
-use duetime_core::{Clock as _, Millis, SystemClock};
+use duetime_core::testing::account::{Account, At, Call, Field, Loss, QUEUES, System};
+use duetime_core::{Clock as _, Job, JobId, Millis, SystemClock};
 use duetime_store::testing::Fates;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -139,7 +141,7 @@ impl Round {
             tokio::time::sleep(LOOK_EVERY).await;
             self.servers.iter().for_each(|server| server.keep());
             let Ok(queues) = client.queues().list().await else { continue };
-            let is_live = |queue: &duetime::QueueStatus| {
+            let is_live = |queue: &duetime_core::engine::QueueStatus| {
                 let counts = queue.counts;
                 counts.scheduled + counts.ready + counts.running + queue.tally.pending > 0
             };
@@ -204,7 +206,7 @@ impl Round {
     pub(crate) async fn has_dropped_records(&self) -> bool {
         for server in &self.servers {
             let client = Client::connect(&server.url()).await.unwrap();
-            let says = |health: duetime::Health| {
+            let says = |health: duetime_core::engine::Health| {
                 health.degraded.iter().any(|part| part.code == DegradedCode::RecordsDroppedEarly)
             };
             if client.health().await.is_ok_and(says) {

@@ -1,14 +1,14 @@
 //! The processes of the servers, which are started again when they have ended, and the way to them.
 
 use crate::common::binary;
-use duetime::core::engine::Answers;
-use duetime::core::ports::Grant;
-use duetime::core::testing::account::System;
-use duetime::{
-    CancelOutcome, Client, Error, JobId, LockRequest, Millis, NewJob, Outcome, Patch, QueueSettings, Receipt,
-    Reservation, ReserveRequest, Settlement, TakeRequest,
+use duetime::{Client, Error};
+use duetime_core::engine::{
+    Answers, CancelOutcome, LockRequest, Outcome, Patch, QueueSettings, Reservation, ReserveRequest, Settlement,
+    TakeRequest,
 };
-use duetime_core::Error as CoreError;
+use duetime_core::ports::Grant;
+use duetime_core::testing::account::System;
+use duetime_core::{Error as CoreError, JobId, Millis, NewJob, Receipt};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

@@ -2,7 +2,8 @@
 
 use super::client::{Connection, request};
 use super::server::{Server, eventually};
-use duetime::{Client, ConnectOptions, Span};
+use duetime::{Client, ConnectOptions};
+use duetime_core::api::Span;
 use duetime_store::testing::RedisServer;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -199,8 +200,8 @@ fn servers_and_workers_on_one_redis_are_heard() {
     let by_worker = || {
         runtime.block_on(async {
             let id = client.push_raw("default", *b"1").queue("q").await.unwrap().id;
-            let from = duetime::Source::Queues(vec!["q".into()]);
-            let request = duetime::ReserveRequest {
+            let from = duetime_core::engine::Source::Queues(vec!["q".into()]);
+            let request = duetime_core::engine::ReserveRequest {
                 from,
                 limit: 1,
                 lease: None,
@@ -214,9 +215,9 @@ fn servers_and_workers_on_one_redis_are_heard() {
         })
     };
     // It has checked whether somebody listens once it receives events of other processes itself.
-    let mut events = runtime.block_on(client.events(duetime::Filter::default())).unwrap();
+    let mut events = runtime.block_on(client.events(duetime_core::engine::events::Filter::default())).unwrap();
     let id = by_server(&a);
     let told = runtime.block_on(events.next()).unwrap();
-    assert!(matches!(told, Some(duetime::Event::Transition(told)) if told.id.to_string() == id));
+    assert!(matches!(told, Some(duetime_core::engine::events::Event::Transition(told)) if told.id.to_string() == id));
     is_heard(&mut at_a, by_worker);
 }

@@ -2,8 +2,9 @@
 
 use super::server::Server;
 use crate::cli::support::Place;
-use duetime::{Backoff, Client, KeyUntil, NewJob, OnConflict, Target, WhenExhausted};
+use duetime::Client;
 use duetime_core::api::{Patch, Push};
+use duetime_core::{Backoff, KeyUntil, NewJob, OnConflict, Target, WhenExhausted};
 use serde_json::{Map, Value, json};
 use std::time::{Duration, SystemTime};
 

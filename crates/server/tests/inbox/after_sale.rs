@@ -2,7 +2,8 @@
 
 use super::database::Database;
 use super::{LIMIT, Server, blocking};
-use duetime::{JobRef, JobState, Query};
+use duetime_core::engine::Query;
+use duetime_core::{JobRef, State as JobState};
 use duetime_store::testing::RedisServer;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

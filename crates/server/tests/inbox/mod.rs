@@ -5,7 +5,9 @@ mod after_sale;
 pub(crate) mod database;
 
 use database::Database;
-use duetime::{Client, Query, ReserveRequest, Source, Span};
+use duetime::Client;
+use duetime_core::api::Span;
+use duetime_core::engine::{Query, ReserveRequest, Source};
 use duetime_store::testing::RedisServer;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
@@ -71,7 +73,7 @@ impl Server {
         payloads
     }
 
-    async fn reserve(&self, queue: &str) -> Vec<duetime::Lease> {
+    async fn reserve(&self, queue: &str) -> Vec<duetime_core::ports::Lease> {
         let from = Source::Queues(vec![queue.into()]);
         let request = ReserveRequest::new(from).limit(1_000).wait(Span(10_000));
         self.client.leases().reserve(request).await.unwrap().leases

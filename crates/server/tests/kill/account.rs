@@ -1,9 +1,11 @@
 //! The answers that every client got, which of them were lost, and when.
 
 use crate::common::Exchange;
-use duetime::{CancelOutcome, Error, Lease, Outcome, PushOutcome, Pushed, Receipt, Reservation, Settlement};
-use duetime_core::api::Span;
-use duetime_core::{Error as CoreError, JobId, Millis, State};
+use duetime::Error;
+use duetime_core::api::{Pushed, Span};
+use duetime_core::engine::{CancelOutcome, Outcome, PushOutcome, Reservation, Settlement};
+use duetime_core::ports::Lease;
+use duetime_core::{Error as CoreError, JobId, Millis, Receipt, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -150,7 +152,7 @@ pub(crate) struct NewPush {
 impl End {
     pub(crate) fn outcome(self) -> Outcome {
         let failure = |is_final, retry_after| {
-            Outcome::Fail(duetime::Failure { message: Arc::from("told to"), is_final, retry_after })
+            Outcome::Fail(duetime_core::rules::Failure { message: Arc::from("told to"), is_final, retry_after })
         };
         match self {
             Self::Complete => Outcome::Complete { result: None },

@@ -2,8 +2,9 @@
 
 use crate::account::{Account, End, NewPush};
 use crate::common::{Exchange, Random, Site};
-use duetime::{Client, Error, PushOutcome, ReserveRequest, Settlement, Source};
+use duetime::{Client, Error};
 use duetime_core::api::Span;
+use duetime_core::engine::{PushOutcome, ReserveRequest, Settlement, Source};
 use duetime_core::{Due, JobId, KeyUntil, Millis, NewJob, Receipt, Retry};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -136,7 +137,7 @@ impl Field {
             } else {
                 let request = async |client: Client| client.jobs().cancel(id).await;
                 let exchange = self.site.call(|_| false, request).await;
-                if let Some((_, Ok(duetime::CancelOutcome::Cancelled))) = exchange.answer {
+                if let Some((_, Ok(duetime_core::engine::CancelOutcome::Cancelled))) = exchange.answer {
                     self.ended(1);
                 }
                 self.account.borrow_mut().cancelled(id, exchange);

@@ -1,8 +1,10 @@
 //! Leases that outlive a kill.
 
 use crate::common::Site;
-use duetime::{Client, Error, Failure, JobError, Outcome, ReserveRequest, Settlement, Source, Worker};
+use duetime::{Client, Error, JobError, Worker};
 use duetime_core::api::Span;
+use duetime_core::engine::{Outcome, ReserveRequest, Settlement, Source};
+use duetime_core::rules::Failure;
 use duetime_core::{Error as CoreError, JobId, Millis, Receipt, State};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -76,7 +78,7 @@ async fn a_worker_extends_by_the_length_that_the_lease_began_with_after_a_kill_t
     let worker = Worker::new(&client).lease(Duration::from_millis(LEASE_MS));
     let worker = worker.fallback(|context: duetime::Context| async move {
         context.cancellation().cancelled().await;
-        duetime::Handled::Err(JobError::fatal("stopped"))
+        duetime::worker::Handled::Err(JobError::fatal("stopped"))
     });
     let (stop, told) = oneshot::channel::<()>();
     let running = tokio::spawn(worker.stop_limit(Duration::ZERO).run_until(async { drop(told.await) }));

@@ -13,7 +13,8 @@ mod verdict;
 
 use actors::{Field, QUEUE};
 use common::{Random, Site};
-use duetime::{Client, Query};
+use duetime::Client;
+use duetime_core::engine::Query;
 use duetime_core::{Job, JobId};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;

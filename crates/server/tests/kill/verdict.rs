@@ -2,7 +2,7 @@
 
 use crate::account::{Account, End, HeldLease, Life};
 use crate::common::Exchange;
-use duetime::{CancelOutcome, PushOutcome};
+use duetime_core::engine::{CancelOutcome, PushOutcome};
 use duetime_core::{Job, JobId, Millis, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

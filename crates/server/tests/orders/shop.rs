@@ -2,8 +2,9 @@
 //! every third is cancelled.
 
 use crate::common::{Exchange, Site};
-use duetime::{BulkCounts, Client, Pushed, Query, ReserveRequest, Source};
-use duetime_core::api::{Span, Timestamp};
+use duetime::Client;
+use duetime_core::api::{Pushed, Span, Timestamp};
+use duetime_core::engine::{BulkCounts, Query, ReserveRequest, Source};
 use duetime_core::{Due, Job, JobId, Millis, NewJob};
 use futures_util::{StreamExt, stream};
 use std::cell::{Cell, RefCell};

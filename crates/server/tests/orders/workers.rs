@@ -3,7 +3,8 @@
 use crate::common::{Site, binary};
 use crate::orders::runs::{Run, Runs};
 use crate::orders::shop::QUEUE;
-use duetime::{Client, Summary, Worker};
+use duetime::worker::Summary;
+use duetime::{Client, Worker};
 use duetime_core::{Clock, Receipt, SystemClock};
 use futures_util::FutureExt as _;
 use nix::sys::signal::{Signal, kill};
@@ -89,7 +90,7 @@ impl RustWorker {
                 by: "Rust",
             };
             runs.add(run);
-            async { duetime::Handled::Ok(()) }
+            async { duetime::worker::Handled::Ok(()) }
         });
         let running = tokio::spawn(async move { worker.run_until(async { drop(told.await) }).await.unwrap() });
         Self { stop, running }

@@ -3,7 +3,7 @@
 use crate::fleet::Outage;
 use crate::history::{HeldLease, Leases};
 use crate::pushes::Acknowledged;
-use duetime::{Job, JobId, JobState};
+use duetime_core::{Job, JobId, State as JobState};
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -2,9 +2,10 @@
 
 use crate::history::History;
 use crate::scenario::QUEUES;
-use duetime::{Client, ConnectOptions, Error, Job, Outcome, Receipt, ReserveRequest, Source};
+use duetime::{Client, ConnectOptions, Error};
 use duetime_core::api::Span;
-use duetime_core::{Clock as _, SystemClock};
+use duetime_core::engine::{Outcome, ReserveRequest, Source};
+use duetime_core::{Clock as _, Job, Receipt, SystemClock};
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::Command;

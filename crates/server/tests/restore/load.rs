@@ -1,10 +1,12 @@
 //! Pushes and work, and their acknowledgements.
 
 use super::LIMIT;
-use duetime::{Client, Due, Error, Job, Lease, NewJob, Query, ReserveRequest, Source};
+use duetime::{Client, Error};
 use duetime_core::api::Span;
+use duetime_core::engine::{Query, ReserveRequest, Source};
 use duetime_core::limits::HOUR_MS;
-use duetime_core::{JobId, Millis};
+use duetime_core::ports::Lease;
+use duetime_core::{Due, Job, JobId, Millis, NewJob};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::watch;

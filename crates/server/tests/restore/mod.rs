@@ -6,10 +6,11 @@ mod load;
 mod site;
 
 use commands::Commands;
-use duetime::{Client, JobState, ReserveRequest, Source};
+use duetime::Client;
 use duetime_core::api::Span;
+use duetime_core::engine::{ReserveRequest, Source};
 use duetime_core::limits::HOUR_MS;
-use duetime_core::{Clock as _, JobId, Receipt, SystemClock};
+use duetime_core::{Clock as _, JobId, Receipt, State as JobState, SystemClock};
 use duetime_store::testing::{MariaDbServer, PostgresServer};
 use load::{Journal, Load};
 use site::{Database, Site};

@@ -5,12 +5,15 @@
 
 use super::LIMIT;
 use super::servers::Servers;
-use duetime::{
-    Backoff, Client, Due, Error, Failure, Job, JobState, Lease, NewJob, Query, ReserveRequest, Retry, Schedule, Source,
+use duetime::{Client, Error};
+use duetime_core::engine::{Query, ReserveRequest, Source};
+use duetime_core::limits::HOUR_MS;
+use duetime_core::ports::Lease;
+use duetime_core::rules::Failure;
+use duetime_core::{
+    Backoff, Clock as _, Due, Job, JobId, JobOptions, Millis, NewJob, Retry, Schedule, State as JobState, SystemClock,
     Timing,
 };
-use duetime_core::limits::HOUR_MS;
-use duetime_core::{Clock as _, JobId, JobOptions, Millis, SystemClock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

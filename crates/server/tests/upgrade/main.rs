@@ -9,8 +9,7 @@ mod fleet;
 mod load;
 mod servers;
 
-use duetime::Due;
-use duetime::{JobOptions, NewJob};
+use duetime_core::{Due, JobOptions, NewJob};
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use fleet::{Fleet, SERVERS, Version};
 use load::Load;

@@ -2,7 +2,9 @@
 
 use super::receiver::{Answer, Receiver};
 use super::server::{Server, soon};
-use duetime::{ReserveRequest, Source, Span, Stage};
+use duetime_core::Stage;
+use duetime_core::api::Span;
+use duetime_core::engine::{ReserveRequest, Source};
 use nix::sys::signal::Signal;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Targets that are no URLs: Redis lists, and other queues.
 
 use super::server::{Server, result};
-use duetime::Stage;
+use duetime_core::Stage;
 use duetime_store::testing::RedisServer;
 use serde_json::json;
 use std::time::Duration;

@@ -2,7 +2,8 @@
 
 use super::receiver::{Answer, Closed, Receiver};
 use super::server::{Server, result, soon};
-use duetime::{JobRef, JobState, ReasonCode, Stage};
+use duetime_core::api::ReasonCode;
+use duetime_core::{JobRef, Stage, State as JobState};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpListener;

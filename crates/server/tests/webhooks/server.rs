@@ -1,6 +1,8 @@
 //! A server process that delivers.
 
-use duetime::{Client, Job, JobId, Query, QueueSettings, Stage};
+use duetime::Client;
+use duetime_core::engine::{Query, QueueSettings};
+use duetime_core::{Job, JobId, Stage};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;

@@ -72,7 +72,7 @@ pub(super) async fn listen(client: &Client, queue: &str, jobs: usize, limit: Dur
             if seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1 == jobs {
                 done.notify_one();
             }
-            std::future::ready(duetime::Handled::Ok(()))
+            std::future::ready(duetime::worker::Handled::Ok(()))
         }
     };
     let worker = Worker::new(client).queue(queue).concurrency(CONCURRENCY).fallback(handler);

@@ -6,7 +6,8 @@ mod show;
 
 use super::exit::{Failure, Result};
 use crate::serve::address;
-use duetime::{Client, Context, Handled, JobError, Worker};
+use duetime::worker::Handled;
+use duetime::{Client, Context, JobError, Worker};
 use jobs::{CANCELLED, FLAKY, JOBS, QUEUE};
 use show::Show;
 use std::io::IsTerminal;

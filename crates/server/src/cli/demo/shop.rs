@@ -1,6 +1,7 @@
 //! A simulated shop that fills the dashboard.
 
-use duetime::{Client, Context, Error, Handled, JobError, Worker};
+use duetime::worker::Handled;
+use duetime::{Client, Context, Error, JobError, Worker};
 use duetime_core::api::Span;
 use duetime_core::engine::QueueSettings;
 use duetime_core::{Backoff, Due, NewJob, Retry, Schedule, Timing};

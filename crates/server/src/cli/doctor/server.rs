@@ -2,7 +2,8 @@
 
 use super::finding::Finding;
 use crate::serve;
-use duetime::{Client, ConnectOptions, DegradedCode, Error};
+use duetime::{Client, ConnectOptions, Error};
+use duetime_core::api::DegradedCode;
 use std::path::PathBuf;
 use std::time::Duration;
 

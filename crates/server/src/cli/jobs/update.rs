@@ -6,9 +6,8 @@ use crate::cli::output;
 use crate::cli::stdin;
 use crate::cli::target::Target;
 use crate::cli::time::{now, when};
-use duetime::Patch;
 use duetime_core::api::JobBody;
-use duetime_core::engine::JobRef;
+use duetime_core::engine::{JobRef, Patch};
 use duetime_core::{Job, JobId};
 
 /// Change a waiting job: its due time, priority or payload.

@@ -9,9 +9,9 @@ use super::output;
 use super::queues::{PauseEnd, until};
 use super::target::Target;
 use super::time::{now, relative};
-use duetime::{ClockChange, ScheduleStatus};
 use duetime_core::api::{Runs, Schedules};
 use duetime_core::limits::NEXT_RUNS_SHOWN;
+use duetime_core::schedule::{ClockChange, ScheduleStatus};
 use set::Set;
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ async fn next(Next { one, limit }: &Next) -> Result {
     if one.target.json {
         return output::json(&Runs { runs });
     }
-    let row = |run: &duetime::Run| {
+    let row = |run: &duetime_core::schedule::Run| {
         let change = match run.clock_change {
             None => "",
             Some(ClockChange::Gap) => "moved: the clock skips this time",

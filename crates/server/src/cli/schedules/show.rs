@@ -4,8 +4,8 @@ use crate::cli::exit::Result;
 use crate::cli::output::{say, snippet};
 use crate::cli::queues::until;
 use crate::cli::time::{now, relative};
-use duetime::ScheduleStatus;
 use duetime_core::api::{Span, Timestamp};
+use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Millis, Timing};
 use std::fmt::Display;
 

@@ -1,9 +1,9 @@
 //! The lines of an export: a head, the settings of queues, schedules, jobs, and an end that says how many there were.
 
 use crate::cli::exit::{Failure, Result};
-use duetime::ScheduleStatus;
 use duetime_core::api::{Base64, JobBody, ScheduleBody, Timestamp};
 use duetime_core::engine::Configured;
+use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Job, Millis};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

@@ -1,6 +1,7 @@
 //! The end of a command, and how it settles the job.
 
-use duetime::{Handled, JobError};
+use duetime::JobError;
+use duetime::worker::Handled;
 use duetime_core::api::Span;
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;

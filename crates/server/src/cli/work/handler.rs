@@ -6,7 +6,8 @@ use super::process::Process;
 use super::stop::Stop;
 use crate::cli::output::note;
 use crate::cli::program::Program;
-use duetime::{Context, Handled, JobError};
+use duetime::worker::Handled;
+use duetime::{Context, JobError};
 use duetime_core::limits::RESULT_BYTES_MAX;
 use std::time::Duration;
 

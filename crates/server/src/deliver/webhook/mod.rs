@@ -104,7 +104,7 @@ impl Sender {
     /// If a given file cannot be used.
     pub(crate) fn new(args: &Args) -> Result<Self, Error> {
         let keys = Arc::new(Keys::open(args.webhook_keys.clone())?);
-        let tls = duetime::tls::client_config(args.webhook_ca.as_deref())?;
+        let tls = duetime::server::tls_config(args.webhook_ca.as_deref())?;
         let (rules, resolver) = (args.rules(), Resolver::of_system());
         let https = HttpsConnectorBuilder::new()
             .with_tls_config(tls)

@@ -92,8 +92,8 @@ pub(super) fn judge(route: &Route, status: StatusCode, headers: &HeaderMap, body
 mod tests {
     use super::super::address::Rules;
     use super::*;
-    use duetime::Outcome;
-    use duetime::Span;
+    use duetime_core::api::Span;
+    use duetime_core::engine::Outcome;
     use duetime_core::rules::Failure;
 
     fn judged(status: u16, header: Option<(&'static str, &str)>, body: &str) -> Delivered {

@@ -6,9 +6,9 @@ use crate::cli::line_reader::Lines;
 use crate::cli::progress::Progress;
 use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::target::Target;
-use duetime::{Client, Error, Pushed};
+use duetime::{Client, Error};
 use duetime_core::NewJob;
-use duetime_core::api::{self, Object, Push};
+use duetime_core::api::{self, Object, Push, Pushed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

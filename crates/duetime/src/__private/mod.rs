@@ -1,0 +1,12 @@
+//! What compiled code of users names without its author: types that the compiler finds, and functions that the macros call. Nothing
+//! here is stable.
+
+#[cfg(feature = "testing")]
+mod pushes;
+
+#[cfg(feature = "testing")]
+pub use pushes::{length, pushed};
+
+/// The place of the payload among the arguments of a handler.
+#[derive(Debug)]
+pub struct At<const PLACE: usize>;
