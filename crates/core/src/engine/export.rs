@@ -1,9 +1,9 @@
 //! Export: reading a store whole, without an engine. Nothing is changed, handed out or taken back.
 
-use super::Stores;
 use super::queues::read_settings;
 use super::schedules::read_schedules;
 use super::search::Unrecorded;
+use super::stores::Stores;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{PAGE_JOBS_MAX, STEP_JOBS_MAX};
@@ -138,5 +138,36 @@ impl Export {
 impl std::fmt::Debug for Export {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Export").field("running", &self.running).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, due_in, job};
+    use crate::model::job::{NewJob, State};
+    use crate::model::retry::{Retry, WhenExhausted};
+    use crate::request::Outcome;
+    use crate::rules::Failure;
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_has_what_the_broker_knows_and_the_ledger_does_not() {
+        let fixture = Fixture::new().await;
+        let drops = Retry { max_attempts: Some(1), when_exhausted: Some(WhenExhausted::Drop), ..Retry::default() };
+        let (runs, done) = (fixture.running(job()).await, fixture.running(job()).await);
+        let dropped = fixture.running(NewJob { options: drops.into(), ..job() }).await;
+        let waits = fixture.push(due_in(Duration::from_secs(9))).await;
+        fixture.ledger.set_away(true);
+        fixture.settle(done.receipt(), Outcome::Complete { result: None }).await.unwrap_err();
+        fixture.settle(dropped.receipt(), Outcome::Fail(Failure::default())).await.unwrap_err();
+        fixture.ledger.set_away(false);
+        assert!(fixture.row(done.id).unwrap().is_pending() && fixture.row(dropped.id).is_some());
+        let mut export = Export::begin(fixture.base.stores.clone()).await.unwrap();
+        assert_eq!(export.estimate().await, Ok(4));
+        let page = export.page().await.unwrap().unwrap();
+        let states: Vec<(JobId, State)> = page.iter().map(|job| (job.id, job.state(export.now()))).collect();
+        assert_eq!(states, [(runs.id, State::Ready), (done.id, State::Succeeded), (waits.id, State::Scheduled)]);
+        assert_eq!((export.page().await, export.running()), (Ok(None), 1));
     }
 }

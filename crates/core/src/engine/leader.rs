@@ -74,3 +74,38 @@ impl Leader {
         self.owner.get().cloned().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, pass};
+    use crate::testing::fixtures::id;
+    use crate::testing::{ModelLedger, Shared, TokioClock};
+
+    #[tokio::test(start_paused = true)]
+    async fn one_leads_and_another_takes_over_once_it_is_silent_or_leaves() {
+        let (broker, ledger) = (Shared::new(Arc::new(TokioClock::new())), ModelLedger::default());
+        let (one, other) = (Fixture::sharing(&broker, &ledger).await, Fixture::sharing(&broker, &ledger).await);
+        let (one, other) = (&one.loops.leader, &other.loops.leader);
+        one.begin(id(1)).await;
+        other.begin(id(2)).await;
+        assert!(one.leads() && !other.leads());
+        pass(RENEW_EVERY).await;
+        one.seek().await;
+        pass(Duration::from_millis(LEADER_TTL_MS - 1)).await;
+        other.seek().await;
+        assert!(!other.leads(), "the role was renewed");
+        pass(Duration::from_millis(1)).await;
+        other.seek().await;
+        one.seek().await;
+        assert!(other.leads() && !one.leads());
+        other.leave().await;
+        one.seek().await;
+        assert!(one.leads() && !other.leads());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_shares_nothing_leads() {
+        assert!(Fixture::new().await.loops.leader.leads());
+    }
+}

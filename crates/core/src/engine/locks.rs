@@ -267,3 +267,50 @@ impl Drop for Answered {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, pass};
+    use crate::model::name::OF_ENGINE;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_grant_that_its_caller_did_not_hear_of_is_released() {
+        let fixture = Fixture::new().await;
+        let desk = &fixture.services.locks;
+        for is_heard in [true, false] {
+            let acquire = Acquire { name: "l".into(), owner: "o".into(), ttl_ms: 5_000, waiting: false };
+            let answer = desk.locks.acquire(acquire.clone()).await.unwrap();
+            let answered = Answered { answer: Some(answer), acquire, desk: desk.clone(), guard: None };
+            if is_heard {
+                let Acquired::Granted { grant, .. } = answered.heard() else { panic!("it is free") };
+                pass(Duration::ZERO).await;
+                desk.release_lock("l", "o", grant.fence).await.unwrap();
+            } else {
+                drop(answered);
+                pass(Duration::ZERO).await;
+                assert!(desk.inspect("l").await.unwrap().is_none());
+            }
+        }
+    }
+
+    /// Otherwise those behind it would wait until its place expires.
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_stops_waiting_gives_up_its_place() {
+        let fixture = Fixture::new().await;
+        let desk = &fixture.services.locks;
+        let grant = desk.acquire(LockRequest::new("l", "holder")).await.unwrap();
+        let waits = desk.acquire(LockRequest::new("l", "gone").wait(Duration::from_secs(50)));
+        assert!(tokio::time::timeout(Duration::from_millis(1), waits).await.is_err());
+        pass(Duration::ZERO).await;
+        desk.release_lock("l", "holder", grant.fence).await.unwrap();
+        desk.acquire(LockRequest::new("l", "next")).await.unwrap();
+    }
+
+    #[test]
+    fn the_locks_of_the_engine_are_its_own() {
+        assert!(check_claim("l", "o").is_ok());
+        assert!(check_claim(&format!("{OF_ENGINE}leader"), "o").is_err());
+        assert!(check_claim("l", &format!("{OF_ENGINE}engine-1")).is_err());
+    }
+}

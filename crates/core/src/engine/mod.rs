@@ -58,6 +58,8 @@ mod status;
 mod stores;
 mod supervisor;
 mod takes;
+#[cfg(test)]
+mod tests;
 mod vitals;
 mod waiters;
 

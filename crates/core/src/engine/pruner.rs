@@ -184,3 +184,45 @@ fn is_past(job: &Job, kept: Retention, now: Millis) -> bool {
     let kept_ms = if job.stage.end_state() == Some(State::Failed) { kept.failed_ms } else { kept.succeeded_ms };
     job.finished_at.is_some_and(|at| at.saturating_add(kept_ms) <= now)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, QUEUE, job, pass};
+    use crate::model::job::{NewJob, Stage};
+    use crate::request::{Outcome, QueueRetention, QueueSettings};
+
+    const LONGEST: Retention = Retention { succeeded_ms: 10, failed_ms: 20 };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_may_keep_its_jobs_for_less_than_others_do() {
+        let fixture = Fixture::new().await;
+        let retention = QueueRetention { succeeded_ms: Some(1_000), failed_ms: None };
+        fixture.services.settings.set(QUEUE.into(), QueueSettings { retention, ..QueueSettings::default() });
+        let done = || Outcome::Complete { result: None };
+        let short = fixture.running(job()).await;
+        let usual = Job { id: crate::testing::fixtures::id(1), queue: "other".into(), ..short.clone() };
+        let usual = Job { stage: Stage::Succeeded, lease_until: None, finished_at: Some(fixture.now()), ..usual };
+        fixture.ledger.record(vec![usual.clone()], 0).await.unwrap();
+        fixture.settle(short.receipt(), done()).await.unwrap();
+        let waits = fixture.push(NewJob { kind: "waits".into(), ..job() }).await;
+        let kept = || fixture.ledger.jobs().into_iter().map(|job| job.id).collect::<Vec<_>>();
+        let mut walks = Walks::default();
+        pass(Duration::from_millis(999)).await;
+        fixture.loops.pruner.prune_once(&mut walks).await.unwrap();
+        assert_eq!(kept(), [usual.id, short.id, waits.id]);
+        pass(Duration::from_millis(1)).await;
+        fixture.loops.pruner.prune_once(&mut walks).await.unwrap();
+        assert_eq!(kept(), [usual.id, waits.id]);
+    }
+
+    #[test]
+    fn a_queue_is_walked_for_the_states_that_it_keeps_for_less() {
+        let tally = Tally { succeeded: 1, failed: 1, ..Tally::default() };
+        let walked = |succeeded_ms, failed_ms| walked(&tally, Retention { succeeded_ms, failed_ms }, LONGEST);
+        assert_eq!(walked(10, 20), []);
+        assert_eq!(walked(9, 20), [State::Succeeded, State::Cancelled]);
+        assert_eq!(walked(10, 19), [State::Failed]);
+        assert_eq!(super::walked(&Tally::default(), Retention { succeeded_ms: 0, failed_ms: 0 }, LONGEST), []);
+    }
+}

@@ -331,3 +331,61 @@ impl Reconciler {
         self.loader.reconcile().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, due_in, far, job};
+    use crate::model::job::Stage;
+    use crate::ports::OutboxEntry;
+    use crate::testing::fixtures::id;
+    use crate::testing::{ModelLedger, Shared, TokioClock};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_comparison_drops_what_the_ledger_has_in_a_later_state() {
+        let fixture = Fixture::new().await;
+        let ended = fixture.push(job()).await;
+        let moved = fixture.push(job()).await;
+        let same = fixture.push(job()).await;
+        let end = Job { stage: Stage::Cancelled, version: ended.version + 2, ..ended.clone() };
+        let later = Job { due_at: moved.due_at + 1, version: moved.version + 2, ..moved.clone() };
+        let entries = [end, later.clone()].map(OutboxEntry::Changed).to_vec();
+        fixture.ledger.apply(entries, Millis::MAX).await.unwrap();
+        fixture.loops.reconciler.compare().await.unwrap();
+        assert_eq!((fixture.held(ended.id).await, fixture.held(same.id).await), (None, Some(same)));
+        assert_eq!(fixture.held(moved.id).await, Some(later), "it is loaded again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_leader_restores_a_memory_and_says_what_it_did() {
+        let (broker, ledger) = (Shared::new(Arc::new(TokioClock::new())), ModelLedger::default());
+        let leader = Fixture::sharing(&broker, &ledger).await;
+        let other = Fixture::sharing(&broker, &ledger).await;
+        leader.loops.leader.begin(id(1)).await;
+        other.loops.leader.begin(id(2)).await;
+        let pushed = other.push(due_in(Duration::from_secs(5))).await;
+        broker.flush();
+        let adopted = || document(&ledger, ADOPTED);
+        other.loops.reconciler.look_at_broker(&mut Audit::default()).await.unwrap();
+        assert_eq!((adopted().await.unwrap(), leader.held(pushed.id).await), (None, None));
+        leader.loops.reconciler.look_at_broker(&mut Audit::default()).await.unwrap();
+        assert_eq!(adopted().await.unwrap(), Some(broker.incarnation_now()));
+    }
+
+    /// Such a job is missing in the broker, and nobody but its reader knows.
+    #[tokio::test(start_paused = true)]
+    async fn jobs_that_come_near_are_loaded_once() {
+        let fixture = Fixture::new().await;
+        let far = fixture.push(far()).await;
+        let reconciler = &fixture.loops.reconciler;
+        let (mut loaded_until, mut after) = (0, None);
+        reconciler.load_entering(&mut loaded_until, &mut after).await.unwrap();
+        assert_eq!(fixture.held(far.id).await, None);
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+        reconciler.load_entering(&mut loaded_until, &mut after).await.unwrap();
+        assert_eq!(fixture.held(far.id).await, Some(far));
+        let looks = fixture.life.calls("pending");
+        reconciler.load_entering(&mut loaded_until, &mut after).await.unwrap();
+        assert_eq!(fixture.life.calls("pending"), looks, "nothing has come nearer");
+    }
+}

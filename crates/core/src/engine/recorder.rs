@@ -38,6 +38,19 @@ const BYTES_MAX_DEFAULT: u64 = 128 << 20;
 /// The same, as a part of the memory that live jobs may take.
 const BYTES_PART: u64 = 4;
 
+/// Entries that wait to be recorded soon.
+struct Soon {
+    added: mpsc::Sender<OutboxEntry>,
+    left: tokio::sync::Mutex<mpsc::Receiver<OutboxEntry>>,
+}
+
+impl Soon {
+    fn new() -> Self {
+        let (added, left) = mpsc::channel(SOON_MAX);
+        Self { added, left: left.into() }
+    }
+}
+
 /// Records what the outbox of the broker has, at once or soon.
 pub(super) struct Recorder {
     topology: Topology,
@@ -48,8 +61,7 @@ pub(super) struct Recorder {
     ids: Arc<Ids>,
     status: Arc<Status>,
     metrics: Arc<Metrics>,
-    entries: mpsc::Sender<OutboxEntry>,
-    waiting: tokio::sync::Mutex<mpsc::Receiver<OutboxEntry>>,
+    soon: Soon,
     settles_recorded: bool,
     backlog_max: usize,
     bytes_max: u64,
@@ -58,7 +70,6 @@ pub(super) struct Recorder {
 impl Recorder {
     pub(super) fn new(base: &Base, loader: Arc<Loader>, admission: Arc<Admission>, ids: Arc<Ids>) -> Self {
         let Base { stores, options, metrics, status, .. } = base;
-        let (entries, waiting) = mpsc::channel(SOON_MAX);
         Self {
             topology: stores.topology(),
             broker: stores.broker.clone(),
@@ -68,8 +79,7 @@ impl Recorder {
             ids,
             status: status.clone(),
             metrics: metrics.clone(),
-            entries,
-            waiting: waiting.into(),
+            soon: Soon::new(),
             settles_recorded: options.settles_recorded,
             backlog_max: options.backlog_max,
             bytes_max: options.memory_max.map_or(BYTES_MAX_DEFAULT, |bytes| bytes / BYTES_PART),
@@ -167,15 +177,21 @@ impl Recorder {
             return self.try_record(entries).await.map(|()| true);
         }
         let is_empty = entries.is_empty();
-        if let Ok(room) = self.entries.try_reserve_many(entries.len()) {
+        if let Ok(room) = self.soon.added.try_reserve_many(entries.len()) {
             room.zip(entries).for_each(|(place, entry)| place.send(entry));
         }
         Ok(is_empty)
     }
 
+    /// Whether an outcome that cannot be recorded may be left in the outbox: a process that dies does not take that along, and
+    /// no caller wants to wait for the record.
+    pub(super) fn may_leave(&self) -> bool {
+        self.topology.is_shared() && !self.settles_recorded
+    }
+
     /// Records waiting entries as they come, until the engine stops.
     pub(super) async fn record_waiting(&self) {
-        let mut waiting = self.waiting.lock().await;
+        let mut waiting = self.soon.left.lock().await;
         loop {
             let mut entries = Vec::new();
             waiting.recv_many(&mut entries, SOON_STEP).await;
@@ -189,7 +205,7 @@ impl Recorder {
 
     /// Records the waiting entries, once.
     pub(super) async fn record_rest(&self) {
-        let mut waiting = self.waiting.lock().await;
+        let mut waiting = self.soon.left.lock().await;
         loop {
             let entries: Vec<_> = iter::from_fn(|| waiting.try_recv().ok()).take(SOON_STEP).collect();
             if entries.is_empty() || !self.record(entries).await {
@@ -266,5 +282,41 @@ impl Recorder {
             self.status.set(code, troubles.iter().find(|(found, _)| *found == trouble).map(|(_, why)| why));
         }
         troubles.iter().all(|(trouble, _)| !trouble.refuses())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, job};
+    use crate::request::{Options, Outcome};
+
+    const DONE: Outcome = Outcome::Complete { result: None };
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_handed_out_while_too_much_cannot_be_recorded() {
+        let fixture = Fixture::with(Options { backlog_max: 2, ..Options::default() }).await;
+        let recorder = &fixture.loops.recorder;
+        let mut running = Vec::new();
+        for _ in 0..3 {
+            running.push(fixture.running(job()).await.receipt());
+        }
+        fixture.ledger.set_away(true);
+        fixture.settle(running[0], DONE).await.unwrap_err();
+        assert_eq!(recorder.check_backlog(), Ok(()), "one of two");
+        fixture.settle(running[1], DONE).await.unwrap_err();
+        assert_eq!(recorder.check_backlog(), Err(Error::Backlog(2)));
+        fixture.settle(running[2], DONE).await.unwrap_err();
+        fixture.ledger.set_away(false);
+        recorder.drain_older(0).await;
+        assert_eq!((recorder.check_backlog(), fixture.base.stores.broker.backlog()), (Ok(()), 0));
+        assert!(running.iter().all(|receipt| !fixture.row(receipt.id).unwrap().is_pending()));
+    }
+
+    /// They are about to be recorded; a bound on them would only slow everybody down.
+    #[tokio::test(start_paused = true)]
+    async fn outcomes_on_their_way_to_a_ledger_that_takes_them_are_no_backlog() {
+        let fixture = Fixture::with(Options { backlog_max: 0, ..Options::default() }).await;
+        assert_eq!(fixture.loops.recorder.check_backlog(), Ok(()));
     }
 }

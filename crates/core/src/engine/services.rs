@@ -25,6 +25,7 @@ use super::settler::Settler;
 use super::stores::Stores;
 use super::takes::Takes;
 use super::vitals::Vitals;
+use crate::error::Error;
 use std::sync::Arc;
 
 /// What callers ask.
@@ -119,4 +120,13 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
     let reconciler = Arc::new(reconciler);
     let loops = Loops { leader, loader, recorder, reconciler, reaper, pruner, mover, ids, generations, consumers };
     (services, loops)
+}
+
+/// Begins the memory of the broker if nobody has, and reads the settings of queues. Nothing is served and no loop runs before.
+pub(super) async fn begin(base: &Base, services: &Services, loops: &Loops) -> Result<(), Error> {
+    let broker = &base.stores.broker;
+    broker.begin(loops.generations.host(&loops.consumers, broker.now())).await?;
+    loops.consumers.begin(broker.now());
+    services.locks.begin().await?;
+    services.settings.load().await
 }

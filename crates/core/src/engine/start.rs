@@ -1,7 +1,7 @@
 //! The start of an engine.
 
 use super::base::Base;
-use super::services::{Loops, Services, compose};
+use super::services::{Loops, Services, begin, compose};
 use super::stores::Stores;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -19,13 +19,9 @@ impl Engine {
     pub async fn start(stores: Stores, options: Options) -> Result<Self, Error> {
         let base = Base::new(stores, options);
         let (services, loops) = compose(&base);
-        let (broker, supervisor) = (&base.stores.broker, &base.supervisor);
         base.publisher.listen();
-        broker.begin(loops.generations.host(&loops.consumers, broker.now())).await?;
-        loops.consumers.begin(broker.now());
-        services.locks.begin().await?;
-        services.settings.load().await?;
-        let topology = base.stores.topology();
+        begin(&base, &services, &loops).await?;
+        let (topology, supervisor) = (base.stores.topology(), &base.supervisor);
         if topology.shares_ledger() {
             begin_to_share(&base, &loops).await?;
         } else if topology.has_ledger() {

@@ -118,3 +118,47 @@ impl Supervisor {
         self.tasks.wait().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::sync::Notify;
+
+    fn supervisor() -> Arc<Supervisor> {
+        Arc::new(Supervisor::new(Arc::default()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_goes_on_to_its_end_though_its_caller_has_gone_and_a_stop_waits_for_it() {
+        let (supervisor, may_end) = (supervisor(), Arc::new(Notify::new()));
+        let work = supervisor.complete(&may_end, |may_end| async move { may_end.notified().await });
+        assert!(tokio::time::timeout(Duration::ZERO, work).await.is_err());
+        supervisor.stop();
+        assert_eq!(supervisor.check_open(), Err(Error::Stopping));
+        assert!(tokio::time::timeout(Duration::from_secs(9), supervisor.stopped()).await.is_err());
+        may_end.notify_one();
+        supervisor.stopped().await;
+    }
+
+    #[tokio::test]
+    async fn work_within_what_is_not_dropped_needs_no_task() {
+        let (supervisor, service) = (supervisor(), Arc::new(()));
+        let task = || supervisor.complete(&service, |_| async { tokio::task::try_id() });
+        let (alone, within) = (task().await, uninterrupted(task()).await);
+        assert_eq!((alone.is_some(), within), (true, tokio::task::try_id()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_ends_by_itself_is_a_fault_and_one_that_is_stopped_is_none() {
+        let supervisor = supervisor();
+        supervisor.keep("waits", &supervisor, |_| std::future::pending());
+        supervisor.keep("ends", &supervisor, |_| async {});
+        assert_eq!(supervisor.status.faulted().await, Fault::of("ends"));
+        let supervisor = self::supervisor();
+        supervisor.keep("waits", &supervisor, |_| std::future::pending());
+        supervisor.stop();
+        supervisor.stopped().await;
+        assert_eq!(supervisor.status.fault(), None);
+    }
+}

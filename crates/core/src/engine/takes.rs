@@ -284,3 +284,56 @@ fn is_taken(row: &Job, receipt: Receipt) -> bool {
 fn unknown() -> Error {
     Error::Unavailable("the take may or may not have been recorded; repeat it with the same `request_id`".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, QUEUE, job, pass};
+    use crate::testing::fixtures::id;
+    use std::time::Duration;
+
+    /// A job that is leased to be taken.
+    async fn leased(fixture: &Fixture) -> Job {
+        fixture.push(job()).await;
+        let Taken { mut reserved, .. } = fixture.base.stores.broker.take(Take::new(QUEUE.into(), 1)).await.unwrap();
+        reserved.leases.remove(0).job
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_take_that_did_not_finish_is_decided_by_its_row() {
+        for is_recorded in [true, false] {
+            let fixture = Fixture::new().await;
+            let leased = leased(&fixture).await;
+            if is_recorded {
+                let entry = OutboxEntry::Changed(taken(leased.clone(), fixture.now()));
+                fixture.ledger.apply(vec![entry], crate::Millis::MAX).await.unwrap();
+            }
+            fixture.services.takes.end_takes(vec![leased]).await;
+            let attempts: Vec<u32> = fixture.lease(2).await.iter().map(|job| job.attempt).collect();
+            assert_eq!(attempts, if is_recorded { vec![] } else { vec![1] }, "recorded: {is_recorded}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_recorded_is_not_taken() {
+        let fixture = Fixture::new().await;
+        let pushed = fixture.push(job()).await;
+        let request = || TakeRequest { from: QUEUE.into(), limit: 1, due_from: None, due_to: None, request_id: None };
+        fixture.ledger.set_away(true);
+        assert_eq!(fixture.services.takes.take(request()).await.unwrap_err().code(), "store_unavailable");
+        fixture.ledger.set_away(false);
+        pass(Duration::ZERO).await;
+        let taken = fixture.services.takes.take(request()).await.unwrap().leases;
+        assert_eq!(taken.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [pushed.id]);
+        assert!(fixture.lease(1).await.is_empty());
+    }
+
+    #[test]
+    fn a_row_is_taken_under_one_lease_and_not_by_a_worker_that_succeeded() {
+        let leased = Job { epoch: 5, ..crate::testing::fixtures::job(1) };
+        let row = taken(leased.clone(), 9);
+        assert!(is_taken(&row, leased.receipt()) && !is_taken(&leased, leased.receipt()));
+        assert!(!is_taken(&row, Receipt { id: id(1), epoch: 4 }));
+        assert!(!is_taken(&Job { message: None, ..row }, leased.receipt()));
+    }
+}

@@ -122,3 +122,23 @@ impl Vitals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::tests::{Fixture, job};
+    use crate::request::{Options, Outcome};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_is_ready_unless_it_stops_or_cannot_record() {
+        let fixture = Fixture::with(Options { backlog_max: 1, ..Options::default() }).await;
+        let health = || fixture.services.vitals.health();
+        assert!(health().ready && health().degraded.is_empty());
+        let running = fixture.running(job()).await;
+        fixture.ledger.set_away(true);
+        fixture.settle(running.receipt(), Outcome::Complete { result: None }).await.unwrap_err();
+        assert!(!health().ready && health().backlog == 1 && !health().degraded.is_empty());
+        fixture.ledger.set_away(false);
+        fixture.services.vitals.stop().await.unwrap();
+        assert!(!health().ready && health().backlog == 0, "what was left is recorded before the end");
+    }
+}

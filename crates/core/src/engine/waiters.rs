@@ -122,3 +122,43 @@ impl Woken {
         .await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    async fn is_woken(woken: Woken) -> bool {
+        tokio::time::timeout(Duration::ZERO, woken.wait()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_one_that_has_waited_longest_is_woken_and_a_wake_that_it_does_not_see_goes_on() {
+        let waiters = Arc::new(Waiters::default());
+        let (first, second) = (waiters.register(vec!["a"]), waiters.register(vec!["b", "a"]));
+        let (woken, next) = (first.woken(), second.woken());
+        waiters.wake_first(&"a");
+        assert!(is_woken(woken).await && !is_woken(next).await);
+        let (woken, next) = (first.woken(), second.woken());
+        waiters.wake_first(&"a");
+        drop((woken, first));
+        assert!(is_woken(next).await);
+        let woken = second.woken();
+        waiters.wake_first(&"b");
+        assert!(is_woken(woken).await, "with any of its keys");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_with_a_key_are_woken_and_those_that_left_do_not_count() {
+        let waiters = Arc::new(Waiters::default());
+        let (first, second) = (waiters.register(vec!["a"]), waiters.register(vec!["a"]));
+        assert!(waiters.count("a") == 2 && first.is_shared());
+        let both = (first.woken(), second.woken());
+        waiters.wake_all(&"a");
+        assert!(is_woken(both.0).await && is_woken(both.1).await);
+        drop(second);
+        assert!(waiters.count("a") == 1 && !first.is_shared());
+        drop(first);
+        assert!(waiters.by_key().is_empty());
+    }
+}

@@ -94,3 +94,30 @@ impl Waiting {
         self.alarm.lock().expect("no panic under this lock")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_is_woken_once_at_the_earliest_instant_that_it_is_armed_for() {
+        let waiting = Waiting::default();
+        let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+        let place = waiting.at_queues.register(vec![a.clone()]);
+        waiting.arm(&[a.clone(), b.clone()], 20);
+        waiting.arm(&[a.clone()], 10);
+        waiting.arm(&[a.clone()], 30);
+        let is_woken = |woken: crate::engine::waiters::Woken| async {
+            tokio::time::timeout(Duration::ZERO, woken.wait()).await.is_ok()
+        };
+        let woken = place.woken();
+        assert_eq!(waiting.wake_due(9), Some(10));
+        assert!(!is_woken(woken).await);
+        let woken = place.woken();
+        assert_eq!(waiting.wake_due(10), Some(20), "of the other one");
+        assert!(is_woken(woken).await);
+        assert_eq!(waiting.wake_due(20), None);
+        waiting.arm_waited(&[a, b], 40);
+        assert_eq!(waiting.alarm().by_queue.len(), 1, "nobody waits at the other one");
+    }
+}

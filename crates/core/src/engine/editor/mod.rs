@@ -387,3 +387,55 @@ pub(super) fn refusal(id: JobId, edited: Edited) -> Error {
         Edited::Unknown | Edited::Changed(_) => Error::NotFound(id),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, far, job};
+    use crate::ports::{Put, Room};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_an_edit_brings_near_is_in_the_broker_when_the_edit_is_answered() {
+        let fixture = Fixture::new().await;
+        let far = fixture.push(far()).await;
+        let edited = fixture.services.editor.run(far.id.into()).await.unwrap();
+        assert_eq!(fixture.held(far.id).await, Some(edited));
+    }
+
+    /// What a loader has read before an edit must not be put after it.
+    #[tokio::test(start_paused = true)]
+    async fn a_row_that_was_read_before_an_edit_is_not_put_after_it() {
+        let fixture = Fixture::new().await;
+        let broker = &fixture.base.stores.broker;
+        let far = fixture.push(far()).await;
+        let reading = broker.reading();
+        fixture.services.editor.cancel(vec![far.id.into()]).await.remove(0).unwrap();
+        assert_eq!(broker.put(vec![far], reading, Room::Any).await, Ok(vec![Put::Tombstone]));
+    }
+
+    /// The engine that made it has died in between, so nobody else lifts the bar.
+    #[tokio::test(start_paused = true)]
+    async fn a_job_whose_edit_did_not_end_gets_a_version_that_the_broker_takes() {
+        let fixture = Fixture::new().await;
+        let far = fixture.push(far()).await;
+        let broker = &fixture.base.stores.broker;
+        broker.bar(&[(far.id, far.version)]).await.unwrap();
+        fixture.services.editor.free_barred(&[(far.id, far.version)]).await.unwrap();
+        let row = fixture.row(far.id).unwrap();
+        assert_eq!(Job { version: far.version, updated_at: far.updated_at, ..row.clone() }, far);
+        assert_eq!(broker.put(vec![row], broker.reading(), Room::Any).await, Ok(vec![Put::Held]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_edit_of_one_batch_is_made_after_the_one_before_it() {
+        let fixture = Fixture::new().await;
+        let pushed = fixture.push(job()).await;
+        let priority = |priority| Change::Update(Update { priority: Some(priority), ..Update::default() });
+        let target = |version| JobRef { id: pushed.id, version };
+        let changes =
+            vec![(target(None), priority(1)), (target(Some(pushed.version)), priority(2)), (target(None), priority(3))];
+        let answers = fixture.services.editor.change_each(changes).await;
+        let priorities: Vec<_> = answers.iter().map(|answer| answer.as_ref().map(|job| job.priority)).collect();
+        assert!(matches!(priorities[..], [Ok(1), Err(Error::VersionMismatch { .. }), Ok(3)]), "{priorities:?}");
+    }
+}

@@ -58,3 +58,31 @@ impl Handout {
         answers
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, job};
+    use crate::model::job::NewJob;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_extension_is_noted_and_a_lost_lease_is_told_apart() {
+        let fixture = Fixture::new().await;
+        let (held, lost) = (fixture.running(job()).await, fixture.running(job()).await);
+        let lost = Receipt { epoch: lost.epoch - 1, ..lost.receipt() };
+        let answers = fixture.services.handout.extend(vec![(held.receipt(), Some(90_000)), (lost, None)]).await;
+        assert_eq!(answers[1], Err(Error::LeaseLost(lost)));
+        let until = answers[0].as_ref().unwrap().lease_until;
+        assert_eq!(until, fixture.now() + 90_000);
+        assert_eq!(fixture.row(held.id).unwrap().lease_until, Some(until), "the next process restores it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_lease_that_is_too_long_extends_none() {
+        let fixture = Fixture::new().await;
+        let held = fixture.running(NewJob { lease_ms: Some(5_000), ..job() }).await;
+        let answers = fixture.services.handout.extend(vec![(held.receipt(), None), (held.receipt(), Some(1))]).await;
+        assert!(answers.iter().all(|answer| matches!(answer, Err(Error::Invalid { .. }))), "{answers:?}");
+        assert_eq!(fixture.held(held.id).await.unwrap().lease_until, held.lease_until);
+    }
+}

@@ -329,3 +329,54 @@ pub(in crate::engine) fn check_request_id(id: Option<Arc<str>>) -> Result<Option
         _ => Ok(id),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, QUEUE, due_in, far, job};
+    use crate::testing::fixtures::id;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_named_job_that_is_not_handed_out_has_its_reason_wherever_it_is() {
+        let fixture = Fixture::new().await;
+        let runs = fixture.running(job()).await;
+        let (near, far) = (fixture.push(due_in(Duration::from_secs(1))).await, fixture.push(far()).await);
+        let named = [runs.id, near.id, far.id, id(1)].map(Into::into).to_vec();
+        let request = ReserveRequest::new(Source::Jobs(named)).limit(4);
+        let answer = fixture.services.handout.reserve(request, Into::into).await.unwrap().claim();
+        let refused: Vec<Error> = answer.refused.into_iter().map(|(_, error)| error).collect();
+        let expected = [Error::Running(runs.id), Error::NotDue(near.id), Error::NotDue(far.id), Error::NotFound(id(1))];
+        assert_eq!((answer.leases.len(), refused), (0, expected.to_vec()));
+    }
+
+    /// It is beyond the watermark, so the broker has to be given it first.
+    #[tokio::test(start_paused = true)]
+    async fn a_job_may_be_leased_early_that_the_broker_does_not_hold() {
+        let fixture = Fixture::new().await;
+        let far = fixture.push(far()).await;
+        let lease = fixture.services.handout.reserve_early(far.id).await.unwrap();
+        assert_eq!((lease.job.id, lease.job.due_at), (far.id, far.due_at));
+        assert_eq!(fixture.services.handout.reserve_early(far.id).await.unwrap_err(), Error::Running(far.id));
+    }
+
+    /// If the process is killed, the next one must not hand it out again.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_noted_before_it_is_answered() {
+        let fixture = Fixture::new().await;
+        let leased = fixture.running(job()).await;
+        let row = fixture.row(leased.id).unwrap();
+        assert_eq!((row.receipt(), row.lease_until), (leased.receipt(), leased.lease_until));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_waits_for_what_becomes_due_and_no_longer() {
+        let fixture = Fixture::new().await;
+        let handout = &fixture.services.handout;
+        let waits = |wait: u64| handout.reserve(ReserveRequest::new(QUEUE).wait(Duration::from_secs(wait)), Into::into);
+        assert!(waits(1).await.unwrap().claim().leases.is_empty());
+        let end = Instant::now() + Duration::from_secs(9);
+        let (got, _) = tokio::join!(waits(9), fixture.push(job()));
+        assert_eq!(got.unwrap().claim().leases.len(), 1);
+        assert!(Instant::now() < end, "it did not wait to the end");
+    }
+}

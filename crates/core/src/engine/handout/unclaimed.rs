@@ -120,3 +120,54 @@ impl Drop for Step<'_> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::tests::{Fixture, QUEUE, job, pass};
+    use crate::request::ReserveRequest;
+    use std::time::Duration;
+
+    async fn reserve(fixture: &Fixture, request: ReserveRequest) -> super::Unclaimed {
+        fixture.services.handout.reserve(request, Into::into).await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn leases_that_nobody_claims_are_given_back_and_their_attempts_do_not_count() {
+        let fixture = Fixture::new().await;
+        let pushed = fixture.push(job()).await;
+        let unclaimed = reserve(&fixture, ReserveRequest::new(QUEUE)).await;
+        assert_eq!(unclaimed.leases().len(), 1);
+        drop(unclaimed);
+        pass(Duration::ZERO).await;
+        let again = fixture.lease(1).await.remove(0);
+        assert_eq!((again.id, again.attempt, again.crashes), (pushed.id, 1, 0));
+        pass(Duration::ZERO).await;
+        assert!(fixture.lease(1).await.is_empty(), "it was claimed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn leases_of_a_request_that_may_be_repeated_belong_to_the_repeat() {
+        let fixture = Fixture::new().await;
+        let pushed = fixture.push(job()).await;
+        let request = || ReserveRequest::new(QUEUE).request_id("r");
+        drop(reserve(&fixture, request()).await);
+        pass(Duration::ZERO).await;
+        assert!(fixture.lease(1).await.is_empty(), "nobody else gets it");
+        let repeat = reserve(&fixture, request()).await.claim();
+        assert_eq!(repeat.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [pushed.id]);
+    }
+
+    /// A caller may go at any await: here before the broker has answered.
+    #[tokio::test(start_paused = true)]
+    async fn a_step_that_leased_for_a_caller_who_has_gone_gives_back() {
+        let fixture = Fixture::new().await;
+        fixture.push(job()).await;
+        fixture.life.freeze(Duration::from_secs(2));
+        let handout = fixture.services.handout.clone();
+        let asked = async { handout.reserve(ReserveRequest::new(QUEUE), Into::into).await.map(drop) };
+        assert!(tokio::time::timeout(Duration::from_secs(1), asked).await.is_err());
+        pass(Duration::from_secs(1)).await;
+        assert_eq!(fixture.base.metrics.stores.reserve.counts().iter().sum::<u64>(), 1, "it went on to its end");
+        assert_eq!(fixture.lease(1).await.remove(0).attempt, 1);
+    }
+}

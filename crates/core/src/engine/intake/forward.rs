@@ -38,3 +38,35 @@ impl Intake {
         answers.pop().expect("an answer for each job")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, job};
+    use crate::model::job::NewJob;
+    use crate::model::options::JobOptions;
+    use crate::request::PushOutcome;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_is_handed_on_once_until_it_is_retried_by_hand() {
+        let fixture = Fixture::new().await;
+        let (intake, next) = (&fixture.services.intake, Arc::from("next"));
+        let pushed = fixture.push(NewJob { tags: vec!["t".into()], ..job() }).await;
+        let first = intake.hand_on(&pushed, &next).await.unwrap();
+        assert_eq!((&first.job.queue, first.job.options().moves, first.job.tags[..].len()), (&next, 1, 1));
+        let again = intake.hand_on(&pushed, &next).await.unwrap();
+        assert_eq!((again.job.id, again.outcome), (first.job.id, PushOutcome::Repeated));
+        let retried = Job { first_due_at: pushed.first_due_at + 1, ..pushed };
+        assert_eq!(intake.hand_on(&retried, &next).await.unwrap().outcome, PushOutcome::Created);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn queues_that_form_a_circle_end() {
+        let fixture = Fixture::new().await;
+        let pushed = fixture.push(job()).await;
+        let moved = |moves| Job { options: JobOptions { moves, ..JobOptions::default() }.shared(), ..pushed.clone() };
+        let next = Arc::from("next");
+        assert!(fixture.services.intake.hand_on(&moved(MOVES_MAX - 1), &next).await.is_ok());
+        assert!(fixture.services.intake.hand_on(&moved(MOVES_MAX), &next).await.is_err());
+    }
+}

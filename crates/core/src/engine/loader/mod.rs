@@ -435,3 +435,62 @@ pub(in crate::engine) fn outdated(job: &Job, row: Option<Job>) -> Option<(JobId,
         None => Some((job.id, job.version + 1)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, QUEUE, far, job, pass};
+    use crate::model::job::Stage;
+    use crate::ports::Window;
+    use crate::request::Options;
+    use crate::testing::fixtures::{T0, due, id};
+
+    #[test]
+    fn a_copy_in_the_broker_is_outdated_by_a_later_or_ended_row_and_by_none() {
+        let held = Job { version: 5, ..due(1, T0) };
+        let row = |version, stage| Some(Job { version, stage, ..held.clone() });
+        assert_eq!(outdated(&held, row(5, Stage::Pending)), None);
+        assert_eq!(outdated(&held, row(4, Stage::Pending)), None);
+        assert_eq!(outdated(&held, row(6, Stage::Pending)), Some((held.id, 6)));
+        // The version that brought the end may be the one that is held.
+        assert_eq!(outdated(&held, row(5, Stage::Failed)), Some((held.id, 6)));
+        assert_eq!(outdated(&held, None), Some((held.id, 6)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_finds_no_room_is_in_the_overflow_of_its_queue_before_the_push_is_answered() {
+        let fixture = Fixture::with(Options { memory_max: Some(1), ..Options::default() }).await;
+        let (first, pushed) = (fixture.push(job()).await, fixture.push(job()).await);
+        let over = fixture.ledger.overflow(QUEUE, Window::ALL, 9).await.unwrap();
+        assert!(fixture.held(first.id).await.is_some(), "one more than fits");
+        assert_eq!((fixture.held(pushed.id).await, over), (None, vec![pushed]));
+        assert!(fixture.loops.loader.has_overflow());
+    }
+
+    /// Its row may have changed since, and nobody else looks at it again.
+    #[tokio::test(start_paused = true)]
+    async fn a_row_that_was_read_too_long_ago_is_read_again() {
+        let fixture = Fixture::new().await;
+        let (loader, broker) = (&fixture.loops.loader, &fixture.base.stores.broker);
+        let (reading, read) = (broker.reading(), fixture.push(far()).await);
+        let later = Job { priority: 7, version: read.version + 2, ..read.clone() };
+        fixture.ledger.apply(vec![crate::ports::OutboxEntry::Changed(later.clone())], 0).await.unwrap();
+        pass(Duration::from_millis(<dyn Broker>::READ_AGE_MS_MAX + 1)).await;
+        assert_eq!(loader.put(vec![read.clone()], reading).await, Ok(vec![(read.id, later.version)]));
+        assert_eq!(fixture.held(read.id).await, Some(later));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_position_after_all_pages_has_no_page() {
+        let fixture = Fixture::new().await;
+        let (loader, watermark) = (&fixture.loops.loader, fixture.loops.loader.watermark());
+        fixture.ledger.record((1..=8).map(|n| due(n, fixture.now())).collect(), 0).await.unwrap();
+        let (mut after, mut pages) = (None, Vec::new());
+        while let Some(held) = loader.load_page(watermark, &mut after).await.unwrap() {
+            pages.push(held.len());
+        }
+        assert_eq!(pages, [7, 1]);
+        assert_eq!(loader.load_page(watermark, &mut after).await, Ok(None));
+        assert!(fixture.held(id(8)).await.is_some());
+    }
+}

@@ -225,3 +225,47 @@ impl Loader {
         self.overflow.ask();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::Fixture;
+    use crate::model::job::Job;
+    use crate::ports::{Ledger as _, OVERFLOW};
+    use crate::testing::fixtures::{QUEUE, due, id};
+
+    /// A loader with nine jobs in the overflow of a queue; the last one is the most urgent.
+    async fn overflowing() -> Fixture {
+        let fixture = Fixture::new().await;
+        let now = fixture.now();
+        let jobs = (1..=9).map(|n| Job { priority: 10 - n, ..due(u64::from(n), now) });
+        fixture.ledger.record(jobs.collect(), OVERFLOW).await.unwrap();
+        fixture.loops.loader.learn_overflow().await.unwrap();
+        fixture
+    }
+
+    /// A page of the ledger of a fixture has at most seven jobs.
+    #[tokio::test(start_paused = true)]
+    async fn the_most_urgent_jobs_of_an_overflow_are_put_while_the_broker_has_few() {
+        let fixture = overflowing().await;
+        let (loader, queue) = (&fixture.loops.loader, Arc::from(QUEUE));
+        assert_eq!(loader.load_from_overflow(&queue, 1).await, Ok(7));
+        for n in 1..=9 {
+            assert_eq!(fixture.held(id(n)).await.is_some(), n > 2, "{n}");
+        }
+        assert_eq!(loader.load_from_overflow(&queue, 7).await, Ok(0), "it has enough");
+        assert_eq!(loader.load_from_overflow(&queue, 8).await, Ok(2));
+        assert!(!loader.has_overflow(), "it is known to be empty");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_does_not_sleep_past_what_may_come_out_of_an_overflow() {
+        let fixture = overflowing().await;
+        let (loader, now) = (&fixture.loops.loader, fixture.now());
+        let look_by = |queue: &str, next_at| loader.look_by(&[queue.into()], next_at);
+        assert_eq!(look_by(QUEUE, None), Some(now + SOON_MS));
+        assert_eq!(look_by(QUEUE, Some(now + SOON_MS + 1)), Some(now + SOON_MS));
+        assert_eq!(look_by(QUEUE, Some(now + 1)), Some(now + 1));
+        assert_eq!(look_by("other", None), None);
+    }
+}

@@ -51,3 +51,21 @@ impl Together {
         if waiting.is_empty() { None } else { Some(waiting.remove(0)) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::job;
+
+    #[test]
+    fn jobs_of_several_callers_are_put_at_once_up_to_one_step() {
+        let together = Together::default();
+        let jobs = |count| (1..=count as u64).map(job).collect();
+        let reading = |at| Reading { at, memory: 1 };
+        drop((together.add(jobs(1), reading(7)), together.add(jobs(STEP_JOBS_MAX - 1), reading(5))));
+        drop(together.add(jobs(1), reading(9)));
+        let taken = std::iter::from_fn(|| together.take());
+        let batches: Vec<_> = taken.map(|batch| (batch.jobs.len(), batch.callers.len(), batch.reading.at)).collect();
+        assert_eq!(batches, [(STEP_JOBS_MAX, 2, 5), (1, 1, 9)], "as old as the oldest of them");
+    }
+}

@@ -106,3 +106,39 @@ impl QueueStatus {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, QUEUE, due_in, far, job};
+    use crate::ports::{Counts, OVERFLOW, Tally};
+    use crate::testing::fixtures::due;
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_job_of_a_queue_is_counted_once_wherever_it_is() {
+        let fixture = Fixture::new().await;
+        fixture.running(job()).await;
+        for job in [job(), due_in(Duration::from_secs(1)), far()] {
+            fixture.push(job).await;
+        }
+        let waits = crate::model::job::Job { queue: QUEUE.into(), ..due(1, fixture.now() - 5) };
+        fixture.ledger.record(vec![waits], OVERFLOW).await.unwrap();
+        fixture.loops.loader.learn_overflow().await.unwrap();
+        let counts = fixture.services.queues.queue(QUEUE).await.unwrap().counts;
+        assert_eq!((counts.scheduled, counts.ready, counts.running), (2, 2, 1));
+        assert_eq!(counts.oldest_due, Some(fixture.now() - 5));
+        let all = fixture.services.queues.queues().await.unwrap();
+        assert_eq!(all.iter().map(|queue| queue.counts).collect::<Vec<_>>(), [counts]);
+    }
+
+    /// The tally lags behind: it never takes away what the broker has counted.
+    #[test]
+    fn what_the_broker_has_counted_stays() {
+        let counts = Counts { scheduled: 4, ready: 1, ..Counts::default() };
+        let status =
+            |pending| QueueStatus { counts, tally: Tally { pending, ..Tally::default() }, ..QueueStatus::default() };
+        let scheduled = |pending| status(pending).with_far(OverflowDue::default()).counts.scheduled;
+        assert_eq!((scheduled(0), scheduled(5), scheduled(7)), (4, 4, 6));
+    }
+}

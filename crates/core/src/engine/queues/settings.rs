@@ -187,3 +187,40 @@ fn parse(queue: &str, body: &str) -> Result<QueueSettings, Error> {
     let read = serde_json::from_str(body).map(Configured::into_settings);
     read.map_err(|error| Error::Damaged(format!("the settings of the queue {queue:?}: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, QUEUE};
+    use crate::model::target::Target;
+    use crate::request::Options;
+
+    #[tokio::test(start_paused = true)]
+    async fn settings_change_only_if_they_are_as_expected() {
+        let fixture = Fixture::new().await;
+        let settings = &fixture.services.settings;
+        let set = |expected, max_running| {
+            let change = move |known| QueueSettings { max_running, ..known };
+            async move { Ok::<_, Error>(settings.reconfigure_if(QUEUE, expected, change).await?.1) }
+        };
+        let first = set(Expected::Nothing, Some(1)).await.unwrap();
+        assert_eq!(set(Expected::Nothing, Some(2)).await.unwrap_err().code(), "version_mismatch");
+        let second = set(Expected::Version(first), Some(3)).await.unwrap();
+        assert_eq!(set(Expected::Version(first), Some(4)).await.unwrap_err().code(), "version_mismatch");
+        assert!(second > first && settings.of(QUEUE).max_running == Some(3));
+    }
+
+    /// The code that delivers knows fewer layouts than when it was set.
+    #[tokio::test(start_paused = true)]
+    async fn a_stored_target_that_would_be_refused_today_does_not_keep_others_from_changing() {
+        let list_check = |_: &_| Err(Invalid::new("as", "a layout that is known here", "an old one"));
+        let fixture = Fixture::with(Options { list_check, ..Options::default() }).await;
+        let target: Target = serde_json::from_str(r#"{"redis_list": {"url": "redis://h", "key": "k"}}"#).unwrap();
+        let set = QueueSettings { target: Some(target), ..QueueSettings::default() };
+        let body = serde_json::to_string(&Configured::new(QUEUE.into(), set.clone())).unwrap();
+        fixture.base.stores.registry.put_if(KIND, QUEUE, &body, 0).await.unwrap();
+        let settings = &fixture.services.settings;
+        settings.pause(QUEUE, Pause::UntilResumed).await.unwrap();
+        assert_eq!(settings.configure("other", set).await.unwrap_err().code(), "invalid");
+    }
+}

@@ -297,3 +297,87 @@ impl From<PushOutcome> for TickOutcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, job, pass};
+    use crate::request::Outcome;
+    use crate::schedule::Timing;
+
+    const EVERY: Duration = Duration::from_secs(60);
+
+    /// A schedule of every minute, with its first tick now.
+    async fn due(overlap: Overlap) -> Fixture {
+        let fixture = Fixture::new().await;
+        let schedule = Schedule { overlap, ..Schedule::new(Timing::Every(60_000), job()) };
+        fixture.services.schedules.set_schedule("s", schedule).await.unwrap();
+        pass(EVERY).await;
+        fixture
+    }
+
+    impl Fixture {
+        async fn look(&self, seen: Option<JobId>) -> Look {
+            self.services.schedules.look_at_schedule("s", seen).await.unwrap()
+        }
+
+        async fn last(&self) -> Option<TickOutcome> {
+            self.services.schedules.schedule("s").await.unwrap().last.map(|last| last.outcome)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tick_is_skipped_while_the_job_of_an_earlier_one_has_not_ended() {
+        let fixture = due(Overlap::Skip).await;
+        fixture.look(None).await;
+        let job = fixture.lease(2).await.remove(0);
+        pass(EVERY).await;
+        fixture.look(None).await;
+        assert_eq!((fixture.last().await, fixture.ledger.jobs().len()), (Some(TickOutcome::Overlap), 1));
+        fixture.settle(job.receipt(), Outcome::Complete { result: None }).await.unwrap();
+        pass(EVERY).await;
+        fixture.look(None).await;
+        assert_eq!((fixture.last().await, fixture.ledger.jobs().len()), (Some(TickOutcome::Pushed), 2));
+    }
+
+    /// Its engine has died, or is only slow: it has its time first. Whoever completes it pushes the same job.
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_of_another_is_completed_if_it_still_stands_at_the_next_look() {
+        let fixture = due(Overlap::Allow).await;
+        let schedules = &fixture.services.schedules;
+        let stored = schedules.read_schedule("s").await.unwrap().unwrap().unwrap();
+        let at = stored.entry.next_at.unwrap();
+        let pending = schedules.claim(&stored.entry.schedule, at).await.unwrap();
+        let claimed = Entry { pending: Some(pending), ..stored.entry };
+        schedules.put_entry(&stored.name, stored.document_version, &claimed).await.unwrap().unwrap();
+        let seen = fixture.look(None).await;
+        assert_eq!((seen, fixture.ledger.jobs().len()), (Look::Claimed(fixture.now() + CLAIM_MS, pending.id), 0));
+        fixture.look(Some(crate::testing::fixtures::id(1))).await;
+        assert!(fixture.ledger.jobs().is_empty(), "another claim stood at the last look");
+        fixture.look(Some(pending.id)).await;
+        let pushed: Vec<JobId> = fixture.ledger.jobs().iter().map(|job| job.id).collect();
+        assert_eq!((pushed, fixture.last().await), (vec![pending.id], Some(TickOutcome::Pushed)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tick_that_may_be_skipped_is_not_pushed_ahead_and_one_who_follows_looks_later() {
+        let fixture = due(Overlap::Allow).await;
+        let schedules = &fixture.services.schedules;
+        let stored = schedules.read_schedule("s").await.unwrap().unwrap().unwrap();
+        let next_at = stored.entry.next_at.unwrap();
+        let ahead = |schedule: Schedule| schedules.next_look(&Entry { schedule, ..stored.entry.clone() });
+        let plain = stored.entry.schedule.clone();
+        let mut keyed = plain.clone();
+        keyed.job.key = Some("k".into());
+        assert_eq!(ahead(plain.clone()), Look::At(next_at - TICK_AHEAD_MS_MAX));
+        assert_eq!(ahead(Schedule { overlap: Overlap::Skip, ..plain }), Look::At(next_at));
+        assert_eq!(ahead(keyed), Look::At(next_at));
+    }
+
+    #[test]
+    fn an_origin_names_one_tick_of_one_schedule() {
+        let tick = origin("a-1", 5);
+        assert_eq!(instant(&tick, "a-1"), Some(5));
+        assert_eq!((instant(&tick, "1"), instant(&tick, "a"), instant("tick-5-a-1", "a-1")), (None, None, None));
+    }
+}

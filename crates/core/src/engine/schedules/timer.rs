@@ -216,3 +216,61 @@ impl Schedules {
 fn millis(span: Duration) -> Millis {
     Millis::try_from(span.as_millis()).unwrap_or(Millis::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::id;
+
+    fn name(name: &str) -> Arc<str> {
+        name.into()
+    }
+
+    #[test]
+    fn schedules_are_looked_at_in_the_order_of_their_times() {
+        let mut agenda = Agenda::default();
+        agenda.set(name("b"), Look::At(20));
+        agenda.set(name("a"), Look::At(30));
+        agenda.set(name("a"), Look::At(10));
+        agenda.set(name("never"), Look::Never);
+        assert_eq!(agenda.begin(9), None);
+        assert_eq!(agenda.begin(20), Some((name("a"), None)));
+        assert_eq!((agenda.begin(20), agenda.begin(99)), (Some((name("b"), None)), None));
+    }
+
+    /// The look may have read what was there before the change.
+    #[test]
+    fn a_schedule_that_changes_during_a_look_is_looked_at_again() {
+        let mut agenda = Agenda::default();
+        agenda.set(name("a"), Look::At(1));
+        agenda.begin(1);
+        agenda.set(name("a"), Look::Never);
+        assert_eq!(agenda.next_at(), None, "not before the first look ends");
+        agenda.end(name("a"), Look::At(99), 5);
+        assert_eq!(agenda.next_at(), Some(5));
+    }
+
+    #[test]
+    fn a_claim_is_known_at_the_next_look_unless_another_has_come_meanwhile() {
+        let mut agenda = Agenda::default();
+        let claimed = |n| Look::Claimed(5, id(n));
+        agenda.set(name("a"), claimed(1));
+        assert_eq!(agenda.begin(5), Some((name("a"), None)), "it was not seen by a look");
+        agenda.end(name("a"), claimed(1), 5);
+        agenda.set(name("a"), claimed(1));
+        assert_eq!(agenda.begin(5), Some((name("a"), Some(id(1)))));
+        agenda.end(name("a"), claimed(1), 5);
+        agenda.set(name("a"), claimed(2));
+        assert_eq!(agenda.begin(5), Some((name("a"), None)));
+    }
+
+    #[test]
+    fn all_are_looked_at_once_the_clock_was_set_back() {
+        let mut agenda = Agenda::default();
+        agenda.set(name("a"), Look::At(50));
+        agenda.set(name("b"), Look::At(3));
+        agenda.look_at_all(10);
+        assert_eq!((agenda.next_at(), agenda.begin(3)), (Some(3), Some((name("b"), None))));
+        assert_eq!(agenda.begin(10), Some((name("a"), None)));
+    }
+}

@@ -367,3 +367,34 @@ impl Search {
         Ok(rows.map(|row| held.remove(&row.id).unwrap_or(row)).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, far, job};
+    use crate::request::Outcome;
+
+    /// Either could be behind: the broker for what has ended, the ledger for what is about to be recorded.
+    #[tokio::test(start_paused = true)]
+    async fn each_job_is_found_once_in_its_latest_state() {
+        let fixture = Fixture::new().await;
+        let (runs, done) = (fixture.running(job()).await, fixture.running(job()).await);
+        let far = fixture.push(far()).await;
+        fixture.ledger.set_away(true);
+        fixture.settle(done.receipt(), Outcome::Complete { result: None }).await.unwrap_err();
+        fixture.ledger.set_away(false);
+        let search = &fixture.services.search;
+        let mut found = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let page = search.find(&Query::default(), cursor.as_deref(), 1).await.unwrap();
+            found.extend(page.jobs.into_iter().map(|job| (job.id, job.state(fixture.now()))));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let expected = [(runs.id, State::Running), (done.id, State::Succeeded), (far.id, State::Scheduled)];
+        assert_eq!(found, expected);
+    }
+}

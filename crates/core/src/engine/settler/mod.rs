@@ -12,7 +12,6 @@ use crate::engine::metrics::Metrics;
 use crate::engine::observed::Observed;
 use crate::engine::queues::Settings;
 use crate::engine::recorder::Recorder;
-use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
 use crate::invalid::Invalid;
@@ -33,7 +32,6 @@ const LOGGED_BYTES_MAX: usize = 1_000;
 
 /// Ends leases.
 pub(in crate::engine) struct Settler {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     recorder: Arc<Recorder>,
@@ -44,7 +42,6 @@ pub(in crate::engine) struct Settler {
     metrics: Arc<Metrics>,
     supervisor: Arc<Supervisor>,
     unrecorded: Unrecorded,
-    settles_recorded: bool,
     kind_rules: &'static [(&'static str, Retry)],
 }
 
@@ -58,7 +55,6 @@ impl Settler {
     ) -> Self {
         let Base { stores, options, metrics, publisher, supervisor, .. } = base;
         Self {
-            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             recorder,
@@ -69,7 +65,6 @@ impl Settler {
             metrics: metrics.clone(),
             supervisor: supervisor.clone(),
             unrecorded: Unrecorded::default(),
-            settles_recorded: options.settles_recorded,
             kind_rules: options.kind_rules,
         }
     }
@@ -160,8 +155,7 @@ impl Settler {
         let noted: HashSet<JobId> = settled.entries.iter().map(|entry| entry.job().id).collect();
         let (recorded, refused) = match self.recorder.record_soon(settled.entries).await {
             Ok(recorded) => (recorded, None),
-            // A process that dies does not take it along.
-            Err(_) if self.topology.is_shared() && !self.settles_recorded => (false, None),
+            Err(_) if self.recorder.may_leave() => (false, None),
             Err(error) => (true, Some(error)),
         };
         self.find_settled(&ends, &mut settled.states).await;
@@ -349,5 +343,77 @@ fn check_outcome(outcome: &Ending) -> Result<(), Invalid> {
             at_most("message", park.message.len(), MESSAGE_BYTES_MAX)
         }
         Ending::Unclaimed | Ending::Abandoned => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, QUEUE, job};
+    use crate::model::job::NewJob;
+    use crate::request::{Options, QueueSettings};
+    use crate::rules::{Failure, Park, Release};
+    use crate::testing::{ModelLedger, Shared, TokioClock};
+    use std::time::Duration;
+
+    fn rule(max_attempts: Option<u32>, max_crashes: Option<u32>, max_age: Option<u64>) -> Retry {
+        Retry { max_attempts, max_crashes, max_age: max_age.map(Span), ..Retry::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_jobs_own_rule_comes_first_then_its_queues_then_its_kinds() {
+        let kind_rules = Box::leak(Box::new([("default", rule(Some(1), Some(1), Some(1)))]));
+        let fixture = Fixture::with(Options { kind_rules, ..Options::default() }).await;
+        let of_queue = QueueSettings { max_attempts: Some(2), max_crashes: Some(2), ..QueueSettings::default() };
+        fixture.services.settings.set(QUEUE.into(), of_queue);
+        let own = fixture.push(NewJob { options: rule(Some(3), None, None).into(), ..job() }).await;
+        let other = Job { kind: "other".into(), ..own.clone() };
+        let settler = &fixture.services.settler;
+        assert_eq!(settler.retry_rule(&own), rule(Some(3), Some(2), Some(1)));
+        assert_eq!(settler.retry_rule(&other), rule(Some(3), Some(2), None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_begins_at_the_latest_that_the_clock_can_read() {
+        let broker = Shared::new(Arc::new(TokioClock::new()));
+        let fixture = Fixture::sharing(&broker, &ModelLedger::default()).await;
+        broker.blur_clock(0, 40);
+        let now = fixture.now();
+        let due_at = |after_ms: u64| {
+            let again = Decision::Again(Again { due_at: now + after_ms, ..Again::default() });
+            match fixture.services.settler.wait_in_full(again, now) {
+                Decision::Again(again) => again.due_at - now,
+                decision => panic!("{decision:?}"),
+            }
+        };
+        assert_eq!((due_at(0), due_at(1), due_at(5_000)), (0, 41, 5_040));
+    }
+
+    /// Its caller got an error, and asks again: the lease is over by then, and the job waits as if it had expired.
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_that_could_not_be_recorded_is_recorded_when_it_is_repeated() {
+        let fixture = Fixture::new().await;
+        let receipt = fixture.running(job()).await.receipt();
+        let fails = || Outcome::Fail(Failure { message: "no".into(), ..Failure::default() });
+        fixture.ledger.set_away(true);
+        assert_eq!(fixture.settle(receipt, fails()).await.unwrap_err().code(), "store_unavailable");
+        fixture.ledger.set_away(false);
+        assert_eq!(fixture.settle(receipt, fails()).await.unwrap().state, State::Scheduled);
+        assert_eq!(fixture.row(receipt.id).unwrap().message.as_deref(), Some("no"));
+        assert_eq!(fixture.settle(receipt, Outcome::release(Duration::ZERO)).await, Err(Error::LeaseLost(receipt)));
+    }
+
+    #[test]
+    fn what_a_worker_says_is_bounded() {
+        let text = |bytes: usize| "x".repeat(bytes).into();
+        let fails = |bytes: usize| Outcome::Fail(Failure { message: text(bytes), ..Failure::default() });
+        let parks = |bytes: usize| Outcome::Park(Park { message: text(bytes), ..Park::default() });
+        let completes = |bytes: usize| Outcome::Complete { result: Some(vec![0; bytes].into()) };
+        let releases = |delay| Outcome::Release(Release { delay: Span(delay), ..Release::default() });
+        let is_within = |outcome: Outcome| check_outcome(&outcome.into()).is_ok();
+        assert!(is_within(fails(MESSAGE_BYTES_MAX)) && !is_within(fails(MESSAGE_BYTES_MAX + 1)));
+        assert!(is_within(parks(MESSAGE_BYTES_MAX)) && !is_within(parks(MESSAGE_BYTES_MAX + 1)));
+        assert!(is_within(completes(RESULT_BYTES_MAX)) && !is_within(completes(RESULT_BYTES_MAX + 1)));
+        assert!(is_within(releases(DELAY_MS_MAX)) && !is_within(releases(DELAY_MS_MAX + 1)));
     }
 }
