@@ -252,11 +252,76 @@ fn not_over(recorded: Vec<Recorded>) -> Vec<(Recorded, bool)> {
     recorded.into_iter().map(|recorded| (recorded, false)).collect()
 }
 
-/// Whether the row with its id is the job that is admitted, perhaps changed or replaced meanwhile. This store gives an id once,
-/// so that only an import can have brought another job with it. What a job keeps for life is compared all the same: an id that
-/// was given twice must not lose a job.
+/// Whether the row with its id is the job that is admitted, perhaps changed or replaced meanwhile.
+///
+/// This store gives an id once, so a row under an id that was chosen here is that call's job, unless an import brought it: the
+/// mark says so. An import brings ids that were chosen elsewhere, or here, if the file comes from this very store. The file
+/// does not say which, and the job must not be doubled. So it is compared what a job keeps for life; and always, since an id
+/// that was given twice must not lose a job. Only the holder of a key can be replaced by a job of another kind.
 fn is_same(row: &Job, job: &Job, producer: &Producer<'_>) -> bool {
-    let is_of_import = matches!(producer, Producer::Import);
-    (is_of_import || !row.options().imported)
+    let may_be_imported = matches!(producer, Producer::Import) || !row.options().imported;
+    may_be_imported
+        && (row.key.is_some() || row.kind == job.kind)
         && (&row.queue, &row.key, &row.origin, row.created_at) == (&job.queue, &job.key, &job.origin, job.created_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::Fixture;
+    use crate::model::job::Stage;
+    use crate::ports::Window;
+    use crate::testing::fixtures::{QUEUE, T0, due, id};
+
+    fn admission(fixture: &Fixture) -> Admission {
+        Admission::new(&fixture.base, fixture.loops.loader.clone(), fixture.loops.ids.clone())
+    }
+
+    /// If it were put there afterwards, a process that dies in between would leave it among those that are loaded.
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_joins_an_overflow_is_recorded_there_at_once() {
+        let fixture = Fixture::new().await;
+        let now = fixture.now();
+        fixture.ledger.record(vec![due(1, now - 1)], OVERFLOW).await.unwrap();
+        fixture.loops.loader.learn_overflow().await.unwrap();
+        let jobs = vec![due(2, now), Job { priority: 0, ..due(3, now) }];
+        let admitted = admission(&fixture).admit(jobs, Producer::Push).await.unwrap();
+        assert!(admitted.iter().all(|(_, admitted)| *admitted == Admitted::Created), "{admitted:?}");
+        let over = fixture.ledger.overflow(QUEUE, Window::ALL, 9).await.unwrap();
+        assert_eq!(over.into_iter().map(|job| job.id).collect::<Vec<_>>(), [id(1), id(2)]);
+        assert!(fixture.held(id(3)).await.is_some(), "it is more urgent than those that wait there");
+        assert_eq!(fixture.life.calls("not_loaded"), 0, "none is moved there afterwards");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_edited_row_is_put_as_the_edit_left_it_and_not_counted() {
+        let fixture = Fixture::new().await;
+        let (reading, row) = (fixture.base.stores.broker.reading(), due(1, fixture.now()));
+        admission(&fixture).admit_one(row.clone(), Producer::Edit { reading }).await.unwrap();
+        assert_eq!(fixture.held(row.id).await, Some(row));
+        assert!(fixture.base.metrics.queues().is_empty(), "its edit counts");
+    }
+
+    #[test]
+    fn a_row_is_the_same_job_by_what_a_job_keeps_for_life() {
+        let pushed = due(1, T0);
+        let mut imported = pushed.clone();
+        imported.set_imported(true);
+        let changed = Job { priority: 7, version: 99, stage: Stage::Succeeded, ..pushed.clone() };
+        assert!(is_same(&changed, &pushed, &Producer::Push) && is_same(&changed, &imported, &Producer::Import));
+        assert!(is_same(&imported, &pushed, &Producer::Import) && !is_same(&imported, &pushed, &Producer::Push));
+        for other in [
+            Job { queue: "other".into(), ..pushed.clone() },
+            Job { kind: "other".into(), ..pushed.clone() },
+            Job { key: Some("other".into()), ..pushed.clone() },
+            Job { origin: Some("other".into()), ..pushed.clone() },
+            Job { created_at: T0 + 1, ..pushed.clone() },
+        ] {
+            assert!(!is_same(&other, &pushed, &Producer::Push) && !is_same(&other, &pushed, &Producer::Import));
+        }
+        // A push with its key may have replaced it.
+        let holder = Job { key: Some("k".into()), ..pushed };
+        let replaced = Job { kind: "other".into(), ..holder.clone() };
+        assert!(is_same(&replaced, &holder, &Producer::Push));
+    }
 }
