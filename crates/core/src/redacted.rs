@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 
 /// Replaces what may be a secret.
 pub const MASK: &str = "***";
-/// The longest part of an address that is shown. A target has at most this many bytes in all.
-const SHOWN_BYTES_MAX: usize = crate::model::target::TEXT_BYTES_MAX;
+/// The longest part of an address that is shown.
+pub(crate) const SHOWN_BYTES_MAX: usize = 2_048;
 /// Parameters that hold no secret. Others may.
 const PLAIN: [&str; 2] = ["namespace=", "partitions="];
 

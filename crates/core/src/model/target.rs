@@ -5,7 +5,7 @@ use super::name;
 use crate::invalid::Invalid;
 use crate::json::{Span, read};
 use crate::limits::{MINUTE_MS, SECOND_MS};
-use crate::redacted::{MASK, Redacted};
+use crate::redacted::{MASK, Redacted, SHOWN_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -19,8 +19,8 @@ pub const TIMEOUT_MS_MAX: u64 = 30 * MINUTE_MS;
 pub const HEADERS_MAX: usize = 32;
 /// Most final statuses of one target.
 pub const FINAL_STATUSES_MAX: usize = 32;
-/// Longest URL, header, or name of a list.
-pub const TEXT_BYTES_MAX: usize = 2_048;
+/// Longest URL, header, or name of a list: as long as what is shown of an address.
+pub const TEXT_BYTES_MAX: usize = SHOWN_BYTES_MAX;
 /// The layout of a list to which payloads are appended as they are.
 pub const LAYOUT_PLAIN: &str = "list";
 /// Longest name of a layout.
