@@ -13,6 +13,7 @@ mod descriptors;
 mod engine_options;
 mod file_error;
 mod http;
+mod job_options;
 mod log;
 mod rate;
 mod serve;

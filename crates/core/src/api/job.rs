@@ -6,7 +6,7 @@ use crate::json::is_zero;
 use crate::json::schema::{Cursor, Key, Kind, Message, QueueName, Tag};
 use crate::json::{Base64, bytes_of, raw, show_bytes};
 use crate::model::marks::Marks;
-use crate::model::options::with_options;
+use crate::model::options::{with_options, without_options};
 use crate::request::Listed;
 use crate::{AttemptError, Error, Job, JobId, JobOptions, KeyUntil, Millis, Payload, Progress, Stage, State};
 use serde::{Deserialize, Serialize};
@@ -127,7 +127,7 @@ impl<'a> JobBody<'a> {
     pub fn new(job: &'a Job, now: Millis) -> Self {
         let (payload, payload_base64) = show_bytes(&job.payload);
         let (result, result_base64) = job.result.as_deref().map_or((None, None), show_bytes);
-        let shown = Self {
+        let shown = without_options!(JobBody {
             id: job.id,
             queue: job.queue.clone(),
             kind: job.kind.clone(),
@@ -148,13 +148,6 @@ impl<'a> JobBody<'a> {
             moves: job.options().moves,
             releases: job.releases(),
             marks: job.options().marks.clone(),
-            retry: None,
-            max_attempts: None,
-            max_age: None,
-            max_crashes: None,
-            when_exhausted: None,
-            target: None,
-            trace: None,
             message: job.message.clone(),
             errors: Cow::Borrowed(&job.errors),
             result,
@@ -168,7 +161,7 @@ impl<'a> JobBody<'a> {
             updated_at: Timestamp(job.updated_at),
             started_at: job.started_at.map(Timestamp),
             finished_at: job.finished_at.map(Timestamp),
-        };
+        });
         shown.with_options(job.options())
     }
 }

@@ -80,6 +80,14 @@ macro_rules! with_options {
 }
 pub(crate) use with_options;
 
+/// A literal of such a struct: its own fields, and no options.
+macro_rules! without_options {
+    ($name:ident { $($own:tt)* }) => {
+        $crate::model::retry::without_rule!($name { target: None, trace: None, $($own)* })
+    };
+}
+pub(crate) use without_options;
+
 /// The options of a job that has none.
 pub(crate) static NONE: JobOptions = JobOptions {
     retry: Retry::INHERITED,

@@ -162,6 +162,21 @@ macro_rules! with_rule {
 }
 pub(crate) use with_rule;
 
+/// A literal of such a struct: its own fields, and an inherited rule.
+macro_rules! without_rule {
+    ($name:ident { $($own:tt)* }) => {
+        $name {
+            retry: None,
+            max_attempts: None,
+            max_age: None,
+            max_crashes: None,
+            when_exhausted: None,
+            $($own)*
+        }
+    };
+}
+pub(crate) use without_rule;
+
 impl Retry {
     /// Takes everything from the queue's rule.
     pub const INHERITED: Self =

@@ -5,9 +5,10 @@ use crate::cli::jobs::retry_rule::{show_backoff, show_exhausted};
 use crate::cli::output::{self, safe, snippet};
 use crate::cli::target::Target;
 use crate::cli::time::{exact, now};
-use crate::deliver;
+use crate::{deliver, job_options};
 use duetime_core::api::{JobBody, Span};
-use duetime_core::{Job, JobId, KeyUntil, Retry};
+use duetime_core::{Job, JobId, JobOptions, KeyUntil, Retry};
+use serde_json::Value;
 use std::fmt::Display;
 
 /// Show a job in full.
@@ -42,14 +43,9 @@ fn show(job: &Job) -> Result {
     optional("tags", (!job.tags.is_empty()).then(|| safe(&job.tags.join(" "))))?;
     optional("lease", job.lease_ms.map(Span))?;
     optional("expires", job.expires_ms.map(|ms| format!("{} after its due time", Span(ms))))?;
-    let Retry { backoff, max_attempts, max_age, max_crashes, when_exhausted } = &job.options().retry;
-    optional("retry", backoff.as_ref().map(show_backoff))?;
-    optional("max attempts", *max_attempts)?;
-    optional("max age", *max_age)?;
-    optional("max crashes", *max_crashes)?;
-    optional("when exhausted", when_exhausted.as_ref().map(show_exhausted))?;
-    optional("target", job.options().target.as_ref().map(|target| safe(&shown(target))))?;
-    optional("trace", job.options().trace.as_deref())?;
+    for (name, value) in job_options::given(job.options()) {
+        line(&name.replace('_', " "), safe(&words(job.options(), &name, &value)))?;
+    }
     optional("crashes", (job.crashes > 0).then_some(job.crashes))?;
     optional("releases", (job.releases() > 0).then_some(job.releases()))?;
     optional("cancel", (job.cancel_asked && job.is_pending()).then_some("requested; the worker has not stopped yet"))?;
@@ -72,6 +68,18 @@ fn show(job: &Job) -> Result {
     }
     line("payload", safe(&String::from_utf8_lossy(&job.payload)))?;
     optional("result", job.result.as_deref().map(|result| safe(&String::from_utf8_lossy(result))))
+}
+
+/// An option in the words of the command line, if it has some; else as it is in JSON.
+fn words(options: &JobOptions, name: &str, value: &Value) -> String {
+    let JobOptions { retry: Retry { backoff, when_exhausted, .. }, target, .. } = options;
+    let words = match name {
+        "retry" => backoff.as_ref().map(show_backoff),
+        "when_exhausted" => when_exhausted.as_ref().map(show_exhausted),
+        "target" => target.as_deref().map(shown),
+        _ => value.as_str().map(str::to_owned),
+    };
+    words.unwrap_or_else(|| value.to_string())
 }
 
 /// Short: headers may hold secrets.

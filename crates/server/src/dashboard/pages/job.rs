@@ -11,11 +11,12 @@ use crate::dashboard::paths::went;
 use crate::dashboard::seen::{indented, json as visible, shown, visible as as_shown};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Named, Visit};
+use crate::job_options;
 use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::{Base64, JobBody, Queue, Why, path_segment};
 use duetime_core::rules::retry_plan;
-use duetime_core::{Job, KeyUntil, Retry, State};
+use duetime_core::{Job, JobOptions, KeyUntil, Retry, State};
 use maud::{Markup, html};
 use serde::Serialize;
 use serde_json::json;
@@ -128,12 +129,22 @@ fn facts(visit: &Visit, job: &JobBody<'_>) -> Markup {
                 (fact(Text::Tags, html! { @for name in job.tags.iter() { (tag(name)) " " } }))
             }
             @if job.moves > 0 { (fact(Text::Moves, html! { (number(job.moves.into())) })) }
-            @if let Some(target) = &job.target { (fact(Text::Target, as_json(target))) }
             @if job.rule() != Retry::INHERITED { (fact(Text::OwnRule, as_json(&job.rule()))) }
-            @if let Some(trace) = &job.trace { (fact(Text::Trace, shown(trace))) }
+            @for (name, value) in job_options::given(&JobOptions { retry: Retry::INHERITED, ..job.options() }) {
+                div { dt { (option(visit, &name)) } dd { (value.as_str().map_or_else(|| as_json(&value), shown)) } }
+            }
             (fact(Text::Version, html! { (job.version) }))
             @if let Some(message) = &job.message { div.wide { dt { (visit.say(Text::Message)) } dd { (shown(message)) } } }
         }
+    }
+}
+
+/// What an option is called: one without a text, as in JSON.
+fn option<'a>(visit: &Visit, name: &'a str) -> &'a str {
+    match name {
+        "target" => visit.say(Text::Target),
+        "trace" => visit.say(Text::Trace),
+        name => name,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::cli::exit::{Failure, Result};
 use crate::cli::output;
 use crate::cli::target::Target;
 use crate::cli::time::when;
+use clap::{Arg, Args as _, Command, Id};
 use duetime_core::NewJob;
 use duetime_core::engine::PushOutcome;
 use file::Source;
@@ -32,10 +33,7 @@ pub(crate) struct Args {
     payload: Option<String>,
     /// Push the jobs in this file, one JSON object per line; `-` reads standard input. --queue and --trace apply to lines
     /// that name none
-    #[arg(long, value_name = "FILE|-", conflicts_with_all = [
-        "payload", "kind", "delay", "at", "key", "on_conflict", "key_until", "tag", "priority", "lease", "max_attempts",
-        "max_age", "max_crashes", "retry", "when_exhausted", "expires", "delivery", "origin",
-    ])]
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = given_by_lines())]
     file: Option<PathBuf>,
     /// Skip the first N lines, to resume an interrupted push
     #[arg(long, value_name = "N", default_value_t = 0, requires = "file", conflicts_with = "payload")]
@@ -52,6 +50,13 @@ pub(crate) struct Args {
     job: JobArgs,
     #[command(flatten)]
     target: Target,
+}
+
+/// What a line says of its job, so that it cannot be said of all lines.
+fn given_by_lines() -> Vec<Id> {
+    let options = JobArgs::augment_args(When::augment_args(Command::new("")));
+    let own = options.get_arguments().map(Arg::get_id).filter(|id| !["queue", "trace"].contains(&id.as_str()));
+    own.cloned().chain(["payload".into(), "origin".into()]).collect()
 }
 
 pub(crate) async fn run(args: Args) -> Result {
