@@ -268,7 +268,7 @@ fn is_same(row: &Job, job: &Job, producer: &Producer<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::tests::Fixture;
+    use crate::engine::tests::{Fixture, job};
     use crate::model::job::Stage;
     use crate::ports::Window;
     use crate::testing::fixtures::{QUEUE, T0, due, id};
@@ -300,6 +300,30 @@ mod tests {
         admission(&fixture).admit_one(row.clone(), Producer::Edit { reading }).await.unwrap();
         assert_eq!(fixture.held(row.id).await, Some(row));
         assert!(fixture.base.metrics.queues().is_empty(), "its edit counts");
+    }
+
+    /// An import brings many ids in a row, and the next ones of the block may be among them.
+    #[tokio::test(start_paused = true)]
+    async fn whoever_meets_a_taken_id_gives_up_the_rest_of_the_block() {
+        for is_push in [true, false] {
+            let fixture = Fixture::new().await;
+            let pushed = fixture.push(job()).await;
+            fixture.take_ids_after(&pushed).await;
+            let next = async || fixture.loops.ids.next(&[0], fixture.now()).await.unwrap()[0];
+            let (new, records) = (Job { id: next().await, ..pushed.clone() }, fixture.life.calls("record"));
+            let (recorded, reading) = (vec![Recorded::Repeat], fixture.base.stores.broker.reading());
+            let producer =
+                if is_push { Producer::Push } else { Producer::Inbox { recorded, reading, incarnation: "" } };
+            let (admitted, answer) = admission(&fixture).admit_one(new, producer).await.unwrap();
+            let free = if is_push {
+                assert_eq!((answer, fixture.life.calls("record")), (Admitted::Created, records + 2));
+                admitted.id
+            } else {
+                assert_eq!(answer, Admitted::IdTaken(pushed.queue.clone()), "its row gets another at the next look");
+                next().await
+            };
+            assert!(free.sequence() > pushed.id.sequence() + 9, "push: {is_push}");
+        }
     }
 
     #[test]

@@ -289,7 +289,10 @@ impl Recorder {
 mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, job};
+    use crate::model::job::NewJob;
+    use crate::model::retry::{Retry, WhenExhausted};
     use crate::request::{Options, Outcome};
+    use crate::rules::Failure;
 
     const DONE: Outcome = Outcome::Complete { result: None };
 
@@ -311,6 +314,25 @@ mod tests {
         recorder.drain_older(0).await;
         assert_eq!((recorder.check_backlog(), fixture.base.stores.broker.backlog()), (Ok(()), 0));
         assert!(running.iter().all(|receipt| !fixture.row(receipt.id).unwrap().is_pending()));
+    }
+
+    /// The next ids of the block may be taken as well, and there are only a few tries.
+    #[tokio::test(start_paused = true)]
+    async fn a_copy_whose_id_is_taken_gets_one_of_another_block() {
+        let fixture = Fixture::new().await;
+        let rule = Retry {
+            max_attempts: Some(1),
+            when_exhausted: Some(WhenExhausted::Move("next".into())),
+            ..Retry::default()
+        };
+        let moves = fixture.running(NewJob { options: rule.into(), ..job() }).await;
+        fixture.take_ids_after(&moves).await;
+        let applied = fixture.life.calls("apply");
+        fixture.settle(moves.receipt(), Outcome::Fail(Failure::default())).await.unwrap();
+        assert_eq!(fixture.life.calls("apply"), applied + 2);
+        let copies: Vec<Job> = fixture.ledger.jobs().into_iter().filter(|job| &*job.queue == "next").collect();
+        assert!(copies.len() == 1 && copies[0].id.sequence() > moves.id.sequence() + 9, "{copies:?}");
+        assert_eq!(fixture.held(copies[0].id).await.as_ref(), Some(&copies[0]));
     }
 
     /// They are about to be recorded; a bound on them would only slow everybody down.

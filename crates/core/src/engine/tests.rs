@@ -8,7 +8,7 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, Job, NewJob};
-use crate::ports::Detail;
+use crate::ports::{Detail, Ledger as _};
 use crate::request::{Options, Outcome, Reservation, ReserveRequest, Settlement};
 use crate::testing::mortal::{Life, MortalBroker, MortalLedger};
 use crate::testing::{ModelLedger, Shared, TokioClock};
@@ -93,6 +93,17 @@ impl Fixture {
     /// Ends a lease.
     pub(super) async fn settle(&self, receipt: Receipt, outcome: Outcome) -> Result<Settlement, Error> {
         self.services.settler.settle(vec![(receipt, outcome)]).await.remove(0)
+    }
+
+    /// Imports jobs with the ids that follow this one.
+    pub(super) async fn take_ids_after(&self, job: &Job) {
+        let imported = (1..=9).map(|n| {
+            let id = JobId::in_partition(job.id.sequence() + n, job.id.partition());
+            let mut imported = Job { id, kind: "imported".into(), ..job.clone() };
+            imported.set_imported(true);
+            imported
+        });
+        self.ledger.record(imported.collect(), 0).await.unwrap();
     }
 
     /// The job as the broker has it.

@@ -105,8 +105,9 @@ mod tests {
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
         let place = waiting.at_queues.register(vec![a.clone()]);
         waiting.arm(&[a.clone(), b.clone()], 20);
-        waiting.arm(&[a.clone()], 10);
-        waiting.arm(&[a.clone()], 30);
+        for at in [10, 30] {
+            waiting.arm(std::slice::from_ref(&a), at);
+        }
         let is_woken = |woken: crate::engine::waiters::Woken| async {
             tokio::time::timeout(Duration::ZERO, woken.wait()).await.is_ok()
         };
