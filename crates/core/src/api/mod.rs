@@ -5,7 +5,7 @@
 //! values that the engine's types cannot express are refused.
 //!
 //! Most request and answer types serialize themselves. A separate body type exists only where the conversion changes the
-//! meaning:
+//! meaning, or refuses a combination of fields: such a refusal names the field, which an error of serde cannot.
 //!
 //! | body | becomes, or shows | what changes |
 //! |---|---|---|
