@@ -15,13 +15,9 @@ use crate::repo::{self, Metadata};
 const LIST: &str = "crates/duetime/public.txt";
 /// With this, the list is written instead of compared.
 const WRITE: &str = "write";
-/// Where items may be hidden from the docs: what macros and the server use.
-const HIDDEN: [&str; 4] = [
-    "crates/duetime/src/lib.rs",
-    "crates/duetime/src/client/mod.rs",
-    "crates/duetime/src/worker/server.rs",
-    "crates/duetime/src/server.rs",
-];
+/// What may be hidden from the docs, besides what has the feature in the line above: what macros and the server use.
+const HIDDEN: [&str; 2] = ["crates/duetime/src/lib.rs", "crates/duetime/src/worker/server.rs"];
+const FEATURE: &str = "#[cfg(feature = \"unstable-server\")]";
 
 /// Compares the list with what the library offers, or writes it with `GOLDEN=write`.
 pub(crate) fn run() -> Result<(), String> {
@@ -68,19 +64,27 @@ pub(crate) fn semver() -> Result<(), String> {
     process::run(process::cargo(["semver-checks", "--package", "duetime", "--all-features", "--baseline-rev", last]))
 }
 
-/// Fails if an item is hidden elsewhere than in [`HIDDEN`].
+/// Fails if an item is hidden that neither macros nor the server use.
 fn hidden() -> Result<(), String> {
     let is_ours = |path: &str| path.starts_with("crates/duetime/src/") && !HIDDEN.contains(&path);
     for source in repo::sources()?.iter().filter(|source| is_ours(&source.path)) {
-        if let Some(place) = source.text.lines().position(|line| line.trim() == "#[doc(hidden)]") {
+        if let Some(line) = hidden_at(&source.text) {
             return Err(format!(
-                "{}:{}: a hidden item: document it, or move it to `__private` or `unstable-server`",
-                source.path,
-                place + 1
+                "{}:{line}: a hidden item: document it, or move it to `__private` or `unstable-server`",
+                source.path
             ));
         }
     }
     Ok(())
+}
+
+/// The line of the first hidden item that everybody can use.
+fn hidden_at(text: &str) -> Option<usize> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let is_door = |&place: &usize| {
+        lines[place] == "#[doc(hidden)]" && place.checked_sub(1).is_none_or(|above| lines[above] != FEATURE)
+    };
+    (0..lines.len()).find(is_door).map(|place| place + 1)
 }
 
 /// Each item of these pages. An item that stands in several places is described at the first.
@@ -160,6 +164,13 @@ fn read(path: &Path) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hidden_door_is_found() {
+        let ours = format!("{FEATURE}\n    #[doc(hidden)]\n    pub fn of_engine() {{}}\n");
+        assert_eq!(hidden_at(&ours), None);
+        assert_eq!(hidden_at(&format!("{ours}#[doc(hidden)]\npub fn room() {{}}")), Some(4));
+    }
 
     #[test]
     fn a_page_becomes_a_declaration_and_its_functions() {

@@ -57,7 +57,6 @@ use crate::push::{Push, new_job};
 use duetime_core::api::Push as Body;
 use duetime_core::limits::PAYLOAD_BYTES_MAX;
 use duetime_core::{Due, JobId, NewJob};
-use std::sync::Arc;
 
 /// Inserts a row in PostgreSQL. Its parameters are the [values](Row::values) of a row.
 pub const INSERT_POSTGRES: &str = "INSERT INTO duetime_inbox (queue, kind, payload_bytes, due_at, delay_ms, job_key, tags, \
@@ -105,14 +104,14 @@ impl Row {
     /// Returns the row of a job.
     ///
     /// # Errors
-    /// [`duetime_core::Error::Invalid`] if the job exceeds a limit or has its own target. The payload limit here is 64 MiB.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the job exceeds a limit or has its own target. The payload limit here is 64 MiB.
     /// If a server allows less, it keeps the row, with the reason in its column `error`.
     pub fn new(job: &NewJob) -> Result<Self, Error> {
         // Only the server's clock can tell whether an instant is too far ahead.
         let now = if let Due::At(at) = job.due { at.0 } else { 0 };
         job.accept(JobId::MIN, now, PAYLOAD_BYTES_MAX)?;
         duetime_core::engine::check_inbox_target(job)?;
-        let json = |text: Result<String, serde_json::Error>| text.map_err(|error| Error::Payload(Arc::new(error)));
+        let json = |text: Result<String, serde_json::Error>| text.map_err(Error::payload);
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let options = json(serde_json::to_string(&Body::options_of(job)))?;
         Ok(Self {
@@ -152,7 +151,7 @@ pub trait Transaction {
     /// Inserts the row.
     ///
     /// # Errors
-    /// [`Error::Sql`].
+    /// [`Database`](crate::ErrorKind::Database).
     fn insert(&mut self, row: Row) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
@@ -177,7 +176,7 @@ impl<To> Push<To> {
     /// Pushes the job within a transaction: it exists once the transaction is committed. A delay counts from this call.
     ///
     /// # Errors
-    /// If the job exceeds a limit; [`Error::Sql`] if the database refuses the row.
+    /// If the job exceeds a limit; [`Database`](crate::ErrorKind::Database) if the database refuses the row.
     pub async fn push_in<T: Transaction>(self, transaction: &mut T) -> Result<(), Error> {
         let row = self.row()?;
         transaction.insert(row).await
@@ -204,7 +203,7 @@ impl Transaction for tokio_postgres::Transaction<'_> {
         .map(drop)
         .map_err(|error| {
             let said = error.as_db_error().map(|said| said.message().to_owned());
-            Error::Sql(said.unwrap_or_else(|| error.to_string()))
+            Error::sql(said, error)
         })
     }
 }
@@ -213,6 +212,6 @@ impl Transaction for tokio_postgres::Transaction<'_> {
 impl Transaction for mysql_async::Transaction<'_> {
     async fn insert(&mut self, row: Row) -> Result<(), Error> {
         use mysql_async::prelude::Queryable as _;
-        self.exec_drop(INSERT_MYSQL, row.values()).await.map_err(|error| Error::Sql(error.to_string()))
+        self.exec_drop(INSERT_MYSQL, row.values()).await.map_err(|error| Error::sql(None, error))
     }
 }

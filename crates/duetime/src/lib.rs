@@ -59,7 +59,7 @@
 //!
 //! # Errors
 //! A handler returns any error with `?`. [`JobError`] has the rest: a final failure, a retry at another time, a release. A call of the client
-//! returns an [`Error`]. It has a stable code, and says whether the call can be repeated.
+//! returns an [`Error`]. It has an [`ErrorKind`] and a stable code. Its message says what to do next.
 //!
 //! # Retries
 //! An attempt that fails is repeated by the [`Retry`] rule of the push, the [job type](JobType::retry), or the queue. By default there are
@@ -138,7 +138,7 @@ pub use client::OpenOptions;
 pub use client::Token;
 #[cfg(feature = "derive")]
 pub use duetime_derive::Job;
-pub use error::{Answers, Error, Result};
+pub use error::{Answers, Error, ErrorKind, Result};
 pub use job::{Job, JobId};
 pub use job_type::JobType;
 #[doc(inline)]
@@ -159,7 +159,7 @@ pub mod job {
     };
     pub use duetime_core::{
         AttemptError, Due, Job, JobId, JobOptions, JobRef, KeyUntil, NewJob, OnConflict, Payload, Progress, Stage,
-        State,
+        State, States,
     };
 }
 

@@ -139,7 +139,7 @@ impl<To> Push<To> {
     /// Returns the job without pushing it, for [`Client::push_all`].
     ///
     /// # Errors
-    /// [`Error::Payload`] if the payload cannot be serialized as JSON.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the payload cannot be serialized as JSON.
     pub fn build(self) -> Result<NewJob, Error> {
         self.job
     }
@@ -175,9 +175,9 @@ impl IntoFuture for Push {
 /// Returns a typed job, due now, for [`Client::push_all`].
 ///
 /// # Errors
-/// [`Error::Payload`] if the payload cannot be serialized as JSON.
+/// [`Invalid`](crate::ErrorKind::Invalid) if the payload cannot be serialized as JSON.
 pub fn new_job<J: JobType>(job: &J) -> Result<NewJob, Error> {
-    let payload = serde_json::to_vec(job).map_err(|error| Error::Payload(Arc::new(error)))?;
+    let payload = serde_json::to_vec(job).map_err(Error::payload)?;
     let duration = |duration: Option<Duration>| duration.map(|duration| Span::from(duration).0);
     Ok(NewJob {
         queue: J::QUEUE.into(),

@@ -1,5 +1,6 @@
 //! What the server of this project needs besides the public library. Nothing here is stable.
 
+pub use crate::error::Cause;
 use crate::error::Error;
 use crate::{kind_rules, tls};
 use duetime_core::Retry;
@@ -31,7 +32,7 @@ pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String>
 /// The TLS of outgoing connections, with the roots of the system and optionally one more.
 ///
 /// # Errors
-/// [`Error::Roots`] if the file cannot be read, or contains no PEM certificate.
+/// [`Invalid`](crate::ErrorKind::Invalid) if the file cannot be read, or contains no PEM certificate.
 pub fn tls_config(root: Option<&Path>) -> Result<ClientConfig, Error> {
     tls::client_config(root)
 }

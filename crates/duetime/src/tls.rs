@@ -1,6 +1,6 @@
 //! TLS of outgoing connections, with the roots of the system and optionally one more.
 
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use duetime_core::error::system_words;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
@@ -30,12 +30,12 @@ pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
 /// Returns the configuration for TLS 1.2 and 1.3. Certificates are always verified.
 ///
 /// # Errors
-/// [`Error::Roots`] if the file cannot be read, or contains no PEM certificate.
+/// [`Invalid`](crate::ErrorKind::Invalid) if the file cannot be read, or contains no PEM certificate.
 pub(crate) fn client_config(root: Option<&Path>) -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = root {
-        let wrong = |why: String| Error::Roots { file: file.to_owned(), why };
+        let wrong = |why: String| Error::from(Cause::Roots { file: file.to_owned(), why });
         for certificate in certificates(file).map_err(wrong)? {
             roots.add(certificate).map_err(|_| wrong("one of its certificates is not valid".to_owned()))?;
         }

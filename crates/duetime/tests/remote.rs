@@ -3,7 +3,7 @@
 use duetime::job::OnConflict;
 use duetime::lease::{ReserveRequest, Source};
 use duetime::time::Span;
-use duetime::{Client, ConnectOptions, Error, JobId};
+use duetime::{Client, ConnectOptions, Error, ErrorKind, JobId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -40,14 +40,14 @@ async fn what_was_never_sent_is_told_apart() {
     let client = Client::connect(&format!("http://{}", listener.local_addr().unwrap())).await.unwrap();
     drop(listener);
     let error = client.push_raw("k", *b"1").await.unwrap_err();
-    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    assert!((error.kind(), error.code()) == (ErrorKind::Unavailable, "unreachable"), "{error:?}");
 }
 
 #[tokio::test]
 async fn a_lost_reply_is_asked_for_again_only_where_that_does_no_harm() {
     let (client, requests) = peer("").await;
     let sent = |error: Error| {
-        assert!(matches!(error, Error::OutcomeUnknown { .. }), "{error:?}");
+        assert!(error.kind() == ErrorKind::OutcomeUnknown, "{error:?}");
         requests.swap(0, Ordering::Relaxed)
     };
     assert_eq!(sent(client.push_raw("k", *b"1").await.unwrap_err()), 2);
@@ -74,7 +74,7 @@ async fn a_problem_without_a_counterpart_is_passed_on() {
         {\"type\":\"urn:duetime:forbidden\",\"title\":\"\",\"status\":403,\"detail\":\"no\",\"code\":\"forbidden\"}";
     let (client, _) = peer(REPLY).await;
     let error = client.queues().list().await.unwrap_err();
-    assert!(matches!(&error, Error::Refused { status: 403, code, .. } if code == "forbidden"), "{error:?}");
+    assert!((error.kind(), error.code()) == (ErrorKind::Unauthorized, "forbidden"), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]

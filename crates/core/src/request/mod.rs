@@ -1,5 +1,6 @@
 //! Requests to the engine, and its answers.
 
+mod build;
 mod filter;
 mod pause;
 mod queue_settings;

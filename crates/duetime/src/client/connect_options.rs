@@ -14,7 +14,7 @@ const TIME_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 #[non_exhaustive]
 pub struct ConnectOptions {
     /// Time limit of a call to a server, not counting the wait of a reserve; 30 s by default. A bulk change of all jobs that
-    /// match a query may take an hour more. A call that takes longer fails with [`Error::OutcomeUnknown`](crate::Error::OutcomeUnknown).
+    /// match a query may take an hour more. A call that takes longer fails with [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown).
     pub time_limit: Duration,
     /// Options of the engine, if it runs in this process: limits and retention.
     pub engine: Options,

@@ -24,7 +24,7 @@ impl Client {
     /// reordered.
     ///
     /// # Errors
-    /// [`Invalid`](duetime_core::Error::Invalid); if the jobs cannot be reached.
+    /// [`Invalid`](crate::ErrorKind::Invalid); if the jobs cannot be reached.
     pub async fn events(&self, filter: Filter) -> Result<Events, Error> {
         Ok(Events(match &self.backend {
             #[cfg(feature = "engine")]

@@ -48,7 +48,7 @@ impl Jobs<'_> {
     /// Returns a job.
     ///
     /// # Errors
-    /// [`NotFound`](duetime_core::Error::NotFound) if there is no such job, or no longer: [`Error::is_not_found`] tells. It is
+    /// [`NotFound`](crate::ErrorKind::NotFound) if there is no such job, or no longer: [`Error::is_not_found`] tells. It is
     /// an error, as in all calls that name a job, because whoever has an id expects the job, and so `?` says which is missing.
     pub async fn get(self, id: JobId) -> Result<Job, Error> {
         ask!(self.client => job(id))
@@ -57,7 +57,7 @@ impl Jobs<'_> {
     /// Explains why a job does not run, as this process or the server sees it now.
     ///
     /// # Errors
-    /// [`NotFound`](duetime_core::Error::NotFound).
+    /// [`NotFound`](crate::ErrorKind::NotFound).
     pub async fn why(self, id: JobId) -> Result<Why, Error> {
         ask!(self.client => why(id))
     }
@@ -80,7 +80,7 @@ impl Jobs<'_> {
     /// Cancels a job. If the [`JobRef`] names a version, the job is cancelled only if it still has that version.
     ///
     /// # Errors
-    /// [`NotFound`](duetime_core::Error::NotFound), [`VersionMismatch`](duetime_core::Error::VersionMismatch).
+    /// [`NotFound`](crate::ErrorKind::NotFound), [`Conflict`](crate::ErrorKind::Conflict) (`version_mismatch`).
     pub async fn cancel(self, target: impl Into<JobRef>) -> Result<CancelOutcome, Error> {
         forward!(self.client => cancel(target.into()))
     }
@@ -98,8 +98,8 @@ impl Jobs<'_> {
     /// is empty.
     ///
     /// # Errors
-    /// Same as [`cancel`](Self::cancel); [`Running`](duetime_core::Error::Running),
-    /// [`Finished`](duetime_core::Error::Finished).
+    /// Same as [`cancel`](Self::cancel); [`Conflict`](crate::ErrorKind::Conflict) (`job_running`,
+    /// `already_finished`).
     pub async fn update(self, target: impl Into<JobRef>, patch: Patch) -> Result<Job, Error> {
         let target = target.into();
         ask!(self.client => update(target, patch))
@@ -125,7 +125,7 @@ impl Jobs<'_> {
     /// Retries a finished job from attempt 0.
     ///
     /// # Errors
-    /// [`Live`](duetime_core::Error::Live), [`KeyConflict`](duetime_core::Error::KeyConflict), and as
+    /// [`Conflict`](crate::ErrorKind::Conflict) (`job_live`, `key_conflict`), and as
     /// [`cancel`](Self::cancel).
     pub async fn retry(self, target: impl Into<JobRef>) -> Result<Job, Error> {
         forward!(self.client => retry(target.into()))
@@ -134,7 +134,7 @@ impl Jobs<'_> {
     /// Deletes a job and its record. Running jobs are refused.
     ///
     /// # Errors
-    /// [`Running`](duetime_core::Error::Running), and as [`cancel`](Self::cancel).
+    /// [`Conflict`](crate::ErrorKind::Conflict) (`job_running`), and as [`cancel`](Self::cancel).
     pub async fn delete(self, target: impl Into<JobRef>) -> Result<(), Error> {
         forward!(self.client => delete(target.into()))
     }

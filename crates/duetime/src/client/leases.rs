@@ -71,7 +71,7 @@ impl Leases<'_> {
     /// Completes a job. Its result, at most 1 MiB, is kept with its record.
     ///
     /// # Errors
-    /// [`LeaseLost`](duetime_core::Error::LeaseLost) if the lease has already ended.
+    /// [`Lost`](crate::ErrorKind::Lost) if the lease has already ended.
     pub async fn complete(self, receipt: Receipt, result: Option<Payload>) -> Result<Settlement, Error> {
         only(self.settle(vec![(receipt, Outcome::Complete { result })]).await?)
     }
@@ -105,8 +105,8 @@ impl Leases<'_> {
     /// its next attempt begins. The lease is extended by its original length.
     ///
     /// # Errors
-    /// [`LeaseLost`](duetime_core::Error::LeaseLost) if the lease has ended;
-    /// [`Invalid`](duetime_core::Error::Invalid) if a limit is exceeded.
+    /// [`Lost`](crate::ErrorKind::Lost) if the lease has ended;
+    /// [`Invalid`](crate::ErrorKind::Invalid) if a limit is exceeded.
     pub async fn progress(self, receipt: Receipt, percent: u8, note: Option<Arc<str>>) -> Result<Extension, Error> {
         ask!(self.client => progress(receipt, percent, note))
     }

@@ -67,7 +67,7 @@ impl Locks<'_> {
     /// expire. A [`named`](Self::named) lock is renewed and released automatically.
     ///
     /// # Errors
-    /// [`LockHeld`](duetime_core::Error::LockHeld) if the lock is still held after the wait.
+    /// [`Conflict`](crate::ErrorKind::Conflict) if the lock is still held after the wait.
     pub async fn acquire(self, request: LockRequest) -> Result<Grant, Error> {
         forward!(self.client => acquire_lock(request))
     }
@@ -75,7 +75,7 @@ impl Locks<'_> {
     /// Renews a lock for this time from now: 100 ms to 24 h.
     ///
     /// # Errors
-    /// [`LockLost`](duetime_core::Error::LockLost) if the lock is no longer held under this fence.
+    /// [`Lost`](crate::ErrorKind::Lost) if the lock is no longer held under this fence.
     pub async fn renew(self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl: Duration) -> Result<Grant, Error> {
         let ttl = Span::from(ttl);
         ask!(self.client => renew(&name, &owner, fence, ttl))

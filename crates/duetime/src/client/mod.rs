@@ -115,7 +115,7 @@ impl Client {
     ///   this process shares with all others that name the same namespace. Its engine runs here.
     ///
     /// # Errors
-    /// [`Error::Address`], [`Error::Roots`]; if Redis does not answer or is unsuitable.
+    /// [`Invalid`](crate::ErrorKind::Invalid), as a malformed address; if Redis does not answer or is unsuitable.
     #[cfg(any(feature = "redis", feature = "remote"))]
     pub async fn connect(address: &str) -> Result<Self, Error> {
         Self::connect_with(address, ConnectOptions::default()).await
@@ -134,7 +134,10 @@ impl Client {
         #[cfg(feature = "remote")]
         return Ok(Self { backend: Backend::Remote(Remote::new(address, options)?) });
         #[cfg(not(feature = "remote"))]
-        Err(Error::Address(format!("{address}, and the crate `duetime` is built without the feature `remote`")))
+        Err(crate::error::Cause::Address(format!(
+            "{address}, and the crate `duetime` is built without the feature `remote`"
+        ))
+        .into())
     }
 
     /// Pushes at most 10,000 jobs with at most 64 MiB of payload. Returns one answer for each, in order. Not atomic as a
@@ -160,7 +163,7 @@ impl Client {
         queue: impl Into<Arc<str>>,
         key: impl Into<Arc<str>>,
     ) -> Result<BulkCounts, Error> {
-        let query = Query { queue: Some(queue.into()), key: Some(key.into()), ..Query::default() };
+        let query = Query::default().queue(queue).key(key);
         self.jobs().bulk(&query, BulkAction::Cancel).await
     }
 
@@ -246,12 +249,12 @@ impl Client {
 
     /// Whether the error may go away by itself. A stopped engine in this process does not restart.
     pub(crate) fn passes(&self, error: &Error) -> bool {
-        let is_closed = matches!(error, Error::Core(duetime_core::Error::Stopping)) && !self.is_remote();
+        let is_closed = matches!(error.core(), Some(duetime_core::Error::Stopping)) && !self.is_remote();
         error.is_retryable() && !is_closed
     }
 
     /// Stops the engine of an embedded store, and waits until everything is recorded and the file is closed. After that,
-    /// calls fail with [`Stopping`](duetime_core::Error::Stopping), including those of clones. A server keeps running.
+    /// calls fail with [`Unavailable`](crate::ErrorKind::Unavailable), including those of clones. A server keeps running.
     ///
     /// # Errors
     /// If the store could not be closed cleanly.

@@ -45,7 +45,7 @@ impl Schedules<'_> {
     /// there are. If the timing changes, the next run is the first new time from now on.
     ///
     /// # Errors
-    /// [`Invalid`](duetime_core::Error::Invalid).
+    /// [`Invalid`](crate::ErrorKind::Invalid).
     pub async fn set(self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
         ask!(self.client => set_schedule(&name, schedule))
     }
@@ -69,7 +69,7 @@ impl Schedules<'_> {
     /// Returns a schedule, with its next ten runs and the result of the last one.
     ///
     /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule).
+    /// [`NotFound`](crate::ErrorKind::NotFound).
     pub async fn get(self, name: &str) -> Result<ScheduleStatus, Error> {
         ask!(self.client => schedule(&name))
     }
@@ -77,7 +77,7 @@ impl Schedules<'_> {
     /// Pauses a schedule: runs during the pause are skipped. A run that has begun may still push its job.
     ///
     /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule), and if the pause ends in the past or is too long.
+    /// [`NotFound`](crate::ErrorKind::NotFound), and if the pause ends in the past or is too long.
     pub async fn pause(self, name: &str, pause: Pause) -> Result<ScheduleStatus, Error> {
         forward!(self.client => pause_schedule(name, pause))
     }
@@ -85,7 +85,7 @@ impl Schedules<'_> {
     /// Resumes a paused schedule, from its next run.
     ///
     /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule).
+    /// [`NotFound`](crate::ErrorKind::NotFound).
     pub async fn resume(self, name: &str) -> Result<ScheduleStatus, Error> {
         forward!(self.client => resume_schedule(name))
     }
@@ -94,7 +94,7 @@ impl Schedules<'_> {
     /// not change. To repeat the call later, or from another process, give the job an origin.
     ///
     /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule); the errors of a push.
+    /// [`NotFound`](crate::ErrorKind::NotFound); the errors of a push.
     pub async fn run(self, name: &str, origin: Option<Arc<str>>) -> Result<Pushed, Error> {
         forward!(self.client => run_schedule(name, origin))
     }
@@ -102,7 +102,7 @@ impl Schedules<'_> {
     /// Returns the next 1 to 100 runs of a schedule, in local time of its time zone.
     ///
     /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule); if a limit is exceeded.
+    /// [`NotFound`](crate::ErrorKind::NotFound); if a limit is exceeded.
     pub async fn next_runs(self, name: &str, limit: usize) -> Result<Vec<Run>, Error> {
         forward!(self.client => next_runs(name, limit))
     }
@@ -110,7 +110,7 @@ impl Schedules<'_> {
     /// Deletes a schedule. A run that has begun may still push its job, and jobs that it already pushed remain.
     ///
     /// # Errors
-    /// [`NoSchedule`](duetime_core::Error::NoSchedule).
+    /// [`NotFound`](crate::ErrorKind::NotFound).
     pub async fn delete(self, name: &str) -> Result<(), Error> {
         ask!(self.client => delete_schedule(&name))
     }

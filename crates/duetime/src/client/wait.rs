@@ -4,7 +4,7 @@
 //! process dies after it ended a job and before it published that, there is no event. So the job is also read every 30 seconds.
 
 use super::Jobs;
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::worker::backoff::Backoff;
 use duetime_core::engine::events::{Event, Filter, What};
 use duetime_core::{Error as CoreError, Job, JobId};
@@ -48,14 +48,14 @@ impl Jobs<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotEnded`] if the job has not ended within the time limit; [`NotFound`](CoreError::NotFound) if its record is
+    /// [`TimedOut`](crate::ErrorKind::TimedOut) if the job has not ended within the time limit; [`NotFound`](crate::ErrorKind::NotFound) if its record is
     /// gone; if the jobs cannot be reached at first, or at the time limit.
     pub async fn wait(self, id: JobId, time_limit: Duration) -> Result<Job, Error> {
         if let Ok(ended) = timeout(time_limit, self.end(id)).await {
             return ended;
         }
         let job = self.get(id).await?;
-        if job.is_pending() { Err(Error::NotEnded { id, kind: job.kind, time_limit }) } else { Ok(job) }
+        if job.is_pending() { Err(Cause::NotEnded { id, kind: job.kind, time_limit }.into()) } else { Ok(job) }
     }
 
     async fn end(self, id: JobId) -> Result<Job, Error> {

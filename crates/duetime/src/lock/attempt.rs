@@ -1,7 +1,7 @@
 //! An attempt to acquire a lock. A failed or abandoned attempt leaves no lock behind.
 
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::request_id;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Attempt {
 
     /// Ends the attempt with an error.
     pub(super) fn failed(mut self, error: Error) -> Error {
-        self.is_open &= matches!(error, Error::OutcomeUnknown { .. });
+        self.is_open &= error.kind() == ErrorKind::OutcomeUnknown;
         error
     }
 }

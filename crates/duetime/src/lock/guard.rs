@@ -69,12 +69,12 @@ impl Guard {
     /// Releases the lock and waits for the answer.
     ///
     /// # Errors
-    /// [`LockLost`](CoreError::LockLost) if the lock was already lost; if the store cannot be reached.
+    /// [`Lost`](crate::ErrorKind::Lost) if the lock was already lost; if the store cannot be reached.
     pub async fn release(self) -> Result<(), Error> {
         let (told, heard) = oneshot::channel();
         // The keeper always receives this, and then answers.
         let _ = self.stop.send(told);
-        heard.await.unwrap_or(Err(Error::Core(CoreError::Stopping)))
+        heard.await.unwrap_or(Err(CoreError::Stopping.into()))
     }
 }
 

@@ -3,7 +3,7 @@
 //! The thread starts with the first lock and runs until the process ends. Work for one lock never waits for another.
 
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use duetime_core::Error as CoreError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -88,7 +88,8 @@ async fn renew(client: &Client, held: &Acquired) {
         let renewal = client.locks().renew(&held.name, &held.owner, held.fence, ttl);
         match timeout_at(end.into(), renewal).await {
             Ok(Ok(_)) => (end, next) = (sent + certain, sent + ttl / RENEW_PART),
-            Ok(Err(Error::Core(CoreError::LockLost { .. }))) | Err(_) => return,
+            Err(_) => return,
+            Ok(Err(error)) if error.kind() == ErrorKind::Lost => return,
             Ok(Err(error)) => {
                 debug!(lock = %held.name, %error, "a lock could not be renewed yet; trying again");
                 next = Instant::now() + ttl / RETRY_PART;

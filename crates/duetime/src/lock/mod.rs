@@ -13,7 +13,7 @@ pub use duetime_core::ports::{Grant, Holding, Released};
 pub use guard::Guard;
 
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use attempt::Attempt;
 use duetime_core::Error as CoreError;
 use duetime_core::limits::LOCK_TTL_MS_DEFAULT;
@@ -84,7 +84,7 @@ impl Lock {
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
         match self.acquire(Duration::ZERO).await {
             Ok(guard) => Ok(Some(guard)),
-            Err(Error::Core(CoreError::LockHeld { .. })) => Ok(None),
+            Err(error) if is_held(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -93,7 +93,7 @@ impl Lock {
     /// waits, nothing is held.
     ///
     /// # Errors
-    /// [`LockHeld`](CoreError::LockHeld) if the lock did not become free within the wait; if a limit is exceeded; if the
+    /// [`Conflict`](ErrorKind::Conflict) if the lock did not become free within the wait; if a limit is exceeded; if the
     /// store cannot be reached.
     pub async fn acquire(&self, wait: Duration) -> Result<Guard, Error> {
         let keeper = keeper::handle()?;
@@ -112,7 +112,7 @@ impl Lock {
             let sent = Instant::now();
             let grant = match self.client.locks().acquire(request).await {
                 Ok(grant) => grant,
-                Err(Error::Core(CoreError::LockHeld { .. })) if left > now => continue,
+                Err(error) if left > now && is_held(&error) => continue,
                 Err(error) => return Err(attempt.failed(error)),
             };
             match self.since(grant, sent, attempt.owner()).await {
@@ -122,7 +122,7 @@ impl Lock {
                         keeper::Acquired { name: self.name.clone(), owner, fence: grant.fence, ttl: self.ttl, sent };
                     return Ok(Guard::new(&self.client, &keeper, held));
                 }
-                Err(Error::Core(CoreError::LockLost { .. })) if !left.is_zero() => {}
+                Err(error) if !left.is_zero() && error.kind() == ErrorKind::Lost => {}
                 Err(error) => return Err(attempt.failed(error)),
             }
         }
@@ -137,4 +137,9 @@ impl Lock {
         self.client.locks().renew(&self.name, owner, grant.fence, self.ttl).await?;
         Ok(sent)
     }
+}
+
+/// Whether another owner holds the lock.
+fn is_held(error: &Error) -> bool {
+    matches!(error.core(), Some(CoreError::LockHeld { .. }))
 }

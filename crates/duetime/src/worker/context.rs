@@ -1,12 +1,12 @@
 //! The context of a handler: its job, progress, and signals.
 
 use crate::client::Client;
-use crate::error;
+use crate::error::Error;
 use crate::job_type::JobType;
 use crate::push::Push;
 use duetime_core::api::Timestamp;
 use duetime_core::limits::RESULT_BYTES_MAX;
-use duetime_core::{Error, Job, JobId, Payload, Receipt};
+use duetime_core::{Error as CoreError, Job, JobId, Payload, Receipt};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -113,9 +113,9 @@ impl Context {
     /// [token](Self::cancellation) is cancelled.
     ///
     /// # Errors
-    /// [`LeaseLost`](duetime_core::Error::LeaseLost); [`Invalid`](duetime_core::Error::Invalid) if a limit is exceeded; if
+    /// [`Lost`](crate::ErrorKind::Lost) if the lease is; [`Invalid`](crate::ErrorKind::Invalid) if a limit is exceeded; if
     /// the call did not reach the engine.
-    pub async fn progress(&self, percent: u8, note: Option<&str>) -> Result<(), error::Error> {
+    pub async fn progress(&self, percent: u8, note: Option<&str>) -> Result<(), Error> {
         match self.0.client.leases().progress(self.receipt(), percent, note.map(Arc::from)).await {
             Ok(extension) => {
                 if extension.cancel_asked {
@@ -124,7 +124,7 @@ impl Context {
                 Ok(())
             }
             Err(error) => {
-                if matches!(error, error::Error::Core(Error::LeaseLost(_))) {
+                if matches!(error.core(), Some(CoreError::LeaseLost(_))) {
                     self.0.cancellation.cancel();
                 }
                 Err(error)
@@ -147,12 +147,12 @@ impl Context {
     /// result otherwise, as JSON.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it exceeds 1 MiB.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it exceeds 1 MiB.
     pub fn set_result(&self, result: impl Into<Payload>) -> Result<(), Error> {
         let result = result.into();
         if result.len() > RESULT_BYTES_MAX {
             let expected = format!("at most {RESULT_BYTES_MAX} bytes");
-            return Err(Error::invalid("result", expected, format!("{} bytes", result.len())));
+            return Err(CoreError::invalid("result", expected, format!("{} bytes", result.len())).into());
         }
         *self.0.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         Ok(())

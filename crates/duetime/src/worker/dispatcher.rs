@@ -431,7 +431,7 @@ impl Dispatcher {
             self.outbox.push(receipt, outcome);
             return;
         }
-        if matches!((error, &outcome), (Error::Core(CoreError::Invalid { .. }), Outcome::Complete { .. })) {
+        if matches!((error.core(), &outcome), (Some(CoreError::Invalid { .. }), Outcome::Complete { .. })) {
             let message = Arc::from(format!("the outcome was refused: {error}"));
             self.outbox.push(receipt, Outcome::Fail(Failure { message, ..Failure::default() }));
             return;
@@ -460,7 +460,7 @@ impl Dispatcher {
         for (&receipt, answer) in receipts.iter().zip(answers) {
             match answer {
                 Ok(extension) => self.leases.extended(receipt, asked_at, extension.cancel_asked),
-                Err(Error::Core(CoreError::LeaseLost(_) | CoreError::NotFound(_))) => {
+                Err(error) if matches!(error.core(), Some(CoreError::LeaseLost(_) | CoreError::NotFound(_))) => {
                     if self.leases.lost(receipt) {
                         warn!(%receipt, code = "lease_lost", "a lease is lost; its handler is asked to stop");
                     }

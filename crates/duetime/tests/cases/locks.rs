@@ -2,7 +2,7 @@
 
 use super::queue;
 use duetime::lock::Guard;
-use duetime::{Client, Error, Lock};
+use duetime::{Client, Error, ErrorKind, Lock};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,11 +21,11 @@ async fn held(lock: &Lock) -> Guard {
 }
 
 fn is_held(error: &Error) -> bool {
-    matches!(error, Error::Core(duetime_core::Error::LockHeld { .. }))
+    (error.kind(), error.code()) == (ErrorKind::Conflict, "lock_held")
 }
 
 fn is_lost(error: &Error) -> bool {
-    matches!(error, Error::Core(duetime_core::Error::LockLost { .. }))
+    error.kind() == ErrorKind::Lost
 }
 
 pub(crate) async fn a_lock_has_one_holder(client: Client) {

@@ -3,7 +3,7 @@
 use super::{Remind, nothing, push, queue};
 use duetime::job::{Stage, State as JobState};
 use duetime::lease::{Failure, Receipt, ReserveRequest, Source};
-use duetime::{Client, Error, JobId, Worker};
+use duetime::{Client, ErrorKind, JobId, Worker};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub(crate) async fn a_wait_ends_at_its_limit(client: Client) {
     let id = push.await.unwrap().id;
     let late = client.jobs().wait(id, Duration::from_millis(40)).await.unwrap_err();
     assert_eq!(late.code(), "not_ended");
-    assert!(matches!(&late, Error::NotEnded { kind, .. } if &**kind == "remind"), "{late:?}");
+    assert_eq!((late.kind(), late.job()), (ErrorKind::TimedOut, Some(id)), "{late:?}");
     let said = format!("the job {id} (remind) has not ended within 40ms; wait again, or ask `why` it does not run");
     assert_eq!(late.to_string(), said);
     let none = JobId::from_sequence(1 << 40);

@@ -4,6 +4,7 @@ use super::output::safe;
 use crate::file_error::FileError;
 use crate::log;
 use duetime::Error;
+use duetime::server::Cause;
 use duetime_core::error::system_words;
 use std::fmt;
 use std::io;
@@ -108,27 +109,26 @@ impl From<Error> for Failure {
         let is_held = error.code() == "store_held";
         let code = match error.code() {
             "invalid" => USAGE,
-            _ if matches!(error, Error::Address(_) | Error::Token) => USAGE,
+            _ if matches!(error.cause(), Cause::Address(_) | Cause::Token) => USAGE,
             _ if is_held || error.is_retryable() => TRY_LATER,
             _ => ERROR,
         };
         let failure = Self { is_held, ..Self::new(code, error.to_string()) };
-        match error {
-            Error::Unreachable { .. } => failure.hint(
+        match error.cause() {
+            Cause::Unreachable { .. } => failure.hint(
                 "start a server with `duetime serve`, name another one with --server URL or DUETIME_SERVER, or use a store \
                  file directly with --store PATH",
             ),
-            Error::Untrusted { .. } => {
+            Cause::Untrusted { .. } => {
                 failure.hint("name its certificate or its root certificate with --ca or DUETIME_CA")
             }
-            Error::OutcomeUnknown { .. } => failure.hint("check with `duetime list` before you repeat it; if it never answers, check that this is the address of a Duetime server"),
-            Error::Refused { status: 401, .. } => {
+            Cause::OutcomeUnknown { .. } => failure.hint("check with `duetime list` before you repeat it; if it never answers, check that this is the address of a Duetime server"),
+            Cause::Refused { status: 401, .. } => {
                 failure.hint("put a valid token into DUETIME_TOKEN, or name its file with --token-file")
             }
-            Error::Refused { status: 403, .. } => {
+            Cause::Refused { status: 403, .. } => {
                 failure.hint("use a token with this right: `duetime token create NAME --allow …`")
             }
-            Error::Protocol(said) if !said.contains("; use http") => failure.hint("check that this is the address of a Duetime server of the same version"),
             _ => failure,
         }
     }
@@ -136,7 +136,7 @@ impl From<Error> for Failure {
 
 impl From<duetime_core::Error> for Failure {
     fn from(error: duetime_core::Error) -> Self {
-        Error::Core(error).into()
+        Error::from(error).into()
     }
 }
 

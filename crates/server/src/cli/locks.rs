@@ -6,7 +6,6 @@ use super::target::Target;
 use super::time::{now, relative};
 use crate::cli::usage::span;
 use duetime::Error;
-use duetime_core::Error as CoreError;
 use duetime_core::api::{LockBody, Span};
 use duetime_core::engine::{LockList, LockRequest};
 use duetime_core::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN, PAGE_LOCKS_DEFAULT, WAIT_MS_MAX};
@@ -186,10 +185,7 @@ fn granted_now(granted: Grant, json: bool) -> Result {
 }
 
 fn refused(error: Error) -> Failure {
-    match error {
-        Error::Core(CoreError::LockHeld { .. }) => Failure::new(LOCK_HELD, error.to_string()),
-        error => error.into(),
-    }
+    if error.code() == "lock_held" { Failure::new(LOCK_HELD, error.to_string()) } else { error.into() }
 }
 
 async fn release(args: &Release) -> Result {

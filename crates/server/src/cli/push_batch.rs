@@ -1,5 +1,6 @@
 //! A batch of jobs that are pushed or imported together.
 
+use duetime::server::Cause;
 use duetime::{Answers, Client, Error};
 use duetime_core::api::Pushed;
 use duetime_core::{Error as CoreError, NewJob};
@@ -37,15 +38,15 @@ pub(super) async fn send<J: Clone, A: Clone, F: Future<Output = Result<Answers<A
 
 /// True if the job is at fault, and not the connection to the engine.
 pub(super) fn is_of_a_job(error: &Error) -> bool {
-    match error {
-        Error::Core(error) => matches!(
+    match error.cause() {
+        Cause::Core(error) => matches!(
             error,
             CoreError::Invalid { .. }
                 | CoreError::KeyConflict { .. }
                 | CoreError::Running(_)
                 | CoreError::Finished { .. }
         ),
-        Error::Refused { status, .. } => *status == TOO_LARGE,
+        Cause::Refused { status, .. } => *status == TOO_LARGE,
         _ => false,
     }
 }

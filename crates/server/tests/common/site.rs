@@ -5,7 +5,7 @@
 //! of a kill begins a little before the last acknowledged write was sent, however slow the machine is.
 
 use super::server::Server;
-use duetime::{Client, Error};
+use duetime::{Client, Error, ErrorKind};
 use duetime_core::{Clock, Millis, SystemClock};
 use futures_util::FutureExt as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -168,8 +168,8 @@ impl Site {
             let up = ups.borrow_and_update().clone().expect("it was started");
             let sent = self.now();
             let result = timeout(CONDITION_LIMIT, request(up.client)).await.expect("an answer, or none");
-            let is_unsent = matches!(result, Err(Error::Unreachable { .. }));
-            if !is_unsent && !matches!(result, Err(Error::OutcomeUnknown { .. })) {
+            let is_unsent = result.as_ref().is_err_and(|error| error.code() == "unreachable");
+            if !is_unsent && !result.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutcomeUnknown) {
                 if result.as_ref().is_ok_and(&has_written) {
                     self.wrote(up.generation, sent);
                 }

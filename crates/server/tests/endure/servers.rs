@@ -1,6 +1,7 @@
 //! The processes of the servers, which are started again when they have ended, and the way to them.
 
 use crate::common::binary;
+use duetime::server::Cause;
 use duetime::{Client, Error};
 use duetime_core::engine::{
     Answers, CancelOutcome, LockRequest, Outcome, Patch, QueueSettings, Reservation, ReserveRequest, Settlement,
@@ -117,7 +118,7 @@ impl Way {
         let mut last = None;
         for client in &self.clients {
             match question(client.clone()).await {
-                Err(error @ Error::Unreachable { .. }) => last = Some(error),
+                Err(error) if error.code() == "unreachable" => last = Some(error),
                 answer => return answer.map_err(told),
             }
         }
@@ -127,10 +128,10 @@ impl Way {
 
 /// As the engine defines it: temporary errors mean unavailable.
 fn told(error: Error) -> CoreError {
-    match error {
-        Error::Core(error) => error,
-        error if error.is_retryable() => CoreError::Unavailable(error.to_string()),
-        error => CoreError::Damaged(error.to_string()),
+    match error.cause() {
+        Cause::Core(error) => error.clone(),
+        _ if error.is_retryable() => CoreError::Unavailable(error.to_string()),
+        _ => CoreError::Damaged(error.to_string()),
     }
 }
 

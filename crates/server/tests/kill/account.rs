@@ -2,6 +2,7 @@
 
 use crate::common::Exchange;
 use duetime::Error;
+use duetime::server::Cause;
 use duetime_core::api::{Pushed, Span};
 use duetime_core::engine::{CancelOutcome, Outcome, PushOutcome, Reservation, Settlement};
 use duetime_core::ports::Lease;
@@ -115,7 +116,9 @@ impl Account {
     pub(crate) fn settled(&mut self, receipt: Receipt, end: End, exchange: &Exchange<Result<Settlement, Error>>) {
         let answer = exchange.answer.as_ref().and_then(|(at, result)| match result {
             Ok(settlement) => Some((*at, Some(settlement.state))),
-            Err(Error::Core(CoreError::LeaseLost(lost))) if *lost == receipt => Some((*at, None)),
+            Err(error) if matches!(error.cause(), Cause::Core(CoreError::LeaseLost(lost)) if *lost == receipt) => {
+                Some((*at, None))
+            }
             Err(error) => {
                 self.wrong.push(format!("{end:?} of {receipt} was answered {error}"));
                 None

@@ -234,7 +234,7 @@ impl Field {
         let Exchange { answer: Some((_, answer)), .. } = exchange else { return };
         match answer {
             Ok(extension) => self.account.borrow_mut().extended(receipt, extension.lease_until),
-            Err(Error::Core(duetime_core::Error::LeaseLost(_))) => {}
+            Err(error) if error.code() == "lease_lost" => {}
             Err(error) => self.account.borrow_mut().wrong.push(format!("the extend of {receipt}: {error}")),
         }
     }

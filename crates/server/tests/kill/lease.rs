@@ -5,7 +5,7 @@ use duetime::{Client, Error, JobError, Worker};
 use duetime_core::api::Span;
 use duetime_core::engine::{Outcome, ReserveRequest, Settlement, Source};
 use duetime_core::rules::Failure;
-use duetime_core::{Error as CoreError, JobId, Millis, Receipt, State};
+use duetime_core::{JobId, Millis, Receipt, State};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -61,7 +61,7 @@ async fn an_end_that_is_told_again_after_a_kill_is_answered_as_before() {
     let client = site.client();
     assert_eq!(client.leases().complete(completed, None).await.unwrap().state, State::Succeeded);
     assert_eq!(client.leases().fail(failed, failure()).await.unwrap().state, State::Failed);
-    let is_lost = |result: Result<Settlement, Error>| matches!(result, Err(Error::Core(CoreError::LeaseLost(_))));
+    let is_lost = |result: Result<Settlement, Error>| result.is_err_and(|error| error.code() == "lease_lost");
     assert!(is_lost(client.leases().complete(failed, None).await));
     assert!(is_lost(client.leases().fail(completed, failure()).await));
     assert!(is_lost(client.leases().release(completed, Duration::ZERO).await));

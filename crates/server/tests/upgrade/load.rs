@@ -5,6 +5,7 @@
 
 use super::LIMIT;
 use super::servers::Servers;
+use duetime::server::Cause;
 use duetime::{Client, Error};
 use duetime_core::engine::{Query, ReserveRequest, Source};
 use duetime_core::limits::HOUR_MS;
@@ -88,7 +89,7 @@ impl Load {
                 let beat = Schedule::new(Timing::Every(BEAT_MS), job);
                 match servers.any().set_schedule("beat", beat).await {
                     Ok(_) => return,
-                    Err(Error::Refused { status: 404, .. }) => {}
+                    Err(error) if matches!(error.cause(), Cause::Refused { status: 404, .. }) => {}
                     Err(error) => assert!(goes_elsewhere(&error), "{error:?}"),
                 }
                 // Once more after each job.

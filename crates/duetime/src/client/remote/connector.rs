@@ -22,7 +22,7 @@ pub(super) const SCHEMES: &[&str] = &["http", "https"];
 /// Returns a connector that trusts the certificates named in the options.
 ///
 /// # Errors
-/// [`Error::Roots`].
+/// [`Invalid`](crate::ErrorKind::Invalid).
 #[cfg(not(feature = "tls"))]
 pub(super) fn connector(_options: &ConnectOptions) -> Result<Connector, Error> {
     Ok(plain())
@@ -31,7 +31,7 @@ pub(super) fn connector(_options: &ConnectOptions) -> Result<Connector, Error> {
 /// Returns a connector that trusts the certificates named in the options.
 ///
 /// # Errors
-/// [`Error::Roots`].
+/// [`Invalid`](crate::ErrorKind::Invalid).
 #[cfg(feature = "tls")]
 pub(super) fn connector(options: &ConnectOptions) -> Result<Connector, Error> {
     let tls = crate::tls::client_config(options.root_certificates.as_deref())?;

@@ -55,7 +55,7 @@ impl Stream {
             }
             if self.read.len() > EVENT_BYTES_MAX {
                 self.body = None;
-                return Err(Error::Protocol(format!("an event has more than {EVENT_BYTES_MAX} bytes")));
+                return Err(Error::protocol(format!("an event has more than {EVENT_BYTES_MAX} bytes")));
             }
             let body = match &mut self.body {
                 Some(body) => body,
@@ -81,7 +81,7 @@ enum Sent {
 }
 
 fn read(event: &[u8]) -> Result<Sent, Error> {
-    let text = std::str::from_utf8(event).map_err(|error| Error::Protocol(format!("an event: {error}")))?;
+    let text = std::str::from_utf8(event).map_err(|error| Error::protocol(format!("an event: {error}")))?;
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     let data = field("data").unwrap_or_default();
     Ok(match field("event") {
@@ -93,5 +93,5 @@ fn read(event: &[u8]) -> Result<Sent, Error> {
 }
 
 fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, Error> {
-    serde_json::from_str(data).map_err(|error| Error::Protocol(format!("an event: {error}")))
+    serde_json::from_str(data).map_err(|error| Error::protocol(format!("an event: {error}")))
 }

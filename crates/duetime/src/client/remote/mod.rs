@@ -307,7 +307,7 @@ fn queue_path(queue: &str) -> Result<String, Error> {
 /// Checks that there is one answer for each of `count` items.
 fn each<T>(bodies: Vec<api::Answer<T>>, count: usize) -> Result<Answers<T>, Error> {
     if bodies.len() != count {
-        return Err(Error::Protocol("expected one answer for each that was asked".to_owned()));
+        return Err(Error::protocol("expected one answer for each that was asked"));
     }
     let answer = |body| match body {
         api::Answer::Done(done) => Ok(done),

@@ -1,6 +1,6 @@
 //! The token with which a client authenticates.
 
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use hyper::header::HeaderValue;
 use std::str::FromStr;
 
@@ -21,12 +21,12 @@ impl FromStr for Token {
     /// Parses a token; surrounding whitespace is ignored.
     ///
     /// # Errors
-    /// [`Error::Token`] if it is not a valid header value.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it is not a valid header value.
     fn from_str(text: &str) -> Result<Self, Error> {
         let text = text.trim();
         let is_token = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         let value = HeaderValue::try_from(format!("Bearer {text}")).ok().filter(|_| is_token);
-        let mut value = value.ok_or(Error::Token)?;
+        let mut value = value.ok_or(Cause::Token)?;
         value.set_sensitive(true);
         Ok(Self(value))
     }

@@ -4,7 +4,7 @@
 use super::connector::{Connector, SCHEMES, connector};
 use super::token::Token;
 use crate::client::connect_options::ConnectOptions;
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use bytes::Bytes;
 use duetime_core::Redacted;
 use duetime_core::api::Problem;
@@ -60,7 +60,7 @@ impl Call {
 
     /// Sets the body.
     pub(super) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
-        let body = serde_json::to_vec(body).map_err(|error| Error::Payload(Arc::new(error)))?;
+        let body = serde_json::to_vec(body).map_err(Error::payload)?;
         self.body = Bytes::from(body);
         Ok(self)
     }
@@ -102,7 +102,7 @@ impl Call {
         if let Some(token) = token {
             request = request.header(AUTHORIZATION, token.header());
         }
-        request.body(Full::new(self.body.clone())).map_err(|error| Error::Protocol(error.to_string()))
+        request.body(Full::new(self.body.clone())).map_err(|error| Error::protocol(error.to_string()))
     }
 }
 
@@ -145,7 +145,7 @@ impl Transport {
         let opened = self.within(self.options.time_limit, opened).await;
         opened.map_err(|failed| failed.error)?.or_else(|reply| {
             reply.done()?;
-            Err(Error::Protocol(format!("status {}", reply.status)))
+            Err(Error::protocol(format!("status {}", reply.status)))
         })
     }
 
@@ -183,22 +183,23 @@ impl Transport {
         }
         let (server, message) = (self.address.clone(), system_words(&cause.to_string()));
         if let Some((_, reason)) = message.split_once("invalid peer certificate: ") {
-            Error::Untrusted { server, why: untrusted(reason) }
+            Cause::Untrusted { server, why: untrusted(reason) }.into()
         } else if message.contains("InvalidContentType") {
-            Error::Protocol(format!("{server} does not speak TLS; use http://"))
+            Cause::Scheme(format!("{server} does not speak TLS; use http://")).into()
         } else if message.contains("invalid HTTP version") {
-            Error::Protocol(format!("{server} does not speak plain HTTP; use https:// if the server has a certificate"))
+            Cause::Scheme(format!("{server} does not speak plain HTTP; use https:// if the server has a certificate"))
+                .into()
         } else if message.starts_with("connection closed") {
             self.unknown("the connection was closed".to_owned())
         } else if is_lost {
             self.unknown(message)
         } else {
-            Error::Unreachable { server, message }
+            Cause::Unreachable { server, message }.into()
         }
     }
 
     pub(super) fn unknown(&self, message: String) -> Error {
-        Error::OutcomeUnknown { server: self.address.clone(), message }
+        Cause::OutcomeUnknown { server: self.address.clone(), message }.into()
     }
 }
 
@@ -262,20 +263,20 @@ impl Reply {
             Err(_) => {
                 const SHOWN_BYTES: usize = 200;
                 let shown = String::from_utf8_lossy(&self.body[..self.body.len().min(SHOWN_BYTES)]);
-                Error::Protocol(format!("status {} with {shown:?}", self.status))
+                Error::protocol(format!("status {} with {shown:?}", self.status))
             }
         })
     }
 
     /// The result, whatever the status.
     pub(super) fn read_any<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Error> {
-        serde_json::from_slice(&self.body).map_err(|error| Error::Protocol(error.to_string()))
+        serde_json::from_slice(&self.body).map_err(|error| Error::protocol(error.to_string()))
     }
 
     /// The answer as text.
     pub(super) fn text(&self) -> Result<String, Error> {
         self.done()?;
-        String::from_utf8(self.body.to_vec()).map_err(|error| Error::Protocol(error.to_string()))
+        String::from_utf8(self.body.to_vec()).map_err(|error| Error::protocol(error.to_string()))
     }
 
     /// Checks that the request succeeded.
@@ -287,8 +288,11 @@ impl Reply {
 /// Converts a problem to an error.
 pub(super) fn of_problem(problem: &Problem) -> Error {
     problem.error().map_or_else(
-        || Error::Refused { status: problem.status, code: problem.code.clone(), message: problem.detail.clone() },
-        Error::Core,
+        || {
+            Cause::Refused { status: problem.status, code: problem.code.clone(), message: problem.detail.clone() }
+                .into()
+        },
+        Error::from,
     )
 }
 
@@ -308,7 +312,7 @@ fn origin(address: &str) -> Result<Arc<str>, Error> {
         let is_host = uri.authority().is_some_and(|authority| has_port(authority.as_str()));
         is_known && is_host && is_plain && uri.path() == "/" && uri.query().is_none()
     });
-    if is_origin { Ok(Arc::from(origin)) } else { Err(Error::Address(Redacted(address).to_string())) }
+    if is_origin { Ok(Arc::from(origin)) } else { Err(Cause::Address(Redacted(address).to_string()).into()) }
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 
 use crate::cli::adopt::source::Look;
 use crate::cli::exit::{Failure, Result};
-use duetime::{Client, Error};
+use duetime::Client;
+use duetime::server::Cause;
 use duetime_core::api::Span;
 use duetime_core::model::target::RedisList;
 use duetime_core::{Backoff, Exponential, JobOptions, Retry, Target};
@@ -86,7 +87,7 @@ pub(super) async fn check_no_circle(client: &Client, queue: &str, is_taken: impl
     let target = match client.queues().get(queue).await {
         Ok(status) => status.settings.target,
         // Only callers with the right `read` can check.
-        Err(Error::Refused { status: FORBIDDEN, .. }) => return Ok(()),
+        Err(error) if matches!(error.cause(), Cause::Refused { status: FORBIDDEN, .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
     match target {

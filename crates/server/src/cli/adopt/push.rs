@@ -4,6 +4,7 @@ use super::source::{ADOPTED, Claim};
 use crate::cli::output::note;
 use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::time::now;
+use duetime::server::Cause;
 use duetime::{Client, Error};
 use duetime_core::api::Span;
 use duetime_core::engine::PushOutcome;
@@ -126,8 +127,11 @@ impl Pusher {
         let mut answers = pushed(jobs.clone()).await;
         for _ in 0..CONFLICTS_MAX {
             let held = answers.iter().enumerate().filter_map(|(place, answer)| match answer {
-                Err(Error::Core(CoreError::KeyConflict { holder, .. })) => Some((place, *holder)),
-                _ => None,
+                Err(error) => match error.cause() {
+                    Cause::Core(CoreError::KeyConflict { holder, .. }) => Some((place, *holder)),
+                    _ => None,
+                },
+                Ok(_) => None,
             });
             let judged: Vec<_> = stream::iter(held.collect::<Vec<_>>())
                 .map(async |(place, holder)| (place, self.judge_holder(holder, &jobs[place], rules[place]).await))
@@ -161,7 +165,7 @@ impl Pusher {
         on_conflict: OnConflict,
     ) -> Result<Option<PushOutcome>, Error> {
         let job = match self.client.jobs().get(id).await {
-            Err(Error::Core(CoreError::NotFound(_))) => return Ok(None),
+            Err(error) if error.code() == "not_found" => return Ok(None),
             job => job?,
         };
         if job.live_key().is_none() {
@@ -177,7 +181,7 @@ impl Pusher {
             }
         }
         match self.client.jobs().cancel(JobRef { id, version: Some(job.version) }).await {
-            Err(Error::Core(CoreError::NotFound(_) | CoreError::VersionMismatch { .. })) => Ok(None),
+            Err(error) if is_gone(&error) => Ok(None),
             cancelled => cancelled.map(|_| None),
         }
     }
@@ -218,6 +222,11 @@ fn job(claim: &Claim) -> Option<NewJob> {
     Some(job)
 }
 
+/// Whether the job is not there as it was read.
+pub(super) fn is_gone(error: &Error) -> bool {
+    matches!(error.cause(), Cause::Core(CoreError::NotFound(_) | CoreError::VersionMismatch { .. }))
+}
+
 /// Whether the job that holds a key was adopted from elsewhere, so that it is not an earlier state of this one.
 fn is_of_another_source(job: &NewJob, holder: &Job) -> bool {
     let is_adopted = |tag: &&Arc<str>| tag.starts_with(ADOPTED);
@@ -225,16 +234,16 @@ fn is_of_another_source(job: &NewJob, holder: &Job) -> bool {
 }
 
 fn fate(claim: &Claim, error: Error, may_be_there: bool) -> Fate {
-    match (&error, &claim.job) {
-        (Error::Refused { status: FORBIDDEN, .. }, Ok(job)) if !may_be_there => {
+    match (error.cause(), &claim.job) {
+        (Cause::Refused { status: FORBIDDEN, .. }, Ok(job)) if !may_be_there => {
             Fate::Forbidden { queue: job.queue.clone(), why: error.to_string() }
         }
         // Had an earlier try made this job, the server would know its origin and answer `repeated`.
-        (Error::Core(CoreError::KeyConflict { .. }), _) => Fate::Refused(format!(
+        (Cause::Core(CoreError::KeyConflict { .. }), _) => Fate::Refused(format!(
             "{error}; name another queue with --to, or run the command again once that job has ended"
         )),
         _ if is_of_a_job(&error) => Fate::Refused(error.to_string()),
-        (Error::Refused { .. }, _) if !may_be_there && !error.is_retryable() => Fate::Unchanged(error),
+        (Cause::Refused { .. }, _) if !may_be_there && !error.is_retryable() => Fate::Unchanged(error),
         _ => Fate::Open(error),
     }
 }
@@ -253,7 +262,8 @@ mod tests {
             late_ms: None,
             is_replay: false,
         };
-        let refused = |status, code: &str| Error::Refused { status, code: code.to_owned(), message: String::new() };
+        let refused =
+            |status, code: &str| Error::from(Cause::Refused { status, code: code.to_owned(), message: String::new() });
         let fate = |status, code, may_be_there| fate(&claim, refused(status, code), may_be_there);
         assert!(matches!(fate(401, "unauthenticated", false), Fate::Unchanged(_)));
         assert!(matches!(fate(401, "unauthenticated", true), Fate::Open(_)));

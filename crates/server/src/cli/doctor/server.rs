@@ -2,6 +2,7 @@
 
 use super::finding::Finding;
 use crate::serve;
+use duetime::server::Cause;
 use duetime::{Client, ConnectOptions, Error};
 use duetime_core::api::DegradedCode;
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ pub(super) async fn probe(named: Option<&str>, ca: Option<PathBuf>, args: &serve
     match ask(&url, ca).await {
         Ok(findings) => ServerProbe { findings, answers: Some(url) },
         // No option named this server, so it need not run.
-        Err(Error::Unreachable { .. }) if named.is_none() => {
+        Err(error) if named.is_none() && matches!(error.cause(), Cause::Unreachable { .. }) => {
             ServerProbe { findings: vec![Finding::ok(CHECK, format!("no server runs at {url}"))], answers: None }
         }
         Err(error) => {

@@ -7,6 +7,7 @@ use crate::cli::exit::{ERROR, Failure, Result, TRY_LATER};
 use crate::cli::output::{self, note};
 use crate::cli::target::Target;
 use crate::cli::time::now;
+use duetime::server::Cause;
 use duetime::{Client, Error};
 use duetime_core::api::JobBody;
 use duetime_core::engine::{BulkAction, BulkCounts, CancelOutcome, JobRef, Query};
@@ -100,7 +101,7 @@ fn tell(id: JobId, answer: std::result::Result<Done, Error>, json: bool) -> Resu
         }
         Ok(Done::Rescheduled(job)) => output::tell(json, &JobBody::new(&job, now()), due_words(&job)),
         // An error of the connection, and not of this job, ends the command.
-        Err(error) if !matches!(error, Error::Core(_)) => Err(error.into()),
+        Err(error) if !matches!(error.cause(), Cause::Core(_)) => Err(error.into()),
         Err(error) if json => output::json(&json!({ "id": id, "code": error.code(), "detail": error.to_string() })),
         Err(error) => {
             note!("duetime: {error}");

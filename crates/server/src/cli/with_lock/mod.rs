@@ -10,7 +10,6 @@ use super::target::{Server, Target};
 use crate::cli::usage::span;
 use crate::signals::Signals;
 use duetime::{Error, lock::Guard};
-use duetime_core::Error as CoreError;
 use duetime_core::api::Span;
 use duetime_core::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN};
 use duetime_core::model::name;
@@ -79,10 +78,11 @@ fn environment(guard: &Guard, target: &Target) -> Vec<(&'static str, String)> {
 }
 
 fn refused(error: Error) -> Failure {
+    let is_held = error.code() == "lock_held";
     match error {
         // No message into a pipe or a file: cron sends a mail for any output.
-        Error::Core(CoreError::LockHeld { .. }) if !std::io::stderr().is_terminal() => Failure::quiet(LOCK_HELD),
-        Error::Core(CoreError::LockHeld { .. }) => Failure::new(LOCK_HELD, error.to_string()),
+        _ if is_held && !std::io::stderr().is_terminal() => Failure::quiet(LOCK_HELD),
+        _ if is_held => Failure::new(LOCK_HELD, error.to_string()),
         error => error.into(),
     }
 }

@@ -5,9 +5,8 @@ use crate::cli::output::note;
 use crate::cli::process_group::Group;
 use crate::cli::program::Program;
 use crate::signals::Signals;
-use duetime::Error;
+use duetime::ErrorKind;
 use duetime::lock::Guard;
-use duetime_core::Error as CoreError;
 use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
@@ -50,7 +49,7 @@ pub(super) async fn run(
     let lost = lost(&guard, "its command had not ended");
     match guard.release().await {
         Ok(()) => {}
-        Err(Error::Core(CoreError::LockLost { .. })) => return Err(lost),
+        Err(error) if error.kind() == ErrorKind::Lost => return Err(lost),
         // The lock expires by itself, and the command has done its work.
         Err(error) => {
             note!("duetime: the lock could not be released, and is held until its time to live is over: {error}");

@@ -6,13 +6,14 @@
 use super::score::Unit;
 use super::survey::{Survey, Verdict};
 use super::{NAME_UNIT, SetArgs};
+use crate::cli::adopt::push::is_gone;
 use crate::cli::adopt::redis::Redis;
 use crate::cli::exit::{DATA, Failure, Result, TRY_LATER};
 use crate::cli::output::{self, note};
 use crate::cli::progress::Progress;
-use duetime::{Client, Error};
+use duetime::Client;
 use duetime_core::engine::{CancelOutcome, Query};
-use duetime_core::{Error as CoreError, Job, JobRef, State};
+use duetime_core::{Job, JobRef, State};
 use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
 
@@ -131,7 +132,7 @@ impl Undo<'_> {
     async fn cancel(&self, job: &Job) -> Result<bool> {
         match self.client.jobs().cancel(JobRef { id: job.id, version: Some(job.version) }).await {
             Ok(outcome) => Ok(outcome == CancelOutcome::Cancelled),
-            Err(Error::Core(CoreError::NotFound(_) | CoreError::VersionMismatch { .. })) => Ok(false),
+            Err(error) if is_gone(&error) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

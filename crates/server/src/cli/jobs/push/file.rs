@@ -6,7 +6,7 @@ use crate::cli::line_reader::Lines;
 use crate::cli::progress::Progress;
 use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::target::Target;
-use duetime::{Client, Error};
+use duetime::{Client, Error, ErrorKind};
 use duetime_core::NewJob;
 use duetime_core::api::{self, Object, Push, Pushed};
 use std::path::{Path, PathBuf};
@@ -124,7 +124,7 @@ fn note(
                     passes: error.is_retryable(),
                 });
                 gap.unanswered.push(*number);
-                gap.is_unknown |= matches!(error, Error::OutcomeUnknown { .. });
+                gap.is_unknown |= error.kind() == ErrorKind::OutcomeUnknown;
             }
         }
     }
