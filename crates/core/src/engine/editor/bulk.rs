@@ -159,3 +159,47 @@ impl Editor {
 fn said<T>(answers: Answers<T>, word: impl Fn(T) -> &'static str) -> Answers<&'static str> {
     answers.into_iter().map(|answer| answer.map(&word)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, QUEUE, due_in, job};
+    use crate::testing::fixtures::{T0, due};
+    use std::time::Duration;
+
+    /// Some ledgers list waiting jobs by due time, so it is found again behind the position of the walk.
+    #[test]
+    fn a_job_that_was_rescheduled_is_not_rescheduled_again() {
+        let bulk = |is_now| Bulk { query: Query::default(), step: Step::Reschedule { at: T0, is_now } };
+        let fits = |is_now, due_at| bulk(is_now).fits(&due(1, due_at), T0);
+        assert!(fits(false, T0 + 1) && fits(false, T0 - 1) && !fits(false, T0));
+        // What is due already need not be brought forward.
+        assert!(fits(true, T0 + 1) && !fits(true, T0 - 1) && !fits(true, T0));
+        let runs = Job { lease_until: Some(T0 + 9), ..due(1, T0) };
+        assert!(bulk(false).fits(&runs, T0), "the editor refuses it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_action_without_states_is_meant_for_those_that_it_suits() {
+        let fixture = Fixture::new().await;
+        let editor = &fixture.services.editor;
+        fixture.running(job()).await;
+        fixture.push(due_in(Duration::from_secs(9))).await;
+        let query = Query { queue: Some(QUEUE.into()), ..Query::default() };
+        let bulk = async |action| editor.bulk(&query, action, &|| true).await.unwrap().into_iter().collect::<Vec<_>>();
+        assert_eq!(bulk(BulkAction::Retry).await, [], "none has failed");
+        assert_eq!(bulk(BulkAction::Reschedule(Due::Now)).await, [("rescheduled", 1)]);
+        assert_eq!(bulk(BulkAction::Cancel).await, [("cancel_requested", 1), ("cancelled", 1)]);
+        let everything = editor.bulk(&Query::default(), BulkAction::Delete, &|| true).await;
+        assert_eq!(everything.unwrap_err().code(), "invalid", "a condition that was forgotten deletes nothing");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_may_not_go_on_changes_no_further_page() {
+        let fixture = Fixture::new().await;
+        let pushed = fixture.push(job()).await;
+        let query = Query { queue: Some(QUEUE.into()), ..Query::default() };
+        let counts = fixture.services.editor.bulk(&query, BulkAction::Cancel, &|| false).await.unwrap();
+        assert!(counts.is_empty() && fixture.held(pushed.id).await.is_some_and(|job| job.is_pending()));
+    }
+}

@@ -68,3 +68,27 @@ impl Subscribers {
         self.count.fetch_sub(HERE, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_delivered_while_somebody_is_here_and_published_while_somebody_is_elsewhere() {
+        let subscribers = Subscribers::default();
+        subscribers.deliver(Event::Missed);
+        let (mut first, since) = subscribers.join();
+        let (mut second, _) = subscribers.join();
+        subscribers.set_elsewhere(true);
+        subscribers.deliver(Event::Missed);
+        assert!(first.try_recv().is_ok() && first.try_recv().is_err() && second.try_recv().is_ok());
+        subscribers.leave();
+        assert!(subscribers.are_here() && subscribers.are_elsewhere(), "one is left");
+        assert_eq!(subscribers.join().1, since, "there has always been one");
+        subscribers.leave();
+        subscribers.leave();
+        assert!(subscribers.are_there() && !subscribers.are_here());
+        subscribers.set_elsewhere(false);
+        assert!(!subscribers.are_there());
+    }
+}

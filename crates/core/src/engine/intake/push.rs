@@ -201,3 +201,56 @@ fn check_batch(jobs: &[NewJob]) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, QUEUE, job};
+
+    impl Fixture {
+        async fn outcomes(&self, jobs: Vec<NewJob>) -> Vec<Result<(JobId, PushOutcome), &'static str>> {
+            let answers = self.services.intake.push(jobs).await.unwrap().into_iter();
+            answers.map(|answer| answer.map(|p| (p.job.id, p.outcome)).map_err(|error| error.code())).collect()
+        }
+    }
+
+    fn keyed(on_conflict: OnConflict) -> NewJob {
+        NewJob { key: Some("k".into()), on_conflict, ..job() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_holder_of_a_key_is_kept_replaced_or_the_reason_of_a_refusal() {
+        let fixture = Fixture::new().await;
+        let holder = fixture.push(keyed(OnConflict::Keep)).await.id;
+        let replaces = NewJob { kind: "other".into(), ..keyed(OnConflict::Replace) };
+        let all = vec![keyed(OnConflict::Keep), keyed(OnConflict::Reject), replaces];
+        let expected = [Ok((holder, PushOutcome::Kept)), Err("key_conflict"), Ok((holder, PushOutcome::Replaced))];
+        assert_eq!(fixture.outcomes(all).await, expected);
+        assert_eq!((&*fixture.row(holder).unwrap().kind, fixture.ledger.jobs().len()), ("other", 1));
+    }
+
+    /// Only the broker knows the end, and the ledger judges keys.
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_free_as_soon_as_its_holder_has_ended() {
+        let fixture = Fixture::new().await;
+        let holder = fixture.running(keyed(OnConflict::Keep)).await;
+        fixture.ledger.set_away(true);
+        let done = crate::request::Outcome::Complete { result: None };
+        fixture.settle(holder.receipt(), done).await.unwrap_err();
+        fixture.ledger.set_away(false);
+        let outcome = fixture.outcomes(vec![keyed(OnConflict::Reject)]).await.remove(0);
+        assert!(outcome.is_ok_and(|(id, outcome)| id != holder.id && outcome == PushOutcome::Created));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_job_that_is_refused_does_not_keep_out_the_others_of_its_batch() {
+        let fixture = Fixture::new().await;
+        let origin = || NewJob { origin: Some("o".into()), ..job() };
+        let first = fixture.push(origin()).await.id;
+        let wrong = NewJob { queue: "".into(), ..job() };
+        let outcomes = fixture.outcomes(vec![wrong, origin(), job()]).await;
+        assert_eq!(outcomes[..2], [Err("invalid"), Ok((first, PushOutcome::Repeated))]);
+        assert!(outcomes[2].is_ok_and(|(_, outcome)| outcome == PushOutcome::Created));
+        assert_eq!(fixture.services.queues.queue(QUEUE).await.unwrap().counts.ready, 2);
+    }
+}

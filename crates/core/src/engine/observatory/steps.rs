@@ -172,3 +172,53 @@ impl Record {
 fn readings(metrics: &Metrics) -> Readings {
     metrics.queues().into_iter().map(|(queue, metrics)| (queue, Reading::of(&metrics))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEP_MS: u64 = 60_000;
+
+    fn pushed(count: u64) -> Readings {
+        let counts = [count, 0, 0, 0, 0, 0, 0];
+        [(Arc::from("q"), Reading { counts, ..Reading::default() })].into()
+    }
+
+    fn points(steps: &Steps, since: Millis, readings: &Readings) -> Vec<u64> {
+        steps.points(Some("q"), since, readings).into_iter().map(|point| point.pushed).collect()
+    }
+
+    /// The counters only grow: a step is the difference of two readings.
+    #[test]
+    fn a_step_has_what_was_counted_in_it_and_quiet_steps_have_none() {
+        let mut steps = Steps::new(HistorySpan::Hour, 0);
+        steps.advance(STEP_MS - 1, &pushed(3));
+        steps.advance(STEP_MS, &pushed(5));
+        steps.advance(3 * STEP_MS, &pushed(6));
+        assert_eq!(points(&steps, 0, &pushed(10)), [5, 1, 0, 4]);
+        assert_eq!(points(&steps, STEP_MS, &pushed(10)), [1, 0, 4], "since then");
+        assert!(steps.points(Some("other"), 0, &pushed(10)).iter().all(|point| point.pushed == 0));
+    }
+
+    #[test]
+    fn steps_that_are_too_old_or_lie_ahead_of_a_clock_that_was_set_back_are_dropped() {
+        let mut steps = Steps::new(HistorySpan::Hour, 0);
+        for step in 1..=70 {
+            steps.advance(step * STEP_MS, &pushed(step));
+        }
+        assert_eq!(points(&steps, 0, &pushed(70)).len() as u64, HistorySpan::Hour.steps());
+        steps.advance(69 * STEP_MS, &pushed(71));
+        assert!(steps.over.iter().all(|step| step.index < 69));
+        assert_eq!(points(&steps, 0, &pushed(71)).last(), Some(&0));
+    }
+
+    #[test]
+    fn lateness_is_the_bound_of_the_bucket_that_holds_the_part() {
+        let mut lateness = [0; BOUNDS_US.len() + 1];
+        (lateness[0], lateness[2]) = (98, 2);
+        let point = Reading { lateness, ..Reading::default() }.point(0).lateness.unwrap();
+        let bound = |bucket: usize| Span(BOUNDS_US[bucket] / 1_000);
+        assert_eq!((point.p50, point.p99, point.max), (bound(0), bound(2), bound(2)));
+        assert_eq!(Reading::default().point(0).lateness, None);
+    }
+}

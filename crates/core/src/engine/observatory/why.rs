@@ -157,3 +157,33 @@ fn running(job: &Job) -> Reason {
     };
     Reason::new(ReasonCode::Running, detail, job.lease_until)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, QUEUE, due_in, job};
+    use crate::request::QueueSettings;
+    use std::time::Duration;
+
+    async fn codes(fixture: &Fixture, id: JobId) -> Vec<ReasonCode> {
+        let why = fixture.services.observatory.explainer.why(id).await.unwrap();
+        why.reasons.into_iter().map(|reason| reason.code).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_thing_that_is_in_the_way_is_named() {
+        let fixture = Fixture::new().await;
+        let later = fixture.push(due_in(Duration::from_secs(9))).await;
+        assert_eq!(codes(&fixture, later.id).await, [ReasonCode::NotDue]);
+        let ready = fixture.push(job()).await;
+        assert_eq!(codes(&fixture, ready.id).await, [ReasonCode::NoWorker]);
+        let runs = fixture.lease(1).await.remove(0);
+        assert_eq!(codes(&fixture, runs.id).await, [ReasonCode::Running]);
+        let next = fixture.push(job()).await;
+        assert_eq!(codes(&fixture, next.id).await, [], "a worker has asked a moment ago, and will again");
+        let settings = QueueSettings { paused: true, max_running: Some(1), ..QueueSettings::default() };
+        fixture.services.settings.configure(QUEUE, settings).await.unwrap();
+        assert_eq!(codes(&fixture, next.id).await, [ReasonCode::Paused, ReasonCode::MaxRunning]);
+        assert_eq!(codes(&fixture, later.id).await, [ReasonCode::NotDue, ReasonCode::Paused]);
+    }
+}

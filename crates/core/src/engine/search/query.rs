@@ -102,3 +102,41 @@ pub(in crate::engine) fn check_query(query: &Query) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::{QUEUE, T0, due};
+
+    fn by_states(states: &[State]) -> Query {
+        Query { queue: Some(QUEUE.into()), state: states.to_vec().into(), ..Query::default() }
+    }
+
+    /// The ledger does not know the state of a live job, and the broker not the one of another.
+    #[test]
+    fn the_states_say_which_store_is_asked() {
+        let live = by_states(&[State::Ready, State::Running]);
+        let ended = by_states(&[State::Failed]);
+        let both = by_states(&[State::Ready, State::Failed]);
+        assert!(live.is_live() && !live.is_ended() && !ended.is_live() && ended.is_ended());
+        assert!(!both.is_live() && !both.is_ended());
+        assert!(!Query { tag: Some("t".into()), ..live.clone() }.is_live(), "only the ledger has an index of tags");
+        assert!(!Query { queue: None, ..live }.is_live());
+        assert_eq!(ended.stored_states(), [State::Failed, State::Ready], "its end may not be recorded yet");
+        assert_eq!(by_states(&[]).stored_states(), []);
+    }
+
+    #[test]
+    fn a_job_fits_by_its_state_at_this_instant() {
+        let fits = |query: &Query, now| query.fits(&due(1, T0), now);
+        assert!(fits(&by_states(&[State::Scheduled]), T0 - 1) && !fits(&by_states(&[State::Scheduled]), T0));
+        assert!(fits(&by_states(&[State::Ready]), T0) && !fits(&by_states(&[State::Failed]), T0));
+        let retrying = |attempt| {
+            let mut query = by_states(&[]);
+            query.state.retrying = true;
+            query.fits(&Job { attempt, ..due(1, T0) }, T0)
+        };
+        assert!(!retrying(0) && retrying(1));
+        assert!(check_query(&Query { key: Some("k".into()), ..Query::default() }).is_err(), "a key is of a queue");
+    }
+}
