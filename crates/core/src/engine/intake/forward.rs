@@ -67,6 +67,7 @@ mod tests {
         let moved = |moves| Job { options: JobOptions { moves, ..JobOptions::default() }.shared(), ..pushed.clone() };
         let next = Arc::from("next");
         assert!(fixture.services.intake.hand_on(&moved(MOVES_MAX - 1), &next).await.is_ok());
-        assert!(fixture.services.intake.hand_on(&moved(MOVES_MAX), &next).await.is_err());
+        let error = fixture.services.intake.hand_on(&moved(MOVES_MAX), &next).await.unwrap_err();
+        assert!(error.to_string().contains("the queues form a circle"), "{error}");
     }
 }
