@@ -182,3 +182,52 @@ fn bytes(bytes: Option<&[u8]>) -> u64 {
 fn at_most(what: &'static str, number: u64, max: u64) -> Result<(), Error> {
     if number > max { Err(Error::invalid(what, format!("at most {max}"), number)) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, job};
+    use std::time::Duration;
+
+    async fn import(fixture: &Fixture, job: &Job) -> Result<Imported, Error> {
+        fixture.services.intake.import(vec![job.clone()]).await.unwrap().remove(0)
+    }
+
+    /// A job of another store, with an id of its clock, which is ahead.
+    async fn elsewhere() -> Job {
+        let other = Fixture::new().await;
+        crate::engine::tests::pass(Duration::from_secs(5)).await;
+        other.push(job()).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_import_is_marked_and_lies_before_the_ids_that_are_given_later() {
+        let job = elsewhere().await;
+        let fixture = Fixture::new().await;
+        let imported = import(&fixture, &job).await.unwrap();
+        assert_eq!(imported, Imported { id: job.id, is_new: true });
+        assert!(fixture.row(job.id).unwrap().options().imported && fixture.held(job.id).await.is_some());
+        assert!(fixture.push(crate::engine::tests::job()).await.id > job.id);
+        assert_eq!(import(&fixture, &job).await, Ok(Imported { id: job.id, is_new: false }));
+    }
+
+    /// A file may be imported into the store that it comes from.
+    #[tokio::test(start_paused = true)]
+    async fn a_job_of_this_store_is_not_doubled_and_another_one_is_refused() {
+        let fixture = Fixture::new().await;
+        let pushed = fixture.running(job()).await;
+        assert_eq!(import(&fixture, &pushed).await, Ok(Imported { id: pushed.id, is_new: false }));
+        let other = Job { kind: "other".into(), ..pushed.clone() };
+        assert_eq!(import(&fixture, &other).await.unwrap_err().code(), "invalid");
+        assert_eq!(fixture.ledger.jobs().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_id_of_another_partition_becomes_the_same_one_each_time() {
+        let job = elsewhere().await;
+        let fixture = Fixture::new().await;
+        let moved = Job { id: JobId::in_partition(job.id.sequence(), 7), ..job.clone() };
+        assert_eq!(import(&fixture, &moved).await, Ok(Imported { id: job.id, is_new: true }));
+        assert_eq!(import(&fixture, &moved).await, Ok(Imported { id: job.id, is_new: false }));
+    }
+}

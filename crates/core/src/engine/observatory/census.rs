@@ -164,3 +164,28 @@ impl Census {
         Ok(names)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::Fixture;
+    use crate::model::job::Job;
+    use crate::testing::fixtures::{due, id};
+
+    #[tokio::test(start_paused = true)]
+    async fn queues_beyond_those_that_are_counted_on_demand_are_counted_as_one() {
+        let fixture = Fixture::new().await;
+        let census = &fixture.services.observatory.census;
+        let job = |n: usize| Job { id: id(n as u64), queue: format!("q{n:04}").into(), ..due(1, fixture.now()) };
+        fixture.ledger.record((1..=QUEUES_MAX).map(job).collect(), 0).await.unwrap();
+        assert_eq!(census.count_others_once().await, Ok(None));
+        fixture.ledger.record((QUEUES_MAX + 1..=QUEUES_MAX + 3).map(job).collect(), 0).await.unwrap();
+        assert_eq!(census.sums().await.unwrap().len(), QUEUES_MAX, "the others are not known yet");
+        let others = census.count_others_once().await.unwrap();
+        assert_eq!(others.map(|sum| (sum.tally.pending, sum.counts.scheduled)), Some((3, 3)));
+        *census.others.lock().unwrap() = others;
+        let last = census.sums().await.unwrap().pop();
+        assert_eq!(last, others.map(|sum| (Arc::from(OTHER_QUEUES), sum)));
+        assert_eq!(census.queue_names().await.unwrap().len(), QUEUES_MAX + 3);
+    }
+}

@@ -347,3 +347,57 @@ fn status(stored: &Stored) -> ScheduleStatus {
         last: entry.last,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, job, pass};
+    use std::time::Duration;
+
+    fn every(minutes: u64) -> Schedule {
+        Schedule::new(Timing::Every(minutes * 60_000), job())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_schedule_changes_only_if_it_is_as_expected_and_ticks_are_no_change() {
+        let fixture = Fixture::new().await;
+        let schedules = &fixture.services.schedules;
+        let first = schedules.set_schedule_if("s", every(1), Expected::Nothing).await.unwrap();
+        pass(Duration::from_secs(60)).await;
+        schedules.look_at_schedule("s", None).await.unwrap();
+        assert_eq!(fixture.ledger.jobs().len(), 1);
+        let set = async |minutes, version| {
+            let set = schedules.set_schedule_if("s", every(minutes), Expected::Version(version)).await;
+            set.map(|status| status.version).map_err(|error| error.code())
+        };
+        assert_eq!(set(1, first.version).await, Ok(first.version), "nothing is new");
+        let second = set(2, first.version).await.unwrap();
+        assert!(second > first.version);
+        assert_eq!(set(3, first.version).await, Err("version_mismatch"));
+    }
+
+    /// Whoever sets it again must find that job, or the tick would have two.
+    #[tokio::test(start_paused = true)]
+    async fn a_tick_that_has_begun_is_finished_before_its_schedule_is_deleted_or_set() {
+        for deletes in [true, false] {
+            let fixture = Fixture::new().await;
+            let schedules = &fixture.services.schedules;
+            schedules.set_schedule("s", every(1)).await.unwrap();
+            let stored = schedules.read_schedule("s").await.unwrap().unwrap().unwrap();
+            let pending = entry::Pending {
+                at: stored.entry.next_at.unwrap(),
+                id: fixture.loops.ids.next(&[0], fixture.now()).await.unwrap()[0],
+                created_at: fixture.now(),
+            };
+            let claimed = Entry { pending: Some(pending), ..stored.entry }.body();
+            let registry = &fixture.base.stores.registry;
+            registry.put_if(KIND, "s", &claimed, stored.document_version).await.unwrap();
+            if deletes {
+                schedules.delete_schedule("s").await.unwrap();
+            } else {
+                schedules.set_schedule("s", every(5)).await.unwrap();
+            }
+            assert_eq!(fixture.row(pending.id).map(|job| job.due_at), Some(pending.at), "deletes: {deletes}");
+        }
+    }
+}
