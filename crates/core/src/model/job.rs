@@ -273,6 +273,25 @@ impl Job {
     pub fn receipt(&self) -> Receipt {
         Receipt { id: self.id, epoch: self.epoch }
     }
+
+    /// How often it was released: by its workers, or because nobody received a lease.
+    pub fn releases(&self) -> u32 {
+        self.options().releases
+    }
+
+    /// Marks it as brought by an import, or as made here.
+    pub fn set_imported(&mut self, imported: bool) {
+        if self.options().imported != imported {
+            self.options = JobOptions { imported, ..self.options().clone() }.shared();
+        }
+    }
+
+    /// Changes that number.
+    pub fn set_releases(&mut self, releases: u32) {
+        if self.releases() != releases {
+            self.options = JobOptions { releases, ..self.options().clone() }.shared();
+        }
+    }
 }
 
 /// When a job is to run.

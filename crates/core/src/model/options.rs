@@ -1,10 +1,9 @@
 //! Rarely used options, kept as one value: one column or slot in every store, which is empty for other jobs. Fields that
-//! scripts, indexes or views read stay separate: see [`Job`].
+//! scripts, indexes or views read stay separate: see [`Job`](crate::Job).
 //!
 //! A new option is a field here; [`check`](JobOptions::check) and [`moved`](JobOptions::moved) name every field, so that a
 //! forgotten one does not compile.
 
-use super::job::Job;
 use super::marks::Marks;
 use super::retry::Retry;
 use super::target::Target;
@@ -102,27 +101,6 @@ pub(crate) static NONE: JobOptions = JobOptions {
 impl From<Retry> for JobOptions {
     fn from(retry: Retry) -> Self {
         Self { retry, ..Self::default() }
-    }
-}
-
-impl Job {
-    /// How often it was released: by its workers, or because nobody received a lease.
-    pub fn releases(&self) -> u32 {
-        self.options().releases
-    }
-
-    /// Marks it as brought by an import, or as made here.
-    pub fn set_imported(&mut self, imported: bool) {
-        if self.options().imported != imported {
-            self.options = JobOptions { imported, ..self.options().clone() }.shared();
-        }
-    }
-
-    /// Changes that number.
-    pub fn set_releases(&mut self, releases: u32) {
-        if self.releases() != releases {
-            self.options = JobOptions { releases, ..self.options().clone() }.shared();
-        }
     }
 }
 

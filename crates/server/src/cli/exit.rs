@@ -1,11 +1,11 @@
 //! The end of a command: its exit code, its message on standard error, and a hint.
 
-use super::output::safe;
 use crate::file_error::FileError;
 use crate::log;
 use duetime::Error;
 use duetime::server::Cause;
 use duetime_core::error::system_words;
+use duetime_core::printable::printable_lines as safe;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;

@@ -162,7 +162,7 @@ fn running(job: &Job) -> Reason {
 mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, QUEUE, due_in, job};
-    use crate::request::QueueSettings;
+    use crate::request::{Outcome, QueueSettings};
     use std::time::Duration;
 
     async fn codes(fixture: &Fixture, id: JobId) -> Vec<ReasonCode> {
@@ -179,8 +179,11 @@ mod tests {
         assert_eq!(codes(&fixture, ready.id).await, [ReasonCode::NoWorker]);
         let runs = fixture.lease(1).await.remove(0);
         assert_eq!(codes(&fixture, runs.id).await, [ReasonCode::Running]);
+        fixture.settle(runs.receipt(), Outcome::Complete { result: None }).await.unwrap();
         let next = fixture.push(job()).await;
         assert_eq!(codes(&fixture, next.id).await, [], "a worker has asked a moment ago, and will again");
+        fixture.lease(1).await;
+        let next = fixture.push(job()).await;
         let settings = QueueSettings { paused: true, max_running: Some(1), ..QueueSettings::default() };
         fixture.services.settings.configure(QUEUE, settings).await.unwrap();
         assert_eq!(codes(&fixture, next.id).await, [ReasonCode::Paused, ReasonCode::MaxRunning]);
