@@ -23,6 +23,9 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
             quote! { const #constant: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#duration); }
         }));
     }
+    items.extend(settings.concurrency.as_ref().map(|limit| {
+        quote! { const CONCURRENCY: ::core::option::Option<usize> = ::core::option::Option::Some(#limit); }
+    }));
     items.extend(settings.priority.as_ref().map(|priority| quote! { const PRIORITY: u32 = #priority; }));
     items.extend(retry(&settings));
     items.extend(key(input, &settings.unique)?);

@@ -14,6 +14,7 @@ pub(crate) struct Settings {
     pub(crate) retry: Option<Backoff>,
     pub(crate) max_attempts: Option<LitInt>,
     pub(crate) priority: Option<LitInt>,
+    pub(crate) concurrency: Option<LitInt>,
     /// In milliseconds, as are the next three.
     pub(crate) max_age: Option<u64>,
     pub(crate) timeout: Option<u64>,
@@ -34,7 +35,7 @@ pub(crate) enum Backoff {
 }
 
 const EXPECTED: &str = "expected `kind`, `queue`, `was`, `retry`, `max_attempts`, `max_age`, `timeout`, `expires`, `lease`, \
-                        `priority`, `unique` or `tags`";
+                        `priority`, `concurrency`, `unique` or `tags`";
 
 impl Settings {
     pub(crate) fn read(attributes: &[Attribute]) -> Result<Self> {
@@ -56,6 +57,7 @@ impl Settings {
             }
             "retry" => once(&mut self.retry, meta, backoff(&text(meta)?)?),
             "max_attempts" => once(&mut self.max_attempts, meta, number(meta)?),
+            "concurrency" => once(&mut self.concurrency, meta, number(meta)?),
             "priority" => once(&mut self.priority, meta, number(meta)?),
             "max_age" => once(&mut self.max_age, meta, duration(&text(meta)?)?),
             "timeout" => once(&mut self.timeout, meta, duration(&text(meta)?)?),

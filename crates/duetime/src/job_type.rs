@@ -32,6 +32,7 @@ use std::time::Duration;
 /// | `retry = "15s,1m"`, `"none"`, `"default"` | the waits of [`retry`](Self::retry) |
 /// | `max_attempts = 5`, `max_age = "2d"` | its limits |
 /// | `timeout = "2m"` | [`TIMEOUT`](Self::TIMEOUT) |
+/// | `concurrency = 5` | [`CONCURRENCY`](Self::CONCURRENCY) |
 /// | `expires = "1d"` | [`EXPIRES`](Self::EXPIRES) |
 /// | `lease = "90s"` | [`LEASE`](Self::LEASE) |
 /// | `priority = 10` | [`PRIORITY`](Self::PRIORITY) |
@@ -65,6 +66,13 @@ pub trait JobType: Serialize + DeserializeOwned + Send + 'static {
     const WAS: &'static [&'static str] = &[];
     /// How long an attempt may take; by default there is no limit. See [`Worker::time_limit`](crate::Worker::time_limit).
     const TIMEOUT: Option<Duration> = None;
+    /// How many jobs of this type one worker runs at the same time; by default as many as it has [handlers](crate::Worker::concurrency).
+    ///
+    /// A worker reserves jobs before it knows their kinds. One over the limit waits for at most 0.1 s, and is then released for a
+    /// second, without counting the attempt; another worker may run it. Jobs of other types behind it are slowed down meanwhile.
+    /// So give a type with many waiting jobs a queue of its own. A limit over all workers is
+    /// [`max_running`](crate::queue::QueueSettings::max_running) of a queue.
+    const CONCURRENCY: Option<usize> = None;
     /// How long after its due time a job must start, otherwise it fails; by default there is no limit.
     const EXPIRES: Option<Duration> = None;
     /// The lease, 1 s to 12 h; by default the worker's, else the queue's, else 60 s.

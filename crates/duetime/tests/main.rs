@@ -17,6 +17,7 @@ mod redis_idle;
 mod redis_limits;
 mod redis_schedules;
 mod remote;
+mod shares;
 mod spans;
 mod testing;
 mod waits;

@@ -6,6 +6,7 @@ use super::handlers::Handlers;
 use super::leases::Leases;
 use super::outbox::{Group, Outbox};
 use super::prefetch::{Prefetch, WAIT_MAX};
+use super::turns::Turns;
 use super::{Plan, Room};
 use crate::client::Client;
 use crate::error::{Answers, Error};
@@ -33,6 +34,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const REPORTS_MAX: usize = 1_024;
 /// The delay with which a job of an unknown kind is released.
 pub(super) const UNKNOWN_DELAY: Span = Span(5_000);
+/// The delay with which a job is released if its kind has as many handlers as it may have.
+const FULL_DELAY: Span = Span(1_000);
 /// Maximum number of unknown kinds remembered as logged.
 const UNKNOWN_LOGGED_MAX: usize = 1_000;
 /// Time limit for aborted handlers to end and for the last outcomes to be acknowledged.
@@ -108,7 +111,7 @@ impl Dispatcher {
             executor: Executor::new(plan.client.clone(), handlers, sender),
             leases: Leases::default(),
             outbox: Outbox::default(),
-            calls: Calls::new(plan.client.detached(), plan.queues(), plan.name.clone(), plan.lease),
+            calls: Calls::new(plan.client.detached(), plan.turns(), plan.name.clone(), plan.lease),
             is_dry: false,
             summary: Summary::default(),
             error: None,
@@ -175,10 +178,10 @@ impl Dispatcher {
     fn start_jobs(&mut self, now: Instant) {
         let room = (self.room)(now).unwrap_or(0);
         while self.executor.running() < room {
-            let Some(job) = self.prefetch.next() else { return };
+            let Some(job) = self.prefetch.next(|job| self.handlers.has_slot(job)) else { return };
             let receipt = job.receipt();
             if let Some(handler) = self.handlers.of(&job) {
-                let running = self.executor.start(handler, job, now);
+                let running = self.executor.start(handler, self.handlers.slot(&job), job, now);
                 self.leases.started(receipt, running);
             } else {
                 self.log_unknown(&job);
@@ -228,6 +231,15 @@ impl Dispatcher {
         }
     }
 
+    /// Releases jobs whose kinds have as many handlers as they may have. A worker that is to run everything gets them again at
+    /// once.
+    fn give_back_full(&mut self, jobs: Vec<Job>) {
+        let delay = if self.goal == Goal::Endless { FULL_DELAY } else { Span(0) };
+        for job in jobs {
+            self.outbox.push(job.receipt(), Outcome::release(delay));
+        }
+    }
+
     /// Stops reserving, and releases jobs that have not started.
     fn stop(&mut self, limit: Duration) {
         self.calls.stop_reserving();
@@ -256,8 +268,9 @@ impl Dispatcher {
             self.look_at = now + LOOK;
             self.leases.cancel_over(now);
             self.extend(now);
-            let overdue = self.prefetch.overdue(now);
-            self.give_back(overdue, now);
+            let (startable, full) = self.prefetch.overdue(now).into_iter().partition(|job| self.handlers.has_slot(job));
+            self.give_back(startable, now);
+            self.give_back_full(full);
             // Their handlers stay counted as running until the runtime responds, so no further jobs are reserved for it.
             for receipt in self.leases.take_unbegun(now, WAIT_MAX) {
                 self.outbox.push(receipt, Outcome::release(Span(0)));
@@ -295,7 +308,7 @@ impl Dispatcher {
             return;
         }
         let request = ReserveRequest {
-            from: Source::Queues(self.calls.queues.clone()),
+            from: Source::Queues(self.calls.turns.order()),
             limit,
             lease: self.calls.lease,
             wait: if self.goal == Goal::Once { Span(0) } else { WAIT },
@@ -347,7 +360,9 @@ impl Dispatcher {
     }
 
     fn reserved(&mut self, result: Result<Reservation, Error>, now: Instant) {
-        self.calls.reserving = None;
+        if let (Some((_, request)), Ok(reservation)) = (self.calls.reserving.take(), &result) {
+            self.calls.turns.handed_out(request.limit, reservation.leases.iter().map(|lease| &lease.job.queue));
+        }
         self.was_answered |= result.is_ok();
         self.unanswered = result.as_ref().err().filter(|_| !self.was_answered).cloned();
         match result {
@@ -481,7 +496,7 @@ enum Answer {
 /// Calls in flight.
 struct Calls {
     client: Client,
-    queues: Vec<Arc<str>>,
+    turns: Turns,
     worker: Option<Arc<str>>,
     lease: Option<Span>,
     tasks: JoinSet<Answer>,
@@ -493,10 +508,10 @@ struct Calls {
 }
 
 impl Calls {
-    pub(super) fn new(client: Client, queues: Vec<Arc<str>>, worker: Option<Arc<str>>, lease: Option<Span>) -> Self {
+    pub(super) fn new(client: Client, turns: Turns, worker: Option<Arc<str>>, lease: Option<Span>) -> Self {
         Self {
             client,
-            queues,
+            turns,
             worker,
             lease,
             tasks: JoinSet::new(),

@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
@@ -40,11 +41,18 @@ impl Executor {
         self.running
     }
 
-    pub(super) fn start(&mut self, handler: AnyHandler, job: Job, now: Instant) -> Running {
+    /// Starts a handler, which gives the slot of its kind back when it ends.
+    pub(super) fn start(
+        &mut self,
+        handler: AnyHandler,
+        slot: Option<OwnedSemaphorePermit>,
+        job: Job,
+        now: Instant,
+    ) -> Running {
         self.running += 1;
         let context = Context::new(self.client.clone(), job);
-        let mut reporter =
-            Reporter { context: context.clone(), reports: self.reports.clone(), has_begun: false, outcome: None };
+        let (reports, running) = (self.reports.clone(), context.clone());
+        let mut reporter = Reporter { context: running, slot, reports, has_begun: false, outcome: None };
         let task = self.runtime.spawn(async move {
             if !reporter.begin() {
                 return;
@@ -75,6 +83,7 @@ pub(super) async fn run(handler: AnyHandler, context: Context) -> Outcome {
 /// Reports when it is dropped, even if the task is aborted or its runtime shuts down.
 struct Reporter {
     context: Context,
+    slot: Option<OwnedSemaphorePermit>,
     reports: UnboundedSender<Report>,
     has_begun: bool,
     outcome: Option<Outcome>,
@@ -96,6 +105,8 @@ impl Drop for Reporter {
         // An aborted handler releases its job.
         let released = || (self.has_begun || self.context.begin()).then_some(Outcome::release(Duration::ZERO));
         let outcome = self.outcome.take().or_else(released);
+        // Free before the dispatcher looks for the next job.
+        drop(self.slot.take());
         // The receiver is gone if the worker has given up on the handler.
         let _ = self.reports.send(Report { receipt: self.context.receipt(), outcome });
     }

@@ -6,6 +6,7 @@ use crate::job_type::JobType;
 use duetime_core::Job;
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A function that runs around every handler.
 type Wrapper = Arc<dyn Fn(Context, Next) -> Handling + Send + Sync>;
@@ -13,6 +14,8 @@ type Wrapper = Arc<dyn Fn(Context, Next) -> Handling + Send + Sync>;
 #[derive(Default)]
 pub(super) struct Handlers {
     by_kind: HashMap<Arc<str>, AnyHandler>,
+    /// Free handlers of the kinds that have a limit. Kinds of one type share theirs.
+    slots: HashMap<Arc<str>, Arc<Semaphore>>,
     fallback: Option<AnyHandler>,
     /// Outermost first.
     wrappers: Vec<Wrapper>,
@@ -26,12 +29,28 @@ impl Handlers {
         if !self.queues.contains(&J::QUEUE) {
             self.queues.push(J::QUEUE);
         }
+        let slots = J::CONCURRENCY.map(|limit| Arc::new(Semaphore::new(limit.clamp(1, Semaphore::MAX_PERMITS))));
         for kind in J::WAS.iter().chain([&J::KIND]) {
             self.by_kind.insert(Arc::from(*kind), handler.clone());
+            match &slots {
+                Some(slots) => self.slots.insert(Arc::from(*kind), slots.clone()),
+                None => self.slots.remove(*kind),
+            };
         }
     }
 
+    /// Whether one more handler of the job's kind may run.
+    pub(super) fn has_slot(&self, job: &Job) -> bool {
+        self.slots.is_empty() || self.slots.get(&job.kind).is_none_or(|slots| slots.available_permits() > 0)
+    }
+
+    /// The permit to run one more handler of the job's kind; `None` if it has no limit.
+    pub(super) fn slot(&self, job: &Job) -> Option<OwnedSemaphorePermit> {
+        self.slots.get(&job.kind)?.clone().try_acquire_owned().ok()
+    }
+
     pub(super) fn raw(&mut self, kind: Arc<str>, handler: AnyHandler) {
+        self.slots.remove(&kind);
         self.by_kind.insert(kind, handler);
     }
 

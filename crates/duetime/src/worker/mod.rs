@@ -19,12 +19,14 @@ mod prefetch;
 mod run;
 #[cfg(feature = "unstable-server")]
 mod server;
+mod turns;
 
 pub use context::Context;
 pub use dispatcher::Summary;
 pub use extract::{Attempt, Cancelled, FromContext, FromRef, Raw, State};
 pub use handler::{BlockingHandler, Handled, Handler, Handling, Next, RawHandler};
 pub use job_error::JobError;
+pub use turns::QueueShare;
 
 use crate::client::Client;
 use crate::job_type::JobType;
@@ -33,9 +35,10 @@ use duetime_core::model::name::QUEUE_DEFAULT;
 use handler::AnyHandler;
 use handlers::Handlers;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
+use turns::Turns;
 
 /// Default number of handlers that run at the same time.
 const CONCURRENCY_DEFAULT: usize = 8;
@@ -93,7 +96,9 @@ pub struct Worker<S = ()> {
 struct Plan {
     client: Client,
     name: Option<Arc<str>>,
-    queues: Vec<Arc<str>>,
+    queues: Vec<QueueShare>,
+    /// Whose turn it is, once the worker has run.
+    turns: OnceLock<Mutex<Turns>>,
     room: Room,
     /// Whether jobs are reserved before handlers are free.
     is_ahead: bool,
@@ -110,6 +115,7 @@ impl Worker {
             client: client.clone(),
             name: Some(process_name()),
             queues: Vec::new(),
+            turns: OnceLock::new(),
             room: Arc::new(|_| Ok(CONCURRENCY_DEFAULT)),
             is_ahead: true,
             heed: HEED,
@@ -127,17 +133,29 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         Worker { state, plan: self.plan }
     }
 
-    /// Adds queues. A worker has at most 64, which it serves in strict order of addition. By default it serves the queues of
-    /// the handlers' [`JobType`]s in the order of the handlers, or `default` if there are none.
-    pub fn queues<Q: Into<Arc<str>>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
+    /// Adds queues. A worker has at most 64. By default it serves the queues of the handlers' [`JobType`]s in the order of the
+    /// handlers, or `default` if there are none.
+    ///
+    /// Without weights, queues are served in strict order of addition: a queue only if nothing is due in those before it. With
+    /// weights, each has its share: of ten jobs of the queues below, six are urgent, three are mails and one is a report, if all
+    /// three have enough due jobs. No queue starves. If only some have a weight, the others have the weight 1.
+    ///
+    /// ```
+    /// # use duetime::{Client, Worker};
+    /// # fn example(client: &Client) {
+    /// let strict = Worker::new(client).queues(["urgent", "mail", "reports"]);
+    /// let shared = Worker::new(client).queues([("urgent", 6), ("mail", 3), ("reports", 1)]);
+    /// # }
+    /// ```
+    pub fn queues<Q: Into<QueueShare>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
         self.plan.queues.extend(queues.into_iter().map(Into::into));
+        self.plan.turns = OnceLock::new();
         self
     }
 
     /// Adds one queue: see [`queues`](Self::queues).
-    pub fn queue(mut self, queue: impl Into<Arc<str>>) -> Self {
-        self.plan.queues.push(queue.into());
-        self
+    pub fn queue(self, queue: impl Into<QueueShare>) -> Self {
+        self.queues([queue])
     }
 
     /// Sets the name that [`Workers::list`](crate::client::Workers::list) shows, 1 to 255 bytes; by default the host name and the process id.
@@ -146,7 +164,8 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// Sets how many handlers run at the same time, at least 1; 8 by default.
+    /// Sets how many handlers run at the same time, at least 1; 8 by default. [`JobType::CONCURRENCY`] limits those of one type
+    /// further.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         let concurrency = concurrency.max(1);
         self.plan.room = Arc::new(move |_| Ok(concurrency));
@@ -235,15 +254,16 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
 }
 
 impl Plan {
-    /// The queues to serve.
-    fn queues(&self) -> Vec<Arc<str>> {
+    /// The queues to serve, in turns.
+    fn turns(&self) -> Turns {
         if !self.queues.is_empty() {
-            return self.queues.clone();
+            return Turns::new(&self.queues);
         }
-        match self.handlers.queues() {
-            [] => vec![Arc::from(QUEUE_DEFAULT)],
-            queues => queues.iter().copied().map(Arc::from).collect(),
-        }
+        let queues = match self.handlers.queues() {
+            [] => &[QUEUE_DEFAULT],
+            queues => queues,
+        };
+        Turns::new(&queues.iter().map(|&queue| queue.into()).collect::<Vec<_>>())
     }
 }
 

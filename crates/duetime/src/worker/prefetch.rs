@@ -37,8 +37,10 @@ impl Prefetch {
         self.waiting.push_back((job, now));
     }
 
-    pub(super) fn next(&mut self) -> Option<Job> {
-        self.waiting.pop_front().map(|(job, _)| job)
+    /// The first job that can start.
+    pub(super) fn next(&mut self, can_start: impl Fn(&Job) -> bool) -> Option<Job> {
+        let place = self.waiting.iter().position(|(job, _)| can_start(job))?;
+        self.waiting.remove(place).map(|(job, _)| job)
     }
 
     pub(super) fn finished(&mut self, count: usize, now: Instant) {

@@ -11,6 +11,7 @@ use duetime_core::engine::{Outcome, ReserveRequest, Source};
 use duetime_core::ports::Lease;
 use duetime_core::{Error as CoreError, Job};
 use std::future::pending;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
@@ -84,16 +85,20 @@ impl<S> Worker<S> {
     /// If the store or the server is unavailable, or the lease was lost.
     pub async fn run_one(&self) -> Result<Option<Job>, Error> {
         note_places_of_panics();
-        let (client, queues) = (&self.plan.client, self.plan.queues());
+        let client = &self.plan.client;
+        let turns = self.plan.turns.get_or_init(|| Mutex::new(self.plan.turns()));
+        let order = turns.lock().unwrap_or_else(PoisonError::into_inner).order();
         let request = ReserveRequest {
-            from: Source::Queues(queues),
+            from: Source::Queues(order),
             limit: 1,
             lease: self.plan.lease,
             wait: Span(0),
             request_id: None,
             worker: self.plan.name.clone(),
         };
-        let Some(Lease { job, .. }) = client.leases().reserve(request).await?.leases.pop() else { return Ok(None) };
+        let mut leases = client.leases().reserve(request).await?.leases;
+        turns.lock().unwrap_or_else(PoisonError::into_inner).handed_out(1, leases.iter().map(|lease| &lease.job.queue));
+        let Some(Lease { job, .. }) = leases.pop() else { return Ok(None) };
         let receipt = job.receipt();
         let outcome = match self.plan.handlers.of(&job) {
             Some(handler) => executor::run(handler, Context::new(client.clone(), job)).await,
