@@ -55,7 +55,7 @@
 //! A handler is an async function, or a [blocking one](Worker::handle_blocking). Its arguments come in any order: the payload, the worker's
 //! [`State`] or a [part of it](worker::FromRef), the [`Context`], and your own ([`FromContext`](worker::FromContext)). What it returns is the
 //! result of the job. A handler must be idempotent, because a job can run twice. It may block its thread: the worker extends leases on
-//! another one. [`Worker::wrap`] runs code around every handler.
+//! another one. [`Worker::wrap`] runs code around every handler; with the feature `tower` so do its [layers](Worker::layer).
 //!
 //! # Errors
 //! A handler returns any error with `?`. [`JobError`] has the rest: a final failure, a retry at another time, a release. A call of the client
@@ -85,6 +85,7 @@
 //! - `mysql`, `postgres`: a ledger in MySQL, MariaDB or PostgreSQL beside Redis, by [`ConnectOptions`], and
 //!   [`Push::push_in`] for transactions of `mysql_async` and `tokio_postgres`.
 //! - `tls`: servers at `https://` addresses too.
+//! - `tower`: layers of tower around handlers ([`Worker::layer`]).
 //! - `testing`: a client in memory with a clock that your test moves, and `assert_pushed!`.
 //!
 //! At least one of `embedded`, `remote` and `redis` is needed.

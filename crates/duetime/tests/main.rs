@@ -8,6 +8,7 @@ mod guide;
 mod handlers;
 mod inbox;
 mod inbox_sqlite;
+mod layers;
 mod lock_chaos;
 mod parsers;
 mod redis;

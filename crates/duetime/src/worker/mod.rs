@@ -13,6 +13,8 @@ mod extract;
 mod handler;
 mod handlers;
 mod job_error;
+#[cfg(feature = "tower")]
+mod layer;
 mod leases;
 mod outbox;
 mod prefetch;
@@ -26,6 +28,8 @@ pub use dispatcher::Summary;
 pub use extract::{Attempt, Cancelled, FromContext, FromRef, Raw, State};
 pub use handler::{BlockingHandler, Handled, Handler, Handling, Next, RawHandler};
 pub use job_error::JobError;
+#[cfg(feature = "tower")]
+pub use layer::{Call, Failed, Run};
 pub use turns::QueueShare;
 
 use crate::client::Client;
