@@ -4,6 +4,7 @@ mod given;
 mod releases;
 
 use duetime_core::api::Span;
+use duetime_core::json::Timestamp;
 use duetime_core::limits::{DAY_MS, DELAY_MS_MAX, ERRORS_BYTES_MAX, HOUR_MS, MESSAGE_BYTES_MAX, MINUTE_MS, SECOND_MS};
 use duetime_core::model::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
 use duetime_core::rules::{
@@ -19,7 +20,7 @@ const NUMBERS: Numbers = Numbers::Generation(1);
 
 /// A job on its n-th attempt, which began at its due time.
 fn attempt(attempt: u32) -> Job {
-    Job { attempt, epoch: 7, lease_until: Some(T0 + MINUTE_MS), started_at: Some(T0), ..job(1) }
+    Job { attempt, epoch: 7, lease_until: Some(Timestamp(T0 + MINUTE_MS)), started_at: Some(Timestamp(T0)), ..job(1) }
 }
 
 fn failed(message: &str) -> Failure {
@@ -140,7 +141,7 @@ fn no_attempt_begins_past_the_greatest_age() {
     let at = T0 + HOUR_MS - 1_000;
     assert_eq!(again(fails(&attempt(2), &retry, at)).due_at, T0 + HOUR_MS);
     assert_eq!(finish(fails(&attempt(2), &retry, at + 1)).stage, Stage::Failed);
-    let moved = Job { due_at: T0 + DAY_MS, first_due_at: T0 + DAY_MS, ..attempt(2) };
+    let moved = Job { due_at: Timestamp(T0 + DAY_MS), first_due_at: Timestamp(T0 + DAY_MS), ..attempt(2) };
     again(fails(&moved, &retry, T0 + DAY_MS));
     again(after_crash(&attempt(2), &retry, T0 + HOUR_MS, None));
     assert_eq!(finish(after_crash(&attempt(2), &retry, T0 + HOUR_MS + 1, None)).stage, Stage::Failed);
@@ -161,7 +162,7 @@ fn a_failure_keeps_its_message_and_counts() {
     let crashed = Job { crashes: 2, ..attempt(3) };
     let decided = again(fails(&crashed, &Retry::default(), T0 + 5));
     assert_eq!((decided.attempt, decided.crashes), (3, 2));
-    let error = AttemptError { attempt: 3, at: T0 + 5, message: "no".into(), crashed: false };
+    let error = AttemptError { attempt: 3, at: Timestamp(T0 + 5), message: "no".into(), crashed: false };
     assert_eq!(decided.error, Some(error.clone()));
     let decided = finish(fails(&Job { crashes: 2, ..attempt(16) }, &Retry::default(), T0 + 5));
     assert_eq!((decided.crashes, decided.error), (Some(2), Some(AttemptError { attempt: 16, ..error })));
@@ -173,8 +174,8 @@ fn what_becomes_of_an_exhausted_job() {
     let last = Job {
         key: Some("k".into()),
         tags: ["t".into()].into(),
-        expires_ms: Some(9),
-        lease_ms: Some(5_000),
+        expires: Some(Span(9)),
+        lease: Some(Span(5_000)),
         crashes: 3,
         ..attempt(16)
     };
@@ -188,12 +189,15 @@ fn what_becomes_of_an_exhausted_job() {
     let moved = finish(fails(&last, &when(WhenExhausted::Move("dead".into())), T0 + 3));
     let copy = *moved.successor.expect("a copy");
     assert_eq!((moved.stage, moved.drop, copy.id, &*copy.queue), (Stage::Failed, false, id(99), "dead"));
-    assert_eq!((copy.attempt, copy.crashes, copy.epoch, copy.due_at, copy.first_due_at), (0, 0, 0, T0 + 3, T0 + 3));
     assert_eq!(
-        (&copy.key, &copy.options().retry, copy.expires_ms, copy.lease_until),
+        (copy.attempt, copy.crashes, copy.epoch, copy.due_at, copy.first_due_at),
+        (0, 0, 0, Timestamp(T0 + 3), Timestamp(T0 + 3))
+    );
+    assert_eq!(
+        (&copy.key, &copy.options().retry, copy.expires, copy.lease_until),
         (&None, &Retry::default(), None, None)
     );
-    assert_eq!((&copy.payload, &copy.tags, copy.lease_ms), (&last.payload, &last.tags, Some(5_000)));
+    assert_eq!((&copy.payload, &copy.tags, copy.lease), (&last.payload, &last.tags, Some(Span(5_000))));
     assert!(copy.is_pending() && copy.message.is_some());
 }
 
@@ -244,7 +248,7 @@ fn a_crash_counts_and_the_job_is_ready_at_once() {
     let decided = again(after_crash(&Job { crashes: 1, ..attempt(2) }, &Retry::default(), T0 + 60_000, None));
     assert_eq!((decided.due_at, decided.attempt, decided.crashes), (T0, 2, 2), "it keeps its place");
     assert!(decided.error.is_some_and(|error| error.crashed && error.attempt == 2));
-    let ahead = Job { due_at: T0 + HOUR_MS, ..attempt(2) };
+    let ahead = Job { due_at: Timestamp(T0 + HOUR_MS), ..attempt(2) };
     assert_eq!(again(after_crash(&ahead, &Retry::default(), T0, None)).due_at, T0, "the clock was set back");
 }
 
@@ -280,7 +284,7 @@ fn a_job_that_is_asked_to_stop_does_not_go_on() {
 fn a_decision_to_go_on_yields_to_a_cancellation() {
     let mut asked = Job { cancel_asked: true, ..attempt(1) };
     rules::apply(&mut asked, fails(&attempt(1), &Retry::default(), T0), T0 + 5, NUMBERS);
-    assert_eq!((asked.stage, asked.finished_at, asked.lease_until), (Stage::Cancelled, Some(T0 + 5), None));
+    assert_eq!((asked.stage, asked.finished_at, asked.lease_until), (Stage::Cancelled, Some(Timestamp(T0 + 5)), None));
     assert_eq!(asked.errors.len(), 1);
     let mut asked = Job { cancel_asked: true, ..attempt(1) };
     rules::apply(&mut asked, Decision::Finish(Finish::new(Stage::Succeeded)), T0, NUMBERS);
@@ -289,9 +293,9 @@ fn a_decision_to_go_on_yields_to_a_cancellation() {
 
 #[test]
 fn an_expired_job_has_failed() {
-    let expired = after_expiry(&Job { expires_ms: Some(250), ..job(1) });
+    let expired = after_expiry(&Job { expires: Some(Span(250)), ..job(1) });
     assert_eq!(expired.stage, Stage::Failed);
-    assert!(expired.message.is_some_and(|message| message.starts_with("expired") && message.contains("250 ms")));
+    assert!(expired.message.is_some_and(|message| message.starts_with("expired") && message.contains("250ms")));
 }
 
 #[test]
@@ -354,7 +358,7 @@ proptest! {
         for decision in decisions {
             if let Decision::Again(again) = &decision {
                 prop_assert!(!job.cancel_asked);
-                prop_assert!(again.due_at >= now.min(job.due_at) && again.due_at <= now.saturating_add(DELAY_MS_MAX));
+                prop_assert!(again.due_at >= now.min(job.due_at.0) && again.due_at <= now.saturating_add(DELAY_MS_MAX));
                 prop_assert!(again.attempt <= job.attempt);
             }
             let mut applied = job.clone();
@@ -373,7 +377,7 @@ proptest! {
         let ends = retry.attempts().is_some_and(|n| n <= 200) && retry.when_exhausted != Some(WhenExhausted::Restart);
         let (mut job, mut now) = (job(1), T0);
         for n in 1..=200_u32 {
-            now = now.max(job.due_at);
+            now = now.max(job.due_at.0);
             rules::lease(&mut job, now + MINUTE_MS, now, NUMBERS);
             prop_assert!(retry.max_age.is_none_or(|Span(age_ms)| n == 1 || now <= T0 + age_ms), "too old");
             let decision = if n % crash_every == 0 && crash_every > 1 {

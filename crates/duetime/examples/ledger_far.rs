@@ -5,7 +5,7 @@
 mod figures;
 
 use duetime::job::{Due, NewJob};
-use duetime::time::Span;
+use duetime::time::{Span, Timestamp};
 use duetime::{Client, ConnectOptions, Context, Worker};
 use figures::{RedisServer, percentile, unix_ms};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,8 +36,8 @@ async fn main() {
     let worker = worker.handle_raw("default", move |context: Context| {
         let job = context.job();
         // Jobs that were due before their push was answered say nothing about the loading.
-        if job.due_at > job.created_at + 1_000 {
-            measured.lock().expect("no panic").push(unix_ms() - job.due_at as f64);
+        if job.due_at > Timestamp(job.created_at.0 + 1_000) {
+            measured.lock().expect("no panic").push(unix_ms() - job.due_at.0 as f64);
         }
         async { duetime::worker::Handled::Ok(()) }
     });

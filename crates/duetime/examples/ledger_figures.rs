@@ -115,7 +115,7 @@ async fn lateness(client: &Client) -> Vec<f64> {
     let measured = late.clone();
     let worker = Worker::new(client).queue("late").concurrency(CONCURRENCY);
     let worker = worker.handle_raw("default", move |context: Context| {
-        measured.lock().expect("no panic").push(unix_ms() - context.job().due_at as f64);
+        measured.lock().expect("no panic").push(unix_ms() - context.job().due_at.0 as f64);
         async { duetime::worker::Handled::Ok(()) }
     });
     worker.run_for(Duration::from_millis(LEAD_MS + LATE_SPAN_MS + 1_000)).await.expect("worked off");

@@ -9,6 +9,7 @@
 mod processes;
 
 use duetime::job::{Query, State as JobState};
+use duetime::time::Timestamp;
 use duetime::{Client, Job, JobType, Worker};
 use processes::{Processes, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,13 +129,13 @@ impl Said {
     fn complaint(&self, order: u32, job: &Job) -> Option<String> {
         let times = self.timed_out.get(&order).copied().unwrap_or(0);
         if self.paid.contains(&order) {
-            let is_untouched = job.state(job.updated_at) == JobState::Cancelled && job.attempt == 0 && times == 0;
+            let is_untouched = job.state(job.updated_at.0) == JobState::Cancelled && job.attempt == 0 && times == 0;
             return (!is_untouched).then(|| format!("order {order} was paid, and timed out {times} times"));
         }
-        let is_once = job.state(job.updated_at) == JobState::Succeeded && job.attempt == 1 && times == 1;
-        let least = job.created_at + TIMEOUT.as_millis() as u64;
+        let is_once = job.state(job.updated_at.0) == JobState::Succeeded && job.attempt == 1 && times == 1;
+        let least = job.created_at.0 + TIMEOUT.as_millis() as u64;
         match job.started_at {
-            Some(started_at) if is_once && job.due_at >= least && started_at >= job.due_at => None,
+            Some(started_at) if is_once && job.due_at >= Timestamp(least) && started_at >= job.due_at => None,
             started_at => Some(format!(
                 "order {order} was timed out {times} times in {} attempts, last at {started_at:?}, not before {}",
                 job.attempt, job.due_at
@@ -172,7 +173,7 @@ async fn shop(url: &str) -> Result<()> {
         if let Some(complaint) = said.complaint(order, job) {
             return Err(complaint.into());
         }
-        late_ms_max = late_ms_max.max(job.started_at.map_or(0, |started_at| started_at - job.due_at));
+        late_ms_max = late_ms_max.max(job.started_at.map_or(0, |started_at| started_at.0 - job.due_at.0));
         client.jobs().delete(job.id).await?;
     }
     client.close().await?;

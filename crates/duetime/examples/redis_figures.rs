@@ -146,7 +146,7 @@ async fn lateness(client: &Client) -> impl Fn(f64) -> f64 {
     let measured = late.clone();
     let worker =
         Worker::new(client).queue("late").concurrency(CONCURRENCY).handle_raw("default", move |context: Context| {
-            let late = unix_ms() - context.job().due_at as f64;
+            let late = unix_ms() - context.job().due_at.0 as f64;
             measured.lock().expect("no panic").push(late);
             async { duetime::worker::Handled::Ok(()) }
         });

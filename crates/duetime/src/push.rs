@@ -117,12 +117,12 @@ impl<To> Push<To> {
 
     /// Sets the lease, 1 s to 12 h; by default the worker's, else the queue's, else 60 s.
     pub fn lease(self, lease: Duration) -> Self {
-        self.set(|job| job.lease_ms = Some(Span::from(lease).0))
+        self.set(|job| job.lease = Some(lease.into()))
     }
 
     /// Sets how long after its due time the job must start; otherwise it fails. By default there is no limit.
     pub fn expires(self, expires: Duration) -> Self {
-        self.set(|job| job.expires_ms = Some(Span::from(expires).0))
+        self.set(|job| job.expires = Some(expires.into()))
     }
 
     /// Sets the target of this job, which overrides that of its queue. The queue must have one in its settings.
@@ -185,8 +185,8 @@ pub fn new_job<J: JobType>(job: &J) -> Result<NewJob, Error> {
         priority: J::PRIORITY,
         key: job.key().map(Into::into),
         tags: job.tags().into_iter().map(Into::into).collect(),
-        lease_ms: duration(J::LEASE),
-        expires_ms: duration(J::EXPIRES),
+        lease: duration(J::LEASE).map(Span),
+        expires: duration(J::EXPIRES).map(Span),
         options: J::retry().into(),
         ..NewJob::new(payload)
     })

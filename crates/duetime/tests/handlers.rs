@@ -2,6 +2,7 @@
 
 use duetime::job::State as JobState;
 use duetime::prelude::*;
+use duetime::time::Span;
 use duetime::worker::{FromContext, FromRef, Raw};
 use duetime::{JobId, new_job};
 use serde_json::json;
@@ -69,7 +70,7 @@ fn app() -> App {
 
 async fn result(client: &Client, id: JobId) -> Option<String> {
     let job = client.jobs().get(id).await.unwrap();
-    assert_eq!(job.state(job.updated_at), JobState::Succeeded, "{job:?}");
+    assert_eq!(job.state(job.updated_at.0), JobState::Succeeded, "{job:?}");
     job.result.map(|result| String::from_utf8_lossy(&result).into_owned())
 }
 
@@ -85,7 +86,7 @@ async fn what_the_type_says_is_pushed() {
     let client = Client::memory().await.unwrap();
     let other = client.push(invoice(7)).key("mine").priority(1).max_attempts(2).build().unwrap();
     assert_eq!((other.key.as_deref(), other.priority), (Some("mine"), 1));
-    assert_eq!((other.options.retry.max_attempts, other.expires_ms), (Some(2), Some(86_400_000)));
+    assert_eq!((other.options.retry.max_attempts, other.expires), (Some(2), Some(Span(86_400_000))));
 }
 
 #[tokio::test]

@@ -30,8 +30,8 @@ fn full() -> NewJob {
         key: Some("ship-3".into()),
         on_conflict: OnConflict::Reject,
         tags: vec!["é".into(), "b".into()],
-        lease_ms: Some(90_000),
-        expires_ms: Some(60_000),
+        lease: Some(Span(90_000)),
+        expires: Some(Span(60_000)),
         options: JobOptions {
             trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
             retry: Retry { max_attempts: Some(2), ..Retry::default() },
@@ -83,9 +83,9 @@ async fn check(client: &Client) {
     assert_eq!(jobs.len(), 1, "{jobs:?}");
     let (job, full) = (&jobs[0], full());
     assert_eq!((&*job.kind, &job.payload, job.priority), ("order.ship", &full.payload, 7));
-    assert_eq!((&job.key, &*job.tags, job.lease_ms), (&full.key, full.tags.as_slice(), Some(90_000)));
-    assert_eq!((job.expires_ms, job.options()), (Some(60_000), &full.options));
-    assert_eq!(job.due_at - job.created_at, 3_600_000);
+    assert_eq!((&job.key, &*job.tags, job.lease), (&full.key, full.tags.as_slice(), Some(Span(90_000))));
+    assert_eq!((job.expires, job.options()), (Some(Span(60_000)), &full.options));
+    assert_eq!(job.due_at.0 - job.created_at.0, 3_600_000);
     let all = client.jobs().page(&Query::default(), None, 10).await.unwrap().jobs;
     assert_eq!(all.len(), 3, "nothing of what was rolled back");
 }

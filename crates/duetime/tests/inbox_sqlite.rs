@@ -2,6 +2,7 @@
 
 use duetime::job::{OnConflict, Query, State as JobState};
 use duetime::prelude::*;
+use duetime::time::Span;
 use duetime::{Client, OpenOptions, Push, inbox};
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::{Path, PathBuf};
@@ -112,8 +113,8 @@ async fn a_job_exists_if_its_transaction_is_committed() {
     let query = Query { state: vec![JobState::Scheduled].into(), ..Query::default() };
     let job = client.jobs().page(&query, None, 10).await.unwrap().jobs.remove(0);
     assert_eq!((job.key.as_deref(), &*job.tags, job.priority), (Some("order-1"), &["a".into()][..], 7));
-    let delay = job.due_at - job.created_at;
-    assert_eq!((delay, job.lease_ms), (3_600_000, Some(90_000)));
+    let delay = job.due_at.0 - job.created_at.0;
+    assert_eq!((delay, job.lease), (3_600_000, Some(Span(90_000))));
     client.close().await.unwrap();
 }
 

@@ -43,7 +43,7 @@ fn worker() {
 
 async fn run(context: Context, history: PathBuf) -> Handled {
     let (id, epoch) = (context.id(), context.epoch());
-    let started_at = context.job().started_at.unwrap_or(0);
+    let started_at = context.job().started_at.unwrap_or_default().0;
     let queue = context.queue().clone();
     log(&history, &format!("{queue} begin {id}.{epoch} {} {started_at}", unix_us()));
     if &*queue == "narrow" {

@@ -107,7 +107,7 @@ async fn what_is_to_happen_meanwhile_happens_at_its_time() {
     let due: Vec<_> = ticks.iter().map(|job| job.due_at).collect();
     assert_eq!(due, next[..3]);
     let crashed = client.jobs().get(leased.id).await.unwrap();
-    assert_eq!((crashed.crashes, crashed.state(crashed.updated_at + 60_000)), (1, JobState::Ready));
+    assert_eq!((crashed.crashes, crashed.state(crashed.updated_at.0 + 60_000)), (1, JobState::Ready));
 }
 
 /// A handler pushes a job, which is run too, as one that is retried at once.

@@ -93,16 +93,16 @@ async fn the_clock_of_redis_decides(off_ms: i64) {
         let after = now(&redis);
         let giver = if by_command { &right } else { &remote };
         let (job, handed_out) = next(giver, &redis).await;
-        is_between("due", before + DELAY_MS, job.due_at, after + DELAY_MS);
-        is_between("handed out", job.due_at, job.started_at.unwrap(), handed_out);
-        is_between("handed out", job.due_at, handed_out, job.due_at + LATE_MS_MAX);
+        is_between("due", before + DELAY_MS, job.due_at.0, after + DELAY_MS);
+        is_between("handed out", job.due_at.0, job.started_at.unwrap().0, handed_out);
+        is_between("handed out", job.due_at.0, handed_out, job.due_at.0 + LATE_MS_MAX);
         // Nobody settles it: the other one gets it when the lease ends, and not before.
         let taker = if by_command { &remote } else { &right };
         let lease_until = job.lease_until.unwrap();
-        is_between("the lease's end", job.started_at.unwrap() + LEASE_MS, lease_until, handed_out + LEASE_MS);
+        is_between("the lease's end", job.started_at.unwrap().0 + LEASE_MS, lease_until.0, handed_out + LEASE_MS);
         let (again, _) = next(taker, &redis).await;
         assert_eq!((again.id, again.attempt), (job.id, 2));
-        is_between("handed out again", lease_until, again.started_at.unwrap(), lease_until + LATE_MS_MAX);
+        is_between("handed out again", lease_until.0, again.started_at.unwrap().0, lease_until.0 + LATE_MS_MAX);
         taker.leases().complete(again.receipt(), None).await.unwrap();
     }
 }

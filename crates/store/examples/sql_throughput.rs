@@ -1,6 +1,7 @@
 //! Measures the ledgers in SQL servers, each on a private server on this machine:
 //! `cargo run --release --example sql_throughput --features postgres,mysql,testing`.
 
+use duetime_core::json::Timestamp;
 use duetime_core::model::id::sequence_at;
 use duetime_core::ports::{Find, Ledger, OutboxEntry, Selector, Window};
 use duetime_core::{Job, JobId, NewJob, Stage};
@@ -26,7 +27,7 @@ fn ended(job: Job) -> OutboxEntry {
         stage: Stage::Succeeded,
         version: job.version + 1,
         attempt: 1,
-        finished_at: Some(NOW + 1),
+        finished_at: Some(Timestamp(NOW + 1)),
         ..job
     })
 }

@@ -4,6 +4,7 @@
 //! Other processes slow the rows per second; the writer's CPU time a row says what they could be.
 //! With `rich` each job has a key, two tags and 1 KiB of payload. Uses and leaves behind `FOLDER/throughput.db`.
 
+use duetime_core::json::Timestamp;
 use duetime_core::model::id::sequence_at;
 use duetime_core::ports::{LeaseRecord, Leases, Ledger, OutboxEntry, Retention};
 use duetime_core::{Job, JobId, NewJob, Stage};
@@ -193,15 +194,15 @@ fn finished(mut job: Job) -> OutboxEntry {
     job.attempt = 1;
     job.epoch = NOW;
     job.stage = Stage::Succeeded;
-    job.started_at = Some(NOW);
-    job.finished_at = Some(NOW + 7);
-    job.updated_at = NOW + 7;
+    job.started_at = Some(Timestamp(NOW));
+    job.finished_at = Some(Timestamp(NOW + 7));
+    job.updated_at = Timestamp(NOW + 7);
     OutboxEntry::Changed(job)
 }
 
 fn leased(job: &Job) -> LeaseRecord {
     let mut job = job.clone();
     job.version += 1;
-    job.lease_until = Some(NOW + 60_000);
+    job.lease_until = Some(Timestamp(NOW + 60_000));
     LeaseRecord::of(&job)
 }

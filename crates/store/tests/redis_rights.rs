@@ -80,7 +80,7 @@ async fn reserve(engine: &Engine, queue: &str) -> duetime_core::Receipt {
 
 /// Jobs that succeed, fail, are moved, retried, taken, changed, cancelled, found and forgotten.
 async fn life_of_jobs(redis: &Redis, engine: &Engine) {
-    engine.configure(QUEUE, QueueSettings { lease_ms: Some(30_000), ..QueueSettings::default() }).await.unwrap();
+    engine.configure(QUEUE, QueueSettings { lease: Some(Span(30_000)), ..QueueSettings::default() }).await.unwrap();
     engine.pause(QUEUE, Pause::UntilResumed).await.unwrap();
     engine.resume(QUEUE).await.unwrap();
 
@@ -98,7 +98,7 @@ async fn life_of_jobs(redis: &Redis, engine: &Engine) {
         key: Some("key".into()),
         tags: vec!["tag".into()],
         priority: 5,
-        expires_ms: Some(60_000),
+        expires: Some(Span(60_000)),
         options: retry.into(),
         queue: "urgent".into(),
         ..job()

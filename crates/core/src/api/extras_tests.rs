@@ -16,7 +16,7 @@ fn new() -> NewJob {
 }
 
 fn job() -> Job {
-    let progress = Progress { percent: 40, note: Some(Arc::from("half")), at: NOW };
+    let progress = Progress { percent: 40, note: Some(Arc::from("half")), at: Timestamp(NOW) };
     Job { progress: Some(Arc::new(progress)), ..new().accept(JobId::new(7).unwrap(), NOW, 100).unwrap() }
 }
 
@@ -37,8 +37,9 @@ fn a_job_reads_back() {
 
 #[test]
 fn a_lease_reads_back() {
-    let leased = Job { lease_until: Some(NOW + 9), started_at: Some(NOW), progress: None, ..job() };
-    let text = serde_json::to_string(&LeaseBody::from(&Lease { job: leased.clone(), lease_ms: 9 })).unwrap();
+    let leased =
+        Job { lease_until: Some(Timestamp(NOW + 9)), started_at: Some(Timestamp(NOW)), progress: None, ..job() };
+    let text = serde_json::to_string(&LeaseBody::from(&Lease { job: leased.clone(), length: Span(9) })).unwrap();
     let back = Lease::try_from(serde_json::from_str::<LeaseBody<'_>>(&text).unwrap()).unwrap().job;
     assert_eq!((back.options, back.progress), (leased.options, None));
 }

@@ -85,18 +85,18 @@ impl<'a> From<&'a Lease> for LeaseBody<'a> {
             payload_base64,
             attempt: job.attempt,
             crashes: job.crashes,
-            due_at: Timestamp(job.due_at),
-            first_due_at: Some(Timestamp(job.first_due_at)).filter(|_| job.first_due_at != job.due_at),
-            lease_until: Timestamp(job.lease_until.unwrap_or_default()),
-            lease: Span(lease.lease_ms),
+            due_at: job.due_at,
+            first_due_at: Some(job.first_due_at).filter(|_| job.first_due_at != job.due_at),
+            lease_until: job.lease_until.unwrap_or_default(),
+            lease: lease.length,
             key: job.key.clone(),
             tags: Cow::Borrowed(&job.tags),
             target: job.options().target.clone(),
             trace: job.options().trace.clone(),
             priority: Some(job.priority).filter(|&priority| priority != PRIORITY_DEFAULT),
             version: job.version,
-            created_at: Timestamp(job.created_at),
-            started_at: Timestamp(job.started_at.unwrap_or_default()),
+            created_at: job.created_at,
+            started_at: job.started_at.unwrap_or_default(),
         }
     }
 }
@@ -108,7 +108,7 @@ impl TryFrom<LeaseBody<'_>> for Lease {
     fn try_from(body: LeaseBody<'_>) -> Result<Self, Error> {
         let payload = payload_of(body.payload, body.payload_base64)?;
         let job = Job {
-            first_due_at: body.first_due_at.unwrap_or(body.due_at).0,
+            first_due_at: body.first_due_at.unwrap_or(body.due_at),
             priority: body.priority.unwrap_or(PRIORITY_DEFAULT),
             attempt: body.attempt,
             crashes: body.crashes,
@@ -117,11 +117,11 @@ impl TryFrom<LeaseBody<'_>> for Lease {
             options: JobOptions { target: body.target, trace: body.trace, ..JobOptions::default() }.shared(),
             version: body.version,
             epoch: body.receipt.epoch,
-            lease_until: Some(body.lease_until.0),
-            updated_at: body.started_at.0,
-            started_at: Some(body.started_at.0),
+            lease_until: Some(body.lease_until),
+            updated_at: body.started_at,
+            started_at: Some(body.started_at),
             ..Job::new(body.id, body.queue, body.kind, payload, body.due_at.0, body.created_at.0)
         };
-        Ok(Self { job, lease_ms: body.lease.0 })
+        Ok(Self { job, length: body.lease })
     }
 }

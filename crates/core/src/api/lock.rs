@@ -1,12 +1,12 @@
 //! Locks: acquire, renew, release, inspect.
 
 use super::{Span, Timestamp};
+use crate::Error;
 #[cfg(feature = "openapi")]
 use crate::json::schema::{LockName, Owner};
 use crate::limits::LOCK_TTL_MS_DEFAULT;
 use crate::ports::{Grant, Holding};
 use crate::request::LockRequest;
-use crate::{Error, Millis};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::sync::Arc;
 
@@ -100,9 +100,7 @@ pub struct LockBody {
     /// The fence.
     pub fence: Option<u64>,
     /// The time at which it expires unless renewed.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
-    #[serde(default, with = "serde_with::As::<Option<Timestamp>>")]
-    pub expires_at: Option<Millis>,
+    pub expires_at: Option<Timestamp>,
     /// The number of owners that wait for it.
     pub waiting: Option<u32>,
 }

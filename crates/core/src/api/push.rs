@@ -94,8 +94,8 @@ impl Push<'_> {
             key_until: key_until.unwrap_or_default(),
             origin,
             tags,
-            lease_ms: lease.map(|span| span.0),
-            expires_ms: expires.map(|span| span.0),
+            lease,
+            expires,
             options,
         })
     }
@@ -136,8 +136,8 @@ impl Push<'_> {
         job.on_conflict = self.on_conflict.unwrap_or_default();
         job.key_until = self.key_until.unwrap_or_default();
         job.origin.clone_from(&self.origin);
-        job.lease_ms = self.lease.map(|span| span.0);
-        job.expires_ms = self.expires.map(|span| span.0);
+        job.lease = self.lease;
+        job.expires = self.expires;
         job.options = self.options();
         Ok(())
     }
@@ -146,7 +146,7 @@ impl Push<'_> {
     pub fn options_of(job: &NewJob) -> Push<'static> {
         let on_conflict = (job.on_conflict != OnConflict::default()).then_some(job.on_conflict);
         let key_until = (job.key_until != KeyUntil::default()).then_some(job.key_until);
-        let (lease, expires) = (job.lease_ms.map(Span), job.expires_ms.map(Span));
+        let (lease, expires) = (job.lease, job.expires);
         let origin = job.origin.clone();
         Push { on_conflict, key_until, origin, lease, expires, ..Push::default() }.with_options(&job.options)
     }
@@ -155,7 +155,7 @@ impl Push<'_> {
 impl<'a> From<&'a NewJob> for Push<'a> {
     fn from(job: &'a NewJob) -> Self {
         let NewJob { queue, kind, payload, due, priority, key, on_conflict, key_until, origin, .. } = job;
-        let NewJob { tags, lease_ms, expires_ms, options, .. } = job;
+        let NewJob { tags, lease, expires, options, .. } = job;
         let (payload, payload_base64) = show_bytes(payload);
         let (delay_ms, due_at_ms) = show_due(*due);
         let push = Self {
@@ -171,8 +171,8 @@ impl<'a> From<&'a NewJob> for Push<'a> {
             key_until: key.as_ref().map(|_| *key_until),
             origin: origin.clone(),
             tags: tags.clone(),
-            lease: lease_ms.map(Span),
-            expires: expires_ms.map(Span),
+            lease: *lease,
+            expires: *expires,
             ..Self::default()
         };
         push.with_options(options)
@@ -228,9 +228,7 @@ pub struct Pushed {
     /// Its state.
     pub state: State,
     /// The due time in milliseconds since 1970.
-    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
-    #[serde(with = "serde_with::As::<Timestamp>")]
-    pub due_at: Millis,
+    pub due_at: Timestamp,
     /// The outcome of the push.
     pub outcome: PushOutcome,
 }
@@ -259,8 +257,8 @@ mod tests {
         let job = NewJob {
             on_conflict: OnConflict::Replace,
             key_until: KeyUntil::Started,
-            lease_ms: Some(90_000),
-            expires_ms: Some(1_500),
+            lease: Some(Span(90_000)),
+            expires: Some(Span(1_500)),
             options: JobOptions {
                 target: Some(Arc::new(Target::Queue("mail".into()))),
                 trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),

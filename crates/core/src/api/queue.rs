@@ -1,13 +1,13 @@
 //! Queues: their state, and changes of their settings.
 
 use super::{Span, Timestamp, Unread, read};
+use crate::Error;
 use crate::invalid::UNKNOWN;
 use crate::json::known;
 #[cfg(feature = "openapi")]
 use crate::json::schema::{Cursor, QueueName};
 use crate::ports::{Counts, Tally, Totals};
 use crate::request::{Pause, QueueSettings, QueueStatus};
-use crate::{Error, Millis};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -159,9 +159,8 @@ pub struct Queue {
     /// Whether it is paused.
     pub paused: bool,
     /// The end of the pause, if it has one.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
-    #[serde(default, with = "serde_with::As::<Option<Timestamp>>", skip_serializing_if = "Option::is_none")]
-    pub paused_until: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Timestamp>,
     /// Jobs due in the future.
     pub scheduled: u64,
     /// Jobs due now.
@@ -180,15 +179,13 @@ pub struct Queue {
     #[serde(default)]
     pub totals: Totals,
     /// The due time of the oldest ready job; `null` if there is none.
-    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Timestamp>))]
-    #[serde(default, with = "serde_with::As::<Option<Timestamp>>")]
-    pub oldest_due_at: Option<Millis>,
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub oldest_due_at: Option<Timestamp>,
     /// The settings.
     pub settings: QueueSettings,
     /// This server delivers no job of the queue until then: its target is overloaded or unavailable. Omitted in a list.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
-    #[serde(default, with = "serde_with::As::<Option<Timestamp>>", skip_serializing_if = "Option::is_none")]
-    pub target_held_until: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_held_until: Option<Timestamp>,
 }
 
 impl Serialize for QueueStatus {
@@ -208,7 +205,7 @@ impl Serialize for QueueStatus {
             failed,
             cancelled,
             totals,
-            oldest_due_at: oldest_due,
+            oldest_due_at: oldest_due.map(Timestamp),
             settings: settings.clone(),
             target_held_until: *target_held_until,
         };
@@ -223,7 +220,7 @@ impl<'de> Deserialize<'de> for QueueStatus {
         let Queue { pending, succeeded, failed, cancelled, totals, oldest_due_at: oldest_due, settings, .. } = shown;
         Ok(Self {
             queue,
-            counts: Counts { scheduled, ready, running, oldest_due, paused },
+            counts: Counts { scheduled, ready, running, oldest_due: oldest_due.map(|at| at.0), paused },
             tally: Tally { pending, succeeded, failed, cancelled, totals },
             settings: QueueSettings { paused, paused_until, ..settings },
             target_held_until,

@@ -142,8 +142,8 @@ impl Take {
         Ok(TakeRequest {
             limit: self.limit.unwrap_or_else(|| count(&from, TAKE_JOBS_DEFAULT)),
             from,
-            due_from: self.due_from.map(|instant| instant.0),
-            due_to: self.due_to.map(|instant| instant.0),
+            due_from: self.due_from,
+            due_to: self.due_to,
             request_id: self.request_id,
         })
     }
@@ -155,8 +155,8 @@ impl From<&TakeRequest> for Take {
         let (queues, jobs) = show_source(&request.from);
         Self {
             limit: Some(request.limit),
-            due_from: request.due_from.map(Timestamp),
-            due_to: request.due_to.map(Timestamp),
+            due_from: request.due_from,
+            due_to: request.due_to,
             request_id: request.request_id.clone(),
             queues,
             jobs,
@@ -185,7 +185,7 @@ impl<'a> Reservation<'a> {
         Self {
             leases: reservation.leases.iter().map(LeaseBody::from).collect(),
             refused,
-            next_due_at: reservation.next_due_at.map(Timestamp),
+            next_due_at: reservation.next_due_at,
         }
     }
 }
@@ -211,7 +211,7 @@ impl<'a> Taken<'a> {
         Self {
             jobs: reservation.leases.iter().map(|lease| JobBody::new(&lease.job, now)).collect(),
             refused,
-            next_due_at: reservation.next_due_at.map(Timestamp),
+            next_due_at: reservation.next_due_at,
         }
     }
 }

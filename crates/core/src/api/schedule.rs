@@ -68,7 +68,7 @@ impl ScheduleBody<'_> {
         let zone = self.time_zone.as_deref();
         let timing = match (&self.cron, self.every) {
             (Some(cron), None) => Timing::parse(cron, zone)?,
-            (None, Some(every)) if zone.is_none() => Timing::Every(every.0),
+            (None, Some(every)) if zone.is_none() => Timing::Every(every),
             (None, Some(_)) => {
                 return Err(Error::invalid(
                     "time_zone",
@@ -88,10 +88,10 @@ impl ScheduleBody<'_> {
             job: self.job.into_job(&Arc::from(name::QUEUE_DEFAULT))?,
             missed: self.missed.unwrap_or_default(),
             overlap: self.overlap.unwrap_or_default(),
-            start: self.start.map(|start| start.0),
-            end: self.end.map(|end| end.0),
+            start: self.start,
+            end: self.end,
             paused: self.paused,
-            paused_until: self.paused_until.map(|until| until.0),
+            paused_until: self.paused_until,
         })
     }
 }
@@ -100,7 +100,7 @@ impl<'a> From<&'a Schedule> for ScheduleBody<'a> {
     fn from(schedule: &'a Schedule) -> Self {
         let (cron, every, time_zone) = match &schedule.timing {
             Timing::Cron { expression, time_zone } => (Some(expression.clone()), None, Some(time_zone.clone())),
-            Timing::Every(every_ms) => (None, Some(Span(*every_ms)), None),
+            Timing::Every(every) => (None, Some(*every), None),
         };
         Self {
             cron,
@@ -109,10 +109,10 @@ impl<'a> From<&'a Schedule> for ScheduleBody<'a> {
             job: Push::from(&schedule.job),
             missed: Some(schedule.missed),
             overlap: Some(schedule.overlap),
-            start: schedule.start.map(Timestamp),
-            end: schedule.end.map(Timestamp),
+            start: schedule.start,
+            end: schedule.end,
             paused: schedule.paused,
-            paused_until: schedule.paused_until.map(Timestamp),
+            paused_until: schedule.paused_until,
         }
     }
 }
@@ -190,17 +190,21 @@ mod tests {
         assert_eq!(schedule.timing, Timing::parse("0 3 * * *", Some("Asia/Shanghai")).unwrap());
         assert_eq!((&*schedule.job.queue, &*schedule.job.kind, schedule.job.due), ("reports", "nightly", Due::Now));
         assert_eq!((schedule.missed, schedule.overlap, schedule.end), (Missed::Skip, Overlap::Skip, None));
-        assert_eq!(schedule.start, Some(1_795_168_800_000));
+        assert_eq!(schedule.start, Some(Timestamp(1_795_168_800_000)));
         let every = read(r#"{"every": "90s", "job": {"payload_base64": "AP8=", "key": "k", "on_conflict": "reject"}}"#)
             .unwrap();
-        assert_eq!(every.timing, Timing::Every(90_000));
+        assert_eq!(every.timing, Timing::Every(Span(90_000)));
         assert_eq!((every.missed, every.overlap), (Missed::Once, Overlap::Allow));
-        assert_eq!(read(r#"{"cron": "@every 90s", "job": {"payload": 1}}"#).unwrap().timing, Timing::Every(90_000));
+        assert_eq!(
+            read(r#"{"cron": "@every 90s", "job": {"payload": 1}}"#).unwrap().timing,
+            Timing::Every(Span(90_000))
+        );
         for schedule in [schedule, every] {
             let printed = serde_json::to_string(&ScheduleBody::from(&schedule)).unwrap();
             assert_eq!(read(&printed).unwrap(), schedule, "{printed}");
-            let last = Some(LastTick { at: 7, outcome: TickOutcome::Overlap, job: None });
-            let status = ScheduleStatus { name: "s".into(), version: 7, schedule, next: vec![8, 9], last };
+            let last = Some(LastTick { at: Timestamp(7), outcome: TickOutcome::Overlap, job: None });
+            let status =
+                ScheduleStatus { name: "s".into(), version: 7, schedule, next: vec![Timestamp(8), Timestamp(9)], last };
             let printed = serde_json::to_string(&status).unwrap();
             assert_eq!(serde_json::from_str::<ScheduleStatus>(&printed).unwrap(), status, "{printed}");
         }

@@ -38,8 +38,8 @@ impl FromStr for Find {
                 "tag" => once("tag", &mut query.tag, Arc::from(value))?,
                 "key" => once("key", &mut query.key, Arc::from(value))?,
                 "kind" => once("kind", &mut query.kind, Arc::from(value))?,
-                "due_from" => once("due_from", &mut query.due_from, instant("due_from", &value)?)?,
-                "due_to" => once("due_to", &mut query.due_to, instant("due_to", &value)?)?,
+                "due_from" => once("due_from", &mut query.due_from, Timestamp(instant("due_from", &value)?))?,
+                "due_to" => once("due_to", &mut query.due_to, Timestamp(instant("due_to", &value)?))?,
                 "cursor" => once("cursor", &mut find.cursor, value.into_owned())?,
                 "limit" => once("limit", &mut find.limit, number("limit", &value)?)?,
                 _ => {
@@ -72,8 +72,8 @@ impl fmt::Display for Find {
         append("key", query.key.as_deref());
         append("kind", query.kind.as_deref());
         query.state.words().for_each(|word| append("state", Some(word)));
-        append("due_from", query.due_from.map(|at| Timestamp(at).to_string()).as_deref());
-        append("due_to", query.due_to.map(|at| Timestamp(at).to_string()).as_deref());
+        append("due_from", query.due_from.map(|at| at.to_string()).as_deref());
+        append("due_to", query.due_to.map(|at| at.to_string()).as_deref());
         append("cursor", self.cursor.as_deref());
         append("limit", self.limit.map(|limit| limit.to_string()).as_deref());
         f.write_str(&text.finish())

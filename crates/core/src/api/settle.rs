@@ -127,7 +127,7 @@ impl TryFrom<ExtendOne> for (Receipt, Option<u64>) {
     type Error = Error;
 
     fn try_from(ExtendOne { receipt, lease }: ExtendOne) -> Result<Self, Error> {
-        lease.map_or(Ok(()), |Span(ms)| check_lease(ms))?;
+        lease.map_or(Ok(()), check_lease)?;
         Ok((receipt, lease.map(|Span(ms)| ms)))
     }
 }

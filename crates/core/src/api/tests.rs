@@ -47,7 +47,7 @@ fn push() -> NewJob {
         due: Due::After(Span(30 * 60_000)),
         key: Some(Arc::from("cancel-202010250100")),
         tags: vec![Arc::from("order:202010250100")],
-        lease_ms: Some(60_000),
+        lease: Some(Span(60_000)),
         options: Retry {
             backoff: Some(Backoff::Exponential(Exponential {
                 first: Span(1_000),
@@ -59,29 +59,29 @@ fn push() -> NewJob {
             ..Retry::default()
         }
         .into(),
-        expires_ms: Some(24 * 3_600_000),
+        expires: Some(Span(24 * 3_600_000)),
         ..NewJob::new(*br#"{"order": "202010250100"}"#)
     }
 }
 
 fn job() -> Job {
     Job {
-        due_at: NOW,
-        first_due_at: NOW - 1,
+        due_at: Timestamp(NOW),
+        first_due_at: Timestamp(NOW - 1),
         stage: Stage::Failed,
         attempt: 2,
         crashes: 1,
         key_until: KeyUntil::Started,
         message: Some(Arc::from("no route\nto host")),
         errors: vec![
-            AttemptError { attempt: 1, at: NOW, message: Arc::from("lease ended"), crashed: true },
-            AttemptError { attempt: 2, at: NOW, message: Arc::from("no route"), crashed: false },
+            AttemptError { attempt: 1, at: Timestamp(NOW), message: Arc::from("lease ended"), crashed: true },
+            AttemptError { attempt: 2, at: Timestamp(NOW), message: Arc::from("no route"), crashed: false },
         ],
         result: Some(Arc::from(*b"\xff\x00")),
         epoch: 9,
         cancel_asked: true,
-        started_at: Some(NOW),
-        finished_at: Some(NOW),
+        started_at: Some(Timestamp(NOW)),
+        finished_at: Some(Timestamp(NOW)),
         ..push().accept(id(), NOW, 100).unwrap()
     }
 }
@@ -165,7 +165,7 @@ fn a_wrong_push_is_refused() {
 #[test]
 fn the_documented_push_answer() {
     let mut job = job();
-    (job.stage, job.due_at) = (Stage::Pending, NOW + 1);
+    (job.stage, job.due_at.0) = (Stage::Pending, NOW + 1);
     let shown = Pushed::new(&request::Pushed { job, outcome: PushOutcome::Created }, NOW);
     let text = r#"{"id":"117111681613568","queue":"orders","state":"scheduled","due_at":"2026-11-20T10:00:00.251Z","outcome":"created"}"#;
     assert_eq!(print(&shown), text);
@@ -194,7 +194,7 @@ fn a_job_is_shown_whole_and_reads_back() {
         let bare = Job { stage, ..NewJob::new(*b"null").accept(id(), NOW, 100).unwrap() };
         assert_eq!(Job::try_from(read::<JobBody<'_>>(&print(&JobBody::new(&bare, NOW)))).unwrap(), bare);
     }
-    let running = Job { stage: Stage::Pending, lease_until: Some(NOW), ..job() };
+    let running = Job { stage: Stage::Pending, lease_until: Some(Timestamp(NOW)), ..job() };
     let text = print(&JobBody::new(&running, NOW));
     assert!(text.contains(r#""state":"running""#));
     assert_eq!(Job::try_from(read::<JobBody<'_>>(&text)).unwrap(), running);
@@ -248,7 +248,7 @@ fn a_reserve_says_once_from_where() {
 fn a_take_names_a_window_or_jobs() {
     let text = r#"{"due_from":"2026-11-20T10:00:00.250Z","due_to":"2026-11-20T10:00:00.250Z"}"#;
     let take = read::<Take>(text).into_request(Some(Arc::from("q"))).unwrap();
-    assert_eq!((take.limit, take.due_from, take.due_to), (10, Some(NOW), Some(NOW)));
+    assert_eq!((take.limit, take.due_from, take.due_to), (10, Some(Timestamp(NOW)), Some(Timestamp(NOW))));
     let back = read::<Take>(&print(&Take::from(&take))).into_request(None).unwrap();
     assert_eq!(format!("{back:?}"), format!("{take:?}"));
     let both = read::<Take>(r#"{"due_to":"2026-11-20T10:00:00Z","jobs":[]}"#);
@@ -258,9 +258,15 @@ fn a_take_names_a_window_or_jobs() {
 
 #[test]
 fn a_lease_is_shown_as_documented_and_reads_back() {
-    let job = Job { lease_until: Some(NOW + 60_000), crashes: 0, first_due_at: NOW, stage: Stage::Pending, ..job() };
+    let job = Job {
+        lease_until: Some(Timestamp(NOW + 60_000)),
+        crashes: 0,
+        first_due_at: Timestamp(NOW),
+        stage: Stage::Pending,
+        ..job()
+    };
     let reservation =
-        request::Reservation { leases: vec![Lease { job, lease_ms: 60_000 }], ..request::Reservation::default() };
+        request::Reservation { leases: vec![Lease { job, length: Span(60_000) }], ..request::Reservation::default() };
     let text = print(&Reservation::new(&reservation, Vec::new()));
     let golden = concat!(
         r#"{"leases":[{"receipt":"117111681613568.9","id":"117111681613568","queue":"orders","#,
@@ -271,7 +277,7 @@ fn a_lease_is_shown_as_documented_and_reads_back() {
     );
     assert_eq!(text, golden);
     let lease = Lease::try_from(read::<Reservation<'_>>(&text).leases.remove(0)).unwrap();
-    assert_eq!((lease.job.receipt(), lease.lease_ms), (Receipt { id: id(), epoch: 9 }, 60_000));
+    assert_eq!((lease.job.receipt(), lease.length), (Receipt { id: id(), epoch: 9 }, Span(60_000)));
     assert_eq!((lease.job.payload.clone(), lease.job.state(NOW)), (push().payload, State::Running));
 
     let taken = Taken::new(&reservation, Vec::new(), NOW);
@@ -331,7 +337,10 @@ fn a_selection_reads_from_a_body_and_from_a_query_string() {
     let body = r#"{"queue":"a/b","state":["failed","cancelled"],"tag":"t &=ü","key":" k","kind":"k","due_from":"2026-11-20T10:00:00.250Z","due_to":"2026-11-20T10:00:00.251Z"}"#;
     let query = read::<Query>(body);
     assert_eq!(print(&query), body);
-    assert_eq!((&query.state.states[..], query.due_to), (&[State::Failed, State::Cancelled][..], Some(NOW + 1)));
+    assert_eq!(
+        (&query.state.states[..], query.due_to),
+        (&[State::Failed, State::Cancelled][..], Some(Timestamp(NOW + 1)))
+    );
     let find = Find { query, cursor: Some("c+/=".to_owned()), limit: Some(7) };
     let back: Find = find.to_string().parse().unwrap();
     assert_eq!(format!("{back:?}"), format!("{find:?}"));

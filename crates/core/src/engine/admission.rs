@@ -269,6 +269,7 @@ fn is_same(row: &Job, job: &Job, producer: &Producer<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, job};
+    use crate::json::Timestamp;
     use crate::model::job::Stage;
     use crate::ports::Window;
     use crate::testing::fixtures::{QUEUE, T0, due, id};
@@ -339,7 +340,7 @@ mod tests {
             Job { kind: "other".into(), ..pushed.clone() },
             Job { key: Some("other".into()), ..pushed.clone() },
             Job { origin: Some("other".into()), ..pushed.clone() },
-            Job { created_at: T0 + 1, ..pushed.clone() },
+            Job { created_at: Timestamp(T0 + 1), ..pushed.clone() },
         ] {
             assert!(!is_same(&other, &pushed, &Producer::Push) && !is_same(&other, &pushed, &Producer::Import));
         }

@@ -1,6 +1,7 @@
 //! What happens to jobs, as it is counted and published.
 
 use crate::clock::Millis;
+use crate::json::Timestamp;
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
 use crate::ports::{Run, Transition, What};
@@ -32,7 +33,7 @@ impl Observed {
     pub(in crate::engine) fn started(job: &Job) -> Self {
         let started_at = job.started_at.unwrap_or(job.due_at);
         let is_first = (job.attempt, job.crashes) == (1, 0);
-        Self::Started(is_first.then(|| started_at.saturating_sub(job.due_at)))
+        Self::Started(is_first.then(|| started_at.0.saturating_sub(job.due_at.0)))
     }
 
     /// The word for it, if it left the job in this state.
@@ -74,7 +75,7 @@ pub(in crate::engine) struct Subject<'a> {
 impl<'a> Subject<'a> {
     pub(in crate::engine) fn of(job: &'a Job, now: Millis) -> Self {
         let Job { id, queue, kind, attempt, due_at, .. } = job;
-        Self { queue, id: *id, kind: Some(kind), state: job.state(now), attempt: *attempt, due_at: *due_at }
+        Self { queue, id: *id, kind: Some(kind), state: job.state(now), attempt: *attempt, due_at: due_at.0 }
     }
 
     pub(in crate::engine) fn of_run(id: JobId, run: &'a Run, state: State) -> Self {
@@ -86,14 +87,14 @@ impl<'a> Subject<'a> {
         let Self { queue, id, kind, state, attempt, due_at } = self;
         let waits = matches!(state, State::Scheduled | State::Ready);
         Some(Arc::new(Transition {
-            at,
+            at: Timestamp(at),
             what: event.what(state)?,
             id,
             queue: queue.clone(),
             kind: kind?.clone(),
             state,
             attempt,
-            due_at: waits.then_some(due_at),
+            due_at: waits.then_some(Timestamp(due_at)),
             json: OnceLock::new(),
         }))
     }

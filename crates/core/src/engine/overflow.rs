@@ -29,8 +29,8 @@ pub(super) struct Boundary {
 
 impl Boundary {
     fn takes(self, job: &Job, now: Millis) -> bool {
-        let is_later = job.due_at > now.saturating_add(SOON_MS);
-        self.soon.is_some_and(|soon| (job.priority, job.due_at) >= soon) || (is_later && self.later)
+        let is_later = job.due_at.0 > now.saturating_add(SOON_MS);
+        self.soon.is_some_and(|soon| (job.priority, job.due_at.0) >= soon) || (is_later && self.later)
     }
 }
 

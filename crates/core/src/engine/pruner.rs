@@ -182,13 +182,14 @@ fn walked(tally: &Tally, kept: Retention, longest: Retention) -> Vec<State> {
 
 fn is_past(job: &Job, kept: Retention, now: Millis) -> bool {
     let kept_ms = if job.stage.end_state() == Some(State::Failed) { kept.failed_ms } else { kept.succeeded_ms };
-    job.finished_at.is_some_and(|at| at.saturating_add(kept_ms) <= now)
+    job.finished_at.is_some_and(|at| at.0.saturating_add(kept_ms) <= now)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, QUEUE, job, pass};
+    use crate::json::{Span, Timestamp};
     use crate::model::job::{NewJob, Stage};
     use crate::request::{Outcome, QueueRetention, QueueSettings};
 
@@ -197,12 +198,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_queue_may_keep_its_jobs_for_less_than_others_do() {
         let fixture = Fixture::new().await;
-        let retention = QueueRetention { succeeded_ms: Some(1_000), failed_ms: None };
+        let retention = QueueRetention { succeeded: Some(Span(1_000)), failed: None };
         fixture.services.settings.set(QUEUE.into(), QueueSettings { retention, ..QueueSettings::default() });
         let done = || Outcome::Complete { result: None };
         let short = fixture.running(job()).await;
         let usual = Job { id: crate::testing::fixtures::id(1), queue: "other".into(), ..short.clone() };
-        let usual = Job { stage: Stage::Succeeded, lease_until: None, finished_at: Some(fixture.now()), ..usual };
+        let usual =
+            Job { stage: Stage::Succeeded, lease_until: None, finished_at: Some(Timestamp(fixture.now())), ..usual };
         fixture.ledger.record(vec![usual.clone()], 0).await.unwrap();
         fixture.settle(short.receipt(), done()).await.unwrap();
         let waits = fixture.push(NewJob { kind: "waits".into(), ..job() }).await;

@@ -148,14 +148,15 @@ impl Reaper {
 mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, due_in, job, pass};
+    use crate::json::Span;
     use crate::model::job::{NewJob, State};
 
     #[tokio::test(start_paused = true)]
     async fn what_was_not_settled_or_not_started_in_time_ends_and_the_rest_stays() {
         let fixture = Fixture::new().await;
-        let crashed = fixture.running(NewJob { lease_ms: Some(5_000), ..job() }).await;
+        let crashed = fixture.running(NewJob { lease: Some(Span(5_000)), ..job() }).await;
         let runs = fixture.running(job()).await;
-        let unstarted = fixture.push(NewJob { expires_ms: Some(1_000), ..due_in(Duration::from_secs(1)) }).await;
+        let unstarted = fixture.push(NewJob { expires: Some(Span(1_000)), ..due_in(Duration::from_secs(1)) }).await;
         let next_ms = fixture.loops.reaper.reap_once().await.unwrap();
         assert!(next_ms.is_some_and(|ms| (2_000..2_010).contains(&ms)), "the last instant to start: {next_ms:?}");
         pass(Duration::from_secs(5)).await;

@@ -284,7 +284,7 @@ impl Reconciler {
         let mut listing = Listing { queue: queue.clone(), states, window, after: None, limit };
         loop {
             let jobs = self.broker.list(listing.clone()).await?;
-            listing.after = jobs.last().map(|job| (job.due_at, job.id));
+            listing.after = jobs.last().map(|job| (job.due_at.0, job.id));
             let is_last = jobs.is_empty();
             self.compare_jobs(jobs).await?;
             if is_last || !self.leader.leads() {
@@ -336,6 +336,7 @@ impl Reconciler {
 mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, due_in, far, job};
+    use crate::json::Timestamp;
     use crate::model::job::Stage;
     use crate::ports::OutboxEntry;
     use crate::testing::fixtures::id;
@@ -348,7 +349,7 @@ mod tests {
         let moved = fixture.push(job()).await;
         let same = fixture.push(job()).await;
         let end = Job { stage: Stage::Cancelled, version: ended.version + 2, ..ended.clone() };
-        let later = Job { due_at: moved.due_at + 1, version: moved.version + 2, ..moved.clone() };
+        let later = Job { due_at: Timestamp(moved.due_at.0 + 1), version: moved.version + 2, ..moved.clone() };
         let entries = [end, later.clone()].map(OutboxEntry::Changed).to_vec();
         fixture.ledger.apply(entries, Millis::MAX).await.unwrap();
         fixture.loops.reconciler.compare().await.unwrap();

@@ -108,7 +108,7 @@ impl Recorder {
             let job = entry.job();
             noted.push((job.id, job.version));
             if job.is_pending() {
-                latest_due = latest_due.max(job.due_at);
+                latest_due = latest_due.max(job.due_at.0);
                 let list = if self.loader.joins_overflow(job, now) { &mut joining } else { &mut waiting };
                 list.push((job.id, job.version));
             }

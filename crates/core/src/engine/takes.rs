@@ -20,6 +20,7 @@ use crate::engine::recorder::Recorder;
 use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
+use crate::json::{Span, Timestamp};
 use crate::model::id::{JobId, Numbers, Receipt};
 use crate::model::job::{Job, Stage};
 use crate::ports::{
@@ -75,12 +76,12 @@ impl Takes {
     pub(in crate::engine) async fn take(self: &Arc<Self>, request: TakeRequest) -> Result<Reservation, Error> {
         self.supervisor.check_open()?;
         let now = self.broker.now();
-        if let Some(due_to) = request.due_to.filter(|&to| to > now) {
-            return Err(Error::invalid("due_to", format!("now ({now} ms since 1970) or earlier"), due_to));
+        if let Some(due_to) = request.due_to.filter(|&to| to > Timestamp(now)) {
+            return Err(Error::invalid("due_to", format!("now ({}) or earlier", Timestamp(now)), due_to));
         }
         let from = check_source(request.from, request.limit)?;
         let take = Take {
-            window: Window { from: request.due_from.unwrap_or(0), to: request.due_to.unwrap_or(now) },
+            window: Window { from: request.due_from.map_or(0, |at| at.0), to: request.due_to.map_or(now, |at| at.0) },
             request_id: check_request_id(request.request_id)?,
             ..Take::new(from, check_limit(request.limit)?)
         };
@@ -114,8 +115,9 @@ impl Takes {
         };
         self.publisher.observe_jobs(taken.iter(), |_| Observed::Taken);
         let refused = self.handout.refusals(refused).await?;
-        let leases = before.into_iter().chain(taken).map(|job| Lease { job, lease_ms: <dyn Broker>::TAKE_LEASE_MS });
-        Ok(Reservation { leases: leases.collect(), next_due_at: next_at, refused })
+        let leases =
+            before.into_iter().chain(taken).map(|job| Lease { job, length: Span(<dyn Broker>::TAKE_LEASE_MS) });
+        Ok(Reservation { leases: leases.collect(), next_due_at: next_at.map(Timestamp), refused })
     }
 
     /// Records leased jobs as taken, finishes them, and returns them as they are recorded.

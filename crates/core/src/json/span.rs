@@ -3,8 +3,8 @@
 use super::text;
 use crate::invalid::Invalid;
 use crate::limits::{DAY_MS, DELAY_MS_MAX, HOUR_MS, MINUTE_MS, SECOND_MS};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_with::{DeserializeAs, SerializeAs, SerializeDisplay};
+use serde::{Deserialize, Deserializer};
+use serde_with::SerializeDisplay;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -149,18 +149,6 @@ impl fmt::Display for Span {
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         text::parsed(deserializer, EXPECTED, str::parse)
-    }
-}
-
-impl SerializeAs<u64> for Span {
-    fn serialize_as<S: Serializer>(ms: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-        Self(*ms).serialize(serializer)
-    }
-}
-
-impl<'de> DeserializeAs<'de, u64> for Span {
-    fn deserialize_as<D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        Self::deserialize(deserializer).map(|Self(ms)| ms)
     }
 }
 

@@ -5,8 +5,8 @@ use crate::clock::Millis;
 
 use jiff::fmt::StdFmtWrite;
 use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_with::{DeserializeAs, SerializeAs, SerializeDisplay};
+use serde::{Deserialize, Deserializer};
+use serde_with::SerializeDisplay;
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ const EXPECTED: &str = "an instant such as \"2026-11-20T10:00:00Z\" or \"2026-11
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
 /// An instant in milliseconds since 1970. Finer values are rounded up when read, so that nothing is early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, SerializeDisplay)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, SerializeDisplay)]
 pub struct Timestamp(pub Millis);
 
 impl From<SystemTime> for Timestamp {
@@ -58,18 +58,6 @@ impl fmt::Display for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         text::parsed(deserializer, EXPECTED, str::parse)
-    }
-}
-
-impl SerializeAs<Millis> for Timestamp {
-    fn serialize_as<S: Serializer>(ms: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
-        Self(*ms).serialize(serializer)
-    }
-}
-
-impl<'de> DeserializeAs<'de, Millis> for Timestamp {
-    fn deserialize_as<D: Deserializer<'de>>(deserializer: D) -> Result<Millis, D::Error> {
-        Self::deserialize(deserializer).map(|Self(ms)| ms)
     }
 }
 

@@ -51,7 +51,8 @@ impl Held {
         let live = self.live.get_mut(id).expect("the caller found it");
         let before = live.bytes();
         if let Whereabouts::Running(run) = &mut live.place {
-            (run.updated_at, run.lease_until) = (job.updated_at, job.lease_until.unwrap_or(run.lease_until));
+            (run.updated_at, run.lease_until) =
+                (job.updated_at.0, job.lease_until.map_or(run.lease_until, |until| until.0));
         }
         let place = std::mem::replace(&mut live.place, Whereabouts::Ready);
         **live = Live::pack(job, place, &mut self.names);

@@ -105,7 +105,7 @@ impl Held {
     /// Whether the job's queue has no room for one more.
     fn is_full(&self, job: &Job, bytes_max: u64, now: Millis) -> bool {
         let Some(queue) = self.queues.get(&job.queue).filter(|queue| queue.waiting() > 0) else { return false };
-        let free = Room::share(bytes_max, job.due_at.saturating_sub(now)).saturating_sub(self.bytes);
+        let free = Room::share(bytes_max, job.due_at.0.saturating_sub(now)).saturating_sub(self.bytes);
         job.lease_until.is_none() && queue.bytes >= free.max(Room::least(bytes_max, self.queues.len() as u64))
     }
 
@@ -148,19 +148,19 @@ impl Held {
         if let Some(start_by) = job.start_by() {
             self.start_by.insert((start_by, id));
         }
-        let rank = (job.priority, job.due_at, id);
+        let rank = (job.priority, job.due_at.0, id);
         let queue = queue_mut(&mut self.queues, &mut self.looked_at, &job.queue, now);
         let place = if let Some(lease_until) = job.restored_until(now.wall) {
             queue.running.insert(id);
             // The remaining time by the wall clock is measured by the monotonic one from here on.
             let handle = self.leases.insert(now.mono + lease_until.saturating_sub(now.wall), id);
-            let started_at = job.started_at.unwrap_or(now.wall);
-            let (epoch, updated_at, lease_ms) = (job.epoch, job.updated_at, job.restored_lease_ms());
+            let started_at = job.started_at.map_or(now.wall, |at| at.0);
+            let (epoch, updated_at, lease_ms) = (job.epoch, job.updated_at.0, job.restored_lease_ms());
             let run = LiveLease { handle, epoch, lease_until, lease_ms, started_at, updated_at, takes: false };
             Whereabouts::Running(Box::new(run))
         } else {
-            if queue.look_at.is_none_or(|look_at| job.due_at < look_at) {
-                queue.look_at = Some(job.due_at);
+            if queue.look_at.is_none_or(|look_at| job.due_at.0 < look_at) {
+                queue.look_at = Some(job.due_at.0);
                 if self.to_wake.last() != Some(&job.queue) {
                     self.to_wake.push(job.queue.clone());
                 }
@@ -357,6 +357,7 @@ fn queue_mut<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::Timestamp;
     use crate::model::progress::Progress;
     use crate::ports::{Change, Edit, Extend};
     use crate::testing::fixtures::{T0, id, job};
@@ -372,7 +373,7 @@ mod tests {
             );
         }
         let started = held.start(id(1), 1_000, false, now);
-        let progress = Progress { percent: 1, note: Some("half".into()), at: T0 };
+        let progress = Progress { percent: 1, note: Some("half".into()), at: Timestamp(T0) };
         held.extend(Extend { progress: Some(progress.into()), ..Extend::new(started.receipt(), None) }, now);
         let cancel = Edit { id: id(1), version: None, change: Change::Cancel { message: None } };
         held.edit(&cancel, now, &mut Vec::new());

@@ -4,6 +4,7 @@ use super::names::{Label, Names};
 use super::queue::Entered;
 use super::wheel::Handle;
 use crate::clock::Millis;
+use crate::json::{Span, Timestamp};
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{AttemptError, Job, KeyUntil, Payload, Stage};
 use crate::model::options::JobOptions;
@@ -24,7 +25,7 @@ pub(super) struct Live {
     payload: Payload,
     pub(super) due_at: Millis,
     pub(super) version: u64,
-    created_at: Millis,
+    created_at: Timestamp,
     pub(super) priority: u32,
     pub(super) attempt: u32,
     pub(super) place: Whereabouts,
@@ -84,11 +85,11 @@ struct Extra {
 struct Rare {
     /// The epoch of its last lease.
     epoch: u64,
-    first_due_at: Millis,
-    updated_at: Millis,
-    started_at: Option<Millis>,
+    first_due_at: Timestamp,
+    updated_at: Timestamp,
+    started_at: Option<Timestamp>,
     crashes: u32,
-    expires_ms: Option<u64>,
+    expires: Option<Span>,
     key: Option<Arc<str>>,
     key_until: KeyUntil,
     tags: Arc<[Arc<str>]>,
@@ -101,14 +102,13 @@ struct Rare {
 
 impl Live {
     pub(super) fn pack(job: Job, place: Whereabouts, names: &mut Names) -> Self {
-        let (created_at, due_at) = (job.created_at, job.due_at);
         let rare = Rare {
             epoch: job.epoch,
             first_due_at: job.first_due_at,
             updated_at: job.updated_at,
             started_at: job.started_at,
             crashes: job.crashes,
-            expires_ms: job.expires_ms,
+            expires: job.expires,
             key: job.key,
             key_until: job.key_until,
             tags: job.tags,
@@ -119,16 +119,16 @@ impl Live {
             cancel_asked: job.cancel_asked,
         };
         let extra = Extra {
-            lease_ms: job.lease_ms.map_or(0, |ms| u32::try_from(ms).expect("a lease is at most 12 h")),
+            lease_ms: job.lease.map_or(0, |Span(ms)| u32::try_from(ms).expect("a lease is at most 12 h")),
             origin: job.origin,
-            rare: (rare != Rare::plain(due_at, created_at)).then(|| Box::new(rare)),
+            rare: (rare != Rare::plain(job.due_at, job.created_at)).then(|| Box::new(rare)),
         };
         Self {
             label: names.share(&job.queue, &job.kind),
             payload: job.payload,
-            due_at,
+            due_at: job.due_at.0,
             version: job.version,
-            created_at,
+            created_at: job.created_at,
             priority: job.priority,
             attempt: job.attempt,
             place,
@@ -150,7 +150,7 @@ impl Live {
 
     fn with_parts(&self, id: JobId, extra: Option<Extra>, payload: Payload) -> Job {
         let Extra { lease_ms, origin, rare } = extra.unwrap_or_default();
-        let rare = rare.map_or_else(|| Rare::plain(self.due_at, self.created_at), |rare| *rare);
+        let rare = rare.map_or_else(|| Rare::plain(Timestamp(self.due_at), self.created_at), |rare| *rare);
         let run = self.run();
         Job {
             id,
@@ -158,13 +158,13 @@ impl Live {
             kind: self.label.kind.clone(),
             payload,
             stage: Stage::Pending,
-            due_at: self.due_at,
+            due_at: Timestamp(self.due_at),
             first_due_at: rare.first_due_at,
             priority: self.priority,
             attempt: self.attempt,
             crashes: rare.crashes,
-            lease_ms: own(lease_ms),
-            expires_ms: rare.expires_ms,
+            lease: own(lease_ms).map(Span),
+            expires: rare.expires,
             key: rare.key,
             key_until: rare.key_until,
             origin,
@@ -176,11 +176,11 @@ impl Live {
             progress: rare.progress,
             version: self.version,
             epoch: run.map_or(rare.epoch, |run| run.epoch),
-            lease_until: run.map(|run| run.lease_until),
+            lease_until: run.map(|run| Timestamp(run.lease_until)),
             cancel_asked: rare.cancel_asked,
             created_at: self.created_at,
-            updated_at: run.map_or(rare.updated_at, |run| run.updated_at),
-            started_at: run.map(|run| run.started_at).or(rare.started_at),
+            updated_at: run.map_or(rare.updated_at, |run| Timestamp(run.updated_at)),
+            started_at: run.map(|run| Timestamp(run.started_at)).or(rare.started_at),
             finished_at: None,
         }
     }
@@ -209,7 +209,7 @@ impl Live {
 
     /// The instant from which it may no longer start, if it waits for its first start and has one.
     pub(super) fn start_by(&self, id: JobId) -> Option<Millis> {
-        self.rare()?.expires_ms?;
+        self.rare()?.expires?;
         self.unpack(id).start_by()
     }
 
@@ -233,14 +233,14 @@ impl Live {
     /// Sets the progress of its attempt; `None` clears it.
     pub(super) fn set_progress(&mut self, progress: Option<Arc<Progress>>) {
         if self.rare().is_some() || progress.is_some() {
-            let plain = || Box::new(Rare::plain(self.due_at, self.created_at));
+            let plain = || Box::new(Rare::plain(Timestamp(self.due_at), self.created_at));
             self.extra.get_or_insert_default().rare.get_or_insert_with(plain).progress = progress;
         }
     }
 
     /// Whether it is in indexes other than its queue's: because it has a key, or must start in time.
     pub(super) fn is_indexed(&self) -> bool {
-        self.rare().is_some_and(|rare| rare.key.is_some() || rare.expires_ms.is_some())
+        self.rare().is_some_and(|rare| rare.key.is_some() || rare.expires.is_some())
     }
 
     fn rare(&self) -> Option<&Rare> {
@@ -270,14 +270,14 @@ impl Rare {
         size_of::<Self>() + key + tags + errors + message + options
     }
 
-    fn plain(due_at: Millis, created_at: Millis) -> Self {
+    fn plain(due_at: Timestamp, created_at: Timestamp) -> Self {
         Self {
             epoch: 0,
             first_due_at: due_at,
             updated_at: created_at,
             started_at: None,
             crashes: 0,
-            expires_ms: None,
+            expires: None,
             key: None,
             key_until: KeyUntil::Finished,
             tags: Arc::default(),
@@ -309,9 +309,9 @@ mod tests {
         rich.origin = Some("o".into());
         let with = |options: JobOptions| Job { options: options.shared(), ..plain.clone() };
         let traced = with(JobOptions { trace: Some("t".into()), ..JobOptions::default() });
-        let told = Progress { percent: 1, note: None, at: 9 };
+        let told = Progress { percent: 1, note: None, at: Timestamp(9) };
         let under_way = Job { progress: Some(told.into()), ..plain.clone() };
-        let leased = Job { lease_ms: Some(60_000), ..plain.clone() };
+        let leased = Job { lease: Some(Span(60_000)), ..plain.clone() };
         assert!(Live::pack(leased.clone(), Whereabouts::Ready, &mut Names::default()).rare().is_none());
         for job in [plain, rich, traced, under_way, leased] {
             assert_eq!(Live::pack(job.clone(), Whereabouts::Ready, &mut Names::default()).unpack(id), job);
@@ -324,7 +324,7 @@ mod tests {
         let plain = NewJob::new(*b"x").accept(JobId::new(1).unwrap(), 1_000, 10).unwrap();
         let of_plain = bytes(plain.clone());
         let long: Arc<str> = "x".repeat(1_000).into();
-        let errors = vec![AttemptError { at: 1, attempt: 1, message: long.clone(), crashed: false }];
+        let errors = vec![AttemptError { at: Timestamp(1), attempt: 1, message: long.clone(), crashed: false }];
         for larger in [
             Job { payload: vec![0; 1_000].into(), ..plain.clone() },
             Job { key: Some(long.clone()), ..plain.clone() },

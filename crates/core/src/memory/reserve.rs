@@ -4,6 +4,7 @@ use super::held::{Held, Now};
 use super::live::Whereabouts;
 use super::queue::{FIRST, Rank, Walk};
 use crate::clock::Millis;
+use crate::json::Span;
 use crate::limits::{LEASE_MS_DEFAULT, RESERVE_BYTES_MAX, STEP_JOBS_MAX};
 use crate::model::id::{JobId, JobRef, Receipt};
 use crate::ports::{Edited, HandOut, Lease, Reserved, Taken, Window};
@@ -64,7 +65,7 @@ impl Held {
         let live = got.iter().filter_map(|receipt| {
             let live = self.live.get(receipt.id)?;
             let run = live.run_of(*receipt).filter(|run| !run.takes)?;
-            Some(Lease { lease_ms: run.lease_ms, job: live.unpack(receipt.id) })
+            Some(Lease { job: live.unpack(receipt.id), length: Span(run.lease_ms) })
         });
         Reserved { leases: live.collect(), ..Reserved::default() }
     }
@@ -212,7 +213,7 @@ impl Held {
         let noted = if asked.takes() { self.outbox.get(id).cloned() } else { self.lease_entry(&job, now) };
         got.reserved.entries.extend(noted);
         got.bytes += job.held_bytes();
-        got.reserved.leases.push(Lease { job, lease_ms });
+        got.reserved.leases.push(Lease { job, length: Span(lease_ms) });
         debug_assert!(got.reserved.leases.len() <= asked.limit(), "a reserve gets what it asked for, or less");
     }
 }

@@ -95,9 +95,7 @@ pub struct AttemptError {
     /// The number of the attempt.
     pub attempt: u32,
     /// When it ended.
-    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
-    #[serde(with = "serde_with::As::<Timestamp>")]
-    pub at: Millis,
+    pub at: Timestamp,
     /// The message of the worker, or the engine's finding.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::json::schema::Message))]
     pub message: Arc<str>,
@@ -120,19 +118,19 @@ pub struct Job {
     /// Pending, or how it ended.
     pub stage: Stage,
     /// The due time, from which it may run.
-    pub due_at: Millis,
+    pub due_at: Timestamp,
     /// When it was first due; `max_age` counts from here.
-    pub first_due_at: Millis,
+    pub first_due_at: Timestamp,
     /// 0 is the most urgent.
     pub priority: u32,
     /// The number of leases, minus releases.
     pub attempt: u32,
     /// The number of leases that expired.
     pub crashes: u32,
-    /// Its own lease, in milliseconds.
-    pub lease_ms: Option<u64>,
-    /// How long after `due_at` it may still start, in milliseconds.
-    pub expires_ms: Option<u64>,
+    /// Its own lease.
+    pub lease: Option<Span>,
+    /// How long after `due_at` it may still start.
+    pub expires: Option<Span>,
     /// Its unique name in its queue.
     pub key: Option<Arc<str>>,
     /// The state in which the job gives up its key.
@@ -156,17 +154,17 @@ pub struct Job {
     /// The version with which its current or last lease began; 0 before the first.
     pub epoch: u64,
     /// When the current lease ends, by the wall clock; `None` when it is not running.
-    pub lease_until: Option<Millis>,
+    pub lease_until: Option<Timestamp>,
     /// Whether its worker has been asked to stop.
     pub cancel_asked: bool,
     /// When it was pushed.
-    pub created_at: Millis,
+    pub created_at: Timestamp,
     /// When it last changed.
-    pub updated_at: Millis,
+    pub updated_at: Timestamp,
     /// When it was last handed out.
-    pub started_at: Option<Millis>,
+    pub started_at: Option<Timestamp>,
     /// When it ended.
-    pub finished_at: Option<Millis>,
+    pub finished_at: Option<Timestamp>,
 }
 
 impl Job {
@@ -178,13 +176,13 @@ impl Job {
             kind,
             payload,
             stage: Stage::Pending,
-            due_at,
-            first_due_at: due_at,
+            due_at: Timestamp(due_at),
+            first_due_at: Timestamp(due_at),
             priority: PRIORITY_DEFAULT,
             attempt: 0,
             crashes: 0,
-            lease_ms: None,
-            expires_ms: None,
+            lease: None,
+            expires: None,
             key: None,
             key_until: KeyUntil::default(),
             origin: None,
@@ -198,8 +196,8 @@ impl Job {
             epoch: 0,
             lease_until: None,
             cancel_asked: false,
-            created_at: now,
-            updated_at: now,
+            created_at: Timestamp(now),
+            updated_at: Timestamp(now),
             started_at: None,
             finished_at: None,
         }
@@ -209,7 +207,7 @@ impl Job {
     pub fn state(&self, now: Millis) -> State {
         match self.stage {
             Stage::Pending if self.lease_until.is_some() => State::Running,
-            Stage::Pending if self.due_at <= now => State::Ready,
+            Stage::Pending if self.due_at <= Timestamp(now) => State::Ready,
             Stage::Pending => State::Scheduled,
             Stage::Succeeded => State::Succeeded,
             Stage::Failed => State::Failed,
@@ -266,7 +264,7 @@ impl Job {
     /// The instant from which it may no longer start, if it waits for its first start and has one.
     pub fn start_by(&self) -> Option<Millis> {
         let waits = self.is_pending() && self.lease_until.is_none() && self.attempt == 0;
-        self.expires_ms.filter(|_| waits).map(|expires_ms| self.due_at.saturating_add(expires_ms).saturating_add(1))
+        self.expires.filter(|_| waits).map(|expires_ms| self.due_at.0.saturating_add(expires_ms.0).saturating_add(1))
     }
 
     /// The receipt of its current or last lease.
@@ -362,10 +360,10 @@ pub struct NewJob {
     pub origin: Option<Arc<str>>,
     /// Its labels.
     pub tags: Vec<Arc<str>>,
-    /// Its own lease, 1 s to 12 h in milliseconds; by default that of the reserve, of its queue, or 60 s.
-    pub lease_ms: Option<u64>,
-    /// The time after its `due_at` within which the job must start, in milliseconds; by default there is no limit.
-    pub expires_ms: Option<u64>,
+    /// Its own lease, 1 s to 12 h; by default that of the reserve, of its queue, or 60 s.
+    pub lease: Option<Span>,
+    /// The time after its `due_at` within which the job must start; by default there is no limit.
+    pub expires: Option<Span>,
     /// Rarely used options: a retry rule, a target, a trace.
     pub options: JobOptions,
 }
@@ -384,8 +382,8 @@ impl NewJob {
             key_until: KeyUntil::Finished,
             origin: None,
             tags: Vec::new(),
-            lease_ms: None,
-            expires_ms: None,
+            lease: None,
+            expires: None,
             options: JobOptions::default(),
         }
     }
@@ -396,7 +394,7 @@ impl NewJob {
     /// [`Invalid`], naming what is wrong.
     pub fn accept(&self, id: JobId, now: Millis, payload_bytes_max: usize) -> Result<Job, Invalid> {
         let Self { queue, kind, payload, due, priority, key, on_conflict: _, .. } = self;
-        let Self { key_until, origin, tags, lease_ms, expires_ms, options, .. } = self;
+        let Self { key_until, origin, tags, lease, expires, options, .. } = self;
         name::check_queue(queue)?;
         name::check_kind(kind)?;
         if let Some(key) = key {
@@ -410,14 +408,14 @@ impl NewJob {
         name::check_tags(tags)?;
         check_payload(payload, payload_bytes_max)?;
         options.check(queue)?;
-        lease_ms.map_or(Ok(()), check_lease)?;
-        Span(expires_ms.unwrap_or(0)).check("expires", 0, DELAY_MS_MAX)?;
+        lease.map_or(Ok(()), check_lease)?;
+        expires.unwrap_or_default().check("expires", 0, DELAY_MS_MAX)?;
         let due_at = due.resolve(now)?;
         let tags = if tags.is_empty() { Arc::default() } else { Arc::from(tags.as_slice()) };
         Ok(Job {
             priority: *priority,
-            lease_ms: *lease_ms,
-            expires_ms: *expires_ms,
+            lease: *lease,
+            expires: *expires,
             key: key.clone(),
             key_until: *key_until,
             origin: origin.clone(),
@@ -444,6 +442,6 @@ pub fn check_payload(payload: &[u8], bytes_max: usize) -> Result<(), Invalid> {
 ///
 /// # Errors
 /// [`Invalid`].
-pub fn check_lease(lease_ms: u64) -> Result<(), Invalid> {
-    Span(lease_ms).check("lease", LEASE_MS_MIN, LEASE_MS_MAX)
+pub fn check_lease(lease: Span) -> Result<(), Invalid> {
+    lease.check("lease", LEASE_MS_MIN, LEASE_MS_MAX)
 }

@@ -1,6 +1,5 @@
 //! The progress of a running job, as its handler reports it.
 
-use crate::clock::Millis;
 use crate::invalid::Invalid;
 use crate::json::Timestamp;
 use crate::limits::NOTE_BYTES_MAX;
@@ -22,9 +21,7 @@ pub struct Progress {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Arc<str>>,
     /// When that was said.
-    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
-    #[serde(with = "serde_with::As::<Timestamp>")]
-    pub at: Millis,
+    pub at: Timestamp,
 }
 
 impl Progress {
@@ -51,7 +48,7 @@ mod tests {
 
     #[test]
     fn limits_are_kept() {
-        let progress = |percent, note: &str| Progress { percent, note: Some(note.into()), at: 1 };
+        let progress = |percent, note: &str| Progress { percent, note: Some(note.into()), at: Timestamp(1) };
         progress(100, &"n".repeat(1_024)).check().unwrap();
         for beyond in [progress(101, ""), progress(0, &"n".repeat(1_025))] {
             assert!(beyond.check().is_err(), "{beyond:?}");

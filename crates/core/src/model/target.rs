@@ -49,8 +49,8 @@ pub struct Endpoint {
     pub method: Arc<str>,
     /// Headers that go along.
     pub headers: BTreeMap<String, String>,
-    /// The time limit of one delivery in milliseconds; by default [`TIMEOUT_MS_DEFAULT`].
-    pub timeout_ms: u64,
+    /// The time limit of one delivery; by default 30 s.
+    pub timeout: Span,
     /// Statuses after which the job is not delivered again; by default 410 and 422.
     pub final_statuses: Vec<u16>,
     /// The name of the keys it is signed with; by default `default`.
@@ -110,7 +110,7 @@ impl TryFrom<Form> for Target {
                 url,
                 method: method.unwrap_or_else(|| Arc::from(METHOD_DEFAULT)),
                 headers,
-                timeout_ms: timeout.map_or(TIMEOUT_MS_DEFAULT, |span| span.0),
+                timeout: timeout.unwrap_or(Span(TIMEOUT_MS_DEFAULT)),
                 final_statuses: final_statuses.unwrap_or_else(|| FINAL_STATUSES_DEFAULT.to_vec()),
                 key,
             })),
@@ -128,11 +128,11 @@ impl TryFrom<Form> for Target {
 impl From<Target> for Form {
     fn from(target: Target) -> Self {
         match target {
-            Target::Url(Endpoint { url, method, headers, timeout_ms, final_statuses, key }) => Self {
+            Target::Url(Endpoint { url, method, headers, timeout, final_statuses, key }) => Self {
                 url: Some(url),
                 method: Some(method),
                 headers,
-                timeout: Some(Span(timeout_ms)),
+                timeout: Some(timeout),
                 final_statuses: Some(final_statuses),
                 key,
                 ..Self::default()
@@ -229,7 +229,7 @@ impl Endpoint {
                 return Err(Invalid::new("target.headers", expected, "another value"));
             }
         }
-        Span(self.timeout_ms).check("target.timeout", 1, TIMEOUT_MS_MAX)?;
+        self.timeout.check("target.timeout", 1, TIMEOUT_MS_MAX)?;
         if self.final_statuses.len() > FINAL_STATUSES_MAX {
             let expected = format!("at most {FINAL_STATUSES_MAX}");
             return Err(Invalid::new("target.final_statuses", expected, self.final_statuses.len()));
@@ -274,7 +274,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&target).unwrap(), text);
         }
         let Target::Url(endpoint) = read(r#"{"url":"https://a.example/x"}"#).unwrap() else { panic!("a URL") };
-        assert_eq!((&*endpoint.method, endpoint.timeout_ms), ("POST", 30_000));
+        assert_eq!((&*endpoint.method, endpoint.timeout), ("POST", Span(30_000)));
         assert_eq!(endpoint.final_statuses, [410, 422]);
     }
 

@@ -12,6 +12,7 @@ use super::room::Room;
 use super::window::Window;
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::json::{Span, Timestamp};
 use crate::limits::{MINUTE_MS, SECOND_MS};
 use crate::model::edit::{Edit, Edited};
 use crate::model::id::{JobId, JobRef, Receipt};
@@ -365,7 +366,8 @@ impl<'a> HandOut<'a> {
     /// Why a waiting job that was requested by id is not handed out, judging by the job alone.
     pub fn refusal(self, job: &Job, version: Option<u64>, now: Millis) -> Option<Edited> {
         let window = self.window();
-        let is_due = (self.is_early() || job.due_at <= now) && (window.from..=window.to).contains(&job.due_at);
+        let is_due =
+            (self.is_early() || job.due_at <= Timestamp(now)) && (window.from..=window.to).contains(&job.due_at.0);
         if version.is_some_and(|version| version != job.version) {
             Some(Edited::Mismatch(job.clone()))
         } else if job.lease_until.is_some() {
@@ -383,8 +385,8 @@ impl<'a> HandOut<'a> {
 pub struct Lease {
     /// The job, with what proves the lease ([`Job::receipt`]).
     pub job: Job,
-    /// The length of the lease, in milliseconds.
-    pub lease_ms: u64,
+    /// The length of the lease.
+    pub length: Span,
 }
 
 /// The result of a reserve.
@@ -519,8 +521,8 @@ impl Run {
             queue: job.queue.clone(),
             kind: Some(job.kind.clone()),
             attempt: job.attempt,
-            due_at: job.due_at,
-            started_at: job.started_at.unwrap_or(job.updated_at),
+            due_at: job.due_at.0,
+            started_at: job.started_at.unwrap_or(job.updated_at).0,
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Job events as they are published to subscribers: for watching, not for accounting.
 
-use crate::clock::Millis;
 use crate::error::Error;
 use crate::json::Timestamp;
 use crate::model::id::JobId;
@@ -89,11 +88,10 @@ pub struct Transition {
     /// Its attempts so far.
     pub attempt: u32,
     /// When it was seen, by the broker's clock.
-    #[serde(with = "serde_with::As::<Timestamp>")]
-    pub at: Millis,
+    pub at: Timestamp,
     /// The earliest time at which it may run, if it waits.
-    #[serde(default, with = "serde_with::As::<Option<Timestamp>>", skip_serializing_if = "Option::is_none")]
-    pub due_at: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Timestamp>,
     /// Encoded by the first reader that asks.
     #[serde(skip)]
     pub(crate) json: OnceLock<Box<str>>,

@@ -47,9 +47,9 @@ impl LeaseRecord {
             version: job.version,
             epoch: job.epoch,
             attempt: job.attempt,
-            lease_until: job.lease_until.unwrap_or(0),
-            started_at: job.started_at.unwrap_or(0),
-            updated_at: job.updated_at,
+            lease_until: job.lease_until.map_or(0, |at| at.0),
+            started_at: job.started_at.map_or(0, |at| at.0),
+            updated_at: job.updated_at.0,
             frees_key: job.key.is_some() && job.live_key().is_none(),
         }
     }

@@ -1,6 +1,5 @@
 //! Locks: their holders and waiters.
 
-use crate::clock::Millis;
 use crate::error::Error;
 use crate::json::Timestamp;
 use async_trait::async_trait;
@@ -109,9 +108,7 @@ pub struct Grant {
     /// Grows with every grant of the store.
     pub fence: u64,
     /// When it ends unless it is renewed: by the store's wall clock, for display only. The time to live decides.
-    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
-    #[serde(with = "serde_with::As::<Timestamp>")]
-    pub expires_at: Millis,
+    pub expires_at: Timestamp,
 }
 
 /// A held lock.

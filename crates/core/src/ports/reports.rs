@@ -91,7 +91,7 @@ impl From<&Job> for FailedJob {
             queue: job.queue.clone(),
             kind: job.kind.clone(),
             message: job.message.iter().flat_map(|message| message.chars()).take(FAILED_MESSAGE_READ).collect(),
-            finished_at: job.finished_at.unwrap_or_default(),
+            finished_at: job.finished_at.unwrap_or_default().0,
         }
     }
 }

@@ -161,9 +161,9 @@ pub struct TakeRequest {
     /// The maximum number of jobs: 1 to 1000.
     pub limit: usize,
     /// Only jobs due in this range; a `to` in the future is refused.
-    pub due_from: Option<Millis>,
+    pub due_from: Option<Timestamp>,
     /// See `due_from`.
-    pub due_to: Option<Millis>,
+    pub due_to: Option<Timestamp>,
     /// A repeat with the same id gets the same jobs.
     pub request_id: Option<Arc<str>>,
 }
@@ -174,7 +174,7 @@ pub struct Reservation {
     /// Leases, or taken jobs.
     pub leases: Vec<Lease>,
     /// Nothing more is due in these queues before this instant; `None` if nothing waits.
-    pub next_due_at: Option<Millis>,
+    pub next_due_at: Option<Timestamp>,
     /// Named jobs that were not handed out, and why.
     pub refused: Vec<(JobId, Error)>,
 }
@@ -249,9 +249,7 @@ pub struct Extension {
     /// The lease.
     pub receipt: Receipt,
     /// When it ends.
-    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
-    #[serde(with = "serde_with::As::<Timestamp>")]
-    pub lease_until: Millis,
+    pub lease_until: Timestamp,
     /// Whether the worker should stop: the job was cancelled.
     #[serde(default, rename = "cancel_requested")]
     pub cancel_asked: bool,
@@ -304,13 +302,9 @@ pub struct Query {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::Kind>))]
     pub kind: Option<Arc<str>>,
     /// Due from this instant on.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
-    #[serde(default, with = "serde_with::As::<Option<Timestamp>>")]
-    pub due_from: Option<Millis>,
+    pub due_from: Option<Timestamp>,
     /// Due up to this instant.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
-    #[serde(default, with = "serde_with::As::<Option<Timestamp>>")]
-    pub due_to: Option<Millis>,
+    pub due_to: Option<Timestamp>,
 }
 
 impl Query {
@@ -320,7 +314,7 @@ impl Query {
     }
 
     pub(crate) fn window(&self) -> Window {
-        Window { from: self.due_from.unwrap_or(0), to: self.due_to.unwrap_or(Millis::MAX) }
+        Window { from: self.due_from.map_or(0, |at| at.0), to: self.due_to.map_or(Millis::MAX, |at| at.0) }
     }
 }
 
@@ -363,7 +357,7 @@ pub struct QueueStatus {
     pub settings: QueueSettings,
     /// A server delivers no job of the queue until then: its target is overloaded or unavailable. `None` in a list, and in a
     /// process that delivers nothing.
-    pub target_held_until: Option<Millis>,
+    pub target_held_until: Option<Timestamp>,
 }
 
 /// The options of an engine.

@@ -1,6 +1,5 @@
 //! The settings of a queue. The engine stores and applies them.
 
-use crate::clock::Millis;
 use crate::invalid::Invalid;
 use crate::json::{Span, Timestamp};
 use crate::limits::DELAY_MS_MAX;
@@ -23,12 +22,10 @@ with_rule! {
         pub paused: bool,
         /// The end of the pause, if it has one.
         #[serde(skip)]
-        pub paused_until: Option<Millis>,
+        pub paused_until: Option<Timestamp>,
     } {
         /// The lease of jobs without one: 1 s to 12 h; by default 60 s.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
-        #[serde(rename = "lease", with = "serde_with::As::<Option<Span>>")]
-        pub lease_ms: Option<u64>,
+        pub lease: Option<Span>,
         /// The maximum number of its jobs that run at once, over all workers; by default no limit.
         #[cfg_attr(feature = "openapi", schema(minimum = 1))]
         pub max_running: Option<u32>,
@@ -53,7 +50,7 @@ impl QueueSettings {
             return Err(Invalid::new("paused_until", "left out unless `paused` is true", "one"));
         }
         self.rule().check(queue)?;
-        self.lease_ms.map_or(Ok(()), check_lease)?;
+        self.lease.map_or(Ok(()), check_lease)?;
         if self.max_running == Some(0) {
             return Err(Invalid::new("max_running", "1 or more (to hand out nothing, pause the queue)", 0));
         }
@@ -78,9 +75,8 @@ pub struct Configured {
     /// Whether nothing is handed out.
     pub paused: bool,
     /// The end of the pause, if it has one.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
-    #[serde(default, with = "serde_with::As::<Option<Timestamp>>", skip_serializing_if = "Option::is_none")]
-    pub paused_until: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Timestamp>,
     /// The settings.
     pub settings: QueueSettings,
 }
@@ -105,13 +101,9 @@ impl Configured {
 #[serde(default, deny_unknown_fields)]
 pub struct QueueRetention {
     /// Succeeded and cancelled ones, up to 10 years; by default 24 h.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
-    #[serde(rename = "succeeded", with = "serde_with::As::<Option<Span>>")]
-    pub succeeded_ms: Option<u64>,
+    pub succeeded: Option<Span>,
     /// Failed ones, up to 10 years; by default 30 d.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
-    #[serde(rename = "failed", with = "serde_with::As::<Option<Span>>")]
-    pub failed_ms: Option<u64>,
+    pub failed: Option<Span>,
 }
 
 impl QueueRetention {
@@ -123,13 +115,13 @@ impl QueueRetention {
     /// Fills in the defaults of unset settings.
     pub(crate) fn or(self, usual: Retention) -> Retention {
         Retention {
-            succeeded_ms: self.succeeded_ms.unwrap_or(usual.succeeded_ms),
-            failed_ms: self.failed_ms.unwrap_or(usual.failed_ms),
+            succeeded_ms: self.succeeded.map_or(usual.succeeded_ms, |span| span.0),
+            failed_ms: self.failed.map_or(usual.failed_ms, |span| span.0),
         }
     }
 
     fn check(self) -> Result<(), Invalid> {
-        let mut kept = self.succeeded_ms.into_iter().chain(self.failed_ms);
-        kept.try_for_each(|ms| Span(ms).check("retention", 0, DELAY_MS_MAX))
+        let mut kept = self.succeeded.into_iter().chain(self.failed);
+        kept.try_for_each(|ms| ms.check("retention", 0, DELAY_MS_MAX))
     }
 }

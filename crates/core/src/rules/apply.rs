@@ -2,6 +2,7 @@
 
 use super::{Again, Decision, Finish, PARKED, Park};
 use crate::clock::Millis;
+use crate::json::Timestamp;
 use crate::limits::{ERRORS_BYTES_MAX, ERRORS_KEPT};
 use crate::model::edit::{Change, Edited, Update};
 use crate::model::id::Numbers;
@@ -15,8 +16,8 @@ pub fn lease(job: &mut Job, lease_until: Millis, now: Millis, numbers: Numbers) 
     touch(job, now, numbers);
     job.epoch = job.version;
     job.attempt = job.attempt.saturating_add(1);
-    job.lease_until = Some(lease_until);
-    job.started_at = Some(now);
+    job.lease_until = Some(Timestamp(lease_until));
+    job.started_at = Some(Timestamp(now));
     job.progress = None;
 }
 
@@ -61,7 +62,7 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
             return successor.map_or(Remains::Job, Remains::Copy);
         }
         Decision::Again(Again { due_at, attempt, crashes, error, is_release, priority, marks }) => {
-            job.due_at = due_at;
+            job.due_at = Timestamp(due_at);
             job.attempt = attempt;
             job.crashes = crashes;
             job.priority = priority.unwrap_or(job.priority);
@@ -91,7 +92,7 @@ fn apply_finish(job: &mut Job, finish: Finish, now: Millis) {
 
 fn end(job: &mut Job, stage: Stage, now: Millis) {
     job.stage = stage;
-    job.finished_at = Some(now);
+    job.finished_at = Some(Timestamp(now));
 }
 
 fn remember(job: &mut Job, error: Option<AttemptError>) {
@@ -120,7 +121,7 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
         (Change::Retry { .. }, Stage::Pending, _) => return unfit(job, now),
         (Change::Retry { keeps_attempts, marks }, ..) => {
             job.stage = Stage::Pending;
-            (job.due_at, job.first_due_at) = (now, now);
+            (job.due_at.0, job.first_due_at.0) = (now, now);
             if !keeps_attempts {
                 (job.attempt, job.crashes, job.started_at) = (0, 0, None);
                 job.set_releases(0);
@@ -132,7 +133,7 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
         (Change::Cancel { .. }, Stage::Pending, Some(_)) => {
             job.cancel_asked = true;
             // The rest of the lease is not more than it was given, even if the clock was set back since.
-            job.lease_until = job.restored_until(now);
+            job.lease_until = job.restored_until(now).map(Timestamp);
             touch(job, now, numbers);
             return Edited::CancelAsked(job.clone());
         }
@@ -173,7 +174,7 @@ pub fn ended(job: &Job) -> Edited {
 
 fn apply_update(job: &mut Job, update: &Update) {
     if let Some(due_at) = update.due_at {
-        (job.due_at, job.first_due_at) = (due_at, due_at);
+        (job.due_at.0, job.first_due_at.0) = (due_at, due_at);
     }
     job.priority = update.priority.unwrap_or(job.priority);
     if let Some(payload) = &update.payload {
@@ -220,5 +221,5 @@ pub fn unlease(job: &mut Job, now: Millis) -> bool {
 /// Updates the version and the time of the last change.
 pub fn touch(job: &mut Job, now: Millis, numbers: Numbers) {
     job.version = numbers.after(job.version);
-    job.updated_at = now;
+    job.updated_at = Timestamp(now);
 }

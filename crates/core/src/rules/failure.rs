@@ -2,7 +2,7 @@
 
 use super::{Again, Decision, Finish};
 use crate::clock::Millis;
-use crate::json::{Span, is_zero, or_default};
+use crate::json::{Span, Timestamp, is_zero, or_default};
 use crate::limits::{DELAY_MS_MAX, MOVES_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{AttemptError, Job, Stage};
@@ -90,7 +90,7 @@ pub fn after_crash(job: &Job, retry: &Retry, now: Millis, new_id: Option<JobId>)
         let given_up = GivenUp { error, crashes, may_restart: !is_poison };
         return give_up(job, retry, given_up, now, new_id);
     }
-    Decision::Again(Again { due_at: job.due_at.min(now), crashes, error: Some(error), ..as_it_is(job) })
+    Decision::Again(Again { due_at: job.due_at.0.min(now), crashes, error: Some(error), ..as_it_is(job) })
 }
 
 /// After a worker gave the job back: the attempt does not count, the release does, and without a delay the job keeps its
@@ -113,8 +113,8 @@ pub fn after_return(job: &Job, retry: &Retry, release: Release, now: Millis, new
         let error = attempt_error(job, Arc::from("released, and older than `max_age` by its next attempt"), false, now);
         return give_up(job, retry, GivenUp { error, crashes: job.crashes, may_restart: false }, now, new_id);
     }
-    let due_at = if delay_ms == 0 { job.due_at.min(now) } else { now.saturating_add(delay_ms) };
-    Decision::Again(Again { due_at, is_release: true, priority, ..as_it_is(job) })
+    let due_at = if delay_ms == 0 { job.due_at.min(Timestamp(now)) } else { Timestamp(now.saturating_add(delay_ms)) };
+    Decision::Again(Again { due_at: due_at.0, is_release: true, priority, ..as_it_is(job) })
 }
 
 /// After nobody received the lease: as after a release, whatever the job's age, since it has not run.
@@ -127,7 +127,7 @@ pub fn after_abandonment(job: &Job, now: Millis) -> Decision {
     if job.cancel_asked {
         return cancelled(None, job.crashes);
     }
-    Decision::Again(Again { due_at: job.due_at.min(now), ..as_it_is(job) })
+    Decision::Again(Again { due_at: job.due_at.0.min(now), ..as_it_is(job) })
 }
 
 /// Another run, with the numbers that the job has.
@@ -141,7 +141,7 @@ pub fn retry_plan(job: &Job, retry: &Retry, now: Millis, limit: usize) -> Vec<Mi
     let (mut job, mut planned) = (job.clone(), Vec::new());
     let mut at = now;
     if job.lease_until.is_none() {
-        at = job.due_at.max(now);
+        at = job.due_at.0.max(now);
         planned.push(at);
         job.attempt += 1;
     }
@@ -157,13 +157,13 @@ pub fn retry_plan(job: &Job, retry: &Retry, now: Millis, limit: usize) -> Vec<Mi
 
 /// After the job was not started in time.
 pub fn after_expiry(job: &Job) -> Finish {
-    let expires_ms = job.expires_ms.unwrap_or(0);
-    let message = format!("expired: not started within {expires_ms} ms of its due time");
+    let expires = job.expires.unwrap_or_default();
+    let message = format!("expired: not started within {expires} of its due time");
     Finish { message: Some(Arc::from(message)), ..Finish::new(Stage::Failed) }
 }
 
 fn attempt_error(job: &Job, message: Arc<str>, crashed: bool, now: Millis) -> AttemptError {
-    AttemptError { attempt: job.attempt, at: now, message, crashed }
+    AttemptError { attempt: job.attempt, at: Timestamp(now), message, crashed }
 }
 
 fn cancelled(error: Option<AttemptError>, crashes: u32) -> Decision {
@@ -175,7 +175,7 @@ fn is_spent(job: &Job, retry: &Retry) -> bool {
 }
 
 fn is_too_old(job: &Job, retry: &Retry, due_at: Millis) -> bool {
-    retry.max_age.is_some_and(|Span(age_ms)| due_at > job.first_due_at.saturating_add(age_ms))
+    retry.max_age.is_some_and(|Span(age_ms)| due_at > job.first_due_at.0.saturating_add(age_ms))
 }
 
 /// An attempt after which there is no other.
@@ -245,7 +245,7 @@ fn successor(job: &Job, queue: &Arc<str>, id: JobId, now: Millis) -> Job {
     let message = format!("moved from the queue {}, where it was the job {}", job.queue, job.id);
     Job {
         priority: job.priority,
-        lease_ms: job.lease_ms,
+        lease: job.lease,
         key_until: job.key_until,
         tags: job.tags.clone(),
         options: job.options().moved().shared(),

@@ -2,10 +2,9 @@
 
 use super::{ClockChange, Schedule, ScheduleStatus, Ticks, Timing};
 use crate::clock::Millis;
-use crate::json::Span;
+use crate::json::{Span, Timestamp};
 use crate::limits::{DAY_MS, MINUTE_MS};
 use crate::model::job::{Due, NewJob};
-use jiff::Timestamp;
 
 /// 2026-01-01.
 const NOW: Millis = 1_767_225_600_000;
@@ -13,11 +12,11 @@ const NOW: Millis = 1_767_225_600_000;
 fn at(text: &str) -> Millis {
     let text = if text.contains('T') { text.to_owned() } else { format!("{text}T00:00") };
     let seconds = if text.matches(':').count() == 1 { ":00Z" } else { "Z" };
-    format!("{text}{seconds}").parse::<Timestamp>().unwrap().as_millisecond() as Millis
+    format!("{text}{seconds}").parse::<jiff::Timestamp>().unwrap().as_millisecond() as Millis
 }
 
 fn shown(at: Millis) -> String {
-    Timestamp::from_millisecond(at as i64).unwrap().to_string()
+    jiff::Timestamp::from_millisecond(at as i64).unwrap().to_string()
 }
 
 fn ticks(expression: &str, zone: &str) -> Ticks {
@@ -59,7 +58,8 @@ fn berlin_leaps_forward() {
 #[track_caller]
 fn runs(expression: &str, zone: &str, after: &str, expected: &[(&str, Option<ClockChange>)]) {
     let schedule = Schedule::new(Timing::parse(expression, Some(zone)).unwrap(), NewJob::new(*b"{}"));
-    let next = ticks(expression, zone).from(ticks(expression, zone).next(at(after)), 1);
+    let next =
+        ticks(expression, zone).from(ticks(expression, zone).next(at(after)), 1).into_iter().map(Timestamp).collect();
     let status = ScheduleStatus { name: "s".into(), version: 1, schedule, next, last: None };
     let runs = status.runs(expected.len()).unwrap();
     let found: Vec<_> = runs.iter().map(|run| (&*run.local, run.clock_change)).collect();
@@ -95,7 +95,7 @@ fn runs_say_how_clocks_change_them() {
             ("2026-10-25T03:30:00+01:00[Europe/Berlin]", None),
         ],
     );
-    let ticks = Schedule::new(Timing::Every(1_500), NewJob::new(*b"{}")).ticks(NOW).unwrap();
+    let ticks = Schedule::new(Timing::Every(Span(1_500)), NewJob::new(*b"{}")).ticks(NOW).unwrap();
     assert_eq!(ticks.run(NOW + 1_500).local, "2026-01-01T00:00:01.5+00:00[UTC]");
 }
 
@@ -104,14 +104,14 @@ fn so_many_runs_are_shown() {
     let status = |expression: &str, end| {
         let timing = Timing::parse(expression, Some(BERLIN)).unwrap();
         let schedule = Schedule { end, ..Schedule::new(timing, NewJob::new(*b"{}")) };
-        let next = schedule.ticks(NOW).unwrap().next(NOW).into_iter().collect();
+        let next = schedule.ticks(NOW).unwrap().next(NOW).into_iter().map(Timestamp).collect();
         ScheduleStatus { name: "s".into(), version: 1, schedule, next, last: None }
     };
     // The search for a very rare match is bounded.
     for leap_days in ["0 0 29 2 *", "59 */23 29 2 *"] {
         assert_eq!(status(leap_days, None).runs(100).unwrap().len(), 100);
     }
-    let ending = status("0 0 * * *", Some(NOW + 5 * DAY_MS));
+    let ending = status("0 0 * * *", Some(Timestamp(NOW + 5 * DAY_MS)));
     assert_eq!((ending.runs(100).unwrap().len(), ending.runs(2).unwrap().len()), (5, 2));
     for limit in [0, 101] {
         assert_eq!(ending.runs(limit).unwrap_err().what, "limit");
@@ -237,7 +237,7 @@ fn intervals_count_from_their_anchor() {
     let ticks = schedule.ticks(NOW).unwrap();
     assert_eq!(ticks.from(ticks.next(NOW), 3), [NOW + 90_000, NOW + 180_000, NOW + 270_000]);
     assert_eq!(ticks.next(NOW + 89_999), Some(NOW + 90_000));
-    let bounded = Schedule { start: Some(NOW + 7), end: Some(NOW + 180_007), ..schedule };
+    let bounded = Schedule { start: Some(Timestamp(NOW + 7)), end: Some(Timestamp(NOW + 180_007)), ..schedule };
     let ticks = bounded.ticks(NOW).unwrap();
     assert_eq!(ticks.from(ticks.next(NOW), 9), [NOW + 7, NOW + 90_007, NOW + 180_007]);
 }
@@ -246,8 +246,8 @@ fn intervals_count_from_their_anchor() {
 fn nothing_ticks_before_the_start_or_after_the_end() {
     let timing = Timing::parse("0 0 * * *", Some(BERLIN)).unwrap();
     let schedule = Schedule {
-        start: Some(at("2026-06-01T22:00")),
-        end: Some(at("2026-06-03T22:00")),
+        start: Some(Timestamp(at("2026-06-01T22:00"))),
+        end: Some(Timestamp(at("2026-06-03T22:00"))),
         ..Schedule::new(timing, NewJob::new(*b"{}"))
     };
     let ticks = schedule.ticks(NOW).unwrap();
@@ -314,7 +314,7 @@ fn what_is_no_schedule_is_refused() {
 
 #[test]
 fn the_rest_of_a_schedule_is_checked_too() {
-    let right = Schedule::new(Timing::Every(5_000), NewJob::new(*b"{}"));
+    let right = Schedule::new(Timing::Every(Span(5_000)), NewJob::new(*b"{}"));
     right.check("nightly", NOW, 100).unwrap();
     let job = |job: NewJob| Schedule { job, ..right.clone() };
     let tags = (0..16).map(|i| format!("t{i}").into()).collect();
@@ -324,9 +324,9 @@ fn the_rest_of_a_schedule_is_checked_too() {
         ("s", job(NewJob { queue: "".into(), ..right.job.clone() }), "`queue`"),
         ("s", job(NewJob { tags, ..right.job.clone() }), "`tags`"),
         ("s", job(NewJob::new(vec![0; 101])), "`payload`"),
-        ("s", Schedule { end: Some(NOW), start: Some(NOW + 1), ..right.clone() }, "`end`"),
-        ("s", Schedule { start: Some(1_700_000_000), ..right.clone() }, "`start`"),
-        ("s", Schedule { end: Some(u64::MAX), ..right.clone() }, "`end`"),
+        ("s", Schedule { end: Some(Timestamp(NOW)), start: Some(Timestamp(NOW + 1)), ..right.clone() }, "`end`"),
+        ("s", Schedule { start: Some(Timestamp(1_700_000_000)), ..right.clone() }, "`start`"),
+        ("s", Schedule { end: Some(Timestamp(u64::MAX)), ..right.clone() }, "`end`"),
     ] {
         let error = wrong.check(name, NOW, 100).unwrap_err().to_string();
         assert!(error.contains(what), "{error}");

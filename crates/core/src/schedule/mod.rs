@@ -41,13 +41,13 @@ pub struct Schedule {
     /// How to handle a tick while the last job is live; by default [`Overlap::Allow`].
     pub overlap: Overlap,
     /// No tick before this; by default from when it is saved.
-    pub start: Option<Millis>,
+    pub start: Option<Timestamp>,
     /// No tick after this; by default there is no end.
-    pub end: Option<Millis>,
+    pub end: Option<Timestamp>,
     /// Whether it pushes nothing. `None` keeps the current state when an existing schedule is set again.
     pub paused: Option<bool>,
     /// The end of the pause; by default it lasts until the schedule is resumed.
-    pub paused_until: Option<Millis>,
+    pub paused_until: Option<Timestamp>,
 }
 
 /// When a schedule ticks.
@@ -60,8 +60,8 @@ pub enum Timing {
         /// A name of the IANA time zone database, such as `Europe/Berlin`.
         time_zone: Arc<str>,
     },
-    /// At intervals of this many milliseconds, counted from the start, or from when this was first saved: 1 s to 10 years.
-    Every(u64),
+    /// At intervals of this length, counted from the start, or from when this was first saved: 1 s to 10 years.
+    Every(Span),
 }
 
 /// What happens to ticks that are more than a minute late because no engine ran.
@@ -113,7 +113,7 @@ impl Schedule {
     /// A schedule that runs at intervals of this length, 1 s to 10 years, counted from [`start`](Self::start), or from when
     /// it is first saved.
     pub fn every(interval: impl Into<Span>, job: NewJob) -> Self {
-        Self::new(Timing::Every(interval.into().0), job)
+        Self::new(Timing::Every(interval.into()), job)
     }
 
     /// Sets what happens to runs that nobody pushed in time; by default one job is pushed for all of them.
@@ -131,13 +131,13 @@ impl Schedule {
     /// Sets the instant before which it does not run; by default it runs from when it is saved.
     #[must_use]
     pub fn start(self, start: impl Into<Timestamp>) -> Self {
-        Self { start: Some(start.into().0), ..self }
+        Self { start: Some(start.into()), ..self }
     }
 
     /// Sets the instant after which it does not run; by default there is no end.
     #[must_use]
     pub fn end(self, end: impl Into<Timestamp>) -> Self {
-        Self { end: Some(end.into().0), ..self }
+        Self { end: Some(end.into()), ..self }
     }
 
     /// Checks all limits, and that it ticks at all; instants are compared with `now`.
@@ -163,13 +163,13 @@ impl Schedule {
         }
         for (what, at) in [("start", self.start), ("end", self.end), ("paused_until", self.paused_until)] {
             // The same bounds as those of a job.
-            at.map_or(Ok(now), |at| Due::At(Timestamp(at)).resolve(now))
+            at.map_or(Ok(now), |at| Due::At(at).resolve(now))
                 .map_err(|error| Invalid { what: what.into(), ..error })?;
         }
         if let (Some(start), Some(end)) = (self.start, self.end)
             && end < start
         {
-            return Err(Invalid::new("end", format!("not before the start, {start} ms"), format!("{end} ms")));
+            return Err(Invalid::new("end", format!("not before the start, {start}"), end));
         }
         let endless = Self { end: None, ..self.clone() };
         if endless.ticks(now)?.next(now).is_none() {
@@ -213,13 +213,13 @@ impl Schedule {
 
     /// When the pause ends: [`Millis::MAX`] if it lasts until it is resumed, `None` if there is none by now.
     pub(crate) fn pause_end(&self, now: Millis) -> Option<Millis> {
-        let end = self.paused_until.unwrap_or(Millis::MAX);
-        (self.paused == Some(true) && end > now).then_some(end)
+        let end = self.paused_until.unwrap_or(Timestamp(Millis::MAX));
+        (self.paused == Some(true) && end > Timestamp(now)).then_some(end.0)
     }
 
     /// Paused until this instant, as [`pause_end`](Self::pause_end) returns it.
     pub(crate) fn with_pause(self, end: Option<Millis>) -> Self {
-        Self { paused: Some(end.is_some()), paused_until: end.filter(|&end| end < Millis::MAX), ..self }
+        Self { paused: Some(end.is_some()), paused_until: end.filter(|&end| end < Millis::MAX).map(Timestamp), ..self }
     }
 }
 
@@ -249,17 +249,17 @@ impl Timing {
         let span: Span = span.trim().parse().map_err(|_| {
             Invalid::new("cron", "`@every` and a duration, such as `@every 90s`", name::shown(span.trim()))
         })?;
-        Ok(Self::Every(span.0))
+        Ok(Self::Every(span))
     }
 
     fn shown(&self) -> String {
         match self {
             Self::Cron { expression, .. } => name::shown(expression),
-            Self::Every(ms) => Span(*ms).to_string(),
+            Self::Every(interval) => interval.to_string(),
         }
     }
 }
 
-fn check_every(every_ms: u64) -> Result<(), Invalid> {
-    Span(every_ms).check("every", EVERY_MS_MIN, DELAY_MS_MAX)
+fn check_every(every: Span) -> Result<(), Invalid> {
+    every.check("every", EVERY_MS_MIN, DELAY_MS_MAX)
 }

@@ -13,9 +13,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Run {
     /// The instant.
-    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
-    #[serde(with = "serde_with::As::<Timestamp>")]
-    pub at: Millis,
+    pub at: Timestamp,
     /// The same in the schedule's time zone (RFC 9557); an interval has UTC.
     pub local: String,
     /// The change of the clock that affects this run; `null` for most.
@@ -39,7 +37,7 @@ impl Run {
     pub(super) fn new(at: Millis, zone: &TimeZone, clock_change: Option<ClockChange>) -> Self {
         let instant = i64::try_from(at).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         let local = instant.map_or_else(|| Timestamp(at).to_string(), |at| at.to_zoned(zone.clone()).to_string());
-        Self { at, local, clock_change }
+        Self { at: Timestamp(at), local, clock_change }
     }
 }
 
@@ -52,7 +50,7 @@ impl ScheduleStatus {
         if !(1..=RUNS_MAX).contains(&limit) {
             return Err(Invalid::new("limit", format!("between 1 and {RUNS_MAX}"), limit));
         }
-        let next = self.next.first().copied();
+        let next = self.next.first().map(|at| at.0);
         // An interval counts from any of its ticks.
         let ticks = self.schedule.ticks(next.unwrap_or_default())?;
         Ok(ticks.from(next, limit).into_iter().map(|at| ticks.run(at)).collect())

@@ -1,7 +1,6 @@
 //! The status of a schedule.
 
 use super::Schedule;
-use crate::clock::Millis;
 use crate::json::Timestamp;
 use crate::model::id::JobId;
 use serde::{Deserialize, Serialize};
@@ -19,9 +18,8 @@ pub struct ScheduleStatus {
     /// Of what was set; grows when that changes, and stays when it ticks.
     pub version: u64,
     /// The next ticks that are not pushed yet, at most ten; none if it has ended.
-    #[cfg_attr(feature = "openapi", schema(max_items = 10, value_type = Vec<Timestamp>))]
-    #[serde(with = "serde_with::As::<Vec<Timestamp>>")]
-    pub next: Vec<Millis>,
+    #[cfg_attr(feature = "openapi", schema(max_items = 10))]
+    pub next: Vec<Timestamp>,
     /// The last tick, and its outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<LastTick>,
@@ -32,9 +30,7 @@ pub struct ScheduleStatus {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Tick))]
 pub struct LastTick {
     /// When it was.
-    #[cfg_attr(feature = "openapi", schema(value_type = Timestamp))]
-    #[serde(with = "serde_with::As::<Timestamp>")]
-    pub at: Millis,
+    pub at: Timestamp,
     /// The outcome.
     pub outcome: TickOutcome,
     /// The job: the new one, or the one that holds the key.

@@ -25,12 +25,12 @@ impl Ticks {
     pub(super) fn new(schedule: &Schedule, anchor: Millis) -> Result<Self, Invalid> {
         let rule = match &schedule.timing {
             Timing::Cron { expression, time_zone } => Rule::Cron(Box::new(Cron::new(expression, time_zone)?)),
-            Timing::Every(every_ms) => {
-                check_every(*every_ms)?;
-                Rule::Every { every_ms: *every_ms, anchor: schedule.start.unwrap_or(anchor) }
+            Timing::Every(every) => {
+                check_every(*every)?;
+                Rule::Every { every_ms: every.0, anchor: schedule.start.map_or(anchor, |at| at.0) }
             }
         };
-        Ok(Self { rule, start: schedule.start.unwrap_or(0), end: schedule.end.unwrap_or(Millis::MAX) })
+        Ok(Self { rule, start: schedule.start.map_or(0, |at| at.0), end: schedule.end.map_or(Millis::MAX, |at| at.0) })
     }
 
     /// The first tick after this instant; `None` if there are no more.

@@ -6,6 +6,7 @@ mod reports;
 
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::json::Timestamp;
 use crate::model::id::{JobId, Numbers, block_start};
 use crate::model::job::{Job, Stage, State};
 use crate::ports::{
@@ -125,7 +126,7 @@ impl Rows {
             return Recorded::KeyHeld(holder);
         }
         self.totals.count_new(&job);
-        self.jobs.insert(job.id, (bucket(job.due_at, watermark), job));
+        self.jobs.insert(job.id, (bucket(job.due_at.0, watermark), job));
         Recorded::Created
     }
 
@@ -162,7 +163,7 @@ impl Rows {
         if taken.is_some() {
             return taken;
         }
-        *bucket_now = bucket(job.due_at, watermark);
+        *bucket_now = bucket(job.due_at.0, watermark);
         self.totals.count_end(job, row.stage);
         match entry {
             OutboxEntry::Changed(job) => {
@@ -178,7 +179,7 @@ impl Rows {
                 *row = keep_content(row, job);
                 self.claim(&successor);
                 self.totals.count_new(&successor);
-                self.jobs.insert(successor.id, (bucket(successor.due_at, watermark), *successor));
+                self.jobs.insert(successor.id, (bucket(successor.due_at.0, watermark), *successor));
             }
             OutboxEntry::Removed(job) => drop(self.jobs.remove(&job.id)),
         }
@@ -200,8 +201,8 @@ impl Rows {
             && row.is_pending()
         {
             (row.version, row.epoch, row.attempt) = (entry.version, entry.epoch, entry.attempt);
-            (row.lease_until, row.started_at) = (Some(entry.lease_until), Some(entry.started_at));
-            (row.updated_at, row.progress) = (entry.updated_at, None);
+            (row.lease_until, row.started_at) = (Some(Timestamp(entry.lease_until)), Some(Timestamp(entry.started_at)));
+            (row.updated_at.0, row.progress) = (entry.updated_at, None);
         }
     }
 
@@ -221,7 +222,7 @@ impl Rows {
             (_, before) => {
                 let from = before.map_or(Stage::Pending, |(_, row)| row.stage);
                 self.totals.count_end(&job, from);
-                self.jobs.insert(edit.id, (bucket(job.due_at, watermark), job));
+                self.jobs.insert(edit.id, (bucket(job.due_at.0, watermark), job));
             }
         }
         edited
@@ -235,7 +236,7 @@ fn waits(job: &Job) -> bool {
 
 /// Databases keep 63 bits.
 fn check_numbers(job: &Job) -> Result<(), Error> {
-    let numbers = [job.version, job.due_at, job.expires_ms.unwrap_or(0), job.lease_ms.unwrap_or(0)];
+    let numbers = [job.version, job.due_at.0, job.expires.map_or(0, |at| at.0), job.lease.map_or(0, |at| at.0)];
     match numbers.into_iter().find(|&number| i64::try_from(number).is_err()) {
         Some(number) => Err(Error::invalid("job", "of numbers below 2^63", number)),
         None => Ok(()),
@@ -301,7 +302,7 @@ impl Ledger for ModelLedger {
         let mut rows = self.there()?;
         for id in ids {
             if let Some((bucket_now, job)) = rows.jobs.get_mut(id).filter(|(_, job)| job.is_pending()) {
-                *bucket_now = bucket(job.due_at, watermark);
+                *bucket_now = bucket(job.due_at.0, watermark);
             }
         }
         Ok(())
@@ -309,7 +310,7 @@ impl Ledger for ModelLedger {
 
     async fn overflow(&self, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Error> {
         let rows = self.there()?;
-        let in_window = |job: &&Job| *job.queue == *queue && (due.from..=due.to).contains(&job.due_at);
+        let in_window = |job: &&Job| *job.queue == *queue && (due.from..=due.to).contains(&job.due_at.0);
         let mut jobs: Vec<Job> = rows.overflow().filter(in_window).cloned().collect();
         jobs.sort_by_key(|job| (job.priority, job.due_at, job.id));
         let mut bytes = 0;
@@ -329,9 +330,9 @@ impl Ledger for ModelLedger {
 
     async fn overflow_due(&self, queue: &str, now: Millis) -> Result<OverflowDue, Error> {
         let rows = self.there()?;
-        let is_due = |job: &&Job| *job.queue == *queue && job.due_at <= now;
+        let is_due = |job: &&Job| *job.queue == *queue && job.due_at <= Timestamp(now);
         let jobs = rows.overflow().filter(is_due).count() as u64;
-        Ok(OverflowDue { jobs, oldest_due: rows.overflow().filter(is_due).map(|job| job.due_at).min() })
+        Ok(OverflowDue { jobs, oldest_due: rows.overflow().filter(is_due).map(|job| job.due_at).min().map(|at| at.0) })
     }
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
@@ -359,7 +360,7 @@ impl Ledger for ModelLedger {
                 && find.queue.as_ref().is_none_or(|queue| *queue == job.queue)
                 && (find.states.is_empty() || stages.into_iter().any(|stage| stage == job.stage))
                 && find.kind.as_ref().is_none_or(|kind| *kind == job.kind)
-                && (find.due.from..=find.due.to).contains(&job.due_at)
+                && (find.due.from..=find.due.to).contains(&job.due_at.0)
                 && after.is_none_or(|after| job.id > after)
         };
         let mut jobs: Vec<Job> = self.jobs().into_iter().filter(fits).collect();
@@ -377,7 +378,7 @@ impl Ledger for ModelLedger {
         let mut rows = self.there()?;
         let is_past = |job: &Job| {
             let kept_ms = if job.stage == Stage::Failed { retention.failed_ms } else { retention.succeeded_ms };
-            job.finished_at.is_some_and(|at| at.saturating_add(kept_ms) <= now)
+            job.finished_at.is_some_and(|at| at.0.saturating_add(kept_ms) <= now)
         };
         let past: Vec<JobId> = rows.jobs.values().filter(|(_, job)| is_past(job)).map(|(_, job)| job.id).collect();
         let pruned = past.iter().take(limit).filter(|id| rows.jobs.remove(id).is_some()).count();

@@ -3,6 +3,7 @@
 use super::fixture::{Bench, job, pass};
 use async_trait::async_trait;
 use duetime_core::engine::{Expected, Options, Pause, QueueSettings, Stores};
+use duetime_core::json::Span;
 use duetime_core::ports::{Document, PutIf, Registry};
 use duetime_core::testing::{ModelLedger, TokioClock};
 use duetime_core::{Engine, Error, Schedule, Timing};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn every(ms: u64) -> Schedule {
-    Schedule::new(Timing::Every(ms), job())
+    Schedule::new(Timing::Every(Span(ms)), job())
 }
 
 /// Ticks change the document of a schedule, but not what was set.
@@ -40,15 +41,15 @@ async fn settings_have_a_version() {
     let bench = Bench::new().await;
     let engine = &bench.engine;
     assert_eq!(engine.queue_versioned("q").await.unwrap().1, 0);
-    let lease = |ms| move |known| QueueSettings { lease_ms: Some(ms), ..known };
-    let (_, first) = engine.reconfigure_if("q", Expected::Nothing, lease(5_000)).await.unwrap();
+    let lease = |ms| move |known| QueueSettings { lease: Some(ms), ..known };
+    let (_, first) = engine.reconfigure_if("q", Expected::Nothing, lease(Span(5_000))).await.unwrap();
     engine.pause("q", Pause::UntilResumed).await.unwrap();
-    let stale = engine.reconfigure_if("q", Expected::Version(first), lease(6_000)).await.unwrap_err();
+    let stale = engine.reconfigure_if("q", Expected::Version(first), lease(Span(6_000))).await.unwrap_err();
     let (status, now) = engine.queue_versioned("q").await.unwrap();
     assert_eq!(stale, Error::Changed { kind: "queue", name: "q".into(), current: now });
-    assert_eq!((status.settings.lease_ms, status.settings.paused), (Some(5_000), true));
-    let (set, _) = engine.reconfigure_if("q", Expected::Version(now), lease(6_000)).await.unwrap();
-    assert_eq!((set.lease_ms, set.paused), (Some(6_000), true));
+    assert_eq!((status.settings.lease, status.settings.paused), (Some(Span(5_000)), true));
+    let (set, _) = engine.reconfigure_if("q", Expected::Version(now), lease(Span(6_000))).await.unwrap();
+    assert_eq!((set.lease, set.paused), (Some(Span(6_000)), true));
 }
 
 /// A registry in which another process changes a schedule just before it is removed for the first time.

@@ -70,12 +70,12 @@ async fn ends_that_nobody_asked_for_are_told() {
     let bench = Bench::new().await;
     let mut listener = bench.engine.subscribe(Filter::default()).await.unwrap();
     let options = Retry { max_attempts: Some(2), ..Retry::default() }.into();
-    bench.push(NewJob { lease_ms: Some(1_000), options, ..job() }).await;
+    bench.push(NewJob { lease: Some(Span(1_000)), options, ..job() }).await;
     for _ in 0..2 {
         bench.lease().await;
         pass(2 * SECOND).await;
     }
-    bench.push(NewJob { queue: "unstarted".into(), expires_ms: Some(500), ..job() }).await;
+    bench.push(NewJob { queue: "unstarted".into(), expires: Some(Span(500)), ..job() }).await;
     pass(2 * SECOND).await;
     let expected = [
         "pushed ready 0",

@@ -39,7 +39,7 @@ async fn a_failed_job_runs_again_by_its_steps_and_then_is_a_dead_letter() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_ends_is_a_crash_and_its_receipt_is_stale() {
     let bench = Bench::new().await;
-    let pushed = bench.push(NewJob { lease_ms: Some(1_000), ..job() }).await;
+    let pushed = bench.push(NewJob { lease: Some(Span(1_000)), ..job() }).await;
     let first = bench.lease().await;
     pass(Duration::from_millis(1_600)).await;
     let second = bench.lease().await;
@@ -53,7 +53,7 @@ async fn a_lease_that_ends_is_a_crash_and_its_receipt_is_stale() {
 #[tokio::test(start_paused = true)]
 async fn a_job_that_takes_its_workers_down_is_given_up_at_the_fifth_crash() {
     let bench = Bench::new().await;
-    let pushed = bench.push(NewJob { lease_ms: Some(1_000), ..job() }).await;
+    let pushed = bench.push(NewJob { lease: Some(Span(1_000)), ..job() }).await;
     for _ in 0..5 {
         bench.lease().await;
         pass(Duration::from_millis(1_600)).await;
@@ -172,7 +172,7 @@ async fn no_rule_moves_jobs_to_their_own_queue() {
     let wrong = NewJob { options: retry.clone().into(), ..job() };
     let pushed = bench.push(job()).await;
     let imported = Job { options: JobOptions::from(retry.clone()).shared(), ..pushed };
-    let every = Schedule::new(Timing::Every(10_000), wrong.clone());
+    let every = Schedule::new(Timing::Every(Span(10_000)), wrong.clone());
     let settings = QueueSettings::default().with_rule(retry.clone());
     let refused = [
         bench.try_push(wrong).await.map(drop),
@@ -191,7 +191,7 @@ async fn no_rule_moves_jobs_to_their_own_queue() {
 #[tokio::test(start_paused = true)]
 async fn a_job_that_was_not_started_in_time_fails_and_is_not_handed_out() {
     let bench = Bench::new().await;
-    let pushed = bench.push(NewJob { due: Due::After(Span(1_000)), expires_ms: Some(500), ..job() }).await;
+    let pushed = bench.push(NewJob { due: Due::After(Span(1_000)), expires: Some(Span(500)), ..job() }).await;
     pass(Duration::from_millis(1_501)).await;
     assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
     pass(Duration::from_secs(1)).await;

@@ -3,6 +3,7 @@
 use super::fixture::{Bench, job, pass};
 use duetime_core::api::Span;
 use duetime_core::engine::{Answers, Imported};
+use duetime_core::json::Timestamp;
 use duetime_core::limits::DAY_MS;
 use duetime_core::model::id::sequence_at;
 use duetime_core::{Due, Error, Job, JobId, JobOptions, NewJob, Stage, State};
@@ -119,11 +120,11 @@ async fn what_makes_no_sense_is_refused_alone() {
         Job { cancel_asked: true, ..good.clone() },
         Job { version: 1 << 48, ..good.clone() },
         Job { epoch: 1 << 48, ..good.clone() },
-        Job { due_at: good.created_at + 4_000 * DAY_MS, ..good.clone() },
-        Job { lease_ms: Some(1), ..good.clone() },
-        Job { id: JobId::from_sequence(sequence_at(good.created_at + 2 * DAY_MS)), ..good.clone() },
+        Job { due_at: Timestamp(good.created_at.0 + 4_000 * DAY_MS), ..good.clone() },
+        Job { lease: Some(Span(1)), ..good.clone() },
+        Job { id: JobId::from_sequence(sequence_at(good.created_at.0 + 2 * DAY_MS)), ..good.clone() },
         Job { id: JobId::MIN, ..good.clone() },
-        Job { created_at: 0, ..good.clone() },
+        Job { created_at: Timestamp(0), ..good.clone() },
     ];
     let answers = bench.import(&[&bad[..], std::slice::from_ref(&good)].concat()).await;
     let (refused, taken) = answers.split_at(bad.len());

@@ -4,6 +4,7 @@ use super::fixture::{Bench, job};
 use super::schedules::{every, seconds, ticks};
 use duetime_core::api::Span;
 use duetime_core::engine::{Expected, Outcome, Pause};
+use duetime_core::json::Timestamp;
 use duetime_core::limits::MINUTE_MS;
 use duetime_core::{Clock, Engine, Millis, NewJob, Schedule};
 use std::time::Duration;
@@ -20,7 +21,7 @@ async fn an_edit_before_an_instant_pushes_it_once() {
     for edit in ["pause", "job", "queue", "timing", "delete", "delete and queue", "twice"] {
         let bench = Bench::new().await;
         let (engine, t0) = (&bench.engine, bench.clock.wall());
-        let schedule = Schedule { start: Some(t0 + EVERY_MS), ..every(EVERY_MS) };
+        let schedule = Schedule { start: Some(Timestamp(t0 + EVERY_MS)), ..every(EVERY_MS) };
         let elsewhere = Schedule { job: NewJob { queue: "elsewhere".into(), ..job() }, ..schedule.clone() };
         set(engine, schedule.clone()).await;
         seconds(9).await;
@@ -63,7 +64,7 @@ async fn a_clock_that_was_ahead_for_a_moment_stops_no_schedule() {
     for restarts in [false, true] {
         let mut bench = Bench::new().await;
         let t0 = bench.clock.wall();
-        set(&bench.engine, Schedule { start: Some(t0 + MINUTE_MS), ..every(MINUTE_MS) }).await;
+        set(&bench.engine, Schedule { start: Some(Timestamp(t0 + MINUTE_MS)), ..every(MINUTE_MS) }).await;
         seconds(61).await;
         bench.clock.step_wall(AHEAD_MS.cast_signed());
         seconds(5).await;
@@ -93,13 +94,13 @@ async fn a_retried_job_has_its_instant_after_the_clock_was_set_back() {
     for fails_ahead in [true, false] {
         let bench = Bench::new().await;
         let t0 = bench.clock.wall();
-        let schedule = Schedule { start: Some(t0 + MINUTE_MS), ..every(MINUTE_MS) };
+        let schedule = Schedule { start: Some(Timestamp(t0 + MINUTE_MS)), ..every(MINUTE_MS) };
         set(&bench.engine, schedule.clone()).await;
         bench.clock.step_wall(AHEAD_MS.cast_signed());
         seconds(61).await;
         let lease = bench.lease_first().await;
         let at = lease.job.due_at;
-        assert!(at >= t0 + 2 * MINUTE_MS, "by the clock that is ahead");
+        assert!(at >= Timestamp(t0 + 2 * MINUTE_MS), "by the clock that is ahead");
         let fails = || bench.settle(&lease, Outcome::release(Span(1_000)));
         if fails_ahead {
             fails().await.unwrap();

@@ -3,6 +3,7 @@
 use super::fixture::{Bench, job};
 use duetime_core::api::Span;
 use duetime_core::engine::{Outcome, PushOutcome};
+use duetime_core::json::Timestamp;
 use duetime_core::model::retry::Retry;
 use duetime_core::rules::Failure;
 use duetime_core::{Due, Error, Job, KeyUntil, NewJob, OnConflict, State};
@@ -24,7 +25,7 @@ async fn a_repeat_keeps_replaces_or_is_refused() {
     assert_eq!((replaced.outcome, replaced.job.id), (PushOutcome::Replaced, first.id));
     let job = bench.engine.job(first.id).await.unwrap();
     assert_eq!((&*job.payload, job.priority, job.tags.len()), (b"other".as_slice(), 3, 1));
-    assert_eq!(job.due_at, bench.engine.now() + 9_000);
+    assert_eq!(job.due_at, Timestamp(bench.engine.now() + 9_000));
 
     let refused = bench.try_push(keyed(OnConflict::Reject)).await.unwrap_err();
     assert!(matches!(refused, Error::KeyConflict { holder, .. } if holder == first.id));
@@ -38,10 +39,10 @@ async fn a_replaced_job_has_all_that_was_sent() {
     let retry = Retry { max_attempts: Some(5), ..Retry::default() };
     let origin = Some("first".into());
     let first =
-        bench.push(NewJob { lease_ms: Some(9_000), options: retry.into(), origin, ..keyed(OnConflict::Keep) }).await;
+        bench.push(NewJob { lease: Some(Span(9_000)), options: retry.into(), origin, ..keyed(OnConflict::Keep) }).await;
     let failure = Failure { retry_after: Some(Span(60_000)), ..Failure::default() };
     bench.settle(&bench.lease().await, Outcome::Fail(failure)).await.unwrap();
-    let other = NewJob { kind: "other".into(), expires_ms: Some(5_000), ..keyed(OnConflict::Replace) };
+    let other = NewJob { kind: "other".into(), expires: Some(Span(5_000)), ..keyed(OnConflict::Replace) };
     let other = NewJob { origin: Some("second".into()), key_until: KeyUntil::Started, ..other };
     for _ in 0..2 {
         let replaced = bench.try_push(other.clone()).await.unwrap();
@@ -53,8 +54,8 @@ async fn a_replaced_job_has_all_that_was_sent() {
     }
     let repeated = bench.try_push(NewJob { origin: first.origin, ..keyed(OnConflict::Keep) }).await.unwrap();
     assert_eq!((repeated.outcome, repeated.job.id), (PushOutcome::Repeated, first.id));
-    let Job { kind, lease_ms, expires_ms, key_until, options, attempt, errors, message, .. } = bench.lease().await.job;
-    assert_eq!((&*kind, lease_ms, expires_ms, key_until), ("other", None, Some(5_000), KeyUntil::Started));
+    let Job { kind, lease, expires, key_until, options, attempt, errors, message, .. } = bench.lease().await.job;
+    assert_eq!((&*kind, lease, expires, key_until), ("other", None, Some(Span(5_000)), KeyUntil::Started));
     assert_eq!((options, attempt, errors, message), (None, 1, Vec::new(), None));
 }
 

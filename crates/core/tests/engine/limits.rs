@@ -28,8 +28,8 @@ async fn a_push_beyond_a_limit_names_it() {
         ("delay", NewJob { due: Due::After(Span(DELAY_MS_MAX + 1)), ..job() }),
         ("due_at", NewJob { due: Due::At(Timestamp(1_795_132_800)), ..job() }),
         ("due_at", NewJob { due: Due::At(Timestamp(u64::MAX)), ..job() }),
-        ("lease", NewJob { lease_ms: Some(999), ..job() }),
-        ("lease", NewJob { lease_ms: Some(LEASE_MS_MAX + 1), ..job() }),
+        ("lease", NewJob { lease: Some(Span(999)), ..job() }),
+        ("lease", NewJob { lease: Some(Span(LEASE_MS_MAX + 1)), ..job() }),
         ("payload", NewJob { payload: vec![0; (1 << 20) + 1].into(), ..job() }),
     ];
     for (what, job) in cases {
@@ -45,7 +45,7 @@ async fn a_push_beyond_a_limit_names_it() {
 #[tokio::test(start_paused = true)]
 async fn all_schedules_together_have_a_bound_in_bytes() {
     let bench = Bench::new().await;
-    let large = || Schedule::new(Timing::Every(HOUR_MS), NewJob::new(vec![b'x'; SCHEDULE_PAYLOAD_BYTES_MAX]));
+    let large = || Schedule::new(Timing::Every(Span(HOUR_MS)), NewJob::new(vec![b'x'; SCHEDULE_PAYLOAD_BYTES_MAX]));
     bench.engine.set_schedule("s0", large()).await.unwrap();
     // The others are stored without the engine, which would read all of them each time.
     let body = bench.ledger.document("schedule", "s0").await.unwrap().unwrap().body;

@@ -29,7 +29,7 @@ async fn a_layout_that_nobody_knows_comes_in_by_no_door() {
     let new = |layout: &str| NewJob { due: Due::After(Span(60_000)), options: options(layout), ..job() };
     let schedule = |layout: &str| {
         let job = NewJob { options: options(layout), ..job() };
-        Schedule::new(Timing::Every(60_000), job)
+        Schedule::new(Timing::Every(Span(60_000)), job)
     };
     let known: Job = engine.push(vec![new("stack")]).await.unwrap().remove(0).unwrap().job;
     engine.delete(vec![known.id.into()]).await.remove(0).unwrap();

@@ -4,6 +4,7 @@ use super::fixture::{Bench, job, pass};
 use async_trait::async_trait;
 use duetime_core::engine::metrics::OTHER_QUEUES;
 use duetime_core::engine::{Configured, Options, QueueSettings, Stores};
+use duetime_core::json::Span;
 use duetime_core::model::retry::{Retry, WhenExhausted};
 use duetime_core::ports::{Document, Inbox, PutIf, Registry};
 use duetime_core::testing::{ModelLedger, Shared, TokioClock};
@@ -63,7 +64,7 @@ impl Registry for Counting {
 #[tokio::test(start_paused = true)]
 async fn settings_are_read_again_only_where_they_were_changed() {
     let (clock, registry) = (Arc::new(TokioClock::new()), Arc::new(Counting::default()));
-    let settings = QueueSettings { lease_ms: Some(7_000), ..QueueSettings::default() };
+    let settings = QueueSettings { lease: Some(Span(7_000)), ..QueueSettings::default() };
     for n in 0..QUEUES {
         let (name, settings) = (format!("q{n}"), settings.clone());
         let body = serde_json::to_string(&Configured::new(name.as_str().into(), settings)).unwrap();
@@ -82,7 +83,7 @@ async fn settings_are_read_again_only_where_they_were_changed() {
     seconds(120).await;
     let count = read();
     assert!((1..=50).contains(&count), "only what was changed, for half a minute: {count}");
-    assert_eq!(engine.queue("q8").await.unwrap().settings.lease_ms, Some(7_000));
+    assert_eq!(engine.queue("q8").await.unwrap().settings.lease, Some(Span(7_000)));
     engine.stop().await.unwrap();
 }
 

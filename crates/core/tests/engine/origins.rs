@@ -3,6 +3,7 @@
 use super::fixture::{Bench, job, pass};
 use duetime_core::api::Span;
 use duetime_core::engine::PushOutcome;
+use duetime_core::json::Timestamp;
 use duetime_core::limits::DAY_MS;
 use duetime_core::ports::{Ledger, Retention};
 use duetime_core::{Due, Error, Job, JobId, NewJob, OnConflict, State};
@@ -96,7 +97,7 @@ async fn a_job_that_is_handed_on_twice_has_one_copy() {
     bench.engine.cancel(vec![copy.job.id.into()]).await.pop().unwrap().unwrap();
     let again = hand_on(&original).await;
     assert_eq!((again.outcome, again.job.id), (PushOutcome::Repeated, copy.job.id), "also after its end");
-    let retried = Job { first_due_at: original.first_due_at + 1, ..original };
+    let retried = Job { first_due_at: Timestamp(original.first_due_at.0 + 1), ..original };
     assert_eq!(hand_on(&retried).await.outcome, PushOutcome::Created);
 }
 
@@ -105,8 +106,8 @@ async fn an_imported_job_is_not_made_again() {
     let bench = Bench::new().await;
     let first = bench.push(from_push("o")).await;
     let id = JobId::new(first.id.get() + 1_024).unwrap();
-    let far = first.due_at + 3 * DAY_MS;
-    let copy = Job { id, due_at: far, first_due_at: far, ..first.clone() };
+    let far = first.due_at.0 + 3 * DAY_MS;
+    let copy = Job { id, due_at: Timestamp(far), first_due_at: Timestamp(far), ..first.clone() };
     let imported = bench.engine.import(vec![copy]).await.unwrap().pop().unwrap().unwrap();
     assert_eq!((imported.id, imported.is_new), (first.id, false));
     assert_eq!(bench.ledger.jobs().len(), 1);

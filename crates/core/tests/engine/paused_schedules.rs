@@ -30,13 +30,13 @@ async fn a_paused_schedule_pushes_nothing_and_makes_nothing_up() {
     seconds(1).await;
     assert!(ticks(&bench.ledger, "s").is_empty());
     let resumed = engine.resume_schedule("s", Expected::Anything).await.unwrap();
-    assert_eq!((resumed.schedule.paused, resumed.next[0]), (Some(false), t0 + 45_000));
+    assert_eq!((resumed.schedule.paused, resumed.next[0]), (Some(false), Timestamp(t0 + 45_000)));
     seconds(10).await;
     assert_eq!(ticks(&bench.ledger, "s"), [t0 + 45_000]);
     let off = Schedule { paused: Some(true), ..every(10_000) };
     assert!(engine.set_schedule("s", off).await.unwrap().next.is_empty());
     let on = Schedule { paused: Some(false), ..every(10_000) };
-    assert_eq!(engine.set_schedule("s", on).await.unwrap().next[0], t0 + 55_000);
+    assert_eq!(engine.set_schedule("s", on).await.unwrap().next[0], Timestamp(t0 + 55_000));
     for gone in [
         engine.pause_schedule("none", Pause::UntilResumed, Expected::Anything).await.map(drop),
         engine.resume_schedule("none", Expected::Anything).await.map(drop),
@@ -52,26 +52,27 @@ async fn a_pause_may_end() {
     let (engine, t0) = (&bench.engine, bench.clock.wall());
     engine.set_schedule("s", every(10_000)).await.unwrap();
     let paused = engine.pause_schedule("s", Pause::Until(Timestamp(t0 + 30_000)), Expected::Anything).await.unwrap();
-    assert_eq!((paused.schedule.paused, paused.schedule.paused_until), (Some(true), Some(t0 + 30_000)));
-    assert_eq!(paused.next[0], t0 + 30_000, "a tick at the end of the pause");
+    assert_eq!((paused.schedule.paused, paused.schedule.paused_until), (Some(true), Some(Timestamp(t0 + 30_000))));
+    assert_eq!(paused.next[0], Timestamp(t0 + 30_000), "a tick at the end of the pause");
     seconds(25).await;
     assert!(ticks(&bench.ledger, "s").is_empty());
     seconds(6).await;
     assert_eq!(ticks(&bench.ledger, "s"), [t0 + 30_000]);
     let over = engine.schedule("s").await.unwrap();
     assert_eq!((over.schedule.paused, over.schedule.paused_until), (Some(false), None));
-    assert_eq!(over.next[0], t0 + 40_000);
+    assert_eq!(over.next[0], Timestamp(t0 + 40_000));
     // A schedule that was read during the pause can be set again after its end.
-    assert_eq!(engine.set_schedule("s", paused.schedule).await.unwrap().next[0], t0 + 40_000);
+    assert_eq!(engine.set_schedule("s", paused.schedule).await.unwrap().next[0], Timestamp(t0 + 40_000));
     // A pause may be cut short.
     let now = bench.clock.wall();
     engine.pause_schedule("s", Pause::Until(Timestamp(now + 60_000)), Expected::Anything).await.unwrap();
-    assert_eq!(engine.resume_schedule("s", Expected::Anything).await.unwrap().next[0], t0 + 40_000);
+    assert_eq!(engine.resume_schedule("s", Expected::Anything).await.unwrap().next[0], Timestamp(t0 + 40_000));
     for until in [0, now, Millis::MAX] {
         let refused = engine.pause_schedule("s", Pause::Until(Timestamp(until)), Expected::Anything).await.unwrap_err();
         assert!(matches!(&refused, Error::Invalid(invalid) if invalid.what == "until"), "{refused}");
     }
-    let refused = engine.set_schedule("s", Schedule { paused_until: Some(now + 60_000), ..every(10_000) }).await;
+    let refused =
+        engine.set_schedule("s", Schedule { paused_until: Some(Timestamp(now + 60_000)), ..every(10_000) }).await;
     assert!(matches!(&refused, Err(Error::Invalid(invalid)) if invalid.what == "paused_until"));
 }
 
@@ -109,7 +110,7 @@ async fn a_run_by_hand_pushes_one_job() {
     assert!(matches!(stale, Error::Changed { .. }), "{stale}");
     let run = |origin: &str| engine.run_schedule("s", Some(origin.into()), Expected::Version(paused.version));
     let first = run("a").await.unwrap();
-    assert_eq!((first.outcome, first.job.due_at), (PushOutcome::Created, t0));
+    assert_eq!((first.outcome, first.job.due_at), (PushOutcome::Created, Timestamp(t0)));
     let repeated = run("a").await.unwrap();
     assert_eq!((repeated.outcome, repeated.job.id), (PushOutcome::Repeated, first.job.id));
     assert_ne!(run("b").await.unwrap().job.id, first.job.id);

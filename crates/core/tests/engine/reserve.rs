@@ -4,6 +4,7 @@ use super::fixture::{Bench, job, pass, request};
 use duetime_core::api::{self, Span};
 use duetime_core::engine::Pause;
 use duetime_core::engine::{JobRef, Query, QueueSettings, ReserveRequest, Source, TakeRequest};
+use duetime_core::json::Timestamp;
 use duetime_core::ports::{Broker, BrokerClock, Ledger, Put, Rate, Room};
 use duetime_core::{Due, Error, JobId, NewJob, State};
 use std::time::Duration;
@@ -172,7 +173,7 @@ async fn a_clock_set_forward_makes_due_and_one_set_back_makes_nothing_early() {
     bench.clock.step_wall(3_600_000);
     pass(SECOND).await;
     let lease = waiter.await.unwrap().unwrap().leases.pop().unwrap();
-    assert!(lease.job.due_at <= bench.engine.now());
+    assert!(lease.job.due_at <= Timestamp(bench.engine.now()));
 
     bench.push(NewJob { due: Due::After(Span(1_000)), ..job() }).await;
     bench.clock.step_wall(-3_600_000);
@@ -218,9 +219,12 @@ async fn a_pause_ends_by_itself() {
     {
         assert_eq!(bench.engine.pause("default", wrong).await.unwrap_err().code(), "invalid", "{wrong:?}");
     }
-    assert_eq!(bench.engine.pause("default", Pause::For(Span(1))).await.unwrap().paused_until, Some(now + 1));
+    assert_eq!(
+        bench.engine.pause("default", Pause::For(Span(1))).await.unwrap().paused_until,
+        Some(Timestamp(now + 1))
+    );
     let paused = bench.engine.pause("default", Pause::For(Span(30_000))).await.unwrap();
-    assert_eq!((paused.paused, paused.paused_until), (true, Some(now + 30_000)));
+    assert_eq!((paused.paused, paused.paused_until), (true, Some(Timestamp(now + 30_000))));
     bench.push(job()).await;
     let waiter = bench.waiter(60 * SECOND).await;
     pass(Duration::from_millis(29_999)).await;
@@ -303,7 +307,7 @@ async fn a_take_finishes_what_it_hands_out() {
     assert_eq!((job.state(0), job.message.as_deref()), (State::Succeeded, Some("taken")));
     assert_eq!(bench.state(early.id).await, State::Ready);
 
-    take.due_to = Some(bench.engine.now() + 1);
+    take.due_to = Some(Timestamp(bench.engine.now() + 1));
     assert_eq!(bench.engine.take(take.clone()).await.unwrap_err().code(), "invalid");
 
     let stale = JobRef { id: early.id, version: Some(early.version + 1) };

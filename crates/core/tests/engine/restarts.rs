@@ -26,7 +26,7 @@ async fn waiting_jobs_are_loaded_again() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_outlives_the_process_and_a_stale_receipt_does_not_come_back() {
     let bench = Bench::new().await;
-    bench.push(NewJob { lease_ms: Some(1_000), ..job() }).await;
+    bench.push(NewJob { lease: Some(Span(1_000)), ..job() }).await;
     let stale = bench.lease().await;
     pass(Duration::from_millis(1_600)).await;
     let live = bench.lease().await;
@@ -42,7 +42,7 @@ async fn a_lease_outlives_the_process_and_a_stale_receipt_does_not_come_back() {
 async fn a_lease_that_began_early_outlives_the_process() {
     for delay_ms in [60_000, 10 * 3_600_000] {
         let bench = Bench::new().await;
-        let id = bench.push(NewJob { due: Due::After(Span(delay_ms)), lease_ms: Some(5_000), ..job() }).await.id;
+        let id = bench.push(NewJob { due: Due::After(Span(delay_ms)), lease: Some(Span(5_000)), ..job() }).await.id;
         assert_eq!(bench.engine.reserve_early(id).await.unwrap().job.id, id);
         assert_eq!(bench.engine.reserve_early(id).await.unwrap_err(), Error::Running(id));
         pass(Duration::from_secs(1)).await;
@@ -72,7 +72,7 @@ async fn a_job_that_is_not_reserved_early_stays_scheduled() {
 #[tokio::test(start_paused = true)]
 async fn a_restored_lease_ends() {
     let bench = Bench::new().await;
-    bench.push(NewJob { lease_ms: Some(10_000), ..job() }).await;
+    bench.push(NewJob { lease: Some(Span(10_000)), ..job() }).await;
     let lease = bench.lease().await;
     pass(Duration::from_secs(4)).await;
     let bench = restart(bench).await;
@@ -89,7 +89,7 @@ async fn a_restored_lease_ends() {
 async fn a_restored_lease_is_no_longer_than_it_was() {
     for extended_ms in [None, Some(10_000)] {
         let bench = Bench::new().await;
-        bench.push(NewJob { lease_ms: Some(2_000), ..job() }).await;
+        bench.push(NewJob { lease: Some(Span(2_000)), ..job() }).await;
         let lease = bench.lease().await;
         pass(Duration::from_millis(500)).await;
         if extended_ms.is_some() {

@@ -11,7 +11,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 async fn keep(bench: &Bench, queue: &str, succeeded: Option<Duration>, failed: Option<Duration>) {
     let ms = |span: Option<Duration>| span.map(|span| u64::try_from(span.as_millis()).unwrap());
-    let retention = QueueRetention { succeeded_ms: ms(succeeded), failed_ms: ms(failed) };
+    let retention = QueueRetention { succeeded: ms(succeeded).map(Span), failed: ms(failed).map(Span) };
     bench.engine.configure(queue, QueueSettings { retention, ..QueueSettings::default() }).await.unwrap();
 }
 

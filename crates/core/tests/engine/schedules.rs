@@ -3,6 +3,7 @@
 use super::fixture::{Bench, job, pass};
 use duetime_core::api::Span;
 use duetime_core::engine::{Options, Outcome, Stores};
+use duetime_core::json::Timestamp;
 use duetime_core::limits::{HOUR_MS, MINUTE_MS, SECOND_MS};
 use duetime_core::ports::{Broker, Detail, PutIf, Queues, Registry};
 use duetime_core::schedule::{LastTick, TickOutcome, tag};
@@ -21,14 +22,14 @@ pub(super) async fn seconds(count: u64) {
 }
 
 pub(super) fn every(ms: u64) -> Schedule {
-    Schedule::new(Timing::Every(ms), job())
+    Schedule::new(Timing::Every(Span(ms)), job())
 }
 
 /// The jobs of a schedule, by when they were first due.
 pub(super) fn pushed(ledger: &ModelLedger, name: &str) -> BTreeMap<Millis, Vec<Job>> {
     let mut by_tick: BTreeMap<Millis, Vec<Job>> = BTreeMap::new();
     for job in ledger.jobs().into_iter().filter(|job| job.tags.contains(&tag(name))) {
-        by_tick.entry(job.first_due_at).or_default().push(job);
+        by_tick.entry(job.first_due_at.0).or_default().push(job);
     }
     by_tick
 }
@@ -51,7 +52,7 @@ async fn each_tick_pushes_a_job_that_is_due_then() {
     let bench = Bench::new().await;
     let t0 = bench.clock.wall();
     let set = bench.engine.set_schedule("s", every(10_000)).await.unwrap();
-    assert_eq!(set.next, (1..=10).map(|n| t0 + n * 10_000).collect::<Vec<_>>());
+    assert_eq!(set.next, (1..=10).map(|n| Timestamp(t0 + n * 10_000)).collect::<Vec<_>>());
     seconds(7).await;
     assert!(ticks(&bench.ledger, "s").is_empty());
     // A little ahead, and not handed out before its time.
@@ -60,11 +61,11 @@ async fn each_tick_pushes_a_job_that_is_due_then() {
     assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
     seconds(1).await;
     let lease = bench.lease().await;
-    assert_eq!((lease.job.due_at, &lease.job.tags[..]), (t0 + 10_000, &[tag("s")][..]));
+    assert_eq!((lease.job.due_at, &lease.job.tags[..]), (Timestamp(t0 + 10_000), &[tag("s")][..]));
     seconds(20).await;
     assert_eq!(ticks(&bench.ledger, "s"), [t0 + 10_000, t0 + 20_000, t0 + 30_000]);
     let last = bench.last("s").await;
-    assert_eq!((last.at, last.outcome), (t0 + 30_000, TickOutcome::Pushed));
+    assert_eq!((last.at, last.outcome), (Timestamp(t0 + 30_000), TickOutcome::Pushed));
     assert_eq!(bench.engine.schedule("s").await.unwrap().version, set.version);
 }
 
@@ -81,10 +82,10 @@ async fn a_change_counts_from_now_unless_the_times_stay() {
     assert!(changed.version > first.version);
     assert_eq!(changed.next, first.next);
     let previewed = bench.engine.preview_schedule("s", every(40_000)).await.unwrap();
-    assert_eq!(previewed.next[0], t0 + 70_000);
+    assert_eq!(previewed.next[0], Timestamp(t0 + 70_000));
     assert_eq!(bench.engine.schedule("s").await.unwrap(), changed);
     let moved = bench.engine.set_schedule("s", every(40_000)).await.unwrap();
-    assert_eq!(moved.next[0], t0 + 70_000);
+    assert_eq!(moved.next[0], Timestamp(t0 + 70_000));
     seconds(41).await;
     assert_eq!(ticks(&bench.ledger, "s"), [t0 + 70_000]);
     bench.engine.delete_schedule("s").await.unwrap();
@@ -98,11 +99,11 @@ async fn a_change_counts_from_now_unless_the_times_stay() {
 async fn nothing_ticks_after_the_end() {
     let bench = Bench::new().await;
     let t0 = bench.clock.wall();
-    let bounded = Schedule { start: Some(t0 + 5_000), end: Some(t0 + 9_000), ..every(2_000) };
+    let bounded = Schedule { start: Some(Timestamp(t0 + 5_000)), end: Some(Timestamp(t0 + 9_000)), ..every(2_000) };
     let set = bench.engine.set_schedule("s", bounded).await.unwrap();
-    assert_eq!(set.next, [t0 + 5_000, t0 + 7_000, t0 + 9_000]);
+    assert_eq!(set.next, [t0 + 5_000, t0 + 7_000, t0 + 9_000].map(Timestamp));
     seconds(20).await;
-    assert_eq!(ticks(&bench.ledger, "s"), set.next);
+    assert_eq!(ticks(&bench.ledger, "s").into_iter().map(Timestamp).collect::<Vec<_>>(), set.next);
     assert!(bench.engine.schedule("s").await.unwrap().next.is_empty());
 }
 
@@ -126,7 +127,7 @@ async fn missed_ticks_are_skipped_or_pushed_once() {
     node.engine.set_schedule("hourly", Schedule { missed: Missed::Skip, ..every(HOUR_MS) }).await.unwrap();
     let node = world.another(&node, 2 * HOUR_MS + 2 * MINUTE_MS).await;
     assert!(ticks(&world.ledger, "hourly").is_empty());
-    assert_eq!(node.engine.schedule("hourly").await.unwrap().next[0], t1 + 3 * HOUR_MS);
+    assert_eq!(node.engine.schedule("hourly").await.unwrap().next[0], Timestamp(t1 + 3 * HOUR_MS));
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +151,10 @@ async fn what_was_pushed_before_a_schedule_was_set_overlaps_too() {
     for n in 1..=2 {
         seconds(10).await;
         bench.engine.extend(vec![(imported.job.receipt(), None)]).await.remove(0).unwrap();
-        assert_eq!(bench.last("s").await, LastTick { at: t0 + n * 10_000, outcome: TickOutcome::Overlap, job: None });
+        assert_eq!(
+            bench.last("s").await,
+            LastTick { at: Timestamp(t0 + n * 10_000), outcome: TickOutcome::Overlap, job: None }
+        );
     }
     bench.complete(&imported).await.unwrap();
     seconds(10).await;
@@ -166,7 +170,10 @@ async fn a_tick_may_wait_for_the_job_before() {
     let lease = bench.lease().await;
     seconds(10).await;
     assert_eq!(ticks(&bench.ledger, "s"), [t0 + 10_000]);
-    assert_eq!(bench.last("s").await, LastTick { at: t0 + 20_000, outcome: TickOutcome::Overlap, job: None });
+    assert_eq!(
+        bench.last("s").await,
+        LastTick { at: Timestamp(t0 + 20_000), outcome: TickOutcome::Overlap, job: None }
+    );
     bench.complete(&lease).await.unwrap();
     seconds(10).await;
     assert_eq!(ticks(&bench.ledger, "s"), [t0 + 10_000, t0 + 30_000]);
@@ -322,10 +329,10 @@ async fn five_servers_push_one_job_a_tick_whoever_is_killed() {
     for _ in 0..5 {
         nodes.push(Some(world.node(Life::random(random.any(), None)).await));
     }
-    let nightly = Schedule { start: Some(world.clock.wall() + TICK_MS), ..every(TICK_MS) };
+    let nightly = Schedule { start: Some(Timestamp(world.clock.wall() + TICK_MS)), ..every(TICK_MS) };
     let first = nodes[0].as_ref().unwrap();
     let start = first.engine.set_schedule("nightly", nightly).await.unwrap().next[0];
-    let end = start + TICKS * TICK_MS;
+    let end = start.0 + TICKS * TICK_MS;
     let mut kills = 0;
     while world.clock.wall() < end {
         for place in &mut nodes {
@@ -352,7 +359,7 @@ async fn five_servers_push_one_job_a_tick_whoever_is_killed() {
     let pushed = pushed(&world.ledger, "nightly");
     let twice: Vec<_> = pushed.iter().filter(|(_, jobs)| jobs.len() != 1).collect();
     assert!(twice.is_empty(), "seed {seed}: {twice:?}");
-    let expected: Vec<Millis> = (0..TICKS).map(|n| start + n * TICK_MS).collect();
+    let expected: Vec<Millis> = (0..TICKS).map(|n| start.0 + n * TICK_MS).collect();
     let found: Vec<Millis> = pushed.keys().copied().take(expected.len()).collect();
     assert_eq!(found, expected, "seed {seed}");
     assert!(pushed.len() <= expected.len() + 3, "seed {seed}: ahead of time");

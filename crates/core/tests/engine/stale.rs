@@ -90,7 +90,7 @@ async fn found_jobs_are_rescheduled_by_two_at_once_while_they_start() {
             let job = world.engine.job(row.id).await.unwrap();
             let is_running = first.iter().any(|lease| lease.job.id == row.id);
             assert!(
-                is_running == (job.state(now) == State::Running) && (is_running || dues.contains(&job.due_at)),
+                is_running == (job.state(now) == State::Running) && (is_running || dues.contains(&job.due_at.0)),
                 "{seed}: {job:?}"
             );
         }

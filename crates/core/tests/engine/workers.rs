@@ -47,7 +47,7 @@ async fn a_named_worker_waits_and_holds() {
     pass(Duration::from_secs(30)).await;
     let extended = bench.engine.extend(vec![(lease.job.receipt(), None)]).await.remove(0).unwrap();
     let holding = bench.worker();
-    assert_eq!(holding.leases[0].lease_until, Timestamp(extended.lease_until));
+    assert_eq!(holding.leases[0].lease_until, extended.lease_until);
     assert_eq!(holding.last_seen, Timestamp(bench.engine.now()));
     bench.settle(&lease, Outcome::release(Span(0))).await.unwrap();
     assert_eq!(bench.worker().held, 0);

@@ -1,6 +1,7 @@
 //! The state that a new process restores, and clocks that are set.
 
 use duetime_core::Error;
+use duetime_core::json::Timestamp;
 use duetime_core::memory;
 use duetime_core::ports::{Acquire, Acquired, Grant, Locks, Registry};
 use duetime_core::testing::{ManualClock, ModelLedger};
@@ -131,5 +132,5 @@ async fn the_end_is_shown_by_the_wall_clock_as_it_stands() {
     store.clock.step(1);
     assert_eq!(shown().await, grant.expires_at, "each clock is read to the millisecond only");
     store.clock.step(3_600_000);
-    assert_eq!(shown().await, grant.expires_at + 3_600_001);
+    assert_eq!(shown().await, Timestamp(grant.expires_at.0 + 3_600_001));
 }

@@ -6,6 +6,7 @@ mod ledger;
 
 use crate::memory::random::Op;
 use async_trait::async_trait;
+use duetime_core::json::Timestamp;
 use duetime_core::ports::{
     Beginning, Broker, Detail, Edit, HandOut, Host, Limits, OutboxEntry, Outcomes, Queues, Reading, Reserve, Source,
     Take, Window,
@@ -251,10 +252,10 @@ impl World {
             let mut keys: Vec<_> = held.iter().filter_map(Job::live_key).collect();
             keys.sort();
             assert!(keys.windows(2).all(|pair| pair[0] != pair[1]), "a key has one holder");
-            let first = self.waiting(&queue).map(|job| job.due_at.max(now)).min();
+            let first = self.waiting(&queue).map(|job| job.due_at.max(Timestamp(now))).min();
             if let Some(first) = first.filter(|_| self.room(&queue, false) > 0) {
                 let looks = self.looks[&queue];
-                assert!(looks.is_some_and(|at| at <= first), "nobody looks at {first}, but at {looks:?}");
+                assert!(looks.is_some_and(|at| at <= first.0), "nobody looks at {first}, but at {looks:?}");
             }
         }
         for (&id, truth) in &self.truths {

@@ -1,6 +1,7 @@
 //! Rules and jobs of any kind.
 
 use duetime_core::api::Span;
+use duetime_core::json::Timestamp;
 use duetime_core::limits::DELAY_MS_MAX;
 use duetime_core::model::retry::{Backoff, Exponential, Fixed, Retry, WhenExhausted};
 use duetime_core::testing::fixtures::{T0, job};
@@ -45,15 +46,15 @@ pub(super) fn running() -> impl Strategy<Value = Job> {
     (1..1_u64 << 53, number(), number(), count(), count(), any::<bool>(), 0..=i64::MAX as u64).prop_map(
         |(id, due_at, first_due_at, attempt, crashes, cancel_asked, version)| Job {
             id: JobId::new(id).unwrap(),
-            due_at,
-            first_due_at,
+            due_at: Timestamp(due_at),
+            first_due_at: Timestamp(first_due_at),
             attempt,
             crashes,
             cancel_asked,
             version,
             epoch: version,
-            lease_until: Some(T0),
-            started_at: Some(T0),
+            lease_until: Some(Timestamp(T0)),
+            started_at: Some(Timestamp(T0)),
             ..job(1)
         },
     )

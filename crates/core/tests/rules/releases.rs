@@ -2,6 +2,7 @@
 
 use super::{NUMBERS, again, attempt, finish};
 use duetime_core::api::Span;
+use duetime_core::json::Timestamp;
 use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
 use duetime_core::model::retry::Retry;
 use duetime_core::ports::Change;
@@ -20,7 +21,7 @@ fn a_release_does_not_count() {
     assert_eq!(decided, Again { due_at: T0, attempt: 1, crashes: 3, is_release: true, ..Again::default() });
     assert_eq!(release(&attempt(1), 700, T0 + 500).due_at, T0 + 1_200);
     assert_eq!(release(&attempt(0), 0, T0).attempt, 0);
-    let ahead = Job { due_at: T0 + HOUR_MS, ..attempt(1) };
+    let ahead = Job { due_at: Timestamp(T0 + HOUR_MS), ..attempt(1) };
     assert_eq!(release(&ahead, 0, T0).due_at, T0, "the clock was set back");
 }
 

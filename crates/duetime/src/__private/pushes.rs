@@ -41,7 +41,7 @@ pub async fn pushed<J: JobType>(
 }
 
 fn delay(job: &Job) -> Duration {
-    Duration::from_millis(job.first_due_at.saturating_sub(job.created_at))
+    Duration::from_millis(job.first_due_at.0.saturating_sub(job.created_at.0))
 }
 
 fn shown(length: Duration) -> Span {

@@ -82,7 +82,7 @@ impl Context {
 
     /// The due time.
     pub fn due_at(&self) -> Timestamp {
-        Timestamp(self.0.job.due_at)
+        self.0.job.due_at
     }
 
     /// The payload's bytes.

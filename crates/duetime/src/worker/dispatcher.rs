@@ -372,7 +372,7 @@ impl Dispatcher {
                 }
                 self.is_dry = reservation.leases.is_empty() && !self.calls.has_settled;
                 for lease in reservation.leases {
-                    self.leases.insert(&lease.job, lease.lease_ms, now);
+                    self.leases.insert(&lease.job, lease.length.0, now);
                     if self.phase == Phase::Working {
                         self.prefetch.add(lease.job, now);
                     } else {

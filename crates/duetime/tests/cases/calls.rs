@@ -38,7 +38,10 @@ pub(crate) async fn a_push_keeps_what_the_builder_says(client: Client) {
     assert_eq!((pushed.outcome, pushed.state), (PushOutcome::Created, JobState::Scheduled));
     let job = client.jobs().get(pushed.id).await.unwrap();
     assert_eq!((&*job.queue, &*job.kind, &*job.payload), (&*queue, "remind", &br#"{"user":7}"#[..]));
-    assert_eq!((job.due_at, job.priority, job.lease_ms, job.expires_ms), (pushed.due_at, 3, Some(90_000), Some(5_000)));
+    assert_eq!(
+        (job.due_at, job.priority, job.lease, job.expires),
+        (pushed.due_at, 3, Some(Span(90_000)), Some(Span(5_000)))
+    );
     assert_eq!((job.key.as_deref(), job.key_until), (Some("k"), KeyUntil::Started));
     assert_eq!(job.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), ["order:1", "a", "b"]);
     assert_eq!(job.options().retry, Retry { max_attempts: Some(4), ..Retry::default() });
@@ -120,7 +123,7 @@ pub(crate) async fn a_reserve_waits_and_is_called_off(client: Client) {
     }
     let (reservation, id) = tokio::join!(client.leases().reserve(waiting), push(&client, &queue, 1));
     let lease = &reservation.unwrap().leases[0];
-    assert_eq!((lease.job.id, lease.job.attempt, lease.lease_ms), (id, 1, 60_000));
+    assert_eq!((lease.job.id, lease.job.attempt, lease.length), (id, 1, Span(60_000)));
 }
 
 pub(crate) async fn a_job_says_why_it_does_not_run(client: Client) {
@@ -133,19 +136,19 @@ pub(crate) async fn a_job_says_why_it_does_not_run(client: Client) {
         }
     };
     let later = client.push(Remind { user: 2 }).queue(queue.clone()).after(Duration::from_secs(3_600)).await.unwrap();
-    assert_eq!(reasons(later.id).await, [(ReasonCode::NotDue, Some(Timestamp(later.due_at)))]);
+    assert_eq!(reasons(later.id).await, [(ReasonCode::NotDue, Some(later.due_at))]);
     let id = push(&client, &queue, 1).await;
     assert_eq!(reasons(id).await, [(ReasonCode::NoWorker, None)]);
     let until = later.due_at;
-    client.queues().pause(&queue, Pause::Until(Timestamp(until))).await.unwrap();
-    assert_eq!(reasons(id).await, [(ReasonCode::Paused, Some(Timestamp(until))), (ReasonCode::NoWorker, None)]);
+    client.queues().pause(&queue, Pause::Until(until)).await.unwrap();
+    assert_eq!(reasons(id).await, [(ReasonCode::Paused, Some(until)), (ReasonCode::NoWorker, None)]);
     assert!(client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.is_empty());
     client.queues().resume(&queue).await.unwrap();
     assert_eq!(reasons(id).await, []);
     let settings = QueueSettings { max_running: Some(1), ..QueueSettings::default() };
     client.queues().replace(&queue, settings).await.unwrap();
     let lease = client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0);
-    assert_eq!(reasons(id).await, [(ReasonCode::Running, lease.job.lease_until.map(Timestamp))]);
+    assert_eq!(reasons(id).await, [(ReasonCode::Running, lease.job.lease_until)]);
     let behind = push(&client, &queue, 3).await;
     assert_eq!(reasons(behind).await, [(ReasonCode::MaxRunning, None)]);
     let rate = Some(Rate { per_second: 0.001, burst: Some(1) });
@@ -180,7 +183,7 @@ pub(crate) async fn named_workers_are_listed(client: Client) {
         async move {
             let status = listed.await.unwrap();
             assert_eq!(status.held, status.leases.len());
-            status.leases.into_iter().map(|lease| (lease.id, lease.lease_until.0)).collect::<Vec<_>>()
+            status.leases.into_iter().map(|lease| (lease.id, lease.lease_until)).collect::<Vec<_>>()
         }
     };
     let of = |lease: &duetime::lease::Lease| (lease.job.id, lease.job.lease_until.unwrap());
@@ -215,7 +218,7 @@ pub(crate) async fn due_jobs_are_seen_and_taken(client: Client) {
     };
     assert_eq!(waiting(None, None).await, [first, later.id]);
     assert_eq!(waiting(Some(later.due_at), None).await, [later.id]);
-    assert_eq!(waiting(None, Some(later.due_at - 1)).await, [first]);
+    assert_eq!(waiting(None, Some(Timestamp(later.due_at.0 - 1))).await, [first]);
 
     let take = TakeRequest {
         from: Source::Queues(vec![queue.clone()]),
@@ -331,11 +334,11 @@ pub(crate) async fn found_jobs_are_rescheduled(client: Client) {
         let client = client.clone();
         async move { client.jobs().bulk(&query, BulkAction::Reschedule(to)).await }
     };
-    let at = first.due_at + 7_200_000;
+    let at = first.due_at.0 + 7_200_000;
     assert_eq!(bulk(vec![], Due::At(Timestamp(at))).await.unwrap(), [("rescheduled", 1_099)].into());
     assert_eq!(bulk(vec![], Due::At(Timestamp(at))).await.unwrap(), [].into(), "a repeat does nothing");
     let last = pushed.pop().unwrap().unwrap();
-    assert_eq!(client.jobs().get(last.id).await.unwrap().due_at, at);
+    assert_eq!(client.jobs().get(last.id).await.unwrap().due_at, Timestamp(at));
     let mut found = client.jobs().find(Query { queue: Some(queue.clone()), ..Query::default() });
     let mut ids = HashSet::new();
     while let Some(job) = found.next().await.unwrap() {
@@ -359,7 +362,7 @@ pub(crate) async fn queues_are_managed(client: Client) {
     let queue = queue();
     push(&client, &queue, 1).await;
     let settings = QueueSettings {
-        lease_ms: Some(90_000),
+        lease: Some(Span(90_000)),
         max_running: Some(1),
         rate: Some(Rate { per_second: 1_000.0, burst: Some(7) }),
         ..QueueSettings::default()
@@ -373,8 +376,11 @@ pub(crate) async fn queues_are_managed(client: Client) {
     assert_eq!(until, None);
     let year_2100 = 4_102_444_800_000;
     assert_eq!(client.queues().pause(&queue, Pause::Until(Timestamp(year_2100))).await.unwrap_err().code(), "invalid");
-    let soon = client.push(Remind { user: 1 }).queue(queue.clone()).await.unwrap().due_at + 3_600_000;
-    assert_eq!(client.queues().pause(&queue, Pause::Until(Timestamp(soon))).await.unwrap().paused_until, Some(soon));
+    let soon = client.push(Remind { user: 1 }).queue(queue.clone()).await.unwrap().due_at.0 + 3_600_000;
+    assert_eq!(
+        client.queues().pause(&queue, Pause::Until(Timestamp(soon))).await.unwrap().paused_until,
+        Some(Timestamp(soon))
+    );
     assert_eq!(client.queues().resume(&queue).await.unwrap(), settings);
     let status = client.queues().get(&queue).await.unwrap();
     assert_eq!((status.counts.ready, status.tally.pending, &status.settings), (2, 2, &settings));
@@ -399,10 +405,10 @@ pub(crate) async fn queues_are_managed(client: Client) {
 /// An operator may have paused a queue, or set what the program does not know.
 pub(crate) async fn a_program_sets_up_its_queue_and_leaves_the_rest(client: Client) {
     let (queue, queues) = (queue(), client.queues());
-    let operators = QueueSettings { max_running: Some(2), lease_ms: Some(5_000), ..QueueSettings::default() };
+    let operators = QueueSettings { max_running: Some(2), lease: Some(Span(5_000)), ..QueueSettings::default() };
     queues.replace(&queue, operators).await.unwrap();
     queues.pause(&queue, Pause::UntilResumed).await.unwrap();
-    let wanted = QueueSettings { lease_ms: Some(90_000), ..QueueSettings::default() }
+    let wanted = QueueSettings { lease: Some(Span(90_000)), ..QueueSettings::default() }
         .with_rule(Retry { max_attempts: Some(3), ..Retry::default() });
     let set_up = queues.set_up(&queue, wanted.clone()).await.unwrap();
     assert_eq!(set_up, QueueSettings { max_running: Some(2), paused: true, ..wanted.clone() });

@@ -7,7 +7,6 @@ use duetime::queue::Pause;
 use duetime::schedule::{ClockChange, Missed, Overlap, Run, TickOutcome, Timing};
 use duetime::time::Span;
 use duetime::{Client, Job, Schedule, Timestamp};
-use duetime_core::Millis;
 use std::sync::Arc;
 
 fn job(queue: &Arc<str>) -> NewJob {
@@ -16,7 +15,7 @@ fn job(queue: &Arc<str>) -> NewJob {
 
 pub(crate) async fn a_schedule_pushes_at_its_ticks(client: Client) {
     let queue = queue();
-    let set = client.schedules().set(&queue, Schedule::new(Timing::Every(1_000), job(&queue))).await.unwrap();
+    let set = client.schedules().set(&queue, Schedule::new(Timing::Every(Span(1_000)), job(&queue))).await.unwrap();
     assert_eq!(set.next.len(), 10);
     for tick in &set.next[..2] {
         let from = Source::Queues(vec![queue.clone()]);
@@ -35,9 +34,9 @@ pub(crate) async fn a_schedule_pushes_at_its_ticks(client: Client) {
     // Pushed jobs remain, one for each tick.
     let query = Query { queue: Some(queue.clone()), ..Query::default() };
     let jobs: Vec<Job> = client.jobs().page(&query, None, 100).await.unwrap().jobs;
-    let mut ticks: Vec<u64> = jobs.iter().map(|job| job.first_due_at).collect();
+    let mut ticks: Vec<u64> = jobs.iter().map(|job| job.first_due_at.0).collect();
     ticks.sort_unstable();
-    let expected: Vec<u64> = (0..ticks.len() as u64).map(|n| set.next[0] + n * 1_000).collect();
+    let expected: Vec<u64> = (0..ticks.len() as u64).map(|n| set.next[0].0 + n * 1_000).collect();
     assert_eq!(ticks, expected);
     assert_eq!(jobs.iter().filter(|job| job.state(u64::MAX) == JobState::Succeeded).count(), 2);
 }
@@ -48,8 +47,8 @@ pub(crate) async fn schedules_are_set_shown_and_deleted(client: Client) {
     let schedule = Schedule {
         missed: Missed::Skip,
         overlap: Overlap::Skip,
-        start: Some(1_900_000_000_000),
-        end: Some(1_900_000_000_000 + 3 * 86_400_000),
+        start: Some(Timestamp(1_900_000_000_000)),
+        end: Some(Timestamp(1_900_000_000_000 + 3 * 86_400_000)),
         ..Schedule::new(cron, job(&name))
     };
     let previewed = client.schedules().preview(&name, schedule.clone()).await.unwrap();
@@ -57,7 +56,7 @@ pub(crate) async fn schedules_are_set_shown_and_deleted(client: Client) {
     let set = client.schedules().set(&name, schedule).await.unwrap();
     assert_eq!((&set.next, &set.schedule), (&previewed.next, &previewed.schedule));
     // 2030-03-17 is a Sunday.
-    assert_eq!(set.next, [1_900_027_800_000, 1_900_114_200_000, 1_900_200_600_000]);
+    assert_eq!(set.next, [1_900_027_800_000, 1_900_114_200_000, 1_900_200_600_000].map(Timestamp));
     let Timing::Cron { time_zone, .. } = &set.schedule.timing else { panic!("{set:?}") };
     assert_eq!(&**time_zone, "Europe/Berlin");
     assert_eq!(client.schedules().get(&name).await.unwrap(), set);
@@ -71,7 +70,7 @@ pub(crate) async fn schedules_are_set_shown_and_deleted(client: Client) {
 pub(crate) async fn a_schedule_is_paused_resumed_and_run(client: Client) {
     let name = queue();
     let cron = Timing::parse("30 2 * * *", Some("Europe/Berlin")).unwrap();
-    let start = Some(1_900_000_000_000);
+    let start = Some(Timestamp(1_900_000_000_000));
     let set = client.schedules().set(&name, Schedule { start, ..Schedule::new(cron, job(&name)) }).await.unwrap();
     let runs = client.schedules().next_runs(&name, 16).await.unwrap();
     assert_eq!(runs[..10].iter().map(|run| run.at).collect::<Vec<_>>(), set.next);
@@ -81,7 +80,7 @@ pub(crate) async fn a_schedule_is_paused_resumed_and_run(client: Client) {
     assert_eq!(client.schedules().next_runs(&name, 0).await.unwrap_err().code(), "invalid");
 
     let until = set.next[3];
-    let paused = client.schedules().pause(&name, Pause::Until(Timestamp(until))).await.unwrap();
+    let paused = client.schedules().pause(&name, Pause::Until(until)).await.unwrap();
     assert_eq!((paused.schedule.paused_until, &paused.next[..]), (Some(until), &runs_from(&runs, 3)[..]));
     let paused = client.schedules().pause(&name, Pause::UntilResumed).await.unwrap();
     assert_eq!((paused.schedule.paused, paused.schedule.paused_until), (Some(true), None));
@@ -109,7 +108,7 @@ pub(crate) async fn a_schedule_is_paused_resumed_and_run(client: Client) {
     }
 }
 
-fn runs_from(runs: &[Run], first: usize) -> Vec<Millis> {
+fn runs_from(runs: &[Run], first: usize) -> Vec<Timestamp> {
     runs[first..].iter().take(10).map(|run| run.at).collect()
 }
 
@@ -117,10 +116,11 @@ pub(crate) async fn a_schedule_beyond_a_limit_is_refused(client: Client) {
     let name = queue();
     let never = Timing::parse("0 0 30 2 *", None).unwrap();
     let nowhere = Timing::parse("* * * * *", Some("Europe/Nowhere")).unwrap();
-    for timing in [never, nowhere, Timing::Every(999)] {
+    for timing in [never, nowhere, Timing::Every(Span(999))] {
         let refused = client.schedules().set(&name, Schedule::new(timing, job(&name))).await.unwrap_err();
         assert_eq!(refused.code(), "invalid", "{refused}");
     }
-    let wrong = client.schedules().set("no name", Schedule::new(Timing::Every(1_000), job(&name))).await.unwrap_err();
+    let wrong =
+        client.schedules().set("no name", Schedule::new(Timing::Every(Span(1_000)), job(&name))).await.unwrap_err();
     assert_eq!(wrong.code(), "invalid");
 }

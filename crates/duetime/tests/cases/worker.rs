@@ -169,7 +169,7 @@ pub(crate) async fn a_payload_that_does_not_decode_is_a_failure(client: Client) 
 /// How long a job was postponed, in seconds: the decision is made a moment before it is carried out, and a wait begins at
 /// the clock's latest possible reading.
 fn wait_s(job: &duetime_core::Job) -> u64 {
-    (job.due_at - job.updated_at + 500) / 1_000
+    (job.due_at.0 - job.updated_at.0 + 500) / 1_000
 }
 
 pub(crate) async fn errors_say_what_follows(client: Client) {

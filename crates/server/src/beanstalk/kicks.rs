@@ -165,7 +165,7 @@ pub(super) fn kick(job: &Job, marked: Marked, now: Millis) -> (JobRef, Change) {
 /// The marks of a job after a kick. What says when it is due first changes with that, so its delay is noted.
 pub(super) fn kicked(job: &Job) -> Marked {
     let marked = Marked::of_job(job);
-    let delay_ms = marked.delay_ms.unwrap_or(job.first_due_at.saturating_sub(job.created_at));
+    let delay_ms = marked.delay_ms.unwrap_or(job.first_due_at.0.saturating_sub(job.created_at.0));
     Marked { kicks: marked.kicks + 1, delay_ms: Some(delay_ms), ..marked }
 }
 

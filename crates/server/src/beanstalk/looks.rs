@@ -59,7 +59,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let deadline = self.state.held.get(id).map(|lease| lease.deadline);
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let settings = self.door.engine.queue_settings(&job.queue);
-            stats::of_job(&job, settings.lease_ms, left, self.door.engine.now())
+            stats::of_job(&job, settings.lease.map(|span| span.0), left, self.door.engine.now())
         });
         self.reply.yaml(yaml);
     }

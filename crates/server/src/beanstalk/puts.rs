@@ -58,7 +58,7 @@ pub(crate) fn new_job(tube: Arc<str>, priority: u32, ttr_s: u32, payload: Payloa
         queue: tube,
         kind: KIND.clone(),
         priority,
-        lease_ms: Some(lease_ms(Duration::from_secs(ttr_s.into()))),
+        lease: Some(Span(lease_ms(Duration::from_secs(ttr_s.into())))),
         options: JobOptions { marks: marked.shared(), ..JobOptions::default() },
         ..NewJob::new(payload)
     }

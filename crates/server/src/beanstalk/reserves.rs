@@ -167,9 +167,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    fn hold(&mut self, Lease { job, lease_ms }: &Lease) {
+    fn hold(&mut self, Lease { job, length }: &Lease) {
         let long = Marked::of_job(job).ttr_s;
-        let ttr = long.map_or(Duration::from_millis(*lease_ms), Duration::from_secs);
+        let ttr = long.map_or(Duration::from(*length), Duration::from_secs);
         self.state.held.add(job, ttr, Instant::now());
     }
 

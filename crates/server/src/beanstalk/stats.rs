@@ -6,6 +6,7 @@ use super::door::Door;
 use super::marks::Marked;
 use super::tubes::Known;
 use duetime_core::engine::QueueStatus;
+use duetime_core::json::{Span, Timestamp};
 use duetime_core::limits::{LEASE_MS_DEFAULT, SECOND_MS};
 use duetime_core::{Error, Job, Millis, State};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -54,16 +55,16 @@ fn word(state: State) -> &'static str {
 pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>, now: Millis) -> String {
     let marked = Marked::of_job(job);
     let state = job.state(now);
-    let lease_ms = job.lease_ms.or(of_queue_ms).unwrap_or(LEASE_MS_DEFAULT);
-    let delay_ms = marked.delay_ms.unwrap_or_else(|| job.first_due_at.saturating_sub(job.created_at));
+    let lease_ms = job.lease.or(of_queue_ms.map(Span)).unwrap_or(Span(LEASE_MS_DEFAULT));
+    let delay_ms = marked.delay_ms.unwrap_or_else(|| job.first_due_at.0.saturating_sub(job.created_at.0));
     let left_ms = match state {
         // Just after a release the whole delay is not left any more.
         State::Scheduled => {
             let delay_ms = delay_ms / SECOND_MS * SECOND_MS;
-            job.due_at.saturating_sub(now).min(delay_ms.saturating_sub(1))
+            job.due_at.0.saturating_sub(now).min(delay_ms.saturating_sub(1))
         }
         State::Running => left.map_or_else(
-            || job.lease_until.unwrap_or(now).saturating_sub(now),
+            || job.lease_until.map_or(now, |at| at.0).saturating_sub(now),
             |left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
         ),
         _ => 0,
@@ -73,12 +74,12 @@ pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>
     yaml.text("tube", &job.queue);
     yaml.add("state", word(state));
     yaml.add("pri", job.priority);
-    yaml.add("age", now.saturating_sub(job.created_at) / SECOND_MS);
+    yaml.add("age", now.saturating_sub(job.created_at.0) / SECOND_MS);
     yaml.add("delay", delay_ms / SECOND_MS);
-    yaml.add("ttr", marked.ttr_s.unwrap_or(lease_ms / SECOND_MS));
+    yaml.add("ttr", marked.ttr_s.unwrap_or(lease_ms.0 / SECOND_MS));
     // Just after a reserve a whole time to run is not left any more.
-    let is_whole = state == State::Running && left_ms >= lease_ms && marked.ttr_s.is_none();
-    yaml.add("time-left", if is_whole { lease_ms - 1 } else { left_ms } / SECOND_MS);
+    let is_whole = state == State::Running && left_ms >= lease_ms.0 && marked.ttr_s.is_none();
+    yaml.add("time-left", if is_whole { lease_ms.0 - 1 } else { left_ms } / SECOND_MS);
     yaml.add("file", 0);
     yaml.add("reserves", job.attempt);
     yaml.add("timeouts", job.crashes);
@@ -92,8 +93,8 @@ pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>
 pub(super) fn of_tube(status: &QueueStatus, known: &Known, urgent: u64, now: Millis) -> String {
     let QueueStatus { queue, counts, tally, settings, target_held_until: _ } = status;
     // A pause over HTTP may have no end: the longest that the protocol has.
-    let until = settings.paused_until.unwrap_or(now + u64::from(u32::MAX) * SECOND_MS);
-    let left_ms = if settings.paused { until.saturating_sub(now) } else { 0 };
+    let until = settings.paused_until.unwrap_or(Timestamp(now + u64::from(u32::MAX) * SECOND_MS));
+    let left_ms = if settings.paused { until.0.saturating_sub(now) } else { 0 };
     let mut yaml = Yaml::new();
     yaml.text("name", queue);
     yaml.add("current-jobs-urgent", urgent);

@@ -7,7 +7,7 @@ use super::terminal::is_colourful;
 use super::time::{now, relative};
 use comfy_table::Color;
 use duetime_core::State;
-use duetime_core::api::{LOST, Timestamp};
+use duetime_core::api::LOST;
 use duetime_core::engine::events::{Event, Filter, Transition, What};
 use serde_json::json;
 use std::sync::Arc;
@@ -66,14 +66,11 @@ fn show(transition: &Transition, json: bool) -> Result {
     let word = painted(&format!("{what:<9}"), *state);
     let kind = output::snippet(kind.as_bytes());
     let due = match due_at {
-        Some(due_at) if due_at > at => format!("  due {}", relative(*due_at, now())),
+        Some(due_at) if due_at > at => format!("  due {}", relative(due_at.0, now())),
         _ => String::new(),
     };
     let queue = output::safe(queue);
-    output::say_styled(format_args!(
-        "{}  {word}  {id}  {queue}  {kind}  {state}  attempt {attempt}{due}",
-        Timestamp(*at)
-    ))
+    output::say_styled(format_args!("{}  {word}  {id}  {queue}  {kind}  {state}  attempt {attempt}{due}", at))
 }
 
 /// A text in the colour of a state.

@@ -181,7 +181,7 @@ pub(crate) async fn extend(args: Extend) -> Result {
             match answer {
                 Ok(extension) => {
                     let asked = if extension.cancel_asked { "; it was cancelled: stop working on it" } else { "" };
-                    let until = relative(extension.lease_until, now());
+                    let until = relative(extension.lease_until.0, now());
                     output::say(format_args!("{}: its lease ends {until}{asked}", receipt.id))?;
                 }
                 Err(error) => note!("duetime: {error}"),

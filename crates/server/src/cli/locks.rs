@@ -139,7 +139,7 @@ async fn list(args: &List) -> Result {
 
 fn table(list: &LockList) -> Result {
     let row = |lock: &Holding| {
-        let expires = relative(lock.grant.expires_at, now());
+        let expires = relative(lock.grant.expires_at.0, now());
         let [fence, waiting] = [lock.grant.fence, lock.waiting.into()].map(|number| number.to_string());
         [lock.name.to_string(), lock.owner.to_string(), fence, expires, waiting]
     };
@@ -180,7 +180,7 @@ fn granted_now(granted: Grant, json: bool) -> Result {
     if json {
         return output::json(&granted);
     }
-    let until = relative(granted.expires_at, now());
+    let until = relative(granted.expires_at.0, now());
     output::say(format_args!("acquired with fence {}; expires {until}", granted.fence))
 }
 

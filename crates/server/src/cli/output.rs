@@ -173,7 +173,7 @@ pub(crate) fn jobs(jobs: &[Job], now: Millis) -> Result {
 
 /// When a job is due; a finished one no longer is.
 fn due(job: &Job, now: Millis) -> String {
-    if job.state(now).is_live() { relative(job.due_at, now) } else { "-".to_owned() }
+    if job.state(now).is_live() { relative(job.due_at.0, now) } else { "-".to_owned() }
 }
 
 /// The start of a text on one line, safe for a terminal.

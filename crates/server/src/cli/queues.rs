@@ -127,7 +127,7 @@ fn row(queue: &QueueStatus) -> Vec<String> {
     row.extend(counted.map(|count| count.to_string()));
     row.push(counts.oldest_due.map_or_else(String::new, |at| format!("due {}", relative(at, now()))));
     row.push(match settings.paused_until {
-        Some(until) => format!("until {}", Timestamp(until)),
+        Some(until) => format!("until {until}"),
         None if settings.paused => "paused".to_owned(),
         None => String::new(),
     });
@@ -139,7 +139,7 @@ async fn pause(Pause { one, end }: &Pause) -> Result {
     let before = client.queues().get(&one.queue).await?;
     let paused = client.queues().pause(&one.queue, end.pause()).await?;
     tell_if_unused(&before);
-    said(client, one, format_args!("{} is paused{}", one.queue, until(paused.paused_until))).await
+    said(client, one, format_args!("{} is paused{}", one.queue, until(paused.paused_until.map(|at| at.0)))).await
 }
 
 /// Tells of a queue that was never used: its name may have a typo.

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: Args) -> Result {
     }
     reservation.refused.iter().for_each(|(_, why)| note!("duetime: {why}"));
     if reservation.leases.is_empty() {
-        let next = reservation.next_due_at.map(|at| format!("; the next is due {}", relative(at, now())));
+        let next = reservation.next_due_at.map(|at| format!("; the next is due {}", relative(at.0, now())));
         note!("no job is due{}", next.unwrap_or_default());
         return Ok(());
     }

@@ -36,8 +36,8 @@ pub(crate) async fn run(args: Args) -> Result {
     let request = TakeRequest {
         from: Source::Queues(args.queues),
         limit: args.limit,
-        due_from: args.due_from.map(|instant| instant.0),
-        due_to: args.due_to.map(|instant| instant.0),
+        due_from: args.due_from,
+        due_to: args.due_to,
         request_id: None,
     };
     let client = args.target.client().await?;

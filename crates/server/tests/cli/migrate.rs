@@ -103,7 +103,7 @@ async fn an_administrator_makes_what_a_server_uses(sql: Sql) {
     life(&client).await;
     let now = client.jobs().get(client.push_raw("k", *b"1").queue(QUEUE).await.unwrap().id).await.unwrap().created_at;
     let arguments = ["import", "--json", "--server", &redis.url(), "--ledger", &sql.url_of_user()];
-    let imported = finish(place.bare(&arguments), ended_long_ago(now).as_bytes());
+    let imported = finish(place.bare(&arguments), ended_long_ago(now.0).as_bytes());
     assert!(imported.code == 0 && imported.out.contains("\"imported\":1"), "{imported:?}");
     let old = Query { tag: Some("old".into()), ..Query::default() };
     let mut pause = tokio::time::interval(Duration::from_millis(250));

@@ -59,8 +59,8 @@ impl Filler {
             priority: 5,
             key: Some("Order-1 ".into()),
             tags: vec!["a".into(), "ä:b".into()],
-            lease_ms: Some(90_000),
-            expires_ms: Some(30 * DAY_MS),
+            lease: Some(Span(90_000)),
+            expires: Some(Span(30 * DAY_MS)),
             options: JobOptions {
                 retry: retry.clone(),
                 trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
@@ -95,7 +95,7 @@ impl Filler {
 
         let retry = Retry { backoff: Some(Backoff::Steps(vec![Span(1_000), Span(5_000)])), ..Retry::default() };
         let settings =
-            QueueSettings { paused: true, lease_ms: Some(45_000), ..QueueSettings::default() }.with_rule(retry);
+            QueueSettings { paused: true, lease: Some(Span(45_000)), ..QueueSettings::default() }.with_rule(retry);
         self.client.queues().replace("orders", settings).await.unwrap();
         let weekly = Timing::parse("0 9 * * mon", Some("Asia/Shanghai")).unwrap();
         let report = NewJob { key: Some("weekly".into()), ..job(b"{\"several\":\n\"lines\"}") };

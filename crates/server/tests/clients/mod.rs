@@ -74,7 +74,7 @@ async fn works(language: Language) {
     assert_eq!(result(&welcome.2), json!({"done": "mail.welcome"}));
     // It took longer than its lease, and was not taken back.
     assert_eq!((&*report.0, report.1, report.2.attempt, report.2.crashes), ("report", JobState::Succeeded, 1, 0));
-    let took = report.2.finished_at.unwrap() - report.2.started_at.unwrap();
+    let took = report.2.finished_at.unwrap().0 - report.2.started_at.unwrap().0;
     assert!(took > 5_000, "{took} ms");
 
     // A payload that it cannot read fails its own job, and is not tried again and again.

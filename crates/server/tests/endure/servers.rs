@@ -119,15 +119,15 @@ impl Way {
         for client in &self.clients {
             match question(client.clone()).await {
                 Err(error) if error.code() == "unreachable" => last = Some(error),
-                answer => return answer.map_err(told),
+                answer => return answer.map_err(|error| told(&error)),
             }
         }
-        Err(told(last.expect("a server")))
+        Err(told(&last.expect("a server")))
     }
 }
 
 /// As the engine defines it: temporary errors mean unavailable.
-fn told(error: Error) -> CoreError {
+fn told(error: &Error) -> CoreError {
     match error.cause() {
         Cause::Core(error) => error.clone(),
         _ if error.is_retryable() => CoreError::Unavailable(error.to_string()),
@@ -153,8 +153,9 @@ impl System for Way {
         if answers.iter().any(Result::is_ok) {
             self.last_write.0.fetch_max(sent, Ordering::SeqCst);
         }
-        let told =
-            |answer: Result<duetime::Pushed, Error>| answer.map(|pushed| (pushed.id, pushed.due_at)).map_err(told);
+        let told = |answer: Result<duetime::Pushed, Error>| {
+            answer.map(|pushed| (pushed.id, pushed.due_at.0)).map_err(|error| told(&error))
+        };
         Ok(answers.into_iter().map(told).collect())
     }
 
@@ -169,7 +170,7 @@ impl System for Way {
     async fn extend(&self, receipt: Receipt, lease_ms: u64) -> Result<Millis, CoreError> {
         let leases = vec![(receipt, Some(lease_ms))];
         let extension = self.ask(question!(client, leases => client.leases().extend(leases).await?.remove(0))).await?;
-        Ok(extension.lease_until)
+        Ok(extension.lease_until.0)
     }
 
     async fn settle(&self, receipt: Receipt, outcome: Outcome) -> Result<Settlement, CoreError> {

@@ -277,7 +277,7 @@ async fn examples(database: Database) {
     }
     let query = Query { queue: Some("orders".into()), tag: Some("order-1".into()), ..Query::default() };
     let job = server.client.jobs().page(&query, None, 10).await.unwrap().jobs.remove(0);
-    assert_eq!((&*job.kind, job.key.as_deref(), job.lease_ms), ("order.cancel", Some("cancel-1"), Some(300_000)));
+    assert_eq!((&*job.kind, job.key.as_deref(), job.lease), ("order.cancel", Some("cancel-1"), Some(Span(300_000))));
 }
 
 macro_rules! on_both {

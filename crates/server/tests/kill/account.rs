@@ -5,6 +5,7 @@ use duetime::Error;
 use duetime::server::Cause;
 use duetime_core::api::{Pushed, Span};
 use duetime_core::engine::{CancelOutcome, Outcome, PushOutcome, Reservation, Settlement};
+use duetime_core::json::Timestamp;
 use duetime_core::ports::Lease;
 use duetime_core::{Error as CoreError, JobId, Millis, Receipt, State};
 use std::collections::BTreeMap;
@@ -99,8 +100,15 @@ impl Account {
     /// Leases were handed out.
     pub(crate) fn handed_out(&mut self, reservation: &Reservation, generation: usize, seen_at: Millis) {
         for Lease { job, .. } in &reservation.leases {
-            let (started_at, until) = (job.started_at.unwrap_or(0), job.lease_until.unwrap_or(0));
-            let held = HeldLease { generation, seen_at, due_at: job.due_at, started_at, until, settles: Vec::new() };
+            let (started_at, until) = (job.started_at.unwrap_or(Timestamp(0)), job.lease_until.unwrap_or(Timestamp(0)));
+            let held = HeldLease {
+                generation,
+                seen_at,
+                due_at: job.due_at.0,
+                started_at: started_at.0,
+                until: until.0,
+                settles: Vec::new(),
+            };
             if self.jobs.entry(job.id).or_default().leases.insert(job.epoch, held).is_some() {
                 self.wrong.push(format!("the lease {} was handed out twice", job.receipt()));
             }

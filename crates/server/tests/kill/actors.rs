@@ -209,7 +209,7 @@ impl Field {
             let end = match random.within(0..100) {
                 _ if is_closing => End::Complete,
                 0..2 => {
-                    late.extend(lease.job.lease_until.map(|end| (end, lease.job.receipt())));
+                    late.extend(lease.job.lease_until.map(|end| (end.0, lease.job.receipt())));
                     continue;
                 }
                 2..4 => End::FailFinally,
@@ -233,7 +233,7 @@ impl Field {
         let exchange = self.site.call(|_| false, request).await;
         let Exchange { answer: Some((_, answer)), .. } = exchange else { return };
         match answer {
-            Ok(extension) => self.account.borrow_mut().extended(receipt, extension.lease_until),
+            Ok(extension) => self.account.borrow_mut().extended(receipt, extension.lease_until.0),
             Err(error) if error.code() == "lease_lost" => {}
             Err(error) => self.account.borrow_mut().wrong.push(format!("the extend of {receipt}: {error}")),
         }

@@ -4,6 +4,7 @@ use crate::common::Site;
 use duetime::{Client, Error, JobError, Worker};
 use duetime_core::api::Span;
 use duetime_core::engine::{Outcome, ReserveRequest, Settlement, Source};
+use duetime_core::json::Timestamp;
 use duetime_core::rules::Failure;
 use duetime_core::{JobId, Millis, Receipt, State};
 use std::time::Duration;
@@ -97,8 +98,8 @@ async fn a_worker_extends_by_the_length_that_the_lease_began_with_after_a_kill_t
 async fn lease_end(site: &Site, id: JobId, after: Millis) -> Millis {
     loop {
         let job = site.client().jobs().get(id).await.unwrap();
-        if let Some(end) = job.lease_until.filter(|&end| end > after) {
-            return end;
+        if let Some(end) = job.lease_until.filter(|&end| end > Timestamp(after)) {
+            return end.0;
         }
         assert!(job.is_pending(), "it lost its lease: {job:?}");
         let nothing = ReserveRequest { from: Source::Queues(vec!["other".into()]), wait: Span(50), ..one() };

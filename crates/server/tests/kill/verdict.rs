@@ -3,6 +3,7 @@
 use crate::account::{Account, End, HeldLease, Life};
 use crate::common::Exchange;
 use duetime_core::engine::{CancelOutcome, PushOutcome};
+use duetime_core::json::Timestamp;
 use duetime_core::{Job, JobId, Millis, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -101,7 +102,7 @@ impl Verdict {
                 // A job is made between the sending of its push and the answer.
                 let push = account.pushes.get(&number(pair[1])).and_then(|push| push.exchange.answer.as_ref());
                 let made_by = push.map_or(Millis::MAX, |(at, _)| *at);
-                let is_free = pair[0].finished_at.is_some_and(|at| at <= made_by);
+                let is_free = pair[0].finished_at.is_some_and(|at| at <= Timestamp(made_by));
                 self.check(is_free, || format!("the key {key} was held twice, by {:?} and {:?}", pair[0], pair[1]));
             }
         }
@@ -109,7 +110,8 @@ impl Verdict {
             let Some((at, pushed)) = &push.exchange.answer else { continue };
             if pushed.outcome == PushOutcome::Kept {
                 let is_holder = records.get(&pushed.id).is_some_and(|job| {
-                    let lived = job.created_at <= *at && job.finished_at.is_none_or(|end| end >= push.exchange.sent);
+                    let lived = job.created_at <= Timestamp(*at)
+                        && job.finished_at.is_none_or(|end| end >= Timestamp(push.exchange.sent));
                     job.key == push.key && lived
                 });
                 self.check(is_holder, || format!("{pushed:?} was not the holder of {:?}", push.key));
@@ -170,7 +172,7 @@ impl Verdict {
         let is_over = !record.is_pending();
         self.check(is_over, || format!("{record:?} is not worked off"));
         if let Some(end) = record.finished_at {
-            self.not_started_after(id, life, end, "its end");
+            self.not_started_after(id, life, end.0, "its end");
         }
         if record.state(0) == State::Failed {
             let mut ends = life.leases.values().flat_map(HeldLease::ends);

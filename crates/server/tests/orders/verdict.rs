@@ -3,6 +3,7 @@
 use crate::common::Kill;
 use crate::orders::runs::Run;
 use crate::orders::shop::Shop;
+use duetime_core::json::Timestamp;
 use duetime_core::{Job, JobId, Millis, State};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,7 +51,7 @@ impl Verdict {
     fn judge(&mut self, shop: &Shop, order: u64, record: &Job, runs: &[Run], kills: &[Kill]) {
         let (due_at, state) = (shop.due_at(order), record.state(0));
         *self.counts.entry(state.word()).or_default() += 1;
-        let is_itself = *record.payload == *order.to_string().as_bytes() && record.due_at == due_at;
+        let is_itself = *record.payload == *order.to_string().as_bytes() && record.due_at == Timestamp(due_at);
         self.check(is_itself, || format!("the order {order} is recorded as {record:?}"));
         for run in runs {
             let is_early = run.started_at() < due_at || run.seen_at.is_some_and(|at| at < due_at);

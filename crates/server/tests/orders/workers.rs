@@ -86,7 +86,7 @@ impl RustWorker {
             let run = Run {
                 receipt: context.receipt(),
                 seen_at: Some(SystemClock::new().wall()),
-                until: context.job().lease_until.unwrap_or(0),
+                until: context.job().lease_until.map_or(0, |at| at.0),
                 by: "Rust",
             };
             runs.add(run);

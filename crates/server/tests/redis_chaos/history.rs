@@ -35,8 +35,9 @@ impl History {
     pub(crate) fn leased(&mut self, jobs: &[Job], seen_at: Millis) {
         let mut text = String::new();
         for job in jobs {
-            let (started_at, until) = (job.started_at.unwrap_or(0), job.lease_until.unwrap_or(0));
-            writeln!(text, "leased {} {} {started_at} {until} {seen_at}", job.receipt(), job.due_at).expect("a string");
+            let (started_at, until) = (job.started_at.unwrap_or_default().0, job.lease_until.unwrap_or_default().0);
+            writeln!(text, "leased {} {} {started_at} {until} {seen_at}", job.receipt(), job.due_at.0)
+                .expect("a string");
         }
         self.write(&text);
     }

@@ -90,7 +90,7 @@ async fn push(client: Client, journal: Arc<watch::Sender<Journal>>, ends: watch:
             return;
         }
         let answers = answers.unwrap().into_iter().map(Result::unwrap);
-        let pushed: Vec<_> = answers.map(|pushed| (pushed.id, pushed.due_at)).collect();
+        let pushed: Vec<_> = answers.map(|pushed| (pushed.id, pushed.due_at.0)).collect();
         journal.send_modify(|journal| journal.pushed.extend(pushed));
     }
 }

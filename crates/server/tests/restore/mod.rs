@@ -9,6 +9,7 @@ use commands::Commands;
 use duetime::Client;
 use duetime_core::api::Span;
 use duetime_core::engine::{ReserveRequest, Source};
+use duetime_core::json::Timestamp;
 use duetime_core::limits::HOUR_MS;
 use duetime_core::{Clock as _, JobId, Receipt, State as JobState, SystemClock};
 use duetime_store::testing::{MariaDbServer, PostgresServer};
@@ -67,7 +68,7 @@ async fn accounts_for(client: &Client, before: &Journal) {
     let mut waiting = BTreeSet::new();
     for (id, due_at) in &before.pushed {
         let record = records.get(id).unwrap_or_else(|| panic!("{id} was acknowledged, and is gone"));
-        assert_eq!(record.due_at, *due_at, "{record:?}");
+        assert_eq!(record.due_at, Timestamp(*due_at), "{record:?}");
         if before.completed.contains(id) {
             assert_eq!(record.state(SystemClock::new().wall()), JobState::Succeeded, "{record:?}");
         }
@@ -75,7 +76,7 @@ async fn accounts_for(client: &Client, before: &Journal) {
     for (id, record) in &records {
         match record.state(SystemClock::new().wall()) {
             JobState::Succeeded => {}
-            _ if record.due_at > record.created_at + HOUR_MS / 2 => {}
+            _ if record.due_at > Timestamp(record.created_at.0 + HOUR_MS / 2) => {}
             _ => assert!(waiting.insert(*id)),
         }
     }
@@ -93,7 +94,7 @@ async fn accounts_for(client: &Client, before: &Journal) {
     };
     timeout(LIMIT, drain).await.expect("all run");
     for (id, record) in load::records(client).await {
-        let is_far = record.due_at > record.created_at + HOUR_MS / 2;
+        let is_far = record.due_at > Timestamp(record.created_at.0 + HOUR_MS / 2);
         let state = record.state(SystemClock::new().wall());
         assert_eq!(state, if is_far { JobState::Scheduled } else { JobState::Succeeded }, "{id}: {record:?}");
     }

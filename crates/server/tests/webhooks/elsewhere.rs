@@ -51,7 +51,7 @@ async fn a_job_is_handed_on_to_another_queue() {
     let copy = &copies[0];
     assert_eq!((json!(copy.id), copy.stage, copy.attempt), (handed_on["job"].clone(), Stage::Pending, 0));
     assert_eq!((&*copy.kind, &*copy.payload, copy.priority, &*copy.tags[0]), ("order.paid", &b"{}"[..], 7, "t"));
-    let due_at = server.client.jobs().get(id).await.unwrap().first_due_at;
+    let due_at = server.client.jobs().get(id).await.unwrap().first_due_at.0;
     assert_eq!(copy.origin.as_deref(), Some(&*format!("duetime:forward-{id}-{due_at}")));
     // A retry by hand makes another copy.
     server.client.jobs().retry(id).await.unwrap();

@@ -3,6 +3,7 @@
 use super::receiver::{Answer, Closed, Receiver};
 use super::server::{Server, result, soon};
 use duetime_core::api::ReasonCode;
+use duetime_core::json::Timestamp;
 use duetime_core::{JobRef, Stage, State as JobState};
 use serde_json::json;
 use std::io::{Read, Write};
@@ -25,7 +26,7 @@ async fn five_different_failures_and_then_one_completion() {
         &*refused.errors[0].message,
         "not connected: Connection refused; check that the receiver runs and that this server can reach it"
     );
-    assert_eq!(refused.due_at, refused.errors[0].at + STEPS_MS[0]);
+    assert_eq!(refused.due_at, Timestamp(refused.errors[0].at.0 + STEPS_MS[0]));
     let receiver = closed.listen(|number, _| match number {
         0 => Answer::Silence,
         1 => Answer::Status(500, "no stock"),
@@ -150,11 +151,11 @@ async fn a_job_says_that_its_target_backs_off() {
     let third = server.push("hooks", "3").await;
     let why = server.client.jobs().why(third).await.unwrap();
     let [reason] = &why.reasons[..] else { panic!("{why:?}") };
-    let left_ms = reason.until.unwrap().0.saturating_sub(server.client.jobs().get(third).await.unwrap().created_at);
+    let left_ms = reason.until.unwrap().0.saturating_sub(server.client.jobs().get(third).await.unwrap().created_at.0);
     assert_eq!((why.state, reason.code), (JobState::Ready, ReasonCode::TargetBackingOff));
     assert!((500_000..=600_000).contains(&left_ms), "{left_ms}");
     let held_until = server.client.queues().get("hooks").await.unwrap().target_held_until.unwrap();
-    assert!(held_until.abs_diff(reason.until.unwrap().0) < 10_000, "{held_until}");
+    assert!(held_until.0.abs_diff(reason.until.unwrap().0) < 10_000, "{held_until}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -112,7 +112,7 @@ async fn a_job_of_sidekiq_gets_the_time_and_its_queue_is_known() {
     let (kept, time) = pushed.split_once(r#","enqueued_at":"#).unwrap();
     assert_eq!(kept, r#"{"class":"Ship","args":[1.10],"jid":"x""#);
     let enqueued_ms = time.trim_end_matches('}').parse::<f64>().unwrap() * 1_000.0;
-    assert!((job.due_at as f64 - 1.0..=job.finished_at.unwrap() as f64 + 1.0).contains(&enqueued_ms), "{pushed}");
+    assert!((job.due_at.0 as f64 - 1.0..=job.finished_at.unwrap().0 as f64 + 1.0).contains(&enqueued_ms), "{pushed}");
 
     // Others are no jobs of Sidekiq, and never will be.
     for payload in ["7", "[]", "no JSON", r#"{"class": 7, "args": []}"#, r#"{"class": "Ship", "args": {}}"#] {

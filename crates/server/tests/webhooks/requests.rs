@@ -4,7 +4,7 @@ use super::receiver::{Answer, Receiver};
 use super::server::{Server, result, soon};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use duetime_core::{Target, api};
+use duetime_core::Target;
 use ring::hmac;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -39,7 +39,7 @@ async fn a_delivery_says_what_it_is() {
         ("duetime-queue", "hooks"),
         ("duetime-kind", "order.paid"),
         ("duetime-attempt", "1"),
-        ("duetime-due-at", &api::Timestamp(job.due_at).to_string()),
+        ("duetime-due-at", &job.due_at.to_string()),
         ("webhook-id", &id.to_string()),
         ("webhook-signature", ""),
     ] {
@@ -47,7 +47,7 @@ async fn a_delivery_says_what_it_is() {
     }
     assert!(got.header("user-agent").starts_with("duetime/"));
     let seconds: u64 = got.header("webhook-timestamp").parse().unwrap();
-    assert!((job.due_at / 1_000..=job.due_at / 1_000 + 60).contains(&seconds));
+    assert!((job.due_at.0 / 1_000..=job.due_at.0 / 1_000 + 60).contains(&seconds));
     let id = server.push("hooks", "no json").await;
     server.completed(id).await;
     assert_eq!(receiver.received()[1].header("content-type"), "application/octet-stream");

@@ -230,15 +230,15 @@ impl Jobs {
         }
         if wants(State::Running) {
             ran.append(&mut self.running(partition, queue).await?);
-            let is_next = |job: &Job| after.is_none_or(|after| (job.due_at, job.id) > after);
-            let is_in = |job: &Job| (window.from..=window.to).contains(&job.due_at) && job.queue == *queue;
+            let is_next = |job: &Job| after.is_none_or(|after| (job.due_at.0, job.id) > after);
+            let is_in = |job: &Job| (window.from..=window.to).contains(&job.due_at.0) && job.queue == *queue;
             let mut ids: Vec<JobId> = ran.into_iter().map(|(_, id)| id).collect();
             ids.sort_unstable();
             ids.dedup();
             for some in ids.chunks(RUNNING_AT_ONCE) {
                 let heads = self.live(some, Detail::Head).await?;
                 let fitting = heads.iter().filter(|job| is_next(job) && is_in(job));
-                places.extend(fitting.map(|job| (job.due_at, job.id)));
+                places.extend(fitting.map(|job| (job.due_at.0, job.id)));
             }
         }
         places.sort_unstable();
@@ -263,7 +263,7 @@ impl Jobs {
                 jobs.push(job);
             }
         }
-        jobs.sort_unstable_by_key(|job| (job.due_at, job.id));
+        jobs.sort_unstable_by_key(|job| (job.due_at.0, job.id));
         jobs.retain(|job| states.contains(&job.state(now)));
         Ok((jobs, end))
     }

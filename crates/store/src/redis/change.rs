@@ -141,7 +141,7 @@ impl Jobs {
             if write.now.shares_body(&write.was) { Vec::new() } else { write.now.body(self.partitions.is_ledger()) };
         text.push(&body);
         text.push(fate(&write.now).as_bytes());
-        text.number(new.due_at);
+        text.number(new.due_at.0);
         text.number(new.start_by().unwrap_or(0));
         text.flag(!self.partitions.is_ledger());
         text.push(&new.result.as_ref().map(|result| [b"=", &**result].concat()).unwrap_or_default());

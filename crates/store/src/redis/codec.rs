@@ -4,6 +4,7 @@
 //! Numbers are big-endian; instants, versions and epochs have 6 bytes.
 
 use super::bytes::{Reader, Writer};
+use duetime_core::json::{Span, Timestamp};
 use duetime_core::limits::PRIORITY_DEFAULT;
 use duetime_core::model::job::{AttemptError, KeyUntil};
 use duetime_core::model::name::KIND_DEFAULT;
@@ -112,7 +113,7 @@ impl Record {
             | flag(self.removed, REMOVED)
             | flag(!job.tags.is_empty() || job.origin.is_some(), TAGGED)
             | flag(job.result.is_some(), HAS_RESULT)
-            | flag(job.expires_ms.is_some(), EXPIRES)
+            | flag(job.expires.is_some(), EXPIRES)
             | flag(job.key_until == KeyUntil::Started, UNTIL_STARTED)
     }
 
@@ -125,21 +126,21 @@ impl Record {
         let flags = (self.flags() & (HOLDS_KEY | EXPIRES | UNTIL_STARTED))
             | flag(is_tagged, TAGGED)
             | flag(job.origin.is_some(), HAS_ORIGIN)
-            | flag(job.lease_ms.is_some(), HAS_LEASE)
+            | flag(job.lease.is_some(), HAS_LEASE)
             | flag(job.priority != PRIORITY_DEFAULT, HAS_PRIORITY)
             | flag(job.key.is_some(), HAS_KEY)
             | flag(job.version != 1, HAS_VERSION)
             | flag(job.first_due_at != job.due_at, FIRST_DUE_DIFFERS)
             | flag(job.options.is_some(), HAS_OPTIONS);
         let mut body = Writer::with_capacity(job.payload.len() + 64);
-        body.instant(job.created_at);
-        body.instant(job.due_at);
+        body.instant(job.created_at.0);
+        body.instant(job.due_at.0);
         body.u16(flags);
         body.short(&job.queue);
         if flags & HAS_VERSION != 0 {
             body.instant(job.version);
         }
-        job.lease_ms.iter().for_each(|&ms| body.u32(ms as u32));
+        job.lease.iter().for_each(|lease| body.u32(lease.0 as u32));
         if flags & HAS_PRIORITY != 0 {
             body.u32(job.priority);
         }
@@ -151,19 +152,19 @@ impl Record {
         }
         body.short(if *job.kind == *KIND_DEFAULT { "" } else { &job.kind });
         if flags & FIRST_DUE_DIFFERS != 0 {
-            body.instant(job.first_due_at);
+            body.instant(job.first_due_at.0);
         }
-        job.expires_ms.iter().for_each(|&ms| body.instant(ms));
+        job.expires.iter().for_each(|expires| body.instant(expires.0));
         job.options.iter().for_each(|options| body.long(&json(options)));
         body.rest(&job.payload)
     }
 
     /// Whether a body that was packed for the other job can stay: both have the same in all that a meta does not repeat.
     pub(super) fn shares_body(&self, other: &Self) -> bool {
-        let Job { kind, payload, priority, lease_ms, expires_ms, key_until, tags, .. } = &self.job;
+        let Job { kind, payload, priority, lease, expires, key_until, tags, .. } = &self.job;
         let other = &other.job;
-        (kind, payload, priority, lease_ms) == (&other.kind, &other.payload, &other.priority, &other.lease_ms)
-            && (expires_ms, key_until) == (&other.expires_ms, &other.key_until)
+        (kind, payload, priority, lease) == (&other.kind, &other.payload, &other.priority, &other.lease)
+            && (expires, key_until) == (&other.expires, &other.key_until)
             && tags == &other.tags
             && self.job.options().is_but_for_releases(other.options())
     }
@@ -178,11 +179,11 @@ impl Record {
         let mut meta = Writer::with_capacity(128);
         meta.instant(job.version);
         meta.instant(job.epoch);
-        meta.instant(job.lease_until.unwrap_or(0));
-        meta.instant(job.started_at.unwrap_or(0));
-        meta.instant(job.updated_at);
-        meta.instant(job.finished_at.unwrap_or(0));
-        meta.instant(job.due_at);
+        meta.instant(job.lease_until.map_or(0, |at| at.0));
+        meta.instant(job.started_at.map_or(0, |at| at.0));
+        meta.instant(job.updated_at.0);
+        meta.instant(job.finished_at.map_or(0, |at| at.0));
+        meta.instant(job.due_at.0);
         meta.u32(job.attempt);
         meta.u32(self.lease_ms as u32);
         meta.u16(self.flags());
@@ -190,14 +191,14 @@ impl Record {
         meta.short(&job.queue);
         meta.short(job.key.as_deref().unwrap_or_default());
         meta.u32(job.crashes);
-        meta.instant(job.first_due_at);
+        meta.instant(job.first_due_at.0);
         meta.u32(job.releases());
         meta.u8(u8::from(job.message.is_some()));
         meta.long(job.message.as_deref().unwrap_or_default().as_bytes());
         meta.u8(job.errors.len() as u8);
         for error in &job.errors {
             meta.u32(error.attempt);
-            meta.instant(error.at);
+            meta.instant(error.at.0);
             meta.u8(u8::from(error.crashed));
             meta.long(error.message.as_bytes());
         }
@@ -245,10 +246,10 @@ impl Decoder {
         let options = if says(HAS_OPTIONS) { Some(serde_json::from_slice(body.long()?).ok()?) } else { None };
         let tags = tags?;
         let mut record = Record::new(Job {
-            first_due_at,
+            first_due_at: Timestamp(first_due_at),
             priority,
-            lease_ms,
-            expires_ms,
+            lease: lease_ms.map(Span),
+            expires: expires_ms.map(Span),
             key,
             key_until: if says(UNTIL_STARTED) { KeyUntil::Started } else { KeyUntil::Finished },
             origin,
@@ -277,11 +278,11 @@ fn json<T: Serialize>(value: &T) -> Vec<u8> {
 fn read_meta(record: &mut Record, meta: &[u8]) -> Option<()> {
     let job = &mut record.job;
     let meta = &mut Reader::new(meta);
-    let some = |at: u64| Some(at).filter(|&at| at > 0);
+    let some = |at: u64| (at > 0).then_some(Timestamp(at));
     (job.version, job.epoch) = (meta.instant()?, meta.instant()?);
     (job.lease_until, job.started_at) = (some(meta.instant()?), some(meta.instant()?));
-    (job.updated_at, job.finished_at) = (meta.instant()?, some(meta.instant()?));
-    (job.due_at, job.attempt) = (meta.instant()?, meta.u32()?);
+    (job.updated_at, job.finished_at) = (Timestamp(meta.instant()?), some(meta.instant()?));
+    (job.due_at, job.attempt) = (Timestamp(meta.instant()?), meta.u32()?);
     record.lease_ms = u64::from(meta.u32()?);
     let flags = meta.u16()?;
     job.stage = Stage::from_code(meta.u8()?)?;
@@ -298,14 +299,14 @@ fn read_meta(record: &mut Record, meta: &[u8]) -> Option<()> {
     meta.short()?;
     meta.short()?;
     if !meta.is_empty() {
-        (job.crashes, job.first_due_at) = (meta.u32()?, meta.instant()?);
+        (job.crashes, job.first_due_at) = (meta.u32()?, Timestamp(meta.instant()?));
         job.set_releases(meta.u32()?);
         let has_message = meta.u8()? != 0;
         let message = meta.text()?;
         job.message = has_message.then(|| Arc::from(message));
         for _ in 0..meta.u8()? {
             let (attempt, at, crashed) = (meta.u32()?, meta.instant()?, meta.u8()? != 0);
-            job.errors.push(AttemptError { attempt, at, crashed, message: Arc::from(meta.text()?) });
+            job.errors.push(AttemptError { attempt, at: Timestamp(at), crashed, message: Arc::from(meta.text()?) });
         }
     }
     record.takes = flags & TAKEN != 0 && job.lease_until.is_some();

@@ -226,7 +226,7 @@ fn fits(find: &Find, job: &Job) -> bool {
         && (find.states.is_empty() || is_in_states())
         && find.queue.as_ref().is_none_or(|queue| *queue == job.queue)
         && find.kind.as_ref().is_none_or(|kind| *kind == job.kind)
-        && (find.due.from..=find.due.to).contains(&job.due_at)
+        && (find.due.from..=find.due.to).contains(&job.due_at.0)
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl Jobs {
 fn push(text: &mut Text, record: &Record) {
     let job = &record.job;
     text.push(&bytes(job.id));
-    text.number(job.finished_at.unwrap_or(job.updated_at));
+    text.number(job.finished_at.unwrap_or(job.updated_at).0);
     text.push(&record.body(true));
     text.push(&record.full_meta());
     match &job.result {

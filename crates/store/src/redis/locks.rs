@@ -20,6 +20,7 @@ use super::requests::Request;
 use super::scripts::{self, Script};
 use async_trait::async_trait;
 use duetime_core::Error;
+use duetime_core::json::Timestamp;
 use duetime_core::model::id;
 use duetime_core::ports::{Acquire, Acquired, Grant, Holding, LockList, Locks, Released, TurnWake};
 use std::sync::Arc;
@@ -229,7 +230,7 @@ fn push_claim(arguments: &mut Text, name: &str, owner: &str) {
 }
 
 fn grant(fence: u64, expires_at: u64) -> Grant {
-    Grant { fence, expires_at }
+    Grant { fence, expires_at: Timestamp(expires_at) }
 }
 
 fn unsigned(reply: &mut Reply) -> Result<u64, Error> {

@@ -6,6 +6,7 @@ use super::jobs::{Jobs, bytes, groups_by_size};
 use super::reply::id;
 use super::scripts;
 use super::usage::{Free, JOB_BYTES};
+use duetime_core::json::Timestamp;
 use duetime_core::ports::{Put, Reading, Room};
 use duetime_core::{Error, Job, JobId};
 
@@ -33,10 +34,10 @@ impl Jobs {
         let now = self.partitions.clock.now();
         let restored = |job: Job| {
             let mut record = Record::new(job);
-            record.job.lease_until = record.job.restored_until(now);
+            record.job.lease_until = record.job.restored_until(now).map(Timestamp);
             if record.job.lease_until.is_some() {
                 // From now on it does not count as given by a clock that was ahead.
-                record.job.updated_at = record.job.updated_at.min(now);
+                record.job.updated_at = record.job.updated_at.min(Timestamp(now));
             }
             record
         };
@@ -109,9 +110,9 @@ impl Jobs {
                 text.number(*number as u64 + 1);
                 text.push(&bytes(job.id));
                 text.number(job.version);
-                text.number(job.due_at);
+                text.number(job.due_at.0);
                 text.number(u64::from(job.priority));
-                text.number(job.lease_until.unwrap_or(0));
+                text.number(job.lease_until.map_or(0, |at| at.0));
                 text.number(job.start_by().unwrap_or(0));
                 text.push(&packed.body);
                 text.push(&packed.meta);

@@ -5,6 +5,7 @@ use super::codec::Decoder;
 use super::jobs::{Jobs, bytes};
 use super::partitions::HOST_REST;
 use super::{fault, scripts};
+use duetime_core::json::Span;
 use duetime_core::limits::{LEASE_MS_DEFAULT, RESERVE_BYTES_MAX};
 use duetime_core::ports::{Detail, Edited, HandOut, Lease, OutboxEntry, Pick, Reserve, Reserved, Take, Taken};
 use duetime_core::{Error, JobId, JobRef, Millis, Receipt, rules};
@@ -139,7 +140,7 @@ impl Jobs {
                         OutboxEntry::Changed(job)
                     });
                 }
-                reserved.leases.push(Lease { job: record.job, lease_ms: record.lease_ms });
+                reserved.leases.push(Lease { job: record.job, length: Span(record.lease_ms) });
             }
             if next > 0 {
                 // A repeat whose answer does not fit in one reply.

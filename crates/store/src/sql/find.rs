@@ -137,7 +137,7 @@ fn seen_again(job: &Job) -> Hit {
         queue: job.queue.clone(),
         kind: job.kind.clone(),
         stage: job.stage,
-        due_at: job.due_at,
+        due_at: job.due_at.0,
         is_leased: job.lease_until.is_some(),
         bytes: 0,
     }

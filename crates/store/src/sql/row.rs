@@ -3,6 +3,7 @@
 use super::fault::Fault;
 use super::statements::Statements;
 use super::value::{Row, Value};
+use duetime_core::json::{Span, Timestamp};
 use duetime_core::ports::{Document, FailedJob, InboxRow, OVERFLOW_BUCKET, bucket, key_order};
 use duetime_core::{Error, Job, JobId, KeyUntil, Millis, Stage};
 use serde::Serialize;
@@ -20,17 +21,18 @@ pub(super) struct Inserted<'a> {
 impl<'a> Inserted<'a> {
     /// The job's own fields.
     pub(super) fn new(job: &'a Job, watermark: Millis) -> Self {
-        Self { job, bucket: bucket(job.due_at, watermark), live_key: job.live_key() }
+        Self { job, bucket: bucket(job.due_at.0, watermark), live_key: job.live_key() }
     }
 
     /// Whether it is like most new jobs, for which fewer columns suffice.
     pub(super) fn is_plain(&self) -> bool {
         let job = self.job;
         let is_fresh = job.is_pending() && (job.attempt, job.crashes, job.epoch) == (0, 0, 0) && !job.cancel_asked;
-        let is_new = (job.created_at, job.updated_at, job.first_due_at) == (job.version, job.version, job.due_at);
-        let has_times = [job.started_at, job.finished_at, job.lease_until, job.lease_ms, job.expires_ms] != [None; 5];
+        let is_new = (job.created_at.0, job.updated_at.0, job.first_due_at) == (job.version, job.version, job.due_at);
+        let has_times = [job.started_at, job.finished_at, job.lease_until] != [None; 3];
+        let has_spans = (job.lease, job.expires) != (None, None);
         let is_bare = job.key.is_none() && job.tags.is_empty() && job.options.is_none() && self.is_silent();
-        is_fresh && is_new && !has_times && is_bare && job.key_until == KeyUntil::Finished
+        is_fresh && is_new && !has_times && !has_spans && is_bare && job.key_until == KeyUntil::Finished
     }
 
     /// Whether it has ended like most jobs, for which fewer columns suffice.
@@ -114,8 +116,8 @@ pub(super) fn insert<'a>(
         started_at,
         finished_at,
         lease_until,
-        lease_ms,
-        expires_ms,
+        lease,
+        expires,
         stage,
         key_until,
         cancel_asked,
@@ -131,10 +133,11 @@ pub(super) fn insert<'a>(
         payload,
         progress,
     } = row.job;
-    values.extend([id.get(), *due_at, *first_due_at].map(Value::from));
+    values.extend([id.get(), due_at.0, first_due_at.0].map(Value::from));
     values.extend([*priority, *attempt, *crashes].map(Value::from));
-    values.extend([*version, *epoch, *created_at, *updated_at].map(Value::from));
-    values.extend([*started_at, *finished_at, *lease_until, *lease_ms, *expires_ms].map(Value::from));
+    values.extend([*version, *epoch, created_at.0, updated_at.0].map(Value::from));
+    values.extend([*started_at, *finished_at, *lease_until].map(Value::from));
+    values.extend([*lease, *expires].map(Value::from));
     values.extend([stage.code(), *key_until as u8, u8::from(*cancel_asked)].map(Value::from));
     values.extend([queue.into(), kind.into(), key.as_ref().into()]);
     values.extend([optional(options.as_ref())?, list(tags)?, list(errors)?]);
@@ -161,9 +164,9 @@ pub(super) fn insert_plain<'a>(
 /// The values of `end`, which are also the first ones of `change`.
 pub(super) fn end<'a>(values: &mut Vec<Value<'a>>, row: &Inserted<'a>) {
     let job = row.job;
-    values.extend([job.id.get(), job.due_at, job.first_due_at].map(Value::from));
+    values.extend([job.id.get(), job.due_at.0, job.first_due_at.0].map(Value::from));
     values.extend([job.priority, job.attempt, job.crashes].map(Value::from));
-    values.extend([job.version, job.epoch, job.updated_at].map(Value::from));
+    values.extend([job.version, job.epoch, job.updated_at.0].map(Value::from));
     values.extend([job.started_at.into(), job.finished_at.into(), job.stage.code().into()]);
 }
 
@@ -198,27 +201,27 @@ pub(super) fn urgency(queue: &str, priority: u32, due_at: u64) -> Value<'static>
 fn own_urgency(row: &Inserted<'_>) -> Value<'static> {
     let job = row.job;
     let is_over = row.bucket == OVERFLOW_BUCKET && job.is_pending();
-    if is_over { urgency(&job.queue, job.priority, job.due_at) } else { Value::Null }
+    if is_over { urgency(&job.queue, job.priority, job.due_at.0) } else { Value::Null }
 }
 
 /// Reads [`columns`](super::statements::columns).
 pub(super) fn job(row: &Row) -> Result<Job, Fault> {
     Ok(Job {
         id: id(row)?,
-        due_at: row.number(1)?,
-        first_due_at: row.number(2)?,
+        due_at: Timestamp(row.number(1)?),
+        first_due_at: Timestamp(row.number(2)?),
         priority: row.small(3)?,
         attempt: row.small(4)?,
         crashes: row.small(5)?,
         version: row.number(6)?,
         epoch: row.number(7)?,
-        created_at: row.number(8)?,
-        updated_at: row.number(9)?,
-        started_at: row.optional_number(10)?,
-        finished_at: row.optional_number(11)?,
-        lease_until: row.optional_number(12)?,
-        lease_ms: row.optional_number(13)?,
-        expires_ms: row.optional_number(14)?,
+        created_at: Timestamp(row.number(8)?),
+        updated_at: Timestamp(row.number(9)?),
+        started_at: row.optional_number(10)?.map(Timestamp),
+        finished_at: row.optional_number(11)?.map(Timestamp),
+        lease_until: row.optional_number(12)?.map(Timestamp),
+        lease: row.optional_number(13)?.map(Span),
+        expires: row.optional_number(14)?.map(Span),
         stage: stage(row, 15)?,
         key_until: key_until(row.whole(16)?)?,
         cancel_asked: row.whole(17)? != 0,
@@ -306,14 +309,14 @@ fn stage(row: &Row, column: usize) -> Result<Stage, Fault> {
 
 /// The columns of a rewritten row besides its state, then its id.
 pub(super) fn rewritten(job: &Job) -> Result<[Value<'_>; 8], Fault> {
-    let Job { id, kind, payload, tags, options, lease_ms, expires_ms, key_until, .. } = job;
+    let Job { id, kind, payload, tags, options, lease, expires, key_until, .. } = job;
     Ok([
         list(tags)?,
         (&**payload).into(),
         optional(options.as_ref())?,
         kind.into(),
-        (*lease_ms).into(),
-        (*expires_ms).into(),
+        (*lease).into(),
+        (*expires).into(),
         (*key_until as u8).into(),
         id.get().into(),
     ])
@@ -337,9 +340,10 @@ fn parsed<T: DeserializeOwned>(row: &Row, column: usize) -> Result<Option<T>, Fa
 
 /// Refuses numbers that no server can store.
 pub(super) fn check(job: &Job) -> Result<(), Error> {
-    let always = [job.due_at, job.first_due_at, job.version, job.epoch, job.created_at, job.updated_at];
-    let perhaps = [job.started_at, job.finished_at, job.lease_until, job.lease_ms, job.expires_ms];
-    let mut numbers = always.into_iter().chain(perhaps.into_iter().flatten());
+    let times = [job.due_at, job.first_due_at, job.created_at, job.updated_at].map(Some);
+    let times = times.into_iter().chain([job.started_at, job.finished_at, job.lease_until]).flatten().map(|at| at.0);
+    let spans = [job.lease, job.expires].into_iter().flatten().map(|span| span.0);
+    let mut numbers = times.chain(spans).chain([job.version, job.epoch]);
     match numbers.find(|&number| i64::try_from(number).is_err()) {
         Some(number) => Err(Error::invalid("number", "below 2^63", number)),
         None => Ok(()),

@@ -1,6 +1,7 @@
 //! Values sent to and received from any kind of server.
 
 use super::fault::Fault;
+use duetime_core::json::{Span, Timestamp};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ macro_rules! from {
 from! {
     i64: number => Self::Int(number);
     u64: number => Self::Int(signed(number));
+    Timestamp: at => Self::Int(signed(at.0));
+    Span: span => Self::Int(signed(span.0));
     u32: number => Self::Int(number.into());
     u8: number => Self::Int(number.into());
     bool: condition => Self::Int(condition.into());

@@ -156,8 +156,8 @@ pub(super) fn rewrite(
     let live_key = free_key(connection, job)?;
     let mut statement = connection.prepare_cached(REWRITE)?;
     bind(&mut statement, job, live_key, Some(watermark))?;
-    bind_from!(statement, 20; list(&job.tags)?, &*job.payload, row::options(job)?, &*job.kind, job.lease_ms.map(Number),
-        job.expires_ms.map(Number), job.key_until as u8);
+    bind_from!(statement, 20; list(&job.tags)?, &*job.payload, row::options(job)?, &*job.kind, job.lease.map(Number::from),
+        job.expires.map(Number::from), job.key_until as u8);
     statement.raw_execute()?;
     if *stored.tags != *job.tags {
         untag(connection, job.id, &stored.tags)?;
@@ -183,11 +183,11 @@ fn bind(
     watermark: Option<Millis>,
 ) -> Result<(), Fault> {
     bind_from!(statement, 0;
-        Number(job.id.get()), Number(job.version), Number(job.due_at), Number(job.first_due_at), job.priority, job.attempt, job.crashes, Number(job.epoch),
-        Number(job.updated_at), job.started_at.map(Number), job.lease_until.map(Number), job.cancel_asked, job.message.as_deref(), list(&job.errors)?,
-        job.result.as_deref(), key_order(job, live_key.is_some()).map(Number), job.stage.code(), job.finished_at.map(Number), row::progress(job)?);
+        Number(job.id.get()), Number(job.version), Number(job.due_at.0), Number(job.first_due_at.0), job.priority, job.attempt, job.crashes, Number(job.epoch),
+        Number(job.updated_at.0), job.started_at.map(Number::from), job.lease_until.map(Number::from), job.cancel_asked, job.message.as_deref(), list(&job.errors)?,
+        job.result.as_deref(), key_order(job, live_key.is_some()).map(Number), job.stage.code(), job.finished_at.map(Number::from), row::progress(job)?);
     if let Some(watermark) = watermark {
-        statement.raw_bind_parameter(20, bucket(job.due_at, watermark))?;
+        statement.raw_bind_parameter(20, bucket(job.due_at.0, watermark))?;
     }
     Ok(())
 }

@@ -1,11 +1,24 @@
 //! Numbers that are never negative. SQLite knows only signed ones, and rusqlite converts them with a feature that its older
 //! versions do not have.
 
+use duetime_core::json::{Span, Timestamp};
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Error, Result, Row, ToSql};
 
 /// Such a number, as a parameter.
 pub(super) struct Number(pub(super) u64);
+
+impl From<Timestamp> for Number {
+    fn from(Timestamp(ms): Timestamp) -> Self {
+        Self(ms)
+    }
+}
+
+impl From<Span> for Number {
+    fn from(Span(ms): Span) -> Self {
+        Self(ms)
+    }
+}
 
 impl ToSql for Number {
     fn to_sql(&self) -> Result<ToSqlOutput<'_>> {

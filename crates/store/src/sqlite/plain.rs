@@ -49,12 +49,12 @@ pub(super) fn insert(transaction: &mut Transaction<'_>, jobs: &[Job], watermark:
         return Ok(0);
     }
     let mut statement = transaction.connection.prepare_cached(&INSERT)?;
-    bind_from!(statement, 0; &*first.queue, &*first.kind, Number(first.created_at));
+    bind_from!(statement, 0; &*first.queue, &*first.kind, Number(first.created_at.0));
     for rows in jobs[..count].chunks_exact(ROWS) {
         for (at, job) in rows.iter().enumerate() {
             bind_from!(statement, SHARED + at * OWN;
-                Number(job.id.get()), bucket(job.due_at, watermark), Number(job.due_at), job.priority, Number(job.version), job.lease_ms.map(Number),
-                job.expires_ms.map(Number), &*job.payload, job.origin.as_deref());
+                Number(job.id.get()), bucket(job.due_at.0, watermark), Number(job.due_at.0), job.priority, Number(job.version), job.lease.map(Number::from),
+                job.expires.map(Number::from), &*job.payload, job.origin.as_deref());
         }
         if statement.raw_execute()? != ROWS {
             return Err(Fault::Careful);
@@ -78,8 +78,8 @@ fn is_plain(job: &Job) -> bool {
         priority: _,
         attempt,
         crashes,
-        lease_ms: _,
-        expires_ms: _,
+        lease: _,
+        expires: _,
         key,
         key_until,
         origin: _,

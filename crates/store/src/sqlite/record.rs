@@ -39,7 +39,7 @@ pub(super) fn insert(
 ) -> Result<Recorded, Fault> {
     let connection = transaction.connection;
     let mut statement = connection.prepare_cached(row::INSERT)?;
-    row::bind(&mut statement, job, bucket(job.due_at, watermark), live_key)?;
+    row::bind(&mut statement, job, bucket(job.due_at.0, watermark), live_key)?;
     if statement.raw_execute()? == 0 {
         return refused(connection, job, live_key);
     }

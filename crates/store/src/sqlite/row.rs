@@ -2,6 +2,7 @@
 
 use super::fault::Fault;
 use super::number::{Number, Numbers};
+use duetime_core::json::{Span, Timestamp};
 use duetime_core::ports::key_order;
 use duetime_core::{Job, JobId, KeyUntil, Payload, Stage};
 use rusqlite::types::ValueRef;
@@ -54,9 +55,9 @@ pub(super) fn bind(
     live_key: Option<&Arc<str>>,
 ) -> Result<(), Fault> {
     bind_from!(statement, 0;
-        Number(job.id.get()), &*job.queue, &*job.kind, job.stage.code(), Number(job.due_at), Number(job.first_due_at), job.priority,
-        job.attempt, job.crashes, Number(job.version), Number(job.epoch), Number(job.created_at), Number(job.updated_at), job.started_at.map(Number),
-        job.finished_at.map(Number), job.lease_until.map(Number), job.lease_ms.map(Number), job.expires_ms.map(Number), job.cancel_asked,
+        Number(job.id.get()), &*job.queue, &*job.kind, job.stage.code(), Number(job.due_at.0), Number(job.first_due_at.0), job.priority,
+        job.attempt, job.crashes, Number(job.version), Number(job.epoch), Number(job.created_at.0), Number(job.updated_at.0), job.started_at.map(Number::from),
+        job.finished_at.map(Number::from), job.lease_until.map(Number::from), job.lease.map(Number::from), job.expires.map(Number::from), job.cancel_asked,
         job.key_until as u8, job.key.as_deref(), options(job)?, list(&job.tags)?, job.message.as_deref(),
         list(&job.errors)?, job.result.as_deref(), &*job.payload, bucket,
         job.key.as_ref().map(|key| key_entry(&job.queue, key)), key_order(job, live_key.is_some()).map(Number), progress(job)?,
@@ -110,20 +111,20 @@ impl Reader {
             queue: shared(&mut self.queue, text(row, 1)?),
             kind: shared(&mut self.kind, text(row, 2)?),
             stage: stage(row.get(3)?)?,
-            due_at: row.number(4)?,
-            first_due_at: row.number(5)?,
+            due_at: Timestamp(row.number(4)?),
+            first_due_at: Timestamp(row.number(5)?),
             priority: row.get(6)?,
             attempt: row.get(7)?,
             crashes: row.get(8)?,
             version: row.number(9)?,
             epoch: row.number(10)?,
-            created_at: row.number(11)?,
-            updated_at: row.number(12)?,
-            started_at: row.optional_number(13)?,
-            finished_at: row.optional_number(14)?,
-            lease_until: row.optional_number(15)?,
-            lease_ms: row.optional_number(16)?,
-            expires_ms: row.optional_number(17)?,
+            created_at: Timestamp(row.number(11)?),
+            updated_at: Timestamp(row.number(12)?),
+            started_at: row.optional_number(13)?.map(Timestamp),
+            finished_at: row.optional_number(14)?.map(Timestamp),
+            lease_until: row.optional_number(15)?.map(Timestamp),
+            lease: row.optional_number(16)?.map(Span),
+            expires: row.optional_number(17)?.map(Span),
             cancel_asked: row.get(18)?,
             key_until: key_until(row.get(19)?)?,
             key: text(row, 20)?.map(Arc::from),

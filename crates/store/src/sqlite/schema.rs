@@ -75,6 +75,7 @@ fn number<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> ru
 #[cfg(test)]
 mod tests {
     use super::*;
+    use duetime_core::json::Timestamp;
 
     #[test]
     fn a_newer_file_is_refused_and_left_alone() {
@@ -108,7 +109,7 @@ mod tests {
         run(&mut connection, "it", &next, known).unwrap();
         assert_eq!(number::<u32>(&connection, "PRAGMA user_version").unwrap() as usize, known + 1);
         let job = super::super::read::one(&connection, duetime_core::JobId::new(1).unwrap()).unwrap().unwrap();
-        assert_eq!((job.due_at, &*job.payload, job.options, job.progress), (5, &[0xff][..], None, None));
+        assert_eq!((job.due_at, &*job.payload, job.options, job.progress), (Timestamp(5), &[0xff][..], None, None));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Every script in a Redis that has reached its `maxmemory`: what frees room runs, what needs room is refused.
 
 use crate::redis_faults::memory::{fill, make_room};
+use duetime_core::json::Timestamp;
 use duetime_core::model::name::OF_ENGINE;
 use duetime_core::ports::{
     Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, DueTally, Edited, Extend, Extended, Grant,
@@ -148,7 +149,7 @@ impl World {
             "watermark" => redis.set_watermark(FAR).await?,
             "get" => assert!(Broker::get(redis, &[id(1)], Detail::Whole).await?[0].is_some()),
             "keep" => {
-                let ended = Job { stage: Stage::Succeeded, finished_at: Some(T0), ..due(50, T0) };
+                let ended = Job { stage: Stage::Succeeded, finished_at: Some(Timestamp(T0)), ..due(50, T0) };
                 assert_eq!(redis.record(vec![ended], u64::MAX).await?, [Recorded::Created]);
             }
             "limit" => {
@@ -194,7 +195,7 @@ impl World {
                 self.clock.step(-600_000);
                 redis.expired(100).await?;
                 let job = Broker::get(redis, &[id(1)], Detail::Head).await?.remove(0).expect("it is there");
-                assert_eq!(job.lease_until, Some(T0 - 600_000 + LEASE_MS));
+                assert_eq!(job.lease_until, Some(Timestamp(T0 - 600_000 + LEASE_MS)));
             }
             "settle" => {
                 let done = Settle::new(self.leased[0].receipt(), success());

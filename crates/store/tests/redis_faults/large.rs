@@ -2,6 +2,7 @@
 //! through is tried again in smaller parts.
 
 use crate::redis_faults::subject::{Subject, until};
+use duetime_core::json::Timestamp;
 use duetime_core::limits::{ERRORS_BYTES_MAX, ERRORS_KEPT, PAGE_JOBS_MAX, RESERVE_BYTES_MAX};
 use duetime_core::model::job::AttemptError;
 use duetime_core::ports::{
@@ -131,7 +132,7 @@ fn result(bytes: usize) -> Decision {
 
 /// A failure that leaves the job running again at once.
 fn failure(job: &Job, message: &Arc<str>, due_at: u64) -> Settle {
-    let error = AttemptError { attempt: job.attempt, at: due_at, crashed: false, message: message.clone() };
+    let error = AttemptError { attempt: job.attempt, at: Timestamp(due_at), crashed: false, message: message.clone() };
     let again = Again { due_at, attempt: job.attempt, error: Some(error), ..Again::default() };
     Settle::while_unchanged(job.clone(), Decision::Again(again))
 }
@@ -259,7 +260,7 @@ async fn every_reading_gets_through_a_link_that_loses_long_replies() {
     loop {
         let page = s.redis.list(Listing { after, ..listing(QUEUE) }).await.unwrap();
         let Some(last) = page.last() else { break };
-        after = Some((last.due_at, last.id));
+        after = Some((last.due_at.0, last.id));
         listed.extend(ids(&page));
     }
     assert_eq!(listed, first(N));
@@ -374,7 +375,8 @@ async fn crashed_jobs_with_long_histories_come_back_over_a_slow_link() {
     redis.begin(Arc::new(Given::default())).await.unwrap();
     let s = Subject { redis };
     let message: Arc<str> = "e".repeat(2 * KIB).into();
-    let error = |n: usize| AttemptError { attempt: n as u32, at: n as u64, crashed: true, message: message.clone() };
+    let error =
+        |n: usize| AttemptError { attempt: n as u32, at: Timestamp(n as u64), crashed: true, message: message.clone() };
     let errors: Vec<AttemptError> = (1..=ERRORS_KEPT).map(error).collect();
     let with_history =
         |job| Job { errors: errors.clone(), message: Some(message.clone()), attempt: 20, version: 2, ..job };
@@ -489,7 +491,12 @@ async fn a_script_reads_no_more_than_its_bound() {
     let link = Link::to(&server);
     let s = link.subject(false).await;
     let message: Arc<str> = "x".repeat(ERRORS_BYTES_MAX / ERRORS_KEPT).into();
-    let error = |n: usize| AttemptError { attempt: n as u32, at: n as u64, crashed: false, message: message.clone() };
+    let error = |n: usize| AttemptError {
+        attempt: n as u32,
+        at: Timestamp(n as u64),
+        crashed: false,
+        message: message.clone(),
+    };
     let errors: Vec<AttemptError> = (1..=ERRORS_KEPT).map(error).collect();
     let with_history = |job| Job { errors: errors.clone(), attempt: 20, version: 2, ..job };
     s.redis.record(jobs(&s, 1..=N, 10).into_iter().map(with_history).collect(), u64::MAX).await.unwrap();

@@ -28,10 +28,10 @@ async fn a_full_redis_takes_no_job_and_lets_workers_catch_up() {
     let [done, retried, failed, given_back, extended] = jobs.as_slice() else { panic!("{jobs:?}") };
     assert!(matches!(s.extend(extended.receipt()).await.unwrap(), Extended::Until { .. }));
     assert_eq!(s.settle(done.receipt(), success()).await.unwrap(), Some(State::Succeeded));
-    let later = again(retried, retried.due_at + 600_000);
+    let later = again(retried, retried.due_at.0 + 600_000);
     assert_eq!(s.settle(retried.receipt(), later).await.unwrap(), Some(State::Scheduled));
     assert_eq!(s.settle(failed.receipt(), finish(Stage::Failed)).await.unwrap(), Some(State::Failed));
-    let at_once = again(given_back, given_back.due_at);
+    let at_once = again(given_back, given_back.due_at.0);
     assert_eq!(s.settle(given_back.receipt(), at_once).await.unwrap(), Some(State::Ready));
     assert_eq!(s.settle(extended.receipt(), success()).await.unwrap(), Some(State::Succeeded));
     assert_eq!(s.counts().await, (17, 0, 2));

@@ -1,6 +1,7 @@
 //! Operations that come between two steps of one call.
 
 use crate::redis_faults::subject::until;
+use duetime_core::json::Timestamp;
 use duetime_core::ports::{
     Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, Edit, Edited, Extend, Extended, Host, Ledger,
     Locks, Outbox, Outcomes, Put, Room, Settle, Update,
@@ -194,7 +195,7 @@ async fn a_take_that_is_carried_out_late_takes_nothing() {
     other.reserve(reserve(QUEUE, 1)).await.unwrap();
     let taken = redis.take(take(QUEUE, 9)).await.unwrap();
     assert!(taken.reserved.leases.is_empty());
-    let due = |n| Job { due_at: 1, ..job(n) };
+    let due = |n| Job { due_at: Timestamp(1), ..job(n) };
     other.record(vec![due(1)], Millis::MAX).await.unwrap();
     assert_eq!(redis.reserve(reserve(QUEUE, 9)).await.unwrap().leases.len(), 1);
     other.record(vec![due(2)], Millis::MAX).await.unwrap();
@@ -221,7 +222,7 @@ async fn an_extension_that_is_carried_out_late_shortens_no_later_one() {
     });
     let redis = begun(&proxy.url()).await;
     let other = begun(&server.url()).await;
-    let due = |n| Job { due_at: 1, ..job(n) };
+    let due = |n| Job { due_at: Timestamp(1), ..job(n) };
     redis.put(vec![due(1), due(2)], redis.reading(), Room::Any).await.unwrap();
     let leases = redis.reserve(reserve(QUEUE, 2)).await.unwrap().leases;
     let extend = |n: usize, ms| vec![Extend::new(leases[n].job.receipt(), Some(ms))];
@@ -239,7 +240,7 @@ async fn an_extension_that_is_carried_out_late_shortens_no_later_one() {
     let before = calls();
     until("the extension to be carried out", || calls() > before).await;
     let left = Broker::get(&other, &[job(1).id], Detail::Head).await.unwrap();
-    assert_eq!(left[0].as_ref().and_then(|job| job.lease_until), Some(lease_until));
+    assert_eq!(left[0].as_ref().and_then(|job| job.lease_until), Some(Timestamp(lease_until)));
 }
 
 /// Else it would be said to be recorded, and run again.
@@ -254,7 +255,7 @@ async fn an_end_that_is_lost_while_it_is_asked_for_again_is_not_answered() {
         Fate::default()
     });
     let (redis, other) = (begun(&proxy.url()).await, begun(&server.url()).await);
-    let due = Job { due_at: 1, ..job(1) };
+    let due = Job { due_at: Timestamp(1), ..job(1) };
     redis.put(vec![due], redis.reading(), Room::Any).await.unwrap();
     let leased = redis.reserve(reserve(QUEUE, 1)).await.unwrap().leases.remove(0).job;
     let failed = || vec![Settle::new(leased.receipt(), Decision::Finish(Finish::new(Stage::Failed)))];

@@ -1,6 +1,7 @@
 //! Keys, and origins of pushes.
 
 use super::{Bench, EditInLedger};
+use duetime_core::json::Timestamp;
 use duetime_core::limits::DAY_MS;
 use duetime_core::model::job::{Job, Stage};
 use duetime_core::ports::{Change, Edited, Recorded};
@@ -48,6 +49,6 @@ async fn an_origin_is_known_as_long_as_the_record_of_its_job() {
     let edited = bench.redis.edit_in_ledger(id(5), Change::Delete).await;
     assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
     assert_eq!(bench.record(&[from_push(7, "o")]).await, [Recorded::Created]);
-    let ended = |n| Job { stage: Stage::Succeeded, finished_at: Some(T0), ..from_push(n, "o") };
+    let ended = |n| Job { stage: Stage::Succeeded, finished_at: Some(Timestamp(T0)), ..from_push(n, "o") };
     assert_eq!(bench.record(&[ended(8)]).await, [Recorded::Known(id(7))], "an import");
 }

@@ -6,6 +6,7 @@ mod many_queues;
 mod reports;
 mod totals;
 
+use duetime_core::json::Timestamp;
 use duetime_core::limits::DAY_MS;
 use duetime_core::model::id as ids;
 use duetime_core::model::job::{Job, NewJob, Stage, State};
@@ -99,7 +100,7 @@ async fn a_push_is_recorded_once_and_handed_out() {
     assert!(bench.redis.reserve(reserve(QUEUE, 1)).await.unwrap().leases.is_empty());
     let row = bench.row(1).await.unwrap();
     assert_eq!((row.stage, row.epoch, row.attempt), (Stage::Succeeded, done.epoch, 1));
-    assert_eq!(row.finished_at, Some(T0));
+    assert_eq!(row.finished_at, Some(Timestamp(T0)));
 }
 
 trait EditInLedger {
@@ -416,11 +417,11 @@ async fn jobs_that_have_ended_are_recorded() {
         ..job(n)
     };
     let jobs = [
-        over(1, Stage::Succeeded, T0 - DAY_MS),
-        over(2, Stage::Failed, T0 - DAY_MS),
-        over(3, Stage::Cancelled, T0 - 5),
+        over(1, Stage::Succeeded, Timestamp(T0 - DAY_MS)),
+        over(2, Stage::Failed, Timestamp(T0 - DAY_MS)),
+        over(3, Stage::Cancelled, Timestamp(T0 - 5)),
         Job { key: Some("k".into()), ..job(4) },
-        over(5, Stage::Succeeded, T0 - 5),
+        over(5, Stage::Succeeded, Timestamp(T0 - 5)),
     ];
     assert_eq!(bench.record(&jobs).await, [Recorded::Created; 5], "ended ones hold no key");
     assert_eq!(bench.record(&jobs).await, [Recorded::Repeat; 5]);

@@ -2,6 +2,7 @@
 
 use super::Bench;
 use duetime_core::Clock;
+use duetime_core::json::Timestamp;
 use duetime_core::model::job::{Job, Stage};
 use duetime_core::ports::{Broker, Change, Edit, Ledger, Queues, Retention, Settle};
 use duetime_core::rules::{Decision, Finish};
@@ -47,7 +48,7 @@ async fn totals_only_grow() {
 
     // Of an import, twice; then all is pruned.
     let now = bench.clock.wall();
-    let imported = Job { stage: Stage::Cancelled, finished_at: Some(now), ..job(6) };
+    let imported = Job { stage: Stage::Cancelled, finished_at: Some(Timestamp(now)), ..job(6) };
     for _ in 0..2 {
         bench.record(std::slice::from_ref(&imported)).await;
     }

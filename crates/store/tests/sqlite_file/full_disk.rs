@@ -2,6 +2,7 @@
 
 use super::{folder, leave_as_killed, open};
 use duetime_core::clock::SystemClock;
+use duetime_core::json::Timestamp;
 use duetime_core::ports::{LeaseRecord, Leases, Ledger, Queues, Selector, Trouble};
 use duetime_core::testing::fixtures::T0;
 use duetime_core::testing::ledger_suite::fixture::*;
@@ -76,7 +77,14 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
     // A lease begins meanwhile.
     let row = store.get(&[id(1)]).await.unwrap().remove(0).unwrap();
     let (version, lease_until) = (row.version + 1, Some(T0 + 60_000));
-    let held = Job { version, epoch: 1, attempt: 1, lease_until, started_at: Some(T0), ..row };
+    let held = Job {
+        version,
+        epoch: 1,
+        attempt: 1,
+        lease_until: lease_until.map(Timestamp),
+        started_at: Some(Timestamp(T0)),
+        ..row
+    };
     store.lease(vec![LeaseRecord::of(&held)]).await.unwrap();
     let killed = folder();
     let copy = leave_as_killed(&path, killed.path());
@@ -108,8 +116,11 @@ async fn leases_that_the_disk_has_no_room_for_are_told() {
     let free = usize::try_from(sqlite::free_bytes(disk.0.path()).unwrap()).unwrap();
     fs::write(disk.0.path().join("ballast"), vec![0; free]).unwrap();
     assert_eq!(store.troubles(), []);
-    let lease =
-        |n| LeaseRecord::of(&job_with(n, |job| (job.lease_until, job.started_at) = (Some(T0 + 60_000), Some(T0))));
+    let lease = |n| {
+        LeaseRecord::of(&job_with(n, |job| {
+            (job.lease_until, job.started_at) = (Some(Timestamp(T0 + 60_000)), Some(Timestamp(T0)));
+        }))
+    };
     let leases = |jobs: u64| (1..=jobs).map(lease).collect();
     let error = store.lease(leases(10_000)).await.unwrap_err();
     assert_eq!(error.code(), "store_full");
@@ -151,7 +162,7 @@ async fn finished_records_give_way_before_a_push_is_refused() {
         let job = large(n);
         record(&store, std::slice::from_ref(&job)).await;
         if n % 100 != 0 {
-            apply(&store, &[Job { finished_at: Some(NOW + n), ..ended(&job, Stage::Succeeded) }]).await;
+            apply(&store, &[Job { finished_at: Some(Timestamp(NOW + n)), ..ended(&job, Stage::Succeeded) }]).await;
         }
     }
     let troubles = store.troubles();

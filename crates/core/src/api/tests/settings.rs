@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 #[test]
 fn the_documented_settings_read_and_leave_the_rest() {
-    let old = QueueSettings { paused: true, lease_ms: Some(5_000), ..QueueSettings::default() };
+    let old = QueueSettings { paused: true, lease: Some(Span(5_000)), ..QueueSettings::default() };
     let text =
         r#"{"retry": {"steps": ["15s", "15s", "30s"]}, "max_attempts": 5, "when_exhausted": {"move": "orders-dead"}}"#;
     let new = read::<QueueChanges>(text).apply(&old);
-    assert_eq!((new.paused, new.lease_ms, new.max_attempts), (true, Some(5_000), Some(5)));
+    assert_eq!((new.paused, new.lease, new.max_attempts), (true, Some(Span(5_000)), Some(5)));
     assert_eq!(new.retry, Some(Backoff::Steps(vec![Span(15_000), Span(15_000), Span(30_000)])));
     assert_eq!(new.when_exhausted, Some(WhenExhausted::Move(Arc::from("orders-dead"))));
     let cleared = read::<QueueChanges>(r#"{"lease":null,"retry":null}"#).apply(&new);
-    assert_eq!((cleared.lease_ms, cleared.retry, cleared.max_attempts), (None, None, Some(5)));
+    assert_eq!((cleared.lease, cleared.retry, cleared.max_attempts), (None, None, Some(5)));
     assert_eq!(read::<QueueChanges>(&print(&QueueChanges::all(&new))).apply(&old), new);
 
     let configured = print(&Configured::new(Arc::from("q"), new.clone()));
@@ -28,12 +28,14 @@ fn the_documented_settings_read_and_leave_the_rest() {
     let limits = r#"{"max_running": 50, "rate": {"per_second": 100, "burst": 20}, "target": {"url": "https://a.example"}, "retention": {"succeeded": "1h"}}"#;
     let limited = read::<QueueChanges>(limits).apply(&old);
     assert_eq!((limited.max_running, limited.rate), (Some(50), Some(Rate { per_second: 100.0, burst: Some(20) })));
-    assert_eq!(limited.retention, QueueRetention { succeeded_ms: Some(3_600_000), failed_ms: None });
+    assert_eq!(limited.retention, QueueRetention { succeeded: Some(Span(3_600_000)), failed: None });
     assert_eq!(read::<QueueChanges>(&print(&QueueChanges::all(&limited))).apply(&old), limited);
-    let between =
-        QueueChanges::between(&limited, &QueueSettings { lease_ms: Some(7_000), max_running: None, ..limited.clone() });
+    let between = QueueChanges::between(
+        &limited,
+        &QueueSettings { lease: Some(Span(7_000)), max_running: None, ..limited.clone() },
+    );
     let elsewhere = QueueSettings { max_attempts: Some(2), ..limited.clone() };
-    let both = QueueSettings { lease_ms: Some(7_000), max_running: None, ..elsewhere.clone() };
+    let both = QueueSettings { lease: Some(Span(7_000)), max_running: None, ..elsewhere.clone() };
     assert_eq!(between.apply(&elsewhere), both, "what others changed stays");
     refused::<QueueChanges>(r#"{"speed":1}"#, "`speed` is unknown");
     refused::<QueueChanges>(r#"{"lease":"5s","lease":"6s"}"#, "duplicate field `lease`");

@@ -198,8 +198,8 @@ impl Table {
         let Some(table) = self.by_name.get_mut(worker).filter(|_| self.holders.len() < LEASES_MAX) else { return };
         // A worker that reserves jobs by id asks for no queue.
         table.see(queue, now, |waiting| waiting);
-        let until = lease.job.lease_until.unwrap_or(now);
-        table.leases.insert(receipt, LiveLease { queue: queue.clone(), until });
+        let until = lease.job.lease_until.unwrap_or(Timestamp(now));
+        table.leases.insert(receipt, LiveLease { queue: queue.clone(), until: until.0 });
         self.holders.insert(receipt, worker.clone());
     }
 
@@ -231,7 +231,7 @@ impl Table {
             return;
         };
         let Some(held) = worker.leases.get_mut(&extension.receipt) else { return };
-        held.until = extension.lease_until;
+        held.until = extension.lease_until.0;
         if let Some(place) = worker.places.iter_mut().find(|place| place.queue == held.queue) {
             place.last_seen = now;
         }
@@ -296,13 +296,14 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::Span;
     use crate::model::id::JobId;
     use crate::testing::fixtures::job;
 
     fn lease(n: u64, until: Millis) -> Lease {
         let mut job = job(n);
-        job.lease_until = Some(until);
-        Lease { job, lease_ms: 1 }
+        job.lease_until = Some(Timestamp(until));
+        Lease { job, length: Span(1) }
     }
 
     fn name(n: usize) -> Arc<str> {

@@ -4,7 +4,7 @@ use crate::clock::Millis;
 use crate::engine::editor::Editor;
 use crate::engine::search::check_query;
 use crate::error::Error;
-use crate::json::Span;
+use crate::json::{Span, Timestamp};
 use crate::limits::PAGE_JOBS_MAX;
 use crate::model::id::JobRef;
 use crate::model::job::{Due, Job, State};
@@ -39,7 +39,7 @@ impl Bulk {
     fn has_done(&self, job: &Job, now: Millis) -> bool {
         let Step::Reschedule { at, is_now } = self.step else { return false };
         let waits = matches!(job.state(now), State::Scheduled | State::Ready);
-        waits && (job.due_at == at || is_now && job.due_at < at)
+        waits && (job.due_at == Timestamp(at) || is_now && job.due_at < Timestamp(at))
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
         assert!(fits(false, T0 + 1) && fits(false, T0 - 1) && !fits(false, T0));
         // What is due already need not be brought forward.
         assert!(fits(true, T0 + 1) && !fits(true, T0 - 1) && !fits(true, T0));
-        let runs = Job { lease_until: Some(T0 + 9), ..due(1, T0) };
+        let runs = Job { lease_until: Some(Timestamp(T0 + 9)), ..due(1, T0) };
         assert!(bulk(false).fits(&runs, T0), "the editor refuses it");
     }
 

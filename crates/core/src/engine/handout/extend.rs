@@ -3,6 +3,7 @@
 use crate::engine::handout::Handout;
 use crate::engine::settler::check_count;
 use crate::error::Error;
+use crate::json::{Span, Timestamp};
 use crate::model::id::Receipt;
 use crate::model::job::check_lease;
 use crate::model::progress::Progress;
@@ -22,7 +23,7 @@ impl Handout {
         percent: u8,
         note: Option<Arc<str>>,
     ) -> Result<Extension, Error> {
-        let progress = Progress { percent, note, at: self.broker.now() };
+        let progress = Progress { percent, note, at: Timestamp(self.broker.now()) };
         progress.check()?;
         let extend = Extend { progress: Some(Arc::new(progress)), ..Extend::new(receipt, None) };
         self.extend_leases(vec![extend]).await.pop().expect("one lease has one answer")
@@ -30,7 +31,7 @@ impl Handout {
 
     async fn extend_leases(&self, leases: Vec<Extend>) -> Answers<Extension> {
         let count = leases.len();
-        let check = |lease: &Extend| lease.lease_ms.map_or(Ok(()), check_lease);
+        let check = |lease: &Extend| lease.lease_ms.map(Span).map_or(Ok(()), check_lease);
         if let Err(error) = check_count(count).and_then(|()| Ok(leases.iter().try_for_each(check)?)) {
             return vec![Err(error); count];
         }
@@ -50,7 +51,9 @@ impl Handout {
             return vec![Err(error); count];
         }
         let answer = |(receipt, extended)| match extended {
-            Extended::Until { lease_until, cancel_asked, .. } => Ok(Extension { receipt, lease_until, cancel_asked }),
+            Extended::Until { lease_until, cancel_asked, .. } => {
+                Ok(Extension { receipt, lease_until: Timestamp(lease_until), cancel_asked })
+            }
             Extended::Lost => Err(Error::LeaseLost(receipt)),
         };
         let answers: Answers<Extension> = receipts.into_iter().zip(extended).map(answer).collect();
@@ -73,14 +76,14 @@ mod tests {
         let answers = fixture.services.handout.extend(vec![(held.receipt(), Some(90_000)), (lost, None)]).await;
         assert_eq!(answers[1], Err(Error::LeaseLost(lost)));
         let until = answers[0].as_ref().unwrap().lease_until;
-        assert_eq!(until, fixture.now() + 90_000);
+        assert_eq!(until, Timestamp(fixture.now() + 90_000));
         assert_eq!(fixture.row(held.id).unwrap().lease_until, Some(until), "the next process restores it");
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_lease_that_is_too_long_extends_none() {
         let fixture = Fixture::new().await;
-        let held = fixture.running(NewJob { lease_ms: Some(5_000), ..job() }).await;
+        let held = fixture.running(NewJob { lease: Some(Span(5_000)), ..job() }).await;
         let answers = fixture.services.handout.extend(vec![(held.receipt(), None), (held.receipt(), Some(1))]).await;
         assert!(answers.iter().all(|answer| matches!(answer, Err(Error::Invalid { .. }))), "{answers:?}");
         assert_eq!(fixture.held(held.id).await.unwrap().lease_until, held.lease_until);

@@ -15,6 +15,7 @@ use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::engine::waiters::Registration;
 use crate::error::Error;
+use crate::json::Timestamp;
 use crate::limits::{REQUEST_ID_BYTES_MAX, RESERVE_JOBS_MAX, RESERVE_QUEUES_MAX, WAIT_MS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Job, State, check_lease};
@@ -131,7 +132,7 @@ impl Handout {
     ) -> Result<Unclaimed, Error> {
         self.supervisor.check_open()?;
         if let Some(lease) = request.lease {
-            check_lease(lease.0)?;
+            check_lease(lease)?;
         }
         request.wait.check("wait", 0, WAIT_MS_MAX)?;
         let pick = pick(check_source(request.from, request.limit)?);
@@ -172,7 +173,7 @@ impl Handout {
         let (refused, next_due_at) = (std::mem::take(&mut reserved.refused), reserved.next_at);
         let unclaimed = self.note_leases(reserved, may_be_repeated).await?;
         let refused = self.refusals(refused).await?;
-        Ok(unclaimed.with(Reservation { leases: Vec::new(), next_due_at, refused }))
+        Ok(unclaimed.with(Reservation { leases: Vec::new(), next_due_at: next_due_at.map(Timestamp), refused }))
     }
 
     /// The leases. With one process, they are noted first: if it is killed, the next one must not hand the jobs out again. If

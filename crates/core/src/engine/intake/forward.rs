@@ -30,7 +30,7 @@ impl Intake {
             options: job.options().moved(),
             ..NewJob::new(job.payload.clone())
         };
-        let origin = Arc::from(format!("{OF_ENGINE}{FORWARD}{}-{}", job.id, job.first_due_at));
+        let origin = Arc::from(format!("{OF_ENGINE}{FORWARD}{}-{}", job.id, job.first_due_at.0));
         let mut answers = self
             .supervisor
             .complete(self, |intake| async move { intake.push_batch(vec![copy], Some(origin)).await })
@@ -43,6 +43,7 @@ impl Intake {
 mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, job};
+    use crate::json::Timestamp;
     use crate::model::job::NewJob;
     use crate::model::options::JobOptions;
     use crate::request::PushOutcome;
@@ -56,7 +57,7 @@ mod tests {
         assert_eq!((&first.job.queue, first.job.options().moves, first.job.tags[..].len()), (&next, 1, 1));
         let again = intake.hand_on(&pushed, &next).await.unwrap();
         assert_eq!((again.job.id, again.outcome), (first.job.id, PushOutcome::Repeated));
-        let retried = Job { first_due_at: pushed.first_due_at + 1, ..pushed };
+        let retried = Job { first_due_at: Timestamp(pushed.first_due_at.0 + 1), ..pushed };
         assert_eq!(intake.hand_on(&retried, &next).await.unwrap().outcome, PushOutcome::Created);
     }
 

@@ -116,11 +116,11 @@ pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
     name::check_tags(&job.tags)?;
     check_payload(&job.payload, PAYLOAD_BYTES_MAX)?;
     job.options().check(&job.queue)?;
-    job.lease_ms.map_or(Ok(()), check_lease)?;
+    job.lease.map_or(Ok(()), check_lease)?;
     job.progress.as_ref().map_or(Ok(()), |progress| progress.check())?;
     check_id(job.id, now)?;
     check_numbers(job)?;
-    at_most("expires", job.expires_ms.unwrap_or(0), DELAY_MS_MAX)?;
+    at_most("expires", job.expires.unwrap_or_default().0, DELAY_MS_MAX)?;
     at_most("bytes of the result", bytes(job.result.as_deref()), RESULT_BYTES_MAX as u64)?;
     at_most("bytes of the message", bytes(job.message.as_deref().map(str::as_bytes)), MESSAGE_BYTES_MAX as u64)?;
     at_most("number of errors", job.errors.len() as u64, ERRORS_KEPT as u64)?;
@@ -142,7 +142,7 @@ pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
     if job.cancel_asked && job.lease_until.is_none() {
         return Err(Error::invalid("cancel_requested", "false for a job that does not run", "true"));
     }
-    at_most("due_at", job.due_at, now.saturating_add(DELAY_MS_MAX))
+    at_most("due_at", job.due_at.0, now.saturating_add(DELAY_MS_MAX))
 }
 
 /// Ids of a clock that is far ahead would use up future ones.
@@ -165,8 +165,8 @@ fn check_numbers(job: &Job) -> Result<(), Error> {
     let errors = job.errors.iter().map(|error| ("time of an error", error.at));
     let progress = job.progress.iter().map(|progress| ("time of the progress", progress.at));
     for (what, number) in always.into_iter().chain(perhaps).chain(errors).chain(progress) {
-        if !(1..INSTANT_END).contains(&number) {
-            return Err(Error::invalid(what, "above 0 and below 2^48", number));
+        if !(1..INSTANT_END).contains(&number.0) {
+            return Err(Error::invalid(what, "above 0 and below 2^48", number.0));
         }
     }
     if !(1..NUMBER_END).contains(&job.version) {

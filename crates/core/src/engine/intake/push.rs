@@ -44,8 +44,8 @@ impl Intake {
                 job.origin.clone_from(&origin);
             }
             if matches!(new.due, Due::After(Span(1..))) {
-                job.due_at += unknown_ms;
-                job.first_due_at += unknown_ms;
+                job.due_at.0 += unknown_ms;
+                job.first_due_at.0 += unknown_ms;
             }
             Ok(job)
         };

@@ -115,7 +115,7 @@ impl Loader {
     /// True if a recorded job is put into the broker: the ledger is a separate store, and the job is due before the
     /// watermark.
     pub(in crate::engine) fn is_to_hold(&self, job: &Job) -> bool {
-        self.topology.has_ledger() && job.due_at < self.watermark()
+        self.topology.has_ledger() && job.due_at.0 < self.watermark()
     }
 
     /// Puts those of these jobs into the broker that are due before the watermark. `reading` is from before they were read
@@ -259,7 +259,7 @@ impl Loader {
         room: Room,
         sorted: &mut Puts,
     ) -> Result<Vec<JobId>, Error> {
-        let rank = |job: &Job| (job.id, job.version, (job.queue.clone(), job.priority, job.due_at));
+        let rank = |job: &Job| (job.id, job.version, (job.queue.clone(), job.priority, job.due_at.0));
         let ranks: Vec<_> = jobs.iter().map(rank).collect();
         let puts = self.metrics.stores.put.time(self.broker.put(jobs, reading, room)).await?;
         let now = self.broker.now();
@@ -302,7 +302,7 @@ impl Loader {
     pub(in crate::engine) async fn leave_in_ledger(&self, jobs: Vec<Job>) {
         let now = self.broker.now();
         for job in &jobs {
-            self.overflow.refused((job.queue.clone(), job.priority, job.due_at), now);
+            self.overflow.refused((job.queue.clone(), job.priority, job.due_at.0), now);
         }
         self.to_reconcile.lists().full.extend(jobs.iter().map(|job| job.id));
         self.move_to_overflow().await;

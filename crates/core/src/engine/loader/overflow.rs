@@ -14,6 +14,7 @@ use crate::clock::Millis;
 use crate::engine::documents::document;
 use crate::engine::overflow::{Boundary, QUEUES_PUBLISHED};
 use crate::error::Error;
+use crate::json::Timestamp;
 use crate::model::id::{JobId, JobRef};
 use crate::ports::{ADOPTED, Detail, HandOut, Queues, Room, SOON_MS, Window};
 use std::collections::HashSet;
@@ -149,7 +150,7 @@ impl Loader {
     async fn find_edge(&self, queue: &Arc<str>) -> Result<(), Error> {
         let until = self.broker.now().saturating_add(SOON_MS);
         let soon = self.ledger.overflow(queue, Window { from: 0, to: until }, 1).await?;
-        let soon = soon.first().map(|job| (job.priority, job.due_at));
+        let soon = soon.first().map(|job| (job.priority, job.due_at.0));
         let after = Window { from: until.saturating_add(1), to: Millis::MAX };
         let later = soon.is_none() && !self.ledger.overflow(queue, after, 1).await?.is_empty();
         self.overflow.set(queue, Boundary { soon, later });
@@ -198,7 +199,7 @@ impl Loader {
                 let unknown = ids.iter().zip(held).filter(|(_, job)| job.is_none()).map(|(id, _)| *id);
                 let unknown: Vec<JobId> = unknown.collect();
                 jobs.extend(self.ledger.get(&unknown).await?.into_iter().flatten());
-                jobs.retain(|job| job.is_pending() && job.lease_until.is_none() && job.due_at <= now);
+                jobs.retain(|job| job.is_pending() && job.lease_until.is_none() && job.due_at <= Timestamp(now));
             }
         }
         let Some(incarnation) = self.loading_incarnation().await? else { return Ok(()) };

@@ -107,7 +107,9 @@ impl Explainer {
 
     fn paused(&self, queue: &Arc<str>) -> Option<Reason> {
         let settings = self.settings.of(queue);
-        settings.paused.then(|| Reason::new(ReasonCode::Paused, "The queue is paused.", settings.paused_until))
+        settings
+            .paused
+            .then(|| Reason::new(ReasonCode::Paused, "The queue is paused.", settings.paused_until.map(|at| at.0)))
     }
 
     /// The instant at which the broker may hand out the next job of a queue, if only time is missing.
@@ -146,7 +148,7 @@ fn not_due(job: &Job) -> Reason {
         }
     };
     let count = (job.attempt > 0).then_some(job.attempt.into());
-    Reason { count, ..Reason::new(ReasonCode::NotDue, detail, Some(job.due_at)) }
+    Reason { count, ..Reason::new(ReasonCode::NotDue, detail, Some(job.due_at.0)) }
 }
 
 fn running(job: &Job) -> Reason {
@@ -155,7 +157,7 @@ fn running(job: &Job) -> Reason {
     } else {
         "A worker runs it. The worker may extend its lease."
     };
-    Reason::new(ReasonCode::Running, detail, job.lease_until)
+    Reason::new(ReasonCode::Running, detail, job.lease_until.map(|at| at.0))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use super::Settings;
 use crate::clock::Millis;
+use crate::json::Span;
 use crate::ports::{QueueLeases, Retention};
 use crate::request::{QueueRetention, QueueSettings};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,30 +28,30 @@ impl Index {
     fn set(&mut self, queue: Arc<str>, settings: QueueSettings) {
         self.drop_indexed(&queue);
         if let Some(until) = settings.paused_until {
-            self.pauses.insert((until, queue.clone()));
+            self.pauses.insert((until.0, queue.clone()));
         }
         if settings.target.is_some() {
             self.targets.insert(queue.clone());
         }
-        let QueueRetention { succeeded_ms, failed_ms } = settings.retention;
+        let QueueRetention { succeeded, failed } = settings.retention;
         if !settings.retention.is_usual() {
             self.keeping.insert(queue.clone());
         }
-        succeeded_ms.into_iter().for_each(|ms| *self.succeeded_ms.entry(ms).or_default() += 1);
-        failed_ms.into_iter().for_each(|ms| *self.failed_ms.entry(ms).or_default() += 1);
+        succeeded.into_iter().for_each(|Span(ms)| *self.succeeded_ms.entry(ms).or_default() += 1);
+        failed.into_iter().for_each(|Span(ms)| *self.failed_ms.entry(ms).or_default() += 1);
         self.queues.insert(queue, Arc::new(settings));
     }
 
     fn drop_indexed(&mut self, queue: &Arc<str>) {
         let Some(old) = self.queues.get(queue) else { return };
         if let Some(until) = old.paused_until {
-            self.pauses.remove(&(until, queue.clone()));
+            self.pauses.remove(&(until.0, queue.clone()));
         }
         self.targets.remove(queue);
         self.keeping.remove(queue);
-        let QueueRetention { succeeded_ms, failed_ms } = old.retention;
-        succeeded_ms.into_iter().for_each(|ms| take_one(&mut self.succeeded_ms, ms));
-        failed_ms.into_iter().for_each(|ms| take_one(&mut self.failed_ms, ms));
+        let QueueRetention { succeeded, failed } = old.retention;
+        succeeded.into_iter().for_each(|Span(ms)| take_one(&mut self.succeeded_ms, ms));
+        failed.into_iter().for_each(|Span(ms)| take_one(&mut self.failed_ms, ms));
     }
 }
 
@@ -119,7 +120,7 @@ impl Settings {
     }
 
     pub(in crate::engine) fn set(&self, queue: Arc<str>, settings: QueueSettings) {
-        self.leases.set(&queue, settings.lease_ms);
+        self.leases.set(&queue, settings.lease.map(|length| length.0));
         self.to_change().set(queue, settings);
         self.changed.notify_waiters();
     }
@@ -127,7 +128,7 @@ impl Settings {
     /// Replaces all known settings.
     pub(in crate::engine) fn set_all(&self, all: Vec<(Arc<str>, QueueSettings)>) {
         let mut known = Index::default();
-        let leases = all.iter().filter_map(|(queue, settings)| Some((queue.clone(), settings.lease_ms?)));
+        let leases = all.iter().filter_map(|(queue, settings)| Some((queue.clone(), settings.lease?.0)));
         self.leases.set_all(leases.collect());
         all.into_iter().for_each(|(queue, settings)| known.set(queue, settings));
         *self.to_change() = known;
@@ -141,13 +142,15 @@ mod tests {
     use crate::clock::SystemClock;
     use crate::engine::base::Base;
     use crate::engine::stores::Stores;
+    use crate::json::Timestamp;
     use crate::request::Options;
     use crate::testing::ModelLedger;
 
     const USUAL: Retention = Retention { succeeded_ms: 10, failed_ms: 20 };
 
     fn keeps(succeeded_ms: Option<u64>, failed_ms: Option<u64>) -> QueueSettings {
-        QueueSettings { retention: QueueRetention { succeeded_ms, failed_ms }, ..QueueSettings::default() }
+        let (succeeded, failed) = (succeeded_ms.map(Span), failed_ms.map(Span));
+        QueueSettings { retention: QueueRetention { succeeded, failed }, ..QueueSettings::default() }
     }
 
     #[tokio::test]
@@ -155,8 +158,16 @@ mod tests {
         let stores = Stores::one_process(Arc::new(SystemClock::default()), Arc::new(ModelLedger::default()));
         let settings = Settings::new(&Base::new(stores, Options::default()));
         let set = |queue: &str, set: QueueSettings| settings.set(queue.into(), set);
-        set("a", QueueSettings { paused: true, paused_until: Some(5), lease_ms: Some(7_000), ..keeps(Some(30), None) });
-        set("b", QueueSettings { paused: true, paused_until: Some(4), ..keeps(Some(30), Some(5)) });
+        set(
+            "a",
+            QueueSettings {
+                paused: true,
+                paused_until: Some(Timestamp(5)),
+                lease: Some(Span(7_000)),
+                ..keeps(Some(30), None)
+            },
+        );
+        set("b", QueueSettings { paused: true, paused_until: Some(Timestamp(4)), ..keeps(Some(30), Some(5)) });
         assert_eq!(settings.pauses(4, 9), (vec!["b".into()], Some(4)));
         assert_eq!(settings.longest_retention(USUAL), Retention { succeeded_ms: 30, failed_ms: 20 });
         assert_eq!(settings.keeping("b", 9), ["b".into()]);
@@ -167,7 +178,7 @@ mod tests {
         assert_eq!(settings.longest_retention(USUAL), USUAL);
         assert_eq!((settings.pauses(9, 9), settings.keeping("", 9)), ((vec![], None), vec![]));
         assert_eq!(settings.leases().of("a"), None);
-        settings.set_all(vec![("c".into(), QueueSettings { lease_ms: Some(1_000), ..QueueSettings::default() })]);
+        settings.set_all(vec![("c".into(), QueueSettings { lease: Some(Span(1_000)), ..QueueSettings::default() })]);
         let names: Vec<Arc<str>> = settings.from("", 9).into_iter().map(|(queue, _)| queue).collect();
         assert_eq!((names, settings.leases().of("c")), (vec!["c".into()], Some(1_000)));
     }

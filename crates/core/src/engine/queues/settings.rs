@@ -5,6 +5,7 @@ use crate::clock::Millis;
 use crate::engine::expected::Expected;
 use crate::error::Error;
 use crate::invalid::Invalid;
+use crate::json::Timestamp;
 use crate::limits::STEP_QUEUES_MAX;
 use crate::model::name;
 use crate::ports::{Broker, Document, PutIf, Registry};
@@ -66,7 +67,7 @@ impl Settings {
 
     pub(in crate::engine) async fn pause(self: &Arc<Self>, queue: &str, pause: Pause) -> Result<QueueSettings, Error> {
         let paused_until = end_of(pause, self.broker.as_ref())?;
-        let paused = move |known| QueueSettings { paused: true, paused_until, ..known };
+        let paused = move |known| QueueSettings { paused: true, paused_until: paused_until.map(Timestamp), ..known };
         self.reconfigure(queue, paused).await
     }
 
@@ -82,7 +83,9 @@ impl Settings {
             for queue in over {
                 let now = self.broker.now();
                 let end = move |known: QueueSettings| match known.paused_until {
-                    Some(until) if until <= now => QueueSettings { paused: false, paused_until: None, ..known },
+                    Some(until) if until <= Timestamp(now) => {
+                        QueueSettings { paused: false, paused_until: None, ..known }
+                    }
                     _ => known,
                 };
                 if let Err(error) = self.reconfigure(&queue, end).await {

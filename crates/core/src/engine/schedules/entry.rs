@@ -2,6 +2,7 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::json::Timestamp;
 use crate::limits::{HOUR_MS, SECOND_MS, TICK_AHEAD_MS_MAX};
 use crate::model::id::JobId;
 use crate::ports::Document;
@@ -74,8 +75,9 @@ impl Entry {
         }
         let anchor = same.map_or(now, |same| same.anchor);
         // Runs are pushed a little ahead of their time: those are not pushed again.
-        let ahead = |last: &LastTick| last.at > now && last.at <= now.saturating_add(TICK_AHEAD_MS_MAX);
-        let now = old.and_then(|old| old.last).filter(ahead).map_or(now, |last| last.at);
+        let ahead =
+            |last: &LastTick| last.at > Timestamp(now) && last.at <= Timestamp(now.saturating_add(TICK_AHEAD_MS_MAX));
+        let now = old.and_then(|old| old.last).filter(ahead).map_or(now, |last| last.at.0);
         let next_at = match pause {
             Some(Millis::MAX) => None,
             // A tick at the end of the pause is pushed.
@@ -131,13 +133,14 @@ impl Stored {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::Span;
     use crate::schedule::Timing;
 
     #[test]
     fn what_does_not_read_back_is_damaged() {
         let job = r#""job":{"queue":"q","payload":1}"#;
         let entry = |schedule: &str| Entry::parse("s", &format!(r#"{{"version":1,"schedule":{schedule},"anchor":5}}"#));
-        assert_eq!(entry(&format!(r#"{{"every":"90s",{job}}}"#)).unwrap().schedule.timing, Timing::Every(90_000));
+        assert_eq!(entry(&format!(r#"{{"every":"90s",{job}}}"#)).unwrap().schedule.timing, Timing::Every(Span(90_000)));
         for schedule in [
             format!("{{{job}}}"),
             format!(r#"{{"cron":"* * * * *","every":"90s",{job}}}"#),

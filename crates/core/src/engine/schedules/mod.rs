@@ -21,6 +21,7 @@ use crate::engine::status::Status;
 use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
+use crate::json::Timestamp;
 use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_BYTES_MAX, SCHEDULES_MAX};
 use crate::model::job::NewJob;
 use crate::model::name;
@@ -343,7 +344,7 @@ fn status(stored: &Stored) -> ScheduleStatus {
         name: name.clone(),
         version: entry.version,
         schedule: entry.schedule.clone(),
-        next: ticks.from(entry.next_at, NEXT_RUNS_SHOWN),
+        next: ticks.from(entry.next_at, NEXT_RUNS_SHOWN).into_iter().map(Timestamp).collect(),
         last: entry.last,
     }
 }
@@ -352,10 +353,11 @@ fn status(stored: &Stored) -> ScheduleStatus {
 mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, job, pass};
+    use crate::json::Span;
     use std::time::Duration;
 
     fn every(minutes: u64) -> Schedule {
-        Schedule::new(Timing::Every(minutes * 60_000), job())
+        Schedule::new(Timing::Every(Span(minutes * 60_000)), job())
     }
 
     #[tokio::test(start_paused = true)]
@@ -397,7 +399,11 @@ mod tests {
             } else {
                 schedules.set_schedule("s", every(5)).await.unwrap();
             }
-            assert_eq!(fixture.row(pending.id).map(|job| job.due_at), Some(pending.at), "deletes: {deletes}");
+            assert_eq!(
+                fixture.row(pending.id).map(|job| job.due_at),
+                Some(Timestamp(pending.at)),
+                "deletes: {deletes}"
+            );
         }
     }
 }

@@ -28,6 +28,7 @@ use super::{KIND, Schedules};
 use crate::clock::Millis;
 use crate::engine::admission::{Admitted, Producer};
 use crate::error::Error;
+use crate::json::Timestamp;
 use crate::limits::{STEP_JOBS_MAX, TICK_AHEAD_MS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Job, OnConflict, State};
@@ -119,13 +120,13 @@ impl Schedules {
         if entry.may_have_pushed(at)
             && let Some(job) = self.pushed_at(name, at).await?
         {
-            let last = LastTick { at, outcome: TickOutcome::Pushed, job: Some(job) };
+            let last = LastTick { at: Timestamp(at), outcome: TickOutcome::Pushed, job: Some(job) };
             let latest = entry.latest.max(Some(at));
             let passed = Entry { last: Some(last), latest, next_at: ticks.next(at), ..entry.clone() };
             return self.put_entry(name, document_version, &passed).await.map(drop);
         }
         if schedule.overlap == Overlap::Skip && self.has_live_job(name, entry.job, &schedule.job.queue).await? {
-            let last = LastTick { at, outcome: TickOutcome::Overlap, job: None };
+            let last = LastTick { at: Timestamp(at), outcome: TickOutcome::Overlap, job: None };
             let passed = Entry { last: Some(last), next_at: ticks.next(at), ..entry.clone() };
             return self.put_entry(name, document_version, &passed).await.map(drop);
         }
@@ -163,7 +164,7 @@ impl Schedules {
                 (TickOutcome::Refused, None)
             }
         };
-        let last = Some(LastTick { at, outcome, job });
+        let last = Some(LastTick { at: Timestamp(at), outcome, job });
         let pushed = job.filter(|_| outcome == TickOutcome::Pushed);
         let next_at = ticks.next(at);
         let done = Entry { pending: None, last, next_at, job: pushed.or(entry.job), ..entry.clone() };
@@ -302,6 +303,7 @@ impl From<PushOutcome> for TickOutcome {
 mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, job, pass};
+    use crate::json::Span;
     use crate::request::Outcome;
     use crate::schedule::Timing;
 
@@ -310,7 +312,7 @@ mod tests {
     /// A schedule of every minute, with its first tick now.
     async fn due(overlap: Overlap) -> Fixture {
         let fixture = Fixture::new().await;
-        let schedule = Schedule { overlap, ..Schedule::new(Timing::Every(60_000), job()) };
+        let schedule = Schedule { overlap, ..Schedule::new(Timing::Every(Span(60_000)), job()) };
         fixture.services.schedules.set_schedule("s", schedule).await.unwrap();
         pass(EVERY).await;
         fixture

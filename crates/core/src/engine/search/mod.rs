@@ -16,6 +16,7 @@ use crate::engine::queues::QueueCounter;
 use crate::engine::status::Status;
 use crate::engine::stores::Topology;
 use crate::error::Error;
+use crate::json::Timestamp;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
@@ -244,7 +245,7 @@ impl Search {
         Ok(match next {
             Some(Cursor::Far(watermark, after)) if left > 0 => {
                 let mut far = query.clone();
-                far.due_from = Some(query.window().from.max(watermark));
+                far.due_from = Some(Timestamp(query.window().from.max(watermark)));
                 let next = self.find_rows(&far, far.stored_states(), after, left, found).await?;
                 next.map(|place| Cursor::Far(watermark, Some(place)))
             }
@@ -300,7 +301,7 @@ impl Search {
             });
             let fitting = fitting.count();
             jobs.truncate(fitting);
-            after = jobs.last().map(|last| (last.due_at, last.id)).or(after);
+            after = jobs.last().map(|last| (last.due_at.0, last.id)).or(after);
             left -= fitting;
             let now = self.broker.now();
             found.extend(jobs.into_iter().filter(|job| query.fits(job, now)));
@@ -357,7 +358,7 @@ impl Search {
             self.broker.get(&ids, Detail::Whole).await?.into_iter().flatten().map(|job| (job.id, job)).collect();
         // A job that should be in the broker and is not may have ended and been recorded since the row was read.
         let watermark = self.loader.watermark();
-        let is_gone = |row: &&Job| row.is_pending() && row.due_at < watermark && !held.contains_key(&row.id);
+        let is_gone = |row: &&Job| row.is_pending() && row.due_at < Timestamp(watermark) && !held.contains_key(&row.id);
         let gone: Vec<JobId> = rows.iter().filter(is_gone).map(|row| row.id).collect();
         if !gone.is_empty() {
             held.extend(self.ledger.get(&gone).await?.into_iter().flatten().map(|job| (job.id, job)));

@@ -79,7 +79,7 @@ impl Query {
             && self.key.as_ref().is_none_or(|key| Some(key) == job.key.as_ref())
             && self.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
             && self.kind.as_ref().is_none_or(|kind| *kind == job.kind)
-            && (window.from..=window.to).contains(&job.due_at)
+            && (window.from..=window.to).contains(&job.due_at.0)
     }
 }
 

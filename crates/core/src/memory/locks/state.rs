@@ -2,6 +2,7 @@
 
 use super::record::Written;
 use crate::clock::Millis;
+use crate::json::Timestamp;
 use crate::limits::{LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX, STEP_JOBS_MAX};
 use crate::memory::held::Now;
 use crate::model::id::next_fence;
@@ -156,7 +157,7 @@ impl State {
         // The first in line counts on the end that it was told.
         let is_nearer = before.is_some_and(|before| before.fence == fence && before.ends > given.ends);
         self.moved(name, first.as_ref().filter(|_| !is_nearer), Some(owner));
-        Grant { fence, expires_at: given.expires_at }
+        Grant { fence, expires_at: Timestamp(given.expires_at) }
     }
 
     /// Frees a lock that the owner holds.
@@ -207,7 +208,7 @@ impl State {
 
     pub(super) fn holding(&self, name: &Arc<str>, now: Now) -> Option<Holding> {
         let (owner, given) = self.live(name, now)?;
-        let grant = Grant { fence: given.fence, expires_at: given.shown_end(now) };
+        let grant = Grant { fence: given.fence, expires_at: Timestamp(given.shown_end(now)) };
         let waiting = self.locks.get(name).map_or(0, |lock| lock.line.len());
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         Some(Holding { name: name.clone(), owner: owner.clone(), grant, waiting })

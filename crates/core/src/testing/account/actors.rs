@@ -5,7 +5,7 @@ use super::system::System;
 use super::{At, Call, Field, Wish};
 use crate::engine::{LockRequest, Outcome, Patch, QueueSettings, ReserveRequest, Source, TakeRequest};
 use crate::error::Error;
-use crate::json::Span;
+use crate::json::{Span, Timestamp};
 use crate::model::id::JobId;
 use crate::model::job::{Due, NewJob};
 use crate::model::retry::Retry;
@@ -176,10 +176,10 @@ impl Actor {
     /// Extends a lease, but only about when it ends.
     async fn extend(mut self, lease: Lease) {
         let receipt = lease.job.receipt();
-        let mut until = lease.job.lease_until.unwrap_or(0);
+        let mut until = lease.job.lease_until.unwrap_or(Timestamp(0));
         for _ in 0..self.random.within(1..4) {
             let early_ms = self.random.within(0..2 * ABOUT_MS);
-            let wait = (until + ABOUT_MS).saturating_sub(early_ms).saturating_sub(self.field.at().wall);
+            let wait = (until.0 + ABOUT_MS).saturating_sub(early_ms).saturating_sub(self.field.at().wall);
             // If its clock was set, it notices now.
             tokio::time::sleep(Duration::from_millis(wait.min(3_000))).await;
             let lease_ms = self.random.within(1_000..3_000);
@@ -194,7 +194,7 @@ impl Actor {
             };
             self.field.account().extended(receipt, lease_ms, call, answer);
             match answer {
-                Some(Ok(end)) => until = end,
+                Some(Ok(end)) => until = Timestamp(end),
                 Some(Err(())) => return,
                 None => {}
             }
@@ -375,7 +375,7 @@ impl Actor {
                 self.pause(ttl_ms).await;
                 let (call, answer) = self.ask(self.system.renew(&name, &owner, grant.fence, ttl_ms)).await;
                 let answer = match answer {
-                    Ok(grant) => Some(Ok(grant.expires_at)),
+                    Ok(grant) => Some(Ok(grant.expires_at.0)),
                     Err(Error::LockLost { .. }) => Some(Err(())),
                     Err(error) => {
                         self.check("a renewal", &error);

@@ -79,6 +79,7 @@ impl Dropped {
 mod tests {
     use super::*;
     use crate::engine::{CancelOutcome, Settlement};
+    use crate::json::Timestamp;
     use crate::model::id::Receipt;
     use crate::model::job::{NewJob, Stage, State};
     use crate::testing::account::At;
@@ -95,7 +96,13 @@ mod tests {
     }
 
     fn job() -> Job {
-        Job { epoch: 1, due_at: 0, started_at: Some(20), lease_until: Some(1_020), ..fixtures::job(7) }
+        Job {
+            epoch: 1,
+            due_at: Timestamp(0),
+            started_at: Some(Timestamp(20)),
+            lease_until: Some(Timestamp(1_020)),
+            ..fixtures::job(7)
+        }
     }
 
     /// The violations in an account of one job that has no record in the end. It was pushed and leased.

@@ -251,6 +251,7 @@ impl End {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::Timestamp;
     use crate::model::job::NewJob;
     use crate::testing::fixtures;
     use std::collections::BTreeMap;
@@ -262,7 +263,13 @@ mod tests {
 
     #[test]
     fn a_job_is_not_due_before_its_push_said_unless_the_clock_was_set() {
-        let leased = Job { epoch: 1, due_at: 500, started_at: Some(500), lease_until: Some(1_500), ..fixtures::job(7) };
+        let leased = Job {
+            epoch: 1,
+            due_at: Timestamp(500),
+            started_at: Some(Timestamp(500)),
+            lease_until: Some(Timestamp(1_500)),
+            ..fixtures::job(7)
+        };
         let is_early = |tell: fn(&mut Account)| {
             let mut account = Account::new(true);
             account.pushed(&NewJob::new(*b"{}"), leased.id, 1_000, call(10));

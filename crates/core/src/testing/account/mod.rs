@@ -23,6 +23,7 @@ pub use system::System;
 use crate::clock::Millis;
 use crate::engine::{CancelOutcome, QueueSettings, Settlement};
 use crate::error::Error;
+use crate::json::Timestamp;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, Job, NewJob, State};
 use crate::ports::Grant;
@@ -196,14 +197,14 @@ impl Account {
     /// A lease was handed out. A repeat of the same request is not noted again.
     pub fn leased(&mut self, job: &Job, lease_ms: u64, call: Call) {
         self.count("leases");
-        let until = job.lease_until.unwrap_or(0);
-        self.handed_out(job, Span::new(call, lease_ms, until), false, call);
+        let until = job.lease_until.unwrap_or(Timestamp(0));
+        self.handed_out(job, Span::new(call, lease_ms, until.0), false, call);
     }
 
     /// A job was taken.
     pub fn taken(&mut self, job: &Job, call: Call) {
         self.count("jobs taken");
-        self.handed_out(job, Span::new(call, 0, job.started_at.unwrap_or(0)), true, call);
+        self.handed_out(job, Span::new(call, 0, job.started_at.map_or(0, |at| at.0)), true, call);
         let answered = Answered::State(State::Succeeded, true);
         self.held(job.receipt()).ends.push(End { wish: Wish::Complete, call, answered });
     }
@@ -215,11 +216,18 @@ impl Account {
 
     fn handed_out(&mut self, job: &Job, span: Span, is_take: bool, call: Call) {
         let (id, epoch, due_at) = (job.id, job.epoch, job.due_at);
-        let started_at = job.started_at.unwrap_or(0);
+        let started_at = job.started_at.unwrap_or(Timestamp(0));
         if started_at < due_at {
             self.blame(format!("{id}.{epoch} began at {started_at}, and was due at {due_at}"));
         }
-        let held = HeldLease { queue: job.queue.clone(), due_at, started_at, is_take, span, ends: Vec::new() };
+        let held = HeldLease {
+            queue: job.queue.clone(),
+            due_at: due_at.0,
+            started_at: started_at.0,
+            is_take,
+            span,
+            ends: Vec::new(),
+        };
         if let Some(before) = self.jobs.entry(id).or_default().leases.insert(epoch, held) {
             self.blame(format!("the receipt {id}.{epoch} was given twice: {call:?}, and before {before:?}"));
         }
@@ -289,7 +297,7 @@ impl Account {
     /// A lock was acquired.
     pub fn acquired(&mut self, name: &Arc<str>, grant: Grant, ttl_ms: u64, call: Call) {
         self.count("locks acquired");
-        let span = Span::new(call, ttl_ms, grant.expires_at);
+        let span = Span::new(call, ttl_ms, grant.expires_at.0);
         let hold = locks::Hold { fence: grant.fence, call, ttl_ms, span, release: None };
         self.locks.entry(name.clone()).or_default().push(hold);
     }

@@ -44,7 +44,7 @@ pub trait System: Send + Sync {
 impl System for Engine {
     async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<(JobId, Millis)>, Error> {
         let pushed = Self::push(self, jobs).await?;
-        Ok(pushed.into_iter().map(|answer| answer.map(|pushed| (pushed.job.id, pushed.job.due_at))).collect())
+        Ok(pushed.into_iter().map(|answer| answer.map(|pushed| (pushed.job.id, pushed.job.due_at.0))).collect())
     }
 
     async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error> {
@@ -57,7 +57,7 @@ impl System for Engine {
 
     async fn extend(&self, receipt: Receipt, lease_ms: u64) -> Result<Millis, Error> {
         let extended = Self::extend(self, vec![(receipt, Some(lease_ms))]).await.pop();
-        Ok(extended.expect("an answer for each")?.lease_until)
+        Ok(extended.expect("an answer for each")?.lease_until.0)
     }
 
     async fn settle(&self, receipt: Receipt, outcome: Outcome) -> Result<Settlement, Error> {

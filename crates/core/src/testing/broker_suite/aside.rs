@@ -1,6 +1,7 @@
 //! Jobs that are given back with another priority, or set aside; and what a port keeps with them.
 
 use super::{Subject, ids};
+use crate::json::Timestamp;
 use crate::model::job::{Job, Stage, State};
 use crate::model::marks::Marks;
 use crate::ports::{Change, Edited, Lease, Limits, OutboxEntry, Pick, Reserve, Update};
@@ -36,7 +37,7 @@ pub async fn a_returned_job_has_a_new_priority(s: Subject) {
     assert_eq!(settled.states, [Some(State::Ready)]);
     let [OutboxEntry::Rewritten(noted)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
     assert_eq!(s.get(id(2)).await.as_ref(), Some(noted));
-    assert_eq!((noted.priority, noted.attempt, noted.due_at, noted.payload.len()), (5_000, 1, T0, 7));
+    assert_eq!((noted.priority, noted.attempt, noted.due_at, noted.payload.len()), (5_000, 1, Timestamp(T0), 7));
     assert_eq!((noted.options().marks.clone(), noted.releases()), (marks(0), 1));
     // A head has no payload; the job keeps it.
     assert_eq!(s.one().await.id, id(1), "it is less urgent now");
@@ -92,7 +93,7 @@ pub async fn marks_change_with_a_waiting_job(s: Subject) {
     let now = |parks| Change::Update(Update { due_at: Some(T0), marks: marks(parks), ..Update::default() });
     let (edited, entries) = s.edit_with_entries(edit(id(1), now(3))).await;
     let Edited::Changed(changed) = edited else { panic!("{edited:?}") };
-    assert_eq!((changed.due_at, changed.options().marks.clone()), (T0, marks(3)));
+    assert_eq!((changed.due_at, changed.options().marks.clone()), (Timestamp(T0), marks(3)));
     assert!(matches!(&entries[..], [OutboxEntry::Rewritten(noted)] if *noted == changed));
     assert_eq!(s.handed_out(1).await, [id(1)]);
     assert!(matches!(s.edit(id(1), now(4)).await, Edited::Running(_)));
@@ -106,7 +107,10 @@ pub async fn a_scheduled_job_is_reserved_early(s: Subject) {
     assert_eq!(s.reserve(reserve_named(&[id(1)])).await.leases.len(), 0);
     for n in [1, 2] {
         let [Lease { job: running, .. }] = &s.leases(early(n)).await[..] else { panic!("{n} is not leased") };
-        assert_eq!((running.state(s.now()), running.due_at, running.attempt), (State::Running, T0 + 5_000, 1));
+        assert_eq!(
+            (running.state(s.now()), running.due_at, running.attempt),
+            (State::Running, Timestamp(T0 + 5_000), 1)
+        );
         assert!(matches!(&s.reserve(early(n)).await.refused[..], [(_, Edited::Running(_))]));
         s.settled(running.receipt(), abandoned(running)).await;
     }

@@ -1,6 +1,7 @@
 //! Changes from outside.
 
 use super::Subject;
+use crate::json::{Span, Timestamp};
 use crate::model::job::{AttemptError, Job, KeyUntil, Stage, State};
 use crate::model::options::JobOptions;
 use crate::model::retry::Retry;
@@ -16,7 +17,7 @@ pub async fn a_waiting_job_is_cancelled(s: Subject) {
         let change = Change::Cancel { message: Some("not needed".into()) };
         let (edited, entries) = s.edit_with_entries(edit(id(n), change)).await;
         let Edited::Changed(job) = edited else { panic!("{edited:?}") };
-        assert_eq!((job.stage, job.finished_at), (Stage::Cancelled, Some(T0)));
+        assert_eq!((job.stage, job.finished_at), (Stage::Cancelled, Some(Timestamp(T0))));
         assert_eq!(job.message.as_deref(), Some("not needed"));
         assert!(job.version > 1);
         assert!(matches!(&entries[..], [OutboxEntry::Changed(noted)] if *noted == job));
@@ -77,7 +78,10 @@ pub async fn an_update_moves_a_job(s: Subject) {
     let to = |due_at| Change::Update(Update { due_at: Some(due_at), ..Update::default() });
     let (edited, entries) = s.edit_with_entries(edit(id(1), to(T0 + 9_000))).await;
     let Edited::Changed(moved) = edited else { panic!("{edited:?}") };
-    assert_eq!((moved.due_at, moved.first_due_at, moved.stage), (T0 + 9_000, T0 + 9_000, Stage::Pending));
+    assert_eq!(
+        (moved.due_at, moved.first_due_at, moved.stage),
+        (Timestamp(T0 + 9_000), Timestamp(T0 + 9_000), Stage::Pending)
+    );
     assert!(matches!(&entries[..], [OutboxEntry::Rewritten(noted)] if *noted == moved));
     s.edit(id(3), to(T0)).await;
     s.edit(id(4), Change::Update(Update { due_at: Some(T0), priority: Some(0), ..Update::default() })).await;
@@ -93,7 +97,7 @@ pub async fn an_update_keeps_what_it_does_not_name(s: Subject) {
     s.edit(id(1), Change::Update(update)).await;
     let job = s.one().await;
     assert_eq!((&*job.payload, &*job.tags), (&b"new"[..], &["t".into()][..]));
-    assert_eq!((job.due_at, job.priority, job.key.as_deref()), (T0, 1_024, Some("k")));
+    assert_eq!((job.due_at, job.priority, job.key.as_deref()), (Timestamp(T0), 1_024, Some("k")));
 }
 
 /// With everything that was sent, which counts from then on: its lease, its deadline to start, the end of its key.
@@ -101,13 +105,13 @@ pub async fn a_replaced_job_starts_anew(s: Subject) {
     let old = Job {
         key: Some("k".into()),
         origin: Some("o".into()),
-        lease_ms: Some(5_000),
+        lease: Some(Span(5_000)),
         tags: ["t".into()].into(),
         ..job(1)
     };
     s.hold(std::slice::from_ref(&old)).await;
     let failed = s.one().await;
-    let error = AttemptError { attempt: 1, at: T0, message: "no ink".into(), crashed: true };
+    let error = AttemptError { attempt: 1, at: Timestamp(T0), message: "no ink".into(), crashed: true };
     let once_more = Again { due_at: T0, attempt: 1, crashes: 1, error: Some(error), ..Again::default() };
     assert_eq!(s.settle(failed.receipt(), Decision::Again(once_more)).await, Some(State::Ready));
     let options = JobOptions::from(Retry { max_attempts: Some(3), ..Retry::default() });
@@ -115,8 +119,8 @@ pub async fn a_replaced_job_starts_anew(s: Subject) {
         kind: "other".into(),
         payload: (*b"new").into(),
         priority: 3,
-        lease_ms: Some(90_000),
-        expires_ms: Some(500),
+        lease: Some(Span(90_000)),
+        expires: Some(Span(500)),
         key: old.key.clone(),
         key_until: KeyUntil::Started,
         origin: Some("later".into()),
@@ -135,7 +139,7 @@ pub async fn a_replaced_job_starts_anew(s: Subject) {
     assert_eq!(s.settle(failed.receipt(), success()).await, None, "that run is over");
     s.pass(2_000);
     let running = s.one().await;
-    assert_eq!((&*running.kind, running.attempt, running.lease_until), ("other", 1, Some(T0 + 92_000)));
+    assert_eq!((&*running.kind, running.attempt, running.lease_until), ("other", 1, Some(Timestamp(T0 + 92_000))));
     assert_eq!(s.edit(id(1), replace.clone()).await, Edited::Running(running.clone()));
     // It has released its key, and holds it no second time.
     s.hold(&[Job { key: Some("k".into()), ..job(3) }]).await;
@@ -146,8 +150,8 @@ pub async fn a_replaced_job_starts_anew(s: Subject) {
     let mut last = sent.clone();
     let set: [fn(&mut Job); 5] = [
         |job| job.kind = "third".into(),
-        |job| job.lease_ms = None,
-        |job| job.expires_ms = Some(400),
+        |job| job.lease = None,
+        |job| job.expires = Some(Span(400)),
         |job| job.key_until = KeyUntil::Finished,
         |job| job.options = None,
     ];
@@ -155,8 +159,8 @@ pub async fn a_replaced_job_starts_anew(s: Subject) {
         set(&mut last);
         s.edit(id(3), Change::Replace(Arc::new(last.clone()))).await;
         let now = s.get(id(3)).await.unwrap();
-        assert_eq!((&now.kind, now.lease_ms, now.key_until), (&last.kind, last.lease_ms, last.key_until));
-        assert_eq!((now.expires_ms, &now.options), (last.expires_ms, &last.options));
+        assert_eq!((&now.kind, now.lease, now.key_until), (&last.kind, last.lease, last.key_until));
+        assert_eq!((now.expires, &now.options), (last.expires, &last.options));
     }
     s.pass(401);
     let unstarted = s.broker.expired(10).await.unwrap().unstarted;
@@ -265,7 +269,7 @@ pub async fn a_removed_job_is_not_edited_behind_its_entry(s: Subject) {
 
 /// Only if it is late.
 pub async fn a_late_job_is_expired_by_hand(s: Subject) {
-    s.hold(&[Job { expires_ms: Some(100), ..job(1) }, job(2)]).await;
+    s.hold(&[Job { expires: Some(Span(100)), ..job(1) }, job(2)]).await;
     s.pass(100);
     for n in [1, 2] {
         assert_eq!(s.edit(id(n), Change::Expire).await, Edited::Unfit { id: id(n), state: State::Ready });

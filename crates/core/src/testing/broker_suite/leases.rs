@@ -1,6 +1,7 @@
 //! Leases: their length, their numbers, their end.
 
 use super::Subject;
+use crate::json::{Span, Timestamp};
 use crate::limits::{LEASE_MS_DEFAULT, MINUTE_MS};
 use crate::model::id::Receipt;
 use crate::model::job::{AttemptError, Job, State};
@@ -14,7 +15,7 @@ pub async fn a_lease_has_one_holder(s: Subject) {
     s.hold(&[job(1)]).await;
     let job = s.one().await;
     assert_eq!(job.state(s.now()), State::Running);
-    assert_eq!((job.attempt, job.started_at), (1, Some(T0)));
+    assert_eq!((job.attempt, job.started_at), (1, Some(Timestamp(T0))));
     assert_eq!(s.handed_out(1).await, []);
     s.pass(LEASE_MS_DEFAULT * 10);
     assert_eq!(s.handed_out(1).await, [], "only a settle ends it");
@@ -22,7 +23,7 @@ pub async fn a_lease_has_one_holder(s: Subject) {
 
 /// The request's length, else the job's, else the queue's, else a minute.
 pub async fn the_nearest_length_wins(s: Subject) {
-    let own = |n| Job { lease_ms: Some(20_000), ..job(n) };
+    let own = |n| Job { lease: Some(Span(20_000)), ..job(n) };
     s.hold(&[own(1), own(2), job(3), job(4)]).await;
     let of_queue = Arc::new(QueueLeases::default());
     of_queue.set(&"other".into(), Some(5_000));
@@ -35,8 +36,8 @@ pub async fn the_nearest_length_wins(s: Subject) {
     ];
     for (request, lease_ms) in lengths.into_iter().zip([10_000, 20_000, 30_000, LEASE_MS_DEFAULT]) {
         let lease = s.leases(request).await.remove(0);
-        assert_eq!(lease.lease_ms, lease_ms);
-        assert_eq!(lease.job.lease_until, Some(T0 + lease_ms));
+        assert_eq!(lease.length, Span(lease_ms));
+        assert_eq!(lease.job.lease_until, Some(Timestamp(T0 + lease_ms)));
     }
 }
 
@@ -68,7 +69,7 @@ pub async fn numbers_grow_over_a_lost_memory(s: Subject) {
 
 /// The wall clock was ahead when it was given, and is back since.
 pub async fn a_lease_of_a_clock_that_was_ahead_is_no_longer(s: Subject) {
-    let long = Job { lease_ms: Some(2 * LEASE_MS_DEFAULT), ..job(1) };
+    let long = Job { lease: Some(Span(2 * LEASE_MS_DEFAULT)), ..job(1) };
     s.hold(&[long, job(2)]).await;
     assert_eq!(s.handed_out(1).await, [id(1)]);
     assert_eq!(s.crashed().await, []);
@@ -88,8 +89,8 @@ pub async fn a_restored_lease_has_the_time_left(s: Subject) {
         version: T0,
         epoch: T0 - 1,
         attempt: 1,
-        started_at: Some(T0 - 1),
-        lease_until: Some(T0 + left_ms),
+        started_at: Some(Timestamp(T0 - 1)),
+        lease_until: Some(Timestamp(T0 + left_ms)),
         ..job(n)
     };
     assert_eq!(s.put(&[leased(1, 10_000), leased(2, 20_000), leased(3, 0)]).await, [Put::Held; 3]);
@@ -111,13 +112,25 @@ pub async fn a_restored_lease_has_the_time_left(s: Subject) {
 /// restart is not longer either.
 pub async fn a_restored_lease_is_no_longer_than_it_was(s: Subject) {
     let later = T0 + 30 * MINUTE_MS;
-    let began = Job { version: T0, epoch: T0, attempt: 1, started_at: Some(later), updated_at: later, ..job(1) };
-    let plain = Job { lease_until: Some(later + 2_000), ..began.clone() };
-    let extended = Job { id: id(2), updated_at: later + 60_000, lease_until: Some(later + 67_000), ..began.clone() };
-    let cancelled = Job { id: id(3), cancel_asked: true, lease_until: Some(later + 1_000), ..began };
+    let began = Job {
+        version: T0,
+        epoch: T0,
+        attempt: 1,
+        started_at: Some(Timestamp(later)),
+        updated_at: Timestamp(later),
+        ..job(1)
+    };
+    let plain = Job { lease_until: Some(Timestamp(later + 2_000)), ..began.clone() };
+    let extended = Job {
+        id: id(2),
+        updated_at: Timestamp(later + 60_000),
+        lease_until: Some(Timestamp(later + 67_000)),
+        ..began.clone()
+    };
+    let cancelled = Job { id: id(3), cancel_asked: true, lease_until: Some(Timestamp(later + 1_000)), ..began };
     assert_eq!(s.put(&[plain, extended.clone(), cancelled.clone()]).await, [Put::Held; 3]);
     assert_eq!(s.handed_out(10).await, []);
-    assert_eq!(s.get(id(1)).await.unwrap().lease_until, Some(T0 + 2_000));
+    assert_eq!(s.get(id(1)).await.unwrap().lease_until, Some(Timestamp(T0 + 2_000)));
     s.pass(999);
     assert_eq!(s.crashed().await, []);
     s.pass(1);
@@ -142,7 +155,7 @@ pub async fn an_extension_moves_the_end(s: Subject) {
     assert_eq!((lease_until, cancel_asked), (s.now() + 30_000, false));
     assert!(version > job.version);
     let seen = s.get(id(1)).await.unwrap();
-    assert_eq!((seen.version, seen.lease_until, seen.epoch), (version, Some(lease_until), job.epoch));
+    assert_eq!((seen.version, seen.lease_until, seen.epoch), (version, Some(Timestamp(lease_until)), job.epoch));
     s.pass(29_999);
     assert_eq!(s.crashed().await, []);
     s.pass(1);
@@ -164,12 +177,12 @@ pub async fn an_extension_takes_the_first_length_again(s: Subject) {
 }
 
 fn told(percent: u8, note: Option<&str>) -> Arc<Progress> {
-    Arc::new(Progress { percent, note: note.map(Arc::from), at: T0 })
+    Arc::new(Progress { percent, note: note.map(Arc::from), at: Timestamp(T0) })
 }
 
 /// Regardless of other changes and of what its earlier attempts reported; it is recorded with the job's outcome.
 pub async fn what_is_said_of_a_job_stays_until_its_next_lease(s: Subject) {
-    let error = AttemptError { attempt: 1, at: T0 - 5, message: "no".into(), crashed: false };
+    let error = AttemptError { attempt: 1, at: Timestamp(T0 - 5), message: "no".into(), crashed: false };
     let failed = Job { attempt: 1, epoch: T0 - 9, message: Some("no".into()), errors: vec![error], ..job(1) };
     s.hold(std::slice::from_ref(&failed)).await;
     let first = s.one().await;
@@ -207,7 +220,10 @@ pub async fn what_is_said_of_a_job_extends_its_lease(s: Subject) {
     };
     assert_eq!(lease_until, s.now() + 7_000);
     let seen = s.get(id(1)).await.unwrap();
-    assert_eq!((seen.version, seen.lease_until, seen.progress), (version, Some(lease_until), Some(told(7, None))));
+    assert_eq!(
+        (seen.version, seen.lease_until, seen.progress),
+        (version, Some(Timestamp(lease_until)), Some(told(7, None)))
+    );
     let settled = s.settled(receipt, success()).await;
     assert_eq!(settled.entries[0].job().progress, Some(told(7, None)));
 }
@@ -282,7 +298,7 @@ pub async fn an_extension_counts_after_its_end_was_told(s: Subject) {
 
 /// It reports whether there are more.
 pub async fn expired_is_bounded(s: Subject) {
-    let late = |n| Job { expires_ms: Some(1_000), ..job(n) };
+    let late = |n| Job { expires: Some(Span(1_000)), ..job(n) };
     s.hold(&(1..=5).map(job).collect::<Vec<_>>()).await;
     assert_eq!(s.handed_out(5).await.len(), 5);
     s.hold(&(6..=10).map(late).collect::<Vec<_>>()).await;
@@ -300,8 +316,8 @@ pub async fn expired_is_bounded(s: Subject) {
 
 /// It is reported as unstarted instead, until somebody ends it. The last instant still counts.
 pub async fn a_job_not_started_in_time_is_not_handed_out(s: Subject) {
-    let until = |n, expires_ms| Job { expires_ms: Some(expires_ms), ..due(n, T0 + 10) };
-    s.hold(&[until(1, 0), until(2, 90), until(3, 90), until(4, 91)]).await;
+    let until = |n, expires_ms| Job { expires: Some(expires_ms), ..due(n, T0 + 10) };
+    s.hold(&[until(1, Span(0)), until(2, Span(90)), until(3, Span(90)), until(4, Span(91))]).await;
     s.pass(100);
     assert_eq!(s.handed_out(1).await, [id(2)], "the first is late");
     s.pass(1);

@@ -1,6 +1,7 @@
 //! Requests that are sent again because their reply was lost.
 
 use super::{Subject, ids};
+use crate::json::Timestamp;
 use crate::limits::DAY_MS;
 use crate::model::id::Receipt;
 use crate::ports::{Reserve, Take};
@@ -18,12 +19,12 @@ pub async fn a_repeat_gets_the_same_leases(s: Subject) {
     s.pass(1_000);
     let repeat = s.leases(request("a", 2)).await;
     assert_eq!(
-        repeat.iter().map(|l| (&l.job, l.lease_ms)).collect::<Vec<_>>(),
-        [(&first[0].job, first[0].lease_ms), (&first[1].job, first[1].lease_ms)]
+        repeat.iter().map(|l| (&l.job, l.length)).collect::<Vec<_>>(),
+        [(&first[0].job, first[0].length), (&first[1].job, first[1].length)]
     );
     s.extend(first[0].job.receipt(), Some(90_000)).await;
     let repeat = s.leases(request("a", 2)).await;
-    assert_eq!(repeat[0].job.lease_until, Some(s.now() + 90_000));
+    assert_eq!(repeat[0].job.lease_until, Some(Timestamp(s.now() + 90_000)));
     assert_eq!(ids(s.leases(request("b", 2)).await), [id(3)]);
 }
 

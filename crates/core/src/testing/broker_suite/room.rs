@@ -1,6 +1,7 @@
 //! Bounded puts: if a queue has no room its jobs stay in the ledger.
 
 use super::Subject;
+use crate::json::Timestamp;
 use crate::model::job::Job;
 use crate::ports::{Put, Room};
 use crate::testing::fixtures::*;
@@ -40,7 +41,12 @@ pub async fn a_queue_that_holds_nothing_waiting_gets_a_job_in(s: Subject) {
 /// Restored leases, and jobs that were requested by id.
 pub async fn what_is_handed_out_at_once_needs_no_room(s: Subject) {
     s.hold(&[job(1)]).await;
-    let leased = Job { lease_until: Some(s.now() + 10_000), started_at: Some(s.now()), epoch: 1, ..job(2) };
+    let leased = Job {
+        lease_until: Some(Timestamp(s.now() + 10_000)),
+        started_at: Some(Timestamp(s.now())),
+        epoch: 1,
+        ..job(2)
+    };
     assert_eq!(put(&s, &[leased]).await, [Put::Held]);
     s.hold(&[job(3)]).await;
 }

@@ -1,6 +1,7 @@
 //! The end of a lease.
 
 use super::Subject;
+use crate::json::Timestamp;
 use crate::limits::LEASE_MS_DEFAULT;
 use crate::model::id::Receipt;
 use crate::model::job::{AttemptError, Job, Stage, State};
@@ -18,9 +19,9 @@ pub async fn success_ends_a_job(s: Subject) {
     let settled = s.settled(job.receipt(), decision).await;
     assert_eq!(settled.states, [Some(State::Succeeded)]);
     let [OutboxEntry::Changed(ended)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
-    assert_eq!((ended.stage, ended.finished_at, ended.lease_until), (Stage::Succeeded, Some(s.now()), None));
+    assert_eq!((ended.stage, ended.finished_at, ended.lease_until), (Stage::Succeeded, Some(Timestamp(s.now())), None));
     assert_eq!((ended.message.as_deref(), ended.result.as_deref()), (Some("fine"), Some(&b"done"[..])));
-    assert_eq!((ended.attempt, ended.epoch, ended.updated_at), (1, job.epoch, s.now()));
+    assert_eq!((ended.attempt, ended.epoch, ended.updated_at), (1, job.epoch, Timestamp(s.now())));
     assert!(ended.version > job.version);
     assert_eq!(s.outcomes().await.len(), 1);
     s.pass(3_600_000);
@@ -31,7 +32,7 @@ pub async fn success_ends_a_job(s: Subject) {
 pub async fn a_failure_is_kept_with_its_error(s: Subject) {
     s.hold(&[job(1)]).await;
     let job = s.one().await;
-    let error = AttemptError { attempt: 1, at: T0, message: "broken".into(), crashed: true };
+    let error = AttemptError { attempt: 1, at: Timestamp(T0), message: "broken".into(), crashed: true };
     let failed = Finish { error: Some(error.clone()), crashes: Some(5), ..Finish::new(Stage::Failed) };
     assert_eq!(s.settle(job.receipt(), Decision::Finish(failed)).await, Some(State::Failed));
     let entry = s.outcomes().await.remove(0);
@@ -43,19 +44,19 @@ pub async fn a_failure_is_kept_with_its_error(s: Subject) {
 pub async fn a_job_goes_on_later(s: Subject) {
     s.hold(&[job(1)]).await;
     let job = s.one().await;
-    let error = AttemptError { attempt: 1, at: T0, message: "not yet".into(), crashed: false };
+    let error = AttemptError { attempt: 1, at: Timestamp(T0), message: "not yet".into(), crashed: false };
     let error_of = Some(error.clone());
     let decision = Again { due_at: T0 + 15_000, attempt: 1, crashes: 2, error: error_of, ..Again::default() };
     let settled = s.settled(job.receipt(), Decision::Again(decision)).await;
     assert_eq!(settled.states, [Some(State::Scheduled)]);
     let [OutboxEntry::Changed(waiting)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
     assert_eq!(s.get(id(1)).await.as_ref(), Some(waiting));
-    assert_eq!((waiting.due_at, waiting.crashes, &waiting.errors[..]), (T0 + 15_000, 2, &[error][..]));
+    assert_eq!((waiting.due_at, waiting.crashes, &waiting.errors[..]), (Timestamp(T0 + 15_000), 2, &[error][..]));
     s.pass(14_999);
     assert_eq!(s.handed_out(1).await, []);
     s.pass(1);
     let second = s.one().await;
-    assert_eq!((second.attempt, second.crashes, second.first_due_at), (2, 2, T0));
+    assert_eq!((second.attempt, second.crashes, second.first_due_at), (2, 2, Timestamp(T0)));
 }
 
 /// A receipt of an earlier lease, of no lease, or of an unknown job is refused, and nothing is recorded.
@@ -96,7 +97,7 @@ pub async fn an_end_is_answered_again(s: Subject) {
 pub async fn a_release_keeps_the_place(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
     let first = s.one().await;
-    let released = Again { due_at: first.due_at, is_release: true, ..Again::default() };
+    let released = Again { due_at: first.due_at.0, is_release: true, ..Again::default() };
     let settled = s.settled(first.receipt(), Decision::Again(released)).await;
     assert_eq!(settled.states, [Some(State::Ready)]);
     assert!(matches!(&settled.entries[..], [OutboxEntry::Changed(noted)] if noted.releases() == 1), "{settled:?}");
@@ -155,7 +156,10 @@ pub async fn what_is_to_be_taken_is_let_alone(s: Subject) {
     let [first, second] = &leased.leases[..] else { panic!("{leased:?}") };
     let job = &first.job;
     assert_eq!((job.id, job.stage, job.message.as_deref()), (id(1), Stage::Pending, None));
-    assert_eq!((job.attempt, job.started_at, job.lease_until), (1, Some(T0), Some(T0 + <dyn Broker>::TAKE_LEASE_MS)));
+    assert_eq!(
+        (job.attempt, job.started_at, job.lease_until),
+        (1, Some(Timestamp(T0)), Some(Timestamp(T0 + <dyn Broker>::TAKE_LEASE_MS)))
+    );
     for change in [cancel(), Change::Delete] {
         assert_eq!(s.edit(id(1), change).await, Edited::Running(job.clone()));
     }
@@ -285,7 +289,7 @@ pub async fn a_settle_says_which_run_it_ended(s: Subject) {
     let expected = leases.iter().map(|lease| {
         let Job { queue, kind, attempt, due_at, .. } = lease.job.clone();
         // The second one waits again.
-        let due_at = if lease.job.id == id(2) { T0 + 5 } else { due_at };
+        let due_at = if lease.job.id == id(2) { T0 + 5 } else { due_at.0 };
         Some((queue, Some(kind), attempt, due_at, began))
     });
     let expected: Vec<_> = expected.collect();

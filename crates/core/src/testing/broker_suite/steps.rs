@@ -1,6 +1,7 @@
 //! A wall clock that is set, while the monotonic one goes on.
 
 use super::{Subject, ids};
+use crate::json::{Span, Timestamp};
 use crate::limits::LEASE_MS_DEFAULT;
 use crate::model::job::{Job, State};
 use crate::ports::{Counts, Extended, Put, Queues, Room};
@@ -34,7 +35,7 @@ pub async fn a_clock_set_back_holds_jobs_back(s: Subject) {
     let mut rest = 0;
     loop {
         let leases = s.leases(reserve(QUEUE, 1_000)).await;
-        assert!(leases.iter().all(|lease| lease.job.due_at <= s.now()));
+        assert!(leases.iter().all(|lease| lease.job.due_at <= Timestamp(s.now())));
         rest += leases.len();
         if leases.is_empty() {
             break;
@@ -61,7 +62,7 @@ pub async fn a_clock_set_back_strands_nothing_new(s: Subject) {
                 break;
             }
         }
-        assert_eq!(s.now(), reserved.leases[0].job.due_at);
+        assert_eq!(s.now(), reserved.leases[0].job.due_at.0);
         assert_eq!(reserved.leases[0].job.id, id(n));
     }
 }
@@ -91,7 +92,7 @@ pub async fn a_stepped_clock_spares_a_lease_that_is_cancelled(s: Subject) {
         s.clock.step(step);
         s.edit(running.id, cancel()).await;
         let until = s.get(running.id).await.unwrap().lease_until;
-        assert!(until.is_some_and(|until| until <= s.now() + LEASE_MS_DEFAULT), "{until:?} can be restored");
+        assert!(until.is_some_and(|until| until <= Timestamp(s.now() + LEASE_MS_DEFAULT)), "{until:?} can be restored");
         assert_eq!(s.crashed().await, []);
         s.pass(LEASE_MS_DEFAULT - 1);
         assert_eq!(s.crashed().await, []);
@@ -131,7 +132,7 @@ pub async fn numbers_grow_under_a_clock_set_back(s: Subject) {
     s.settle(first.receipt(), again(&first, s.now())).await;
     let second = s.one().await;
     assert_eq!((second.epoch, second.version), (first.version + 4, first.version + 4));
-    assert_eq!(second.updated_at, s.now());
+    assert_eq!(second.updated_at, Timestamp(s.now()));
 }
 
 /// And so do listings.
@@ -150,8 +151,8 @@ pub async fn counts_follow_a_clock_set_back(s: Subject) {
 
 /// A job that was found late, but is no longer late since the clock was set back, waits like any other.
 pub async fn what_was_late_is_due_again(s: Subject) {
-    let until = |n, expires_ms| Job { expires_ms: Some(expires_ms), ..job(n) };
-    s.hold(&[until(1, 1_000), until(2, 600_000)]).await;
+    let until = |n, expires_ms| Job { expires: Some(expires_ms), ..job(n) };
+    s.hold(&[until(1, Span(1_000)), until(2, Span(600_000))]).await;
     s.clock.step(HOUR);
     assert_eq!(s.handed_out(2).await, []);
     s.clock.step(300_000 - HOUR);

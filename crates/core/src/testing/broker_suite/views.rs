@@ -2,6 +2,7 @@
 
 use super::Subject;
 use crate::clock::Millis;
+use crate::json::{Span, Timestamp};
 use crate::limits::BATCH_JOBS_MAX;
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
@@ -34,12 +35,12 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
     use crate::model::target::Target;
     let rich = Job {
         kind: "mail".into(),
-        first_due_at: T0 - 77,
+        first_due_at: Timestamp(T0 - 77),
         priority: 3,
         attempt: 4,
         crashes: 2,
-        lease_ms: Some(30_000),
-        expires_ms: Some(1_000),
+        lease: Some(Span(30_000)),
+        expires: Some(Span(1_000)),
         key: Some("k".into()),
         key_until: KeyUntil::Started,
         tags: ["a".into(), "b".into()].into(),
@@ -53,14 +54,14 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
             imported: true,
         }
         .shared(),
-        progress: Some(Progress { percent: 40, note: Some("half".into()), at: T0 - 6 }.into()),
+        progress: Some(Progress { percent: 40, note: Some("half".into()), at: Timestamp(T0 - 6) }.into()),
         message: Some("last".into()),
-        errors: vec![AttemptError { attempt: 3, at: T0 - 5, message: "last".into(), crashed: true }],
+        errors: vec![AttemptError { attempt: 3, at: Timestamp(T0 - 5), message: "last".into(), crashed: true }],
         version: T0 + 9,
         epoch: T0 - 50,
-        created_at: T0 - 99,
-        updated_at: T0 - 5,
-        started_at: Some(T0 - 50),
+        created_at: Timestamp(T0 - 99),
+        updated_at: Timestamp(T0 - 5),
+        started_at: Some(Timestamp(T0 - 50)),
         ..due(1, T0 + 10)
     };
     let empty = Job { payload: (*b"").into(), ..due(2, T0 + 20) };
@@ -78,9 +79,9 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
         attempt: 5,
         version: running.version,
         epoch: running.epoch,
-        lease_until: Some(T0 + 30_010),
-        started_at: Some(T0 + 10),
-        updated_at: T0 + 10,
+        lease_until: Some(Timestamp(T0 + 30_010)),
+        started_at: Some(Timestamp(T0 + 10)),
+        updated_at: Timestamp(T0 + 10),
         // A new attempt has no progress.
         progress: None,
         ..rich.clone()
@@ -133,7 +134,7 @@ pub async fn a_listing_is_paged(s: Subject) {
     let mut after = None;
     for expected in places.chunks(1_000) {
         let page = s.broker.list(Listing { after, ..listing(QUEUE) }).await.unwrap();
-        let page: Vec<_> = page.iter().map(|job| (job.due_at, job.id)).collect();
+        let page: Vec<_> = page.iter().map(|job| (job.due_at.0, job.id)).collect();
         assert!(page == expected, "the page after {after:?} is {} jobs, or others", page.len());
         after = page.last().copied();
     }

@@ -2,6 +2,7 @@
 
 use super::Subject;
 use super::fixture::*;
+use crate::json::Timestamp;
 use crate::model::job::{AttemptError, Job, KeyUntil, Stage};
 use crate::model::marks::Marks;
 use crate::model::options::JobOptions;
@@ -16,10 +17,15 @@ pub async fn every_field_comes_back(subject: Subject) {
         ..job
     };
     record(ledger, &[of_trace(tagged(1, &["a"]))]).await;
-    let error = |attempt| AttemptError { attempt, at: NOW + 3, message: text("out of \"ink\""), crashed: attempt == 2 };
+    let error = |attempt| AttemptError {
+        attempt,
+        at: Timestamp(NOW + 3),
+        message: text("out of \"ink\""),
+        crashed: attempt == 2,
+    };
     let waits = Job {
-        due_at: NOW + 9,
-        first_due_at: NOW + 8,
+        due_at: Timestamp(NOW + 9),
+        first_due_at: Timestamp(NOW + 8),
         priority: 3,
         attempt: 4,
         crashes: 2,

@@ -2,6 +2,7 @@
 
 use super::Subject;
 use super::fixture::*;
+use crate::json::{Span, Timestamp};
 use crate::limits::DAY_MS;
 use crate::model::id::Numbers;
 use crate::model::job::{AttemptError, Job, KeyUntil, Stage, State};
@@ -29,8 +30,8 @@ pub async fn a_cancel_ends_a_waiting_job(subject: Subject) {
         stage: Stage::Cancelled,
         message: Some(text("no more")),
         version: Numbers::Ledger.after(job(1).version),
-        updated_at: LATER,
-        finished_at: Some(LATER),
+        updated_at: Timestamp(LATER),
+        finished_at: Some(Timestamp(LATER)),
         ..keyed(1, "k")
     };
     assert_eq!(cancelled, expected);
@@ -83,7 +84,7 @@ pub async fn an_update_gives_new_values(subject: Subject) {
         tags: [text("b"), text("c")].into(),
         options: JobOptions { marks, ..old.options().clone() }.shared(),
         version: Numbers::Ledger.after(old.version),
-        updated_at: LATER,
+        updated_at: Timestamp(LATER),
         ..old
     };
     assert_eq!(new, expected);
@@ -99,7 +100,7 @@ pub async fn an_update_sets_a_new_bucket(subject: Subject) {
     for due_at in [NOW + DAY_MS, NOW] {
         let update = Update { due_at: Some(due_at), ..Update::default() };
         let job = changed(ledger, change(&job(1), Change::Update(update))).await;
-        assert_eq!((job.due_at, job.first_due_at), (due_at, due_at));
+        assert_eq!((job.due_at, job.first_due_at), (Timestamp(due_at), Timestamp(due_at)));
         let is_near = due_at < WATERMARK;
         assert_eq!(pending(ledger, WATERMARK, 10).await.len(), usize::from(is_near));
         assert_eq!(pending(ledger, u64::MAX, 10).await, [1]);
@@ -109,20 +110,20 @@ pub async fn an_update_sets_a_new_bucket(subject: Subject) {
 /// With everything that was sent, if it holds its key.
 pub async fn a_replaced_job_starts_anew(subject: Subject) {
     let ledger = &*subject.ledger;
-    let old = Job { origin: Some(text("o")), lease_ms: Some(5_000), tags: [text("a")].into(), ..keyed(1, "k") };
+    let old = Job { origin: Some(text("o")), lease: Some(Span(5_000)), tags: [text("a")].into(), ..keyed(1, "k") };
     record(ledger, std::slice::from_ref(&old)).await;
-    let errors = vec![AttemptError { attempt: 1, at: NOW, message: text("ink"), crashed: true }];
+    let errors = vec![AttemptError { attempt: 1, at: Timestamp(NOW), message: text("ink"), crashed: true }];
     let failed = Job { crashes: 1, errors, message: Some(text("ink")), progress: progress(50), ..again(&old, NOW) };
     apply(ledger, std::slice::from_ref(&failed)).await;
     let options = JobOptions::from(Retry { max_attempts: Some(3), ..Retry::default() });
     let sent = Job {
         kind: text("größer"),
         payload: Arc::from(b"new".as_slice()),
-        due_at: NOW + DAY_MS,
-        first_due_at: NOW + DAY_MS,
+        due_at: Timestamp(NOW + DAY_MS),
+        first_due_at: Timestamp(NOW + DAY_MS),
         priority: 3,
-        lease_ms: Some(90_000),
-        expires_ms: Some(500),
+        lease: Some(Span(90_000)),
+        expires: Some(Span(500)),
         key_until: KeyUntil::Started,
         origin: Some(text("later")),
         tags: [text("b")].into(),
@@ -133,12 +134,12 @@ pub async fn a_replaced_job_starts_anew(subject: Subject) {
     let replaced = changed(ledger, change(&old, replace.clone())).await;
     let version = Numbers::Ledger.after(failed.version);
     let kept = Job { id: id(1), origin: old.origin.clone(), epoch: failed.epoch, ..sent };
-    assert_eq!(replaced, Job { version, updated_at: LATER, ..kept });
+    assert_eq!(replaced, Job { version, updated_at: Timestamp(LATER), ..kept });
     assert_eq!(found(ledger, all(Selector::Tag(text("a")))).await, [0; 0]);
     assert_eq!(found(ledger, all(Selector::Tag(text("b")))).await, [1]);
     assert_eq!(ledger.record(vec![keyed(3, "k")], WATERMARK).await.unwrap(), [Recorded::KeyHeld(id(1))]);
     // A broker that made the change.
-    let plain = Job { version: replaced.version + 1, lease_ms: None, expires_ms: None, options: None, ..keyed(1, "k") };
+    let plain = Job { version: replaced.version + 1, lease: None, expires: None, options: None, ..keyed(1, "k") };
     let plain = Job { origin: replaced.origin, epoch: replaced.epoch, ..plain };
     ledger.apply(vec![OutboxEntry::Rewritten(plain.clone())], WATERMARK).await.unwrap();
     assert_eq!(row(ledger, id(1)).await, Some(plain.clone()));
@@ -155,7 +156,7 @@ pub async fn a_replaced_job_starts_anew(subject: Subject) {
 pub async fn a_retry_starts_over_and_keeps_errors(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[tagged(1, &["t"])]).await;
-    let errors = vec![AttemptError { attempt: 1, at: NOW, message: text("ink"), crashed: false }];
+    let errors = vec![AttemptError { attempt: 1, at: Timestamp(NOW), message: text("ink"), crashed: false }];
     let failed = Job {
         crashes: 2,
         errors,
@@ -167,14 +168,14 @@ pub async fn a_retry_starts_over_and_keeps_errors(subject: Subject) {
     apply(ledger, std::slice::from_ref(&failed)).await;
     let expected = Job {
         stage: Stage::Pending,
-        due_at: LATER,
-        first_due_at: LATER,
+        due_at: Timestamp(LATER),
+        first_due_at: Timestamp(LATER),
         attempt: 0,
         crashes: 0,
         cancel_asked: false,
         result: None,
         version: Numbers::Ledger.after(failed.version),
-        updated_at: LATER,
+        updated_at: Timestamp(LATER),
         started_at: None,
         finished_at: None,
         ..failed.clone()
@@ -208,25 +209,25 @@ pub async fn a_retry_of_a_taken_key_names_the_holder(subject: Subject) {
 /// Its own key is no conflict.
 pub async fn a_waiting_job_that_is_due_now_keeps_its_key(subject: Subject) {
     let ledger = &*subject.ledger;
-    let later = Job { due_at: LATER + 1, first_due_at: LATER + 1, ..keyed(1, "k") };
+    let later = Job { due_at: Timestamp(LATER + 1), first_due_at: Timestamp(LATER + 1), ..keyed(1, "k") };
     record(ledger, std::slice::from_ref(&later)).await;
     let now = Update { due_at: Some(LATER), ..Update::default() };
     let changed = changed(ledger, change(&later, Change::Update(now))).await;
-    assert_eq!((changed.due_at, changed.live_key()), (LATER, Some(&text("k"))));
+    assert_eq!((changed.due_at, changed.live_key()), (Timestamp(LATER), Some(&text("k"))));
 }
 
 /// A job without a limit, with time left, or that has started is not expired.
 pub async fn an_expiry_only_where_not_started_in_time(subject: Subject) {
     let ledger = &*subject.ledger;
-    let expiring = |n, expires_ms| Job { expires_ms: Some(expires_ms), ..job(n) };
-    let late = expiring(1, LATER - NOW - 1);
-    let early = expiring(2, LATER - NOW);
-    let tried = expiring(3, 1);
+    let expiring = |n, expires_ms| Job { expires: Some(expires_ms), ..job(n) };
+    let late = expiring(1, Span(LATER - NOW - 1));
+    let early = expiring(2, Span(LATER - NOW));
+    let tried = expiring(3, Span(1));
     record(ledger, &[late.clone(), early.clone(), tried.clone(), job(4)]).await;
     let tried = again(&tried, NOW);
     apply(ledger, std::slice::from_ref(&tried)).await;
     let failed = changed(ledger, change(&late, Change::Expire)).await;
-    assert_eq!((failed.stage, failed.finished_at), (Stage::Failed, Some(LATER)));
+    assert_eq!((failed.stage, failed.finished_at), (Stage::Failed, Some(Timestamp(LATER))));
     assert!(failed.message.unwrap().starts_with("expired"));
     for job in [early, tried, job(4)] {
         let unfit = Edited::Unfit { id: job.id, state: State::Ready };

@@ -2,6 +2,7 @@
 
 use super::Subject;
 use super::fixture::*;
+use crate::json::Timestamp;
 use crate::limits::MINUTE_MS;
 use crate::model::job::{Job, Stage, State};
 use crate::ports::{Change, Edit, Edited, Find, Ledger, OVERFLOW, OutboxEntry, Selector, Window};
@@ -16,7 +17,7 @@ async fn mixed(ledger: &dyn Ledger) {
             job_with(n, |job| {
                 job.queue = text(if n % 3 == 0 { "other" } else { "default" });
                 job.kind = text(if n % 2 == 0 { "even" } else { "odd" });
-                job.due_at = NOW + n;
+                job.due_at = Timestamp(NOW + n);
             })
         })
         .collect();
@@ -141,7 +142,7 @@ pub async fn filters_narrow(subject: Subject) {
 pub async fn by_due_time_over_all_queues(subject: Subject) {
     let ledger = &*subject.ledger;
     let due = |n: u64| NOW + n * MINUTE_MS;
-    let at = |n: u64| job_with(n, |job| (job.queue, job.due_at) = (text(&format!("q{}", n % 100)), due(n)));
+    let at = |n: u64| job_with(n, |job| (job.queue, job.due_at.0) = (text(&format!("q{}", n % 100)), due(n)));
     let jobs: Vec<Job> = (1..=360).map(at).collect();
     record(ledger, &jobs[..350]).await;
     ledger.record(jobs[350..].to_vec(), OVERFLOW).await.unwrap();

@@ -1,6 +1,7 @@
 //! Jobs for tests, with defaults for all irrelevant fields.
 
 use crate::clock::Millis;
+use crate::json::Timestamp;
 use crate::limits::{HOUR_MS, PAYLOAD_BYTES_DEFAULT};
 use crate::model::id::JobId;
 use crate::model::id::sequence_at;
@@ -56,7 +57,7 @@ pub fn target() -> Option<Arc<Target>> {
 
 /// Progress as a worker reports it.
 pub fn progress(percent: u8) -> Option<Arc<Progress>> {
-    Some(Arc::new(Progress { percent, note: Some(text("halbe \"Größe\"\0")), at: NOW + 3 }))
+    Some(Arc::new(Progress { percent, note: Some(text("halbe \"Größe\"\0")), at: Timestamp(NOW + 3) }))
 }
 
 /// Shared text.
@@ -70,9 +71,9 @@ pub fn leased(job: &Job) -> Job {
         version: job.version + 1,
         epoch: NOW,
         attempt: 1,
-        lease_until: Some(NOW + 60_000),
-        started_at: Some(NOW + 1),
-        updated_at: NOW + 1,
+        lease_until: Some(Timestamp(NOW + 60_000)),
+        started_at: Some(Timestamp(NOW + 1)),
+        updated_at: Timestamp(NOW + 1),
         ..job.clone()
     }
 }
@@ -85,16 +86,16 @@ pub fn ended(job: &Job, stage: Stage) -> Job {
         attempt: 1,
         stage,
         lease_until: None,
-        started_at: Some(NOW + 1),
-        finished_at: Some(NOW + 2),
-        updated_at: NOW + 2,
+        started_at: Some(Timestamp(NOW + 1)),
+        finished_at: Some(Timestamp(NOW + 2)),
+        updated_at: Timestamp(NOW + 2),
         ..job.clone()
     }
 }
 
 /// The job, waiting for another attempt.
 pub fn again(job: &Job, due_at: Millis) -> Job {
-    Job { stage: Stage::Pending, due_at, finished_at: None, ..ended(job, Stage::Pending) }
+    Job { stage: Stage::Pending, due_at: Timestamp(due_at), finished_at: None, ..ended(job, Stage::Pending) }
 }
 
 /// Records jobs that are all new.

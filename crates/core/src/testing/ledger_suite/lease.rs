@@ -2,6 +2,7 @@
 
 use super::NotingSubject;
 use super::fixture::*;
+use crate::json::Timestamp;
 use crate::model::job::{Job, KeyUntil, Stage};
 use crate::ports::{LeaseRecord, Leases, Recorded};
 use std::time::Duration;
@@ -92,8 +93,12 @@ pub async fn a_later_lease_wins(subject: NotingSubject) {
     let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     record(ledger, &[job(1)]).await;
     let first = leased(&job(1));
-    let extended =
-        Job { version: first.version + 1, lease_until: Some(NOW + 120_000), updated_at: NOW + 60_000, ..first.clone() };
+    let extended = Job {
+        version: first.version + 1,
+        lease_until: Some(Timestamp(NOW + 120_000)),
+        updated_at: Timestamp(NOW + 60_000),
+        ..first.clone()
+    };
     leases.lease(vec![LeaseRecord::of(&extended)]).await.unwrap();
     leases.lease(vec![LeaseRecord::of(&first)]).await.unwrap();
     assert_eq!(until_leased(leases, 1).await, [extended]);

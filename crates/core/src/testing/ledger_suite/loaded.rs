@@ -2,6 +2,7 @@
 
 use super::SharedSubject;
 use super::fixture::*;
+use crate::json::Timestamp;
 use crate::limits::DAY_MS;
 use crate::model::job::Stage;
 use crate::ports::{ADOPTED, BROKER, BUCKET_MS, Cursor, Ledger, Page, PutIf};
@@ -24,7 +25,7 @@ async fn not_loaded(ledger: &dyn Ledger) -> Vec<u64> {
 /// They leave the pages of rows to be loaded, and come in those of loaded rows.
 pub async fn loaded_rows_are_near(subject: SharedSubject) {
     let ledger = &*subject.ledger;
-    let far = job_with(2, |job| job.due_at = WATERMARK + DAY_MS);
+    let far = job_with(2, |job| job.due_at = Timestamp(WATERMARK + DAY_MS));
     ledger.record(vec![job(1), far.clone(), job(3)], 0).await.unwrap();
     adopt(&subject, INCARNATION, 0).await;
     assert_eq!(not_loaded(ledger).await, [1, 3, 2]);
@@ -53,7 +54,7 @@ pub async fn what_is_loaded_must_be_as_it_is_now(subject: SharedSubject) {
 /// By due time, and never as loaded, even if it is due early.
 pub async fn rows_that_are_not_loaded_wait_to_be(subject: SharedSubject) {
     let ledger = &*subject.ledger;
-    let early = job_with(2, |job| job.due_at = 0);
+    let early = job_with(2, |job| job.due_at = Timestamp(0));
     record(ledger, &[job(1), early, job(3)]).await;
     assert!(not_loaded(ledger).await.is_empty());
     ledger.not_loaded(&[id(1), id(2), id(9)], 0).await.unwrap();

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 /// A job of a queue with this priority and due time.
 fn waiting(n: u64, queue: &str, priority: u32, due_at: u64) -> Job {
-    job_with(n, |job| (job.queue, job.priority, job.due_at, job.first_due_at) = (text(queue), priority, due_at, due_at))
+    job_with(n, |job| {
+        (job.queue, job.priority, job.due_at.0, job.first_due_at.0) = (text(queue), priority, due_at, due_at);
+    })
 }
 
 async fn file(ledger: &dyn Ledger, jobs: &[Job]) {

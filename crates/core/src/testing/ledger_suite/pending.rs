@@ -2,14 +2,15 @@
 
 use super::Subject;
 use super::fixture::*;
+use crate::json::Timestamp;
 use crate::limits::DAY_MS;
 use crate::model::job::{Job, Stage};
 use crate::ports::{BUCKET_MS, OutboxEntry};
 
 fn due(n: u64, due_at: u64) -> Job {
     job_with(n, |job| {
-        job.due_at = due_at;
-        job.first_due_at = due_at;
+        job.due_at = Timestamp(due_at);
+        job.first_due_at = Timestamp(due_at);
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::Subject;
 use super::fixture::*;
+use crate::json::Timestamp;
 use crate::model::job::{Job, Stage};
 use crate::model::marks::Marks;
 use crate::ports::{Change, Edit, Edited, Queues, Retention, Selector};
@@ -53,7 +54,7 @@ pub async fn tags_go_too(subject: Subject) {
 pub async fn late_finishers_among_early_ids(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2)]).await;
-    let late = Job { finished_at: Some(NOW + 9_000), ..ended(&job(1), Stage::Succeeded) };
+    let late = Job { finished_at: Some(Timestamp(NOW + 9_000)), ..ended(&job(1), Stage::Succeeded) };
     apply(ledger, &[late, ended(&job(2), Stage::Succeeded)]).await;
     assert_eq!(ledger.prune(RETENTION, NOW + 9_050, 10).await.unwrap(), 1);
     assert_eq!(found(ledger, all(Selector::All)).await, [1]);
@@ -73,7 +74,10 @@ pub async fn what_is_parked_stays(subject: Subject) {
     let retried = ledger.edit(vec![retry], NOW + 5, NOW).await.unwrap().remove(0);
     let Edited::Changed(retried) = retried else { panic!("{retried:?}") };
     assert_eq!((retried.attempt, retried.crashes, &retried.options().marks), (3, 2, &marks));
-    assert_eq!((retried.stage, retried.due_at, &*retried.payload), (Stage::Pending, NOW + 5, &*job(1).payload));
+    assert_eq!(
+        (retried.stage, retried.due_at, &*retried.payload),
+        (Stage::Pending, Timestamp(NOW + 5), &*job(1).payload)
+    );
     assert_eq!(row(ledger, id(1)).await, Some(retried));
     let removed = Edit { id: id(2), version: None, change: Change::Delete };
     assert!(matches!(ledger.edit(vec![removed], NOW + 5, NOW).await.unwrap()[..], [Edited::Changed(_)]));

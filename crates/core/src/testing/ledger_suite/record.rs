@@ -3,6 +3,7 @@
 use super::Subject;
 use super::fixture::*;
 use crate::api::Span;
+use crate::json::Timestamp;
 use crate::limits::DAY_MS;
 use crate::model::id::sequence_at;
 use crate::model::job::{AttemptError, Job, KeyUntil, Stage};
@@ -34,8 +35,8 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
         job.queue = text("orders");
         job.kind = text("größe\n");
         job.payload = Arc::from([0, 255, 10, 39].as_slice());
-        job.due_at = NOW + 5;
-        job.first_due_at = NOW + 5;
+        job.due_at = Timestamp(NOW + 5);
+        job.first_due_at = Timestamp(NOW + 5);
         job.priority = u32::MAX;
         let backoff = Exponential { first: Span(1), factor: 1.5, max: Span(9), jitter: 0.25 };
         let retry = Retry {
@@ -56,8 +57,8 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
             imported: true,
         }
         .shared();
-        job.lease_ms = Some(1_000);
-        job.expires_ms = Some(60_000);
+        job.lease = Some(Span(1_000));
+        job.expires = Some(Span(60_000));
         job.key = Some(text("Order-1 "));
         job.key_until = KeyUntil::Started;
         job.tags = [text("b"), text("a\"'")].into();
@@ -69,13 +70,14 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
 /// As in an import: it is counted and pruned as if it had ended here, and holds no key.
 pub async fn a_job_that_has_ended_comes_back(subject: Subject) {
     let ledger = &*subject.ledger;
-    let ended = |n, stage, finished_at| {
+    let ended = |n, stage, finished_at: Timestamp| {
         job_with(n, |job| {
-            (job.stage, job.finished_at, job.started_at) = (stage, Some(finished_at), Some(finished_at - 1));
+            (job.stage, job.finished_at, job.started_at) =
+                (stage, Some(finished_at), Some(Timestamp(finished_at.0 - 1)));
             (job.attempt, job.crashes, job.epoch, job.version) = (3, 1, 7, 9);
             job.result = Some(Arc::from([0, 255].as_slice()));
             job.message = Some(text("over"));
-            job.errors = vec![AttemptError { attempt: 1, at: NOW, message: text("no"), crashed: true }];
+            job.errors = vec![AttemptError { attempt: 1, at: Timestamp(NOW), message: text("no"), crashed: true }];
             job.key = Some(text("k"));
             job.tags = [text("t")].into();
             (job.progress, job.options) = (progress(40), traced());
@@ -83,9 +85,9 @@ pub async fn a_job_that_has_ended_comes_back(subject: Subject) {
     };
     let holder = job_with(4, |job| job.key = Some(text("k")));
     let jobs = [
-        ended(1, Stage::Succeeded, NOW - 2 * DAY_MS),
-        ended(2, Stage::Failed, NOW - 2 * DAY_MS),
-        ended(3, Stage::Cancelled, NOW),
+        ended(1, Stage::Succeeded, Timestamp(NOW - 2 * DAY_MS)),
+        ended(2, Stage::Failed, Timestamp(NOW - 2 * DAY_MS)),
+        ended(3, Stage::Cancelled, Timestamp(NOW)),
         holder,
     ];
     assert_eq!(ledger.record(jobs.to_vec(), WATERMARK).await.unwrap(), [Recorded::Created; 4]);
@@ -107,9 +109,9 @@ pub async fn extreme_values_come_back(subject: Subject) {
     let large = job_with(2, |job| {
         job.payload = (0..3_000_000_u32).map(|n| n as u8).collect();
         job.message = Some(text(&"m".repeat(64 << 10)));
-        job.errors = vec![AttemptError { attempt: 1, at: NOW, message: text("e\0e"), crashed: true }; 20];
+        job.errors = vec![AttemptError { attempt: 1, at: Timestamp(NOW), message: text("e\0e"), crashed: true }; 20];
         job.key = Some(text("a\0b"));
-        job.due_at = i64::MAX as u64;
+        job.due_at = Timestamp(i64::MAX as u64);
         job.version = i64::MAX as u64;
     });
     record(&*subject.ledger, &[empty.clone(), large.clone()]).await;
@@ -165,7 +167,8 @@ pub async fn an_origin_names_the_job_of_the_first_push(subject: Subject) {
     assert_eq!(ledger.record(vec![first.clone()], WATERMARK).await.unwrap(), [Recorded::Repeat]);
     let ended = job_with(1, |job| {
         *job = first.clone();
-        (job.stage, job.version, job.finished_at) = (Stage::Succeeded, first.version + 2, Some(NOW - 2 * DAY_MS));
+        (job.stage, job.version, job.finished_at) =
+            (Stage::Succeeded, first.version + 2, Some(Timestamp(NOW - 2 * DAY_MS)));
     });
     apply(ledger, std::slice::from_ref(&ended)).await;
     assert_eq!(ledger.record(vec![from_push(5, "o\0")], WATERMARK).await.unwrap(), [Recorded::Known(id(1))]);
@@ -218,11 +221,11 @@ pub async fn every_kind_of_job_in_bulk(subject: Subject) {
     let ledger = &*subject.ledger;
     let kinds: [fn(&mut crate::Job); 20] = [
         |_| {},
-        |job| job.lease_ms = Some(5_000),
-        |job| job.expires_ms = Some(7),
+        |job| job.lease = Some(Span(5_000)),
+        |job| job.expires = Some(Span(7)),
         |job| job.priority = 0,
-        |job| job.first_due_at -= 1,
-        |job| job.updated_at += 1,
+        |job| job.first_due_at.0 -= 1,
+        |job| job.updated_at.0 += 1,
         |job| job.attempt = 1,
         |job| job.crashes = 1,
         |job| job.epoch = 9,
@@ -233,7 +236,7 @@ pub async fn every_kind_of_job_in_bulk(subject: Subject) {
         |job| job.options = JobOptions::from(Retry { max_attempts: Some(2), ..Retry::default() }).shared(),
         |job| job.message = Some(text("m")),
         |job| job.result = Some(Arc::from(b"r".as_slice())),
-        |job| job.started_at = Some(NOW - 1),
+        |job| job.started_at = Some(Timestamp(NOW - 1)),
         |job| job.options = traced(),
         |job| job.progress = progress(100),
         |job| job.kind = text(&format!("kind {}", job.id.get() % 2_048)),
@@ -258,7 +261,8 @@ pub async fn a_repeat_within_a_batch(subject: Subject) {
 pub async fn numbers_beyond_63_bits_are_refused(subject: Subject) {
     let ledger = &*subject.ledger;
     let beyond = job_with(2, |job| job.priority = 0);
-    for set in [|job: &mut crate::Job| job.version = 1 << 63, |job: &mut crate::Job| job.expires_ms = Some(u64::MAX)] {
+    for set in [|job: &mut crate::Job| job.version = 1 << 63, |job: &mut crate::Job| job.expires = Some(Span(u64::MAX))]
+    {
         let mut beyond = beyond.clone();
         set(&mut beyond);
         let error = ledger.record(vec![job(1), beyond], WATERMARK).await.unwrap_err();

@@ -2,6 +2,7 @@
 
 use super::Subject;
 use super::fixture::*;
+use crate::json::Timestamp;
 use crate::limits::HOUR_MS;
 use crate::model::job::{Job, Stage};
 use crate::ports::{DueTally, FAILED_MESSAGE_CHARS, FailedJob, Queues, Reports};
@@ -18,7 +19,7 @@ async fn count(reports: &dyn Reports, mut tally: DueTally) -> DueTally {
 }
 
 fn due(n: u64, queue: &str, due_at: u64) -> Job {
-    job_with(n, |job| (job.queue, job.due_at, job.first_due_at) = (text(queue), due_at, due_at))
+    job_with(n, |job| (job.queue, job.due_at.0, job.first_due_at.0) = (text(queue), due_at, due_at))
 }
 
 /// Each in the bucket that ends with its due time or after it.
@@ -81,7 +82,11 @@ pub async fn the_latest_failed_jobs_come_first(subject: Subject) {
             let n = number(job.id);
             // The third ends last.
             let finished_at = Some(if n == 3 { NOW + 1_000 } else { NOW + n });
-            Job { finished_at, message: (n != 4).then(|| text(&message(n))), ..ended(job, stage) }
+            Job {
+                finished_at: finished_at.map(Timestamp),
+                message: (n != 4).then(|| text(&message(n))),
+                ..ended(job, stage)
+            }
         })
         .collect();
     apply(ledger, &ends).await;

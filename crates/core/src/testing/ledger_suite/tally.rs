@@ -2,6 +2,7 @@
 
 use super::Subject;
 use super::fixture::*;
+use crate::json::Timestamp;
 use crate::model::id::JobId;
 use crate::model::job::{Job, Stage};
 use crate::ports::{Change, Edited, Ledger, OutboxEntry, Queues, Recorded, Retention, Selector, Tally, Totals};
@@ -169,7 +170,7 @@ pub async fn counts_match_a_model(subject: Subject) {
     let mut totals = ModelTotals::default();
     // A queue without rows would lose its totals.
     for (n, queue) in (JOBS + 1..).zip(QUEUES) {
-        let anchor = job_with(n, |job| (job.queue, job.due_at) = (text(queue), NOW + 1_000_000));
+        let anchor = job_with(n, |job| (job.queue, job.due_at.0) = (text(queue), NOW + 1_000_000));
         record(&*subject.ledger, std::slice::from_ref(&anchor)).await;
         totals.count_new(&anchor);
         model.insert(anchor.id, anchor);
@@ -220,7 +221,7 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
                 job.queue = text(QUEUES[below(3) as usize]);
                 job.key = (below(2) == 0).then(|| text(&format!("k{}", below(8))));
                 job.tags = (0..below(3)).map(|n| text(&format!("t{n}"))).collect();
-                job.due_at = NOW + below(3) * crate::limits::HOUR_MS;
+                job.due_at = Timestamp(NOW + below(3) * crate::limits::HOUR_MS);
             });
             let held = holder(model, &job.queue, job.key.as_ref());
             let expected = match (known, held) {
@@ -238,7 +239,7 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
             let version = job.version + below(4) - 1;
             let stage = [Stage::Pending, Stage::Pending, Stage::Succeeded, Stage::Failed][below(4) as usize];
             let lease_until = (stage == Stage::Pending && below(2) == 0).then_some(now + 9);
-            let mut new = Job { version, lease_until, ..ended(&job, stage) };
+            let mut new = Job { version, lease_until: lease_until.map(Timestamp), ..ended(&job, stage) };
             new.version = version;
             new.finished_at = new.finished_at.filter(|_| stage != Stage::Pending);
             let is_newer = version > job.version;
@@ -289,7 +290,7 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
             let retention = Retention { succeeded_ms: 20, failed_ms: 40 };
             let is_past = |job: &&Job| {
                 let kept_ms = if job.stage == Stage::Failed { retention.failed_ms } else { retention.succeeded_ms };
-                job.finished_at.is_some_and(|finished_at| finished_at + kept_ms <= now)
+                job.finished_at.is_some_and(|finished_at| finished_at.0 + kept_ms <= now)
             };
             let past: Vec<JobId> = model.values().filter(is_past).map(|job| job.id).collect();
             assert_eq!(ledger.prune(retention, now, 1_000).await.unwrap(), past.len());

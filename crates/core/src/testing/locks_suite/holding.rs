@@ -1,13 +1,14 @@
 //! Holding a lock.
 
 use super::{LOCK, Subject, TTL_MS, granted, held};
+use crate::json::Timestamp;
 use crate::limits::{LOCK_NAME_BYTES_MAX, LOCK_OWNER_BYTES_MAX, LOCK_TTL_MS_DEFAULT, LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN};
 
 /// All other owners are refused.
 pub async fn a_lock_has_one_holder(s: Subject) {
     let (grant, is_new) = granted(s.ask("a", false).await);
     assert!(is_new);
-    assert_eq!(grant.expires_at, s.now() + TTL_MS);
+    assert_eq!(grant.expires_at, Timestamp(s.now() + TTL_MS));
     s.pass(5_000);
     for owner in ["b", "c", "A", "a "] {
         assert_eq!(held(s.ask(owner, false).await).0, TTL_MS - 5_000);
@@ -23,11 +24,11 @@ pub async fn an_owner_gets_the_same_fence_again(s: Subject) {
     let first = s.acquire("a").await;
     s.pass(10_000);
     let (again, is_new) = granted(s.ask("a", false).await);
-    assert_eq!((again.fence, again.expires_at, is_new), (first.fence, s.now() + TTL_MS, false));
+    assert_eq!((again.fence, again.expires_at, is_new), (first.fence, Timestamp(s.now() + TTL_MS), false));
     s.pass(TTL_MS - 1);
     held(s.ask("b", false).await);
     let (longer, _) = granted(s.ask_for(LOCK, "a", 60_000, true).await);
-    assert_eq!((longer.fence, longer.expires_at), (first.fence, s.now() + 60_000));
+    assert_eq!((longer.fence, longer.expires_at), (first.fence, Timestamp(s.now() + 60_000)));
     s.pass(59_999);
     held(s.ask("b", false).await);
 }
@@ -50,9 +51,9 @@ pub async fn a_renewal_moves_the_end(s: Subject) {
     let grant = s.acquire("a").await;
     s.pass(14_999);
     let renewed = s.renew("a", grant.fence, TTL_MS).await.unwrap();
-    assert_eq!((renewed.fence, renewed.expires_at), (grant.fence, s.now() + TTL_MS));
+    assert_eq!((renewed.fence, renewed.expires_at), (grant.fence, Timestamp(s.now() + TTL_MS)));
     s.pass(14_999);
-    assert_eq!(s.renew("a", grant.fence, 1_000).await.unwrap().expires_at, s.now() + 1_000);
+    assert_eq!(s.renew("a", grant.fence, 1_000).await.unwrap().expires_at, Timestamp(s.now() + 1_000));
     s.pass(999);
     held(s.ask("b", false).await);
     s.pass(1);
@@ -121,7 +122,7 @@ pub async fn names_are_compared_byte_by_byte(s: Subject) {
 pub async fn the_longest_and_the_shortest_life(s: Subject) {
     for ttl_ms in [LOCK_TTL_MS_MIN, LOCK_TTL_MS_DEFAULT, LOCK_TTL_MS_MAX] {
         let (grant, _) = granted(s.ask_for("l", "a", ttl_ms, false).await);
-        assert_eq!(grant.expires_at, s.now() + ttl_ms);
+        assert_eq!(grant.expires_at, Timestamp(s.now() + ttl_ms));
         s.pass(ttl_ms - 1);
         assert_eq!(held(s.ask_for("l", "b", ttl_ms, false).await).0, 1);
         s.pass(1);

@@ -1,6 +1,7 @@
 //! Looking at locks.
 
 use super::{LOCK, Subject, TTL_MS, granted};
+use crate::json::Timestamp;
 use crate::ports::Holding;
 
 /// With its remaining time.
@@ -49,7 +50,11 @@ pub async fn a_listing_goes_by_name(s: Subject) {
     let page = s.list(None, 1_000).await;
     let names: Vec<&str> = page.locks.iter().map(|holding| &*holding.name).collect();
     assert_eq!((names, page.next_cursor), (vec!["B", "a", "a ", "b", "ä"], None));
-    assert!(page.locks.iter().all(|holding| &*holding.owner == "a" && holding.grant.expires_at == s.now() + TTL_MS));
+    assert!(
+        page.locks
+            .iter()
+            .all(|holding| &*holding.owner == "a" && holding.grant.expires_at == Timestamp(s.now() + TTL_MS))
+    );
 }
 
 /// In pages of any size.

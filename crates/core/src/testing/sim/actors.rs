@@ -8,6 +8,7 @@ use crate::engine::{
     BulkAction, CancelOutcome, Engine, Expected, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, QueueSettings,
     ReserveRequest, Source, TakeRequest,
 };
+use crate::json::Timestamp;
 use crate::limits::{HOUR_MS, INSTANT_MS_MIN, MINUTE_MS, SECOND_MS};
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, KeyUntil, NewJob, OnConflict, State};
@@ -120,9 +121,9 @@ impl Actor {
             on_conflict: *random.of(&[OnConflict::Keep, OnConflict::Replace, OnConflict::Reject]),
             key_until: *random.of(&[KeyUntil::Finished, KeyUntil::Started]),
             tags: vec![Arc::from(format!("tag-{}", random.within(0..5)))],
-            lease_ms: Some(random.within(1..5) * SECOND_MS),
+            lease: Some(Span(random.within(1..5) * SECOND_MS)),
             options: if random.percent(50) { retry.into() } else { JobOptions::default() },
-            expires_ms: random.percent(10).then(|| random.within(1..60) * SECOND_MS),
+            expires: random.percent(10).then(|| random.within(1..60) * SECOND_MS).map(Span),
             queue: self.queue(),
             ..NewJob::new(number.to_be_bytes())
         }
@@ -224,8 +225,8 @@ impl Actor {
 
     /// Extends a lease about when it ends, perhaps after the reaper has seen it, and gives up some time.
     async fn hold_on(&mut self, lease: &Lease) {
-        let left_ms = lease.job.lease_until.map_or(0, |until| until.saturating_sub(self.engine.now()));
-        let mut until = self.clock.mono() + left_ms.min(lease.lease_ms);
+        let left_ms = lease.job.lease_until.map_or(0, |until| until.0.saturating_sub(self.engine.now()));
+        let mut until = self.clock.mono() + left_ms.min(lease.length.0);
         while self.random.percent(80) {
             let at = until + self.random.within(0..10);
             tokio::time::sleep(Duration::from_millis(at.saturating_sub(self.clock.mono()))).await;
@@ -391,10 +392,10 @@ impl Actor {
             match self.random.within(0..10) {
                 0..5 => {
                     // They meet at many instants.
-                    let timing = Timing::Every(self.random.within(2..5) * SECOND_MS);
+                    let timing = Timing::Every(Span(self.random.within(2..5) * SECOND_MS));
                     let lease_ms = Some(2 * SECOND_MS);
-                    let job = NewJob { queue: self.queue(), lease_ms, ..NewJob::new(*b"tick") };
-                    let schedule = Schedule { start: Some(INSTANT_MS_MIN), ..Schedule::new(timing, job) };
+                    let job = NewJob { queue: self.queue(), lease: lease_ms.map(Span), ..NewJob::new(*b"tick") };
+                    let schedule = Schedule { start: Some(Timestamp(INSTANT_MS_MIN)), ..Schedule::new(timing, job) };
                     drop(self.engine.set_schedule(name, schedule).await);
                 }
                 5..7 => drop(self.engine.pause_schedule(name, Pause::UntilResumed, Expected::Anything).await),

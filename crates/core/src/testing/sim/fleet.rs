@@ -17,6 +17,7 @@ use super::moment::At;
 use super::{Report, exports};
 use crate::clock::Clock;
 use crate::engine::{Engine, Options, Stores};
+use crate::json::Timestamp;
 use crate::limits::MINUTE_MS;
 use crate::model::job::Job;
 use crate::ports::{BROKER, Broker, BrokerClock, COMPARED, Detail, Registry};
@@ -165,7 +166,9 @@ impl Fleet {
         let known = self.history.lock().expect("no panic under this lock").ids();
         let due_by = self.broker.now().saturating_sub(LATE_MAX.as_millis() as u64);
         let mut due = self.ledger.jobs();
-        due.retain(|job| job.is_pending() && job.key.is_none() && job.due_at <= due_by && known.contains(&job.id));
+        due.retain(|job| {
+            job.is_pending() && job.key.is_none() && job.due_at <= Timestamp(due_by) && known.contains(&job.id)
+        });
         let ids: Vec<_> = due.iter().map(|job| job.id).collect();
         let held = self.broker.memory().get(&ids, Detail::Head).await.expect("a memory is always there");
         due.into_iter().zip(held).filter(|(_, held)| held.is_none()).map(|(job, _)| job).collect()

@@ -43,7 +43,7 @@ impl Given {
     /// A job was seen in this state: in another state it has another version.
     pub(super) fn saw(&mut self, job: &Job) -> Option<String> {
         let Job { stage, epoch, attempt, due_at, .. } = *job;
-        let seen = Seen { stage, epoch, attempt, due_at, payload: job.payload.clone() };
+        let seen = Seen { stage, epoch, attempt, due_at: due_at.0, payload: job.payload.clone() };
         let before = self.versions.entry((job.id, job.version)).or_insert_with(|| seen.clone());
         (*before != seen).then(|| format!("in the version {} as {seen:?}, and before as {before:?}", job.version))
     }

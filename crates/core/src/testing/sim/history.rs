@@ -6,6 +6,7 @@ use super::moment::{Asked, At, Span};
 use super::replacing::Replacing;
 use crate::clock::Millis;
 use crate::json;
+use crate::json::Timestamp;
 use crate::limits::SECOND_MS;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, Job, KeyUntil, Stage, State};
@@ -58,9 +59,9 @@ impl History {
         let wrong = self.given.made(&job, |id| self.jobs.get(&id).is_some_and(may_be_gone));
         self.blame(job.id, "was pushed", wrong.into_iter().collect(), at);
         if let Due::After(json::Span(delay_ms @ 1..)) = due
-            && job.due_at < at.wall + delay_ms
+            && job.due_at < Timestamp(at.wall + delay_ms)
         {
-            let wrong = format!("to be due {} ms early", at.wall + delay_ms - job.due_at);
+            let wrong = format!("to be due {} ms early", at.wall + delay_ms - job.due_at.0);
             self.blame(job.id, "was pushed", vec![wrong], at);
         }
         let exhausted = job.options().retry.when_exhausted.clone();
@@ -101,7 +102,7 @@ impl History {
             });
             if let (Some(span), Some(until)) = (&mut known.span, row.and_then(|row| row.lease_until)) {
                 // An extension may not have been noted.
-                span.until = span.until.min(at.mono + until.saturating_sub(at.wall));
+                span.until = span.until.min(at.mono + until.0.saturating_sub(at.wall));
             }
             known.is_stopped = false;
             known.keep_recorded_end(row);
@@ -174,9 +175,9 @@ impl History {
         let job = &lease.job;
         let mut wrong = Vec::new();
         // The clock may have been set back since it was handed out.
-        let handed_out_at = at.wall.max(job.started_at.unwrap_or(0));
-        if job.due_at > handed_out_at {
-            wrong.push(format!("early by {} ms", job.due_at - handed_out_at));
+        let handed_out_at = at.wall.max(job.started_at.map_or(0, |at| at.0));
+        if job.due_at > Timestamp(handed_out_at) {
+            wrong.push(format!("early by {} ms", job.due_at.0 - handed_out_at));
         }
         if job.start_by().is_some_and(|by| by <= at.wall) && job.attempt == 0 {
             wrong.push("after it had expired".into());
@@ -208,7 +209,7 @@ impl History {
             }
             known.leases.insert(job.epoch, at.life);
             (known.epoch, known.version) = (job.epoch, job.version);
-            let left_ms = job.lease_until.map_or(0, |until| until.saturating_sub(at.wall)).min(lease.lease_ms);
+            let left_ms = job.lease_until.map_or(0, |until| until.0.saturating_sub(at.wall)).min(lease.length.0);
             known.span = Some(Span { epoch: job.epoch, began: at, until: at.mono + left_ms, is_claimed: false });
         }
         wrong.extend(self.given.leased(job));
@@ -275,7 +276,7 @@ impl History {
     /// A process has begun, and restored these leases.
     pub(super) fn restored(&mut self, jobs: &[Job], at: At) {
         for job in jobs {
-            if job.lease_until.is_some_and(|until| until > at.wall + LEASE_MS_LONGEST) {
+            if job.lease_until.is_some_and(|until| until > Timestamp(at.wall + LEASE_MS_LONGEST)) {
                 self.blame(job.id, "was restored", vec![format!("with a lease until {:?}", job.lease_until)], at);
             }
         }
@@ -396,7 +397,7 @@ impl History {
         let mut pushed: BTreeMap<(&str, Millis), &Job> = BTreeMap::new();
         let is_of_schedule = |tag: &&Arc<str>| tag.starts_with("schedule:");
         for (row, tag) in rows.flat_map(|row| row.tags.iter().filter(is_of_schedule).map(move |tag| (row, tag))) {
-            if let Some(first) = pushed.insert((tag, row.first_due_at), row) {
+            if let Some(first) = pushed.insert((tag, row.first_due_at.0), row) {
                 let wrong = format!("for an instant of {tag} that had {first:?}: {row:?}");
                 self.blame(row.id, "was pushed", vec![wrong], at);
             }

@@ -72,7 +72,7 @@ async fn a_reschedule_of_found_jobs_is_repeated_wherever_its_maker_dies() {
         let counts = bulk(&leader.engine).await.unwrap().unwrap();
         assert!(counts.keys().all(|word| *word == "rescheduled"), "{verb} {when:?}: {counts:?}");
         for pushed in &jobs {
-            assert_eq!(leader.engine.job(pushed.id).await.unwrap().due_at, at, "{verb} {when:?}");
+            assert_eq!(leader.engine.job(pushed.id).await.unwrap().due_at, Timestamp(at), "{verb} {when:?}");
         }
         seconds(78).await;
         assert!(leader.leases().await.is_empty(), "{verb} {when:?}: early");

@@ -3,6 +3,7 @@
 use super::{DONE, Node, World, far, seconds};
 use crate::engine::fixture::{job, moves_to};
 use duetime_core::engine::Outcome;
+use duetime_core::json::{Span, Timestamp};
 use duetime_core::ports::{InboxRow, Ledger, Retention};
 use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::When;
@@ -27,7 +28,7 @@ async fn about_to_move(node: &Node, importer: &Node) -> Job {
     let imported = |n: u64| Job {
         id: JobId::in_partition(leased.id.sequence() + n, leased.id.partition()),
         kind: "imported".into(),
-        created_at: importer.engine.now(),
+        created_at: Timestamp(importer.engine.now()),
         ..plain.clone()
     };
     let ids = importer.engine.import((1..=TAKEN).map(imported).collect()).await.unwrap();
@@ -47,7 +48,8 @@ async fn no_producer_loses_a_job_whose_id_an_imported_job_has() {
             "push" => drop(leader.push(job()).await),
             "tick" => {
                 let start = Some(engine.now() + 3_000);
-                let schedule = Schedule { start, ..Schedule::new(Timing::Every(3_600_000), job()) };
+                let schedule =
+                    Schedule { start: start.map(Timestamp), ..Schedule::new(Timing::Every(Span(3_600_000)), job()) };
                 drop(engine.set_schedule("tick", schedule).await.unwrap());
             }
             "inbox" => {

@@ -68,14 +68,14 @@ async fn who_dies_before_settings_are_stored_has_set_nothing() {
 #[tokio::test(start_paused = true)]
 async fn settings_of_many_queues_reach_others() {
     let (_world, leader, other) = World::with_two().await;
-    let settings = QueueSettings { lease_ms: Some(7_000), ..QueueSettings::default() };
+    let settings = QueueSettings { lease: Some(Span(7_000)), ..QueueSettings::default() };
     for n in 0..700 {
         other.engine.configure(&format!("q{n}"), settings.clone()).await.unwrap();
     }
     seconds(15).await;
     for n in 0..700 {
         let known = leader.engine.queue(&format!("q{n}")).await.unwrap();
-        assert_eq!(known.settings.lease_ms, Some(7_000), "q{n}");
+        assert_eq!(known.settings.lease, Some(Span(7_000)), "q{n}");
     }
 }
 

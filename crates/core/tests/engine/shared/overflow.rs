@@ -3,6 +3,7 @@
 use super::{DONE, Node, World, seconds};
 use crate::engine::fixture::{job, moves_to, request};
 use duetime_core::engine::{Expected, Outcome, ReserveRequest, Source};
+use duetime_core::json::{Span, Timestamp};
 use duetime_core::ports::{Broker, InboxRow, Queues};
 use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::When;
@@ -137,9 +138,9 @@ async fn no_producer_overtakes_what_waits_in_the_ledger() {
     leader.complete(receipt(retried.id)).await.unwrap();
 
     let older = leader.push_to("default", 1_000).await;
-    let schedule = |kind: &str| Schedule::new(Timing::Every(3_600_000), new(kind));
+    let schedule = |kind: &str| Schedule::new(Timing::Every(Span(3_600_000)), new(kind));
     engine.set_schedule("run", schedule("run")).await.unwrap();
-    let soon = Schedule { start: Some(engine.now() + 5_000), ..schedule("tick") };
+    let soon = Schedule { start: Some(Timestamp(engine.now() + 5_000)), ..schedule("tick") };
     engine.set_schedule("tick", soon).await.unwrap();
     seconds(1).await;
     // From now on nothing is loaded, though there is room.
@@ -160,7 +161,7 @@ async fn no_producer_overtakes_what_waits_in_the_ledger() {
     leader.push(repeated).await;
     engine.run_schedule("run", None, Expected::Anything).await.unwrap();
     let imported = JobId::new(retried.id.get() - (1 << 40)).unwrap();
-    let imported = Job { id: imported, kind: "import".into(), due_at: engine.now(), ..retried.clone() };
+    let imported = Job { id: imported, kind: "import".into(), due_at: Timestamp(engine.now()), ..retried.clone() };
     for _ in 0..2 {
         engine.import(vec![imported.clone()]).await.unwrap().remove(0).unwrap();
     }

@@ -3,6 +3,7 @@
 use super::{ModelLease, NUMBERS, REQUEST_MS, Truth, Unseen, World, pick};
 use crate::memory::random::{How, What};
 use duetime_core::api::Span;
+use duetime_core::json::Timestamp;
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::model::retry::Retry;
 use duetime_core::ports::{
@@ -47,7 +48,7 @@ impl World {
             let room = self.room(queue, takes).saturating_sub(if takes { 0 } else { begun });
             let window = asked.window().from..=asked.window().to;
             let mut due: Vec<_> =
-                self.waiting(queue).filter(|j| j.due_at <= now && window.contains(&j.due_at)).collect();
+                self.waiting(queue).filter(|j| j.due_at.0 <= now && window.contains(&j.due_at.0)).collect();
             due.sort_by_key(|job| (job.priority, job.due_at, job.id));
             due.retain(|job| !expected.contains(&job.id));
             due.truncate(room.min(asked.limit() - expected.len()));
@@ -61,10 +62,14 @@ impl World {
         }
         // Among jobs that are already due, the due time does not matter.
         let has_room = |queue: &&Arc<str>| self.room(queue, takes) > 0;
-        let first =
-            open.iter().filter(has_room).flat_map(|queue| self.waiting(queue)).map(|job| job.due_at.max(now)).min();
+        let first = open
+            .iter()
+            .filter(has_room)
+            .flat_map(|queue| self.waiting(queue))
+            .map(|job| job.due_at.max(Timestamp(now)))
+            .min();
         match first {
-            Some(first) => assert!(reserved.next_at.is_some_and(|at| at <= first), "{:?} {first}", reserved.next_at),
+            Some(first) => assert!(reserved.next_at.is_some_and(|at| at <= first.0), "{:?} {first}", reserved.next_at),
             // Jobs that may no longer start are skipped at the first look.
             None if asked.window() == Window::ALL && reserved.leases.len() < asked.limit() => {
                 assert_eq!(reserved.next_at, None);
@@ -80,9 +85,9 @@ impl World {
     fn lease(&mut self, asked: HandOut<'_>, reserved: &Reserved) -> Vec<Receipt> {
         let (now, mono, takes) = (self.now(), self.clock.mono(), asked.takes());
         let mut entries = reserved.entries.iter();
-        for Lease { job, lease_ms } in &reserved.leases {
+        for Lease { job, length: Span(lease_ms) } in &reserved.leases {
             let truth = self.truths.get_mut(&job.id).unwrap();
-            assert_eq!(*lease_ms, asked.lease_ms().or(job.lease_ms).unwrap_or(LEASE_MS_DEFAULT));
+            assert_eq!(*lease_ms, asked.lease_ms().or(job.lease.map(|span| span.0)).unwrap_or(LEASE_MS_DEFAULT));
             rules::lease(&mut truth.job, now + lease_ms, now, NUMBERS);
             let receipt = truth.job.receipt();
             assert!(!self.receipts.contains(&receipt), "epochs never repeat");
@@ -200,9 +205,9 @@ impl World {
 
     pub(super) async fn extend(&mut self, receipt: usize, lease_ms: Option<u64>) {
         let Some(&receipt) = pick(&self.receipts, receipt) else { return };
-        let progress = lease_ms
-            .filter(|lease_ms| lease_ms % 2 == 1)
-            .map(|lease_ms| Arc::new(Progress { percent: (lease_ms % 101) as u8, note: None, at: self.now() }));
+        let progress = lease_ms.filter(|lease_ms| lease_ms % 2 == 1).map(|lease_ms| {
+            Arc::new(Progress { percent: (lease_ms % 101) as u8, note: None, at: Timestamp(self.now()) })
+        });
         let extend = Extend { receipt, lease_ms, progress: progress.clone() };
         let extended = self.broker.extend(vec![extend]).await.unwrap()[0];
         let (now, mono) = (self.now(), self.clock.mono());
@@ -213,7 +218,7 @@ impl World {
         let lease_ms = lease_ms.unwrap_or(run.lease_ms);
         (run.ends, run.given_ms, run.told) = (mono + lease_ms, lease_ms, None);
         rules::touch(&mut truth.job, now, NUMBERS);
-        truth.job.lease_until = Some(now + lease_ms);
+        truth.job.lease_until = Some(Timestamp(now + lease_ms));
         truth.job.progress = progress.or(truth.job.progress.take());
         let Job { version, cancel_asked, .. } = truth.job;
         let lease = truth.noted.is_none().then(|| LeaseRecord::of(&truth.job));

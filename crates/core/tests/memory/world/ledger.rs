@@ -2,6 +2,7 @@
 
 use super::{HORIZON_MS, QUEUES, Truth, Unseen, World, at, fresh};
 use crate::memory::random::Op;
+use duetime_core::json::{Span, Timestamp};
 use duetime_core::ports::{Broker, Change, Edited, OutboxEntry, Put, Room};
 use duetime_core::rules::{self};
 use duetime_core::testing::fixtures::due;
@@ -15,17 +16,17 @@ impl World {
         let job = Job {
             queue: QUEUES[queue].into(),
             priority,
-            expires_ms: expires_ms.filter(|ms| ms % 3 == 0),
-            lease_ms: (priority == 2).then_some(5_000),
+            expires: expires_ms.filter(|ms| ms % 3 == 0).map(Span),
+            lease: (priority == 2).then_some(Span(5_000)),
             key: key.filter(|_| due_in % 2 == 0).map(|key| key.to_string().into()),
             key_until: if until_started { KeyUntil::Started } else { KeyUntil::Finished },
-            created_at: now,
-            updated_at: now,
+            created_at: Timestamp(now),
+            updated_at: Timestamp(now),
             ..due(self.last_id, now.saturating_add_signed(due_in))
         };
         if self.live_holder(&job).is_none() {
             self.create(job.clone());
-            if job.due_at < now + HORIZON_MS {
+            if job.due_at < Timestamp(now + HORIZON_MS) {
                 self.put(job, now).await;
             }
         } else if let Some(holder) = self.holder_in_broker(&job) {
@@ -132,7 +133,11 @@ impl World {
         assert_eq!(self.broker.forget(&[(id, version)], watermark).await.unwrap(), []);
         let truth = self.truths.get_mut(&id).unwrap();
         truth.noted.take_if(|(entry, _)| entry.job().version <= version);
-        if truth.held && truth.lease.is_none() && truth.job.version == version && truth.job.due_at >= watermark {
+        if truth.held
+            && truth.lease.is_none()
+            && truth.job.version == version
+            && truth.job.due_at >= Timestamp(watermark)
+        {
             truth.held = false;
         }
     }
@@ -151,10 +156,13 @@ impl World {
             self.rows.insert(truth.job.id, truth.job.clone());
             assert_eq!(self.broker.put(vec![truth.job.clone()], at(now), Room::Any).await.unwrap(), [Put::Held]);
             let lease_ms = truth.job.restored_lease_ms();
-            truth.job.lease_until = truth.job.restored_until(now);
+            truth.job.lease_until = truth.job.restored_until(now).map(Timestamp);
             if let (Some(run), Some(until)) = (&mut truth.lease, truth.job.lease_until) {
-                assert!(until <= now + run.given_ms, "no longer than it was, whatever was done to the clock");
-                run.ends = mono + until.saturating_sub(now);
+                assert!(
+                    until <= Timestamp(now + run.given_ms),
+                    "no longer than it was, whatever was done to the clock"
+                );
+                run.ends = mono + until.0.saturating_sub(now);
                 (run.lease_ms, run.told, run.takes) = (lease_ms, None, false);
             }
         }

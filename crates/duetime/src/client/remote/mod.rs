@@ -11,7 +11,7 @@ use super::connect_options::ConnectOptions;
 use crate::error::{Answers, Error};
 use crate::request_id;
 use api::path_segment;
-use duetime_core::api::{self, DueCounts, Failures, History, HistorySpan, Pushed, Timestamp};
+use duetime_core::api::{self, DueCounts, Failures, History, HistorySpan, Pushed, Span};
 use duetime_core::engine::Pause;
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Health, Imported, JobRef, Listed, Outcome, Patch,
@@ -92,7 +92,7 @@ impl Remote {
         let reservation: api::Reservation<'_> = reply.read()?;
         Ok(Reservation {
             leases: reservation.leases.into_iter().map(Lease::try_from).collect::<Result<_, _>>()?,
-            next_due_at: reservation.next_due_at.map(|instant| instant.0),
+            next_due_at: reservation.next_due_at,
             refused: refused(&reservation.refused),
         })
     }
@@ -102,10 +102,10 @@ impl Remote {
         let call = Call::post("/v1/take").json(&api::Take::from(&request))?.repeats(true);
         let reply = self.transport.send(call).await?;
         let taken: api::Taken<'_> = reply.read()?;
-        let lease = |body| Ok::<_, Error>(Lease { job: Job::try_from(body)?, lease_ms: 0 });
+        let lease = |body| Ok::<_, Error>(Lease { job: Job::try_from(body)?, length: Span(0) });
         Ok(Reservation {
             leases: taken.jobs.into_iter().map(lease).collect::<Result<_, _>>()?,
-            next_due_at: taken.next_due_at.map(|instant| instant.0),
+            next_due_at: taken.next_due_at,
             refused: refused(&taken.refused),
         })
     }
@@ -118,7 +118,7 @@ impl Remote {
 
     pub(super) async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Answers<Extension>, Error> {
         let body =
-            |&(receipt, lease_ms): &(Receipt, Option<u64>)| api::ExtendOne { receipt, lease: lease_ms.map(api::Span) };
+            |&(receipt, lease_ms): &(Receipt, Option<u64>)| api::ExtendOne { receipt, lease: lease_ms.map(Span) };
         let bodies: Vec<_> = leases.iter().map(body).collect();
         let reply = self.transport.send(Call::post("/v1/extend").json(&bodies)?.repeats(true)).await?;
         each(reply.read()?, leases.len())
@@ -237,10 +237,7 @@ impl Remote {
         let configured = self.change_settings(queue, api::QueueChanges::all(&settings)).await?;
         match (configured == settings, settings.paused) {
             (true, _) => Ok(configured),
-            (false, true) => {
-                self.pause(queue, settings.paused_until.map_or(Pause::UntilResumed, |at| Pause::Until(Timestamp(at))))
-                    .await
-            }
+            (false, true) => self.pause(queue, settings.paused_until.map_or(Pause::UntilResumed, Pause::Until)).await,
             (false, false) => self.resume(queue).await,
         }
     }

@@ -73,7 +73,7 @@ impl Drain {
             seen.handed_out = Instant::now();
             let mut outcomes = Vec::with_capacity(leases.len());
             for lease in &leases {
-                seen.lateness.record_late(late(lease.job.due_at));
+                seen.lateness.record_late(late(lease.job.due_at.0));
                 outcomes.push((lease.job.receipt(), Outcome::Complete { result: None }));
             }
             for answer in self.client.leases().settle(outcomes).await? {

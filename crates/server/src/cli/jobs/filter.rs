@@ -55,8 +55,8 @@ impl Filter {
             tag: self.tag.clone(),
             kind: self.kind.clone(),
             state: States { states: states.collect(), retrying },
-            due_from: self.due_from.map(|instant| instant.0),
-            due_to: self.due_to.map(|instant| instant.0),
+            due_from: self.due_from,
+            due_to: self.due_to,
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::cli::output::{self, safe, snippet};
 use crate::cli::target::Target;
 use crate::cli::time::{exact, now};
 use crate::{deliver, job_options};
-use duetime_core::api::{JobBody, Span};
+use duetime_core::api::JobBody;
 use duetime_core::{Job, JobId, JobOptions, KeyUntil, Retry};
 use serde_json::Value;
 use std::fmt::Display;
@@ -34,37 +34,37 @@ fn show(job: &Job) -> Result {
     line("queue", &job.queue)?;
     line("kind", safe(&job.kind))?;
     line("state", job.state(now()))?;
-    line("due", exact(job.due_at))?;
+    line("due", exact(job.due_at.0))?;
     line("attempt", job.attempt)?;
     line("priority", job.priority)?;
     optional("key", job.key.as_deref().map(safe))?;
     optional("key until", job.key.as_ref().filter(|_| job.key_until != KeyUntil::default()).map(|_| "started"))?;
     optional("origin", job.origin.as_deref().map(safe))?;
     optional("tags", (!job.tags.is_empty()).then(|| safe(&job.tags.join(" "))))?;
-    optional("lease", job.lease_ms.map(Span))?;
-    optional("expires", job.expires_ms.map(|ms| format!("{} after its due time", Span(ms))))?;
+    optional("lease", job.lease)?;
+    optional("expires", job.expires.map(|expires| format!("{expires} after its due time")))?;
     for (name, value) in job_options::given(job.options()) {
         line(&name.replace('_', " "), safe(&words(job.options(), &name, &value)))?;
     }
     optional("crashes", (job.crashes > 0).then_some(job.crashes))?;
     optional("releases", (job.releases() > 0).then_some(job.releases()))?;
     optional("cancel", (job.cancel_asked && job.is_pending()).then_some("requested; the worker has not stopped yet"))?;
-    optional("leased until", job.lease_until.map(exact))?;
+    optional("leased until", job.lease_until.map(|at| exact(at.0)))?;
     optional(
         "progress",
         job.progress.as_ref().map(|progress| {
             let note = progress.note.as_deref().map(|note| format!(": {}", safe(note))).unwrap_or_default();
-            format!("{} %{note}, at {}", progress.percent, exact(progress.at))
+            format!("{} %{note}, at {}", progress.percent, exact(progress.at.0))
         }),
     )?;
-    line("pushed", exact(job.created_at))?;
-    optional("started", job.started_at.map(exact))?;
-    optional("finished", job.finished_at.map(exact))?;
+    line("pushed", exact(job.created_at.0))?;
+    optional("started", job.started_at.map(|at| exact(at.0)))?;
+    optional("finished", job.finished_at.map(|at| exact(at.0)))?;
     line("version", job.version)?;
     optional("message", job.message.as_deref().map(safe))?;
     for error in &job.errors {
         let said = snippet(error.message.as_bytes());
-        line("error", format_args!("attempt {}, {}: {said}", error.attempt, exact(error.at)))?;
+        line("error", format_args!("attempt {}, {}: {said}", error.attempt, exact(error.at.0)))?;
     }
     line("payload", safe(&String::from_utf8_lossy(&job.payload)))?;
     optional("result", job.result.as_deref().map(|result| safe(&String::from_utf8_lossy(result))))

@@ -108,8 +108,8 @@ impl JobArgs {
             key_until: self.key_until,
             origin,
             tags: self.tag.clone(),
-            lease_ms: self.lease.map(|span| span.0),
-            expires_ms: self.expires.map(|span| span.0),
+            lease: self.lease,
+            expires: self.expires,
             options: JobOptions::given(retry, self.delivery.clone(), self.trace()),
         })
     }

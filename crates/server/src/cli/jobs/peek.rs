@@ -35,8 +35,8 @@ pub(crate) async fn run(args: Args) -> Result {
     let waiting = Query {
         queue: Some(args.queue),
         state: vec![State::Scheduled, State::Ready].into(),
-        due_from: args.due_from.map(|instant| instant.0),
-        due_to: args.due_to.map(|instant| instant.0),
+        due_from: args.due_from,
+        due_to: args.due_to,
         ..Query::default()
     };
     let client = args.target.client().await?;

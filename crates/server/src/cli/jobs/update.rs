@@ -47,5 +47,5 @@ pub(crate) async fn run(args: Args) -> Result {
 
 /// The due time and priority of a job, in words.
 pub(super) fn due_words(job: &Job) -> String {
-    format!("{} is due {}, with priority {}", job.id, when(job.due_at), job.priority)
+    format!("{} is due {}, with priority {}", job.id, when(job.due_at.0), job.priority)
 }

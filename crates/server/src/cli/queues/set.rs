@@ -119,15 +119,14 @@ impl Set {
         if let Some(end) = &self.when_exhausted {
             new.when_exhausted = Some(end.clone());
         }
-        let ms = |span: Setting<Span>| span.map(|Span(ms)| ms);
         set(&mut new.max_attempts, self.max_attempts);
         set(&mut new.max_age, self.max_age);
         set(&mut new.max_crashes, self.max_crashes);
-        set(&mut new.lease_ms, self.lease.map(ms));
+        set(&mut new.lease, self.lease);
         set(&mut new.max_running, self.max_running);
         set(&mut new.rate, self.rate);
-        set(&mut new.retention.succeeded_ms, self.keep_succeeded.map(ms));
-        set(&mut new.retention.failed_ms, self.keep_failed.map(ms));
+        set(&mut new.retention.succeeded, self.keep_succeeded);
+        set(&mut new.retention.failed, self.keep_failed);
         set(&mut new.target, self.target.clone());
         new
     }

@@ -23,15 +23,16 @@ pub(super) async fn run(one: &One) -> Result {
     }
     say(format_args!("queue       {name}"))?;
     if settings.paused {
-        let end =
-            settings.paused_until.map_or_else(|| "until it is resumed".to_owned(), |at| format!("until {}", exact(at)));
+        let end = settings
+            .paused_until
+            .map_or_else(|| "until it is resumed".to_owned(), |at| format!("until {}", exact(at.0)));
         say(format_args!("paused      {end}"))?;
     }
     if let Some(at) = counts.oldest_due {
         say(format_args!("oldest due  {}", exact(at)))?;
     }
     if let Some(at) = target_held_until {
-        say(format_args!("target      held back until {}", exact(*at)))?;
+        say(format_args!("target      held back until {}", exact(at.0)))?;
     }
     let totals = &tally.totals;
     let states = [
@@ -59,20 +60,20 @@ pub(super) async fn run(one: &One) -> Result {
 fn rows_of(settings: &QueueSettings) -> Vec<[String; 2]> {
     let QueueSettings { paused: _, paused_until: _, retry, max_attempts, max_age, max_crashes, when_exhausted, .. } =
         settings;
-    let QueueSettings { lease_ms, max_running, rate, retention, target, .. } = settings;
-    let QueueRetention { succeeded_ms, failed_ms } = retention;
-    let span = |ms: &Option<u64>| ms.map(|ms| Span(ms).to_string());
+    let QueueSettings { lease, max_running, rate, retention, target, .. } = settings;
+    let QueueRetention { succeeded, failed } = retention;
+    let span = |span: &Option<Span>| span.map(|span| span.to_string());
     let options = [
         ("retry", retry.as_ref().map(show_backoff)),
         ("max-attempts", max_attempts.map(|count| count.to_string())),
         ("max-age", max_age.map(|span| span.to_string())),
         ("max-crashes", max_crashes.map(|count| count.to_string())),
         ("when-exhausted", when_exhausted.as_ref().map(show_exhausted)),
-        ("lease", span(lease_ms)),
+        ("lease", span(lease)),
         ("max-running", max_running.map(|count| count.to_string())),
         ("rate", rate.as_ref().map(show_rate)),
-        ("keep-succeeded", span(succeeded_ms)),
-        ("keep-failed", span(failed_ms)),
+        ("keep-succeeded", span(succeeded)),
+        ("keep-failed", span(failed)),
         ("target", target.as_ref().map(show_target)),
     ];
     options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).collect()

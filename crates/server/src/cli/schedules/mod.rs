@@ -115,11 +115,11 @@ async fn list(target: &Target) -> Result {
 fn row(status: &ScheduleStatus) -> Vec<String> {
     let job = &status.schedule.job;
     let next = match status.next.first() {
-        Some(&at) => relative(at, now()),
+        Some(&at) => relative(at.0, now()),
         None if status.schedule.paused == Some(true) => "paused".to_owned(),
         None => "never".to_owned(),
     };
-    let last = status.last.map(|last| format!("{} {}", last.outcome.word(), relative(last.at, now())));
+    let last = status.last.map(|last| format!("{} {}", last.outcome.word(), relative(last.at.0, now())));
     let kind = output::snippet(job.kind.as_bytes());
     vec![status.name.to_string(), show::timing(status), job.queue.to_string(), kind, next, last.unwrap_or_default()]
 }
@@ -133,7 +133,7 @@ async fn show_one(one: &One) -> Result {
 async fn pause(Pause { one, end }: &Pause) -> Result {
     let client = one.target.client().await?;
     let status = client.schedules().pause(&one.name, end.pause()).await?;
-    let end = until(status.schedule.paused_until);
+    let end = until(status.schedule.paused_until.map(|at| at.0));
     output::tell(one.target.json, &status, format_args!("{} is paused{end}", one.name))
 }
 
@@ -158,7 +158,7 @@ async fn next(Next { one, limit }: &Next) -> Result {
             Some(ClockChange::Gap) => "moved: the clock skips this time",
             Some(ClockChange::Fold) => "the clock shows this time twice",
         };
-        vec![run.local.clone(), relative(run.at, now()), change.to_owned()]
+        vec![run.local.clone(), relative(run.at.0, now()), change.to_owned()]
     };
     output::rows(&["RUN", "IN", "CLOCK CHANGE"], runs.iter().map(row), "no runs: the schedule has ended or is paused")
 }

@@ -73,13 +73,19 @@ impl Set {
 
     fn schedule(&self) -> Result<Schedule> {
         let timing = match (&self.cron, self.every) {
-            (_, Some(every)) => Timing::Every(every.0),
+            (_, Some(every)) => Timing::Every(every),
             (cron, None) => Timing::parse(cron.as_deref().unwrap_or_default(), self.time_zone.as_deref())?,
         };
         let (start, end) = (self.start.map(|start| start.0), self.end.map(|end| end.0));
         // Each tick is its own beginning.
         let mut job = self.job.job(&self.payload, Due::Now, None)?;
         job.options.trace = None;
-        Ok(Schedule { missed: self.missed, overlap: self.overlap, start, end, ..Schedule::new(timing, job) })
+        Ok(Schedule {
+            missed: self.missed,
+            overlap: self.overlap,
+            start: start.map(Timestamp),
+            end: end.map(Timestamp),
+            ..Schedule::new(timing, job)
+        })
     }
 }

@@ -4,7 +4,7 @@ use crate::cli::exit::Result;
 use crate::cli::output::{say, snippet};
 use crate::cli::queues::until;
 use crate::cli::time::{now, relative};
-use duetime_core::api::{Span, Timestamp};
+use duetime_core::api::Timestamp;
 use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Millis, Timing};
 use std::fmt::Display;
@@ -13,7 +13,7 @@ use std::fmt::Display;
 pub(super) fn timing(status: &ScheduleStatus) -> String {
     match &status.schedule.timing {
         Timing::Cron { expression, time_zone } => format!("{expression} in {time_zone}"),
-        Timing::Every(ms) => format!("every {}", Span(*ms)),
+        Timing::Every(interval) => format!("every {interval}"),
     }
 }
 
@@ -24,24 +24,24 @@ pub(super) fn show(status: &ScheduleStatus) -> Result {
     line("schedule", &status.name)?;
     line("when", timing(status))?;
     for (name, at) in [("start", schedule.start), ("end", schedule.end)] {
-        at.map_or(Ok(()), |at| line(name, Timestamp(at)))?;
+        at.map_or(Ok(()), |at| line(name, at))?;
     }
     line("job", format_args!("queue {}, kind {}, {}", job.queue, snippet(job.kind.as_bytes()), snippet(&job.payload)))?;
     line("missed", format!("{:?}", schedule.missed).to_lowercase())?;
     line("overlap", format!("{:?}", schedule.overlap).to_lowercase())?;
     if schedule.paused == Some(true) {
-        line("paused", format_args!("yes{}", until(schedule.paused_until)))?;
+        line("paused", format_args!("yes{}", until(schedule.paused_until.map(|at| at.0))))?;
     }
     if let Some(last) = status.last {
         let job = last.job.map(|id| format!(", job {id}")).unwrap_or_default();
-        line("last", format_args!("{}: {}{job}", local(last.at, &schedule.timing), last.outcome.word()))?;
+        line("last", format_args!("{}: {}{job}", local(last.at.0, &schedule.timing), last.outcome.word()))?;
     }
     if status.next.is_empty() {
         return line("next", if schedule.paused == Some(true) { "none" } else { "never: it has ended" });
     }
     for (i, &at) in status.next.iter().enumerate() {
         let name = if i == 0 { "next" } else { "" };
-        say(format_args!("{name:<9} {} ({})", local(at, &schedule.timing), relative(at, now())))?;
+        say(format_args!("{name:<9} {} ({})", local(at.0, &schedule.timing), relative(at.0, now())))?;
     }
     Ok(())
 }

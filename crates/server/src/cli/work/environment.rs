@@ -1,7 +1,6 @@
 //! The environment variables of a command.
 
 use duetime_core::Job;
-use duetime_core::api::Timestamp;
 
 /// The variables that pass W3C Trace Context to a process. A job without a trace does not belong to the worker's.
 pub(super) const TRACE: &str = "TRACEPARENT";
@@ -14,8 +13,8 @@ pub(super) fn of(job: &Job) -> Vec<(&'static str, String)> {
         ("DUETIME_QUEUE", text(&job.queue)),
         ("DUETIME_KIND", text(&job.kind)),
         ("DUETIME_ATTEMPT", job.attempt.to_string()),
-        ("DUETIME_DUE_AT", Timestamp(job.due_at).to_string()),
-        ("DUETIME_DUE_AT_MS", job.due_at.to_string()),
+        ("DUETIME_DUE_AT", job.due_at.to_string()),
+        ("DUETIME_DUE_AT_MS", job.due_at.0.to_string()),
         ("DUETIME_TAGS", text(&job.tags.join("\n"))),
         ("DUETIME_KEY", text(job.key.as_deref().unwrap_or(""))),
         ("DUETIME_RECEIPT", job.receipt().to_string()),

@@ -200,7 +200,7 @@ fn history(visit: &Visit, job: &JobBody<'_>) -> Markup {
         @for error in job.errors.iter().rev() {
             tr {
                 td.number { (error.attempt) }
-                td { (instant(visit, error.at)) }
+                td { (instant(visit, error.at.0)) }
                 td.message { @if error.crashed { span.badge.bad { (visit.say(Text::Crashed)) } " " } (shown(&error.message)) }
             }
         }

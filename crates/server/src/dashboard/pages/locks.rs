@@ -34,7 +34,7 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
                 th scope="row" { (shown(&holding.name)) }
                 td.message { (shown(&holding.owner)) }
                 td.number { (holding.grant.fence) }
-                td { (instant(visit, holding.grant.expires_at)) }
+                td { (instant(visit, holding.grant.expires_at.0)) }
                 td.number { (holding.waiting) }
                 td {
                     // The API releases no lock of the engine.

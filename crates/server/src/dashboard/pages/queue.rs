@@ -41,18 +41,18 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
         @if status.paused {
             p.notice.warn {
                 (visit.say(Text::QueueIsPaused)) " "
-                @if let Some(until) = status.paused_until { (visit.say(Text::Until)) " " (instant(visit, until)) }
+                @if let Some(until) = status.paused_until { (visit.say(Text::Until)) " " (instant(visit, until.0)) }
             }
         }
         @if let Some(until) = status.target_held_until {
-            p.notice.warn { (visit.say(Text::WhyTarget)) " " (visit.say(Text::Until)) " " (instant(visit, until)) }
+            p.notice.warn { (visit.say(Text::WhyTarget)) " " (visit.say(Text::Until)) " " (instant(visit, until.0)) }
         }
         @if answer.version == 0 && status.totals.pushed == 0 { p.empty { (visit.say(Text::NoSuchQueue)) } }
         ul.cards {
             @for (text, count, state) in cards {
                 li class=[(count > 0).then_some(state)] { a href=(of(state)) { strong { (number(count)) } span { (visit.say(text)) } } }
             }
-            li { div { strong.words { @if let Some(due) = status.oldest_due_at { (distance(visit, due)) } @else { "–" } } span { (visit.say(Text::OldestReady)) } } }
+            li { div { strong.words { @if let Some(due) = status.oldest_due_at { (distance(visit, due.0)) } @else { "–" } } span { (visit.say(Text::OldestReady)) } } }
         }
         (totals(visit, &status))
         (actions(visit, &status, answer.version))

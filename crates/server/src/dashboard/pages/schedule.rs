@@ -42,14 +42,14 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
         @if schedule.paused == Some(true) {
             p.notice.warn {
                 (visit.say(Text::ScheduleIsPaused)) " "
-                @if let Some(until) = schedule.paused_until { (visit.say(Text::Until)) " " (instant(visit, until)) }
+                @if let Some(until) = schedule.paused_until { (visit.say(Text::Until)) " " (instant(visit, until.0)) }
             }
         }
         (actions(visit, &status))
         h2 { (visit.say(Text::LastRun)) }
         @if let Some(last) = &status.last {
             p {
-                (instant(visit, last.at)) " – " (last.outcome.word())
+                (instant(visit, last.at.0)) " – " (last.outcome.word())
                 @if let Some(id) = last.job { " " (job(id)) }
                 @if let Some(became) = became { " " (state(visit, became)) }
             }
@@ -59,7 +59,7 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
             ol.plan {
                 @for run in &runs {
                     li {
-                        (instant(visit, run.at)) br; small { (shown(&local(&run.local))) }
+                        (instant(visit, run.at.0)) br; small { (shown(&local(&run.local))) }
                         @if let Some(change) = run.clock_change {
                             " " span.badge.warn { (visit.say(if change == ClockChange::Gap { Text::ClockGap } else { Text::ClockFold })) }
                         }
@@ -77,7 +77,7 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
 pub(super) fn timing(timing: &Timing) -> String {
     match timing {
         Timing::Cron { expression, time_zone } => format!("{expression} · {time_zone}"),
-        Timing::Every(ms) => format!("every {}", exact(*ms)),
+        Timing::Every(ms) => format!("every {}", exact(ms.0)),
     }
 }
 

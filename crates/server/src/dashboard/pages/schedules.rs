@@ -40,13 +40,13 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
                 td { (queue(&status.schedule.job.queue)) }
                 td { (shown(&status.schedule.job.kind)) }
                 td { @if let Some(&next) = status.next.first() {
-                    (instant(visit, next))
+                    (instant(visit, next.0))
                     // As a clock in the schedule's zone shows it.
                     @if matches!(status.schedule.timing, Timing::Cron { .. }) {
                         @for run in status.runs(1).unwrap_or_default() { br; small { (shown(&schedule::local(&run.local))) } }
                     }
                 } @else { "–" } }
-                td { @if let Some(last) = &status.last { (instant(visit, last.at)) } @else { "–" } }
+                td { @if let Some(last) = &status.last { (instant(visit, last.at.0)) } @else { "–" } }
             }
         }
     };

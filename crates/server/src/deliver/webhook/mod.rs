@@ -20,7 +20,7 @@ pub(crate) use route::Route;
 use super::delivered::{Delivered, Sign};
 use crate::file_error::FileError;
 use bytes::Bytes;
-use duetime_core::api::{self, Span, show_bytes};
+use duetime_core::api::{Span, show_bytes};
 use duetime_core::error::system_words;
 use duetime_core::{Job, Millis};
 use http_body_util::Full;
@@ -171,7 +171,7 @@ impl Sender {
         set(&mut headers, "duetime-queue", &job.queue);
         set(&mut headers, "duetime-kind", &job.kind);
         set(&mut headers, "duetime-attempt", &job.attempt.to_string());
-        set(&mut headers, "duetime-due-at", &api::Timestamp(job.due_at).to_string());
+        set(&mut headers, "duetime-due-at", &job.due_at.to_string());
         if let Some(trace) = &job.options().trace {
             set(&mut headers, "traceparent", trace);
         }

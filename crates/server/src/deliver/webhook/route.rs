@@ -66,7 +66,7 @@ impl Route {
             method: endpoint.method.parse().map_err(|error| Error::invalid("target.method", "a method", error))?,
             uri: url.as_str().parse().map_err(|error| wrong("a URL", &error))?,
             headers: headers(endpoint)?,
-            timeout: Duration::from_millis(endpoint.timeout_ms),
+            timeout: Duration::from_millis(endpoint.timeout.0),
             final_statuses: endpoint.final_statuses.clone(),
             key: endpoint.key.clone(),
             is_plain,

@@ -17,6 +17,7 @@ use duetime_core::Error;
 use duetime_core::api::schema::{ETag, Star};
 use duetime_core::api::{Counts, Nothing, PauseBody, Purged, Queue, QueueChanges, Queues};
 use duetime_core::engine::{Configured, Query, QueueStatus};
+use duetime_core::json::Timestamp;
 use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::model::name;
 use duetime_core::ports::after;
@@ -69,7 +70,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(queue)): Segment<N
     access::check(&caller, Scope::Read, &queue)?;
     let (mut status, version) = app.engine.queue_versioned(&queue).await?;
     shown::queue(&caller, &mut status);
-    status.target_held_until = app.target_held_until(&queue);
+    status.target_held_until = app.target_held_until(&queue).map(Timestamp);
     Ok(reply::unless_known(reply::ok(&status), version, &headers))
 }
 

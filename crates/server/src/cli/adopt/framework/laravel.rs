@@ -170,7 +170,7 @@ impl Layout for Laravel {
             ..NewJob::new(member)
         };
         let Some(hand_back) = &self.hand_back else {
-            return Ok(NewJob { lease_ms: payload.lease_ms(), options: payload.retry(at).into(), ..job });
+            return Ok(NewJob { lease: payload.lease_ms().map(Span), options: payload.retry(at).into(), ..job });
         };
         check_laravel(member)?;
         Ok(NewJob { options: hand_back.options(&self.list), ..job })

@@ -99,7 +99,7 @@ impl Undo<'_> {
         if jobs.is_empty() {
             return Ok(());
         }
-        let scores: Vec<String> = jobs.iter().map(|job| self.unit.score(job.due_at)).collect();
+        let scores: Vec<String> = jobs.iter().map(|job| self.unit.score(job.due_at.0)).collect();
         let members: Vec<&[u8]> =
             scores.iter().zip(jobs).flat_map(|(score, job)| [score.as_bytes(), &job.payload]).collect();
         let keys: Vec<&str> = [&*self.args.key].into_iter().chain(self.lock.as_deref()).collect();

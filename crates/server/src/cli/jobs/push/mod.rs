@@ -87,6 +87,6 @@ pub(in crate::cli) fn tell(pushed: &duetime::Pushed) -> Result {
         PushOutcome::Replaced => "replaced",
         PushOutcome::Repeated => "already pushed",
     };
-    let due = when(pushed.due_at);
+    let due = when(pushed.due_at.0);
     output::say(format_args!("{} {what}: queue {}, due {due}", pushed.id, pushed.queue))
 }

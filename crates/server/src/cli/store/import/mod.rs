@@ -128,7 +128,7 @@ fn checked(line: Line<'_>) -> std::result::Result<Thing, Error> {
             check_queue(&queue)?;
             let settings = configured.into_settings();
             settings.rule().check(&queue)?;
-            settings.lease_ms.map_or(Ok(()), check_lease)?;
+            settings.lease.map_or(Ok(()), check_lease)?;
             Thing::Queue(queue, Box::new(settings))
         }
         Line::Schedule(named) => {
