@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 const BATCH: usize = 1_000;
 const CONNECTIONS: usize = 4;
-const FAILED: usize = 2_000;
+/// Of the jobs, those that fail.
+pub(super) const FAILED: usize = 2_000;
 
 /// Whether this is the whole measurement.
 pub(super) fn has_many() -> bool {
@@ -41,11 +42,10 @@ pub(super) fn fill(server: &Server, jobs: usize) -> String {
         for queue in (0..BATCH).step_by(50) {
             let from: Vec<String> = (queue..queue + 50).map(|n| format!("q{n}")).collect();
             let reserved = server.post("/v1/reserve", &json!({"queues": from, "limit": BATCH})).ok();
-            for lease in reserved["leases"].as_array().unwrap() {
-                let receipt = lease["receipt"].as_str().unwrap();
-                let message = format!("HTTP 50{}", receipt.len() % 4);
-                server.post(&format!("/v1/leases/{receipt}/fail"), &json!({"message": message, "final": true})).ok();
-            }
+            let fail = |(n, lease): (usize, &Value)| json!({"receipt": lease["receipt"], "fail": {"message": format!("HTTP 50{}", n % 4), "final": true}});
+            let fails: Vec<Value> = reserved["leases"].as_array().unwrap().iter().enumerate().map(fail).collect();
+            let settled = server.post("/v1/settle", &json!(fails)).ok();
+            assert!(settled.as_array().unwrap().iter().all(|end| end["state"] == "failed"), "{settled}");
         }
     }
     server.push_to("q7", &json!({"payload": 1, "delay": "20d", "kind": "shown"}))
