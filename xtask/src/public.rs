@@ -15,7 +15,7 @@ use crate::repo::{self, Metadata};
 const LIST: &str = "crates/duetime/public.txt";
 /// With this, the list is written instead of compared.
 const WRITE: &str = "write";
-/// What may be hidden from the docs, besides what has the feature in the line above: what macros and the server use.
+/// The files that may hide items from the docs without the feature below: those for macros and for the server.
 const HIDDEN: [&str; 2] = ["crates/duetime/src/lib.rs", "crates/duetime/src/worker/server.rs"];
 const FEATURE: &str = "#[cfg(feature = \"unstable-server\")]";
 

@@ -70,7 +70,7 @@ pub trait JobType: Serialize + DeserializeOwned + Send + 'static {
     ///
     /// A worker reserves jobs before it knows their kinds. One over the limit waits for at most 0.1 s, and is then released for a
     /// second, without counting the attempt; another worker may run it. Jobs of other types behind it are slowed down meanwhile.
-    /// So give a type with many waiting jobs a queue of its own. A limit over all workers is
+    /// So put a type with many waiting jobs in a separate queue. A limit over all workers is
     /// [`max_running`](crate::queue::QueueSettings::max_running) of a queue.
     const CONCURRENCY: Option<usize> = None;
     /// How long after its due time a job must start, otherwise it fails; by default there is no limit.

@@ -191,7 +191,7 @@ pub mod lease {
     pub use duetime_core::rules::{Failure, Park, Release};
 }
 
-/// What happens to jobs, as it happens: [`Client::events`].
+/// Live events of jobs: [`Client::events`].
 pub mod event {
     pub use crate::client::Events;
     pub use duetime_core::engine::events::{Event, Filter, Transition, What};

@@ -78,7 +78,7 @@ async fn a_layer_is_shared_by_all_handlers() {
     assert_eq!((running.most.load(Ordering::SeqCst), seen.load(Ordering::SeqCst)), (1, 20));
 }
 
-/// A layer with errors of its own passes those of handlers on as they are.
+/// A layer that has another type of error passes the errors of handlers on unchanged.
 #[tokio::test]
 async fn errors_pass_through_layers_and_those_of_layers_are_failures() {
     let (client, _clock) = testing::client().await;

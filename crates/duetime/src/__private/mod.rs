@@ -1,5 +1,4 @@
-//! What compiled code of users names without its author: types that the compiler finds, and functions that the macros call. Nothing
-//! here is stable.
+//! Types that the compiler infers in users' code, and functions that our macros call. Nothing here is stable.
 
 #[cfg(feature = "testing")]
 mod pushes;

@@ -1,4 +1,4 @@
-//! What went wrong, with its details: what an [`Error`](super::Error) is made of.
+//! The causes of an [`Error`](super::Error), with their details.
 
 use super::ErrorKind;
 use duetime_core::api::Span;

@@ -39,8 +39,8 @@ impl fmt::Debug for Call {
 #[derive(Clone, Debug)]
 pub struct Run(());
 
-/// What a handler returned instead of success, as layers see it. A layer that passes it on changes nothing: a final failure stays
-/// final, and a release a release.
+/// The failure or release that a handler returned, as layers see it. If a layer passes it on, a final failure stays final, and a
+/// release stays a release.
 #[derive(Debug)]
 pub struct Failed(JobError);
 

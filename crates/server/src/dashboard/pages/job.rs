@@ -139,7 +139,7 @@ fn facts(visit: &Visit, job: &JobBody<'_>) -> Markup {
     }
 }
 
-/// What an option is called: one without a text, as in JSON.
+/// The label of an option; its name in JSON if it has no text.
 fn option<'a>(visit: &Visit, name: &'a str) -> &'a str {
     match name {
         "target" => visit.say(Text::Target),

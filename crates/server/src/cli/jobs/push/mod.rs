@@ -52,7 +52,7 @@ pub(crate) struct Args {
     target: Target,
 }
 
-/// What a line says of its job, so that it cannot be said of all lines.
+/// The options that each line gives for its job, so they cannot be given for all lines.
 fn given_by_lines() -> Vec<Id> {
     let options = JobArgs::augment_args(When::augment_args(Command::new("")));
     let own = options.get_arguments().map(Arg::get_id).filter(|id| !["queue", "trace"].contains(&id.as_str()));
