@@ -139,13 +139,15 @@ impl Round {
     async fn worked_off(&self, client: &Client) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
+            let is_made = self.field.makes_jobs();
             self.servers.iter().for_each(|server| server.keep());
             let Ok(queues) = client.queues().list().await else { continue };
             let is_live = |queue: &duetime_core::engine::QueueStatus| {
                 let counts = queue.counts;
                 counts.scheduled + counts.ready + counts.running + queue.tally.pending > 0
             };
-            if !queues.iter().any(is_live) && client.health().await.is_ok_and(|health| health.backlog == 0) {
+            if !is_made && !queues.iter().any(is_live) && client.health().await.is_ok_and(|health| health.backlog == 0)
+            {
                 return;
             }
         }

@@ -173,6 +173,7 @@ impl World {
     async fn worked_off(&self, engines: &[Engine]) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
+            let is_made = self.field.makes_jobs();
             let left: Option<u64> = match &self.ledger {
                 Some(ledger) => {
                     let pending = ledger.jobs().iter().filter(|job| job.is_pending()).count();
@@ -183,7 +184,7 @@ impl World {
                     counts.map(|counts| counts.scheduled + counts.ready + counts.running).sum()
                 }),
             };
-            if left == Some(0) {
+            if left == Some(0) && !is_made {
                 return;
             }
         }

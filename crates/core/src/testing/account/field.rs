@@ -4,7 +4,7 @@ use super::actors::Actor;
 use super::system::System;
 use super::{Account, At};
 use crate::testing::Random;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::task::JoinSet;
 
@@ -20,6 +20,8 @@ pub struct Field {
     clock: Box<dyn Fn() -> At + Send + Sync>,
     /// Live jobs, about.
     pub(super) live: AtomicI64,
+    /// Pushers and meddlers that have not ended: their last call may still make a job live.
+    makers: AtomicUsize,
     is_calm: AtomicBool,
     is_over: AtomicBool,
     /// How many of a hundred jobs are large.
@@ -42,6 +44,7 @@ impl Field {
             account: Mutex::new(account),
             clock: Box::new(clock),
             live: AtomicI64::new(0),
+            makers: AtomicUsize::new(0),
             is_calm: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             large_percent,
@@ -61,6 +64,11 @@ impl Field {
     /// From now on nothing is pushed, limits are lifted, and all remaining jobs are worked off.
     pub fn be_calm(&self) {
         self.is_calm.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a call that was begun before the calm may still make a job live. Until then, that no job is left means nothing.
+    pub fn makes_jobs(&self) -> bool {
+        self.makers.load(Ordering::SeqCst) > 0
     }
 
     /// Ends all requests.
@@ -83,13 +91,22 @@ impl Field {
             let mut actor =
                 || Actor { field: self.clone(), system: system.clone(), random: Random::new(random.any()), number };
             (0..WORKERS).for_each(|_| drop(actors.spawn(actor().work())));
-            (0..PUSHERS).for_each(|_| drop(actors.spawn(actor().push())));
-            (0..MEDDLERS).for_each(|_| drop(actors.spawn(actor().meddle())));
+            (0..PUSHERS).for_each(|_| drop(actors.spawn(self.clone().making(actor().push()))));
+            (0..MEDDLERS).for_each(|_| drop(actors.spawn(self.clone().making(actor().meddle()))));
             (0..CONTENDERS).for_each(|n| drop(actors.spawn(actor().contend(n))));
             if number == 0 {
                 actors.spawn(actor().operate());
             }
         }
         actors
+    }
+
+    /// Counts an actor that makes jobs live until it ends.
+    fn making(self: Arc<Self>, actor: impl Future<Output = ()>) -> impl Future<Output = ()> {
+        self.makers.fetch_add(1, Ordering::SeqCst);
+        async move {
+            actor.await;
+            self.makers.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 }
