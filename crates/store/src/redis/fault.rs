@@ -15,6 +15,9 @@ pub(super) enum Remedy {
     SendLarge,
     /// Retry after a pause, on the same connection.
     Wait,
+    /// Retry after a pause: a master lacks replicas. Behind Sentinel it may be a former one that could not be told of its
+    /// successor and says so for ever; then a new connection finds the successor.
+    AwaitReplicas,
     /// Retry on a new connection: this one is broken, or leads to the wrong server.
     Reconnect,
     /// Nothing.
@@ -82,7 +85,8 @@ pub(super) fn remedy(error: &RedisError) -> Remedy {
         | ErrorKind::MasterNameNotFoundBySentinel
         | ErrorKind::Parse => Remedy::Reconnect,
         _ => match code(error) {
-            "BUSY" | "NOREPLICAS" => Remedy::Wait,
+            "BUSY" => Remedy::Wait,
+            "NOREPLICAS" => Remedy::AwaitReplicas,
             "LARGE" => Remedy::SendLarge,
             // Redis 6.2 wraps errors of commands within a script.
             _ if error.to_string().contains("READONLY") => Remedy::Reconnect,

@@ -189,11 +189,20 @@ impl Link {
     /// Runs a command without retries.
     pub(super) async fn once(&self, command: &Cmd) -> Result<Value, Error> {
         self.attempt(&self.usual, command, ANSWER_MAX).await.map_err(|Failure { error, sent }| {
-            if matches!(fault::remedy(&error), Remedy::Reconnect) {
+            if self.leads_elsewhere(fault::remedy(&error)) {
                 sent.iter().for_each(|&number| self.usual.give_up(number));
             }
             fault::explain(&error, &self.place)
         })
+    }
+
+    /// Whether a new connection may lead to another server.
+    fn leads_elsewhere(&self, remedy: Remedy) -> bool {
+        match remedy {
+            Remedy::Reconnect => true,
+            Remedy::AwaitReplicas => self.is_sentinel(),
+            Remedy::SendSource | Remedy::SendLarge | Remedy::Wait | Remedy::None => false,
+        }
     }
 
     fn bound(&self) -> std::sync::MutexGuard<'_, Bound> {
@@ -241,7 +250,10 @@ impl Link {
                     }
                     is_lost |= sent.is_some();
                 }
-                Remedy::Wait | Remedy::SendSource => {}
+                remedy @ Remedy::AwaitReplicas if self.leads_elsewhere(remedy) => {
+                    sent.iter().for_each(|&number| line.give_up(number));
+                }
+                Remedy::Wait | Remedy::AwaitReplicas | Remedy::SendSource => {}
                 Remedy::SendLarge | Remedy::None => return Err(fault::explain(&error, &self.place)),
             }
             tracing::debug!(%error, what, "Redis did not answer as expected; trying again");

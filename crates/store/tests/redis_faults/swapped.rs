@@ -4,7 +4,8 @@ use crate::redis_faults::subject::{Subject, errors, until};
 use duetime_core::State;
 use duetime_core::ports::Extended;
 use duetime_core::testing::fixtures::success;
-use duetime_store::testing::RedisServer;
+use duetime_store::testing::{RedisSentinel, RedisServer};
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_wait_until_a_demoted_master_is_one_again() {
@@ -67,4 +68,25 @@ async fn a_server_that_comes_back_empty_is_used_anew() {
     let other = Subject::connect(&server.url()).await;
     other.push([5]).await.unwrap();
     assert_eq!(s.counts().await, (1, 1, 0));
+}
+
+/// Sentinel cannot always demote a master that it has replaced; nobody closes the connections to it then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_former_master_that_nobody_demoted_is_left() {
+    let watched = RedisSentinel::start();
+    let [former, successor, other] = watched.servers() else { panic!("one master and two replicas") };
+    let s = Subject::connect(&watched.url()).await;
+    s.push([1]).await.unwrap();
+    former.wait_for_replicas(2);
+    let port = successor.port().to_string();
+    let tell = |what: &[&str]| watched.sentinels().iter().for_each(|sentinel| drop(sentinel.command(what)));
+    tell(&["SENTINEL", "REMOVE", "mymaster"]);
+    successor.command(&["REPLICAOF", "NO", "ONE"]);
+    other.command(&["REPLICAOF", "127.0.0.1", &port]);
+    tell(&["SENTINEL", "MONITOR", "mymaster", "127.0.0.1", &port, "2"]);
+    let pushed = async { while s.push([2]).await.is_err() {} };
+    tokio::time::timeout(Duration::from_secs(60), pushed).await.expect("the successor is found");
+    assert!(errors(former, "NOREPLICAS") > 0, "it refused, and stayed a master");
+    assert!(former.command(&["ROLE"]).starts_with("master"));
+    assert!(successor.command(&["INFO", "commandstats"]).contains("cmdstat_evalsha"), "the successor is asked");
 }
