@@ -116,7 +116,7 @@ fn list(folder: &Path) -> Result<String, String> {
     Ok(list)
 }
 
-/// The declaration on a page, and the functions and constants of its own. What belongs to another project is only named.
+/// The declaration on a page, with its functions and constants. Items of other projects are only named.
 fn items(page: &str) -> Vec<String> {
     let heading = page.split("<pre class=\"rust item-decl\">").next().unwrap_or_default();
     if !heading.contains("/src/duetime") {

@@ -71,7 +71,7 @@ impl Error {
         self.0.is_retryable()
     }
 
-    /// What went wrong, with its details.
+    /// The cause, with its details.
     #[cfg(feature = "unstable-server")]
     #[doc(hidden)]
     pub fn cause(&self) -> &Cause {

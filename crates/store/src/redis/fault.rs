@@ -15,8 +15,8 @@ pub(super) enum Remedy {
     SendLarge,
     /// Retry after a pause, on the same connection.
     Wait,
-    /// Retry after a pause: a master lacks replicas. Behind Sentinel it may be a former one that could not be told of its
-    /// successor and says so for ever; then a new connection finds the successor.
+    /// Retry after a pause: a master lacks replicas. Behind Sentinel a former master that was not demoted gives this
+    /// answer for ever. A new connection finds its successor.
     AwaitReplicas,
     /// Retry on a new connection: this one is broken, or leads to the wrong server.
     Reconnect,
