@@ -15,8 +15,8 @@ pub(super) enum Remedy {
     SendLarge,
     /// Retry after a pause, on the same connection.
     Wait,
-    /// Retry after a pause: a master lacks replicas. Behind Sentinel a former master that was not demoted gives this
-    /// answer for ever. A new connection finds its successor.
+    /// Retry after a pause: a master lacks replicas. Behind Sentinel it may be a former master that was not demoted. It always
+    /// answers so, and a new connection finds its successor.
     AwaitReplicas,
     /// Retry on a new connection: this one is broken, or leads to the wrong server.
     Reconnect,
