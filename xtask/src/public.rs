@@ -2,7 +2,7 @@
 //! see is a change of that file.
 //!
 //! The list is read from the pages that rustdoc writes, which a stable compiler can do and which have the items of our other
-//! crates that the library offers. Implementations of traits are not in it: [`semver`] compares them with the last release.
+//! crates that the library offers. Implementations of traits are not in it: [`semver()`] compares them with the last release.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,7 +27,9 @@ pub(crate) fn run() -> Result<(), String> {
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(|error| format!("cannot remove {}: {error}", folder.display()))?;
     }
-    process::run(process::cargo(["doc", "-p", "duetime", "--lib", "--no-deps", "--all-features"]))?;
+    // A page names the source of an item only if the crate that it comes from has pages, too.
+    let packages = ["-p", "duetime", "-p", "duetime-core", "-p", "duetime-store", "-p", "duetime-derive"];
+    process::run(process::cargo(["doc", "--lib", "--no-deps", "--all-features"].into_iter().chain(packages)))?;
     let (list, path) = (list(&folder)?, repo::root().join(LIST));
     if std::env::var("GOLDEN").is_ok_and(|golden| golden == WRITE) {
         return fs::write(&path, list).map_err(|error| format!("cannot write {LIST}: {error}"));
