@@ -32,11 +32,7 @@ impl Account {
         match record {
             Some(record) => {
                 self.judge_record(life, record, &mut wrong);
-                let now = At { wall: 0, mono: u64::MAX };
-                let is_kept = |asked| {
-                    let at = At { wall: 0, mono: asked };
-                    self.is_kept(true, Call { asked: at, answered: at }, now)
-                };
+                let is_kept = |asked| self.is_edit_kept(At { wall: 0, mono: asked }, life.leases.get(&record.epoch));
                 wrong.extend(life.edits.lost(record, is_kept).map(|lost| format!("{id}: {lost}")));
             }
             None => self.judge_absence(id, life, &mut wrong),
@@ -163,6 +159,20 @@ impl Account {
         !self.befell(losses, call.asked, to)
     }
 
+    /// Whether an edit that was made at this instant still holds, if the job has ended with this lease.
+    ///
+    /// An end that was acknowledged before the edit and lost by the broker wins over it, if its process records it later.
+    fn is_edit_kept(&self, at: At, last: Option<&HeldLease>) -> bool {
+        let wins = |end: &End| {
+            matches!(end.answered, Answered::State(state, false) if !state.is_live())
+                && end.call.asked.mono <= at.mono
+                && !self.is_kept(false, end.call, at)
+        };
+        let now = At { wall: 0, mono: u64::MAX };
+        let is_won_over = last.is_some_and(|held| held.ends.iter().any(wins));
+        !is_won_over && self.is_kept(true, Call { asked: at, answered: at }, now)
+    }
+
     /// A job that was cancelled before it ran never runs.
     fn judge_cancel(
         &self,
@@ -252,13 +262,35 @@ impl End {
 mod tests {
     use super::*;
     use crate::json::Timestamp;
-    use crate::model::job::NewJob;
+    use crate::model::id::Receipt;
+    use crate::model::job::{NewJob, Stage};
+    use crate::request::{Patch, Settlement};
     use crate::testing::fixtures;
     use std::collections::BTreeMap;
 
     fn call(mono: u64) -> Call {
         let at = At { wall: 1_000 + mono, mono };
         Call { asked: at, answered: at }
+    }
+
+    #[test]
+    fn an_end_that_the_broker_lost_before_it_was_recorded_wins_over_a_later_edit() {
+        let is_lost = |is_recorded, emptied_at| {
+            let mut account = Account::new(true);
+            let leased = Job { epoch: 1, lease_until: Some(Timestamp(9_000)), ..fixtures::job(7) };
+            account.leased(&leased, 1_000, call(100));
+            let receipt = Receipt { id: leased.id, epoch: 1 };
+            let settlement = Settlement { receipt, state: State::Succeeded, recorded: is_recorded };
+            account.ended(receipt, Wish::Complete, call(200), Some(&Ok(settlement)));
+            account.lost(Loss::Emptied, emptied_at, emptied_at);
+            let patch = Patch { priority: Some(7), ..Patch::default() };
+            account.edited(leased.id, &patch, call(300), true);
+            let record = Job { stage: Stage::Succeeded, lease_until: None, ..leased };
+            account.judge(&BTreeMap::from([(record.id, record)])).iter().any(|wrong| wrong.contains("the priority is"))
+        };
+        assert!(!is_lost(false, 250));
+        assert!(is_lost(false, 150), "the broker had the end when the edit was made");
+        assert!(is_lost(true, 250), "the ledger had the end");
     }
 
     #[test]
