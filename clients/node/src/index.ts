@@ -1,0 +1,15 @@
+/** Client and worker for Duetime, a delayed job queue. */
+
+export { Client } from './client.js'
+export type { Change, ClientOptions, When } from './client.js'
+export {
+  Aborted, Conflict, DuetimeError, Forbidden, Invalid, LeaseLost, LockHeld, LockLost, NotFound, Protocol, RateLimited, TimedOut, Unauthorized,
+  Unavailable,
+} from './errors.js'
+export type { Problem } from './errors.js'
+export type { Configured, Pause, Queues, Schedules } from './groups.js'
+export type { Lock } from './lock.js'
+export type {
+  CallOptions, CancelByKeyOutcome, CancelOutcome, Counts, Duration, Instant, Job, JobEvent, JobOptions, NewJob, Pushed, Queue, QueueChanges,
+  QueueSettings, Retry, RetryRules, Schedule, ScheduleShown, Selection, State, Target, Transition, WhenExhausted, Why,
+} from './types.js'

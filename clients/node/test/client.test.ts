@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { Client, Conflict, DuetimeError, Invalid, LockHeld, NotFound, type JobEvent } from 'duetime'
+import { startServer } from './server.js'
+
+describe('a client of a real server', () => {
+  let server: Awaited<ReturnType<typeof startServer>>
+  let client: Client
+  before(async () => {
+    server = await startServer()
+    client = new Client(server.url)
+  })
+  after(async () => {
+    await client[Symbol.asyncDispose]()
+    await server[Symbol.asyncDispose]()
+  })
+
+  it('gives payloads back as they were pushed', async () => {
+    const payloads: unknown[] = [
+      null, 0, 'Zoë', '\ud800', ['\udfff', { '\ud800': 1 }], 9_007_199_254_740_993n, { a: [-123456789012345678901234567890n, 2] }, '9007199254740993',
+      ['long-1-', '1234567890123456789', 1234567890123456789n], 1e300, 1.5, new Uint8Array([0xff, 0xfe]), '\u0000',
+      // Nested too deeply for many decoders.
+      JSON.parse('['.repeat(1_000) + ']'.repeat(1_000)),
+    ]
+    const pushed = await client.pushMany(payloads.map((payload) => ({ queue: 'exact', payload })))
+    for (const [place, one] of pushed.entries()) {
+      assert.ok(!(one instanceof Error))
+      const { payload } = await client.get(one.id)
+      if (place < payloads.length - 1) assert.deepEqual(payload, payloads[place])
+      else assert.equal(JSON.stringify(payload), JSON.stringify(payloads[place]))
+    }
+  })
+
+  it('pushes with every option, and finds, changes and cancels by key', async () => {
+    const options = {
+      kind: 'order.cancel', key: 'order-4711', onConflict: 'reject', keyUntil: 'started', delay: '30m', tags: ['shop:7'], priority: 3,
+      retry: { exponential: { first: 1_000, factor: 2, max: '1h', jitter: 0.1 } }, maxAttempts: 3, maxAge: '2d', maxCrashes: 2,
+      whenExhausted: { move: 'dead' }, lease: 90_000, expires: '1h', trace: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+    } as const
+    const { id, outcome, state } = await client.push('orders', { order: 4711 }, options)
+    assert.deepEqual([outcome, state], ['created', 'scheduled'])
+    await assert.rejects(client.push('orders', { order: 4711 }, options), (error) => error instanceof Conflict && error.holder === id && error.status === 409)
+    const found = await client.find<{ order: number }>('orders', 'order-4711')
+    assert.equal(found?.payload.order, 4711)
+    assert.equal(found.dueAt.getTime() - found.createdAt.getTime(), 1_800_000)
+    const changed = await client.change(id, { payload: [1], delay: 60_000 }, { ifVersion: found.version })
+    assert.deepEqual([changed.payload, changed.state], [[1], 'scheduled'])
+    await assert.rejects(client.change(id, { priority: 1 }, { ifVersion: found.version }), (error) => error instanceof Conflict && error.code === 'version_mismatch')
+    assert.equal((await client.reschedule(id, { dueAt: new Date('2030-01-01T00:00:00Z') })).dueAt.toISOString(), '2030-01-01T00:00:00.000Z')
+    assert.deepEqual((await client.why(id)).reasons.map(({ code }) => code), ['not_due'])
+    assert.equal((await client.run(id)).state, 'ready')
+    assert.equal(await client.cancelByKey('orders', 'order-4711'), 'cancelled')
+    assert.equal(await client.cancelByKey('orders', 'order-4711'), 'none')
+    assert.equal(await client.cancel(id), 'already_finished')
+    assert.equal((await client.find('orders', 'order-4711'))?.state, 'cancelled')
+    assert.equal(await client.find('orders', 'order-1'), null)
+    assert.equal((await client.retry(id)).state, 'ready')
+    await client.delete(id)
+    await assert.rejects(client.get(id), NotFound)
+  })
+
+  it('answers for each of many jobs, and pushes the rest', async () => {
+    const results = await client.pushMany([
+      { queue: 'many', payload: 1, tags: ['many'] },
+      { queue: 'no queue', payload: 1 },
+      { queue: 'many', payload: undefined },
+      { queue: 'many', payload: 2, tags: ['many'], delay: '1h' },
+    ])
+    assert.deepEqual(results.map((one) => (one instanceof DuetimeError ? [one.code, one.field] : one.outcome)), ['created', ['invalid', 'queue'], ['invalid', 'payload'], 'created'])
+    const ids = []
+    for await (const { id } of client.jobs({ tag: 'many', limit: 1 })) ids.push(id)
+    assert.equal(ids.length, 2)
+    assert.deepEqual(await client.rescheduleAll({ tag: 'many' }, { delay: '2h' }), { rescheduled: 2 })
+    assert.deepEqual(await client.cancelByTag('many', 'many'), { cancelled: 2 })
+    assert.deepEqual(await client.retryAll({ tag: 'many', state: 'cancelled' }), { retried: 2 })
+    assert.deepEqual(await client.cancelAll({ tag: 'many', state: ['ready', 'scheduled'] }), { cancelled: 2 })
+    assert.deepEqual(await client.deleteAll({ tag: 'many' }), { deleted: 2 })
+  })
+
+  it('pushes more than fit into a batch', async () => {
+    const jobs = Array.from({ length: 10_001 }, (_, payload) => ({ queue: 'batches', payload }))
+    assert.equal((await client.pushMany(jobs)).filter((one) => !(one instanceof Error)).length, 10_001)
+    assert.equal((await client.queues.get('batches')).ready, 10_001)
+    assert.equal(await client.queues.purge('batches'), 10_001)
+  })
+
+  it('makes one job of an origin', async () => {
+    const { id } = await client.push('once', 1, { origin: 'o-1' })
+    assert.deepEqual(await client.push('once', 1, { origin: 'o-1' }).then((again) => [again.id, again.outcome]), [id, 'repeated'])
+  })
+
+  it('says which field is wrong', async () => {
+    const wrong: [() => Promise<unknown>, string][] = [
+      [() => client.push('q', 1, { delay: 'soon' }), 'delay'],
+      [() => client.push('q', 1, { delay: -1 }), 'delay'],
+      [() => client.push('q', 1, { dueAt: new Date(NaN) }), 'dueAt'],
+      [() => client.push('', 1), 'queue'],
+      [() => client.push('q', () => 1), 'payload'],
+      [() => client.get(''), 'id'],
+    ]
+    const circle: unknown[] = []
+    circle.push(circle)
+    wrong.push([() => client.push('q', circle), 'payload'])
+    for (const [call, field] of wrong) await assert.rejects(call(), (error) => error instanceof Invalid && error.code === 'invalid' && error.field === field)
+    assert.throws(() => new Client('redis://x'), (error) => error instanceof Invalid && error.field === 'server')
+  })
+
+  it('has queues and schedules', async () => {
+    await client.queues.set('set', { rate: { perSecond: 5, burst: 2 }, lease: 5_000, retention: { succeeded: '1h' }, maxAttempts: 2 })
+    await client.queues.set('set', { maxAttempts: null })
+    assert.deepEqual((await client.queues.get('set')).settings, { rate: { perSecond: 5, burst: 2 }, lease: '5s', retention: { succeeded: '1h' } })
+    assert.equal((await client.queues.pause('set', { for: '1h' })).paused, true)
+    assert.equal((await client.queues.resume('set')).paused, false)
+    const names = []
+    for await (const { queue } of client.queues.list()) names.push(queue)
+    assert.ok(names.includes('set'))
+
+    const nightly = { cron: '0 3 * * *', timeZone: 'Europe/Berlin', job: { queue: 'reports', payload: { format: 'pdf' } } }
+    assert.equal((await client.schedules.set('nightly', nightly, { dryRun: true })).next.length, 10)
+    await assert.rejects(client.schedules.get('nightly'), NotFound)
+    await client.schedules.set('nightly', nightly)
+    assert.equal((await client.schedules.pause('nightly')).schedule.paused, true)
+    assert.equal((await client.schedules.resume('nightly')).schedule.timeZone, 'Europe/Berlin')
+    assert.equal((await client.schedules.run('nightly')).queue, 'reports')
+    assert.equal((await client.schedules.next('nightly', 3)).length, 3)
+    for await (const { name, next } of client.schedules.list()) assert.ok(name === 'nightly' && next[0] instanceof Date)
+    await client.schedules.delete('nightly')
+  })
+
+  it('holds a lock beyond its ttl, and lets the next have it', async () => {
+    const first = await client.lock('stock', { ttl: 150 })
+    await assert.rejects(client.lock('stock', { wait: 300 }), LockHeld)
+    assert.equal(first.lost, false)
+    await first.release()
+    const second = await client.lock('stock', { ttl: '10s' })
+    assert.ok(second.fence > first.fence)
+    await second[Symbol.asyncDispose]()
+    const third = await client.lock('stock')
+    await third.release()
+    await third.release()
+  })
+
+  it('tells when a lock is lost', async () => {
+    const held = await client.lock('taken', { ttl: 300, owner: 'me' })
+    await client.request('DELETE', '/v1/locks?owner=me')
+    await new Promise((resolve) => { held.signal.addEventListener('abort', resolve) })
+    assert.equal(held.lost, true)
+    await held.release()
+  })
+
+  it('streams events until the loop is left', async () => {
+    const seen: JobEvent[] = []
+    for await (const event of client.events({ queue: 'watched', what: ['pushed', 'cancelled'] })) {
+      seen.push(event)
+      if (event.type === 'subscribed') await client.push('watched', 1, { key: 'k' })
+      if (event.type === 'pushed') await client.cancelByKey('watched', 'k')
+      if (event.type === 'cancelled') break
+    }
+    assert.deepEqual(seen.map(({ type }) => type), ['subscribed', 'pushed', 'cancelled'])
+    const stop = new AbortController()
+    for await (const event of client.events({ signal: stop.signal })) {
+      assert.equal(event.type, 'subscribed')
+      stop.abort()
+    }
+    await assert.rejects(client.events({ queue: 'no queue' }).next(), Invalid)
+  })
+})
