@@ -1,0 +1,431 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime;
+
+use Duetime\Error\{NotFound, Unavailable};
+use Duetime\Http\Http;
+
+/**
+ * Pushes jobs, and finds, changes and cancels them. Every call is repeated by itself as long as that is safe; what fails in the
+ * end throws a `DuetimeError`. One client has one connection, which it reuses.
+ */
+final class Client
+{
+    /** At most this many jobs in one request. */
+    private const BATCH = 10_000;
+    /** At most this many bytes of JSON in one request, unless one job is larger. */
+    private const BATCH_BYTES = 48 << 20;
+
+    public readonly Queues $queues;
+    public readonly Schedules $schedules;
+    public readonly Transport $transport;
+
+    /**
+     * @param string|list<string>|null $server by default `DUETIME_SERVER`, else http://127.0.0.1:7300. Several (a list, or with
+     *     commas) are tried in turn
+     * @param string|null $token by default `DUETIME_TOKEN`
+     * @param float $timeout seconds for one try of a call
+     * @param float $deadline seconds for a call with all its repeats
+     * @param float $pushDeadline seconds for a push with its repeats. A web request waits for it, so it is shorter
+     * @param int $pushTries how often a push is sent at most
+     * @param string|null $ca file with the certificates that a server's may be signed by, instead of the system's
+     * @param Http|null $http instead of ext-curl, such as `Psr18Http`
+     */
+    public function __construct(
+        string|array|null $server = null,
+        ?string $token = null,
+        float $timeout = 5.0,
+        float $deadline = 30.0,
+        private readonly float $pushDeadline = 10.0,
+        private readonly int $pushTries = 2,
+        ?string $ca = null,
+        ?Http $http = null,
+    ) {
+        $this->transport = new Transport($server, $token, $timeout, $deadline, $ca, $http);
+        $this->queues = new Queues($this->transport);
+        $this->schedules = new Schedules($this->transport);
+    }
+
+    /**
+     * Pushes one job. When this returns, the job is recorded. `NewJob` describes the options.
+     *
+     * @param list<string> $tags
+     * @param string|array<string, mixed>|null $retry
+     * @param string|array<string, string>|null $whenExhausted
+     * @param array<string, mixed>|null $target
+     */
+    public function push(
+        string $queue,
+        mixed $payload = null,
+        ?string $kind = null,
+        ?string $key = null,
+        ?string $onConflict = null,
+        ?string $keyUntil = null,
+        string|int|float|\DateInterval|null $delay = null,
+        \DateTimeInterface|string|null $dueAt = null,
+        array $tags = [],
+        ?int $priority = null,
+        string|array|null $retry = null,
+        ?int $maxAttempts = null,
+        string|int|float|\DateInterval|null $maxAge = null,
+        ?int $maxCrashes = null,
+        string|array|null $whenExhausted = null,
+        string|int|float|\DateInterval|null $lease = null,
+        string|int|float|\DateInterval|null $expires = null,
+        ?string $origin = null,
+        ?array $target = null,
+        ?string $trace = null,
+    ): Pushed {
+        return $this->pushJob(new NewJob($queue, $payload, $kind, $key, $onConflict, $keyUntil, $delay, $dueAt, $tags, $priority, $retry,
+            $maxAttempts, $maxAge, $maxCrashes, $whenExhausted, $lease, $expires, $origin, $target, $trace));
+    }
+
+    public function pushJob(NewJob $job): Pushed
+    {
+        return Pushed::of($this->sendPush($job->json())->fields);
+    }
+
+    /**
+     * Pushes many jobs, in batches. A job that is refused does not affect the others: its element is the error, so check each.
+     *
+     * @param iterable<NewJob> $jobs
+     * @return list<Pushed|DuetimeError> in the same order
+     * @throws DuetimeError if not even the first batch could be sent; later ones are errors of their elements
+     */
+    public function pushMany(iterable $jobs): array
+    {
+        [$answers, $batch, $bytes, $isFirst] = [[], [], 0, true];
+        $send = function () use (&$answers, &$batch, &$bytes, &$isFirst): void {
+            try {
+                $fields = $batch === [] ? [] : $this->sendPush('[' . implode(',', $batch) . ']')->fields;
+            } catch (DuetimeError $error) {
+                if ($isFirst) {
+                    throw $error;
+                }
+                $fields = array_fill(0, \count($batch), $error);
+            }
+            foreach (array_keys($batch) as $n => $at) {
+                $answer = $fields[$n];
+                $answers[$at] = match (true) {
+                    $answer instanceof DuetimeError => $answer,
+                    isset($answer['outcome']) => Pushed::of($answer),
+                    default => DuetimeError::problem($answer),
+                };
+            }
+            [$batch, $bytes, $isFirst] = [[], 0, false];
+        };
+        $at = 0;
+        foreach ($jobs as $job) {
+            try {
+                $json = $job->json();
+                if (\count($batch) === self::BATCH || ($batch !== [] && $bytes + \strlen($json) > self::BATCH_BYTES)) {
+                    $send();
+                }
+                $batch[$at] = $json;
+                $bytes += \strlen($json);
+            } catch (Error\Invalid $error) {
+                $answers[$at] = $error;
+            }
+            $at++;
+        }
+        $send();
+        ksort($answers);
+        return array_values($answers);
+    }
+
+    /** @throws NotFound if there is no such job, or its record has expired */
+    public function get(string $id): Job
+    {
+        return $this->transport->call('GET', '/v1/jobs/' . rawurlencode($id))->job();
+    }
+
+    /** The live job with this key, or else the one that ended last, or null. */
+    public function find(string $queue, string $key): ?Job
+    {
+        $last = null;
+        foreach ($this->jobs(queue: $queue, key: $key) as $job) {
+            if (!$job->hasEnded()) {
+                return $job;
+            }
+            $last = $last === null || $job->fields['finished_at'] > $last->fields['finished_at'] ? $job : $last;
+        }
+        return $last;
+    }
+
+    /**
+     * All jobs that match, read in pages as you go on. A job that changes meanwhile can be missing or come twice.
+     *
+     * @param string|list<string>|null $state `scheduled`, `ready`, `running`, `succeeded`, `failed`, `cancelled`, `retrying`
+     * @param int $page how many are read at once, 1 to 1,000
+     * @return \Generator<int, Job>
+     */
+    public function jobs(
+        ?string $queue = null,
+        string|array|null $state = null,
+        ?string $tag = null,
+        ?string $key = null,
+        ?string $kind = null,
+        \DateTimeInterface|string|null $dueFrom = null,
+        \DateTimeInterface|string|null $dueTo = null,
+        int $page = 100,
+    ): \Generator {
+        $query = [
+            'queue' => $queue,
+            'state' => $state,
+            'tag' => $tag,
+            'key' => $key,
+            'kind' => $kind,
+            'due_from' => $dueFrom === null ? null : Duration::instant($dueFrom),
+            'due_to' => $dueTo === null ? null : Duration::instant($dueTo),
+            'limit' => (string) $page,
+        ];
+        do {
+            $answer = $this->transport->call('GET', '/v1/jobs' . self::query($query));
+            foreach ($answer->jobs('jobs') as $job) {
+                yield $job;
+            }
+            $query['cursor'] = $answer->fields['next_cursor'] ?? null;
+        } while ($query['cursor'] !== null);
+    }
+
+    /**
+     * Why a job does not run.
+     *
+     * @return array<mixed> `state` and `reasons`, each with `code` and `detail`
+     */
+    public function why(string $id): array
+    {
+        return $this->transport->call('GET', '/v1/jobs/' . rawurlencode($id) . '/why')->fields;
+    }
+
+    /**
+     * The job once it has ended, with its result.
+     *
+     * @param float $timeout seconds
+     * @throws Unavailable with the code `timeout` if it has not ended by then
+     */
+    public function wait(string $id, float $timeout = 30.0): Job
+    {
+        $until = microtime(true) + $timeout;
+        do {
+            $wait = max(0, min(20_000, (int) (($until - microtime(true)) * 1000)));
+            $path = '/v1/jobs/' . rawurlencode($id) . "?wait={$wait}ms";
+            $job = $this->transport->call('GET', $path, timeout: $wait / 1000 + $this->transport->timeout)->job();
+            if ($job->hasEnded()) {
+                return $job;
+            }
+        } while (microtime(true) < $until);
+        throw new Unavailable('timeout', 0, "the job $id has not ended within $timeout s: it is {$job->state}");
+    }
+
+    /** @throws NotFound */
+    public function cancel(string $id): CancelOutcome
+    {
+        $answer = $this->transport->call('POST', '/v1/jobs/' . rawurlencode($id) . '/cancel');
+        $outcome = CancelOutcome::from((string) $answer->fields['outcome']);
+        if ($outcome === CancelOutcome::AlreadyFinished && $answer->tries > 1 && $this->get($id)->state === 'cancelled') {
+            // The answer to the first try was lost.
+            return CancelOutcome::Cancelled;
+        }
+        return $outcome;
+    }
+
+    /** Cancels the live job with this key, if there is one. */
+    public function cancelByKey(string $queue, string $key): CancelOutcome
+    {
+        $began = microtime(true);
+        $answer = $this->transport->call('POST', '/v1/jobs/cancel', Json::object(['queue' => $queue, 'key' => $key]));
+        foreach ([CancelOutcome::Cancelled, CancelOutcome::Requested, CancelOutcome::AlreadyFinished] as $outcome) {
+            if (($answer->fields[$outcome->value] ?? 0) > 0) {
+                return $outcome;
+            }
+        }
+        if ($answer->tries > 1) {
+            // The answer to the first try may be lost. By the server's clock: was a job with this key cancelled since this call began?
+            $since = (strtotime($answer->headers['date'] ?? '') ?: time()) - (microtime(true) - $began) - 1;
+            foreach ($this->jobs(queue: $queue, state: 'cancelled', key: $key) as $job) {
+                if (strtotime((string) $job->fields['finished_at']) >= $since) {
+                    return CancelOutcome::Cancelled;
+                }
+            }
+        }
+        return CancelOutcome::None;
+    }
+
+    /** @return array<string, int> how many were `cancelled`, `cancel_requested` … */
+    public function cancelByTag(string $tag, ?string $queue = null): array
+    {
+        return $this->cancelAll(array_filter(['tag' => $tag, 'queue' => $queue], 'is_string'));
+    }
+
+    /**
+     * @param array<string, mixed> $selection `queue`, `state`, `tag`, `key`, `kind`, `due_from`, `due_to`
+     * @return array<string, int> counts by outcome
+     */
+    public function cancelAll(array $selection): array
+    {
+        return $this->counts('cancel', $selection);
+    }
+
+    /**
+     * Starts all failed or cancelled jobs that match again.
+     *
+     * @param array<string, mixed> $selection as for `cancelAll`
+     * @return array<string, int>
+     */
+    public function retryAll(array $selection): array
+    {
+        return $this->counts('retry', $selection);
+    }
+
+    /**
+     * Deletes the records of all jobs that match.
+     *
+     * @param array<string, mixed> $selection as for `cancelAll`
+     * @return array<string, int>
+     */
+    public function deleteAll(array $selection): array
+    {
+        return $this->counts('delete', $selection);
+    }
+
+    /**
+     * @param array<string, mixed> $selection as for `cancelAll`
+     * @return array<string, int>
+     */
+    public function rescheduleAll(array $selection, string|int|float|\DateInterval|null $delay = null, \DateTimeInterface|string|null $dueAt = null): array
+    {
+        return $this->counts('reschedule', ['selection' => new RawJson(Json::object($selection))] + self::due($delay, $dueAt));
+    }
+
+    public function reschedule(string $id, string|int|float|\DateInterval|null $delay = null, \DateTimeInterface|string|null $dueAt = null): Job
+    {
+        return $this->patch($id, self::due($delay, $dueAt), null);
+    }
+
+    /**
+     * Changes a waiting job. What is null stays.
+     *
+     * @param int|null $ifVersion only if this is still its version; `Conflict` otherwise
+     */
+    public function change(string $id, mixed $payload = null, ?int $priority = null, ?int $ifVersion = null): Job
+    {
+        $changes = array_filter(['priority' => $priority], 'is_int');
+        if ($payload !== null) {
+            $changes += $payload instanceof Bytes ? ['payload_base64' => base64_encode($payload->bytes)] : ['payload' => $payload];
+        }
+        return $this->patch($id, $changes, $ifVersion);
+    }
+
+    /** Makes a waiting job due now. */
+    public function run(string $id): Job
+    {
+        return $this->transport->call('POST', '/v1/jobs/' . rawurlencode($id) . '/run')->job();
+    }
+
+    /** Starts a job that has ended again. */
+    public function retry(string $id): Job
+    {
+        return $this->transport->call('POST', '/v1/jobs/' . rawurlencode($id) . '/retry')->job();
+    }
+
+    /** Deletes the record of a job. One that waits never runs. */
+    public function delete(string $id): void
+    {
+        try {
+            $this->transport->call('DELETE', '/v1/jobs/' . rawurlencode($id));
+        } catch (NotFound $error) {
+            // Gone since an earlier try whose answer was lost.
+            if ($error->tries === 1) {
+                throw $error;
+            }
+        }
+    }
+
+    /**
+     * Calls while it holds the lock, extends it meanwhile, and releases it.
+     *
+     * @template T
+     * @param \Closure(Lock): T $call gets the lock with its fence
+     * @param string|int|float|\DateInterval $ttl how long others wait if this process dies; 100 ms to 24 h
+     * @param string|int|float|\DateInterval $wait for another holder; not by default
+     * @param bool $extends whether a child process extends it; without, it ends after `$ttl`
+     * @return T
+     * @throws Error\LockHeld if another holder has it for longer than `$wait`
+     * @throws Error\LockLost after the call, if the lock was lost before the call ended
+     */
+    public function lock(
+        string $name,
+        \Closure $call,
+        string|int|float|\DateInterval $ttl = '15s',
+        string|int|float|\DateInterval $wait = 0,
+        bool $extends = true,
+    ): mixed {
+        $lock = Lock::acquire($this->transport, $name, $ttl, $wait, $extends);
+        try {
+            $result = $call($lock);
+        } catch (\Throwable $error) {
+            try {
+                $lock->release();
+            } catch (DuetimeError) {
+                // The first error says more. The lock ends after its time to live.
+            }
+            throw $error;
+        }
+        $lock->release();
+        return $result;
+    }
+
+    /**
+     * What happens to jobs, as it happens. It never ends by itself: a broken connection is made again. Events in between are lost.
+     *
+     * @param string|list<string> $queue names or patterns such as `mail.*`; all by default
+     * @param string|list<string> $what such as `started`, `succeeded`, `failed`; all by default
+     * @return \Generator<int, array<mixed>> with `type` (`what`, or `subscribed`, `lost`), `id`, `queue`, `kind`, `state` …
+     */
+    public function events(string|array $queue = [], string|array $what = []): \Generator
+    {
+        return (new Events($this->transport))->read(self::query(['queue' => $queue, 'what' => $what]));
+    }
+
+    /** @param array<string, string|list<string>|null> $query */
+    private static function query(array $query): string
+    {
+        $pairs = [];
+        foreach ($query as $name => $values) {
+            foreach ((array) $values as $value) {
+                $pairs[] = $name . '=' . rawurlencode($value);
+            }
+        }
+        return $pairs === [] ? '' : '?' . implode('&', $pairs);
+    }
+
+    private function sendPush(string $json): Answer
+    {
+        return $this->transport->call('POST', '/v1/jobs', $json, deadline: $this->pushDeadline, tries: $this->pushTries);
+    }
+
+    /**
+     * @param array<string, mixed> $body
+     * @return array<string, int>
+     */
+    private function counts(string $verb, array $body): array
+    {
+        return $this->transport->call('POST', "/v1/jobs/$verb", Json::object($body))->fields;
+    }
+
+    /** @return array<string, string> */
+    private static function due(string|int|float|\DateInterval|null $delay, \DateTimeInterface|string|null $dueAt): array
+    {
+        return ($delay === null ? [] : ['delay' => Duration::text($delay)]) + ($dueAt === null ? [] : ['due_at' => Duration::instant($dueAt)]);
+    }
+
+    /** @param array<string, mixed> $changes */
+    private function patch(string $id, array $changes, ?int $ifVersion): Job
+    {
+        $headers = $ifVersion === null ? [] : ["if-match: \"$ifVersion\""];
+        return $this->transport->call('PATCH', '/v1/jobs/' . rawurlencode($id), Json::object($changes), $headers)->job();
+    }
+}

@@ -1,0 +1,142 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime;
+
+use Duetime\Error\{Conflict, Forbidden, Invalid, LeaseLost, LockHeld, LockLost, NotFound, Protocol, RateLimited, Unauthorized, Unavailable};
+use Duetime\Http\Response;
+
+/**
+ * What the server refused, or why there was no answer. The class says what a program can do about it; `errorCode` is the
+ * server's stable code, or one of this client's: `unreachable`, `timeout`, `protocol`.
+ *
+ * (PHP reserves `getCode()` for a number: it is the HTTP status, 0 without an answer.)
+ */
+class DuetimeError extends \RuntimeException
+{
+    private const CLASSES = [
+        'invalid' => Invalid::class,
+        'malformed_json' => Invalid::class,
+        'body_unreadable' => Invalid::class,
+        'body_too_large' => Invalid::class,
+        'head_too_large' => Invalid::class,
+        'media_type' => Invalid::class,
+        'no_route' => Invalid::class,
+        'method_not_allowed' => Invalid::class,
+        'unauthorized' => Unauthorized::class,
+        'forbidden' => Forbidden::class,
+        'foreign_host' => Forbidden::class,
+        'foreign_origin' => Forbidden::class,
+        'too_many_requests' => RateLimited::class,
+        'not_found' => NotFound::class,
+        'schedule_not_found' => NotFound::class,
+        'key_conflict' => Conflict::class,
+        'version_mismatch' => Conflict::class,
+        'job_running' => Conflict::class,
+        'already_finished' => Conflict::class,
+        'job_live' => Conflict::class,
+        'not_due' => Conflict::class,
+        'held_back' => Conflict::class,
+        'lease_lost' => LeaseLost::class,
+        'lock_held' => LockHeld::class,
+        'lock_lost' => LockLost::class,
+        'unreachable' => Unavailable::class,
+        'timeout' => Unavailable::class,
+        'protocol' => Protocol::class,
+        'internal' => self::class,
+    ];
+
+    /** How often the request was sent. More than once, the first may have taken effect although its answer was lost. */
+    public int $tries = 1;
+
+    /**
+     * @param string $errorCode the server's stable code
+     * @param int $status the HTTP status, 0 without an answer
+     * @param string $detail for people
+     * @param string|null $field the field, header or parameter that is wrong
+     * @param string|null $expected what the server accepts there
+     * @param string|null $got what it got
+     * @param string|null $holder the id of the job that holds the key, or the owner of the lock
+     * @param float|null $retryAfter seconds after which the server wants to be asked again
+     * @param string|null $requestId names the request in the server's log
+     */
+    final public function __construct(
+        public readonly string $errorCode,
+        public readonly int $status,
+        public readonly string $detail,
+        public readonly ?string $field = null,
+        public readonly ?string $expected = null,
+        public readonly ?string $got = null,
+        public readonly ?string $holder = null,
+        public readonly ?float $retryAfter = null,
+        public readonly ?string $requestId = null,
+    ) {
+        parent::__construct("$errorCode: $detail", $status);
+    }
+
+    /** Whether the same request may succeed later. Others would be refused again. */
+    public function isTransient(): bool
+    {
+        return $this instanceof RateLimited || $this instanceof Protocol
+            || ($this instanceof Unavailable && $this->status !== 507);
+    }
+
+    /** The error of an answer that is not a success. */
+    public static function of(Response $response): self
+    {
+        try {
+            $problem = Json::decode($response->body);
+        } catch (\JsonException) {
+            $problem = null;
+        }
+        if (!\is_array($problem) || !\is_string($problem['code'] ?? null)) {
+            return self::foreign($response);
+        }
+        return self::problem($problem, $response->status, $response->headers['retry-after'] ?? null, $response->headers['request-id'] ?? null);
+    }
+
+    /**
+     * The error of a problem document, such as an element of the answer to a batch.
+     *
+     * @param array<mixed> $problem
+     */
+    public static function problem(array $problem, int $status = 0, ?string $retryAfter = null, ?string $requestId = null): self
+    {
+        $text = static fn (string $name): ?string => \is_scalar($problem[$name] ?? null) ? (string) $problem[$name] : null;
+        $code = $text('code') ?? 'internal';
+        $status = $status ?: (int) $text('status');
+        $class = self::CLASSES[$code] ?? self::classOf($status);
+        $wait = is_numeric($retryAfter) ? (float) $retryAfter : null;
+        return new $class($code, $status, $text('detail') ?? $code, $text('field'), $text('expected'), $text('got'),
+            $text('holder') ?? $text('owner'), $wait, $requestId);
+    }
+
+    /** An answer that is not the server's: the page of a proxy, or one that was cut off. */
+    public static function foreign(Response $response): self
+    {
+        $code = [401 => 'unauthorized', 403 => 'forbidden', 408 => 'timeout', 429 => 'too_many_requests', 502 => 'unreachable',
+            503 => 'unreachable', 504 => 'timeout'][$response->status] ?? 'protocol';
+        $class = self::CLASSES[$code];
+        $wait = $response->headers['retry-after'] ?? null;
+        $begin = Json::message(substr($response->body, 0, 200));
+        return new $class($code, $response->status, "expected JSON from the server, got status {$response->status}: $begin",
+            retryAfter: is_numeric($wait) ? (float) $wait : null, requestId: $response->headers['request-id'] ?? null);
+    }
+
+    /** @return class-string<self> */
+    private static function classOf(int $status): string
+    {
+        return match (true) {
+            $status === 401 => Unauthorized::class,
+            \in_array($status, [403, 421], true) => Forbidden::class,
+            $status === 404 => NotFound::class,
+            \in_array($status, [409, 412], true) => Conflict::class,
+            $status === 423 => LockHeld::class,
+            $status === 429 => RateLimited::class,
+            \in_array($status, [408, 502, 503, 504, 507], true) => Unavailable::class,
+            $status >= 400 && $status < 500 => Invalid::class,
+            default => self::class,
+        };
+    }
+}

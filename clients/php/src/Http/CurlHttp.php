@@ -1,0 +1,118 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime\Http;
+
+use Duetime\Error\{Protocol, Unavailable};
+
+/** ext-curl, with one handle whose connections are reused. A forked process gets its own. */
+final class CurlHttp implements Http
+{
+    private ?\CurlHandle $handle = null;
+    private int $pid = 0;
+
+    /** @param string|null $ca file with the certificates that a server's may be signed by, instead of the system's */
+    public function __construct(private readonly ?string $ca = null)
+    {
+    }
+
+    public function send(string $method, string $url, array $headers, ?string $body, int $timeoutMs, ?\Closure $isAborted = null): Response
+    {
+        $handle = $this->handle();
+        $received = [];
+        $options = self::common($url, $headers, $this->ca) + [
+            \CURLOPT_CUSTOMREQUEST => $method,
+            \CURLOPT_RETURNTRANSFER => true,
+            \CURLOPT_TIMEOUT_MS => max(1, $timeoutMs),
+            \CURLOPT_CONNECTTIMEOUT_MS => max(1, $timeoutMs),
+            \CURLOPT_HEADERFUNCTION => static function (\CurlHandle $handle, string $line) use (&$received): int {
+                $parts = explode(':', $line, 2);
+                if (isset($parts[1])) {
+                    $received[strtolower(trim($parts[0]))] = trim($parts[1]);
+                }
+                return \strlen($line);
+            },
+        ];
+        if ($body !== null) {
+            $options[\CURLOPT_POSTFIELDS] = $body;
+        }
+        if ($isAborted !== null) {
+            // This also lets PHP call the handlers of signals during a long wait.
+            $options[\CURLOPT_NOPROGRESS] = false;
+            $options[\CURLOPT_XFERINFOFUNCTION] = static fn (): int => $isAborted() ? 1 : 0;
+        }
+        curl_reset($handle);
+        curl_setopt_array($handle, $options);
+        $text = curl_exec($handle);
+        $error = curl_errno($handle);
+        if ($error === \CURLE_OK && \is_string($text)) {
+            return new Response((int) curl_getinfo($handle, \CURLINFO_RESPONSE_CODE), $received, $text);
+        }
+        $why = curl_error($handle);
+        throw match ($error) {
+            \CURLE_ABORTED_BY_CALLBACK => new Aborted('stopped while waiting'),
+            \CURLE_OPERATION_TIMEDOUT => new Unavailable('timeout', 0, "$url: no answer within $timeoutMs ms"),
+            // The answer had begun: 18 is CURLE_PARTIAL_FILE, 56 a connection that broke while receiving.
+            18, \CURLE_RECV_ERROR => $received === [] ? new Unavailable('unreachable', 0, "$url: $why")
+                : new Protocol('protocol', 0, "$url: the answer was cut off ($why)"),
+            default => new Unavailable('unreachable', 0, "$url: $why"),
+        };
+    }
+
+    /**
+     * The parts of an answer that does not end, as they arrive.
+     *
+     * @param list<string> $headers
+     * @return \Generator<int, string, mixed, int> returns the status
+     */
+    public static function stream(string $url, array $headers, ?string $ca): \Generator
+    {
+        $parts = [];
+        $handle = curl_init();
+        curl_setopt_array($handle, self::common($url, $headers, $ca) + [
+            \CURLOPT_CONNECTTIMEOUT_MS => 5_000,
+            \CURLOPT_WRITEFUNCTION => static function (\CurlHandle $handle, string $part) use (&$parts): int {
+                $parts[] = $part;
+                return \strlen($part);
+            },
+        ]);
+        $multi = curl_multi_init();
+        curl_multi_add_handle($multi, $handle);
+        try {
+            do {
+                curl_multi_exec($multi, $isRunning);
+                while ($parts !== []) {
+                    yield array_shift($parts);
+                }
+                if ($isRunning) {
+                    curl_multi_select($multi, 1.0);
+                }
+            } while ($isRunning);
+            return (int) curl_getinfo($handle, \CURLINFO_RESPONSE_CODE);
+        } finally {
+            curl_multi_remove_handle($multi, $handle);
+        }
+    }
+
+    /**
+     * @param list<string> $headers
+     * @return array<int, mixed>
+     */
+    private static function common(string $url, array $headers, ?string $ca): array
+    {
+        // `Expect` would cost a round trip before each large body.
+        $options = [\CURLOPT_URL => $url, \CURLOPT_HTTPHEADER => [...$headers, 'expect:'], \CURLOPT_NOSIGNAL => true,
+            \CURLOPT_PROTOCOLS => \CURLPROTO_HTTP | \CURLPROTO_HTTPS];
+        return $ca === null ? $options : $options + [\CURLOPT_CAINFO => $ca];
+    }
+
+    private function handle(): \CurlHandle
+    {
+        if ($this->handle === null || $this->pid !== getmypid()) {
+            $this->handle = curl_init();
+            $this->pid = (int) getmypid();
+        }
+        return $this->handle;
+    }
+}

@@ -1,0 +1,142 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime;
+
+/** A job as the server describes it. Fields that it does not have are null. */
+class Job
+{
+    public readonly string $id;
+    public readonly string $queue;
+    /** Which handler runs it: `default` if the push named none. */
+    public readonly string $kind;
+    /** `scheduled`, `ready`, `running`, `succeeded`, `failed` or `cancelled`. */
+    public readonly string $state;
+    /** How many attempts have begun. */
+    public readonly int $attempt;
+    public readonly ?string $key;
+    /** @var list<string> */
+    public readonly array $tags;
+    public readonly \DateTimeImmutable $dueAt;
+    /** Decoded JSON (objects are arrays, integers beyond 64 bits are text), or bytes. `json()` is exact. */
+    public readonly mixed $payload;
+    /** What its handler returned, decoded as the payload is. */
+    public readonly mixed $result;
+    /** Grows with each change of the job. */
+    public readonly int $version;
+    /** @var array{percent: int, note?: string, at: string}|null */
+    public readonly ?array $progress;
+    /** @var list<array{at: string, attempt: int, message: string}> of its last 20 attempts */
+    public readonly array $errors;
+    /** A W3C `traceparent`. */
+    public readonly ?string $trace;
+
+    /**
+     * @param array<mixed> $fields all that the server says of it, by the names of the HTTP API
+     * @param \Closure(): string $text gives the JSON of these fields
+     */
+    public function __construct(public readonly array $fields, protected readonly \Closure $text)
+    {
+        $string = static fn (string $name): ?string => \is_string($fields[$name] ?? null) ? $fields[$name] : null;
+        $this->id = $string('id') ?? '';
+        $this->queue = $string('queue') ?? '';
+        $this->kind = $string('kind') ?? 'default';
+        $this->state = $string('state') ?? 'running';
+        $this->attempt = (int) ($fields['attempt'] ?? 0);
+        $this->key = $string('key');
+        $this->tags = $fields['tags'] ?? [];
+        $this->dueAt = new \DateTimeImmutable($string('due_at') ?? 'now');
+        $this->payload = self::value($fields, 'payload');
+        $this->result = self::value($fields, 'result');
+        $this->version = (int) ($fields['version'] ?? 0);
+        $this->progress = $fields['progress'] ?? null;
+        $this->errors = $fields['errors'] ?? [];
+        $this->trace = $string('trace');
+    }
+
+    /** The payload as it was pushed, to the byte: JSON, or any bytes. */
+    public function raw(): string
+    {
+        return isset($this->fields['payload_base64'])
+            ? (string) base64_decode((string) $this->fields['payload_base64'], true)
+            : Json::members(($this->text)())['payload'] ?? 'null';
+    }
+
+    /** The payload in a form in which it can be pushed, or be a result, without any change. */
+    public function exact(): RawJson|Bytes
+    {
+        return self::exactly($this->raw(), isset($this->fields['payload_base64']));
+    }
+
+    /** The result in such a form, or null if there is none. */
+    public function exactResult(): RawJson|Bytes|null
+    {
+        if (isset($this->fields['result_base64'])) {
+            return self::exactly((string) base64_decode((string) $this->fields['result_base64'], true), true);
+        }
+        return \array_key_exists('result', $this->fields) ? new RawJson(Json::members(($this->text)())['result']) : null;
+    }
+
+    /** Whether it has succeeded, failed or was cancelled. */
+    public function hasEnded(): bool
+    {
+        return \in_array($this->state, ['succeeded', 'failed', 'cancelled'], true);
+    }
+
+    /**
+     * The payload as an object of your class: its members are the arguments of the constructor, by name.
+     *
+     * @template T of object
+     * @param class-string<T> $class
+     * @return T
+     * @throws Fatal that names the member which is missing, unknown or of another type
+     */
+    public function as(string $class): object
+    {
+        $constructor = (new \ReflectionClass($class))->getConstructor();
+        $payload = $this->payload;
+        if (!\is_array($payload) || ($payload !== [] && array_is_list($payload))) {
+            throw new Fatal("the payload must be a JSON object for $class, got " . get_debug_type($payload));
+        }
+        $arguments = [];
+        foreach ($constructor?->getParameters() ?? [] as $parameter) {
+            $name = $parameter->getName();
+            if (\array_key_exists($name, $payload)) {
+                $arguments[$name] = $payload[$name];
+                unset($payload[$name]);
+            } elseif (!$parameter->isOptional()) {
+                throw new Fatal("`$name` is missing in the payload: $class needs it");
+            }
+        }
+        if ($payload !== []) {
+            throw new Fatal('`' . array_key_first($payload) . "` in the payload is unknown to $class");
+        }
+        try {
+            return new $class(...$arguments);
+        } catch (\TypeError $error) {
+            $name = preg_match('/Argument #\d+ \((\$\w+)\)/', $error->getMessage(), $found) === 1 ? ltrim($found[1], '$') : '?';
+            throw new Fatal("`$name` in the payload has another type than $class expects: {$error->getMessage()}", previous: $error);
+        }
+    }
+
+    private static function exactly(string $bytes, bool $isBase64): RawJson|Bytes
+    {
+        return $isBase64 ? new Bytes($bytes) : new RawJson($bytes);
+    }
+
+    /** @param array<mixed> $fields */
+    private static function value(array $fields, string $name): mixed
+    {
+        if (!isset($fields["{$name}_base64"])) {
+            return $fields[$name] ?? null;
+        }
+        // Either bytes that are not JSON, or JSON that some decoders refuse.
+        $bytes = (string) base64_decode((string) $fields["{$name}_base64"], true);
+        try {
+            return Json::decode($bytes);
+        } catch (\JsonException) {
+            return $bytes;
+        }
+    }
+}

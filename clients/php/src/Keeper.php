@@ -1,0 +1,156 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime;
+
+/**
+ * A child process that extends leases and locks while this process is busy.
+ *
+ * PHP runs the handlers of signals only between its own instructions. With `pcntl_alarm`, measured with a handler that blocks for
+ * some time and a tick each second: in a busy loop every tick came; `sleep(5)` ended after 1 s, because the signal cut it short; in a
+ * PDO query of 65 s one tick came, after it. So a timer in the process either loses the lease or breaks the handler. A child
+ * process ticked through all three. It is a fresh PHP (`proc_open`), not a fork: a fork would share the sockets of the handler's
+ * database connections, and close them when it ends.
+ *
+ * The child ends when its input does, so it never extends for a parent that has died, and when it has another parent. It starts at
+ * the first lease, costs no request for jobs that are shorter than a third of their lease, and serves one job after the other.
+ */
+final class Keeper
+{
+    /** @var resource|null */
+    private $process = null;
+    /** @var resource */
+    private $input;
+    /** @var resource */
+    private $output;
+    private int $pid = 0;
+    private string $received = '';
+    /** @var array<string, string> what it holds, to say it again to a new child */
+    private array $held = [];
+    /** @var array<string, string> what it said of them: `cancel` or `lost` */
+    private array $events = [];
+
+    /** @param string|null $healthFile touched every few seconds while something is held */
+    public function __construct(private readonly Transport $transport, private readonly ?string $healthFile = null)
+    {
+    }
+
+    public function __destruct()
+    {
+        $this->end();
+    }
+
+    /**
+     * Extends a lease until `drop`.
+     *
+     * @param string $lease how long it lasts
+     * @param float|null $timeLimit seconds after which the job fails and this process is killed
+     */
+    public function holdLease(string $receipt, string $lease, ?float $timeLimit = null): void
+    {
+        $path = "/v1/leases/$receipt";
+        $fail = ['message' => "the time limit of $timeLimit s is exceeded"];
+        $this->hold($receipt, [
+            'method' => 'POST',
+            'path' => "$path/extend",
+            'body' => Json::object(['lease' => $lease]),
+            'every' => Duration::seconds($lease, 'lease') / 3,
+            'limit' => $timeLimit === null ? null : ['after' => $timeLimit, 'path' => "$path/fail", 'body' => Json::object($fail)],
+            'release' => "$path/release",
+        ]);
+    }
+
+    /** Renews a lock until `drop`. It counts as lost if that does not succeed for its time to live. */
+    public function holdLock(string $id, string $path, string $body, float $ttl): void
+    {
+        $this->hold($id, ['method' => 'PUT', 'path' => $path, 'body' => $body, 'every' => $ttl / 3, 'expires' => $ttl]);
+    }
+
+    public function drop(string $id): void
+    {
+        unset($this->held[$id], $this->events[$id]);
+        $this->say(['drop' => $id]);
+    }
+
+    /** `cancel` if somebody wants the job to end, `lost` if it is no longer ours, or null. Costs no request. */
+    public function event(string $id): ?string
+    {
+        $this->receive();
+        return $this->events[$id] ?? null;
+    }
+
+    /** After so many seconds, releases what is still held, and kills this process. */
+    public function stop(float $seconds): void
+    {
+        $this->say(['stop' => $seconds]);
+    }
+
+    /** @param array<string, mixed> $what */
+    private function hold(string $id, array $what): void
+    {
+        $this->receive();
+        unset($this->events[$id]);
+        $this->held[$id] = Json::encode(['hold' => $id] + $what) . "\n";
+        if ($this->process === null || $this->pid !== getmypid()) {
+            $this->start();
+        } elseif (!$this->write($this->held[$id])) {
+            $this->end();
+            $this->start();
+        }
+    }
+
+    /** @param array<string, mixed> $message */
+    private function say(array $message): void
+    {
+        if ($this->process !== null && $this->pid === getmypid()) {
+            $this->write(Json::encode($message) . "\n");
+        }
+    }
+
+    private function write(string $line): bool
+    {
+        return @fwrite($this->input, $line) === \strlen($line);
+    }
+
+    private function start(): void
+    {
+        $php = \in_array(\PHP_SAPI, ['cli', 'phpdbg'], true) ? \PHP_BINARY : \PHP_BINDIR . '/php';
+        $process = \function_exists('proc_open')
+            ? proc_open([$php, '-d', 'display_errors=stderr', __DIR__ . '/keeper-process.php'], [['pipe', 'r'], ['pipe', 'w']], $pipes)
+            : false;
+        if ($process === false) {
+            throw new \RuntimeException("leases cannot be extended: expected `proc_open` to start $php, got an error. Is it in `disable_functions`?");
+        }
+        [$this->process, $this->input, $this->output, $this->pid, $this->received] = [$process, $pipes[0], $pipes[1], (int) getmypid(), ''];
+        stream_set_blocking($this->output, false);
+        $config = $this->transport->config() + ['parent' => $this->pid, 'healthFile' => $this->healthFile];
+        $this->write(Json::encode($config) . "\n" . implode('', $this->held));
+    }
+
+    private function receive(): void
+    {
+        if ($this->process === null || $this->pid !== getmypid()) {
+            return;
+        }
+        $this->received .= (string) fread($this->output, 65_536);
+        while (($end = strpos($this->received, "\n")) !== false) {
+            $message = Json::decode(substr($this->received, 0, $end));
+            $this->received = substr($this->received, $end + 1);
+            if (\is_array($message) && isset($this->held[$message['id']])) {
+                $this->events[(string) $message['id']] = (string) $message['event'];
+            }
+        }
+    }
+
+    private function end(): void
+    {
+        if ($this->process !== null && $this->pid === getmypid()) {
+            // The end of its input ends it.
+            fclose($this->input);
+            fclose($this->output);
+            proc_close($this->process);
+        }
+        $this->process = null;
+    }
+}

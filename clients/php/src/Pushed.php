@@ -1,0 +1,29 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime;
+
+/** The answer to a push: the job is recorded. */
+final class Pushed
+{
+    /** @param string $outcome `created`; `kept` or `replaced` if its key was held; `repeated` for a repeated push */
+    public function __construct(
+        public readonly string $id,
+        public readonly string $queue,
+        public readonly string $state,
+        public readonly \DateTimeImmutable $dueAt,
+        public readonly string $outcome,
+    ) {
+    }
+
+    /**
+     * @internal
+     * @param array<mixed> $fields
+     */
+    public static function of(array $fields): self
+    {
+        return new self((string) $fields['id'], (string) $fields['queue'], (string) $fields['state'],
+            new \DateTimeImmutable((string) $fields['due_at']), (string) $fields['outcome']);
+    }
+}

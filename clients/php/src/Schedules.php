@@ -1,0 +1,88 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime;
+
+use Duetime\Error\NotFound;
+
+/** Recurring jobs: `$client->schedules`. Schedules with the fields of the HTTP API. */
+final class Schedules
+{
+    public function __construct(private readonly Transport $transport)
+    {
+    }
+
+    /** @return \Generator<int, array<mixed>> */
+    public function list(): \Generator
+    {
+        return Page::all($this->transport, '/v1/schedules', 'schedules');
+    }
+
+    /** @return array<mixed> */
+    public function get(string $name): array
+    {
+        return $this->transport->call('GET', self::path($name))->fields;
+    }
+
+    /**
+     * Makes or changes a schedule.
+     *
+     * @param array<string, mixed> $schedule such as `["cron" => "0 3 * * *", "time_zone" => "Europe/Berlin", "job" => ["queue" =>
+     *     "reports", "payload" => null]]`, or with `every` instead of `cron`
+     * @return array<mixed>
+     */
+    public function set(string $name, array $schedule): array
+    {
+        return $this->transport->call('PUT', self::path($name), Json::object($schedule))->fields;
+    }
+
+    public function delete(string $name): void
+    {
+        try {
+            $this->transport->call('DELETE', self::path($name));
+        } catch (NotFound $error) {
+            if ($error->tries === 1) {
+                throw $error;
+            }
+        }
+    }
+
+    /**
+     * @param string|int|float|\DateInterval|null $for without an end by default
+     * @return array<mixed>
+     */
+    public function pause(string $name, string|int|float|\DateInterval|null $for = null): array
+    {
+        $body = $for === null ? [] : ['for' => Duration::text($for, 'for')];
+        return $this->transport->call('POST', self::path($name) . '/pause', Json::object($body))->fields;
+    }
+
+    /** @return array<mixed> */
+    public function resume(string $name): array
+    {
+        return $this->transport->call('POST', self::path($name) . '/resume')->fields;
+    }
+
+    /** Pushes its job once, now. */
+    public function run(string $name): Pushed
+    {
+        $headers = ['idempotency-key: ' . bin2hex(random_bytes(16))];
+        return Pushed::of($this->transport->call('POST', self::path($name) . '/run', null, $headers)->fields);
+    }
+
+    /**
+     * Its next runs, each with `at` and `local`.
+     *
+     * @return list<array<mixed>>
+     */
+    public function next(string $name, int $limit = 10): array
+    {
+        return $this->transport->call('GET', self::path($name) . "/next?limit=$limit")->fields['runs'];
+    }
+
+    private static function path(string $name): string
+    {
+        return '/v1/schedules/' . rawurlencode($name);
+    }
+}

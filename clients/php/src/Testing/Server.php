@@ -1,0 +1,84 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime\Testing;
+
+use Duetime\{Client, Duration, Json};
+
+/**
+ * A private server for tests: in memory, on a free port of this machine. It stops with the object.
+ *
+ *     $server = Server::start();
+ *     $client = $server->client();
+ *     $client->push('orders', ['order' => 4711], delay: '30m');
+ *     $server->advance('30m');
+ */
+final class Server
+{
+    /** Seconds for its start. */
+    private const START = 30.0;
+
+    /**
+     * @param resource $process
+     * @param resource $output kept open, so that it can print
+     */
+    private function __construct(private $process, private readonly mixed $output, public readonly string $address)
+    {
+    }
+
+    public function __destruct()
+    {
+        $this->stop();
+    }
+
+    /**
+     * @param string|null $binary by default `DUETIME_BIN`, else `duetime` from the `PATH`
+     * @param list<string> $arguments of `duetime serve`. Only with `--test` can the clock be advanced
+     */
+    public static function start(?string $binary = null, array $arguments = ['--test']): self
+    {
+        $binary ??= getenv('DUETIME_BIN') ?: 'duetime';
+        $log = tempnam(sys_get_temp_dir(), 'duetime');
+        $process = proc_open([$binary, 'serve', ...$arguments], [['file', '/dev/null', 'r'], ['pipe', 'w'], ['file', $log, 'w']], $pipes);
+        if ($process === false) {
+            throw new \RuntimeException("expected a server from `$binary serve`: set DUETIME_BIN, or add duetime to the PATH");
+        }
+        [$text, $until] = ['', microtime(true) + self::START];
+        stream_set_blocking($pipes[1], false);
+        while (preg_match('#http://[0-9.:\[\]]+#', $text, $found) !== 1 || !str_contains($text, "\n")) {
+            [$read, $none] = [[$pipes[1]], null];
+            stream_select($read, $none, $none, 1);
+            $text .= (string) fread($pipes[1], 4096);
+            if (feof($pipes[1]) || microtime(true) > $until) {
+                throw new \RuntimeException("expected an address from `$binary serve`, got: $text" . file_get_contents($log));
+            }
+        }
+        unlink($log);
+        return new self($process, $pipes[1], $found[0]);
+    }
+
+    public function client(): Client
+    {
+        return new Client($this->address);
+    }
+
+    /**
+     * Moves the server's clock on. Jobs become due, schedules push, leases and pauses end, each at its time.
+     *
+     * @param string|int|float|\DateInterval $by text such as `"30m"`, or seconds
+     */
+    public function advance(string|int|float|\DateInterval $by): void
+    {
+        $this->client()->transport->call('POST', '/v1/clock/advance', Json::object(['by' => Duration::text($by, 'by')]));
+    }
+
+    public function stop(): void
+    {
+        if (\is_resource($this->process)) {
+            proc_terminate($this->process);
+            fclose($this->output);
+            proc_close($this->process);
+        }
+    }
+}

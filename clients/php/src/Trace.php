@@ -1,0 +1,43 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime;
+
+use OpenTelemetry\API\Trace\Propagation\TraceContextPropagator;
+
+/** Passes W3C trace contexts between OpenTelemetry, if the program has it, and jobs. */
+final class Trace
+{
+    /** The `traceparent` of what the program does now, or null. */
+    public static function current(): ?string
+    {
+        if (!class_exists(TraceContextPropagator::class)) {
+            return null;
+        }
+        $carrier = [];
+        TraceContextPropagator::getInstance()->inject($carrier);
+        $trace = $carrier['traceparent'] ?? null;
+        return \is_string($trace) ? $trace : null;
+    }
+
+    /**
+     * Calls within this trace.
+     *
+     * @template T
+     * @param \Closure(): T $call
+     * @return T
+     */
+    public static function within(?string $trace, \Closure $call): mixed
+    {
+        if ($trace === null || !class_exists(TraceContextPropagator::class)) {
+            return $call();
+        }
+        $scope = TraceContextPropagator::getInstance()->extract(['traceparent' => $trace])->activate();
+        try {
+            return $call();
+        } finally {
+            $scope->detach();
+        }
+    }
+}

@@ -1,0 +1,426 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime;
+
+use Duetime\Error\{Invalid, LeaseLost};
+use Duetime\Http\Aborted;
+use Psr\Log\LoggerInterface;
+
+/**
+ * Runs jobs, one at a time. Start as many processes as should run at the same time.
+ *
+ * A child process (`Keeper`) extends the lease while a handler runs, whatever it does. Signals need ext-pcntl: the first SIGTERM or
+ * SIGINT lets the running job finish until the stop deadline, then releases it and kills the process; a second one does so at
+ * once. PHP learns of a signal when a blocking call, such as a query, returns.
+ */
+final class Worker
+{
+    /** How long a job of a kind without a handler is given back for, so that another worker can take it. */
+    private const UNKNOWN_KIND = '5s';
+    /** Seconds for which an outcome is reported again and again. */
+    private const SETTLE_DEADLINE = 60.0;
+
+    /** @var array<string, callable(RunningJob): mixed> */
+    private array $handlers = [];
+    /** @var list<callable(RunningJob, \Closure(RunningJob): mixed): mixed> */
+    private array $around = [];
+    /** @var array<string, int> */
+    private readonly array $weights;
+    private readonly bool $isWeighted;
+    private readonly Keeper $keeper;
+    private readonly Transport $transport;
+    private readonly string $name;
+    private ?RunningJob $running = null;
+    private int $jobs = 0;
+    private int $stops = 0;
+    private bool $isAway = false;
+    private float $stopAt = \INF;
+    private bool $watchesExit = false;
+
+    /**
+     * @param string|list<string>|array<string, int> $queues a list is served in strict order; weights (`["urgent" => 5, "mail" =>
+     *     1]`) give each queue its share, so that none starves
+     * @param string|null $name in the list of workers; host and process id by default
+     * @param string|int|float|null $lease instead of that of the job or its queue (60 s), 1 s to 12 h. A cancel is known after a
+     *     third of it
+     * @param float $pollWait seconds for which a request waits for a job, 0 to 60
+     * @param float $stopDeadline seconds for which a running job may go on after SIGTERM
+     * @param int|null $maxJobs stops after so many jobs
+     * @param float|null $maxSeconds stops after so many seconds, once the running job has ended
+     * @param int|null $memoryLimit stops when the process has more than so many MiB after a job
+     * @param float|null $timeLimit seconds that one job may take. Then it fails, and the process is killed
+     * @param string|null $healthFile touched while the worker is alive: at least every 25 s. A supervisor can look at its age
+     * @param LoggerInterface|null $logger standard error by default
+     */
+    public function __construct(
+        private readonly Client $client,
+        string|array $queues = 'default',
+        ?string $name = null,
+        private readonly string|int|float|null $lease = null,
+        private readonly float $pollWait = 20.0,
+        private readonly float $stopDeadline = 25.0,
+        private readonly ?int $maxJobs = null,
+        private readonly ?float $maxSeconds = null,
+        private readonly ?int $memoryLimit = null,
+        private readonly ?float $timeLimit = null,
+        private readonly ?string $healthFile = null,
+        private readonly ?LoggerInterface $logger = null,
+    ) {
+        $queues = (array) $queues;
+        $this->isWeighted = !array_is_list($queues);
+        $weights = [];
+        foreach ($queues as $queue => $weight) {
+            if ($this->isWeighted && (!\is_int($weight) || $weight < 1)) {
+                throw Invalid::field('queues', 'weights of 1 or more', json_encode($queues) ?: '');
+            }
+            $weights[$this->isWeighted ? (string) $queue : (string) $weight] = $this->isWeighted ? (int) $weight : 1;
+        }
+        if ($weights === []) {
+            throw Invalid::field('queues', 'at least one queue', '[]');
+        }
+        $this->weights = $weights;
+        $this->transport = $client->transport;
+        $this->keeper = new Keeper($this->transport, $healthFile);
+        $this->name = $name ?? gethostname() . '-' . getmypid();
+    }
+
+    /**
+     * What it returns is the job's result: a value with a form in JSON, `RawJson`, `Bytes`, or null for none. Any `Throwable` is a
+     * failed attempt; `Fatal`, `RetryAfter` and `Release` say more.
+     *
+     * @param string $kind `*` for every kind without a handler of its own. Such jobs are otherwise given back for 5 s
+     * @param callable(RunningJob): mixed $handler
+     * @return $this
+     */
+    public function handle(string $kind, callable $handler): self
+    {
+        $this->handlers[$kind] = $handler;
+        return $this;
+    }
+
+    /**
+     * Runs your code around every handler, for logs, traces or transactions. The first one added is the outermost.
+     *
+     * @param callable(RunningJob, \Closure(RunningJob): mixed): mixed $middleware calls the second argument with the first, and
+     *     returns what that returns
+     * @return $this
+     */
+    public function around(callable $middleware): self
+    {
+        $this->around[] = $middleware;
+        return $this;
+    }
+
+    /**
+     * Works until it is stopped or a limit is reached. A server that is unavailable is waited for.
+     *
+     * @return int how many jobs it ran
+     * @throws DuetimeError if the server refuses the requests of this worker, such as its token
+     */
+    public function run(): int
+    {
+        return $this->loop(false);
+    }
+
+    /** Works until nothing is due. */
+    public function drain(): int
+    {
+        return $this->loop(true);
+    }
+
+    /** Ends `run` once the running job has ended. */
+    public function stop(): void
+    {
+        $this->stops = max(1, $this->stops);
+    }
+
+    /**
+     * For a health check within the process.
+     *
+     * @return array{state: string, job: string|null, jobs: int} `state` is `idle`, `running`, `stopping` or `unavailable`
+     */
+    public function health(): array
+    {
+        $state = match (true) {
+            $this->stops > 0 => 'stopping',
+            $this->isAway => 'unavailable',
+            $this->running !== null => 'running',
+            default => 'idle',
+        };
+        return ['state' => $state, 'job' => $this->running?->id, 'jobs' => $this->jobs];
+    }
+
+    /** Whether there is a handler for jobs of this kind. */
+    public function handles(string $kind): bool
+    {
+        return isset($this->handlers[$kind]) || isset($this->handlers['*']);
+    }
+
+    /** Calls the handler of a job with all that is around it, and returns its result. Reports nothing to the server. */
+    public function call(RunningJob $job): mixed
+    {
+        $call = \Closure::fromCallable($this->handlers[$job->kind] ?? $this->handlers['*']);
+        foreach (array_reverse($this->around) as $middleware) {
+            $call = static fn (RunningJob $job): mixed => $middleware($job, $call);
+        }
+        return Trace::within($job->trace, static fn (): mixed => $call($job));
+    }
+
+    private function loop(bool $drains): int
+    {
+        $this->stopAt = microtime(true) + ($this->maxSeconds ?? \INF);
+        $before = $this->listen();
+        $this->watchExit();
+        $first = $this->jobs;
+        try {
+            while ($this->stops === 0 && microtime(true) < $this->stopAt && ($this->maxJobs === null || $this->jobs - $first < $this->maxJobs)) {
+                $this->touch();
+                $job = $this->reserve($drains ? 0.0 : $this->pollWait);
+                if ($job !== null) {
+                    $this->process($job);
+                } elseif ($drains && !$this->isAway) {
+                    break;
+                }
+                if ($this->memoryLimit !== null && memory_get_usage(true) > $this->memoryLimit << 20) {
+                    $this->log('notice', "stopping: the process has more than {$this->memoryLimit} MiB");
+                    break;
+                }
+            }
+        } finally {
+            $this->listenAs($before);
+        }
+        return $this->jobs - $first;
+    }
+
+    private function reserve(float $wait): ?RunningJob
+    {
+        $wait = max(0.0, min($wait, $this->stopAt - microtime(true)));
+        $body = [
+            'queues' => $this->order(),
+            'limit' => 1,
+            'wait' => Duration::text($wait),
+            'worker' => $this->name,
+            'request_id' => bin2hex(random_bytes(12)),
+        ] + ($this->lease === null ? [] : ['lease' => Duration::text($this->lease, 'lease')]);
+        $isStopped = fn (): bool => $this->stops > 0;
+        for ($try = 1;; $try++) {
+            try {
+                // A repeat has the same request id: it gets the job of an answer that was lost.
+                $timeout = $wait + $this->transport->timeout;
+                $answer = $this->transport->call('POST', '/v1/reserve', Json::object($body), [], $timeout, $timeout, \count($this->transport->servers), $isStopped);
+                $this->back();
+                $job = $answer->jobs('leases')[0] ?? null;
+                return $job === null ? null : RunningJob::of($job, $this->transport, $this->keeper);
+            } catch (Aborted) {
+                $this->giveBack($body);
+                return null;
+            } catch (DuetimeError $error) {
+                if (!$error->isTransient()) {
+                    throw $error;
+                }
+                $this->away($error);
+                $this->touch();
+                $until = microtime(true) + ($error->retryAfter ?? min(5.0, 0.1 * 2 ** min($try, 6))) * random_int(500, 1000) / 1000;
+                while ($this->stops === 0 && ($left = $until - microtime(true)) > 0) {
+                    usleep((int) (min($left, 1.0) * 1e6));
+                }
+                if ($this->stops > 0 || microtime(true) >= $this->stopAt) {
+                    return null;
+                }
+            }
+        }
+    }
+
+    /**
+     * The server may have leased a job to the request that was ended by a signal. A repeat tells, and the job is released.
+     *
+     * @param array<string, mixed> $body
+     */
+    private function giveBack(array $body): void
+    {
+        try {
+            $answer = $this->transport->call('POST', '/v1/reserve', Json::object(['wait' => '0s'] + $body), [], 2.0, 2.0, 1);
+            foreach ($answer->jobs('leases') as $job) {
+                $this->transport->call('POST', "/v1/leases/{$job->fields['receipt']}/release", null, [], 2.0, 2.0, 1);
+            }
+        } catch (DuetimeError) {
+            // Its lease expires.
+        }
+    }
+
+    private function process(RunningJob $job): void
+    {
+        $this->running = $job;
+        $this->jobs++;
+        $this->keeper->holdLease($job->receipt, $job->lease, $this->timeLimit);
+        [$verb, $body] = $this->outcome($job);
+        $this->settle($job, $verb, $body);
+        $this->running = null;
+    }
+
+    /** @return array{string, string} how to settle the job, and the body */
+    private function outcome(RunningJob $job): array
+    {
+        if (!$this->handles($job->kind)) {
+            $this->log('warning', "job {$job->id}: no handler for the kind {$job->kind}");
+            return ['release', Json::object(['delay' => self::UNKNOWN_KIND])];
+        }
+        try {
+            $result = $this->call($job);
+        } catch (Cancelled) {
+            // The server ends a job that was cancelled, whatever its worker says. One whose lease was lost is not ours.
+            return ['release', '{}'];
+        } catch (Release $release) {
+            return ['release', Json::object(['delay' => Duration::text($release->delay)])];
+        } catch (RetryAfter $error) {
+            return ['fail', Json::object(['message' => self::message($error), 'retry_after' => Duration::text($error->delay)])];
+        } catch (\Throwable $error) {
+            $this->log('warning', "job {$job->id}: " . self::message($error));
+            return ['fail', Json::object(['message' => self::message($error), 'final' => $error instanceof Fatal])];
+        }
+        try {
+            return ['complete', Json::object(match (true) {
+                $result === null => [],
+                $result instanceof Bytes => ['result_base64' => base64_encode($result->bytes)],
+                default => ['result' => $result],
+            })];
+        } catch (\Throwable $error) {
+            return $this->refused("expected a value with a form in JSON, got {$error->getMessage()}");
+        }
+    }
+
+    private function settle(RunningJob $job, string $verb, string $body): void
+    {
+        try {
+            $this->transport->call('POST', "/v1/leases/{$job->receipt}/$verb", $body, deadline: self::SETTLE_DEADLINE);
+            $this->back();
+        } catch (LeaseLost $error) {
+            // As the answer to a repeat: an earlier try has settled the job, and its answer was lost.
+            if ($error->tries === 1) {
+                $this->log('warning', "job {$job->id}: the lease was lost, so its outcome ($verb) is dropped");
+            }
+        } catch (Invalid $error) {
+            if ($verb === 'complete') {
+                $this->settle($job, ...$this->refused($error->detail));
+                return;
+            }
+            $this->log('error', "job {$job->id}: its outcome ($verb) was refused: {$error->detail}");
+        } catch (DuetimeError $error) {
+            $this->log('error', "job {$job->id}: its outcome ($verb) could not be reported, so it runs again: {$error->getMessage()}");
+        } finally {
+            // Only now: while the outcome is on its way, the job must not go to another worker.
+            $this->keeper->drop($job->receipt);
+        }
+    }
+
+    /** @return array{string, string} a result that cannot be kept will not be better next time */
+    private function refused(string $why): array
+    {
+        $this->log('error', "a result was refused: $why");
+        return ['fail', Json::object(['message' => Json::message("the result was refused: $why"), 'final' => true])];
+    }
+
+    private static function message(\Throwable $error): string
+    {
+        return Json::message($error->getMessage() !== '' ? $error->getMessage() : $error::class);
+    }
+
+    /** @return list<string> the queues, by weight if they have any: the first is drawn, then the next of those that are left */
+    private function order(): array
+    {
+        if (!$this->isWeighted) {
+            return array_keys($this->weights);
+        }
+        [$left, $order] = [$this->weights, []];
+        while ($left !== []) {
+            $drawn = random_int(1, array_sum($left));
+            foreach ($left as $queue => $weight) {
+                $drawn -= $weight;
+                if ($drawn <= 0) {
+                    $order[] = (string) $queue;
+                    unset($left[$queue]);
+                    break;
+                }
+            }
+        }
+        return $order;
+    }
+
+    /** @return array<int, mixed> the handlers that signals had before */
+    private function listen(): array
+    {
+        $before = [];
+        if (\function_exists('pcntl_async_signals')) {
+            pcntl_async_signals(true);
+            foreach ([\SIGTERM, \SIGINT] as $signal) {
+                $before[$signal] = pcntl_signal_get_handler($signal);
+                pcntl_signal($signal, function (): void {
+                    $this->stops++;
+                    $this->keeper->stop($this->stops === 1 ? $this->stopDeadline : 0.0);
+                });
+            }
+        }
+        return $before;
+    }
+
+    /** @param array<int, mixed> $handlers */
+    private function listenAs(array $handlers): void
+    {
+        foreach ($handlers as $signal => $handler) {
+            pcntl_signal($signal, \is_callable($handler) || \is_int($handler) ? $handler : \SIG_DFL);
+        }
+    }
+
+    /** A handler that exits, or runs out of memory, fails its job at once, with the reason, instead of after the lease. */
+    private function watchExit(): void
+    {
+        if ($this->watchesExit) {
+            return;
+        }
+        $this->watchesExit = true;
+        $reserve = str_repeat('x', 1 << 18);
+        register_shutdown_function(function () use (&$reserve): void {
+            $reserve = null;
+            if ($this->running !== null) {
+                $error = error_get_last();
+                $isFatal = $error !== null && ($error['type'] & (\E_ERROR | \E_CORE_ERROR | \E_COMPILE_ERROR | \E_USER_ERROR)) !== 0;
+                $why = $isFatal ? "{$error['message']} in {$error['file']}:{$error['line']}" : 'the handler ended the process';
+                $this->settle($this->running, 'fail', Json::object(['message' => Json::message($why)]));
+            }
+        });
+    }
+
+    private function away(DuetimeError $error): void
+    {
+        if (!$this->isAway) {
+            $this->isAway = true;
+            $this->log('warning', "the server is unavailable, waiting for it: {$error->getMessage()}");
+        }
+    }
+
+    private function back(): void
+    {
+        if ($this->isAway) {
+            $this->isAway = false;
+            $this->log('notice', 'the server is back');
+        }
+    }
+
+    private function touch(): void
+    {
+        if ($this->healthFile !== null) {
+            touch($this->healthFile);
+        }
+    }
+
+    private function log(string $level, string $message): void
+    {
+        if ($this->logger !== null) {
+            $this->logger->log($level, "duetime: $message");
+        } else {
+            fwrite(\STDERR, 'duetime: ' . $message . "\n");
+        }
+    }
+}
