@@ -1,0 +1,23 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime\Laravel;
+
+use Duetime\Client;
+use Illuminate\Queue\Connectors\ConnectorInterface;
+
+/** Makes the queue of a connection with the driver `duetime`. */
+final class DuetimeConnector implements ConnectorInterface
+{
+    /** @param array<string, mixed> $config see config/duetime.php */
+    public function connect(array $config): DuetimeQueue
+    {
+        $timeout = (float) ($config['timeout'] ?? 5);
+        $tries = (int) ($config['push_tries'] ?? 2);
+        $client = new Client($config['server'] ?? null, $config['token'] ?? null, $timeout, pushDeadline: $timeout * $tries, pushTries: $tries,
+            ca: $config['ca'] ?? null);
+        return new DuetimeQueue($client, (string) ($config['queue'] ?? 'default'), (float) ($config['lease'] ?? 60), (float) ($config['block_for'] ?? 0),
+            (bool) ($config['after_commit'] ?? false));
+    }
+}

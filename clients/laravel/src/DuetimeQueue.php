@@ -1,0 +1,240 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime\Laravel;
+
+use Duetime\{Client, Duration, DuetimeError, Job, Json, Keeper, NewJob, RunningJob};
+use Duetime\Error\LeaseLost;
+use Illuminate\Contracts\Debug\ExceptionHandler;
+use Illuminate\Contracts\Queue\{ClearableQueue, Queue as QueueContract};
+use Illuminate\Queue\Queue;
+
+/**
+ * Laravel's queue on Duetime: pushes, and hands jobs to Laravel's worker.
+ *
+ * A worker of several queues (`--queue=high,low`) asks for all of them in one request, in strict order, and waits for all at once.
+ * Laravel asks for each in turn; so the first question of a round is answered from all, and the others with nothing. The lease of
+ * a job is extended by a child process while the job runs: see `Duetime\Keeper`.
+ */
+final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
+{
+    /** Seconds for which an outcome is reported again and again. */
+    private const SETTLE_DEADLINE = 60.0;
+
+    private readonly Keeper $keeper;
+    private readonly string $worker;
+    private ?DuetimeJob $running = null;
+    /** @var list<string>|null the queues of this round of the worker */
+    private ?array $round = null;
+    private bool $isAsked = false;
+    private bool $isAway = false;
+    /** @var array{string, string} the queues of a reserve that had no answer, and its request id */
+    private array $unanswered = ['', ''];
+
+    public function __construct(
+        public readonly Client $client,
+        private readonly string $default,
+        private readonly float $lease,
+        private readonly float $blockFor,
+        bool $dispatchAfterCommit = false,
+    ) {
+        $this->dispatchAfterCommit = $dispatchAfterCommit;
+        $this->keeper = new Keeper($client->transport);
+        $this->worker = gethostname() . '-' . getmypid();
+    }
+
+    /** All its jobs that have not ended. */
+    public function size($queue = null): int
+    {
+        $counts = $this->client->queues->get($this->getQueue($queue));
+        return (int) $counts['ready'] + (int) $counts['scheduled'] + (int) $counts['running'];
+    }
+
+    public function pendingSize($queue = null): int
+    {
+        return (int) $this->client->queues->get($this->getQueue($queue))['ready'];
+    }
+
+    public function delayedSize($queue = null): int
+    {
+        return (int) $this->client->queues->get($this->getQueue($queue))['scheduled'];
+    }
+
+    public function reservedSize($queue = null): int
+    {
+        return (int) $this->client->queues->get($this->getQueue($queue))['running'];
+    }
+
+    public function creationTimeOfOldestPendingJob($queue = null): ?int
+    {
+        $counts = $this->client->queues->get($this->getQueue($queue));
+        $oldest = (int) $counts['ready'] > 0 ? $counts['oldest_due_at'] ?? null : null;
+        return \is_string($oldest) ? (new \DateTimeImmutable($oldest))->getTimestamp() : null;
+    }
+
+    public function push($job, $data = '', $queue = null)
+    {
+        return $this->enqueue(null, $job, $data, $queue);
+    }
+
+    public function later($delay, $job, $data = '', $queue = null)
+    {
+        return $this->enqueue($delay, $job, $data, $queue);
+    }
+
+    public function pushRaw($payload, $queue = null, array $options = [])
+    {
+        return $this->client->pushJob($this->newJob($payload, $queue, $options['delay'] ?? null, null))->id;
+    }
+
+    /** In one request, unless they wait for a commit. */
+    public function bulk($jobs, $data = '', $queue = null): void
+    {
+        $new = [];
+        foreach ((array) $jobs as $job) {
+            $delay = \is_object($job) ? $job->delay ?? null : null;
+            if ($this->shouldDispatchAfterCommit($job)) {
+                $this->enqueue($delay, $job, $data, $queue);
+            } else {
+                $new[] = $this->newJob($this->createPayload($job, $this->getQueue($queue), $data, $delay), $queue, $delay, $job);
+            }
+        }
+        foreach ($this->client->pushMany($new) as $answer) {
+            if ($answer instanceof DuetimeError) {
+                throw $answer;
+            }
+        }
+    }
+
+    /** A worker begins to ask for jobs of these queues. */
+    public function beginRound(string $queues): void
+    {
+        $this->round = $queues === '' ? [$this->default] : array_map(fn (string $queue): string => $this->getQueue($queue), explode(',', $queues));
+        $this->isAsked = false;
+    }
+
+    public function pop($queue = null): ?DuetimeJob
+    {
+        // A job that was neither deleted nor released waits for the end of its lease.
+        $this->running?->abandon();
+        $this->running = null;
+        $queue = $this->getQueue($queue);
+        $isInRound = $this->round !== null && \in_array($queue, $this->round, true);
+        if ($isInRound && $this->isAsked) {
+            return null;
+        }
+        $this->isAsked = $isInRound;
+        $queues = $isInRound ? array_values(array_filter($this->round ?? [], fn (string $one): bool => !$this->isPaused($one))) : [$queue];
+        $job = $queues === [] ? null : $this->reserve($queues, $isInRound ? $this->blockFor : 0.0);
+        if ($job === null) {
+            return null;
+        }
+        $running = RunningJob::of($job, $this->client->transport, $this->keeper);
+        $this->keeper->holdLease($running->receipt, $running->lease);
+        return $this->running = new DuetimeJob($this->container, $this, $running, $this->connectionName, $job->queue);
+    }
+
+    /**
+     * Cancels all waiting jobs. Those that run go on.
+     *
+     * @return int how many
+     */
+    public function clear($queue): int
+    {
+        return $this->client->queues->purge($this->getQueue($queue));
+    }
+
+    /** The job that runs in this process. */
+    public function running(): ?DuetimeJob
+    {
+        return $this->running;
+    }
+
+    public function getQueue(?string $queue): string
+    {
+        return $queue === null || $queue === '' ? $this->default : $queue;
+    }
+
+    /**
+     * Ends the lease of a job.
+     *
+     * @param array<string, mixed> $body
+     */
+    public function settle(RunningJob $job, string $verb, array $body = []): void
+    {
+        try {
+            $this->client->transport->call('POST', "/v1/leases/{$job->receipt}/$verb", Json::object($body), deadline: self::SETTLE_DEADLINE);
+        } catch (LeaseLost $error) {
+            // As the answer to a repeat: an earlier try has settled the job, and its answer was lost. Else another worker has it.
+            if ($error->tries === 1) {
+                $this->report($error);
+            }
+        } finally {
+            $this->keeper->drop($job->receipt);
+        }
+    }
+
+    /** Nobody extends its lease any more. */
+    public function drop(RunningJob $job): void
+    {
+        $this->keeper->drop($job->receipt);
+    }
+
+    private function enqueue(mixed $delay, mixed $job, mixed $data, ?string $queue): mixed
+    {
+        $payload = $this->createPayload($job, $this->getQueue($queue), $data, $delay);
+        return $this->enqueueUsing($job, $payload, $queue, $delay, fn ($payload, $queue, $delay): string
+            => $this->client->pushJob($this->newJob($payload, $queue, $delay, $job))->id);
+    }
+
+    private function newJob(string $payload, ?string $queue, mixed $delay, mixed $job): NewJob
+    {
+        return JobOptions::newJob($this->getQueue($queue), $payload, $delay, $job, $this->lease);
+    }
+
+    /** @param list<string> $queues */
+    private function reserve(array $queues, float $wait): ?Job
+    {
+        $names = implode(',', $queues);
+        // A repeat of a request that had no answer gets the job that the answer had.
+        $id = $this->unanswered[0] === $names ? $this->unanswered[1] : bin2hex(random_bytes(12));
+        $body = ['queues' => $queues, 'limit' => 1, 'wait' => Duration::text($wait), 'worker' => $this->worker, 'request_id' => $id];
+        $transport = $this->client->transport;
+        $timeout = $wait + $transport->timeout;
+        try {
+            $answer = $transport->call('POST', '/v1/reserve', Json::object($body), timeout: $timeout, deadline: $timeout, tries: \count($transport->servers));
+        } catch (DuetimeError $error) {
+            if (!$error->isTransient()) {
+                throw $error;
+            }
+            $this->unanswered = [$names, $id];
+            if (!$this->isAway) {
+                $this->report($error);
+            }
+            $this->isAway = true;
+            usleep((int) (min(5.0, $error->retryAfter ?? 1.0) * random_int(500_000, 1_000_000)));
+            return null;
+        }
+        $this->unanswered = ['', ''];
+        if ($this->isAway) {
+            $this->isAway = false;
+            $this->container->bound('log') && $this->container->make('log')->notice('duetime: the server is back');
+        }
+        return $answer->jobs('leases')[0] ?? null;
+    }
+
+    /** Laravel 12 and later pause queues by themselves (`queue:pause`). */
+    private function isPaused(string $queue): bool
+    {
+        $queues = $this->container->bound('queue') ? $this->container->make('queue') : null;
+        return $queues !== null && method_exists($queues, 'isPaused') && $queues->isPaused($this->connectionName, $queue);
+    }
+
+    private function report(\Throwable $error): void
+    {
+        if ($this->container->bound(ExceptionHandler::class)) {
+            $this->container->make(ExceptionHandler::class)->report($error);
+        }
+    }
+}

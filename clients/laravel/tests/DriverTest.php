@@ -1,0 +1,317 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime\Laravel\Tests;
+
+use Duetime\{CancelOutcome, Client, Job};
+use Duetime\Error\Invalid;
+use Duetime\Laravel\{DuetimeJob, DuetimeQueue, Keyed};
+use Duetime\Laravel\Facades\Duetime;
+use Duetime\Laravel\Tests\App\{Application, Blocks, FailsByDefault, Kills, Noted, Plain, Secret, Silent, TooLong, Unique, WaitsForCancel};
+use Illuminate\Contracts\Console\Kernel;
+use Illuminate\Foundation\Application as Laravel;
+use Illuminate\Support\Facades\{Cache, DB, Queue};
+use PHPUnit\Framework\TestCase;
+use Symfony\Component\Console\Output\BufferedOutput;
+
+/** What the database driver does not have, and what the commands of Laravel do with this one. */
+final class DriverTest extends TestCase
+{
+    private string $folder;
+    private string $queue;
+    private Laravel $app;
+    private Client $client;
+
+    protected function setUp(): void
+    {
+        $this->folder = Site::folder();
+        $this->queue = 'q' . bin2hex(random_bytes(6));
+        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue));
+        Application::migrate($this->app);
+        Silent::$reported = [];
+        $this->client = Site::server()->client();
+    }
+
+    private function queue(): DuetimeQueue
+    {
+        $queue = Queue::connection();
+        self::assertInstanceOf(DuetimeQueue::class, $queue);
+        return $queue;
+    }
+
+    private function artisan(string ...$arguments): string
+    {
+        $output = new BufferedOutput();
+        $this->app->make(Kernel::class)->call(implode(' ', $arguments), [], $output);
+        return $output->fetch();
+    }
+
+    /** Artisan in a process of its own. @return array{resource, array<int, resource>} */
+    private function process(string $connection, string ...$arguments): array
+    {
+        $environment = ['PATH' => getenv('PATH'), 'DUETIME_SERVER' => Site::server()->address, 'DUETIME_QUEUE' => $this->queue, 'LEASE' => '1'];
+        $process = proc_open([PHP_BINARY, __DIR__ . '/app/artisan.php', $this->folder, $connection, ...$arguments],
+            [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes, null, $environment);
+        self::assertIsResource($process);
+        return [$process, $pipes];
+    }
+
+    /** @return list<string> */
+    private static function effects(): array
+    {
+        return DB::table('effects')->orderBy('id')->pluck('what')->all();
+    }
+
+    private function only(): Job
+    {
+        $jobs = iterator_to_array($this->client->jobs(queue: $this->queue), false);
+        self::assertCount(1, $jobs);
+        return $jobs[0];
+    }
+
+    public function testAConnectionNeedsNoConfiguration(): void
+    {
+        $config = $this->app->make('config')->get('queue.connections.duetime');
+        self::assertSame([60, $this->queue, false], [$config['lease'], $config['queue'], $config['after_commit']]);
+        self::assertSame('duetime', $this->queue()->getConnectionName());
+    }
+
+    public function testTheServerKnowsTheJob(): void
+    {
+        Tagged::dispatch('tagged');
+        $job = $this->only();
+        self::assertSame([Tagged::class, ['order:7', 'shop'], 0], [$job->kind, $job->tags, $job->fields['max_attempts']]);
+        self::assertSame(Tagged::class, $job->payload['displayName']);
+        self::assertSame('1m', $job->fields['lease']);
+    }
+
+    public function testDelaysAreKeptToTheMillisecond(): void
+    {
+        foreach ([[0.25, 250], [new \DateInterval('PT3S'), 3_000]] as [$delay, $expected]) {
+            $before = microtime(true) * 1000;
+            $due = (float) $this->client->get(Queue::later($delay, new Plain()))->dueAt->format('U.u') * 1000;
+            $after = microtime(true) * 1000;
+            self::assertTrue($before + $expected - 2 <= $due && $due <= $after + $expected + 2, "a delay of $expected ms: $before, $due, $after");
+        }
+        $at = now()->addMilliseconds(1_500);
+        self::assertSame($at->format('U.v'), $this->client->get(Queue::later($at, new Plain()))->dueAt->format('U.v'));
+    }
+
+    public function testAnEncryptedJobIsNotReadable(): void
+    {
+        Secret::dispatch('secret', 'a very secret word');
+        self::assertStringNotContainsString('very secret', $this->only()->raw());
+    }
+
+    public function testAFailedJobIsADeadLetter(): void
+    {
+        FailsByDefault::dispatch('fails');
+        $this->artisan('queue:work', '--stop-when-empty', '--sleep=0', '--tries=2');
+        $job = $this->only();
+        self::assertSame(['failed', 2], [$job->state, $job->attempt]);
+        self::assertSame(array_fill(0, 2, 'DomainException: the tries of the worker'), array_column($job->errors, 'message'));
+        self::assertSame(0, $this->queue()->size());
+
+        // Laravel's own records work on: try it again, see it fail, forget it.
+        $this->artisan('queue:retry', 'all');
+        self::assertSame(1, $this->queue()->size());
+        $this->artisan('queue:work', '--stop-when-empty', '--sleep=0');
+        self::assertStringContainsString('FailsByDefault', $this->artisan('queue:failed'));
+        $this->artisan('queue:prune-failed', '--hours=0');
+        self::assertSame(1, DB::table('failed_jobs')->count(), 'it is not an hour old');
+        DB::table('failed_jobs')->update(['failed_at' => '2020-01-01 00:00:00']);
+        self::assertStringContainsString('1 entries deleted', $this->artisan('queue:prune-failed'));
+    }
+
+    public function testSizesClearAndMonitor(): void
+    {
+        Queue::bulk([new Plain(), new Plain()]);
+        Plain::dispatch()->delay(60);
+        $queue = $this->queue();
+        $queue->pop();
+        self::assertSame([3, 1, 1, 1], [$queue->size(), $queue->pendingSize(), $queue->delayedSize(), $queue->reservedSize()]);
+        self::assertEqualsWithDelta(time(), $queue->creationTimeOfOldestPendingJob(), 5);
+        self::assertStringContainsString($this->queue, $this->artisan('queue:monitor', "duetime:{$this->queue}"));
+        self::assertStringContainsString('Cleared 2 jobs', $this->artisan('queue:clear', '--force'));
+        self::assertSame([1, null], [$queue->size(), $queue->creationTimeOfOldestPendingJob()], 'the running job goes on');
+        self::assertSame(0, $queue->size('unknown'));
+    }
+
+    public function testRefusedJobsOfABatchAreNotSilent(): void
+    {
+        $this->expectException(Invalid::class);
+        Queue::bulk([new Plain(), new Plain()], '', 'not a name');
+    }
+
+    public function testCancelByKey(): void
+    {
+        foreach ([1, 2] as $time) {
+            CancelOrder::dispatch(4711)->delay(1800);
+        }
+        self::assertSame(1, $this->queue()->size(), 'a key has one live job');
+        self::assertSame(CancelOutcome::Cancelled, Duetime::cancel('order-4711'));
+        self::assertSame(CancelOutcome::None, Duetime::cancel(new CancelOrder(4711)));
+        self::assertSame('cancelled', $this->only()->state);
+        Replaced::dispatch('old')->delay(60);
+        Replaced::dispatch('new')->delay(60);
+        self::assertSame(1, $this->queue()->size());
+        self::assertStringContainsString('new', $this->client->find($this->queue, 'replaced')?->payload['data']['command']);
+        self::assertSame(['cancelled' => 1], Duetime::cancelByTag('shop', $this->queue));
+        $this->expectException(\InvalidArgumentException::class);
+        Duetime::cancel(new Plain());
+    }
+
+    public function testACancelledUniqueJobCanBeDispatchedAgain(): void
+    {
+        Unique::dispatch('a')->delay(60);
+        self::assertSame(CancelOutcome::Cancelled, Duetime::cancel(new Unique('a')));
+        Unique::dispatch('a')->delay(60);
+        self::assertSame(1, $this->queue()->size());
+        // Another machine, whose cache knows nothing of it.
+        Cache::flush();
+        Unique::dispatch('a')->delay(60);
+        self::assertSame(1, $this->queue()->size());
+    }
+
+    public function testARunningJobLearnsOfItsCancel(): void
+    {
+        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1));
+        WaitsForCancel::dispatch('waits');
+        [$process, $pipes] = $this->process('duetime', 'queue:work', '--once');
+        self::assertStringContainsString('Processing', (string) fgets($pipes[1]));
+        self::assertSame(CancelOutcome::Requested, Duetime::cancel('waits'));
+        stream_get_contents($pipes[1]);
+        proc_close($process);
+        self::assertSame(['attempt 1 on ' . $this->queue, 'cancelled', 'done'], self::effects());
+    }
+
+    public function testAHandlerThatBlocksKeepsItsLease(): void
+    {
+        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1));
+        Blocks::dispatch('blocks');
+        $this->artisan('queue:work', '--stop-when-empty', '--sleep=0');
+        $job = $this->only();
+        self::assertSame(['succeeded', 1, 0], [$job->state, $job->attempt, $job->fields['crashes']]);
+        self::assertCount(2, self::effects(), 'it ran once');
+    }
+
+    public function testAKilledWorkerAndATimeoutHaveTheEffectsOfTheDatabaseDriver(): void
+    {
+        $failed = [];
+        foreach (['database', 'duetime'] as $connection) {
+            $this->app = Application::boot($this->folder, $connection, Site::connection(queue: $this->queue));
+            TooLong::dispatch('too long')->onQueue($this->queue);
+            [$process, $pipes] = $this->process($connection, 'queue:work', "--queue={$this->queue}", '--sleep=0');
+            stream_get_contents($pipes[1]);
+            proc_close($process);
+            $row = DB::table('failed_jobs')->first();
+            $failed[$connection] = [$row?->queue, strtok((string) $row?->exception, ':'), self::effects(), Queue::size($this->queue)];
+            DB::table('failed_jobs')->delete();
+            DB::table('effects')->delete();
+        }
+        self::assertSame($failed['database'], $failed['duetime']);
+        self::assertStringContainsString('MaxAttemptsExceeded', $failed['duetime'][1]);
+
+        // Killed without a word: it runs again after its lease, as a second attempt.
+        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1, block_for: 5));
+        Kills::dispatch('kills');
+        [$process, $pipes] = $this->process('duetime', 'queue:work', "--queue={$this->queue}");
+        stream_get_contents($pipes[1]);
+        proc_close($process);
+        $job = $this->client->find($this->queue, 'kills');
+        self::assertSame('running', $job?->state);
+        $queue = $this->queue();
+        do {
+            // The server waits until the lease has ended.
+            $queue->beginRound($this->queue);
+            $again = $queue->pop($this->queue);
+        } while ($again === null);
+        self::assertSame([$job->id, 2], [$again->getJobId(), $again->attempts()]);
+    }
+
+    public function testAWorkerOfSeveralQueuesAsksOnce(): void
+    {
+        $low = $this->queue . '-low';
+        Queue::pushOn($low, new Plain('low'));
+        Queue::push(new Plain('high'));
+        $queue = $this->queue();
+        $names = [];
+        for ($round = 0; $round < 3; $round++) {
+            $queue->beginRound("{$this->queue},$low");
+            $job = $queue->pop($this->queue);
+            $names[] = $job?->getQueue();
+            $job?->delete();
+            if ($job === null) {
+                self::assertNull($queue->pop($low), 'it was asked for before');
+            }
+        }
+        self::assertSame([$this->queue, $low, null], $names);
+        self::assertNull($queue->pop($low));
+    }
+
+    public function testAnAwayServerIsReportedOnce(): void
+    {
+        $this->app = Application::boot($this->folder, 'duetime', ['server' => 'http://127.0.0.1:9', 'timeout' => 0.1, 'queue' => $this->queue]);
+        self::assertNull(Queue::pop());
+        self::assertNull(Queue::pop());
+        self::assertCount(1, Silent::$reported);
+        self::assertStringContainsString('unreachable', Silent::$reported[0]);
+    }
+
+    public function testALostLeaseIsReported(): void
+    {
+        Queue::push(new Plain());
+        $job = $this->queue()->pop();
+        self::assertInstanceOf(DuetimeJob::class, $job);
+        $this->client->transport->call('POST', "/v1/leases/{$job->job->receipt}/complete");
+        $job->release(5);
+        self::assertStringContainsString('lease_lost', implode("\n", Silent::$reported));
+    }
+
+    public function testAnAdoptedJobCountsItsEarlierAttempts(): void
+    {
+        Queue::pushRaw((string) json_encode(['uuid' => '7d3c', 'displayName' => Plain::class, 'job' => 'x', 'data' => [], 'attempts' => 2]));
+        self::assertSame(3, $this->queue()->pop()?->attempts());
+    }
+}
+
+final class Tagged extends Noted
+{
+    /** @return list<string> */
+    public function tags(): array
+    {
+        return ['order:7', 'shop'];
+    }
+}
+
+final class CancelOrder extends Noted implements Keyed
+{
+    public function __construct(public int $order)
+    {
+    }
+
+    public function key(): string
+    {
+        return "order-{$this->order}";
+    }
+}
+
+final class Replaced extends Noted implements Keyed
+{
+    public function key(): string
+    {
+        return 'replaced';
+    }
+
+    public function onKeyConflict(): string
+    {
+        return 'replace';
+    }
+
+    /** @return list<string> */
+    public function tags(): array
+    {
+        return ['shop'];
+    }
+}
