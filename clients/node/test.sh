@@ -6,4 +6,4 @@ folder=${CARGO_TARGET_DIR:-$here/../../target}/clients/node
 "$here/build.sh" "$folder"
 cd "$folder"
 npx --no-install tsc -p test
-node --test build/
+node --test --test-timeout=30000 build/

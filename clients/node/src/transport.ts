@@ -47,7 +47,11 @@ export interface Request {
   headers?: Record<string, string> | undefined
   /** How long the server was asked to wait; added to the time-out. */
   waitMs?: number | undefined
+  /** Less time for a try than the settings say. */
+  timeoutMs?: number | undefined
   deadlineMs?: number | undefined
+  /** Whether it is repeated; true by default. */
+  repeats?: boolean | undefined
   signal?: AbortSignal | undefined
   /** Codes that in a repeat mean that an earlier try was done: they are answered with an empty body instead of thrown. */
   doneIf?: readonly string[] | undefined
@@ -75,6 +79,12 @@ const STREAM_SILENCE_MS = 45_000
 /** A random time around 100 ms, 200 ms, 400 ms … up to 5 s for this failure in a row, counted from 1. */
 export function backoffMs(failures: number): number {
   return Math.min(BACKOFF_FIRST_MS * 2 ** (failures - 1), BACKOFF_MS_MAX) * (0.5 + Math.random() / 2)
+}
+
+/** How long to wait after this failure, the nth in a row: as the server asks, or longer. */
+export function pauseAfter(error: DuetimeError, failures: number): number {
+  const asked = error.problem.retry_after
+  return Math.max(backoffMs(failures), asked === undefined ? 0 : milliseconds(asked, 'retry_after'))
 }
 
 /** Whether a repeat may help. */
@@ -121,7 +131,7 @@ export class Transport {
     const deadlineMs = request.deadlineMs ?? this.#settings.deadlineMs + (request.waitMs ?? 0)
     for (let tries = 1; ; tries++) {
       const leftMs = deadlineMs - (performance.now() - start)
-      const tryMs = Math.min(this.#settings.timeoutMs + (request.waitMs ?? 0), Math.max(leftMs, 1))
+      const tryMs = Math.min(Math.min(this.#settings.timeoutMs, request.timeoutMs ?? Infinity) + (request.waitMs ?? 0), request.repeats === false ? Infinity : Math.max(leftMs, 1))
       const server = this.#current
       try {
         return { ...(await this.#once(request, server, tryMs)), tries }
@@ -130,9 +140,8 @@ export class Transport {
         if (tries > 1 && request.doneIf?.includes(error.code) === true) return { status: error.status, body: undefined, headers: {}, tries }
         if (!passes(error)) throw error
         if (server === this.#current) this.#current = (server + 1) % this.#settings.servers.length
-        const asked = error.problem.retry_after
-        const pauseMs = Math.max(backoffMs(tries), asked === undefined ? 0 : milliseconds(asked, 'retry_after'))
-        if (performance.now() - start + pauseMs >= deadlineMs) throw error
+        const pauseMs = pauseAfter(error, tries)
+        if (request.repeats === false || performance.now() - start + pauseMs >= deadlineMs) throw error
         await sleep(pauseMs, undefined, { signal: request.signal }).catch(() => {
           throw aborted(request)
         })

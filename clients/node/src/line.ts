@@ -1,0 +1,378 @@
+/**
+ * A worker's line to the server: reserves, extends leases, and settles. It lives in a thread of its own, so a handler that
+ * computes on the main thread does not keep leases from being extended.
+ *
+ * Jobs are *offered* to the main thread. If it does not take an offer within a second, it is blocked: the jobs are given
+ * back for other workers, and no more are reserved until it answers. A shared cell decides between the two sides.
+ */
+
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isMainThread, parentPort, workerData } from 'node:worker_threads'
+import { Aborted, DuetimeError, messageOf } from './errors.js'
+import { pauseAfter, Transport, type Answer, type Request, type Settings } from './transport.js'
+import { milliseconds, objectJson } from './wire.js'
+
+export interface LineOptions {
+  settings: Settings
+  /** Each with its weight; in strict order if none has one. */
+  queues: [name: string, weight: number | undefined][]
+  name: string
+  leaseMs: number | undefined
+  waitMs: number
+  /** Ends when nothing is due. */
+  isDrain: boolean
+}
+
+/** What the main thread says. */
+export type ToLine =
+  | { type: 'work'; free: number; outcomes: Outcome[]; hasOffer: boolean }
+  | { type: 'progress'; call: number; receipt: string; body: string }
+  | { type: 'stop' }
+  | { type: 'finish'; withinMs: number }
+
+/** What the line says. */
+export type FromLine =
+  | { type: 'jobs'; leases: Record<string, unknown>[]; cell: Int32Array }
+  | { type: 'ended'; receipts: string[]; why: 'cancelled' | 'lost' }
+  | { type: 'progressed'; call: number; problem?: DuetimeError['problem'] }
+  | { type: 'log'; level: 'info' | 'warn' | 'error'; text: string }
+  | { type: 'contact'; isReachable: boolean }
+  | { type: 'refused'; problem: DuetimeError['problem'] }
+  | { type: 'idle' }
+
+/** A receipt, and the member of `/v1/settle` that says what became of its job. */
+export type Outcome = [receipt: string, json: string]
+
+/** States of an offer's cell. */
+export const OFFERED = 0
+export const TAKEN = 1
+export const WITHDRAWN = 2
+
+interface Held {
+  leaseMs: number
+  extendAt: number
+  isCancelled: boolean
+}
+
+interface Settling {
+  receipt: string
+  json: string
+  tries: number
+  isRefusal: boolean
+}
+
+const OFFER_MS = 1_000
+const TICK_MS = 100
+const EXTEND_MS_MIN = 500
+const RESERVE_JOBS_MAX = 1_000
+const SETTLE_JOBS_MAX = 2_000
+const SETTLE_BYTES_MAX = 16 << 20
+// Outcomes that wait for the server; beyond that no more jobs are reserved.
+const UNSETTLED_MAX = 10_000
+const REFUSED_PAUSE_MS = 5_000
+
+export class Line {
+  readonly #options: LineOptions
+  readonly #post: (message: FromLine) => void
+  readonly #transport: Transport
+  readonly #held = new Map<string, Held>()
+  readonly #outbox: Settling[] = []
+  readonly #failing = new Set<string>()
+  readonly #stop = new AbortController()
+  readonly #over = new AbortController()
+  #settling: Promise<void> | undefined
+  #offer: { cell: Int32Array; receipts: string[]; at: number } | undefined
+  #free = 0
+  #wake: (() => void) | undefined
+  #ticks: NodeJS.Timeout | undefined
+  #isExtending = false
+  #wasReached = false
+  readonly #reserving: Promise<void>
+
+  constructor(options: LineOptions, post: (message: FromLine) => void) {
+    this.#options = options
+    this.#post = post
+    this.#transport = new Transport(options.settings)
+    this.#reserving = this.#reserveJobs()
+  }
+
+  async receive(message: ToLine): Promise<void> {
+    if (message.type === 'work') {
+      if (message.hasOffer) this.#offer = undefined
+      this.#free += message.free
+      for (const [receipt, json] of message.outcomes) {
+        if (this.#held.has(receipt)) this.#outbox.push({ receipt, json, tries: 0, isRefusal: false })
+      }
+      this.#settle()
+      this.#wake?.()
+    } else if (message.type === 'progress') {
+      await this.#progress(message)
+    } else if (message.type === 'stop') {
+      this.#stop.abort()
+      this.#wake?.()
+    } else {
+      this.#stop.abort()
+      this.#wake?.()
+      const time = setTimeout(() => { this.#over.abort() }, message.withinMs)
+      await this.#reserving
+      while (this.#settling !== undefined) await this.#settling
+      clearTimeout(time)
+      this.#over.abort()
+      clearInterval(this.#ticks)
+      this.#transport.close()
+    }
+  }
+
+  async #reserveJobs(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      if (this.#free === 0 || this.#offer !== undefined || this.#outbox.length > UNSETTLED_MAX) {
+        await new Promise<void>((resolve) => { this.#wake = resolve })
+        continue
+      }
+      const leases = await this.#reserve()
+      if (leases.length > 0) this.#offerJobs(leases)
+      else if (this.#options.isDrain && this.#held.size > 0) await new Promise<void>((resolve) => { this.#wake = resolve })
+      else if (this.#options.isDrain) break
+    }
+    if (this.#options.isDrain) this.#post({ type: 'idle' })
+  }
+
+  async #reserve(): Promise<Record<string, unknown>[]> {
+    const { name, leaseMs, isDrain } = this.#options
+    const limit = Math.min(this.#free, RESERVE_JOBS_MAX)
+    const asked = { queues: this.#order(), limit, lease: leaseMs, worker: name, requestId: randomUUID() }
+    const waitMs = isDrain ? 0 : this.#options.waitMs
+    const request = (wait: number): Request => ({ method: 'POST', path: '/v1/reserve', body: objectJson({ ...asked, wait }), waitMs: wait })
+    try {
+      return leasesOf(await this.#call('reserve', request(waitMs), this.#stop.signal))
+    } catch (error) {
+      if (error instanceof Aborted) {
+        // The server may have answered just now. The repeat gets the same jobs, to give them back.
+        const answer = await this.#transport.call({ ...request(0), repeats: false, signal: this.#over.signal }).catch(() => undefined)
+        const leases = answer === undefined ? [] : leasesOf(answer)
+        this.#hold(leases)
+        for (const lease of leases) this.#outbox.push({ receipt: lease['receipt'] as string, json: '"release":{}', tries: 0, isRefusal: false })
+        this.#settle()
+        return []
+      }
+      this.#post({ type: 'refused', problem: (error as DuetimeError).problem })
+      this.#stop.abort()
+      return []
+    }
+  }
+
+  /** The queues in the order for one reserve: as given, or by chance so that each is first as often as its weight says. */
+  #order(): string[] {
+    const { queues } = this.#options
+    const keyed = queues.map(([name, weight], place): [string, number] => [name, weight === undefined ? place : -Math.log(1 - Math.random()) / weight])
+    return keyed.sort(([, one], [, other]) => one - other).map(([name]) => name)
+  }
+
+  #offerJobs(leases: Record<string, unknown>[]): void {
+    this.#hold(leases)
+    this.#free -= leases.length
+    const cell = new Int32Array(new SharedArrayBuffer(4))
+    this.#offer = { cell, receipts: leases.map((lease) => lease['receipt'] as string), at: performance.now() }
+    this.#post({ type: 'jobs', leases, cell })
+  }
+
+  #hold(leases: Record<string, unknown>[]): void {
+    const now = performance.now()
+    for (const lease of leases) {
+      const leaseMs = milliseconds(lease['lease'] as string, 'lease')
+      this.#held.set(lease['receipt'] as string, { leaseMs, extendAt: now + leaseMs / 3, isCancelled: false })
+    }
+    if (this.#held.size > 0) this.#ticks ??= setInterval(() => { this.#tick() }, TICK_MS)
+  }
+
+  #drop(receipt: string): void {
+    this.#held.delete(receipt)
+    if (this.#held.size > 0) return
+    clearInterval(this.#ticks)
+    this.#ticks = undefined
+    this.#wake?.()
+  }
+
+  #tick(): void {
+    const now = performance.now()
+    const offer = this.#offer
+    if (offer !== undefined && now - offer.at >= OFFER_MS && Atomics.compareExchange(offer.cell, 0, OFFERED, WITHDRAWN) === OFFERED) {
+      // `#offer` stays: the main thread has not answered yet.
+      for (const receipt of offer.receipts) this.#outbox.push({ receipt, json: '"release":{}', tries: 0, isRefusal: false })
+      this.#settle()
+    }
+    if (this.#isExtending) return
+    const due = [...this.#held].filter(([, held]) => held.extendAt <= now).slice(0, RESERVE_JOBS_MAX)
+    if (due.length > 0) void this.#extend(due)
+  }
+
+  async #extend(due: [string, Held][]): Promise<void> {
+    this.#isExtending = true
+    try {
+      const lease = this.#options.leaseMs
+      const body = `[${due.map(([receipt]) => objectJson({ receipt, lease })).join(',')}]`
+      const timeoutMs = Math.max(EXTEND_MS_MIN, Math.min(...due.map(([, held]) => held.leaseMs / 3)))
+      const { body: answers } = await this.#call('extend', { method: 'POST', path: '/v1/extend', body, timeoutMs }, this.#over.signal)
+      const now = performance.now()
+      const lost: string[] = []
+      for (const [index, [receipt, held]] of due.entries()) {
+        const answer = (answers as ({ code?: string; cancel_requested?: boolean } | undefined)[])[index]
+        held.extendAt = now + held.leaseMs / 3
+        // One that was settled meanwhile is not lost.
+        if (answer?.code === 'lease_lost' && this.#held.has(receipt) && !this.#outbox.some((one) => one.receipt === receipt)) {
+          lost.push(receipt)
+          this.#drop(receipt)
+        }
+        if (answer?.cancel_requested === true) this.#cancelled(receipt)
+      }
+      if (lost.length > 0) this.#post({ type: 'ended', receipts: lost, why: 'lost' })
+    } catch (error) {
+      if (!(error instanceof Aborted)) this.#log('error', `leases could not be extended: ${messageOf(error)}`)
+      for (const [, held] of due) held.extendAt = performance.now() + REFUSED_PAUSE_MS
+    } finally {
+      this.#isExtending = false
+    }
+  }
+
+  #cancelled(receipt: string): void {
+    const held = this.#held.get(receipt)
+    if (held === undefined || held.isCancelled) return
+    held.isCancelled = true
+    this.#post({ type: 'ended', receipts: [receipt], why: 'cancelled' })
+  }
+
+  async #progress({ call, receipt, body }: Extract<ToLine, { type: 'progress' }>): Promise<void> {
+    try {
+      const answer = await this.#transport.call({ method: 'POST', path: `/v1/leases/${receipt}/progress`, body, signal: this.#over.signal })
+      if ((answer.body as { cancel_requested?: boolean }).cancel_requested === true) this.#cancelled(receipt)
+      this.#post({ type: 'progressed', call })
+    } catch (error) {
+      this.#post({ type: 'progressed', call, problem: (error as DuetimeError).problem })
+    }
+  }
+
+  /** Sends outcomes, one request at a time; those that come meanwhile go together in the next. */
+  #settle(): void {
+    if (this.#outbox.length === 0) return
+    this.#settling ??= this.#settleAll().finally(() => {
+      this.#settling = undefined
+      this.#wake?.()
+    })
+  }
+
+  async #settleAll(): Promise<void> {
+    while (this.#outbox.length > 0 && !this.#over.signal.aborted) {
+      let [count, bytes] = [0, 0]
+      while (count < Math.min(this.#outbox.length, SETTLE_JOBS_MAX) && bytes < SETTLE_BYTES_MAX) bytes += this.#outbox[count++]?.json.length ?? 0
+      const batch = this.#outbox.slice(0, count)
+      const left = await this.#settleBatch(batch)
+      this.#outbox.splice(0, count, ...left)
+      for (const { receipt } of batch) if (!left.some((one) => one.receipt === receipt)) this.#drop(receipt)
+    }
+  }
+
+  /** Returns the outcomes that are to be sent again. */
+  async #settleBatch(batch: Settling[]): Promise<Settling[]> {
+    const body = `[${batch.map(({ receipt, json }) => `{"receipt":"${receipt}",${json}}`).join(',')}]`
+    let answer: Answer
+    try {
+      answer = await this.#call('settle', { method: 'POST', path: '/v1/settle', body }, this.#over.signal)
+    } catch (error) {
+      if (error instanceof Aborted) return batch
+      if (batch.length === 1) return batch.flatMap((one) => this.#refused(one, messageOf(error)))
+      // One of them is too large for the server, perhaps.
+      const left: Settling[] = []
+      for (const one of batch) left.push(...(await this.#settleBatch([one])))
+      return left
+    }
+    const answers = answer.body as ({ code?: string; status?: number; detail?: string } | undefined)[]
+    let failed: DuetimeError['problem'] | undefined
+    const left = batch.flatMap((one, index) => {
+      const { code, status = 0, detail = '' } = answers[index] ?? { code: 'protocol', status: 503 }
+      const tries = one.tries + answer.tries
+      if (code === undefined) return []
+      if (code === 'lease_lost') {
+        // In a repeat, an earlier try has settled it.
+        if (tries === 1) this.#log('warn', `the outcome of job ${one.receipt.split('.', 1)[0] ?? ''} is dropped: its lease was lost`)
+        return []
+      }
+      if (status < 500) return this.#refused(one, detail)
+      failed = { code, status, detail }
+      return [{ ...one, tries }]
+    })
+    if (failed !== undefined) {
+      this.#unreached('settle', failed.detail)
+      await sleep(pauseAfter(new DuetimeError(failed), 3), undefined, { signal: this.#over.signal }).catch(() => undefined)
+    }
+    return left
+  }
+
+  /** What the server does not accept fails the job for good: it would be refused again. */
+  #refused(one: Settling, detail: string): Settling[] {
+    if (one.isRefusal) {
+      this.#log('error', `job ${one.receipt}: its outcome was refused: ${detail}`)
+      return []
+    }
+    const json = `"fail":${JSON.stringify({ message: `the outcome was refused: ${detail}`, final: true })}`
+    return [{ ...one, json, isRefusal: true }]
+  }
+
+  /** Calls until there is an answer; throws what the server refuses, and `Aborted`. */
+  async #call(kind: string, request: Request, signal: AbortSignal): Promise<Answer> {
+    for (let tries = 1; ; tries++) {
+      try {
+        const answer = await this.#transport.call({ ...request, repeats: false, signal })
+        this.#reached(kind)
+        return { ...answer, tries }
+      } catch (error) {
+        if (!(error instanceof DuetimeError) || error instanceof Aborted) throw error
+        const isRefused = error.status >= 400 && error.status < 500 && ![401, 403, 408, 429].includes(error.status)
+        // A token or a name that is wrong from the start is for the developer. Later, an operator repairs it.
+        const isWrong = isRefused || (!this.#wasReached && [401, 403].includes(error.status))
+        if (isWrong && error.code !== 'protocol' && !(kind === 'reserve' && this.#wasReached)) throw error
+        this.#unreached(kind, error.message)
+        const pauseMs = [408, 429].includes(error.status) || error.status >= 500 || error.status === 0 ? pauseAfter(error, tries) : REFUSED_PAUSE_MS
+        await sleep(pauseMs, undefined, { signal }).catch(() => {
+          throw new Aborted({ code: 'aborted', status: 0, detail: 'the worker stops' })
+        })
+      }
+    }
+  }
+
+  #reached(kind: string): void {
+    this.#wasReached = true
+    if (!this.#failing.delete(kind) || this.#failing.size > 0) return
+    this.#log('info', 'the server answers again')
+    this.#post({ type: 'contact', isReachable: true })
+  }
+
+  #unreached(kind: string, why: string): void {
+    const isFirst = this.#failing.size === 0
+    this.#failing.add(kind)
+    if (!isFirst) return
+    this.#log('warn', `the server does not answer as it should, trying on: ${why}`)
+    this.#post({ type: 'contact', isReachable: false })
+  }
+
+  #log(level: 'info' | 'warn' | 'error', text: string): void {
+    this.#post({ type: 'log', level, text })
+  }
+}
+
+function leasesOf(answer: Answer): Record<string, unknown>[] {
+  return (answer.body as { leases: Record<string, unknown>[] }).leases
+}
+
+/** In the thread that `Worker` starts. */
+if (!isMainThread && (workerData as { duetime?: string } | null)?.duetime === 'line') {
+  const port = parentPort
+  if (port !== null) {
+    const line = new Line((workerData as { options: LineOptions }).options, (message) => { port.postMessage(message) })
+    port.on('message', (message: ToLine) => {
+      void line.receive(message).then(() => {
+        if (message.type === 'finish') port.close()
+      })
+    })
+  }
+}

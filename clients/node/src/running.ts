@@ -1,0 +1,89 @@
+/** A job while its handler runs. */
+
+import type { Client } from './client.js'
+import { LeaseLost } from './errors.js'
+import { Cancelled } from './outcomes.js'
+import type { CallOptions, JobOptions, Pushed } from './types.js'
+import { objectJson } from './wire.js'
+import { contentOf } from './json.js'
+
+/** What a job's line to the server does for it. */
+export interface Calls {
+  progress(receipt: string, body: string): Promise<void>
+  client: Pick<Client, 'push'>
+}
+
+/** The job that a handler gets. */
+export class RunningJob<Payload = unknown> {
+  readonly id: string
+  readonly queue: string
+  readonly kind: string
+  /** The JSON that was pushed, integers beyond 2^53 as `bigint`; a `Uint8Array` if it is not JSON. */
+  payload: Payload
+  /** 1 for the first one. */
+  readonly attempt: number
+  readonly key: string | undefined
+  readonly tags: readonly string[]
+  readonly dueAt: Date
+  readonly createdAt: Date
+  /** The W3C `traceparent` that the job was pushed with. */
+  readonly trace: string | undefined
+  /** Proves the lease. Its part after the dot grows with each lease: store it to fence off writes of earlier attempts. */
+  readonly receipt: string
+  readonly #calls: Calls
+  #abort: AbortController | undefined
+  #pushes = 0
+
+  constructor(lease: Record<string, unknown>, calls: Calls) {
+    this.id = lease['id'] as string
+    this.queue = lease['queue'] as string
+    this.kind = lease['kind'] as string
+    this.payload = contentOf(lease, 'payload') as Payload
+    this.attempt = lease['attempt'] as number
+    this.key = lease['key'] as string | undefined
+    this.tags = (lease['tags'] as string[] | undefined) ?? []
+    this.dueAt = new Date(lease['due_at'] as string)
+    this.createdAt = new Date(lease['created_at'] as string)
+    this.trace = lease['trace'] as string | undefined
+    this.receipt = lease['receipt'] as string
+    this.#calls = calls
+  }
+
+  /**
+   * Aborted when the handler should stop; its `reason` is `Cancelled`, `LeaseLost` or `Stopping`. A cancel arrives when the
+   * lease is extended next: at most a third of the lease later.
+   */
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  /** Whether somebody cancelled the job. */
+  get cancelled(): boolean {
+    return this.#abort?.signal.reason instanceof Cancelled
+  }
+
+  /** Whether another worker may have the job. */
+  get lost(): boolean {
+    return this.#abort?.signal.reason instanceof LeaseLost
+  }
+
+  /** Shows how far the job is: 0 to 100, and a note of at most 1,024 bytes. */
+  progress(percent: number, note?: string): Promise<void> {
+    return this.#calls.progress(this.receipt, objectJson({ percent, note }))
+  }
+
+  /** Pushes another job, once, however often this one runs: pushes are told apart by their order. */
+  push(queue: string, payload: unknown, options: JobOptions & CallOptions = {}): Promise<Pushed> {
+    this.#pushes += 1
+    return this.#calls.client.push(queue, payload, { origin: `job-${this.id}-${this.#pushes}`, ...options })
+  }
+
+  /** Asks the handler to stop. */
+  abort(reason: Error): void {
+    this.#controller.abort(reason)
+  }
+
+  get #controller(): AbortController {
+    return (this.#abort ??= new AbortController())
+  }
+}

@@ -1,0 +1,297 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { Client, Fatal, Invalid, NotFound, Release, RetryAfter, Unauthorized, Worker, type Job, type RunningJob, type Schema, type State, type WorkerOptions } from 'duetime'
+import { answer, playServer, startServer } from './server.js'
+
+const busy = (ms: number): void => {
+  const end = performance.now() + ms
+  while (performance.now() < end);
+}
+
+describe('a worker of a real server', () => {
+  let server: Awaited<ReturnType<typeof startServer>>
+  let client: Client
+  before(async () => {
+    server = await startServer()
+    client = new Client(server.url)
+  })
+  after(async () => {
+    await server[Symbol.asyncDispose]()
+  })
+
+  const worker = (queues: WorkerOptions['queues'], options: Partial<WorkerOptions> = {}): Worker =>
+    new Worker(client, { queues, concurrency: 10, logger: null, ...options })
+  /** The event of a job that says so, from a stream that was open before. */
+  const once = async (id: string, ...states: State[]): Promise<Job> => {
+    for await (const event of client.events()) {
+      const job = await client.get(id)
+      if (states.includes(job.state)) return job
+      assert.ok(event.type !== 'lost')
+    }
+    throw new Error('the stream has ended')
+  }
+  /** Runs the worker until this job has ended. */
+  const runUntil = async (it: Worker, id: string, ...states: State[]): Promise<Job> => {
+    const running = it.run({ signals: false })
+    const job = await once(id, ...(states.length > 0 ? states : (['succeeded', 'failed', 'cancelled'] as const)))
+    await it.stop()
+    await running
+    return job
+  }
+
+  it('reports what became of each job', async () => {
+    const kinds: Record<string, (job: RunningJob) => unknown> = {
+      value: () => ({ large: 9007199254740993n }),
+      nothing: () => undefined,
+      bytes: () => new Uint8Array([0xff]),
+      error: () => { throw new Error('half \ud800') },
+      odd: () => Promise.reject(Object.create(null) as Error),
+      long: () => { throw new Error('ü'.repeat(100_000)) },
+      fatal: () => { throw new Fatal('no such address') },
+      later: () => { throw new RetryAfter('1h', 'busy') },
+      wrong: () => { throw new RetryAfter('soon', 'busy') },
+      back: () => { throw new Release(3_600_000) },
+      function: () => () => 1,
+      large: () => 'x'.repeat(2 << 20),
+    }
+    const it = worker('outcomes')
+    for (const [kind, handler] of Object.entries(kinds)) it.handle(kind, handler)
+    const pushed = new Map<string, string>()
+    for (const kind of [...Object.keys(kinds), 'unknown']) pushed.set(kind, (await client.push('outcomes', 1, { kind })).id)
+    assert.equal(await it.drain(), pushed.size)
+    const seen: Record<string, unknown> = {}
+    for (const [kind, id] of pushed) {
+      const { state, result, message, attempt } = await client.get(id)
+      seen[kind] = [state, attempt, result ?? message]
+    }
+    const long = (seen['long'] as string[]).pop() ?? ''
+    assert.ok(long.startsWith('üüü') && long.endsWith('… (200000 bytes)'))
+    assert.deepEqual(seen, {
+      value: ['succeeded', 1, { large: 9007199254740993n }],
+      nothing: ['succeeded', 1, undefined],
+      bytes: ['succeeded', 1, new Uint8Array([0xff])],
+      error: ['scheduled', 1, 'half \ufffd'],
+      odd: ['scheduled', 1, 'an error that cannot be shown'],
+      long: ['scheduled', 1],
+      fatal: ['failed', 1, 'no such address'],
+      later: ['scheduled', 1, 'busy'],
+      wrong: ['scheduled', 1, 'busy (invalid: `delay` must be a duration such as "250ms", "30s", "15m" or "1h30m", got "soon")'],
+      back: ['scheduled', 0, undefined],
+      function: ['failed', 1, 'invalid: `result` must be a value that JSON has, got a function'],
+      large: ['failed', 1, 'the outcome was refused: `result` must be at most 1048576 bytes, got 2097154'],
+      unknown: ['scheduled', 0, undefined],
+    })
+    assert.deepEqual(it.health(), { state: 'stopped', isReachable: true, running: 0, ended: 13, failed: 7 })
+  })
+
+  it('keeps the lease of a handler that computes', async () => {
+    const { id } = await client.push('computes', 1)
+    let runs = 0
+    const it = worker('computes', { lease: '1s' })
+    it.handle('*', () => { runs += 1; busy(3_500) })
+    const job = await runUntil(it, id)
+    assert.deepEqual([job.state, job.attempt, job.crashes, runs], ['succeeded', 1, 0, 1])
+  })
+
+  it('gives back jobs that arrive while a handler computes', async () => {
+    const [first, second] = ['first', 'second'].map((kind) => ({ queue: 'blocked', kind, payload: 1 }))
+    const it = worker('blocked', { lease: '1s' })
+    let id = ''
+    it.handle('first', async () => {
+      // It becomes due while the thread computes, and nobody else is there.
+      id = (await client.push('blocked', 1, { ...second, delay: 300 })).id
+      busy(2_500)
+    })
+    it.handle('second', () => 'ran')
+    await client.push('blocked', 1, { kind: first?.kind })
+    const running = it.run({ signals: false })
+    for await (const { type } of client.events({ queue: 'blocked', what: 'succeeded' })) if (type === 'succeeded' && (await client.get(id)).state === 'succeeded') break
+    await it.stop()
+    await running
+    const job = await client.get(id)
+    assert.deepEqual([job.result, job.attempt, job.crashes, job.releases], ['ran', 1, 0, 1])
+  })
+
+  it('tells a handler of a cancel', async () => {
+    const { id } = await client.push('cancels', 1)
+    const it = worker('cancels', { lease: '1s' })
+    it.handle('*', async (job) => {
+      assert.equal(await client.cancel(id), 'cancel_requested')
+      await new Promise((_, reject) => { job.signal.addEventListener('abort', () => { reject(job.signal.reason as Error) }) })
+    })
+    assert.equal((await runUntil(it, id)).state, 'cancelled')
+  })
+
+  it('runs handlers in threads', async () => {
+    const it = worker('threads', { lease: '1s', concurrency: 8 })
+    const thread = new URL(`file://${join(__dirname, 'thread-handler.js')}`)
+    it.handle('default', { thread, graceMs: 20_000 })
+    it.handle('forever', { thread, threads: 1, graceMs: 1 })
+    it.handle('missing', { thread: new URL('file:///no/such.js'), threads: 1 })
+    const push = async (payload: object, kind = 'default'): Promise<string> => (await client.push('threads', payload, { kind })).id
+    const ids = {
+      compute: await push({ do: 'compute', ms: 2_500 }), forever: await push({ do: 'compute forever' }, 'forever'), wait: await push({ do: 'wait' }), calls: await push({ do: 'calls' }),
+      fatal: await push({ do: 'fatal' }), exit: await push({ do: 'exit' }), function: await push({ do: 'function' }), missing: await push({}, 'missing'),
+    }
+    const running = it.run({ signals: false })
+    await once(ids.forever, 'running')
+    await once(ids.wait, 'running')
+    await client.cancel(ids.forever)
+    await client.cancel(ids.wait)
+    const jobs = await Promise.all([
+      once(ids.compute, 'succeeded'), once(ids.forever, 'cancelled'), once(ids.wait, 'succeeded'), once(ids.calls, 'succeeded'), once(ids.fatal, 'failed'),
+      once(ids.exit, 'scheduled'), once(ids.function, 'failed'), once(ids.missing, 'scheduled'),
+    ])
+    await it.stop()
+    await running
+    const [compute, , wait, calls, , exit, fn, missing] = jobs
+    assert.deepEqual([compute.result, compute.attempt], [{ isMainThread: false, fee: 12345678901234567890n }, 1])
+    assert.equal(wait.state, 'succeeded')
+    assert.equal((await client.find('from-threads', 'aborted'))?.payload, 'aborted: Cancelled, true')
+    assert.deepEqual([calls.progress?.note, (await client.get(calls.result as string)).queue], ['from a thread', 'from-threads'])
+    assert.equal(exit.message, "the handler's thread ended: exit code 3")
+    assert.match(fn.message ?? '', /^the result cannot be taken from the thread: /)
+    assert.match(missing.message ?? '', /no\/such\.js/)
+  })
+
+  it('checks payloads, and passes on what the schema made of them', async () => {
+    const schema: Schema<{ order: number }> = {
+      '~standard': {
+        validate: (value) => {
+          const order = Number((value as { order: unknown }).order)
+          return Number.isNaN(order) ? { issues: [{ message: 'expected a number', path: ['order'] }] } : { value: { order } }
+        },
+      },
+    }
+    const it = worker('schemas').handle('default', { schema }, (job) => job.payload.order + 1)
+    const [good, bad] = [await client.push('schemas', { order: '7' }), await client.push('schemas', { order: 'seven' })]
+    await it.drain()
+    assert.equal((await client.get(good.id)).result, 8)
+    const { state, message } = await client.get(bad.id)
+    assert.deepEqual([state, message], ['failed', '`payload.order`: expected a number'])
+  })
+
+  it('runs code around handlers, pushes other jobs once, and passes on the trace', async () => {
+    const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+    const steps: string[] = []
+    const it = worker('around')
+      .use(async (job, next) => {
+        steps.push(`before ${job.kind}`)
+        const result = await next()
+        steps.push('after')
+        return [result]
+      })
+      .use((_, next) => next())
+      .handle('default', async (job) => {
+        const ids = [await job.push('pushed', 1), await job.push('pushed', 2)].map((pushed) => pushed.id)
+        const other = await client.push('pushed', 3)
+        if (job.attempt === 1) throw new RetryAfter(0)
+        return [...ids, (await client.get(other.id)).trace]
+      })
+    const { id } = await client.push('around', 1, { trace })
+    await it.drain()
+    const { result } = await client.get<unknown, [string[]]>(id)
+    assert.deepEqual(steps, ['before default', 'before default', 'after'])
+    assert.equal(result?.[0][2], trace)
+    // Two by the job's own order, and one for each run.
+    assert.equal((await client.queues.get('pushed')).ready, 4)
+  })
+
+  it('serves queues in order, or by weight', async () => {
+    const order = async (queues: WorkerOptions['queues']): Promise<string[]> => {
+      await client.pushMany(Array.from({ length: 40 }, () => ['low', 'high'].map((queue) => ({ queue, payload: 1 }))).flat())
+      const seen: string[] = []
+      await worker(queues, { concurrency: 1 }).handle('*', (job) => void seen.push(job.queue)).drain()
+      return seen
+    }
+    assert.deepEqual(new Set((await order(['high', 'low'])).slice(0, 40)), new Set(['high']))
+    const first = (await order({ high: 3, low: 1 })).slice(0, 20)
+    assert.ok(first.includes('low') && first.includes('high'), first.join())
+  })
+
+  it('runs as many handlers at once as it may', async () => {
+    let [now, most] = [0, 0]
+    await client.pushMany(Array.from({ length: 30 }, (_, payload) => ({ queue: 'many', payload })))
+    const it = worker('many', { concurrency: 4 }).handle('*', async () => {
+      most = Math.max(most, ++now)
+      await new Promise((resolve) => setImmediate(resolve))
+      now -= 1
+    })
+    assert.equal(await it.drain(), 30)
+    assert.equal(most, 4)
+  })
+
+  it('gives back what has not ended when it stops, and tells its health', async () => {
+    const healthFile = join(mkdtempSync(join(tmpdir(), 'duetime-')), 'health')
+    const it = worker('stops', { healthFile, name: 'stopper' })
+    let reason: unknown
+    const started = new Promise<RunningJob>((resolve) => {
+      it.handle('*', async (job) => {
+        resolve(job)
+        job.signal.addEventListener('abort', () => { reason = job.signal.reason })
+        await new Promise(() => undefined)
+      })
+    })
+    const { id } = await client.push('stops', 1)
+    const running = it.run({ signals: false })
+    await started
+    assert.equal(it.health().running, 1)
+    const { workers } = (await client.request('GET', '/v1/workers')) as { workers: { worker: string; held: number }[] }
+    assert.deepEqual(workers.filter(({ worker }) => worker === 'stopper').map(({ held }) => held), [1])
+    await it.stop({ deadline: 10 })
+    await running
+    assert.equal((reason as Error).name, 'Stopping')
+    const { state, attempt, releases } = await client.get(id)
+    assert.deepEqual([state, attempt, releases], ['ready', 0, 1])
+    assert.equal((JSON.parse(readFileSync(healthFile, 'utf8')) as { state: string }).state, 'running')
+  })
+
+  it('refuses wrong options, and a server that refuses it', async () => {
+    assert.throws(() => worker([]), Invalid)
+    assert.throws(() => worker({ a: -1 }), Invalid)
+    assert.throws(() => worker('q', { concurrency: 0 }), Invalid)
+    await assert.rejects(worker('no queue').run({ signals: false }), (error) => error instanceof Invalid && error.field === 'queue')
+    await using locked = await playServer(answer(401, { code: 'unauthorized', status: 401, detail: '…' }))
+    await assert.rejects(new Worker(new Client(locked.url), { queues: 'q', logger: null }).run({ signals: false }), Unauthorized)
+    await assert.rejects(client.get('1'), NotFound)
+  })
+})
+
+it('says once that the server is away, and once that it is back, and settles what it has', async () => {
+  const lease = { receipt: '7.1', id: '7', queue: 'q', kind: 'default', payload: 1, attempt: 1, lease: '60s', due_at: '2027-01-01T00:00:00Z', created_at: '2027-01-01T00:00:00Z' }
+  const page = answer(502, '<html>')
+  const settled = answer(200, [{ receipt: '7.1', state: 'succeeded' }])
+  const none = answer(200, { leases: [] })
+  // Each request by what it asks; the settle is lost twice.
+  let settles = 0
+  await using server = await playServer((response) => {
+    const last = server.received.at(-1)
+    const reserves = server.received.filter(({ url }) => url === '/v1/reserve').length
+    if (last?.url === '/v1/settle') (++settles < 3 ? page : settled)(response)
+    else if (reserves <= 2) page(response)
+    else if (reserves === 3) answer(200, { leases: [lease] })(response)
+    else if (settles < 3) setTimeout(() => { none(response) }, 50)
+    else none(response)
+  })
+  const lines: string[] = []
+  const log = (text: string): void => void lines.push(text)
+  const worker = new Worker(new Client(server.url), { queues: 'q', concurrency: 2, logger: { info: log, warn: log, error: log } })
+  worker.handle('*', () => 'done')
+  const running = worker.run({ signals: false })
+  while (settles < 3) await new Promise((resolve) => setImmediate(resolve))
+  await worker.stop()
+  await running
+  assert.deepEqual(lines.map((line) => line.split(/[,:] /).slice(0, 2).join()), [
+    'duetime,the server does not answer as it should', 'duetime,the server answers again', 'duetime,the server does not answer as it should', 'duetime,the server answers again',
+  ])
+  const bodies = server.received.filter(({ url }) => url === '/v1/settle').map(({ body }) => body)
+  assert.deepEqual(new Set(bodies), new Set(['[{"receipt":"7.1","complete":{"result":"done"}}]']))
+  const reserves = server.received.filter(({ url }) => url === '/v1/reserve').map(({ body }) => JSON.parse(body) as { request_id: string; worker: string; limit: number })
+  assert.equal(reserves[0]?.request_id, reserves[2]?.request_id)
+  assert.ok((reserves[0]?.worker.length ?? 0) > 0)
+  // No more than are free.
+  assert.ok(reserves.every(({ limit }) => limit <= 2))
+})
