@@ -118,3 +118,44 @@ impl Status {
         (self.loaded.load(Ordering::Relaxed), self.is_loaded.load(Ordering::Relaxed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_degraded_until_it_is_mended_and_an_ended_task_comes_first() {
+        let status = Status::default();
+        status.mend(DegradedCode::Recording);
+        assert!(!status.is_degraded());
+        status.set(DegradedCode::Recording, Some("no route"));
+        status.degrade(DegradedCode::Recording, &"no answer");
+        status.degrade(DegradedCode::BrokerFull, &"gone");
+        assert!(status.is(DegradedCode::Recording) && status.is_degraded());
+        status.fail(Fault::of("first"));
+        status.fail(Fault::of("second"));
+        assert_eq!(status.fault(), Some(Fault::of("first")));
+        let errors: Vec<_> = status.degraded().into_iter().map(|part| (part.code, part.error)).collect();
+        let of = |code, error: &str| (code, Some(error.to_owned()));
+        let expected = [
+            (DegradedCode::TaskEnded, None),
+            of(DegradedCode::Recording, "no answer"),
+            of(DegradedCode::BrokerFull, "gone"),
+        ];
+        assert_eq!(errors.len(), 3);
+        assert!(expected.iter().all(|part| errors.contains(part)) && errors[0] == expected[0], "{errors:?}");
+        status.set(DegradedCode::Recording, None::<&str>);
+        assert!(!status.is(DegradedCode::Recording) && status.is_degraded(), "the broker still is");
+        status.mend(DegradedCode::BrokerFull);
+        assert!(!status.is_degraded() && status.degraded().len() == 1);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_a_fault_gets_the_first_also_afterwards() {
+        let status = Status::default();
+        let waits = status.faulted();
+        status.fail(Fault::of("first"));
+        assert_eq!(waits.await, Fault::of("first"));
+        assert_eq!(status.faulted().await, Fault::of("first"));
+    }
+}

@@ -126,3 +126,48 @@ impl Publisher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Fixture, QUEUE, job};
+    use crate::model::job::NewJob;
+    use crate::request::Outcome;
+
+    fn events(subscription: &mut Subscription) -> Vec<(JobId, What)> {
+        let next = || match subscription.try_next()? {
+            Event::Transition(transition) => Some((transition.id, transition.what)),
+            Event::Missed => panic!("an event was missed"),
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_subscriber_gets_the_events_that_it_wants_from_now_on() {
+        let f = Fixture::new().await;
+        f.push(job()).await;
+        let of_queue = Filter { queues: vec![QUEUE.into()], ..Filter::default() };
+        let ends = Filter { what: vec![What::Succeeded], ..Filter::default() };
+        let mut of_queue = f.base.publisher.subscribe(of_queue).await.unwrap();
+        let mut ends = f.base.publisher.subscribe(ends).await.unwrap();
+        f.push(NewJob { queue: "other".into(), ..job() }).await;
+        let run = f.lease(1).await.remove(0);
+        f.settle(run.receipt(), Outcome::Complete { result: None }).await.unwrap();
+        assert_eq!(events(&mut of_queue), [(run.id, What::Started), (run.id, What::Succeeded)]);
+        assert_eq!(events(&mut ends), [(run.id, What::Succeeded)]);
+        f.push(job()).await;
+        of_queue.skip();
+        assert_eq!(events(&mut of_queue), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_subscription_ends_when_the_engine_stops_and_none_begins_afterwards() {
+        let f = Fixture::new().await;
+        let mut subscription = f.base.publisher.subscribe(Filter::default()).await.unwrap();
+        f.base.supervisor.stopping().cancel();
+        assert!(subscription.next().await.is_none());
+        assert!(f.base.publisher.subscribe(Filter::default()).await.is_err());
+        drop(subscription);
+        assert!(!f.base.publisher.subscribers.are_there());
+    }
+}
