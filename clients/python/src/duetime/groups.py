@@ -1,0 +1,171 @@
+"""The groups of calls for queues and for schedules."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Optional
+
+from .calls import Caller, document, path, understood
+from .models import Pushed, job_body, read_pushed
+from .transport import Awaiting, Blocking, call, stream
+from .values import Duration, Instant, instant, span, to_json
+
+#: Answers of the server, as it writes them.
+Documents = list[dict[str, Any]]
+
+
+class _Group:
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    async def _do(self, method: str, *parts: str, body: object = None) -> dict[str, Any]:
+        return document(await self._caller.call(method, path(*parts), body))
+
+    async def _pages(self, what: str) -> AsyncIterator[dict[str, Any]]:
+        cursor = None
+        while True:
+            answer = await self._caller.call("GET", path(what), query={"cursor": cursor})
+            items, cursor = understood(lambda page: (page[what], page["next_cursor"]), answer)
+            for item in items:
+                yield item
+            if cursor is None:
+                return
+
+
+def _pause(lasting: Optional[Duration], until: Optional[Instant]) -> dict[str, Any]:
+    body = {} if lasting is None else {"for": span("lasting", lasting)}
+    return body if until is None else {**body, "until": instant("until", until)}
+
+
+class _QueueCalls(_Group):
+    """Queues. Answers are as the server writes them: see docs/reference/http.md, queue settings."""
+
+    @stream
+    async def list(self) -> AsyncIterator[dict[str, Any]]:
+        """All queues, by name, with their counts."""
+        async for queue in self._pages("queues"):
+            yield queue
+
+    @call
+    async def get(self, queue: str) -> dict[str, Any]:
+        """A queue: whether it is `paused`, counts by state, all-time `totals`, `settings`."""
+        return await self._do("GET", "queues", queue)
+
+    @call
+    async def set(self, queue: str, /, **settings: Any) -> dict[str, Any]:
+        """Changes settings, such as `retry`, `lease`, `max_running`, `rate`, `retention`, `target`. `None` resets one to its
+        default; what is left out stays. Raises `Invalid`."""
+        return await self._do("PUT", "queues", queue, body=_settings(settings))
+
+    @call
+    async def pause(self, queue: str, *, lasting: Optional[Duration] = None, until: Optional[Instant] = None) -> dict[str, Any]:
+        """Hands out no more jobs, for some time, until an instant, or until it is resumed."""
+        return await self._do("POST", "queues", queue, "pause", body=_pause(lasting, until))
+
+    @call
+    async def resume(self, queue: str) -> dict[str, Any]:
+        """Ends a pause."""
+        return await self._do("POST", "queues", queue, "resume", body={})
+
+    @call
+    async def purge(self, queue: str) -> int:
+        """Cancels all waiting jobs of the queue, and returns their number. After a lost answer it is repeated, and the number
+        is that of the repeat."""
+        answer = await self._caller.call("POST", path("queues", queue, "purge"), {})
+        return understood(lambda data: int(data["purged"]), answer)
+
+
+def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    spans = ("lease", "max_age")
+    return {name: span(name, it) if name in spans and it is not None else it for name, it in settings.items()}
+
+
+class _ScheduleCalls(_Group):
+    """Schedules. Answers are as the server writes them: see docs/guides/recurring-jobs.md."""
+
+    @stream
+    async def list(self) -> AsyncIterator[dict[str, Any]]:
+        """All schedules, by name."""
+        async for schedule in self._pages("schedules"):
+            yield schedule
+
+    @call
+    async def get(self, name: str) -> dict[str, Any]:
+        """A schedule, its `next` runs and its `last` one. Raises `NotFound`."""
+        return await self._do("GET", "schedules", name)
+
+    @call
+    async def set(
+        self,
+        name: str,
+        /,
+        *,
+        queue: str,
+        payload: object = None,
+        cron: Optional[str] = None,
+        every: Optional[Duration] = None,
+        time_zone: Optional[str] = None,
+        missed: Optional[str] = None,
+        overlap: Optional[str] = None,
+        start: Optional[Instant] = None,
+        end: Optional[Instant] = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Makes or replaces a schedule that pushes this job by `cron` in a `time_zone` (UTC by default), or `every` interval of
+        1 s or more. `missed`: `once` (default) or `skip`. `overlap`: `allow` (default) or `skip`. The other options are those
+        of a push. Raises `Invalid`."""
+        body: dict[str, Any] = {}
+        given = {"cron": cron, "time_zone": time_zone, "missed": missed, "overlap": overlap}
+        body.update({field: value for field, value in given.items() if value is not None})
+        if every is not None:
+            body["every"] = span("every", every)
+        body.update({field: instant(field, it) for field, it in (("start", start), ("end", end)) if it is not None})
+        others = to_json(body, "schedule")[1:-1]
+        job = job_body(payload, {"queue": queue, **options})
+        text = b'{"job":%b%b}' % (job, b"," + others if others else b"")
+        return await self._do("PUT", "schedules", name, body=text)
+
+    @call
+    async def delete(self, name: str) -> None:
+        """Deletes a schedule. Jobs that it has pushed stay. Raises `NotFound`."""
+        await self._caller.call("DELETE", path("schedules", name), done=("schedule_not_found",))
+
+    @call
+    async def pause(self, name: str, *, lasting: Optional[Duration] = None, until: Optional[Instant] = None) -> dict[str, Any]:
+        """Pushes nothing, for some time, until an instant, or until it is resumed."""
+        return await self._do("POST", "schedules", name, "pause", body=_pause(lasting, until))
+
+    @call
+    async def resume(self, name: str) -> dict[str, Any]:
+        """Ends a pause."""
+        return await self._do("POST", "schedules", name, "resume", body={})
+
+    @call
+    async def run(self, name: str) -> Pushed:
+        """Pushes its job once, now."""
+        headers = {"idempotency-key": secrets.token_hex(16)}
+        answer = await self._caller.call("POST", path("schedules", name, "run"), {}, headers=headers)
+        return understood(read_pushed, answer)
+
+    @call
+    async def next(self, name: str, limit: int = 10) -> Documents:
+        """Its next runs: `at`, and `local`, the same in its time zone."""
+        answer = await self._caller.call("GET", path("schedules", name, "next"), query={"limit": limit})
+        return understood(lambda data: data["runs"], answer)
+
+
+class Queues(_QueueCalls, Blocking):
+    """Queues; calls block."""
+
+
+class AsyncQueues(_QueueCalls, Awaiting):
+    """Queues; calls are awaited."""
+
+
+class Schedules(_ScheduleCalls, Blocking):
+    """Schedules; calls block."""
+
+
+class AsyncSchedules(_ScheduleCalls, Awaiting):
+    """Schedules; calls are awaited."""

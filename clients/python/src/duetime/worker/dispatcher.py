@@ -1,0 +1,589 @@
+"""The dispatcher of a worker: reserves jobs, extends their leases, and settles them. It runs on an event loop in a thread of its
+own, so that handlers that block, compute or hang keep their jobs.
+
+What handlers report reaches it through `_wake`. Every lease that it was given is settled once, or its loss is logged once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import pathlib
+import random
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Callable, NamedTuple, Optional, Union
+
+from .. import calls, errors
+from ..calls import Answer, Caller
+from ..errors import DuetimeError
+from ..transport import AwaitingTransport
+from ..values import seconds
+from .handler import Handler, Outcome
+from .job import RunningJob
+from .pools import Pool
+from .turns import Turns
+
+log = logging.getLogger("duetime")
+
+#: A lease is extended each third of it, and after a failure each twelfth.
+EXTEND_PART, EXTEND_AGAIN_PART = 3, 12
+#: How often leases are looked at, and how often the health file is touched, in seconds.
+LOOK, TOUCH = 0.1, 5.0
+#: What one settle has at most: leases, and bytes. The server's limits are 10,000 and 96 MiB.
+SETTLE_JOBS, SETTLE_BYTES = 1_000, 8 << 20
+#: How long a job of an unknown kind is given back for, and how many such kinds are remembered as logged.
+UNKNOWN_DELAY, UNKNOWN_MAX = "5s", 1_000
+#: How long handlers that were asked to stop have to end, and then the last outcomes to be acknowledged, in seconds.
+HEED, LEAVE = 1.0, 2.0
+#: What one reserve asks for at most: the server's limit.
+RESERVE_JOBS = 1_000
+
+
+@dataclass
+class Summary:
+    """What a worker did."""
+
+    succeeded: int = 0
+    failed: int = 0
+    """Attempts that failed."""
+    released: int = 0
+    lost: int = 0
+    """Attempts whose outcome does not count, because the lease had ended."""
+
+
+@dataclass
+class Plan:
+    """What a dispatcher does."""
+
+    caller: Caller
+    turns: Turns
+    concurrency: int
+    name: str
+    lease: Optional[str]
+    wait: float
+    stop_deadline: float
+    health_file: Optional[str]
+    find: Callable[[str], Optional[Handler]]
+    pool_of: Callable[[Handler], Pool]
+    pools: list[Pool]
+    is_drain: bool = False
+
+
+class Progress(NamedTuple):
+    """What a handler says of its progress."""
+
+    percent: int
+    note: Optional[str]
+
+
+@dataclass
+class _Lease:
+    job: RunningJob
+    receipt: str
+    length: float
+    extend_at: float
+    ends_at: float
+    is_lost: bool = False
+    may_be_settled: bool = False
+    """Whether a settle was sent whose answer was lost."""
+    is_running: bool = True
+    progress: Optional[Progress] = None
+    teller: Optional[asyncio.Task[None]] = None
+    outcome: Optional[Outcome] = None
+
+
+class Dispatcher:
+    """Does the plan, until it is told to stop, or, for a drain, until nothing is due."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.summary = Summary()
+        self.error: Optional[DuetimeError] = None
+        self.is_connected = False
+        self.last_answer_at: Optional[float] = None
+        self.is_done = threading.Event()
+        self.phase = "starting"
+        self._reports: deque[tuple[RunningJob, Union[Outcome, Progress]]] = deque()
+        self._leases: dict[int, _Lease] = {}
+        self._outbox: deque[_Lease] = deque()
+        self._running = 0
+        self._unknown: set[str] = set()
+        self._is_away = False
+        self._is_dry = False
+        self._failures = 0
+        self._is_woken = False
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._ready = threading.Event()
+        self._stop_at: Optional[float] = None
+        self._reserving: Optional[asyncio.Task[None]] = None
+        self._settings = plan.caller.settings
+        self._on_done: list[Callable[[], None]] = []
+
+    # Called by any thread.
+
+    def report(self, job: RunningJob, told: Union[Outcome, Progress]) -> None:
+        """A handler has ended, or made progress."""
+        self._reports.append((job, told))
+        self._wake()
+
+    def stop(self, at_once: bool = False) -> None:
+        """Reserves nothing more, and ends when handlers have ended, or after the deadline. `at_once`: gives all back now."""
+        self._call(self._stop, at_once)
+
+    def when_done(self, function: Callable[[], None]) -> None:
+        """Calls the function in the dispatcher's thread once all is over."""
+        self._on_done.append(function)
+        if self.is_done.is_set():
+            function()
+
+    @property
+    def running(self) -> int:
+        """How many handlers run."""
+        return self._running
+
+    def _wake(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            self._call(self._collect)
+
+    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+        loop = self._loop
+        if loop is None or self.is_done.is_set():
+            return
+        # The loop may be closed just now.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(function, *arguments)
+
+    # In the dispatcher's thread.
+
+    def run(self) -> None:
+        """Runs to the end. The body of the dispatcher's thread."""
+        try:
+            asyncio.run(self._main())
+        except Exception as error:
+            log.exception("the worker has broken down; its jobs run again once their leases end")
+            self.error = self.error or DuetimeError(f"the worker has broken down: {error!r}", code="internal")
+        finally:
+            self.phase = "stopped"
+            self.is_done.set()
+            for function in self._on_done:
+                function()
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        transport = AwaitingTransport(self._settings.ca)
+        self._caller = Caller(self._settings, transport)
+        self._slots, self._to_settle, self._to_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._settled_some = asyncio.Event()
+        self._slots.set()
+        self.phase = "working"
+        self._reserving = asyncio.create_task(self._reserve())
+        self._reserving.add_done_callback(lambda _: self._to_end.set())
+        others = [asyncio.create_task(one) for one in (self._extend(), self._settle(), self._touch())]
+        self._ready.set()
+        try:
+            await self._end()
+        finally:
+            tasks = [*others, self._reserving]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await transport.close()
+
+    def start(self) -> None:
+        """Starts the thread."""
+        thread = threading.Thread(target=self.run, name="duetime-worker", daemon=True)
+        thread.start()
+        self._ready.wait()
+
+    # Reserve.
+
+    async def _reserve(self) -> None:
+        plan, is_repeat = self.plan, False
+        request: Optional[dict[str, Any]] = None
+        try:
+            while self.phase == "working":
+                await self._slots.wait()
+                free = plan.concurrency - self._running
+                if free < plan.concurrency and not plan.is_drain:
+                    # Others end in the same moment, if handlers are quick.
+                    await asyncio.sleep(0)
+                    free = plan.concurrency - self._running
+                if request is None:
+                    request = {"queues": plan.turns.order(), "limit": min(free, RESERVE_JOBS), "request_id": secrets.token_hex(8)}
+                    request["worker"] = plan.name
+                    if plan.lease is not None:
+                        request["lease"] = plan.lease
+                wait = 0.0 if plan.is_drain else plan.wait
+                try:
+                    answer = await self._ask(request, wait)
+                except DuetimeError as error:
+                    if not calls.passes(error) or plan.is_drain:
+                        self._fail(error)
+                        return
+                    is_repeat = True
+                    await self._away(error)
+                    continue
+                self._answered()
+                leases = calls.understood(lambda data: list(data["leases"]), answer)
+                plan.turns.handed_out(request["limit"], [lease["queue"] for lease in leases])
+                for body in leases:
+                    if self.phase == "working":
+                        self._begin(body, is_repeat or answer.is_repeat)
+                    else:
+                        self._return(body)
+                request, is_repeat = None, False
+                if plan.is_drain and not leases:
+                    self._is_dry = True
+                    self._to_end.set()
+                    if not self._leases and not self._outbox:
+                        return
+                    await self._drained()
+        except asyncio.CancelledError:
+            if request is not None:
+                # The server may have handed out jobs whose answer is lost now. A repeat gets them, and gives them back.
+                await self._give_back(request)
+            raise
+
+    async def _drained(self) -> None:
+        """Waits until what runs has ended and is settled: a handler may push, and a retry may be due."""
+        while self._leases or self._outbox:
+            self._settled_some.clear()
+            await self._settled_some.wait()
+        self._is_dry = False
+
+    async def _ask(self, request: Mapping[str, Any], wait: float) -> Answer:
+        body = {**request, "wait": f"{int(wait * 1000)}ms"} if wait else request
+        tries = len(self._settings.servers)
+        return await self._caller.call("POST", "/v1/reserve", body, wait=wait, tries=tries)
+
+    async def _give_back(self, request: Mapping[str, Any]) -> None:
+        try:
+            answer = await asyncio.wait_for(self._ask(request, 0), LEAVE)
+            for body in calls.understood(lambda data: list(data["leases"]), answer):
+                self._return(body)
+        except (DuetimeError, asyncio.TimeoutError) as error:
+            log.warning("jobs that were just handed out may run again after their lease: %s", error)
+
+    def _return(self, body: dict[str, Any], delay: str = "0ms") -> None:
+        """Gives back a job that has not begun."""
+        lease = self._lease_of(body, False)
+        lease.is_running = False
+        self._finish(lease, Outcome.released(delay))
+
+    def _lease_of(self, body: dict[str, Any], is_repeat: bool) -> _Lease:
+        job, now, length = RunningJob(body), time.monotonic(), seconds(body["lease"])
+        # After a lost answer, part of the lease has passed.
+        extend_at = now if is_repeat else now + length / EXTEND_PART
+        lease = _Lease(job, body["receipt"], length, extend_at, now + length)
+        self._leases[id(job)] = lease
+        return lease
+
+    def _begin(self, body: dict[str, Any], is_repeat: bool) -> None:
+        kind = body["kind"]
+        handler = self.plan.find(kind)
+        if handler is None:
+            if kind not in self._unknown and len(self._unknown) < UNKNOWN_MAX:
+                self._unknown.add(kind)
+                log.warning("no handler for the kind %r of job %s; such jobs are given back", kind, body["id"])
+            self._return(body, UNKNOWN_DELAY)
+            return
+        lease = self._lease_of(body, is_repeat)
+        job = lease.job
+        self._running += 1
+        if self._running >= self.plan.concurrency:
+            self._slots.clear()
+        job._told = lambda percent, note: self.report(job, Progress(percent, note))
+        self.plan.pool_of(handler).start(handler, job)
+
+    # Outcomes.
+
+    def _collect(self) -> None:
+        self._is_woken = False
+        while self._reports:
+            job, outcome = self._reports.popleft()
+            lease = self._leases.get(id(job))
+            if isinstance(outcome, Progress):
+                if lease is not None and lease.is_running:
+                    self._told(lease, outcome)
+                continue
+            self._running -= 1
+            if lease is None or not lease.is_running:
+                continue
+            lease.is_running = False
+            if lease.is_lost:
+                self._leases.pop(id(job), None)
+                self.summary.lost += 1
+                continue
+            self._finish(lease, outcome)
+        if self._running < self.plan.concurrency:
+            self._slots.set()
+        self._to_end.set()
+
+    def _finish(self, lease: _Lease, outcome: Outcome) -> None:
+        lease.outcome = outcome
+        if lease.teller is not None and not lease.teller.done():
+            lease.teller.add_done_callback(lambda _: self._queue(lease))
+        else:
+            self._queue(lease)
+
+    def _queue(self, lease: _Lease) -> None:
+        self._outbox.append(lease)
+        self._to_settle.set()
+
+    async def _settle(self) -> None:
+        while True:
+            await self._to_settle.wait()
+            self._to_settle.clear()
+            while self._outbox:
+                batch: list[_Lease] = []
+                texts, size = [], 0
+                while self._outbox and len(batch) < SETTLE_JOBS and size < SETTLE_BYTES:
+                    lease = self._outbox.popleft()
+                    text = settle_text(lease.receipt, lease.outcome or Outcome.released())
+                    batch.append(lease)
+                    texts.append(text)
+                    size += len(text)
+                await self._settle_batch(batch, b"[" + b",".join(texts) + b"]")
+                self._to_end.set()
+
+    async def _settle_batch(self, batch: list[_Lease], body: bytes) -> None:
+        try:
+            answer = await self._caller.call("POST", "/v1/settle", body, tries=len(self._settings.servers))
+            answers = calls.understood(lambda data: [dict(one) for one in data], answer)
+            if len(answers) != len(batch):
+                raise errors.Protocol(f"{len(batch)} leases were settled and {len(answers)} answered", code="protocol", status=200)
+        except DuetimeError as error:
+            if calls.passes(error) or len(batch) == 1 or error.status in (401, 403, 421):
+                is_kept = self._refused(batch, error)
+                if is_kept:
+                    await self._away(error)
+                return
+            for lease in batch:
+                await self._settle_batch([lease], b"[" + settle_text(lease.receipt, lease.outcome or Outcome.released()) + b"]")
+            return
+        self._answered()
+        again = []
+        for lease, one in zip(batch, answers):
+            if "code" not in one:
+                self._count(lease)
+                continue
+            refused = errors.of_problem(one, one.get("status", 500))
+            if refused.code == "lease_lost" and (answer.is_repeat or lease.may_be_settled):
+                # An earlier try, whose answer was lost, has settled it; or the lease is lost. Both are over.
+                self._count(lease)
+            elif self._refused([lease], refused):
+                again.append(refused)
+        if again:
+            await self._away(again[0])
+
+    def _refused(self, batch: list[_Lease], error: DuetimeError) -> bool:
+        """Decides about leases that were not settled. True if some are tried again."""
+        is_kept = False
+        for lease in batch:
+            outcome = lease.outcome or Outcome.released()
+            lease.may_be_settled = lease.may_be_settled or calls.passes(error)
+            if error.code in ("lease_lost", "not_found"):
+                log.warning("job %s: the lease was lost, so the outcome does not count", lease.job.id)
+                self._forget(lease)
+                self.summary.lost += 1
+            elif calls.passes(error):
+                self._outbox.append(lease)
+                is_kept = True
+            elif error.status in (401, 403, 421):
+                log.error("job %s: its outcome is not accepted, so it runs again after its lease: %s", lease.job.id, error)
+                self._forget(lease)
+                self.summary.lost += 1
+            elif outcome.verb == "complete":
+                lease.outcome = Outcome.failed(f"the job is done, but its result was refused: {error.detail}", is_final=True)
+                self._queue(lease)
+            elif outcome.verb == "fail" and b'"message"' in outcome.body:
+                log.error("job %s: its failure was refused, so it is reported without a message: %s", lease.job.id, error)
+                lease.outcome = Outcome("fail", b"{}")
+                self._queue(lease)
+            else:
+                log.error("job %s: its outcome was refused, so it runs again after its lease: %s", lease.job.id, error)
+                self._forget(lease)
+                self.summary.lost += 1
+        return is_kept
+
+    def _count(self, lease: _Lease) -> None:
+        self._forget(lease)
+        verb = lease.outcome.verb if lease.outcome else "release"
+        if verb == "complete":
+            self.summary.succeeded += 1
+        elif verb == "fail":
+            self.summary.failed += 1
+        else:
+            self.summary.released += 1
+
+    def _forget(self, lease: _Lease) -> None:
+        self._leases.pop(id(lease.job), None)
+        self._settled_some.set()
+
+    # Leases.
+
+    async def _extend(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK)
+            now = time.monotonic()
+            for lease in self._leases.values():
+                if lease.ends_at <= now and lease.is_running:
+                    lease.job._cancel("lease_lost")
+            due = [lease for lease in self._leases.values() if lease.extend_at <= now and not lease.is_lost]
+            for begin in range(0, len(due), RESERVE_JOBS):
+                await self._extend_batch(due[begin : begin + RESERVE_JOBS])
+
+    async def _extend_batch(self, batch: list[_Lease]) -> None:
+        asked_at = time.monotonic()
+        body = [{"receipt": lease.receipt, "lease": f"{int(lease.length * 1000)}ms"} for lease in batch]
+        shortest = min(lease.length for lease in batch)
+        for lease in batch:
+            lease.extend_at = asked_at + lease.length / EXTEND_AGAIN_PART
+        try:
+            caller = self._caller.with_settings(timeout=max(min(self._settings.timeout, shortest / EXTEND_PART), 0.1))
+            answer = await caller.call("POST", "/v1/extend", body, tries=len(self._settings.servers))
+            answers = calls.understood(lambda data: [dict(one) for one in data], answer)
+        except DuetimeError as error:
+            if calls.passes(error):
+                self._note_away(error)
+            else:
+                log.error("leases cannot be extended: %s", error)
+            return
+        for lease, one in zip(batch, answers):
+            if "code" not in one:
+                lease.ends_at, lease.extend_at = asked_at + lease.length, asked_at + lease.length / EXTEND_PART
+                if one.get("cancel_requested"):
+                    lease.job._cancel("cancelled")
+            elif one["code"] in ("lease_lost", "not_found") and lease.is_running:
+                lease.is_lost = True
+                log.warning("job %s: the lease was lost while its handler runs; its outcome does not count", lease.job.id)
+                lease.job._cancel("lease_lost")
+
+    def _told(self, lease: _Lease, progress: Progress) -> None:
+        lease.progress = progress
+        if lease.teller is None or lease.teller.done():
+            lease.teller = asyncio.ensure_future(self._tell(lease))
+
+    async def _tell(self, lease: _Lease) -> None:
+        while lease.progress is not None:
+            progress, lease.progress = lease.progress, None
+            body = {name: value for name, value in progress._asdict().items() if value is not None}
+            try:
+                answer = await self._caller.call("POST", calls.path("leases", lease.receipt, "progress"), body, deadline=5)
+                if calls.document(answer).get("cancel_requested"):
+                    lease.job._cancel("cancelled")
+            except DuetimeError as error:
+                log.debug("job %s: its progress was not recorded: %s", lease.job.id, error)
+
+    # Away and back.
+
+    def _answered(self) -> None:
+        self._failures = 0
+        self.is_connected, self.last_answer_at = True, time.time()
+        if self._is_away:
+            self._is_away = False
+            log.info("the server answers again")
+
+    def _note_away(self, error: DuetimeError) -> None:
+        self.is_connected = False
+        if not self._is_away:
+            self._is_away = True
+            log.warning("the server does not answer, trying again until it does: %s", error)
+
+    async def _away(self, error: DuetimeError) -> None:
+        self._note_away(error)
+        doubled = calls.PAUSE * 2 ** min(self._failures, 10)
+        self._failures += 1
+        await asyncio.sleep(min(doubled, calls.PAUSE_MAX) * random.uniform(0.5, 1))
+
+    def _fail(self, error: DuetimeError) -> None:
+        log.error("the worker stops: %s", error)
+        self.error = error
+        self._stop(False)
+
+    # The end.
+
+    def _stop(self, at_once: bool) -> None:
+        now = time.monotonic()
+        if self._stop_at is None:
+            self._stop_at = now + self.plan.stop_deadline
+            self.phase = "stopping"
+        if at_once:
+            self._stop_at = min(self._stop_at, now)
+        if self._reserving is not None and not self._reserving.done() and asyncio.current_task() is not self._reserving:
+            self._reserving.cancel()
+        self._slots.set()
+        self._to_end.set()
+
+    async def _end(self) -> None:
+        """Returns when all is over."""
+        asked_at: Optional[float] = None
+        released_at: Optional[float] = None
+        while True:
+            now = time.monotonic()
+            is_quiet = not self._leases and not self._outbox and (self._reserving is None or self._reserving.done())
+            if is_quiet and (self.phase == "stopping" or self._is_dry):
+                return
+            timeout = None
+            if self._stop_at is not None and released_at is None:
+                # Not before the last reserve is over: it would be handed what is given back.
+                is_reserving = self._reserving is not None and not self._reserving.done()
+                release_at = self._stop_at + (LEAVE if is_reserving else 0)
+                ask_at = release_at - min(HEED, self.plan.stop_deadline / 2)
+                if asked_at is None and now >= ask_at:
+                    asked_at = now
+                    for lease in self._leases.values():
+                        if lease.is_running:
+                            lease.job._cancel("stopping")
+                if asked_at is not None and now >= release_at:
+                    released_at = now
+                    self._release_running()
+                timeout = max((ask_at if asked_at is None else release_at) - now, 0)
+            elif released_at is not None:
+                timeout = released_at + LEAVE - now
+                if timeout <= 0:
+                    log.warning("stopped with %d outcomes that were not acknowledged; those jobs run again", len(self._leases))
+                    return
+            self._to_end.clear()
+            try:
+                await asyncio.wait_for(self._to_end.wait(), timeout)
+            except asyncio.TimeoutError:
+                continue
+
+    def _release_running(self) -> None:
+        running = [lease for lease in self._leases.values() if lease.is_running]
+        if running:
+            log.warning("%d handlers did not end in time; their jobs are given back", len(running))
+        for pool in self.plan.pools:
+            pool.abandon()
+        for lease in running:
+            lease.is_running = False
+            if lease.is_lost:
+                self._forget(lease)
+            else:
+                self._finish(lease, Outcome.released())
+
+    async def _touch(self) -> None:
+        while self.plan.health_file is not None:
+            try:
+                touch(self.plan.health_file)
+            except OSError as error:
+                log.error("the health file cannot be touched: %s", error)
+            await asyncio.sleep(TOUCH)
+
+
+def touch(path: str) -> None:
+    """Makes the file, or the time of its last change now."""
+    pathlib.Path(path).touch()
+
+
+def settle_text(receipt: str, outcome: Outcome) -> bytes:
+    """An element of a settle."""
+    return b'{"receipt":"%b","%b":%b}' % (receipt.encode("ascii"), outcome.verb.encode("ascii"), outcome.body)

@@ -1,0 +1,152 @@
+"""Handlers: what their parameters take, how they are called, and which outcome it has for the job."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+import logging
+import traceback
+import typing
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Callable, NamedTuple, Optional
+
+from ..errors import DuetimeError
+from ..trace import within
+from ..values import to_json, utf8, with_value
+from .convert import Mismatch, convert
+from .job import Fatal, JobCancelled, Release, RetryAfter, RunningJob
+
+log = logging.getLogger("duetime")
+
+#: The longest message of a failure that is sent, in bytes. The server keeps 64 KiB of all attempts.
+MESSAGE_BYTES_MAX = 8_192
+
+#: Runs around each job: a context manager, such as `lambda job: transaction.atomic()`.
+Middleware = Callable[[RunningJob], "AbstractContextManager[Any]"]
+
+
+class Outcome(NamedTuple):
+    """How an attempt ended: the verb that settles the lease, and its body in JSON."""
+
+    verb: str
+    body: bytes
+
+    @staticmethod
+    def of_result(result: object) -> Outcome:
+        """The attempt succeeded. A result that is not JSON fails the job for good."""
+        if result is None:
+            return Outcome("complete", b"{}")
+        try:
+            return Outcome("complete", with_value("result", result, {}))
+        except DuetimeError as refused:
+            return Outcome.failed(f"the job is done, but {refused.detail}", is_final=True)
+
+    @staticmethod
+    def failed(message: str, *, is_final: bool = False, retry_after: Optional[str] = None) -> Outcome:
+        """The attempt failed."""
+        body: dict[str, Any] = {"message": utf8(message, MESSAGE_BYTES_MAX)}
+        if is_final:
+            body["final"] = True
+        if retry_after is not None:
+            body["retry_after"] = retry_after
+        return Outcome("fail", to_json(body, "message"))
+
+    @staticmethod
+    def released(delay: str = "0ms") -> Outcome:
+        """The job is given back; the attempt does not count."""
+        return Outcome("release", to_json({"delay": delay}))
+
+    @staticmethod
+    def of_error(error: BaseException, job: RunningJob) -> Outcome:
+        """What an exception of a handler means."""
+        if isinstance(error, Release):
+            return Outcome.released(error.delay)
+        if isinstance(error, RetryAfter):
+            return Outcome.failed(_text(error), retry_after=error.delay)
+        if isinstance(error, (Fatal, Mismatch)):
+            return Outcome.failed(_text(error), is_final=True)
+        if isinstance(error, (JobCancelled, asyncio.CancelledError)) and job.cancelled.is_set():
+            return Outcome.released() if job.cancel_reason == "stopping" else Outcome.failed("cancelled")
+        log.warning("job %s (%s), attempt %d failed", job.id, job.kind, job.attempt, exc_info=error)
+        return Outcome.failed(f"{type(error).__name__}: {_text(error)}{_place(error)}")
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return f"a {type(error).__name__} without text"
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" (line {frames[-1].lineno} of {frames[-1].filename}, in {frames[-1].name})" if frames else ""
+
+
+class Handler:
+    """A function that runs the jobs of a kind. Its first parameter is the payload, as the type that it is annotated with, the
+    second the `RunningJob`. Raises `TypeError` if it has others."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.is_async = inspect.iscoroutinefunction(function)
+        parameters = list(inspect.signature(function).parameters.values())
+        positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        required = [one for one in positional[2:] if one.default is one.empty]
+        required += [one for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
+        if required:
+            raise TypeError(f"a handler takes a payload and a RunningJob, but {function!r} needs `{required[0].name}`, too")
+        self._names = [one.name for one in positional[:2]]
+
+    @functools.cached_property
+    def _kinds(self) -> list[Any]:
+        """What each parameter takes. Read at the first job: then all names in annotations are defined."""
+        function = inspect.unwrap(self.function)
+        hints = typing.get_type_hints(function if inspect.isroutine(function) else type(function).__call__, include_extras=True)
+        kinds = [hints.get(name, Any) for name in self._names]
+        if len(kinds) == 2:
+            kinds[1] = RunningJob
+        return ["job" if kind is RunningJob else kind for kind in kinds]
+
+    def arguments(self, job: RunningJob) -> list[Any]:
+        """The arguments for a job. Raises `Mismatch`."""
+        return [job if kind == "job" else convert(job.payload, kind) for kind in self._kinds]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"function": self.function}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["function"])  # type: ignore[misc]
+
+
+@contextlib.contextmanager
+def _around(middlewares: Sequence[Middleware], job: RunningJob) -> Any:
+    attributes = {"messaging.system": "duetime", "messaging.destination.name": job.queue, "messaging.message.id": job.id}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(within(job.trace, job.kind, attributes))
+        for middleware in middlewares:
+            stack.enter_context(middleware(job))
+        yield
+
+
+def attempt(handler: Handler, middlewares: Sequence[Middleware], job: RunningJob) -> Outcome:
+    """Runs a handler that is not async. Never raises."""
+    try:
+        with _around(middlewares, job):
+            result = handler.function(*handler.arguments(job))
+        return Outcome.of_result(result)
+    except BaseException as error:
+        return Outcome.of_error(error, job)
+
+
+async def attempt_async(handler: Handler, middlewares: Sequence[Middleware], job: RunningJob) -> Outcome:
+    """Runs an async handler. Never raises."""
+    try:
+        with _around(middlewares, job):
+            result = await handler.function(*handler.arguments(job))
+        return Outcome.of_result(result)
+    except BaseException as error:
+        return Outcome.of_error(error, job)

@@ -1,0 +1,103 @@
+"""A job while its handler runs, and what a handler can raise to end it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Callable, Optional
+
+from ..errors import invalid
+from ..values import Duration, read_bytes, read_instant, span
+
+#: What a note on the progress has at most, in bytes.
+NOTE_BYTES_MAX = 1_024
+
+
+class Fatal(Exception):
+    """Raised by a handler: the job has failed for good, and is not retried."""
+
+
+class RetryAfter(Exception):
+    """Raised by a handler: the attempt failed, and the next one begins after `delay`."""
+
+    def __init__(self, delay: Duration, message: str = "") -> None:
+        super().__init__(message or f"again after {delay}")
+        self.delay = span("delay", delay)
+
+
+class Release(Exception):
+    """Raised by a handler: gives the job back, due after `delay` (now by default). The attempt does not count."""
+
+    def __init__(self, delay: Duration = 0) -> None:
+        super().__init__(f"released for {delay}")
+        self.delay = span("delay", delay)
+
+
+class JobCancelled(Exception):
+    """Raised by `RunningJob.raise_if_cancelled`: the handler stops, because it was asked to."""
+
+
+class RunningJob:
+    """A job while its handler runs: the second argument of a handler, or its only one if it is annotated so."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self.id: str = body["id"]
+        self.queue: str = body["queue"]
+        self.kind: str = body["kind"]
+        #: The number of this attempt, from 1.
+        self.attempt: int = body["attempt"]
+        #: How many leases expired before.
+        self.crashes: int = body.get("crashes", 0)
+        self.key: Optional[str] = body.get("key")
+        self.tags: tuple[str, ...] = tuple(body.get("tags", ()))
+        #: The W3C `traceparent` that it was pushed with.
+        self.trace: Optional[str] = body.get("trace")
+        #: Set when the handler should stop: the job is cancelled, its lease is lost, or the worker's time to stop is over.
+        self.cancelled = threading.Event()
+        #: Why: `cancelled`, `lease_lost` or `stopping`.
+        self.cancel_reason: Optional[str] = None
+        #: The server's whole answer.
+        self.raw: Mapping[str, Any] = body
+        self._payload: Any = ...
+        self._told: Optional[Callable[[int, Optional[str]], None]] = None
+        self._on_cancel: Optional[Callable[[str], None]] = None
+
+    @property
+    def payload(self) -> Any:
+        """The decoded JSON; `bytes` if it is not JSON."""
+        if self._payload is ...:
+            self._payload = read_bytes(dict(self.raw), "payload")
+        return self._payload
+
+    @property
+    def due_at(self) -> datetime:
+        """When it was due."""
+        return read_instant(self.raw["due_at"])
+
+    def progress(self, percent: int, note: Optional[str] = None) -> None:
+        """Shows the progress: 0 to 100 percent, and a note of up to 1 KiB. Does not wait; the latest one counts. Raises
+        `Invalid`."""
+        if isinstance(percent, bool) or not isinstance(percent, int) or not 0 <= percent <= 100:
+            raise invalid("percent", "an integer from 0 to 100", percent)
+        if note is not None and len(note.encode("utf-8", "backslashreplace")) > NOTE_BYTES_MAX:
+            raise invalid("note", f"at most {NOTE_BYTES_MAX} bytes", note)
+        if self._told is not None:
+            self._told(percent, note)
+
+    def raise_if_cancelled(self) -> None:
+        """Raises `JobCancelled` if the handler should stop. Call it between the steps of a long job."""
+        if self.cancelled.is_set():
+            raise JobCancelled(self.cancel_reason or "cancelled")
+
+    def _cancel(self, reason: str) -> None:
+        """Asks the handler to stop, once."""
+        if self.cancelled.is_set():
+            return
+        self.cancel_reason = reason
+        self.cancelled.set()
+        if self._on_cancel is not None:
+            self._on_cancel(reason)
+
+    def __repr__(self) -> str:
+        return f"RunningJob(id={self.id!r}, queue={self.queue!r}, kind={self.kind!r}, attempt={self.attempt})"

@@ -1,0 +1,238 @@
+"""Both clients against the real server."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import http.server
+import os
+import socketserver
+import threading
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from duetime import AsyncClient, Client, Conflict, Invalid, LockHeld, LockLost, NewJob, NotFound, Unavailable
+from duetime.testing import Server
+from duetime.transport import finish
+
+
+def test_a_job_is_pushed_found_and_cancelled_by_its_key(client: Client, queue: str) -> None:
+    pushed = client.push(
+        queue, {"order": 4711}, kind="order.cancel", key="order-4711", delay="30m", tags=["shop:7"], max_attempts=3
+    )
+    assert (pushed.outcome, pushed.state, pushed.queue) == ("created", "scheduled", queue)
+    assert client.push(queue, {}, key="order-4711").outcome == "kept"
+    with pytest.raises(Conflict) as conflict:
+        client.push(queue, {}, key="order-4711", on_conflict="reject")
+    assert (conflict.value.code, conflict.value.holder) == ("key_conflict", pushed.id)
+    job = client.find(queue, "order-4711")
+    assert job is not None
+    assert (job.id, job.payload, job.tags, job.raw["max_attempts"]) == (pushed.id, {"order": 4711}, ("shop:7",), 3)
+    assert client.cancel_by_key(queue, "order-4711") == "cancelled"
+    assert client.cancel_by_key(queue, "order-4711") == "none"
+    assert client.get(pushed.id).state == "cancelled"
+
+
+@pytest.mark.parametrize("payload", [2**70 + 1, "\ud800", b"\x00\xff", [[[[{}]]]], "é€", None, 1.5, {"a": None}])
+def test_payloads_come_back_as_they_went(client: Client, queue: str, payload: object) -> None:
+    assert client.get(client.push(queue, payload).id).payload == payload
+
+
+def test_a_payload_may_be_nested_deeply(client: Client, queue: str) -> None:
+    payload: object = 1
+    for _ in range(300):
+        payload = [payload]
+    assert client.get(client.push(queue, payload).id).payload == payload
+
+
+def test_one_job_is_changed(client: Client, queue: str) -> None:
+    id = client.push(queue, 1, delay=timedelta(hours=1), due_at=None).id
+    when = datetime(2035, 1, 1, tzinfo=timezone.utc)
+    assert client.reschedule(id, due_at=when).due_at == when
+    version = client.change(id, payload={"new": b"x".decode()}, priority=7).version
+    with pytest.raises(Conflict) as conflict:
+        client.change(id, priority=1, if_version=version - 1)
+    assert conflict.value.code == "version_mismatch"
+    assert client.change(id, payload=b"\xff", if_version=version).payload == b"\xff"
+    assert client.run(id).state == "ready"
+    assert client.why(id)["state"] == "ready"
+    assert client.cancel(id) == "cancelled"
+    assert client.cancel(id) == "already_finished"
+    assert client.retry(id).state == "ready"
+    with pytest.raises(Conflict):
+        client.retry(id)
+    client.delete(id)
+    with pytest.raises(NotFound):
+        client.get(id)
+    with pytest.raises(Invalid):
+        client.reschedule(id)
+
+
+def test_many_jobs_are_pushed_paged_and_changed(client: Client, queue: str) -> None:
+    answers = client.push_many([NewJob(queue, n, tags=["all", f"n:{n % 2}"], delay="1h") for n in range(1_500)] + [NewJob("-", 1)])
+    assert [type(one).__name__ for one in answers[-2:]] == ["Pushed", "Invalid"]
+    assert sorted(job.payload for job in client.jobs(queue=queue)) == list(range(1_500))
+    assert client.reschedule_all(queue=queue, tag="n:0", delay=60) == {"rescheduled": 750}
+    assert client.cancel_by_tag("n:1", queue) == {"cancelled": 750}
+    assert client.retry_all(queue=queue, state="cancelled") == {"retried": 750}
+    assert client.cancel_all(queue=queue) == {"cancelled": 1_500}
+    assert client.delete_all(queue=queue, state=["cancelled", "failed"]) == {"deleted": 1_500}
+    assert list(client.jobs(queue=queue)) == []
+
+
+def test_queues_and_schedules(client: Client, queue: str) -> None:
+    client.queues.set(queue, lease=90, max_running=3, retry={"fixed": {"delay": "30s"}})
+    assert client.queues.set(queue, max_running=None)["settings"] == {"lease": "1m30s", "retry": {"fixed": {"delay": "30s"}}}
+    assert client.queues.pause(queue, lasting=60)["paused"] is True
+    assert client.queues.resume(queue)["paused"] is False
+    client.push(queue, 1, delay=60)
+    assert client.queues.purge(queue) == 1
+    assert client.queues.get(queue)["totals"]["cancelled"] == 1
+    assert queue in [one["queue"] for one in client.queues.list()]
+    shown = client.schedules.set(queue, queue=queue, kind="beat", payload={"x": 1}, every=90, overlap="skip", tags=["t"])
+    assert (shown["schedule"]["every"], shown["schedule"]["job"]["payload"]) == ("1m30s", {"x": 1})
+    assert len(client.schedules.next(queue, limit=3)) == 3
+    job = client.get(client.schedules.run(queue).id)
+    assert (job.kind, job.queue) == ("beat", queue)
+    client.schedules.pause(queue)
+    client.schedules.resume(queue)
+    assert client.schedules.get(queue)["name"] == queue
+    assert queue in [one["name"] for one in client.schedules.list()]
+    client.schedules.delete(queue)
+    with pytest.raises(NotFound):
+        client.schedules.delete(queue)
+
+
+def test_a_lock_is_held_by_one_and_renews_itself(client: Client, queue: str) -> None:
+    with client.lock(queue, ttl=0.3) as lock:
+        fence = lock.fence
+        with pytest.raises(LockHeld):
+            client.lock(queue).acquire()
+        # Longer than its time to live: the thread has renewed it.
+        assert not lock.lost.wait(0.7)
+        with pytest.raises(LockHeld):
+            client.lock(queue).acquire()
+    with pytest.raises(LockLost):
+        _ = lock.fence
+    with client.lock(queue, wait=5) as again:
+        assert again.fence > fence
+
+
+def test_a_lost_lock_is_told(client: Client, queue: str) -> None:
+    with client.lock(queue, ttl=0.3) as lock:
+        other = client.with_options()
+        query = {"owner": lock.owner, "fence": lock.fence}
+        finish(other._caller.call("DELETE", f"/v1/locks/{queue}", query=query))
+        assert lock.lost.wait(10)
+
+
+def test_results_are_waited_for(client: Client, queue: str) -> None:
+    id = client.push(queue, 1).id
+    client.cancel(id)
+    try:
+        client.wait(id, 1)
+    except Invalid:
+        pytest.skip("this server has no wait yet")
+    assert client.wait(id, 5).state == "cancelled"
+
+
+def test_nobody_there(queue: str) -> None:
+    with pytest.raises(Unavailable) as gone:
+        Client("http://127.0.0.1:9", push_tries=1).push(queue, 1)
+    assert gone.value.code == "unreachable"
+
+
+def test_a_fork_has_connections_of_its_own(client: Client, queue: str) -> None:
+    client.push(queue, "parent")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            client.push(queue, "child")
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    client.push(queue, "parent")
+    assert sorted(job.payload for job in client.jobs(queue=queue)) == ["child", "parent", "parent"]
+
+
+def test_a_unix_socket(tmp_path: object) -> None:
+    path = f"{tmp_path}/s"
+
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b'{"state": "ready", "reasons": []}'
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def address_string(self) -> str:
+            return "unix"
+
+    with socketserver.UnixStreamServer(path, Answers) as listener:
+        thread = threading.Thread(target=listener.handle_request)
+        thread.start()
+        with Client(f"unix:{path}") as client:
+            assert client.why("7")["state"] == "ready"
+        thread.join()
+
+
+def test_a_slow_answer_ends_with_its_try() -> None:
+    class Drips(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65_536)
+            self.request.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n")
+            try:
+                while not stopped.wait(0.02):
+                    self.request.sendall(b" ")
+            except OSError:
+                pass
+
+    stopped = threading.Event()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Drips) as listener:
+        thread = threading.Thread(target=listener.serve_forever)
+        thread.start()
+        try:
+            client = Client(f"http://127.0.0.1:{listener.server_address[1]}", timeout=0.2, deadline=0.3)
+            with client, pytest.raises(Unavailable, match=r"no whole answer within 0.\d"):
+                client.why("7")
+        finally:
+            stopped.set()
+            listener.shutdown()
+            thread.join()
+
+
+async def test_the_awaiting_client(server: Server, queue: str) -> None:
+    async with server.async_client() as client:
+        first = await client.push(queue, {"n": 1}, delay=3600, key="k")
+        assert await client.find(queue, "k") is not None
+        async with client.lock(queue, ttl=1) as lock:
+            assert lock.fence > 0
+        events = client.events(queue=queue)
+        waiting = asyncio.ensure_future(events.__anext__())
+        while not waiting.done():
+            # The stream has begun once one of these is seen.
+            await client.reschedule(first.id, delay=3600)
+            await asyncio.wait([waiting], timeout=0.05)
+        assert (await waiting).id == first.id
+        await events.aclose()  # type: ignore[attr-defined]
+        assert [job.id async for job in client.jobs(queue=queue)] == [first.id]
+        assert await client.cancel_by_key(queue, "k") == "cancelled"
+        assert [one["queue"] async for one in client.queues.list() if one["queue"] == queue] == [queue]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_awaiting_client_outlives_its_loop(server: Server, queue: str) -> None:
+    import asyncio
+
+    client = AsyncClient(server.url)
+    assert [asyncio.run(client.push(queue, n)).outcome for n in range(2)] == ["created", "created"]
+    del client
+    gc.collect()  # The connections of the first loop are told to be open within this test.

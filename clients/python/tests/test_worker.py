@@ -1,0 +1,443 @@
+"""The worker against the real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any, Callable
+
+import pytest
+from test_handler import Order
+
+from duetime import Client, DuetimeError, Fatal, JobCancelled, NewJob, Release, RetryAfter, RunningJob, Unauthorized, Worker
+from duetime.testing import Server
+from duetime.transport import finish
+
+Run = Callable[[Worker], threading.Thread]
+Until = Callable[[Callable[[], Any]], Any]
+
+
+def test_what_is_due_is_drained(client: Client, queue: str) -> None:
+    worker = Worker(client, queue, concurrency=3)
+
+    @worker.handler("double")
+    def double(number: int, job: RunningJob) -> int:
+        job.progress(50, "half of it")
+        if number == 1:
+            client.push(queue, 21, kind="double", origin=f"{job.id}-next")
+        return 2 * number
+
+    @worker.handler("fails")
+    def fails(how: str) -> None:
+        if how == "fatal":
+            raise Fatal("for good")
+        raise RetryAfter("1h", "later") if how == "later" else Release("1h")
+
+    ids = [client.push(queue, 1, kind="double").id]
+    ids += [client.push(queue, how, kind="fails").id for how in ("fatal", "later", "release")]
+    ids.append(client.push(queue, 0, kind="unknown").id)
+    summary = worker.drain()
+    assert (summary.succeeded, summary.failed, summary.released, summary.lost) == (2, 2, 2, 0)
+    jobs = [client.get(id) for id in ids]
+    assert [(job.state, job.attempt, job.message) for job in jobs] == [
+        ("succeeded", 1, None),
+        ("failed", 1, "for good"),
+        ("scheduled", 1, "later"),
+        ("scheduled", 0, None),
+        ("scheduled", 0, None),
+    ]
+    assert jobs[0].result == 2
+    assert jobs[0].progress is not None
+    assert (jobs[0].progress["percent"], jobs[0].progress["note"]) == (50, "half of it")
+    assert sorted(job.result for job in client.jobs(queue=queue, state="succeeded")) == [2, 42]
+
+
+def test_async_handlers(client: Client, queue: str) -> None:
+    worker = Worker(client, queue, concurrency=10)
+    together: list[asyncio.Event] = []
+
+    @worker.handler("*")
+    async def meet(number: int) -> int:
+        all_there = asyncio.Event()
+        together.append(all_there)
+        if len(together) == 10:
+            for event in together:
+                event.set()
+        await all_there.wait()
+        return number
+
+    client.push_many([NewJob(queue, n) for n in range(10)])
+    assert worker.drain().succeeded == 10
+
+
+async def test_a_worker_beside_a_program(server: Server, queue: str) -> None:
+    async with server.async_client() as client:
+        worker = Worker(client, queue)
+        done = asyncio.Event()
+
+        @worker.handler("*")
+        async def handle(payload: str) -> str:
+            done.set()
+            return payload.upper()
+
+        async with worker:
+            pushed = await client.push(queue, "abc")
+            await asyncio.wait_for(done.wait(), 10)
+        assert (await client.get(pushed.id)).result == "ABC"
+        assert worker.health()["phase"] == "stopped"
+        await client.push(queue, "more")
+        assert (await worker.drain_async()).succeeded == 1
+
+
+async def test_a_worker_whose_task_is_cancelled_gives_its_jobs_back(server: Server, queue: str) -> None:
+    async with server.async_client() as client:
+        worker = Worker(client, queue)
+        begun = asyncio.Event()
+
+        @worker.handler("*")
+        async def handle() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        pushed = await client.push(queue, 1)
+        task = asyncio.create_task(worker.run_async())
+        await asyncio.wait_for(begun.wait(), 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        job = await client.get(pushed.id)
+        assert (job.state, job.attempt, job.raw["releases"]) == ("ready", 0, 1)
+
+
+@pytest.mark.parametrize("pool", ["threads", "processes"])
+def test_a_handler_that_blocks_keeps_its_job(client: Client, queue: str, pool: str) -> None:
+    worker = Worker(client, queue, pool=pool, lease=3, concurrency=2)
+    worker.handler("*")(blocks)
+    ids = [client.push(queue, how).id for how in ("sleeps", "computes")]
+    assert worker.drain().succeeded == 2
+    for id in ids:
+        job = client.get(id)
+        assert (job.state, job.attempt, job.crashes, job.result) == ("succeeded", 1, 0, "done")
+
+
+def blocks(how: str) -> str:
+    end = time.monotonic() + 3.5
+    while time.monotonic() < end:
+        if how == "sleeps":
+            threading.Event().wait(end - time.monotonic())
+        else:
+            sum(range(1_000))
+    return "done"
+
+
+def in_process(payload: Any, job: RunningJob) -> Any:
+    if payload == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if payload == "exit":
+        os._exit(3)
+    if payload == "fatal":
+        raise Fatal("for good")
+    if payload == "wait":
+        job.progress(10, "waiting")
+        job.cancelled.wait(30)
+        raise JobCancelled
+    return [payload, os.getpid() != os.getppid()]
+
+
+def typed_in_process(order: Order) -> int:
+    return order.order
+
+
+def test_processes(client: Client, queue: str, run: Run, until: Until) -> None:
+    worker = Worker(client, queue, pool="processes", concurrency=2, lease=3)
+    worker.handler("*")(in_process)
+    worker.handler("typed")(typed_in_process)
+    ids = [client.push(queue, what, max_attempts=1).id for what in ("die", "exit", "fatal", b"\xff".hex())]
+    ids.append(client.push(queue, {"order": 7}, kind="typed").id)
+    waiting = client.push(queue, "wait").id
+    run(worker)
+    until(lambda: client.get(waiting).progress)
+    assert client.cancel(waiting) == "cancel_requested"
+    until(lambda: client.get(waiting).state == "cancelled")
+    jobs = [until(lambda id=id: (job := client.get(id)).is_finished and job) for id in ids]
+    assert [(job.state, job.message) for job in jobs] == [
+        ("failed", "the process of the handler was killed by signal SIGKILL"),
+        ("failed", "the process of the handler exited with 3"),
+        ("failed", "for good"),
+        ("succeeded", None),
+        ("succeeded", None),
+    ]
+    assert jobs[-1].result == 7
+
+
+def test_processes_need_functions_of_a_module(client: Client) -> None:
+    worker = Worker(client, pool="processes")
+    worker.handler("k")(lambda: None)
+    with pytest.raises(TypeError, match="functions of a module"):
+        worker.run()
+
+
+def test_a_cancel_reaches_the_handler(client: Client, queue: str, run: Run, until: Until) -> None:
+    worker = Worker(client, queue, lease=3)
+    begun = {kind: threading.Event() for kind in ("event", "async")}
+
+    @worker.handler("event")
+    def waits(payload: Any, job: RunningJob) -> None:
+        begun["event"].set()
+        assert job.cancelled.wait(30)
+        job.raise_if_cancelled()
+
+    @worker.handler("async")
+    async def sleeps() -> None:
+        begun["async"].set()
+        await asyncio.sleep(30)
+
+    ids = {kind: client.push(queue, None, kind=kind, key=kind).id for kind in begun}
+    run(worker)
+    for kind, event in begun.items():
+        assert event.wait(10)
+        assert client.cancel_by_key(queue, kind) == "cancel_requested"
+    for id in ids.values():
+        until(lambda id=id: client.get(id).state == "cancelled")
+
+
+def test_a_lost_lease_is_told_once_and_its_outcome_dropped(
+    client: Client, queue: str, run: Run, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = Worker(client, queue, lease=3)
+    reasons: list[Any] = []
+
+    @worker.handler("*")
+    def handle(payload: Any, job: RunningJob) -> str:
+        if job.attempt == 1:
+            finish(
+                client._caller.call(
+                    "POST", f"/v1/leases/{job.raw['receipt']}/fail", {"message": "taken away", "retry_after": "0ms"}
+                )
+            )
+            assert job.cancelled.wait(10)
+            reasons.append(job.cancel_reason)
+        return f"attempt {job.attempt}"
+
+    id = client.push(queue, 1).id
+    run(worker)
+    until(lambda: client.get(id).is_finished and reasons)
+    assert (client.get(id).result, reasons) == ("attempt 2", ["lease_lost"])
+    until(lambda: worker.health()["lost"])
+    assert worker.health()["lost"] == 1
+    assert len([record for record in caplog.records if "lease was lost" in record.message]) == 1
+
+
+def test_a_refused_result_fails_for_good_beside_others(client: Client, queue: str) -> None:
+    worker = Worker(client, queue, concurrency=2)
+    both = threading.Barrier(2)
+
+    @worker.handler("*")
+    def handle(size: int) -> str:
+        both.wait(10)
+        return "x" * size
+
+    ids = [client.push(queue, size).id for size in (3, 2 << 20)]
+    worker.drain()
+    jobs = [client.get(id) for id in ids]
+    assert [job.state for job in jobs] == ["succeeded", "failed"]
+    assert (jobs[1].attempt, "its result was refused" in (jobs[1].message or "")) == (1, True)
+
+
+def test_no_more_is_reserved_than_is_free(client: Client, queue: str, run: Run, until: Until) -> None:
+    worker, gate = Worker(client, queue, concurrency=2), threading.Event()
+    worker.handler("*")(lambda: gate.wait(30))
+    client.push_many([NewJob(queue, n) for n in range(5)])
+    run(worker)
+    until(lambda: worker.health()["running"] == 2)
+    assert client.queues.get(queue)["ready"] == 3
+    names = [one["worker"] for one in finish(client._caller.call("GET", "/v1/workers")).data["workers"]]
+    assert worker.name in names
+    gate.set()
+    until(lambda: client.queues.get(queue)["totals"]["succeeded"] == 5)
+
+
+def test_a_stop_lets_handlers_end_and_leaves_the_rest(client: Client, queue: str, run: Run) -> None:
+    worker, begun, gate = Worker(client, queue, concurrency=1), threading.Event(), threading.Event()
+
+    @worker.handler("*")
+    def handle() -> str:
+        begun.set()
+        gate.wait(30)
+        return "done"
+
+    client.push_many([NewJob(queue, n) for n in range(3)])
+    thread = run(worker)
+    assert begun.wait(10)
+    worker.stop()
+    gate.set()
+    thread.join(10)
+    counts = client.queues.get(queue)
+    assert (counts["succeeded"], counts["ready"], counts["running"]) == (1, 2, 0)
+
+
+def test_what_does_not_end_in_time_is_given_back(client: Client, queue: str, run: Run, until: Until) -> None:
+    worker, gate = Worker(client, queue, concurrency=2, stop_deadline=0.2), threading.Event()
+    asked: list[Any] = []
+
+    @worker.handler("*")
+    def handle(how: str, job: RunningJob) -> None:
+        if how == "heeds":
+            job.cancelled.wait(30)
+            asked.append(job.cancel_reason)
+            job.raise_if_cancelled()
+        gate.wait(30)
+
+    ids = [client.push(queue, how).id for how in ("heeds", "hangs")]
+    thread = run(worker)
+    until(lambda: worker.health()["running"] == 2)
+    worker.stop()
+    thread.join(10)
+    gate.set()
+    assert not thread.is_alive()
+    assert asked == ["stopping"]
+    assert [(client.get(id).state, client.get(id).attempt) for id in ids] == [("ready", 0)] * 2
+
+
+def test_a_server_that_goes_away_is_told_once_and_comes_back(
+    queue: str, run: Run, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "duetime")
+    first = Server()
+    port = first.url.rsplit(":", 1)[1]
+    client = first.client()
+    worker = Worker(client, queue, lease=3, wait=1)
+    begun, gate = threading.Event(), threading.Event()
+
+    @worker.handler("*")
+    def handle() -> None:
+        begun.set()
+        gate.wait(30)
+
+    client.push(queue, 1)
+    run(worker)
+    assert begun.wait(10)
+    first.stop()
+    client.close()
+    until(lambda: not worker.health()["connected"])
+    gate.set()
+    arguments = Server.arguments
+    try:
+        Server.arguments = ("serve", "--store", "memory", "--listen", f"127.0.0.1:{port}")
+        second = Server()
+    finally:
+        Server.arguments = arguments
+    with second, second.client() as other:
+        done = other.push(queue, 2).id
+        until(lambda: other.get(done).state == "succeeded")
+        worker.stop(at_once=True)
+    said = [record.message for record in caplog.records if record.name == "duetime"]
+    assert len([text for text in said if "does not answer" in text]) == 1
+    assert len([text for text in said if "answers again" in text]) == 1
+
+
+def test_a_worker_that_may_not_work_says_so(server: Server, queue: str) -> None:
+    worker = Worker(Client(server.url), ["-"])
+    worker.handler("*")(lambda: None)
+    with pytest.raises(DuetimeError, match="queue"):
+        worker.run()
+    assert Unauthorized.__doc__
+    with pytest.raises(RuntimeError, match="no handlers"):
+        Worker(Client(server.url)).run()
+    for wrong in ({"concurrency": 0}, {"pool": "greenlets"}, {"queues": []}):
+        worker = Worker(Client(server.url), **wrong)  # type: ignore[arg-type]
+        worker.handler("*")(lambda: None)
+        with pytest.raises(ValueError, match=r"concurrency|pool|queue"):
+            worker.run()
+
+
+APP = """
+import threading
+from duetime import Worker
+worker = Worker(queues="unused")
+@worker.handler("*")
+def handle(payload, job):
+    print(payload, flush=True)
+    if payload == "hang":
+        threading.Event().wait(60)
+    return payload
+"""
+
+
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
+def test_the_command_stops_at_a_signal(
+    server: Server, client: Client, queue: str, tmp_path: pathlib.Path, number: int, times: int, kill: Callable[[Any], None]
+) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    done = client.push(queue, "hello").id
+    command = [
+        sys.executable,
+        "-m",
+        "duetime",
+        "work",
+        "app:worker",
+        "--queues",
+        queue,
+        "--health-file",
+        "alive",
+        "--concurrency",
+        "1",
+    ]
+    program = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, env={**os.environ, "DUETIME_SERVER": server.url})
+    kill(program)
+    assert program.stdout is not None
+    assert program.stdout.readline() == b"hello\n"
+    hung = None
+    if times == 2:
+        hung = client.push(queue, "hang").id
+        assert program.stdout.readline() == b"hang\n"
+    for _ in range(times):
+        program.send_signal(number)
+        if times == 2:
+            threading.Event().wait(0.2)  # Signals that arrive together are one.
+    assert program.wait(20) == 0
+    program.stdout.close()
+    assert client.get(done).state == "succeeded"
+    assert (tmp_path / "alive").exists()
+    if hung is not None:
+        assert (client.get(hung).state, client.get(hung).attempt) == ("ready", 0)
+
+
+def test_the_command_explains_what_is_wrong(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "app.py").write_text("worker = 5\n")
+    for reference, says in (("nothing:worker", "no module 'nothing'"), ("app:worker", "no Worker named 'worker'")):
+        command = [sys.executable, "-m", "duetime", "work", reference]
+        said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (said.returncode, says in said.stderr) == (1, True)
+
+
+def test_jobs_of_a_killed_worker_run_again(
+    server: Server, client: Client, queue: str, tmp_path: pathlib.Path, run: Run, until: Until, kill: Callable[[Any], None]
+) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    id = client.push(queue, "hang").id
+    command = [sys.executable, "-m", "duetime", "work", "app:worker", "--queues", queue, "--lease", "2s"]
+    program = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, env={**os.environ, "DUETIME_SERVER": server.url})
+    kill(program)
+    assert program.stdout is not None
+    assert program.stdout.readline() == b"hang\n"
+    program.kill()
+    program.wait()
+    program.stdout.close()
+    worker = Worker(client, queue)
+    worker.handler("*")(lambda payload, job: job.attempt)
+    run(worker)
+    job = until(lambda: (job := client.get(id)).is_finished and job)
+    assert (job.state, job.result, job.crashes) == ("succeeded", 2, 1)
+
+
+def test_health_is_json(client: Client) -> None:
+    assert json.loads(json.dumps(Worker(client).health()))["phase"] == "idle"
