@@ -13,6 +13,8 @@ return [
     'lease' => 60,
     // Seconds for which a worker waits for a job in one request. Start it with --sleep=0.
     'block_for' => 5,
+    // Short jobs are fetched up to so many at once. What has not begun within a quarter of a second is given back.
+    'prefetch' => 50,
     'after_commit' => false,
     // Seconds for each try of a call, and how often a push is tried.
     'timeout' => 5,

@@ -18,6 +18,6 @@ final class DuetimeConnector implements ConnectorInterface
         $client = new Client($config['server'] ?? null, $config['token'] ?? null, $timeout, pushDeadline: $timeout * $tries, pushTries: $tries,
             ca: $config['ca'] ?? null);
         return new DuetimeQueue($client, (string) ($config['queue'] ?? 'default'), (float) ($config['lease'] ?? 60), (float) ($config['block_for'] ?? 0),
-            (bool) ($config['after_commit'] ?? false));
+            (int) ($config['prefetch'] ?? 50), (bool) ($config['after_commit'] ?? false));
     }
 }

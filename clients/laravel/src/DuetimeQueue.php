@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Duetime\Laravel;
 
 use Duetime\{Client, Duration, DuetimeError, Job, Json, Keeper, NewJob, RunningJob};
-use Duetime\Error\LeaseLost;
 use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Contracts\Queue\{ClearableQueue, Queue as QueueContract};
 use Illuminate\Queue\Queue;
@@ -14,13 +13,19 @@ use Illuminate\Queue\Queue;
  * Laravel's queue on Duetime: pushes, and hands jobs to Laravel's worker.
  *
  * A worker of several queues (`--queue=high,low`) asks for all of them in one request, in strict order, and waits for all at once.
- * Laravel asks for each in turn; so the first question of a round is answered from all, and the others with nothing. The lease of
- * a job is extended by a child process while the job runs: see `Duetime\Keeper`.
+ * Laravel asks for each in turn; so the first question of a round is answered from all, and the others with nothing.
+ *
+ * A child process (`Duetime\Keeper`) extends the lease of a job while it runs, and reports outcomes while the next job runs, many in
+ * one request. Short jobs are fetched several at once. What has not begun within `PATIENCE` is given back: by then the child does so,
+ * even if this process is busy, and this process does not begin it any more, some time before.
  */
 final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
 {
-    /** Seconds for which an outcome is reported again and again. */
-    private const SETTLE_DEADLINE = 60.0;
+    /** Seconds after which a job that was fetched and has not begun is given back. */
+    private const PATIENCE = 0.25;
+    /** Seconds after which it is not begun any more. It must be told to the child before it loses its patience. */
+    private const FRESH = 0.15;
+    private const LATEST = 0.2;
 
     private readonly Keeper $keeper;
     private readonly string $worker;
@@ -29,6 +34,14 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     private ?array $round = null;
     private bool $isAsked = false;
     private bool $isAway = false;
+    /** @var list<Job> jobs that were fetched */
+    private array $fetched = [];
+    private float $fetchedAt = 0.0;
+    private int $begun = 0;
+    /** How many are fetched next time. */
+    private int $limit = 1;
+    /** Whether outcomes may be on their way. */
+    private bool $isDirty = false;
     /** @var array{string, string} the queues of a reserve that had no answer, and its request id */
     private array $unanswered = ['', ''];
 
@@ -37,6 +50,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
         private readonly string $default,
         private readonly float $lease,
         private readonly float $blockFor,
+        private readonly int $prefetch = 1,
         bool $dispatchAfterCommit = false,
     ) {
         $this->dispatchAfterCommit = $dispatchAfterCommit;
@@ -47,28 +61,28 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     /** All its jobs that have not ended. */
     public function size($queue = null): int
     {
-        $counts = $this->client->queues->get($this->getQueue($queue));
+        $counts = $this->counts($queue);
         return (int) $counts['ready'] + (int) $counts['scheduled'] + (int) $counts['running'];
     }
 
     public function pendingSize($queue = null): int
     {
-        return (int) $this->client->queues->get($this->getQueue($queue))['ready'];
+        return (int) $this->counts($queue)['ready'];
     }
 
     public function delayedSize($queue = null): int
     {
-        return (int) $this->client->queues->get($this->getQueue($queue))['scheduled'];
+        return (int) $this->counts($queue)['scheduled'];
     }
 
     public function reservedSize($queue = null): int
     {
-        return (int) $this->client->queues->get($this->getQueue($queue))['running'];
+        return (int) $this->counts($queue)['running'];
     }
 
     public function creationTimeOfOldestPendingJob($queue = null): ?int
     {
-        $counts = $this->client->queues->get($this->getQueue($queue));
+        $counts = $this->counts($queue);
         $oldest = (int) $counts['ready'] > 0 ? $counts['oldest_due_at'] ?? null : null;
         return \is_string($oldest) ? (new \DateTimeImmutable($oldest))->getTimestamp() : null;
     }
@@ -112,6 +126,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     {
         $this->round = $queues === '' ? [$this->default] : array_map(fn (string $queue): string => $this->getQueue($queue), explode(',', $queues));
         $this->isAsked = false;
+        $this->keeper->launch();
     }
 
     public function pop($queue = null): ?DuetimeJob
@@ -121,17 +136,19 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
         $this->running = null;
         $queue = $this->getQueue($queue);
         $isInRound = $this->round !== null && \in_array($queue, $this->round, true);
-        if ($isInRound && $this->isAsked) {
-            return null;
+        $job = $isInRound ? $this->fetched() : null;
+        if ($job === null) {
+            if ($isInRound && $this->isAsked) {
+                return null;
+            }
+            $this->isAsked = $isInRound;
+            $queues = $isInRound ? array_values(array_filter($this->round ?? [], fn (string $one): bool => !$this->isPaused($one))) : [$queue];
+            $job = $queues === [] ? null : $this->fetch($queues, $isInRound);
         }
-        $this->isAsked = $isInRound;
-        $queues = $isInRound ? array_values(array_filter($this->round ?? [], fn (string $one): bool => !$this->isPaused($one))) : [$queue];
-        $job = $queues === [] ? null : $this->reserve($queues, $isInRound ? $this->blockFor : 0.0);
         if ($job === null) {
             return null;
         }
         $running = RunningJob::of($job, $this->client->transport, $this->keeper);
-        $this->keeper->holdLease($running->receipt, $running->lease);
         return $this->running = new DuetimeJob($this->container, $this, $running, $this->connectionName, $job->queue);
     }
 
@@ -163,15 +180,18 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
      */
     public function settle(RunningJob $job, string $verb, array $body = []): void
     {
-        try {
-            $this->client->transport->call('POST', "/v1/leases/{$job->receipt}/$verb", Json::object($body), deadline: self::SETTLE_DEADLINE);
-        } catch (LeaseLost $error) {
-            // As the answer to a repeat: an earlier try has settled the job, and its answer was lost. Else another worker has it.
-            if ($error->tries === 1) {
-                $this->report($error);
+        $this->isDirty = true;
+        $this->keeper->settle($job->receipt, $verb, $body);
+    }
+
+    /** Waits until the outcomes of all jobs that have ended are reported. */
+    public function sync(): void
+    {
+        if ($this->isDirty) {
+            $this->isDirty = false;
+            foreach ($this->keeper->sync() as $refused) {
+                $this->report(DuetimeError::problem(['detail' => "the outcome of the job {$refused['id']} is dropped: {$refused['detail']}"] + $refused));
             }
-        } finally {
-            $this->keeper->drop($job->receipt);
         }
     }
 
@@ -193,13 +213,73 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
         return JobOptions::newJob($this->getQueue($queue), $payload, $delay, $job, $this->lease);
     }
 
-    /** @param list<string> $queues */
-    private function reserve(array $queues, float $wait): ?Job
+    /** @return array<mixed> */
+    private function counts(?string $queue): array
+    {
+        $this->sync();
+        return $this->client->queues->get($this->getQueue($queue));
+    }
+
+    /** The next of the jobs that were fetched, unless it is too late. */
+    private function fetched(): ?Job
+    {
+        $age = static fn (float $since): float => hrtime(true) / 1e9 - $since;
+        while (($job = array_shift($this->fetched)) !== null) {
+            if ($age($this->fetchedAt) < self::FRESH) {
+                $this->keeper->start($job->fields['receipt']);
+                if ($age($this->fetchedAt) < self::LATEST) {
+                    $this->begun++;
+                    return $job;
+                }
+            }
+            // Too late: the child gives it back, or has done so.
+            $this->isDirty = true;
+            $this->keeper->giveBack($job->fields['receipt']);
+        }
+        return null;
+    }
+
+    /**
+     * @param list<string> $queues
+     * @param bool $isInRound whether it may wait, and fetch more than one
+     */
+    private function fetch(array $queues, bool $isInRound): ?Job
+    {
+        if ($this->begun > 0) {
+            // As many as begin in two thirds of the time, by what the last ones took.
+            $each = max(1e-6, (hrtime(true) / 1e9 - $this->fetchedAt) / $this->begun);
+            $this->limit = (int) max(1, min($this->prefetch, $this->limit * 4, self::FRESH * 2 / 3 / $each));
+        }
+        $this->begun = 0;
+        $jobs = $this->reserve($queues, 0.0, $isInRound ? $this->limit : 1);
+        if ($jobs === []) {
+            // Nothing to do: a good moment to know what became of the outcomes. A job that was released may be due again.
+            $isChanged = $this->isDirty;
+            $this->sync();
+            $this->limit = 1;
+            $wait = $isInRound ? $this->blockFor : 0.0;
+            $jobs = $isChanged || $wait > 0 ? $this->reserve($queues, $wait, 1) : [];
+        }
+        $this->fetchedAt = hrtime(true) / 1e9;
+        foreach ($jobs as $n => $job) {
+            $this->keeper->holdLease($job->fields['receipt'], $job->fields['lease'], null, $n === 0 ? null : self::PATIENCE);
+        }
+        $first = array_shift($jobs);
+        $this->fetched = $jobs;
+        $this->begun = $first === null ? 0 : 1;
+        return $first;
+    }
+
+    /**
+     * @param list<string> $queues
+     * @return list<Job>
+     */
+    private function reserve(array $queues, float $wait, int $limit): array
     {
         $names = implode(',', $queues);
         // A repeat of a request that had no answer gets the job that the answer had.
         $id = $this->unanswered[0] === $names ? $this->unanswered[1] : bin2hex(random_bytes(12));
-        $body = ['queues' => $queues, 'limit' => 1, 'wait' => Duration::text($wait), 'worker' => $this->worker, 'request_id' => $id];
+        $body = ['queues' => $queues, 'limit' => $limit, 'wait' => Duration::text($wait), 'worker' => $this->worker, 'request_id' => $id];
         $transport = $this->client->transport;
         $timeout = $wait + $transport->timeout;
         try {
@@ -214,14 +294,14 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
             }
             $this->isAway = true;
             usleep((int) (min(5.0, $error->retryAfter ?? 1.0) * random_int(500_000, 1_000_000)));
-            return null;
+            return [];
         }
         $this->unanswered = ['', ''];
         if ($this->isAway) {
             $this->isAway = false;
             $this->container->bound('log') && $this->container->make('log')->notice('duetime: the server is back');
         }
-        return $answer->jobs('leases')[0] ?? null;
+        return $answer->jobs('leases');
     }
 
     /** Laravel 12 and later pause queues by themselves (`queue:pause`). */

@@ -215,10 +215,12 @@ final class DriverTest extends TestCase
 
         // Killed without a word: it runs again after its lease, as a second attempt.
         $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1, block_for: 5));
+        $done = Queue::push(new Plain('before it is killed'));
         Kills::dispatch('kills');
         [$process, $pipes] = $this->process('duetime', 'queue:work', "--queue={$this->queue}");
         stream_get_contents($pipes[1]);
         proc_close($process);
+        self::assertSame('succeeded', $this->client->get($done)->state, 'its outcome is reported by the child');
         $job = $this->client->find($this->queue, 'kills');
         self::assertSame('running', $job?->state);
         $queue = $this->queue();
@@ -250,6 +252,34 @@ final class DriverTest extends TestCase
         self::assertNull($queue->pop($low));
     }
 
+    public function testWhatWasFetchedAndHasNotBegunIsGivenBack(): void
+    {
+        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, prefetch: 10));
+        Queue::bulk(array_fill(0, 40, new Plain()));
+        $queue = $this->queue();
+        [$ran, $fetched] = [[], 0];
+        for ($n = 1; $n <= 40; $n++) {
+            $queue->beginRound($this->queue);
+            $job = $queue->pop($this->queue);
+            self::assertNotNull($job);
+            $ran[] = $job->getJobId();
+            self::assertSame(1, $job->attempts());
+            $fetched = max($fetched, (int) $this->client->queues->get($this->queue)['running']);
+            if ($n === 20) {
+                // A slow one, with others behind it: they are free for other workers long before it ends.
+                for ($until = microtime(true) + 5; $this->client->queues->get($this->queue)['running'] > 1 && microtime(true) < $until;) {
+                }
+                self::assertSame([1, 20], [$queue->reservedSize(), $queue->pendingSize()]);
+            }
+            $job->delete();
+        }
+        self::assertGreaterThan(1, $fetched, 'short jobs are fetched several at once');
+        self::assertCount(40, array_unique($ran));
+        self::assertSame([0, []], [$queue->size(), Silent::$reported]);
+        self::assertSame(['succeeded' => 40], array_filter($this->client->queues->get($this->queue)['totals'], static fn (int $count, string $name): bool
+            => $count > 0 && $name !== 'pushed', ARRAY_FILTER_USE_BOTH));
+    }
+
     public function testAnAwayServerIsReportedOnce(): void
     {
         $this->app = Application::boot($this->folder, 'duetime', ['server' => 'http://127.0.0.1:9', 'timeout' => 0.1, 'queue' => $this->queue]);
@@ -266,6 +296,7 @@ final class DriverTest extends TestCase
         self::assertInstanceOf(DuetimeJob::class, $job);
         $this->client->transport->call('POST', "/v1/leases/{$job->job->receipt}/complete");
         $job->release(5);
+        $this->queue()->sync();
         self::assertStringContainsString('lease_lost', implode("\n", Silent::$reported));
     }
 

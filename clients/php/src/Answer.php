@@ -28,11 +28,13 @@ final class Answer
      */
     public function jobs(string $name): array
     {
-        $jobs = [];
+        // The exact texts of jobs are rarely needed, so the answer is cut into them when the first one is.
+        [$jobs, $text, $texts] = [[], $this->text, null];
         foreach (\is_array($this->fields[$name] ?? null) ? array_values($this->fields[$name]) : [] as $at => $fields) {
-            // The exact text of a job is rarely needed, so it is cut out of the answer only then.
-            $text = $this->text;
-            $jobs[] = new Job($fields, static fn (): string => Json::elements(Json::members($text)[$name])[$at]);
+            $jobs[] = new Job($fields, static function () use ($text, $name, $at, &$texts): string {
+                $texts ??= Json::elements(Json::members($text)[$name]);
+                return $texts[$at];
+            });
         }
         return $jobs;
     }

@@ -14,7 +14,8 @@ namespace Duetime;
  * database connections, and close them when it ends.
  *
  * The child ends when its input does, so it never extends for a parent that has died, and when it has another parent. It starts at
- * the first lease, costs no request for jobs that are shorter than a third of their lease, and serves one job after the other.
+ * the first lease, and costs no request for jobs that are shorter than a third of their lease. It can also report outcomes, in
+ * batches, while the parent runs the next job. What it was told is done even if the parent is killed the moment after.
  */
 final class Keeper
 {
@@ -30,6 +31,12 @@ final class Keeper
     private array $held = [];
     /** @var array<string, string> what it said of them: `cancel` or `lost` */
     private array $events = [];
+    /** @var list<array{id: string, code: string, detail: string}> outcomes that were refused */
+    private array $unsettled = [];
+    /** @var array{string, float} a lease and its seconds: that of most jobs is the same */
+    private array $lease = ['60s', 60.0];
+    private int $sync = 0;
+    private int $synced = 0;
 
     /** @param string|null $healthFile touched every few seconds while something is held */
     public function __construct(private readonly Transport $transport, private readonly ?string $healthFile = null)
@@ -41,24 +48,78 @@ final class Keeper
         $this->end();
     }
 
+    /** Starts the child before it is needed, so that the first lease does not have to wait for it. */
+    public function launch(): void
+    {
+        if ($this->process === null || $this->pid !== getmypid()) {
+            $this->begin();
+        }
+    }
+
     /**
      * Extends a lease until `drop`.
      *
      * @param string $lease how long it lasts
      * @param float|null $timeLimit seconds after which the job fails and this process is killed
+     * @param float|null $patience seconds after which it is given back, unless `start` is called before
      */
-    public function holdLease(string $receipt, string $lease, ?float $timeLimit = null): void
+    public function holdLease(string $receipt, string $lease, ?float $timeLimit = null, ?float $patience = null): void
     {
         $path = "/v1/leases/$receipt";
         $fail = ['message' => "the time limit of $timeLimit s is exceeded"];
+        $seconds = $lease === $this->lease[0] ? $this->lease[1] : Duration::seconds($lease, 'lease');
+        $this->lease = [$lease, $seconds];
         $this->hold($receipt, [
             'method' => 'POST',
             'path' => "$path/extend",
             'body' => Json::object(['lease' => $lease]),
-            'every' => Duration::seconds($lease, 'lease') / 3,
+            'every' => $seconds / 3,
             'limit' => $timeLimit === null ? null : ['after' => $timeLimit, 'path' => "$path/fail", 'body' => Json::object($fail)],
             'release' => "$path/release",
+            'patience' => $patience,
         ]);
+    }
+
+    /** The job of this lease begins now. */
+    public function start(string $receipt): void
+    {
+        $this->say(['start' => $receipt]);
+    }
+
+    /**
+     * Ends a lease, at the next opportunity. It is extended until that has succeeded.
+     *
+     * @param string $verb `complete`, `fail` or `release`
+     * @param array<string, mixed> $body
+     */
+    public function settle(string $receipt, string $verb, array $body): void
+    {
+        unset($this->held[$receipt], $this->events[$receipt]);
+        $line = Json::object(['receipt' => $receipt, $verb => new RawJson(Json::object($body))]) . "\n";
+        $this->launch();
+        if (!$this->write($line)) {
+            $this->end();
+            $this->begin();
+            $this->write($line);
+        }
+    }
+
+    /**
+     * Waits until all outcomes are reported.
+     *
+     * @return list<array{id: string, code: string, detail: string}> those that were refused since the last call
+     */
+    public function sync(): array
+    {
+        if ($this->process !== null && $this->pid === getmypid() && $this->write(Json::encode(['sync' => ++$this->sync]) . "\n")) {
+            stream_set_blocking($this->output, true);
+            while ($this->synced < $this->sync && !feof($this->output)) {
+                $this->receive();
+            }
+            stream_set_blocking($this->output, false);
+        }
+        [$unsettled, $this->unsettled] = [$this->unsettled, []];
+        return $unsettled;
     }
 
     /** Renews a lock until `drop`. It counts as lost if that does not succeed for its time to live. */
@@ -71,6 +132,13 @@ final class Keeper
     {
         unset($this->held[$id], $this->events[$id]);
         $this->say(['drop' => $id]);
+    }
+
+    /** Gives a job back that has not begun, unless that was done already. */
+    public function giveBack(string $receipt): void
+    {
+        unset($this->held[$receipt], $this->events[$receipt]);
+        $this->say(['give_back' => $receipt]);
     }
 
     /** `cancel` if somebody wants the job to end, `lost` if it is no longer ours, or null. Costs no request. */
@@ -91,12 +159,13 @@ final class Keeper
     {
         $this->receive();
         unset($this->events[$id]);
-        $this->held[$id] = Json::encode(['hold' => $id] + $what) . "\n";
+        // The clock of `hrtime` is that of the machine, so the child knows how old this is when it reads it.
+        $this->held[$id] = Json::encode(['hold' => $id, 'at' => hrtime(true) / 1e9] + $what) . "\n";
         if ($this->process === null || $this->pid !== getmypid()) {
-            $this->start();
+            $this->begin();
         } elseif (!$this->write($this->held[$id])) {
             $this->end();
-            $this->start();
+            $this->begin();
         }
     }
 
@@ -113,7 +182,7 @@ final class Keeper
         return @fwrite($this->input, $line) === \strlen($line);
     }
 
-    private function start(): void
+    private function begin(): void
     {
         $php = \in_array(\PHP_SAPI, ['cli', 'phpdbg'], true) ? \PHP_BINARY : \PHP_BINDIR . '/php';
         $process = \function_exists('proc_open')
@@ -123,6 +192,7 @@ final class Keeper
             throw new \RuntimeException("leases cannot be extended: expected `proc_open` to start $php, got an error. Is it in `disable_functions`?");
         }
         [$this->process, $this->input, $this->output, $this->pid, $this->received] = [$process, $pipes[0], $pipes[1], (int) getmypid(), ''];
+        [$this->sync, $this->synced] = [0, 0];
         stream_set_blocking($this->output, false);
         $config = $this->transport->config() + ['parent' => $this->pid, 'healthFile' => $this->healthFile];
         $this->write(Json::encode($config) . "\n" . implode('', $this->held));
@@ -137,7 +207,11 @@ final class Keeper
         while (($end = strpos($this->received, "\n")) !== false) {
             $message = Json::decode(substr($this->received, 0, $end));
             $this->received = substr($this->received, $end + 1);
-            if (\is_array($message) && isset($this->held[$message['id']])) {
+            if (isset($message['sync'])) {
+                $this->synced = (int) $message['sync'];
+            } elseif ($message['event'] === 'unsettled') {
+                $this->unsettled[] = $message;
+            } elseif (isset($this->held[$message['id']])) {
                 $this->events[(string) $message['id']] = (string) $message['event'];
             }
         }

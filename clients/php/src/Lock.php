@@ -39,6 +39,8 @@ final class Lock
         $ttl = Duration::text($ttl, 'ttl');
         $owner = gethostname() . '-' . getmypid() . '-' . bin2hex(random_bytes(8));
         $until = microtime(true) + Duration::seconds($wait, 'wait');
+        $keeper = $extends ? new Keeper($transport) : null;
+        $keeper?->launch();
         for (;;) {
             $left = max(0.0, $until - microtime(true));
             $part = min($left, self::WAIT_MAX);
@@ -52,7 +54,6 @@ final class Lock
                 }
             }
         }
-        $keeper = $extends ? new Keeper($transport) : null;
         $lock = new self($transport, $name, (int) $fields['fence'], $owner, $ttl, $keeper);
         $keeper?->holdLock($owner, self::path($name), Json::object($lock->body()), Duration::seconds($ttl, 'ttl'));
         return $lock;

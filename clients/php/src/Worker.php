@@ -173,6 +173,7 @@ final class Worker
         $this->stopAt = microtime(true) + ($this->maxSeconds ?? \INF);
         $before = $this->listen();
         $this->watchExit();
+        $this->keeper->launch();
         $first = $this->jobs;
         try {
             while ($this->stops === 0 && microtime(true) < $this->stopAt && ($this->maxJobs === null || $this->jobs - $first < $this->maxJobs)) {

@@ -159,7 +159,7 @@ final class ClientTest extends TestCase
         [$client, $name] = [Site::client(), Site::queue()];
         $first = $client->lock($name, static function (Lock $lock) use ($client, $name): int {
             // Longer than it would last by itself: a blocking call, so only another process can extend it.
-            usleep(900_000);
+            usleep(2_000_000);
             try {
                 $client->lock($name, static fn () => self::fail('two have it'));
             } catch (LockHeld $error) {
@@ -168,7 +168,7 @@ final class ClientTest extends TestCase
             $lock->renew();
             self::assertFalse($lock->isLost());
             return $lock->fence;
-        }, ttl: '300ms');
+        }, ttl: '1s');
         self::assertGreaterThan($first, $client->lock($name, static fn (Lock $lock): int => $lock->fence, wait: 5));
     }
 

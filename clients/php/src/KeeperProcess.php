@@ -1,0 +1,228 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime;
+
+/**
+ * What runs in the child of `Keeper`. Its input has a line for everything that is held, dropped or settled; its output a line for
+ * what the parent should know. It goes on to settle what it was given after the parent has ended, and to nothing else.
+ */
+final class KeeperProcess
+{
+    /** Seconds after which this looks for its parent, and touches the health file. */
+    private const LOOK = 5.0;
+    /** Seconds for which an outcome is reported again and again; and after the end of the parent. */
+    private const SETTLE_DEADLINE = 60.0;
+    private const LAST_DEADLINE = 10.0;
+    /** Seconds between two tries while the server is unavailable. */
+    private const PAUSE = 0.5;
+    /** The server takes more in one request; this keeps the requests small. */
+    private const BATCH = 500;
+
+    private readonly Transport $transport;
+    private readonly int $parent;
+    private readonly ?string $healthFile;
+    private string $text = '';
+    private bool $hasEnded = false;
+    private float $now = 0.0;
+    private float $stopAt = \INF;
+    private float $settleAt = 0.0;
+    /** @var array<string, array<string, mixed>> leases and locks, by id */
+    private array $held = [];
+    /** @var array<string, array{line: string, since: float, tries: int}> outcomes, by receipt */
+    private array $settles = [];
+    /** @var list<int> whoever waits for the outcomes */
+    private array $syncs = [];
+
+    /** @param array<string, mixed> $config */
+    public function __construct(array $config)
+    {
+        $this->transport = new Transport($config['servers'], $config['token'], ca: $config['ca']);
+        $this->parent = $config['parent'];
+        $this->healthFile = $config['healthFile'];
+    }
+
+    public function run(): void
+    {
+        if (\function_exists('pcntl_signal')) {
+            // A terminal and a service manager send these to the whole group. The parent decides when this ends.
+            foreach ([\SIGINT, \SIGTERM, \SIGHUP] as $signal) {
+                pcntl_signal($signal, \SIG_IGN);
+            }
+        }
+        stream_set_blocking(\STDIN, false);
+        while (!$this->hasEnded) {
+            $this->receive();
+            $this->giveBack();
+            $this->settle(self::SETTLE_DEADLINE);
+            foreach (array_keys($this->held) as $id) {
+                $this->keep($id);
+            }
+            if ($this->healthFile !== null && $this->held !== []) {
+                touch($this->healthFile);
+            }
+        }
+        // What has not begun is given back; what was running may go on elsewhere, so its lease expires.
+        $this->giveBack(true);
+        for ($until = $this->now + self::LAST_DEADLINE; $this->settles !== [] && $this->now < $until; $this->now = hrtime(true) / 1e9) {
+            $this->settle(self::LAST_DEADLINE);
+            $this->settles === [] || usleep((int) (self::PAUSE * 1e6));
+        }
+    }
+
+    private function receive(): void
+    {
+        $this->now = hrtime(true) / 1e9;
+        $until = min($this->now + self::LOOK, $this->stopAt, $this->settles === [] ? \INF : $this->settleAt);
+        foreach ($this->held as $one) {
+            $until = min($until, $one['due'], $one['limitAt'], $one['giveBackAt']);
+        }
+        $wait = max(0.0, $until - $this->now);
+        [$read, $none] = [[\STDIN], null];
+        $isReadable = stream_select($read, $none, $none, (int) $wait, (int) (fmod($wait, 1) * 1e6)) !== 0;
+        $this->now = hrtime(true) / 1e9;
+        if ($isReadable) {
+            // Everything that is there: decisions are as of a moment before which all that the parent said is known.
+            do {
+                $part = (string) fread(\STDIN, 65_536);
+                $this->text .= $part;
+            } while ($part !== '');
+            $this->hasEnded = feof(\STDIN);
+        }
+        $this->hasEnded = $this->hasEnded || (\function_exists('posix_getppid') && posix_getppid() !== $this->parent);
+        $lines = explode("\n", $this->text);
+        $this->text = array_pop($lines);
+        foreach ($lines as $line) {
+            $this->obey($line);
+        }
+        if ($this->held === []) {
+            $this->stopAt = \INF;
+        }
+    }
+
+    private function obey(string $line): void
+    {
+        // An outcome is passed on as it is.
+        if (str_starts_with($line, '{"receipt":')) {
+            $receipt = substr($line, 12, (int) strpos($line, '"', 12) - 12);
+            $this->settles[$receipt] = ['line' => $line, 'since' => $this->now, 'tries' => 0];
+            $this->settleAt = $this->now;
+            if (isset($this->held[$receipt])) {
+                $this->held[$receipt] = ['release' => null, 'limitAt' => \INF, 'giveBackAt' => \INF] + $this->held[$receipt];
+            }
+            return;
+        }
+        $message = Json::decode($line);
+        if (isset($message['hold'])) {
+            $at = (float) $message['at'];
+            $this->held[$message['hold']] = $message + ['due' => $at + $message['every'], 'since' => $at,
+                'limitAt' => $at + ($message['limit']['after'] ?? \INF), 'giveBackAt' => $at + ($message['patience'] ?? \INF)];
+        } elseif (isset($message['start'])) {
+            isset($this->held[$message['start']]) && $this->held[$message['start']]['giveBackAt'] = \INF;
+        } elseif (isset($message['give_back'])) {
+            // Not before now, as those that lose their patience.
+            isset($this->held[$message['give_back']]) && $this->held[$message['give_back']]['giveBackAt'] = $this->now;
+        } elseif (isset($message['drop'])) {
+            unset($this->held[$message['drop']]);
+        } elseif (isset($message['stop'])) {
+            $this->stopAt = $this->now + $message['stop'];
+        } elseif (isset($message['sync'])) {
+            $this->syncs[] = $message['sync'];
+        }
+    }
+
+    /** Reports the outcomes that there are, all at once; more come meanwhile. */
+    private function settle(float $deadline): void
+    {
+        if ($this->settles !== [] && $this->now >= $this->settleAt) {
+            $batch = \array_slice($this->settles, 0, self::BATCH, true);
+            foreach (array_keys($batch) as $receipt) {
+                $this->settles[$receipt]['tries']++;
+            }
+            try {
+                $lines = implode(',', array_column($batch, 'line'));
+                $answers = $this->transport->call('POST', '/v1/settle', "[$lines]", deadline: 5, tries: \count($this->transport->servers))->fields;
+                foreach (array_keys($batch) as $n => $receipt) {
+                    $this->settled((string) $receipt, $answers[$n]['code'] ?? null, $answers[$n]['detail'] ?? '', $deadline);
+                }
+            } catch (DuetimeError $error) {
+                foreach (array_keys($batch) as $receipt) {
+                    $this->settled((string) $receipt, $error->isTransient() ? 'store_unavailable' : $error->errorCode, $error->detail, $deadline);
+                }
+            }
+        }
+        if ($this->settles === []) {
+            foreach ($this->syncs as $sync) {
+                $this->say(['sync' => $sync]);
+            }
+            $this->syncs = [];
+        }
+    }
+
+    private function settled(string $receipt, ?string $code, string $detail, float $deadline): void
+    {
+        $settle = $this->settles[$receipt];
+        if (\in_array($code, ['store_unavailable', 'stopping', 'backlog', 'timeout'], true) && $this->now - $settle['since'] < $deadline) {
+            $this->settleAt = $this->now + self::PAUSE;
+            return;
+        }
+        unset($this->settles[$receipt], $this->held[$receipt]);
+        // A lost lease is how a repeat is answered whose first try had an answer that was lost.
+        if ($code !== null && ($code !== 'lease_lost' || $settle['tries'] === 1)) {
+            $this->say(['id' => $receipt, 'event' => 'unsettled', 'code' => $code, 'detail' => $detail]);
+        }
+    }
+
+    /** The jobs that the parent has fetched, and has not begun in time. */
+    private function giveBack(bool $all = false): void
+    {
+        foreach ($this->held as $id => $one) {
+            if (isset($one['release']) && ($all ? $one['giveBackAt'] !== \INF : $this->now >= $one['giveBackAt'])) {
+                unset($this->held[$id]);
+                $this->settles[$id] = ['line' => "{\"receipt\":\"$id\",\"release\":{}}", 'since' => $this->now, 'tries' => 0];
+                $this->settleAt = $this->now;
+            }
+        }
+    }
+
+    /** Extends what is due, and ends what has taken too long. */
+    private function keep(string|int $id): void
+    {
+        $one = $this->held[$id];
+        $isLimit = $this->now >= $one['limitAt'];
+        if ($isLimit || ($this->now >= $this->stopAt && isset($one['release']))) {
+            try {
+                $this->transport->call('POST', $isLimit ? $one['limit']['path'] : $one['release'], $isLimit ? $one['limit']['body'] : null, timeout: 2, deadline: 5);
+            } catch (DuetimeError) {
+                // Its lease expires.
+            }
+            \function_exists('posix_kill') ? posix_kill($this->parent, 9) : exec("kill -9 {$this->parent}");
+            unset($this->held[$id]);
+            return;
+        }
+        if ($this->now < $one['due']) {
+            return;
+        }
+        try {
+            $timeout = min(5.0, $one['every']);
+            $answer = $this->transport->call($one['method'], $one['path'], $one['body'], timeout: $timeout, deadline: $timeout, tries: \count($this->transport->servers));
+            [$this->held[$id]['due'], $this->held[$id]['since']] = [$this->now + $one['every'], $this->now];
+            if ($answer->fields['cancel_requested'] ?? false) {
+                $this->say(['id' => $id, 'event' => 'cancel']);
+            }
+        } catch (DuetimeError $error) {
+            $this->held[$id]['due'] = $this->now + min(self::PAUSE, $one['every']);
+            if (!$error->isTransient() || $this->now - $one['since'] >= ($one['expires'] ?? \INF)) {
+                unset($this->held[$id]);
+                $this->say(['id' => $id, 'event' => 'lost']);
+            }
+        }
+    }
+
+    /** @param array<string, mixed> $message */
+    private function say(array $message): void
+    {
+        @fwrite(\STDOUT, Json::encode($message) . "\n");
+    }
+}
