@@ -204,6 +204,7 @@ pub mod status {
         HistorySpan, Lateness, Reason, ReasonCode, Why, WorkerStatus,
     };
     pub use duetime_core::engine::Health;
+    pub use duetime_core::engine::exposition::MEDIA_TYPE as METRICS_MEDIA_TYPE;
 }
 
 /// Instants and lengths of time, to the millisecond. They are made from `SystemTime` and [`Duration`](std::time::Duration).

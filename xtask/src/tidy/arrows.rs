@@ -48,7 +48,7 @@ const SERVICES: &[&[&str]] = &[
     &["reaper", "pruner", "inbox", "schedules", "observatory", "locks", "vitals"],
     &["services"],
     &["engine"],
-    &["export", "start"],
+    &["export", "exposition", "start"],
 ];
 
 /// Folders of the store that others depend on, and those others. They depend on none themselves.

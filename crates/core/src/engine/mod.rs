@@ -32,6 +32,7 @@ mod engine;
 pub mod events;
 mod expected;
 mod export;
+pub mod exposition;
 mod handout;
 mod host;
 mod ids;

@@ -192,9 +192,8 @@ impl Embedded {
         Ok(Some(env!("CARGO_PKG_VERSION").to_owned()))
     }
 
-    #[expect(clippy::unused_async, reason = "the same form as for a server")]
-    pub(super) async fn metrics(&self) -> Result<String, Error> {
-        Err(CoreError::Unusable("only a server has metrics; name one with its address".to_owned()).into())
+    pub(super) async fn metrics_text(&self) -> Result<String, Error> {
+        Ok(self.call(|engine| async move { engine.exposition().await }).await??.finish())
     }
 
     pub(super) async fn close(&self) -> Result<(), Error> {

@@ -183,12 +183,18 @@ impl Client {
         forward!(self => version())
     }
 
-    /// Returns the metrics of a server in Prometheus text format.
+    /// Returns metrics of jobs, queues and the store, for Prometheus: a text in the format OpenMetrics 1.0. Answer requests for
+    /// `/metrics` with it and the media type [`METRICS_MEDIA_TYPE`](crate::status::METRICS_MEDIA_TYPE).
+    ///
+    /// Counters and histograms are those of the engine in this process since it started. The counters `duetime_queue_…` and the
+    /// gauges are read from the store. A client of a server returns the server's text, which also has its deliveries and its
+    /// log. The first 200 queues by name are shown separately, all others together as `queue="*"`.
     ///
     /// # Errors
-    /// If the server cannot be reached, or the client is not connected to one.
-    pub async fn metrics(&self) -> Result<String, Error> {
-        forward!(self => metrics())
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) if the store or the server is; [`Unauthorized`](crate::ErrorKind::Unauthorized) if the
+    /// server requires a token with the right `read` for all queues.
+    pub async fn metrics_text(&self) -> Result<String, Error> {
+        forward!(self => metrics_text())
     }
 
     /// Returns a client of an engine that runs on this runtime. The caller must stop that engine itself.

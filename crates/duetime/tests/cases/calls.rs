@@ -439,3 +439,25 @@ pub(crate) async fn what_happens_is_told(client: Client) {
     let malformed = Filter { queues: vec!["a b".into()], what: Vec::new() };
     assert_eq!(client.events(malformed).await.unwrap_err().code(), "invalid");
 }
+
+pub(crate) async fn metrics_are_a_text_for_prometheus(client: Client) {
+    let queue = queue();
+    for user in 1..=3 {
+        push(&client, &queue, user).await;
+    }
+    let leases = client.leases().reserve(reserve(&queue, 2)).await.unwrap().leases;
+    client.leases().settle(vec![(leases[0].job.receipt(), Outcome::Complete { result: None })]).await.unwrap();
+    let text = client.metrics_text().await.unwrap();
+    assert!(text.ends_with("\n# EOF\n") && text.contains("# TYPE duetime_jobs_pushed counter\n"), "{text}");
+    for (name, value) in [
+        ("duetime_jobs_pushed_total", "3"),
+        ("duetime_jobs_succeeded_total", "1"),
+        ("duetime_queue_pushed_total", "3"),
+        ("duetime_attempt_seconds_count", "1"),
+        ("duetime_jobs_ready", "1.0"),
+        ("duetime_jobs_running", "1.0"),
+    ] {
+        let line = format!("{name}{{queue=\"{queue}\"}} {value}");
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+}

@@ -35,7 +35,8 @@ macro_rules! client_cases {
                 named_workers_are_listed
                 queues_are_managed
                 a_program_sets_up_its_queue_and_leaves_the_rest
-                what_happens_is_told;
+                what_happens_is_told
+                metrics_are_a_text_for_prometheus;
             leases:
                 an_extended_lease_has_no_second_holder;
             locks:

@@ -277,7 +277,7 @@ impl Remote {
         Ok(self.transport.send(Call::get("/healthz")).await?.read::<api::Alive>()?.version)
     }
 
-    pub(super) async fn metrics(&self) -> Result<String, Error> {
+    pub(super) async fn metrics_text(&self) -> Result<String, Error> {
         self.transport.send(Call::get("/metrics")).await?.text()
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     target: Target,
 }
 
-/// Print a server's metrics in Prometheus text format.
+/// Print metrics of a server or a store in Prometheus text format.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime metrics --json | jq '.[] | select(.name == \"duetime_jobs\")'")]
@@ -77,7 +77,7 @@ fn tell(health: &Health, json: bool) -> Result {
 /// Runs `metrics`.
 pub(crate) async fn metrics(args: Metrics) -> Result {
     let client = args.target.client().await?;
-    let text = client.metrics().await?;
+    let text = client.metrics_text().await?;
     if args.target.json {
         return output::json(&text.lines().filter_map(sample).collect::<Vec<_>>());
     }
