@@ -8,7 +8,7 @@ mkdir -p "$dest"
 dest=$(cd "$dest" && pwd)
 rm -rf "$dest"/{src,test,conformance,examples,dist,build}
 for each in src test conformance examples package.json package-lock.json tsconfig.json eslint.config.mjs README.md; do
-  cp -R "$here/$each" "$dest/"
+  if [ -e "$here/$each" ]; then cp -R "$here/$each" "$dest/"; fi
 done
 cd "$dest"
 if ! cmp -s package-lock.json node_modules/.installed; then

@@ -2,7 +2,7 @@ import { defineConfig, globalIgnores } from 'eslint/config'
 import typescript from 'typescript-eslint'
 
 export default defineConfig(
-  globalIgnores(['dist', 'build', 'examples', '*.sh']),
+  globalIgnores(['dist', 'build', 'examples']),
   {
     files: ['**/*.ts', '**/*.mts'],
     extends: [typescript.configs.strictTypeChecked, typescript.configs.stylisticTypeChecked],

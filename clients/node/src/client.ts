@@ -2,10 +2,11 @@
 
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { DuetimeError, errorOf, invalid, messageOf, shown, TimedOut, type Problem } from './errors.js'
 import { eventsOf } from './events.js'
 import { Queues, Schedules } from './groups.js'
-import { Lock } from './lock.js'
+import { Lock, startKeeper } from './lock.js'
 import { activeTrace } from './trace.js'
 import { settingsOf, Transport, type Request, type Settings, type TransportOptions } from './transport.js'
 import type {
@@ -32,6 +33,8 @@ const BATCH_BYTES_MAX = 48 << 20
 // The longest that the server waits in one request.
 const WAIT_MS_MAX = 60_000
 const JOB_WAIT_MS = 30_000
+const EARLY_MS = 100
+// The `date` of an answer has whole seconds.
 const CLOCK_MS = 1_500
 const LIVE = ['scheduled', 'ready', 'running'] as const
 
@@ -52,7 +55,7 @@ export class Client implements AsyncDisposable {
   /** `server` is a URL or `unix:/path`, several as an array or separated by commas; `DUETIME_SERVER`, or `http://127.0.0.1:7300` by default. */
   constructor(server?: string | readonly string[], options: ClientOptions = {}) {
     this.#settings = settingsOf(server, options)
-    this.#transport = new Transport(this.#settings)
+    this.#transport = (options as { transport?: Transport }).transport ?? new Transport(this.#settings)
     this.queues = new Queues(this.#transport, '/v1/queues')
     this.schedules = new Schedules(this.#transport, '/v1/schedules')
   }
@@ -226,11 +229,12 @@ export class Client implements AsyncDisposable {
     const end = performance.now() + milliseconds(timeout, 'timeout')
     for (;;) {
       const waitMs = Math.max(0, Math.min(JOB_WAIT_MS, Math.ceil(end - performance.now())))
+      const askedAt = performance.now()
       const now: Job<Payload, Result> = await this.#call({ method: 'GET', path: job(id) + queryOf({ wait: waitMs }), waitMs, signal: options.signal })
       if (!LIVE.includes(now.state as (typeof LIVE)[number])) return now
-      if (performance.now() >= end) {
-        throw new TimedOut({ code: 'wait_timeout', status: 0, detail: `the job ${id} is still ${now.state}` })
-      }
+      if (performance.now() >= end) throw new TimedOut({ code: 'wait_timeout', status: 0, detail: `the job ${id} is still ${now.state}` })
+      // A server that stops answers early.
+      if (performance.now() - askedAt < EARLY_MS) await sleep(EARLY_MS, undefined, { signal: options.signal })
     }
   }
 
@@ -243,6 +247,7 @@ export class Client implements AsyncDisposable {
     const owner = options.owner ?? `${hostname()}-${process.pid}-${randomUUID()}`
     const end = performance.now() + milliseconds(options.wait ?? 0, 'wait')
     const path = `/v1/locks/${segment(lock, 'name')}`
+    await startKeeper()
     for (;;) {
       const askedAt = performance.now()
       const leftMs = Math.max(0, Math.ceil(end - askedAt))
@@ -250,7 +255,7 @@ export class Client implements AsyncDisposable {
       const body = objectJson({ owner, ttl: ttlMs, wait: waitMs, keepPlace: leftMs > waitMs ? true : undefined })
       try {
         const { fence } = await this.#raw<{ fence: number }>({ method: 'PUT', path, body, waitMs, signal: options.signal })
-        return new Lock(this.#transport, { name: lock, owner, ttlMs, fence }, waitMs === 0 ? askedAt : performance.now())
+        return new Lock(this.#transport, this.#settings, { name: lock, owner, ttlMs, fence }, waitMs === 0 ? performance.now() - askedAt : 0)
       } catch (error) {
         if (!(error instanceof DuetimeError) || error.code !== 'lock_held' || performance.now() >= end || leftMs <= waitMs) throw error
       }

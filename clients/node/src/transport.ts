@@ -61,6 +61,7 @@ export interface Answer {
   status: number
   /** Parsed; `undefined` without a body. */
   body: unknown
+  text?: string
   headers: http.IncomingHttpHeaders
   /** How often it was sent. */
   tries: number
@@ -206,7 +207,7 @@ export class Transport {
     const status = response.statusCode ?? 0
     if (status >= 300) throw refusal(response, text, name)
     const { headers } = response
-    return { status, headers, body: status === 204 ? undefined : document(text, status, name) }
+    return { status, headers, text, body: status === 204 ? undefined : document(text, status, name) }
   }
 
   #send(request: Request, name: string): http.ClientRequest {

@@ -6,6 +6,7 @@ import { Worker as Thread } from 'node:worker_threads'
 import type { Client } from './client.js'
 import { errorOf, invalid, LeaseLost, messageOf, shown } from './errors.js'
 import { Handlers, type Handler, type Middleware, type Schema, type ThreadHandler } from './handlers.js'
+import { parse } from './json.js'
 import { OFFERED, TAKEN, type FromLine, type LineOptions, type Outcome, type ToLine } from './line.js'
 import { Cancelled, Release, Stopping } from './outcomes.js'
 import { RunningJob } from './running.js'
@@ -162,6 +163,11 @@ export class Worker implements AsyncDisposable {
     return this.#health.ended - before
   }
 
+  /** For tests: runs the handler of this job, and returns what would be settled. Never rejects. */
+  execute(job: RunningJob): Promise<{ json: string; error?: unknown }> {
+    return this.#handlers.run(job)
+  }
+
   /** Takes no more jobs, lets handlers end until the deadline, and gives back what has not ended. */
   async stop(options: { deadline?: Duration } = {}): Promise<void> {
     const deadlineMs = options.deadline === undefined ? this.#stopDeadlineMs : milliseconds(options.deadline, 'deadline')
@@ -233,9 +239,10 @@ export class Worker implements AsyncDisposable {
     switch (message.type) {
       case 'jobs': {
         const isTaken = Atomics.compareExchange(message.cell, 0, OFFERED, TAKEN) === OFFERED
-        if (!isTaken) this.#free += message.leases.length
+        const { leases } = parse(message.answer) as { leases: Record<string, unknown>[] }
+        if (!isTaken) this.#free += leases.length
         this.#flush(true)
-        if (isTaken) for (const lease of message.leases) void this.#runJob(lease)
+        if (isTaken) for (const lease of leases) void this.#runJob(lease)
         break
       }
       case 'ended':

@@ -128,8 +128,8 @@ describe('a client of a real server', () => {
   })
 
   it('holds a lock beyond its ttl, and lets the next have it', async () => {
-    const first = await client.lock('stock', { ttl: 150 })
-    await assert.rejects(client.lock('stock', { wait: 300 }), LockHeld)
+    const first = await client.lock('stock', { ttl: 600 })
+    await assert.rejects(client.lock('stock', { wait: 1_200 }), LockHeld)
     assert.equal(first.lost, false)
     await first.release()
     const second = await client.lock('stock', { ttl: '10s' })
@@ -140,11 +140,24 @@ describe('a client of a real server', () => {
     await third.release()
   })
 
+  it('keeps a lock while the program computes', async () => {
+    const held = await client.lock('computes', { ttl: 500 })
+    const end = performance.now() + 1_500
+    while (performance.now() < end);
+    assert.equal(held.lost, false)
+    await assert.rejects(client.lock('computes'), LockHeld)
+    await held.release()
+  })
+
   it('tells when a lock is lost', async () => {
     const held = await client.lock('taken', { ttl: 300, owner: 'me' })
     await client.request('DELETE', '/v1/locks?owner=me')
-    await new Promise((resolve) => { held.signal.addEventListener('abort', resolve) })
+    // Without the event loop: the thread tells it.
+    const end = performance.now() + 20_000
+    while (!held.lost && performance.now() < end);
     assert.equal(held.lost, true)
+    if (!held.signal.aborted) await new Promise((resolve) => { held.signal.addEventListener('abort', resolve) })
+    assert.match((held.signal.reason as Error).message, /^the lock taken is lost: /)
     await held.release()
   })
 
