@@ -265,6 +265,27 @@ def test_no_more_is_reserved_than_is_free(client: Client, queue: str, run: Run, 
     until(lambda: client.queues.get(queue)["totals"]["succeeded"] == 5)
 
 
+def test_quick_handlers_have_jobs_ahead_that_a_slow_one_gives_back(client: Client, queue: str, run: Run, until: Until) -> None:
+    worker, gate, ran = Worker(client, queue, concurrency=1), threading.Event(), list[int]()
+
+    @worker.handler("*")
+    def handle(number: int) -> None:
+        ran.append(number)
+        if number == 1_000:
+            gate.wait(30)
+
+    client.push_many([NewJob(queue, number) for number in range(2_000)])
+    run(worker)
+    until(lambda: 1_000 in ran)
+    # All but the one that hangs are handed out to others.
+    until(lambda: client.queues.get(queue)["running"] == 1)
+    assert worker.health()["running"] == 1
+    gate.set()
+    until(lambda: client.queues.get(queue)["succeeded"] == 2_000)
+    assert worker.health()["released"] > 0
+    assert sorted(ran) == list(range(2_000))
+
+
 def test_a_stop_lets_handlers_end_and_leaves_the_rest(client: Client, queue: str, run: Run) -> None:
     worker, begun, gate = Worker(client, queue, concurrency=1), threading.Event(), threading.Event()
 

@@ -41,6 +41,11 @@ SETTLE_JOBS, SETTLE_BYTES = 1_000, 8 << 20
 UNKNOWN_DELAY, UNKNOWN_MAX = "5s", 1_000
 #: How long handlers that were asked to stop have to end, and then the last outcomes to be acknowledged, in seconds.
 HEED, LEAVE = 1.0, 2.0
+#: A worker whose handlers are quick reserves ahead as many jobs as they do in this time, at most so many: else each would wait
+#: for the next request. A job that then waits for longer than `WAIT_MAX` is given back. In seconds.
+AHEAD, AHEAD_JOBS_MAX, WAIT_MAX = 0.005, 500, 0.1
+#: The weight of the last handler in the average of how long handlers take.
+PACE_PART = 0.05
 #: What one reserve asks for at most: the server's limit.
 RESERVE_JOBS = 1_000
 
@@ -113,6 +118,8 @@ class Dispatcher:
         self._leases: dict[int, _Lease] = {}
         self._outbox: deque[_Lease] = deque()
         self._running = 0
+        self._waiting: deque[tuple[float, _Lease, Handler]] = deque()
+        self._pace: Optional[float] = None
         self._unknown: set[str] = set()
         self._is_away = False
         self._is_dry = False
@@ -123,6 +130,8 @@ class Dispatcher:
         self._stop_at: Optional[float] = None
         self._reserving: Optional[asyncio.Task[None]] = None
         self._settings = plan.caller.settings
+        # One more than servers: a connection that broke while it was idle is no news.
+        self._tries = len(self._settings.servers) + 1
         self._on_done: list[Callable[[], None]] = []
 
     # Called by any thread.
@@ -210,13 +219,13 @@ class Dispatcher:
         try:
             while self.phase == "working":
                 await self._slots.wait()
-                free = plan.concurrency - self._running
-                if free < plan.concurrency and not plan.is_drain:
-                    # Others end in the same moment, if handlers are quick.
-                    await asyncio.sleep(0)
-                    free = plan.concurrency - self._running
+                wanted = self._wanted()
+                if request is None and not wanted:
+                    self._slots.clear()
+                    continue
                 if request is None:
-                    request = {"queues": plan.turns.order(), "limit": min(free, RESERVE_JOBS), "request_id": secrets.token_hex(8)}
+                    limit = min(wanted, RESERVE_JOBS)
+                    request = {"queues": plan.turns.order(), "limit": limit, "request_id": secrets.token_hex(8)}
                     request["worker"] = plan.name
                     if plan.lease is not None:
                         request["lease"] = plan.lease
@@ -235,10 +244,11 @@ class Dispatcher:
                 plan.turns.handed_out(request["limit"], [lease["queue"] for lease in leases])
                 for body in leases:
                     if self.phase == "working":
-                        self._begin(body, is_repeat or answer.is_repeat)
+                        self._accept(body, is_repeat or answer.is_repeat)
                     else:
                         self._return(body)
                 request, is_repeat = None, False
+                self._check_slots()
                 if plan.is_drain and not leases:
                     self._is_dry = True
                     self._to_end.set()
@@ -260,7 +270,7 @@ class Dispatcher:
 
     async def _ask(self, request: Mapping[str, Any], wait: float) -> Answer:
         body = {**request, "wait": f"{int(wait * 1000)}ms"} if wait else request
-        tries = len(self._settings.servers)
+        tries = self._tries
         return await self._caller.call("POST", "/v1/reserve", body, wait=wait, tries=tries)
 
     async def _give_back(self, request: Mapping[str, Any]) -> None:
@@ -285,7 +295,8 @@ class Dispatcher:
         self._leases[id(job)] = lease
         return lease
 
-    def _begin(self, body: dict[str, Any], is_repeat: bool) -> None:
+    def _accept(self, body: dict[str, Any], is_repeat: bool) -> None:
+        """Starts the handler of a job, or lets it wait for the next that ends."""
         kind = body["kind"]
         handler = self.plan.find(kind)
         if handler is None:
@@ -295,12 +306,37 @@ class Dispatcher:
             self._return(body, UNKNOWN_DELAY)
             return
         lease = self._lease_of(body, is_repeat)
+        if self._running < self.plan.concurrency:
+            self._begin(lease, handler)
+        else:
+            self._waiting.append((time.monotonic(), lease, handler))
+
+    def _begin(self, lease: _Lease, handler: Handler) -> None:
         job = lease.job
         self._running += 1
-        if self._running >= self.plan.concurrency:
-            self._slots.clear()
         job._told = lambda percent, note: self.report(job, Progress(percent, note))
         self.plan.pool_of(handler).start(handler, job)
+
+    def _wanted(self) -> int:
+        """How many more jobs to ask for: as many as are free, and those that quick handlers do meanwhile."""
+        slots = self.plan.concurrency
+        ahead = 0 if self._pace is None else min(int(slots * AHEAD / max(self._pace, 1e-6)), AHEAD_JOBS_MAX)
+        wanted = max(slots + ahead - self._running - len(self._waiting), 0)
+        # Not one by one: as long as some wait, a request is worth a quarter of them.
+        return wanted if not self._waiting or wanted * 4 >= slots + ahead else 0
+
+    def _check_slots(self) -> None:
+        if self._wanted() > 0:
+            self._slots.set()
+        else:
+            self._slots.clear()
+
+    def _give_back_waiting(self, since: float) -> None:
+        """Gives back jobs that have waited since this instant."""
+        while self._waiting and self._waiting[0][0] <= since:
+            _, lease, _ = self._waiting.popleft()
+            lease.is_running = False
+            self._finish(lease, Outcome.released())
 
     # Outcomes.
 
@@ -314,6 +350,7 @@ class Dispatcher:
                     self._told(lease, outcome)
                 continue
             self._running -= 1
+            self._pace = job._took if self._pace is None else self._pace + PACE_PART * (job._took - self._pace)
             if lease is None or not lease.is_running:
                 continue
             lease.is_running = False
@@ -322,8 +359,14 @@ class Dispatcher:
                 self.summary.lost += 1
                 continue
             self._finish(lease, outcome)
-        if self._running < self.plan.concurrency:
-            self._slots.set()
+        while self._waiting and self._running < self.plan.concurrency:
+            _, waiting, handler = self._waiting.popleft()
+            if waiting.is_lost:
+                self._forget(waiting)
+                self.summary.lost += 1
+            else:
+                self._begin(waiting, handler)
+        self._check_slots()
         self._to_end.set()
 
     def _finish(self, lease: _Lease, outcome: Outcome) -> None:
@@ -355,7 +398,7 @@ class Dispatcher:
 
     async def _settle_batch(self, batch: list[_Lease], body: bytes) -> None:
         try:
-            answer = await self._caller.call("POST", "/v1/settle", body, tries=len(self._settings.servers))
+            answer = await self._caller.call("POST", "/v1/settle", body, tries=self._tries)
             answers = calls.understood(lambda data: [dict(one) for one in data], answer)
             if len(answers) != len(batch):
                 raise errors.Protocol(f"{len(batch)} leases were settled and {len(answers)} answered", code="protocol", status=200)
@@ -433,6 +476,7 @@ class Dispatcher:
         while True:
             await asyncio.sleep(LOOK)
             now = time.monotonic()
+            self._give_back_waiting(now - WAIT_MAX)
             for lease in self._leases.values():
                 if lease.ends_at <= now and lease.is_running:
                     lease.job._cancel("lease_lost")
@@ -448,7 +492,7 @@ class Dispatcher:
             lease.extend_at = asked_at + lease.length / EXTEND_AGAIN_PART
         try:
             caller = self._caller.with_settings(timeout=max(min(self._settings.timeout, shortest / EXTEND_PART), 0.1))
-            answer = await caller.call("POST", "/v1/extend", body, tries=len(self._settings.servers))
+            answer = await caller.call("POST", "/v1/extend", body, tries=self._tries)
             answers = calls.understood(lambda data: [dict(one) for one in data], answer)
         except DuetimeError as error:
             if calls.passes(error):
@@ -515,6 +559,7 @@ class Dispatcher:
         if self._stop_at is None:
             self._stop_at = now + self.plan.stop_deadline
             self.phase = "stopping"
+        self._give_back_waiting(now)
         if at_once:
             self._stop_at = min(self._stop_at, now)
         if self._reserving is not None and not self._reserving.done() and asyncio.current_task() is not self._reserving:

@@ -60,6 +60,8 @@ class RunningJob:
         #: The server's whole answer.
         self.raw: Mapping[str, Any] = body
         self._payload: Any = ...
+        #: How long its handler took, in seconds.
+        self._took = 0.0
         self._told: Optional[Callable[[int, Optional[str]], None]] = None
         self._on_cancel: Optional[Callable[[str], None]] = None
 

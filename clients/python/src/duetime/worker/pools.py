@@ -13,6 +13,7 @@ import pickle
 import queue
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Callable, Optional, Protocol
@@ -58,8 +59,11 @@ class Threads:
             if task is None:
                 return
             handler, job = task
-            self._report(job, self._run(handler, job))
-            del task, handler, job
+            began = time.perf_counter()
+            outcome = self._run(handler, job)
+            job._took = time.perf_counter() - began
+            self._report(job, outcome)
+            del task, handler, job, outcome
             if self._threads < self._size:
                 self._idle.release()
 
@@ -207,7 +211,10 @@ class Loop:
             self._loop.call_soon_threadsafe(function)
 
     async def _run(self, handler: Handler, job: RunningJob) -> None:
-        self._report(job, await attempt_async(handler, self._middlewares, job))
+        began = time.perf_counter()
+        outcome = await attempt_async(handler, self._middlewares, job)
+        job._took = time.perf_counter() - began
+        self._report(job, outcome)
 
     def abandon(self) -> None:
         for task in list(self._tasks):
