@@ -34,7 +34,7 @@ final class Clock
         $client = Site::server()->client();
         foreach ($this->isDuetime ? [...$client->jobs('default', 'scheduled'), ...$client->jobs('other', 'scheduled')] : [] as $job) {
             $scheduledAt = (float) (new \DateTimeImmutable($job->fields['updated_at']))->format('U.u');
-            $round = array_filter($this->rounds, static fn (array $round): bool => $round[0] <= $scheduledAt);
+            $round = array_filter($this->rounds, static fn (array $round): bool => $round[0] <= $scheduledAt + 0.002); // The server counts whole milliseconds.
             // A date was given when the round had lasted for some time.
             $delay = (int) ceil((float) $job->dueAt->format('U.u') - $scheduledAt - 0.05);
             if (end($round)[1] + $delay <= $now->getTimestamp()) {

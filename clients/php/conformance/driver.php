@@ -8,8 +8,8 @@ use Duetime\{Bytes, Client, DuetimeError, Fatal, Job, Lock, NewJob, Pushed, RawJ
 
 require __DIR__ . '/../src/autoload.php';
 
-set_error_handler(static function (int $severity, string $message, string $file, int $line): never {
-    throw new ErrorException($message, 0, $severity, $file, $line);
+set_error_handler(static function (int $severity, string $message, string $file, int $line): bool {
+    return (error_reporting() & $severity) === 0 ? true : throw new ErrorException($message, 0, $severity, $file, $line);
 }, E_ALL & ~E_DEPRECATED);
 
 /** @return array<string, string> */
@@ -172,8 +172,8 @@ function work(array $options): void
     $log = static function (array $line) use ($options): void {
         file_put_contents($options['log'], json_encode($line + ['ms' => (int) (microtime(true) * 1000)]) . "\n", FILE_APPEND | LOCK_EX);
     };
-    $worker = new Worker(new Client(), explode(',', $options['queues']), lease: $options['lease'] ?? null,
-        stopDeadline: Duetime\Duration::seconds($options['stop-deadline'] ?? 25));
+    $worker = new Worker(new Client(), explode(',', $options['queues']), lease: isset($options['lease']) ? (float) $options['lease'] : null,
+        stopDeadline: (float) ($options['stop-deadline'] ?? 25));
     $worker->handle('*', static function (RunningJob $job) use ($log): mixed {
         $about = ['id' => $job->id, 'attempt' => $job->attempt];
         $log(['event' => 'start'] + $about);

@@ -35,6 +35,7 @@ final class Keeper
     private array $unsettled = [];
     /** @var array{string, float} a lease and its seconds: that of most jobs is the same */
     private array $lease = ['60s', 60.0];
+    private bool $hasReleased = false;
     private int $sync = 0;
     private int $synced = 0;
 
@@ -97,11 +98,7 @@ final class Keeper
         unset($this->held[$receipt], $this->events[$receipt]);
         $line = Json::object(['receipt' => $receipt, $verb => new RawJson(Json::object($body))]) . "\n";
         $this->launch();
-        if (!$this->write($line)) {
-            $this->end();
-            $this->begin();
-            $this->write($line);
-        }
+        $this->deliver($line);
     }
 
     /**
@@ -148,10 +145,17 @@ final class Keeper
         return $this->events[$id] ?? null;
     }
 
-    /** After so many seconds, releases what is still held, and kills this process. */
+    /** After so many seconds, releases what is still held, and sends SIGTERM to this process; SIGKILL if it lives a second later. */
     public function stop(float $seconds): void
     {
         $this->say(['stop' => $seconds]);
+    }
+
+    /** Whether it has released what was held, because this process was to stop. */
+    public function hasReleased(): bool
+    {
+        $this->receive();
+        return $this->hasReleased;
     }
 
     /** @param array<string, mixed> $what */
@@ -173,13 +177,28 @@ final class Keeper
     private function say(array $message): void
     {
         if ($this->process !== null && $this->pid === getmypid()) {
-            $this->write(Json::encode($message) . "\n");
+            $this->deliver(Json::encode($message) . "\n");
+        }
+    }
+
+    /** To a new child if this one has died, such as by a signal to the whole group before it ignored that. */
+    private function deliver(string $line): void
+    {
+        if (!$this->write($line)) {
+            $this->end();
+            $this->begin();
+            $this->write($line);
         }
     }
 
     private function write(string $line): bool
     {
-        return @fwrite($this->input, $line) === \strlen($line);
+        try {
+            return @fwrite($this->input, $line) === \strlen($line);
+        } catch (\Throwable) {
+            // A handler of the program that makes exceptions of silenced warnings, too.
+            return false;
+        }
     }
 
     private function begin(): void
@@ -207,7 +226,9 @@ final class Keeper
         while (($end = strpos($this->received, "\n")) !== false) {
             $message = Json::decode(substr($this->received, 0, $end));
             $this->received = substr($this->received, $end + 1);
-            if (isset($message['sync'])) {
+            if (isset($message['released'])) {
+                $this->hasReleased = true;
+            } elseif (isset($message['sync'])) {
                 $this->synced = (int) $message['sync'];
             } elseif ($message['event'] === 'unsettled') {
                 $this->unsettled[] = $message;

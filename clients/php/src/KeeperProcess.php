@@ -17,6 +17,8 @@ final class KeeperProcess
     private const LAST_DEADLINE = 10.0;
     /** Seconds between two tries while the server is unavailable. */
     private const PAUSE = 0.5;
+    /** Seconds that a parent has to exit once its job was released. */
+    private const GRACE = 1.0;
     /** The server takes more in one request; this keeps the requests small. */
     private const BATCH = 500;
 
@@ -27,6 +29,7 @@ final class KeeperProcess
     private bool $hasEnded = false;
     private float $now = 0.0;
     private float $stopAt = \INF;
+    private float $killAt = \INF;
     private float $settleAt = 0.0;
     /** @var array<string, array<string, mixed>> leases and locks, by id */
     private array $held = [];
@@ -56,6 +59,12 @@ final class KeeperProcess
             $this->receive();
             $this->giveBack();
             $this->settle(self::SETTLE_DEADLINE);
+            if ($this->now >= $this->stopAt) {
+                $this->stop();
+            }
+            if ($this->now >= $this->killAt) {
+                $this->kill(\SIGKILL);
+            }
             foreach (array_keys($this->held) as $id) {
                 $this->keep($id);
             }
@@ -74,7 +83,7 @@ final class KeeperProcess
     private function receive(): void
     {
         $this->now = hrtime(true) / 1e9;
-        $until = min($this->now + self::LOOK, $this->stopAt, $this->settles === [] ? \INF : $this->settleAt);
+        $until = min($this->now + self::LOOK, $this->stopAt, $this->killAt, $this->settles === [] ? \INF : $this->settleAt);
         foreach ($this->held as $one) {
             $until = min($until, $one['due'], $one['limitAt'], $one['giveBackAt']);
         }
@@ -186,19 +195,41 @@ final class KeeperProcess
         }
     }
 
+    /** Releases what is held, and has the parent end. */
+    private function stop(): void
+    {
+        foreach (array_filter($this->held, static fn (array $one): bool => isset($one['release'])) as $id => $one) {
+            $this->end($one['release'], null);
+            unset($this->held[$id]);
+        }
+        $this->say(['released' => true]);
+        $this->kill(\SIGTERM);
+        [$this->stopAt, $this->killAt] = [\INF, $this->now + self::GRACE];
+    }
+
+    /** Ends a lease for the parent. */
+    private function end(string $path, ?string $body): void
+    {
+        try {
+            $this->transport->call('POST', $path, $body, timeout: 2, deadline: 5);
+        } catch (DuetimeError) {
+            // It expires.
+        }
+    }
+
+    private function kill(int $signal): void
+    {
+        \function_exists('posix_kill') ? posix_kill($this->parent, $signal) : exec("kill -$signal {$this->parent}");
+    }
+
     /** Extends what is due, and ends what has taken too long. */
     private function keep(string|int $id): void
     {
         $one = $this->held[$id];
-        $isLimit = $this->now >= $one['limitAt'];
-        if ($isLimit || ($this->now >= $this->stopAt && isset($one['release']))) {
-            try {
-                $this->transport->call('POST', $isLimit ? $one['limit']['path'] : $one['release'], $isLimit ? $one['limit']['body'] : null, timeout: 2, deadline: 5);
-            } catch (DuetimeError) {
-                // Its lease expires.
-            }
-            \function_exists('posix_kill') ? posix_kill($this->parent, 9) : exec("kill -9 {$this->parent}");
+        if ($this->now >= $one['limitAt']) {
+            $this->end($one['limit']['path'], $one['limit']['body']);
             unset($this->held[$id]);
+            $this->kill(\SIGKILL);
             return;
         }
         if ($this->now < $one['due']) {

@@ -12,8 +12,9 @@ use Psr\Log\LoggerInterface;
  * Runs jobs, one at a time. Start as many processes as should run at the same time.
  *
  * A child process (`Keeper`) extends the lease while a handler runs, whatever it does. Signals need ext-pcntl: the first SIGTERM or
- * SIGINT lets the running job finish until the stop deadline, then releases it and kills the process; a second one does so at
- * once. PHP learns of a signal when a blocking call, such as a query, returns.
+ * SIGINT lets the running job finish until the stop deadline, then it is released and the process exits; a second one does so at
+ * once. PHP learns of a signal when a blocking call, such as a query, returns. A process that is blocked a second after its job was
+ * released is killed.
  */
 final class Worker
 {
@@ -295,8 +296,14 @@ final class Worker
     private function settle(RunningJob $job, string $verb, string $body): void
     {
         try {
-            $this->transport->call('POST', "/v1/leases/{$job->receipt}/$verb", $body, deadline: self::SETTLE_DEADLINE);
+            $settle = Json::object(['receipt' => $job->receipt, $verb => new RawJson($body)]);
+            $answer = $this->transport->call('POST', '/v1/settle', "[$settle]", deadline: self::SETTLE_DEADLINE);
             $this->back();
+            if (isset($answer->fields[0]['code'])) {
+                $error = DuetimeError::problem($answer->fields[0]);
+                $error->tries = $answer->tries;
+                throw $error;
+            }
         } catch (LeaseLost $error) {
             // As the answer to a repeat: an earlier try has settled the job, and its answer was lost.
             if ($error->tries === 1) {
@@ -358,6 +365,11 @@ final class Worker
             foreach ([\SIGTERM, \SIGINT] as $signal) {
                 $before[$signal] = pcntl_signal_get_handler($signal);
                 pcntl_signal($signal, function (): void {
+                    if ($this->keeper->hasReleased()) {
+                        // It sends the last signal, once it has released the job.
+                        $this->running = null;
+                        exit(0);
+                    }
                     $this->stops++;
                     $this->keeper->stop($this->stops === 1 ? $this->stopDeadline : 0.0);
                 });

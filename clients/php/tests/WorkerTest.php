@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duetime\Tests;
 
-use Duetime\{Bytes, Cancelled, Client, Fatal, Job, RawJson, Release, RetryAfter, RunningJob, Worker};
+use Duetime\{Bytes, Cancelled, Client, Fatal, Job, Json, Keeper, RawJson, Release, RetryAfter, RunningJob, Worker};
 use Duetime\Error\{Invalid, Unauthorized, Unavailable};
 use PHPUnit\Framework\TestCase;
 
@@ -118,6 +118,25 @@ final class WorkerTest extends TestCase
                 }
             }],
         ];
+    }
+
+    public function testAKeeperThatWasKilledIsReplaced(): void
+    {
+        $keeper = new Keeper($this->client->transport);
+        foreach (['first', 'second'] as $name) {
+            $keeper->launch();
+            $children = array_map('intval', explode(' ', trim((string) file_get_contents('/proc/self/task/' . getmypid() . '/children'))));
+            $this->client->push($this->queue, $name);
+            $receipt = $this->client->transport->call('POST', '/v1/reserve', Json::object(['queues' => [$this->queue]]))->fields['leases'][0]['receipt'];
+            posix_kill(max($children), SIGKILL);
+            // A pipe breaks once the kernel has ended the process.
+            while (is_dir('/proc/' . max($children)) && !str_contains((string) @file_get_contents('/proc/' . max($children) . '/stat'), ') Z ')) {
+            }
+            $name === 'first' ? $keeper->holdLease($receipt, '60s') : null;
+            $keeper->settle($receipt, 'complete', ['result' => $name]);
+            self::assertSame([], $keeper->sync());
+        }
+        self::assertSame(['first', 'second'], array_map(static fn (Job $job): mixed => $job->result, [...$this->client->jobs(queue: $this->queue)]));
     }
 
     public function testACancelReachesTheHandler(): void
@@ -275,7 +294,8 @@ final class WorkerTest extends TestCase
                 $words = ['exit' => 'ended the process', 'memory' => 'Allowed memory size', 'limit' => 'time limit of 0.3 s'][$case];
                 self::assertStringContainsString($words, $job->errors[0]['message'], $case);
             }
-            proc_close($process);
+            $code = proc_close($process);
+            self::assertSame($case === 'limit' ? SIGKILL : ($how === 'failed' ? [3, 255][(int) ($case === 'memory')] : 0), $code, $case);
         }
     }
 }

@@ -96,6 +96,7 @@ final class Application
                 'providers' => [
                     \Illuminate\Bus\BusServiceProvider::class,
                     \Illuminate\Cache\CacheServiceProvider::class,
+                    \Illuminate\Foundation\Providers\FoundationServiceProvider::class,
                     \Illuminate\Foundation\Providers\ConsoleSupportServiceProvider::class,
                     \Illuminate\Database\DatabaseServiceProvider::class,
                     \Illuminate\Encryption\EncryptionServiceProvider::class,

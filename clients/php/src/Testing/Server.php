@@ -46,7 +46,7 @@ final class Server
         }
         [$text, $until] = ['', microtime(true) + self::START];
         stream_set_blocking($pipes[1], false);
-        while (preg_match('#http://[0-9.:\[\]]+#', $text, $found) !== 1 || !str_contains($text, "\n")) {
+        while (preg_match('#https?://[0-9.:\[\]]+#', $text, $found) !== 1 || !str_contains($text, "\n")) {
             [$read, $none] = [[$pipes[1]], null];
             stream_select($read, $none, $none, 1);
             $text .= (string) fread($pipes[1], 4096);
