@@ -4,11 +4,12 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 dest=${1:?"usage: build.sh DEST"}
-mkdir -p "$dest"
+mkdir -p "$dest/examples"
 dest=$(cd "$dest" && pwd)
-rm -rf "$dest"/{src,test,conformance,examples,dist,build}
+# All but what npm has installed.
+find "$dest" "$dest/examples" -mindepth 1 -maxdepth 1 ! -name node_modules ! -name examples -exec rm -rf {} +
 for each in src test conformance examples package.json package-lock.json tsconfig.json eslint.config.mjs README.md; do
-  if [ -e "$here/$each" ]; then cp -R "$here/$each" "$dest/"; fi
+  cp -R "$here/$each" "$dest/"
 done
 cd "$dest"
 if ! cmp -s package-lock.json node_modules/.installed; then

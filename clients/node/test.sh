@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the package in a temporary folder and runs its tests there. Needs Node 20, npm and a `duetime` (DUETIME_BIN, or the PATH).
+# Builds the package in a temporary folder and runs its tests and those of the examples there. Needs Node 20, npm and a
+# `duetime` (DUETIME_BIN, or the PATH).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=${CARGO_TARGET_DIR:-$here/../../target}/clients/node
@@ -7,3 +8,9 @@ folder=${CARGO_TARGET_DIR:-$here/../../target}/clients/node
 cd "$folder"
 npx --no-install tsc -p test
 node --test --test-timeout=30000 build/
+cd examples
+if ! cmp -s package-lock.json node_modules/.installed; then
+  npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2
+  cp package-lock.json node_modules/.installed
+fi
+npm test --silent

@@ -1,14 +1,19 @@
 /** Servers of the tests: a real one, and one that answers as a test says. */
 
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import * as http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
 
+const BIN = process.env['DUETIME_BIN'] ?? 'duetime'
+
+/** Why tests of `serve --test` are skipped, if they are. */
+export const NO_TEST_SERVER = spawnSync(BIN, ['serve', '--test', '--help']).status === 0 ? false : `${BIN} has no serve --test`
+
 /** A private server in memory, from `DUETIME_BIN` or the PATH. */
 export async function startServer(): Promise<{ url: string } & AsyncDisposable> {
-  const child = spawn(process.env['DUETIME_BIN'] ?? 'duetime', ['serve', '--store', 'memory', '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = spawn(BIN, ['serve', '--store', 'memory', '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'ignore'] })
   for await (const line of createInterface(child.stdout)) {
     const url = /http:\/\/[0-9.:]+/.exec(line)?.[0]
     if (url === undefined) continue
