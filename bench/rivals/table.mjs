@@ -41,7 +41,7 @@ console.log(`| measure | ${[...names, ...others.map((name) => `${name} is`)].joi
 console.log(`|---|${"---|".repeat(names.length + others.length)}`);
 for (const [key, what, isMoreBetter] of ROWS.filter(([key]) => runs.some((run) => key in run))) {
   const ratio = (name) => (median(name, key) / median(names[0], key)) ** (isMoreBetter ? 1 : -1);
-  const words = others.map((name) => `${ratio(name).toFixed(1)} × ${isMoreBetter ? "as fast" : "less"}`);
+  const words = others.map((name) => (median(name, key) === undefined ? "" : `${ratio(name).toFixed(1)} × ${isMoreBetter ? "as fast" : "less"}`));
   console.log(`| ${[what, ...names.map((name) => cell(name, key)), ...words].join(" | ")} |`);
 }
 for (const name of names.filter((name) => median(name, "processed") < jobs)) {
