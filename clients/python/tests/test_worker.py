@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.server
 import json
 import logging
 import os
@@ -15,7 +16,7 @@ import time
 from typing import Any, Callable
 
 import pytest
-from test_handler import Order
+from test_handler import BODY, Order
 
 from duetime import Client, DuetimeError, Fatal, JobCancelled, NewJob, Release, RetryAfter, RunningJob, Unauthorized, Worker
 from duetime.testing import Server
@@ -363,6 +364,44 @@ def test_a_server_that_goes_away_is_told_once_and_comes_back(
     said = [record.message for record in caplog.records if record.name == "duetime"]
     assert len([text for text in said if "does not answer" in text]) == 1
     assert len([text for text in said if "answers again" in text]) == 1
+
+
+def test_an_outcome_is_kept_while_the_store_is_full(until: Until) -> None:
+    settled: list[bytes] = []
+    lease = {**BODY, "receipt": "7.1", "lease": "1m"}
+
+    class Answers(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            asked = self.rfile.read(int(self.headers["content-length"]))
+            status, answer = 200, {"leases": [lease] if not settled else []}
+            if self.path == "/v1/settle":
+                settled.append(asked)
+                answer = [{"receipt": "7.1", "state": "succeeded"}]  # type: ignore[assignment]
+                if len(settled) < 3:
+                    status, answer = 507, {"code": "store_full", "status": 507, "detail": "full"}  # type: ignore[dict-item]
+            body = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as listener:
+        listener.daemon_threads = True
+        thread = threading.Thread(target=listener.serve_forever)
+        thread.start()
+        worker = Worker(Client(f"http://127.0.0.1:{listener.server_address[1]}"), "orders", concurrency=1)
+        worker.handler("k")(lambda payload: payload)
+        summary = worker.drain()
+        listener.shutdown()
+        thread.join()
+    assert (summary.succeeded, summary.failed) == (1, 0)
+    assert settled == [b'[{"receipt":"7.1","complete":{"result":{"order":4711}}}]'] * 3
 
 
 def test_a_worker_that_may_not_work_says_so(server: Server, queue: str) -> None:

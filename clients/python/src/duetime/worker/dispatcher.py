@@ -233,7 +233,7 @@ class Dispatcher:
                 try:
                     answer = await self._ask(request, wait)
                 except DuetimeError as error:
-                    if not calls.passes(error) or plan.is_drain:
+                    if not passes(error) or plan.is_drain:
                         self._fail(error)
                         return
                     is_repeat = True
@@ -403,7 +403,7 @@ class Dispatcher:
             if len(answers) != len(batch):
                 raise errors.Protocol(f"{len(batch)} leases were settled and {len(answers)} answered", code="protocol", status=200)
         except DuetimeError as error:
-            if calls.passes(error) or len(batch) == 1 or error.status in (401, 403, 421):
+            if passes(error) or len(batch) == 1 or error.status in (401, 403, 421):
                 is_kept = self._refused(batch, error)
                 if is_kept:
                     await self._away(error)
@@ -431,12 +431,12 @@ class Dispatcher:
         is_kept = False
         for lease in batch:
             outcome = lease.outcome or Outcome.released()
-            lease.may_be_settled = lease.may_be_settled or calls.passes(error)
+            lease.may_be_settled = lease.may_be_settled or passes(error)
             if error.code in ("lease_lost", "not_found"):
                 log.warning("job %s: the lease was lost, so the outcome does not count", lease.job.id)
                 self._forget(lease)
                 self.summary.lost += 1
-            elif calls.passes(error):
+            elif passes(error):
                 self._outbox.append(lease)
                 is_kept = True
             elif error.status in (401, 403, 421):
@@ -495,7 +495,7 @@ class Dispatcher:
             answer = await caller.call("POST", "/v1/extend", body, tries=self._tries)
             answers = calls.understood(lambda data: [dict(one) for one in data], answer)
         except DuetimeError as error:
-            if calls.passes(error):
+            if passes(error):
                 self._note_away(error)
             else:
                 log.error("leases cannot be extended: %s", error)
@@ -627,6 +627,11 @@ class Dispatcher:
 def touch(path: str) -> None:
     """Makes the file, or the time of its last change now."""
     pathlib.Path(path).touch()
+
+
+def passes(error: DuetimeError) -> bool:
+    """Whether a worker tries again. Unlike a caller it can wait until a store has room again, or is repaired."""
+    return calls.passes(error) or error.status >= 500
 
 
 def settle_text(receipt: str, outcome: Outcome) -> bytes:
