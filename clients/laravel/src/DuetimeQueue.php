@@ -42,8 +42,8 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     private int $limit = 1;
     /** Whether outcomes may be on their way. */
     private bool $isDirty = false;
-    /** @var array{string, string} the queues of a reserve that had no answer, and its request id */
-    private array $unanswered = ['', ''];
+    /** @var array{queues: list<string>, limit: int, wait: string, worker: string, request_id: string}|null a reserve that had no answer */
+    private ?array $unanswered = null;
 
     public function __construct(
         public readonly Client $client,
@@ -252,7 +252,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
         }
         $this->begun = 0;
         $jobs = $this->reserve($queues, 0.0, $isInRound ? $this->limit : 1);
-        if ($jobs === []) {
+        if ($jobs === [] && !$this->isAway) {
             // Nothing to do: a good moment to know what became of the outcomes. A job that was released may be due again.
             $isChanged = $this->isDirty;
             $this->sync();
@@ -276,19 +276,18 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
      */
     private function reserve(array $queues, float $wait, int $limit): array
     {
-        $names = implode(',', $queues);
-        // A repeat of a request that had no answer gets the job that the answer had.
-        $id = $this->unanswered[0] === $names ? $this->unanswered[1] : bin2hex(random_bytes(12));
-        $body = ['queues' => $queues, 'limit' => $limit, 'wait' => Duration::text($wait), 'worker' => $this->worker, 'request_id' => $id];
+        // A repeat of a request that had no answer, word for word, gets the jobs that the answer had.
+        $body = $this->unanswered !== null && $this->unanswered['queues'] === $queues ? $this->unanswered
+            : ['queues' => $queues, 'limit' => $limit, 'wait' => Duration::text($wait), 'worker' => $this->worker, 'request_id' => bin2hex(random_bytes(12))];
         $transport = $this->client->transport;
-        $timeout = $wait + $transport->timeout;
+        $timeout = Duration::seconds($body['wait'], 'wait') + $transport->timeout;
         try {
             $answer = $transport->call('POST', '/v1/reserve', Json::object($body), timeout: $timeout, deadline: $timeout, tries: \count($transport->servers));
         } catch (DuetimeError $error) {
             if (!$error->isTransient()) {
                 throw $error;
             }
-            $this->unanswered = [$names, $id];
+            $this->unanswered = $body;
             if (!$this->isAway) {
                 $this->report($error);
             }
@@ -296,7 +295,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
             usleep((int) (min(5.0, $error->retryAfter ?? 1.0) * random_int(500_000, 1_000_000)));
             return [];
         }
-        $this->unanswered = ['', ''];
+        $this->unanswered = null;
         if ($this->isAway) {
             $this->isAway = false;
             $this->container->bound('log') && $this->container->make('log')->notice('duetime: the server is back');

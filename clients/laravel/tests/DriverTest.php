@@ -5,7 +5,8 @@ declare(strict_types=1);
 namespace Duetime\Laravel\Tests;
 
 use Duetime\{CancelOutcome, Client, Job};
-use Duetime\Error\Invalid;
+use Duetime\Error\{Invalid, Protocol};
+use Duetime\Http\{Http, Response};
 use Duetime\Laravel\{DuetimeJob, DuetimeQueue, Keyed};
 use Duetime\Laravel\Facades\Duetime;
 use Duetime\Laravel\Tests\App\{Application, Blocks, FailsByDefault, Kills, Noted, Plain, Secret, Silent, TooLong, Unique, WaitsForCancel};
@@ -287,6 +288,32 @@ final class DriverTest extends TestCase
         self::assertNull(Queue::pop());
         self::assertCount(1, Silent::$reported);
         self::assertStringContainsString('unreachable', Silent::$reported[0]);
+    }
+
+    public function testAFetchWithoutAnAnswerIsRepeatedWordForWord(): void
+    {
+        $http = new class implements Http {
+            /** @var list<string> */
+            public array $bodies = [];
+
+            public function send(string $method, string $url, array $headers, ?string $body, int $timeoutMs, ?\Closure $isAborted = null): Response
+            {
+                $this->bodies[] = (string) $body;
+                return \count($this->bodies) === 1 ? throw new Protocol('protocol', 0, 'cut off') : new Response(200, [], '{"leases":[],"next_due_at":null}');
+            }
+        };
+        $queue = new DuetimeQueue(new Client('http://one', '', http: $http), 'q', 60, 0);
+        $queue->setContainer($this->app);
+        self::assertNull($queue->pop());
+        self::assertNull($queue->pop('other'));
+        self::assertNull($queue->pop());
+        self::assertNotSame($http->bodies[0], $http->bodies[1], 'another queue');
+        $queue = new DuetimeQueue(new Client('http://one', '', http: $http), 'q', 60, 0);
+        $http->bodies = [];
+        $queue->setContainer($this->app);
+        self::assertNull($queue->pop());
+        self::assertNull($queue->pop());
+        self::assertSame($http->bodies[0], $http->bodies[1]);
     }
 
     public function testALostLeaseIsReported(): void
