@@ -53,6 +53,7 @@ const QUEUES_MAX = 64
 const HEALTH_EVERY_MS = 5_000
 // For handlers that end because their signal was aborted.
 const GRACE_MS = 100
+const EXIT_MS = 1_000
 // For outcomes that are not sent yet when the worker stops.
 const FINISH_MS = 5_000
 
@@ -152,8 +153,8 @@ export class Worker implements AsyncDisposable {
       options.signal?.removeEventListener('abort', stop)
       for (const name of signals) process.off(name, onSignal)
     }
-    // A handler that did not end would keep the process alive.
-    if (received !== undefined && this.#running.size > 0) process.kill(process.pid, received)
+    // A handler that did not end would keep the process alive; the program has a second for an end of its own.
+    if (received !== undefined && this.#running.size > 0) setTimeout(() => process.exit(), EXIT_MS).unref()
   }
 
   /** Runs what is due, then ends: for tests and for cron. Returns how many handlers ended. */

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { after, before, describe, it } from 'node:test'
 import { Client, Fatal, Invalid, NotFound, Release, RetryAfter, Unauthorized, Worker, type Job, type RunningJob, type Schema, type State, type WorkerOptions } from 'duetime'
 import { answer, playServer, startServer } from './server.js'
@@ -247,6 +249,18 @@ describe('a worker of a real server', () => {
     const { state, attempt, releases } = await client.get(id)
     assert.deepEqual([state, attempt, releases], ['ready', 0, 1])
     assert.equal((JSON.parse(readFileSync(healthFile, 'utf8')) as { state: string }).state, 'running')
+  })
+
+  it('ends the process with 0 when it is told to stop, although a handler hangs', async () => {
+    await client.push('hangs', 1)
+    const program = `
+      const { Client, Worker } = require(${JSON.stringify(join(__dirname, '../../dist/index.js'))})
+      const worker = new Worker(new Client(${JSON.stringify(server.url)}), { queues: 'hangs', stopDeadline: 50, logger: null })
+      worker.handle('*', () => new Promise(() => { setInterval(() => 0, 1000); process.kill(process.pid, 'SIGTERM') }))
+      worker.run().then(() => console.log('cleaned up'))`
+    const { stdout } = await promisify(execFile)(process.execPath, ['-e', program])
+    assert.equal(stdout, 'cleaned up\n')
+    assert.equal((await client.queues.get('hangs')).ready, 1)
   })
 
   it('refuses wrong options, and a server that refuses it', async () => {
