@@ -31,6 +31,7 @@ pub use invalid::Invalid;
 pub use memory::Memory;
 pub use model::id::{JobId, JobRef, Numbers, Receipt};
 pub use model::job::{AttemptError, Due, Job, KeyUntil, NewJob, OnConflict, Payload, Stage, State};
+pub use model::meta::Meta;
 pub use model::options::JobOptions;
 pub use model::progress::Progress;
 pub use model::retry::{Backoff, Exponential, Fixed, Retry, WhenExhausted};

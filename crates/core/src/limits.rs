@@ -103,6 +103,14 @@ pub const CRASHES_MAX_DEFAULT: u32 = 5;
 pub const NOTE_BYTES_MAX: usize = 1_024;
 /// Bytes of a `traceparent`: version, trace id, parent id and flags in hexadecimal, with dashes between them.
 pub const TRACE_BYTES: usize = 55;
+/// Most entries in the metadata of a job.
+pub const META_ENTRIES_MAX: usize = 16;
+/// Longest name in the metadata.
+pub const META_NAME_BYTES_MAX: usize = 64;
+/// Longest value in the metadata.
+pub const META_VALUE_BYTES_MAX: usize = 256;
+/// Most bytes of the metadata of a job, names and values together: 2 KiB, since brokers hold it with each live job.
+pub const META_BYTES_MAX: usize = 2 << 10;
 /// Most jobs one page of find or list shows.
 pub const PAGE_JOBS_MAX: usize = 1_000;
 /// Bytes of jobs after which a page ends.

@@ -159,8 +159,8 @@ pub mod job {
         BulkAction, BulkCounts, CancelOutcome, Imported, Listed, Patch, PushOutcome, Query,
     };
     pub use duetime_core::{
-        AttemptError, Due, Job, JobId, JobOptions, JobRef, KeyUntil, NewJob, OnConflict, Payload, Progress, Stage,
-        State, States,
+        AttemptError, Due, Job, JobId, JobOptions, JobRef, KeyUntil, Meta, NewJob, OnConflict, Payload, Progress,
+        Stage, State, States,
     };
 }
 

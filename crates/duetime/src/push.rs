@@ -136,6 +136,29 @@ impl<To> Push<To> {
         self.set(|job| job.options.trace = Some(trace.into()))
     }
 
+    /// Sets a value of the job's metadata, such as a tenant or a user. Handlers, webhooks and the dashboard get it with the
+    /// job. A value that the name had is replaced. [`Meta`](crate::job::Meta) has the limits. Metadata is not searched: to
+    /// find jobs, give them a [tag](Self::tag).
+    ///
+    /// ```
+    /// # use duetime::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> duetime::Result<()> {
+    /// # let client = Client::memory().await?;
+    /// let id = client.push_raw("invoice.send", *b"{}").meta("tenant", "7").await?.id;
+    /// assert_eq!(client.jobs().get(id).await?.meta().get("tenant"), Some("7"));
+    /// # client.close().await
+    /// # }
+    /// ```
+    pub fn meta(self, name: impl Into<Arc<str>>, value: impl Into<Arc<str>>) -> Self {
+        self.set(|job| job.options.set_meta(name, value))
+    }
+
+    /// Sets several values of the metadata, such as all those of the job that pushes this one: `.meta_all(context.meta().iter())`.
+    pub fn meta_all<N: Into<Arc<str>>, V: Into<Arc<str>>>(self, entries: impl IntoIterator<Item = (N, V)>) -> Self {
+        entries.into_iter().fold(self, |push, (name, value)| push.meta(name, value))
+    }
+
     /// Returns the job without pushing it, for [`Client::push_all`].
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Jobs that applications insert in their own transactions, by the library, on private servers.
 
-use duetime::job::{Due, JobOptions, NewJob, OnConflict, Query, State as JobState};
+use duetime::job::{Due, JobOptions, Meta, NewJob, OnConflict, Query, State as JobState};
 use duetime::time::Span;
 use duetime::{Client, ConnectOptions, Push, Retry, Timestamp, Worker, inbox, new_job};
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
@@ -34,6 +34,7 @@ fn full() -> NewJob {
         expires: Some(Span(60_000)),
         options: JobOptions {
             trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+            meta: Some(Meta::from_iter([("tenant", "7")]).into()),
             retry: Retry { max_attempts: Some(2), ..Retry::default() },
             ..JobOptions::default()
         },

@@ -1,17 +1,21 @@
-//! Rarely used fields in all bodies: target, trace and progress.
+//! Rarely used fields in all bodies: target, trace, meta and progress.
 
 use super::*;
 use crate::ports::Lease;
-use crate::{Job, JobId, JobOptions, NewJob, Progress, Target};
+use crate::{Job, JobId, JobOptions, Meta, NewJob, Progress, Target};
 use std::sync::Arc;
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const NOW: u64 = 1_795_168_800_250;
-const EXTRAS: &str = r#""target":{"queue":"mail"},"trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01""#;
+const EXTRAS: &str = concat!(
+    r#""target":{"queue":"mail"},"trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","#,
+    r#""meta":{"tenant":"7"}"#
+);
 
 fn new() -> NewJob {
     let target = Some(Arc::new(Target::Queue(Arc::from("mail"))));
-    let options = JobOptions { target, trace: Some(Arc::from(TRACE)), ..JobOptions::default() };
+    let meta = Some(Arc::new(Meta::from_iter([("tenant", "7")])));
+    let options = JobOptions { target, trace: Some(Arc::from(TRACE)), meta, ..JobOptions::default() };
     NewJob { options, ..NewJob::new(*b"1") }
 }
 

@@ -250,7 +250,7 @@ impl Pushed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{JobOptions, Retry, Target};
+    use crate::{JobOptions, Meta, Retry, Target};
 
     #[test]
     fn what_the_inbox_says_of_a_job_comes_back() {
@@ -262,6 +262,7 @@ mod tests {
             options: JobOptions {
                 target: Some(Arc::new(Target::Queue("mail".into()))),
                 trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+                meta: Some(Arc::new(Meta::from_iter([("tenant", "7")]))),
                 retry: Retry { max_attempts: Some(3), max_age: Some(Span(60_000)), ..Retry::default() },
                 moves: 0,
                 releases: 0,
@@ -276,7 +277,7 @@ mod tests {
             concat!(
                 r#"{"on_conflict":"replace","key_until":"started","lease":"1m30s","expires":"1s500ms","#,
                 r#""max_attempts":3,"max_age":"1m","target":{"queue":"mail"},"#,
-                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}"#
+                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","meta":{"tenant":"7"}}"#
             )
         );
         let mut back = NewJob::new(*b"payload");

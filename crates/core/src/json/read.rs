@@ -43,13 +43,14 @@ impl fmt::Display for Unread {
 }
 
 /// Accepted values of fields whose JSON has several forms, or a form best shown by an example.
-const FORMS: [(&str, &str); 16] = [
+const FORMS: [(&str, &str); 17] = [
     ("as", r#"the name of a layout, such as "list""#),
     ("exponential", r#"an object such as {"first": "1s", "factor": 2, "max": "1h", "jitter": 0.1}"#),
     ("fixed", r#"an object such as {"delay": "30s"}"#),
     ("key_until", r#""finished" or "started""#),
     ("max_crashes", "a whole number, 1 or more"),
     ("max_running", "a whole number, 1 or more"),
+    ("meta", r#"an object such as {"tenant": "7"}"#),
     ("missed", r#""once" or "skip""#),
     ("on_conflict", r#""keep", "replace" or "reject""#),
     ("overlap", r#""allow" or "skip""#),

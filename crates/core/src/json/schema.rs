@@ -5,7 +5,8 @@
 use super::{Base64, Object, Span};
 use crate::limits::{
     CRON_BYTES_MAX, KEY_BYTES_MAX, KIND_BYTES_MAX, LOCK_NAME_BYTES_MAX, LOCK_OWNER_BYTES_MAX, MESSAGE_BYTES_MAX,
-    NOTE_BYTES_MAX, QUEUE_BYTES_MAX, REQUEST_ID_BYTES_MAX, TAG_BYTES_MAX, TRACE_BYTES, WORKER_BYTES_MAX,
+    META_ENTRIES_MAX, META_NAME_BYTES_MAX, META_VALUE_BYTES_MAX, NOTE_BYTES_MAX, QUEUE_BYTES_MAX, REQUEST_ID_BYTES_MAX,
+    TAG_BYTES_MAX, TRACE_BYTES, WORKER_BYTES_MAX,
 };
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
@@ -18,6 +19,7 @@ const PLAIN: &str = r"^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]*$";
 /// Durations whose numbers have few enough digits to be within the limits.
 const SPAN: &str = "^([0-9]{1,4}d)?([0-9]{1,7}h)?([0-9]{1,8}m)?([0-9]{1,9}s)?([0-9]{1,12}ms)?$";
 const TRACE: &str = "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$";
+const META_NAME: &str = "^[a-z0-9_.-]+$";
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
 const ETAG: &str = "^\"[0-9]{1,19}\"$";
 const IF_MATCH: &str = r#"^("[0-9]{1,19}"|\*)$"#;
@@ -105,6 +107,25 @@ impl PartialSchema for ProblemCode {
 }
 
 impl ToSchema for ProblemCode {}
+
+/// Metadata of a job.
+#[derive(Clone, Copy, Debug)]
+pub struct Meta;
+
+impl PartialSchema for Meta {
+    fn schema() -> RefOr<Schema> {
+        literal(json!({
+            "type": "object",
+            "description": "Metadata of the caller, text by name: at most 2 KiB in all. Values have no hidden characters, such as ends of lines.",
+            "propertyNames": {"type": "string", "minLength": 1, "maxLength": META_NAME_BYTES_MAX, "pattern": META_NAME},
+            "additionalProperties": {"type": "string", "maxLength": META_VALUE_BYTES_MAX},
+            "maxProperties": META_ENTRIES_MAX,
+            "examples": [{"tenant": "7", "user": "ada"}],
+        }))
+    }
+}
+
+impl ToSchema for Meta {}
 
 /// The description of the wrapped type.
 impl<T: PartialSchema> PartialSchema for Object<T> {

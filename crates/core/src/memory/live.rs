@@ -293,6 +293,7 @@ impl Rare {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Meta;
     use crate::json::Span;
     use crate::model::job::{Due, NewJob};
 
@@ -325,6 +326,7 @@ mod tests {
         let of_plain = bytes(plain.clone());
         let long: Arc<str> = "x".repeat(1_000).into();
         let errors = vec![AttemptError { at: Timestamp(1), attempt: 1, message: long.clone(), crashed: false }];
+        let noted = Meta::from_iter([("n", long.clone())]);
         for larger in [
             Job { payload: vec![0; 1_000].into(), ..plain.clone() },
             Job { key: Some(long.clone()), ..plain.clone() },
@@ -332,6 +334,7 @@ mod tests {
             Job { tags: vec![long.clone()].into(), ..plain.clone() },
             Job { message: Some(long.clone()), ..plain.clone() },
             Job { options: JobOptions { trace: Some(long), ..JobOptions::default() }.shared(), ..plain.clone() },
+            Job { options: JobOptions { meta: Some(noted.into()), ..JobOptions::default() }.shared(), ..plain.clone() },
             Job { errors, ..plain },
         ] {
             assert!(bytes(larger.clone()) > of_plain + 900, "{larger:?}");

@@ -2,6 +2,7 @@
 
 use super::id::{JobId, Receipt};
 pub use super::key::{KeyUntil, OnConflict};
+use super::meta::Meta;
 use super::name;
 use super::options::{self, JobOptions};
 use super::progress::Progress;
@@ -218,6 +219,11 @@ impl Job {
     /// Its rarely used options; all are unset if it has none.
     pub fn options(&self) -> &JobOptions {
         self.options.as_deref().unwrap_or(&options::NONE)
+    }
+
+    /// Metadata of its caller, such as a tenant or a user; empty by default.
+    pub fn meta(&self) -> &Meta {
+        self.options().meta()
     }
 
     /// About how many bytes an answer needs to show it, besides what is small in every job: of its payload, its result, and its messages.

@@ -5,6 +5,7 @@ pub mod id;
 pub mod job;
 pub(super) mod key;
 pub mod marks;
+pub mod meta;
 pub mod name;
 pub mod options;
 pub mod progress;

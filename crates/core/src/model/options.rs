@@ -5,6 +5,7 @@
 //! forgotten one does not compile.
 
 use super::marks::Marks;
+use super::meta::{self, Meta};
 use super::retry::Retry;
 use super::target::Target;
 use super::trace;
@@ -14,8 +15,8 @@ use crate::limits::MOVES_MAX;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A job's own retry rule, target and trace, how often it was moved and released, and the marks of a port. The same JSON in
-/// stores and in the API.
+/// A job's own retry rule, target, trace and metadata, how often it was moved and released, and the marks of a port. The same
+/// JSON in stores and in the API.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -27,6 +28,8 @@ pub struct JobOptions {
     pub target: Option<Arc<Target>>,
     /// The trace that it belongs to: a W3C `traceparent`.
     pub trace: Option<Arc<str>>,
+    /// Metadata of its caller, such as a tenant or a user.
+    pub meta: Option<Arc<Meta>>,
     /// How often it was moved between queues, at most [`MOVES_MAX`] times.
     #[serde(skip_serializing_if = "is_zero")]
     pub moves: u32,
@@ -58,6 +61,9 @@ macro_rules! with_options {
                 #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::json::schema::Trace>))]
                 #[serde(default, deserialize_with = "crate::json::text::some")]
                 pub trace: Option<std::sync::Arc<str>>,
+                /// Metadata of the caller, such as a tenant or a user: shown with the job, but not searched. To find jobs, use tags.
+                #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::json::schema::Meta>))]
+                pub meta: Option<std::sync::Arc<$crate::Meta>>,
                 $($after)*
             }
         }
@@ -65,14 +71,14 @@ macro_rules! with_options {
         impl<$life> $name<$life> {
             /// The given options of a job.
             pub fn options(&self) -> $crate::JobOptions {
-                $crate::JobOptions::given(self.rule(), self.target.clone(), self.trace.clone())
+                $crate::JobOptions::given(self.rule(), self.target.clone(), self.trace.clone(), self.meta.clone())
             }
 
             /// The same with these options.
             #[must_use]
             pub fn with_options(self, options: &$crate::JobOptions) -> Self {
-                let $crate::JobOptions { retry, target, trace, moves: _, releases: _, marks: _, imported: _ } = options.clone();
-                Self { target, trace, ..self.with_rule(retry) }
+                let $crate::JobOptions { retry, target, trace, meta, moves: _, releases: _, marks: _, imported: _ } = options.clone();
+                Self { target, trace, meta, ..self.with_rule(retry) }
             }
         }
     };
@@ -82,7 +88,7 @@ pub(crate) use with_options;
 /// A literal of such a struct: its own fields, and no options.
 macro_rules! without_options {
     ($name:ident { $($own:tt)* }) => {
-        $crate::model::retry::without_rule!($name { target: None, trace: None, $($own)* })
+        $crate::model::retry::without_rule!($name { target: None, trace: None, meta: None, $($own)* })
     };
 }
 pub(crate) use without_options;
@@ -92,6 +98,7 @@ pub(crate) static NONE: JobOptions = JobOptions {
     retry: Retry::INHERITED,
     target: None,
     trace: None,
+    meta: None,
     moves: 0,
     releases: 0,
     marks: None,
@@ -106,13 +113,24 @@ impl From<Retry> for JobOptions {
 
 impl JobOptions {
     /// All that a caller can give.
-    pub fn given(retry: Retry, target: Option<Arc<Target>>, trace: Option<Arc<str>>) -> Self {
-        Self { retry, target, trace, ..NONE.clone() }
+    pub fn given(retry: Retry, target: Option<Arc<Target>>, trace: Option<Arc<str>>, meta: Option<Arc<Meta>>) -> Self {
+        let meta = meta.filter(|meta| !meta.is_empty());
+        Self { retry, target, trace, meta, ..NONE.clone() }
     }
 
     /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == NONE
+    }
+
+    /// Metadata of its caller; empty by default.
+    pub fn meta(&self) -> &Meta {
+        self.meta.as_deref().unwrap_or(&meta::NONE)
+    }
+
+    /// Sets a value of the metadata. One that the name had is replaced.
+    pub fn set_meta(&mut self, name: impl Into<Arc<str>>, value: impl Into<Arc<str>>) {
+        Arc::make_mut(self.meta.get_or_insert_default()).set(name, value);
     }
 
     /// In the form that a job stores.
@@ -125,35 +143,37 @@ impl JobOptions {
     /// # Errors
     /// [`Invalid`], naming the field.
     pub fn check(&self, queue: &str) -> Result<(), Invalid> {
-        let Self { retry, target, trace, moves, releases: _, marks, imported: _ } = self;
+        let Self { retry, target, trace, meta, moves, releases: _, marks, imported: _ } = self;
         if *moves > MOVES_MAX {
             return Err(Invalid::new("moves", format!("at most {MOVES_MAX}"), moves));
         }
         retry.check(queue)?;
         target.as_ref().map_or(Ok(()), |target| target.check())?;
         marks.as_ref().map_or(Ok(()), |marks| marks.check())?;
+        meta.as_ref().map_or(Ok(()), |meta| meta.check())?;
         trace.as_ref().map_or(Ok(()), |trace| trace::check(trace))
     }
 
     /// The options of a copy in another queue: that queue's retry rule and target apply there.
     #[must_use]
     pub fn moved(&self) -> Self {
-        let Self { retry: _, target: _, trace, moves, releases: _, marks: _, imported: _ } = self;
-        Self { trace: trace.clone(), moves: moves + 1, ..Self::default() }
+        let Self { retry: _, target: _, trace, meta, moves, releases: _, marks: _, imported: _ } = self;
+        Self { trace: trace.clone(), meta: meta.clone(), moves: moves + 1, ..Self::default() }
     }
 
     /// Whether both are the same but for the number of releases.
     pub fn is_but_for_releases(&self, other: &Self) -> bool {
-        let Self { retry, target, trace, moves, releases: _, marks, imported } = self;
+        let Self { retry, target, trace, meta, moves, releases: _, marks, imported } = self;
         (retry, target, trace, moves) == (&other.retry, &other.target, &other.trace, &other.moves)
-            && (marks, imported) == (&other.marks, &other.imported)
+            && (meta, marks, imported) == (&other.meta, &other.marks, &other.imported)
     }
 
     /// About how many bytes of memory they take.
     pub(crate) fn bytes(&self) -> usize {
-        let Self { retry: _, target: _, trace, moves: _, releases: _, marks, imported: _ } = self;
+        let Self { retry: _, target: _, trace, meta, moves: _, releases: _, marks, imported: _ } = self;
         let of_marks = marks.as_ref().map_or(0, |marks| marks.bytes());
-        size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len()) + of_marks
+        let of_meta = meta.as_ref().map_or(0, |meta| meta.bytes());
+        size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len()) + of_marks + of_meta
     }
 }
 
@@ -174,18 +194,19 @@ mod tests {
             when_exhausted: Some(WhenExhausted::Move("dead".into())),
             ..Retry::default()
         };
-        let all = JobOptions { retry, target: Some(target), trace, moves: 2, releases: 3, marks, imported: true };
+        let meta = Some(Arc::new(Meta::from_iter([("tenant", "7")])));
+        let all = JobOptions { retry, target: Some(target), trace, meta, moves: 2, releases: 3, marks, imported: true };
         let text = serde_json::to_string(&all).unwrap();
         assert_eq!(
             text,
             concat!(
                 r#"{"max_attempts":3,"max_age":"1m","when_exhausted":{"move":"dead"},"target":{"queue":"mail"},"#,
-                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","moves":2,"releases":3,"marks":{"parks":2},"imported":true}"#
+                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","meta":{"tenant":"7"},"moves":2,"releases":3,"marks":{"parks":2},"imported":true}"#
             )
         );
         let some = [
             JobOptions { target: None, ..all.clone() },
-            JobOptions { retry: Retry::default(), moves: 0, ..all.clone() },
+            JobOptions { retry: Retry::default(), meta: None, moves: 0, ..all.clone() },
             all,
         ];
         for options in some {

@@ -6,7 +6,7 @@ use crate::job_type::JobType;
 use crate::push::Push;
 use duetime_core::api::Timestamp;
 use duetime_core::limits::RESULT_BYTES_MAX;
-use duetime_core::{Error as CoreError, Job, JobId, Payload, Receipt};
+use duetime_core::{Error as CoreError, Job, JobId, Meta, Payload, Receipt};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -93,6 +93,11 @@ impl Context {
     /// The trace that the job belongs to, if it was pushed with one: a W3C `traceparent`.
     pub fn trace(&self) -> Option<&Arc<str>> {
         self.0.job.options().trace.as_ref()
+    }
+
+    /// The metadata that the job was pushed with, such as a tenant or a user; empty by default.
+    pub fn meta(&self) -> &Meta {
+        self.0.job.meta()
     }
 
     /// The client of the worker.

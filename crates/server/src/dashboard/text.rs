@@ -98,6 +98,7 @@ texts! {
     Message: "Message", "消息";
     Target: "Target", "投递目标";
     Trace: "Trace", "追踪";
+    Meta: "Metadata", "元数据";
     Version: "Version", "版本";
     Payload: "Payload", "内容";
     Result: "Result", "结果";

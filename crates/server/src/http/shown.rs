@@ -69,6 +69,7 @@ pub(super) fn changed(app: &App, caller: &Caller, mut changed: Job) -> Response 
         tags: Cow::Borrowed(&[]),
         target: None,
         trace: None,
+        meta: None,
         message: None,
         errors: Cow::Borrowed(&[]),
         result: None,

@@ -8,7 +8,7 @@ use duetime_core::engine::{QueueSettings, ReserveRequest, Source};
 use duetime_core::limits::{DAY_MS, HOUR_MS};
 use duetime_core::rules::Failure;
 use duetime_core::{
-    Backoff, Due, Exponential, Job, JobId, JobOptions, KeyUntil, NewJob, Overlap, Retry, Schedule, Timing,
+    Backoff, Due, Exponential, Job, JobId, JobOptions, KeyUntil, Meta, NewJob, Overlap, Retry, Schedule, Timing,
     WhenExhausted,
 };
 use duetime_store::testing::{RedisCluster, RedisServer};
@@ -64,6 +64,7 @@ impl Filler {
             options: JobOptions {
                 retry: retry.clone(),
                 trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+                meta: Some(Meta::from_iter([("tenant", "7")]).into()),
                 ..JobOptions::default()
             },
             ..later(3 * HOUR_MS)

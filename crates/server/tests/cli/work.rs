@@ -6,14 +6,14 @@ use std::process::Stdio;
 #[test]
 fn a_command_is_given_payload_and_environment() {
     let place = Place::new();
-    let arguments = ["--kind", "greet", "--tag", "a", "--tag", "b c", "--key", "k", "hello"];
+    let arguments = ["--kind", "greet", "--tag", "a", "--tag", "b c", "--key", "k", "--meta", "tenant=7", "hello"];
     let id = place.push(&arguments);
     let script = r#"cat; printf '|%s' "$DUETIME_ID" "$DUETIME_QUEUE" "$DUETIME_KIND" "$DUETIME_ATTEMPT" "$DUETIME_TAGS" \
-        "$DUETIME_KEY" "$DUETIME_RECEIPT" "$DUETIME_EPOCH" "$DUETIME_DUE_AT" "$DUETIME_DUE_AT_MS""#;
+        "$DUETIME_KEY" "$DUETIME_RECEIPT" "$DUETIME_EPOCH" "$DUETIME_META" "$DUETIME_DUE_AT" "$DUETIME_DUE_AT_MS""#;
     let out = place.ok(&["work", "default", "--once", "--", "sh", "-c", script]);
     let job = place.job(&id);
     let epoch = job["epoch"].to_string();
-    let expected = format!("hello|{id}|default|greet|1|a\nb c|k|{id}.{epoch}|{epoch}|");
+    let expected = format!("hello|{id}|default|greet|1|a\nb c|k|{id}.{epoch}|{epoch}|{{\"tenant\":\"7\"}}|");
     assert!(out.starts_with(&expected), "{out} is not {expected}");
     assert!(out.contains(job["due_at"].as_str().unwrap()));
     assert_eq!(job["state"], "succeeded");

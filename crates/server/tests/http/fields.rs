@@ -53,6 +53,7 @@ fn fields() -> Vec<Field> {
         field("when_exhausted", json!({"move": "dead7"}), &["--when-exhausted", "move:dead7"], "dead7", "dead7"),
         field("target", json!({"queue": "mail7"}), &["--target", "{\"queue\":\"mail7\"}"], "mail7", "mail7"),
         field("trace", json!(TRACE), &["--trace", TRACE], TRACE, TRACE),
+        field("meta", json!({"tenant": "tenant7"}), &["--meta", "tenant=tenant7"], "tenant7", "tenant=tenant7"),
     ]
 }
 
@@ -153,6 +154,7 @@ async fn every_field_has_a_method_of_the_library() {
     let push = || client.push_raw("ship7", *br#"{"order": 4711}"#).queue("orders7").priority(77).key("key7");
     let push = || push().on_conflict(OnConflict::Reject).key_until(KeyUntil::Started).origin("origin7").tag("tag7");
     let push = || push().lease(Duration::from_secs(97)).expires(Duration::from_secs(31 * 3_600)).trace(TRACE);
+    let push = || push().meta("tenant", "tenant7");
     let push = || push().backoff(Backoff::steps([Duration::from_secs(17)])).max_attempts(43).max_crashes(41);
     let push = || push().max_age(Duration::from_secs(79 * 3_600)).target(Target::Queue("mail7".into()));
     let push = || push().when_exhausted(WhenExhausted::Move("dead7".into()));

@@ -133,13 +133,14 @@ async fn a_key_signs_jobs_of_its_queues_only() {
     }
 }
 
-/// The request also carries the job's trace.
+/// The request also carries the job's trace and its metadata.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_jobs_own_target_counts_in_place_of_its_queues() {
     let server = Server::start().await;
     let [usual, own] = [0, 1].map(|_| Receiver::start(|_, _| Answer::Status(200, "")));
     let target = |url: &str| -> Target { serde_json::from_value(json!({ "url": url })).unwrap() };
     let push = |target: Target| server.client.push_raw("order.paid", *b"{}").queue("hooks").target(target).trace(TRACE);
+    let push = |target: Target| push(target).meta("tenant", "7").meta("user", "ä %");
     let refused = push(target(&own.url())).await.unwrap_err();
     assert_eq!(refused.code(), "invalid", "workers would get it");
     server.set("hooks", json!({"retry": "none", "target": {"url": usual.url()}})).await;
@@ -147,6 +148,7 @@ async fn a_jobs_own_target_counts_in_place_of_its_queues() {
     server.completed(id).await;
     assert_eq!((usual.received().len(), own.received().len()), (0, 1));
     assert_eq!(own.received()[0].header("traceparent"), TRACE);
+    assert_eq!(own.received()[0].header("duetime-meta"), r#"{"tenant":"7","user":"%C3%A4%20%25"}"#);
     let said = push(target("https://169.254.169.254/latest")).await.unwrap_err().to_string();
     assert!(said.contains("refused: 169.254.169.254"), "{said}");
     let usual_one = server.push("hooks", "{}").await;

@@ -7,6 +7,7 @@ use crate::limits::BATCH_JOBS_MAX;
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
 use crate::model::marks::Marks;
+use crate::model::meta::Meta;
 use crate::ports::{Counts, Detail, Limits, Listing, Queues, Tally, Window};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, listing, reserve, success};
 use std::sync::Arc;
@@ -48,6 +49,7 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
             retry: Retry { max_attempts: Some(9), ..Retry::default() },
             target: Some(Target::Queue("mail".into()).into()),
             trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+            meta: Some(Meta::from_iter([("tenant", "7"), ("user", "ä b")]).into()),
             moves: 3,
             releases: 4,
             marks: Marks::from_iter([("parks", 2), ("hold_s", 50_000)]).shared(),

@@ -8,6 +8,7 @@ use crate::limits::DAY_MS;
 use crate::model::id::sequence_at;
 use crate::model::job::{AttemptError, Job, KeyUntil, Stage};
 use crate::model::marks::Marks;
+use crate::model::meta::Meta;
 use crate::model::options::JobOptions;
 use crate::model::retry::{Backoff, Exponential, Retry, WhenExhausted};
 use crate::ports::{Queues, Recorded, Retention};
@@ -51,6 +52,7 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
             retry,
             target: target(),
             trace: Some(text(TRACE)),
+            meta: Some(Meta::from_iter([("tenant", "7"), ("user", "ä b")]).into()),
             moves: 2,
             releases: 3,
             marks,

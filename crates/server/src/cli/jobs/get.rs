@@ -77,6 +77,9 @@ fn words(options: &JobOptions, name: &str, value: &Value) -> String {
         "retry" => backoff.as_ref().map(show_backoff),
         "when_exhausted" => when_exhausted.as_ref().map(show_exhausted),
         "target" => target.as_deref().map(shown),
+        "meta" => {
+            Some(options.meta().iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", "))
+        }
         _ => value.as_str().map(str::to_owned),
     };
     words.unwrap_or_else(|| value.to_string())

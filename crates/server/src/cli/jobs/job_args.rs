@@ -1,7 +1,7 @@
 //! Options that say what a job is.
 
 use super::retry_rule::{parse_backoff, parse_exhausted};
-use crate::cli::exit::Result;
+use crate::cli::exit::{Failure, Result};
 use crate::cli::stdin;
 use crate::cli::usage::span;
 use crate::deliver;
@@ -9,7 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use duetime_core::api::Span;
 use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use duetime_core::model::{name, trace};
-use duetime_core::{Backoff, Due, JobOptions, KeyUntil, NewJob, OnConflict, Retry, Target, WhenExhausted};
+use duetime_core::{Backoff, Due, JobOptions, KeyUntil, Meta, NewJob, OnConflict, Retry, Target, WhenExhausted};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
@@ -67,6 +67,14 @@ pub(crate) struct JobArgs {
     /// W3C traceparent of the trace that the job belongs to [default: TRACEPARENT, if it is set and valid]
     #[arg(long, value_name = "TRACEPARENT")]
     trace: Option<Arc<str>>,
+    /// Metadata such as tenant=7, which is shown with the job; repeatable. To find jobs, use --tag
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_meta)]
+    meta: Vec<(Arc<str>, Arc<str>)>,
+}
+
+fn parse_meta(text: &str) -> std::result::Result<(Arc<str>, Arc<str>), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {text}"))?;
+    Ok((name.into(), value.into()))
 }
 
 fn parse_target(text: &str) -> std::result::Result<Arc<Target>, String> {
@@ -110,7 +118,19 @@ impl JobArgs {
             tags: self.tag.clone(),
             lease: self.lease,
             expires: self.expires,
-            options: JobOptions::given(retry, self.delivery.clone(), self.trace()),
+            options: JobOptions::given(retry, self.delivery.clone(), self.trace(), self.meta()?),
         })
+    }
+
+    /// The metadata, each name once.
+    fn meta(&self) -> Result<Option<Arc<Meta>>> {
+        let mut meta = Meta::default();
+        for (name, value) in &self.meta {
+            if meta.get(name).is_some() {
+                return Err(Failure::usage(format!("--meta must name each value once, got {name:?} twice")));
+            }
+            meta.set(name.clone(), value.clone());
+        }
+        Ok(Some(Arc::new(meta)))
     }
 }

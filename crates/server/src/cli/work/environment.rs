@@ -19,6 +19,7 @@ pub(super) fn of(job: &Job) -> Vec<(&'static str, String)> {
         ("DUETIME_KEY", text(job.key.as_deref().unwrap_or(""))),
         ("DUETIME_RECEIPT", job.receipt().to_string()),
         ("DUETIME_EPOCH", job.epoch.to_string()),
+        ("DUETIME_META", serde_json::to_string(job.meta()).expect("its names are text")),
     ];
     environment.extend(job.options().trace.as_ref().map(|trace| (TRACE, trace.to_string())));
     environment

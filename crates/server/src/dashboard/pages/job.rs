@@ -19,8 +19,8 @@ use duetime_core::rules::retry_plan;
 use duetime_core::{Job, JobOptions, KeyUntil, Retry, State};
 use maud::{Markup, html};
 use serde::Serialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 /// Bytes of a payload or a result that are shown.
 const SHOWN_BYTES_MAX: usize = 64 * 1_024;
@@ -131,11 +131,22 @@ fn facts(visit: &Visit, job: &JobBody<'_>) -> Markup {
             @if job.moves > 0 { (fact(Text::Moves, html! { (number(job.moves.into())) })) }
             @if job.rule() != Retry::INHERITED { (fact(Text::OwnRule, as_json(&job.rule()))) }
             @for (name, value) in job_options::given(&JobOptions { retry: Retry::INHERITED, ..job.options() }) {
-                div { dt { (option(visit, &name)) } dd { (value.as_str().map_or_else(|| as_json(&value), shown)) } }
+                div { dt { (option(visit, &name)) } dd { (given(&value)) } }
             }
             (fact(Text::Version, html! { (job.version) }))
             @if let Some(message) = &job.message { div.wide { dt { (visit.say(Text::Message)) } dd { (shown(message)) } } }
         }
+    }
+}
+
+/// An option's value: text as it is, and an object of texts with a line for each.
+fn given(value: &Value) -> Markup {
+    let texts: Option<Vec<_>> =
+        value.as_object().and_then(|object| object.iter().map(|(name, value)| Some((name, value.as_str()?))).collect());
+    match (value.as_str(), texts) {
+        (Some(text), _) => shown(text),
+        (None, Some(texts)) => html! { @for (name, text) in texts { div { code { (name) } " " (shown(text)) } } },
+        (None, None) => as_json(value),
     }
 }
 
@@ -144,6 +155,7 @@ fn option<'a>(visit: &Visit, name: &'a str) -> &'a str {
     match name {
         "target" => visit.say(Text::Target),
         "trace" => visit.say(Text::Trace),
+        "meta" => visit.say(Text::Meta),
         name => name,
     }
 }

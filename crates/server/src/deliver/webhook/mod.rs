@@ -175,6 +175,9 @@ impl Sender {
         if let Some(trace) = &job.options().trace {
             set(&mut headers, "traceparent", trace);
         }
+        if let Some(meta) = &job.options().meta {
+            set(&mut headers, "duetime-meta", &serde_json::to_string(meta).expect("its names are text"));
+        }
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = route.method.clone();
         *request.uri_mut() = route.uri.clone();

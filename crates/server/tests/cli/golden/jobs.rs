@@ -34,6 +34,10 @@ fn jobs() {
             "1d",
             "--trace",
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "--meta",
+            "tenant=7",
+            "--meta",
+            "user=ada b",
             r#"{"order":7}"#,
         ];
         let id = shell.json(&options)["id"].as_str().unwrap().to_owned();

@@ -12,7 +12,7 @@ fn whole() -> Value {
         "retry": {"exponential": {"first": "1s", "factor": 2.0, "max": "1h", "jitter": 0.1}},
         "when_exhausted": {"move": "orders-dead"},
         "target": {"url": "https://a.example/one", "method": "PUT", "headers": {"x-a": "b"}, "timeout": "5s", "final_statuses": [404]},
-        "trace": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "trace": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "meta": {"tenant": "7"},
     })
 }
 

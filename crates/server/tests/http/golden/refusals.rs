@@ -3,7 +3,7 @@
 use super::Api;
 
 /// Fields of a push, each with its error.
-const WRONG: [&str; 58] = [
+const WRONG: [&str; 61] = [
     "",
     "5",
     "null",
@@ -62,6 +62,9 @@ const WRONG: [&str; 58] = [
     "{\"payload\": 1, \"target\": {\"url\": \"https://a.example/x\"}}",
     "{\"payload\": 1, \"target\": {\"url\": \"https://a.example/x\", \"headers\": {\"a\": 1}}}",
     "{\"payload\": 1, \"trace\": \"mine\"}",
+    "{\"payload\": 1, \"meta\": {\"tenant\": 7}}",
+    "{\"payload\": 1, \"meta\": {\"a\": \"1\", \"a\": \"2\"}}",
+    "{\"payload\": 1, \"meta\": {\"Tenant\": \"7\"}}",
 ];
 
 #[test]

@@ -9,7 +9,7 @@ fn handing_out() {
     let mut api = Api::new("http/reserve");
     api.post("/v1/queues/q/reserve", &json!({}));
     let id = api.push(&json!({"payload": {"a": 1}, "kind": "k", "tags": ["t"], "key": "x", "priority": 3,
-        "trace": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}));
+        "trace": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "meta": {"tenant": "7"}}));
     api.push(&json!({"payload_base64": "/w=="}));
     let later = api.push(&json!({"payload": "later", "delay": "2h"}));
     let reservation =
