@@ -187,7 +187,10 @@ impl<To> Push<To> {
     /// # Errors
     /// If the job exceeds a limit.
     pub fn row(self) -> Result<Row, Error> {
-        Row::new(&self.build()?)
+        let job = self.build()?;
+        #[cfg(feature = "otel")]
+        let [job] = crate::otel::traced([job]);
+        Row::new(&job)
     }
 }
 

@@ -75,6 +75,25 @@
 //! The feature `testing` has a client in memory, a clock that your test moves, and `assert_pushed!`. See the guide
 //! [Test your handlers](https://github.com/duetime/duetime/blob/main/docs/guides/testing.md).
 //!
+//! # Metrics
+//! [`Client::metrics_text`] returns what the store and its engine count, for Prometheus. What this process does, whatever the store, the
+//! feature `metrics` tells the recorder of your program:
+//!
+//! | name | kind | labels | counts |
+//! |---|---|---|---|
+//! | `duetime_client_pushes_total` | counter | `queue`, `kind`, `outcome`: `created`, `kept`, `replaced`, `repeated`, `failed` | pushes |
+//! | `duetime_worker_attempts_total` | counter | `queue`, `kind`, `outcome`: `succeeded`, `failed`, `parked`, `released`, `aborted` | handlers that have ended |
+//! | `duetime_worker_attempt_seconds` | histogram | `queue`, `kind` | how long handlers ran |
+//! | `duetime_worker_lateness_seconds` | histogram | `queue`, `kind` | from the due time of a job until it was handed out, by the clock of the store |
+//! | `duetime_worker_running` | gauge | `queue`, `kind` | handlers that are running |
+//! | `duetime_worker_lost_total` | counter | | outcomes that did not count because the lease was lost |
+//!
+//! # Traces
+//! A handler runs in a span of `tracing` named `job`, with the fields `queue`, `kind`, `id`, `attempt` and `trace_id`. With the feature
+//! `otel` and a layer of `tracing-opentelemetry` 0.34 in your program, a pushed job carries the context of the current span, unless the push
+//! sets a [`trace`](Push::trace). The span of its handler is then a child of that span, on whatever machine it runs, and also if the push was
+//! made over HTTP with a `traceparent`. Without a current span of `tracing`, that of OpenTelemetry is taken.
+//!
 //! # Features
 //! - `derive` (default): `#[derive(Job)]`.
 //! - `embedded` (default): jobs in a SQLite file inside the process.
@@ -86,6 +105,8 @@
 //!   [`Push::push_in`] for transactions of `mysql_async` and `tokio_postgres`.
 //! - `tls`: servers at `https://` addresses too.
 //! - `tower`: layers of tower around handlers ([`Worker::layer`]).
+//! - `metrics`: what this library does, for the recorder that your program installs for the crate `metrics`: see [Metrics](#metrics).
+//! - `otel`: traces go on from a push to its handler: see [Traces](#traces).
 //! - `testing`: a client in memory with a clock that your test moves, and `assert_pushed!`.
 //!
 //! At least one of `embedded`, `remote` and `redis` is needed.
@@ -114,6 +135,10 @@ mod job_type;
 #[cfg(feature = "engine")]
 mod kind_rules;
 pub mod lock;
+#[cfg(feature = "metrics")]
+mod measure;
+#[cfg(feature = "otel")]
+mod otel;
 pub mod prelude;
 mod push;
 mod request_id;

@@ -10,6 +10,8 @@ mod inbox;
 mod inbox_sqlite;
 mod layers;
 mod lock_chaos;
+mod metrics;
+mod otel;
 mod parsers;
 mod redis;
 mod redis_beside_ledger;

@@ -146,7 +146,14 @@ impl Client {
     /// # Errors
     /// If the batch as a whole exceeds a limit, or did not reach the engine.
     pub async fn push_all(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
-        forward!(self => push(jobs))
+        #[cfg(feature = "otel")]
+        let jobs = crate::otel::traced(jobs);
+        #[cfg(feature = "metrics")]
+        let pushes = crate::measure::Pushes::new(&jobs);
+        let answers = forward!(self => push(jobs));
+        #[cfg(feature = "metrics")]
+        pushes.answered(&answers);
+        answers
     }
 
     pub(crate) async fn push_one(&self, job: NewJob) -> Result<Pushed, Error> {

@@ -207,9 +207,16 @@ impl Dispatcher {
                 self.outbox.push(receipt, outcome);
             } else {
                 warn!(%receipt, code = "lease_lost", "the lease was lost before the handler ended; its outcome does not count");
-                self.summary.lost += 1;
+                self.lost();
             }
         }
+    }
+
+    /// An outcome does not count.
+    fn lost(&mut self) {
+        self.summary.lost += 1;
+        #[cfg(feature = "metrics")]
+        crate::measure::lost();
     }
 
     /// A handler that fails after it was asked to stop is assumed to fail because of that, so its job is released.
@@ -452,7 +459,7 @@ impl Dispatcher {
             return;
         }
         self.leases.remove(receipt);
-        self.summary.lost += 1;
+        self.lost();
         warn!(%receipt, %error, code = error.code(), "an outcome was refused because the lease is lost");
     }
 

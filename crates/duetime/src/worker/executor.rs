@@ -5,6 +5,8 @@ use super::handler::AnyHandler;
 use super::job_error::JobError;
 use super::leases::Running;
 use crate::client::Client;
+#[cfg(feature = "metrics")]
+use crate::measure;
 use duetime_core::engine::Outcome;
 use duetime_core::model::trace;
 use duetime_core::{Job, Receipt};
@@ -70,14 +72,19 @@ impl Executor {
 
 /// Runs a handler to its end.
 pub(super) async fn run(handler: AnyHandler, context: Context) -> Outcome {
+    #[cfg(feature = "metrics")]
+    let attempt = measure::Attempt::begin(context.job());
     let (span, running) = (span(context.job()), context.clone());
     // The call itself may panic before it returns a future.
     let handled = AssertUnwindSafe(async { handler(running).await }).catch_unwind().instrument(span).await;
-    match handled {
+    let outcome = match handled {
         Ok(Ok(())) => Outcome::Complete { result: context.take_result() },
         Ok(Err(error)) => error.into_outcome(),
         Err(panic) => JobError::panicked(&*panic).into_outcome(),
-    }
+    };
+    #[cfg(feature = "metrics")]
+    attempt.end(&outcome);
+    outcome
 }
 
 /// Reports when it is dropped, even if the task is aborted or its runtime shuts down.
@@ -116,5 +123,10 @@ impl Drop for Reporter {
 fn span(job: &Job) -> Span {
     let trace_id = job.options().trace.as_deref().map(|trace| trace::ids(trace).0);
     let (queue, kind, id, attempt) = (&*job.queue, &*job.kind, job.id, job.attempt);
-    tracing::info_span!("job", queue, kind, %id, attempt, trace_id)
+    let span = tracing::info_span!("job", queue, kind, %id, attempt, trace_id);
+    #[cfg(feature = "otel")]
+    if let Some(trace) = &job.options().trace {
+        crate::otel::set_parent(&span, trace);
+    }
+    span
 }

@@ -110,6 +110,8 @@ impl<S> Worker<S> {
 
     async fn start(self, goal: Goal, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         note_places_of_panics();
+        #[cfg(feature = "metrics")]
+        crate::measure::describe();
         let (plan, handlers) = (self.plan, Handle::current());
         let (told, stopped) = watch::channel(false);
         let (answer, answered) = oneshot::channel();
