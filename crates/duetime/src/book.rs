@@ -12,6 +12,7 @@ macro_rules! pages {
 }
 
 pages! {
+    Embedded: "guides/embedded.md",
     FromApalis: "guides/from-apalis.md",
     FromTokioCronScheduler: "guides/from-tokio-cron-scheduler.md",
     GettingStarted: "getting-started.md",

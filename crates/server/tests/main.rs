@@ -18,6 +18,7 @@ mod golden;
 mod http;
 mod inbox;
 mod library;
+mod mounted;
 mod orders;
 mod packaging;
 mod readme;

@@ -70,6 +70,11 @@ impl Embedded {
         Self(Arc::new(Inner { engine, handle: Handle::current(), own: None, _kept: kept }))
     }
 
+    #[cfg(feature = "unstable-server")]
+    pub(super) fn engine(&self) -> (&Engine, &Handle) {
+        (&self.0.engine, &self.0.handle)
+    }
+
     #[cfg(feature = "testing")]
     pub(crate) fn now(&self) -> Millis {
         self.0.engine.now()

@@ -214,6 +214,16 @@ impl Client {
         Self { backend: Backend::Embedded(Embedded::of(engine, None)) }
     }
 
+    /// Returns the engine in this process and the runtime on which it runs; `None` if this client is connected to a server.
+    #[cfg(feature = "unstable-server")]
+    #[doc(hidden)]
+    pub fn engine(&self) -> Option<(&duetime_core::Engine, &tokio::runtime::Handle)> {
+        match &self.backend {
+            Backend::Embedded(embedded) => Some(embedded.engine()),
+            Backend::Remote(_) => None,
+        }
+    }
+
     /// The same, and it keeps this.
     #[cfg(feature = "testing")]
     pub(crate) fn kept_by(engine: duetime_core::Engine, kept: Arc<dyn std::any::Any + Send + Sync>) -> Self {

@@ -152,7 +152,7 @@ async fn a_client_that_reads_nothing_is_closed() {
     let stores = open(Spec::Memory).await.unwrap().stores;
     let engine = Engine::start(stores, Options::default()).await.unwrap();
     let stop = CancellationToken::new();
-    let door = Door::new(engine.clone(), &ListenerConfig::local(), JOB_BYTES_DEFAULT, stop);
+    let door = Door::new(engine.clone(), &ListenerConfig::plain(), JOB_BYTES_DEFAULT, stop);
     // Room for two replies and a half.
     let (mut client, stream) = duplex(REPLY.len() * 5 / 2);
     pause();
@@ -216,7 +216,7 @@ fn the_buffer_grows_with_a_body_and_not_beyond_it() {
 async fn narrow_door(bytes: usize) -> (Engine, Arc<Door>) {
     let stores = open(Spec::Memory).await.unwrap().stores;
     let engine = Engine::start(stores, Options::default()).await.unwrap();
-    let mut config = ListenerConfig::local();
+    let mut config = ListenerConfig::plain();
     config.account = Account::with_requests(bytes);
     let door = Door::new(engine.clone(), &config, JOB_BYTES_DEFAULT, CancellationToken::new());
     (engine, door)

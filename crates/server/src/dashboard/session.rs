@@ -48,7 +48,7 @@ pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 
 /// The name of the session's cookie.
 pub(super) fn name(app: &App) -> &'static str {
-    if app.speaks_tls() { NAMES[0] } else { NAMES[1] }
+    if app.is_https() { NAMES[0] } else { NAMES[1] }
 }
 
 /// A new cookie that is no token, to make forms with.
@@ -59,7 +59,7 @@ pub(super) fn random() -> Option<String> {
 /// The header that sets the session's cookie until the browser ends, or removes it.
 pub(super) fn set(app: &App, value: Option<&str>) -> HeaderValue {
     let mut text = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", name(app), value.unwrap_or_default());
-    if app.speaks_tls() {
+    if app.is_https() {
         text.push_str("; Secure");
     }
     if value.is_none() {

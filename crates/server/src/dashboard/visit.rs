@@ -9,7 +9,7 @@ use super::state::Dashboard;
 use super::text::Text;
 use crate::access::{Caller, Scope};
 use crate::cli::target::SERVER_DEFAULT;
-use crate::http::{Peer, REQUEST_ID};
+use crate::http::{Peer, Prefix, REQUEST_ID};
 use axum::extract::{FromRequestParts, Path};
 use axum::http::header::HOST;
 use axum::http::request::Parts;
@@ -30,7 +30,7 @@ pub(super) struct Visit {
     pub(super) here: String,
     /// Parameters of the query.
     query: Vec<(String, String)>,
-    /// The server's address, as the browser names it.
+    /// The server's address, as the browser names it, and the prefix under which the dashboard is mounted.
     pub(super) origin: String,
     pub(super) asks_for_tokens: bool,
     pub(super) cookies: Vec<HeaderValue>,
@@ -64,7 +64,7 @@ impl Visit {
         let kept = query.iter().filter(|(name, _)| name != "done");
         let here = with_query(parts.uri.path(), kept.map(|(name, value)| (&**name, &**value)));
         let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:7300");
-        let scheme = if app.speaks_tls() { "https" } else { "http" };
+        let scheme = if app.is_https() { "https" } else { "http" };
         Self {
             api,
             language,
@@ -72,7 +72,7 @@ impl Visit {
             form,
             here,
             query,
-            origin: format!("{scheme}://{host}"),
+            origin: format!("{scheme}://{host}{}", parts.extensions.get().map_or("", Prefix::as_str)),
             asks_for_tokens: app.tokens().is_some(),
             cookies,
             problem: None,

@@ -54,9 +54,9 @@ impl App {
         self.listener_config.has_dashboard
     }
 
-    /// Whether connections are encrypted.
-    pub(crate) fn speaks_tls(&self) -> bool {
-        self.listener_config.tls.is_some()
+    /// Whether it is reached at `https://` addresses.
+    pub(crate) fn is_https(&self) -> bool {
+        self.listener_config.is_https
     }
 
     /// Nothing of a queue is delivered until then, because of its target.

@@ -274,7 +274,7 @@ mod tests {
         let sqlite = Arc::new(Sqlite::memory().unwrap());
         let stores = Stores::one_process(Arc::new(SystemClock::new()), sqlite);
         let engine = Engine::start(stores, Options::default()).await.unwrap();
-        let app = App::new(engine, ListenerConfig::local(), Policy::default(), Arc::default());
+        let app = App::new(engine, ListenerConfig::plain(), Policy::default(), Arc::default());
         tokio::time::pause();
         App { account: Account::with_requests(BODY_PARTS * bytes), ..app }
     }

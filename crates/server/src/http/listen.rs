@@ -11,9 +11,10 @@ use super::middleware::peers::{PeerConnection, Peers};
 use super::middleware::request_id::{self, REQUEST_ID};
 use super::middleware::sending::{self, SendProgress};
 use super::middleware::{guard, trace};
-use super::routes;
+use super::routes::{self, Routes};
 use super::unreadable::Explained;
 use crate::dashboard;
+use axum::body::Bytes;
 use axum::http::header::{CONNECTION, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -34,13 +35,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-type Routes = TowerToHyperService<axum::Router>;
-
 /// Serves until `stop`, then releases waiting requests and finishes running ones, within a limit of time.
 pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationToken) {
     let connections_max = app.listener_config.connections_max;
     let slots = Arc::new(Semaphore::new(connections_max));
-    let routes = TowerToHyperService::new(routes::routes(app.clone()));
+    let routes = TowerToHyperService::new(routes::routes(&app));
     let speaker = Speaker { app, routes, http: http(), slots: slots.clone() };
     let app = &speaker.app;
     let peers = Peers::new((connections_max / 2).max(1));
@@ -199,7 +198,12 @@ impl Speaker {
     }
 }
 
-async fn handle(app: &App, routes: &Routes, peer: SocketAddr, mut request: hyper::Request<Incoming>) -> Response {
+/// Checks a request and routes it.
+pub(super) async fn handle<B>(app: &App, routes: &Routes, peer: SocketAddr, mut request: hyper::Request<B>) -> Response
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
     let caller = match guard::check(app, &request) {
         Ok(caller) => caller,
         Err(problem) => {

@@ -2,13 +2,14 @@
 
 use super::args::Args;
 use super::audit_log::Audit;
-use super::middleware::hosts::Hosts;
+use super::middleware::hosts::{HostName, Hosts};
 use super::tls::Tls;
 use crate::access::Tokens;
 use crate::account::Account;
 use crate::file_error::FileError;
 use futures_util::future::OptionFuture;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Why the server cannot be reached as it is asked.
@@ -48,6 +49,8 @@ pub(crate) struct ListenerConfig {
     pub(crate) audit: Arc<Audit>,
     /// Encrypts connections.
     pub(super) tls: Option<Arc<Tls>>,
+    /// Whether its addresses begin with `https://`.
+    pub(super) is_https: bool,
     /// The memory of requests and answers, of all listeners together.
     pub(crate) account: Arc<Account>,
     /// Connections at once at most.
@@ -71,7 +74,17 @@ impl ListenerConfig {
         let hosts = Hosts::new(&args.allow_host, tokens.is_some());
         let account = Account::new(args.requests_memory_max.0);
         let connections_max = usize::try_from(args.connections_max).expect("32 bits fit");
-        Ok(Self { tokens, hosts, audit, tls, account, connections_max, has_dashboard: !args.no_dashboard })
+        let (is_https, has_dashboard) = (tls.is_some(), !args.no_dashboard);
+        Ok(Self { tokens, hosts, audit, tls, is_https, account, connections_max, has_dashboard })
+    }
+
+    /// The rules for a router in a server of somebody else, who accepts connections.
+    ///
+    /// # Errors
+    /// If the file of tokens cannot be used.
+    pub(crate) fn of_mount(tokens: Option<PathBuf>, hosts: &[HostName], is_https: bool) -> Result<Self, FileError> {
+        let tokens = tokens.map(Tokens::open).transpose()?.map(Arc::new);
+        Ok(Self { hosts: Hosts::new(hosts, tokens.is_some()), tokens, is_https, ..Self::plain() })
     }
 
     /// All errors that would keep a server from listening so. Nothing is created.
@@ -98,7 +111,7 @@ impl ListenerConfig {
 
     /// The scheme of the server's URL.
     pub(crate) fn scheme(&self) -> &'static str {
-        if self.tls.is_some() { "https" } else { "http" }
+        if self.is_https { "https" } else { "http" }
     }
 
     /// Reads files again whenever they change, until the process stops.
@@ -109,16 +122,14 @@ impl ListenerConfig {
     }
 
     /// For this machine alone, as a server without options.
-    #[cfg(test)]
-    pub(crate) fn local() -> Self {
-        let audit = Arc::new(Audit::default());
-        let account = Arc::default();
+    pub(crate) fn plain() -> Self {
         Self {
             tokens: None,
             hosts: Hosts::new(&[], false),
-            audit,
+            audit: Arc::default(),
             tls: None,
-            account,
+            is_https: false,
+            account: Arc::default(),
             connections_max: 16,
             has_dashboard: true,
         }

@@ -16,10 +16,12 @@ mod limits;
 mod listen;
 mod listener_config;
 mod middleware;
+mod mount;
 mod openapi;
 #[cfg(test)]
 mod over_time;
 mod page;
+mod prefix;
 mod problem;
 mod repeat;
 mod reply;
@@ -44,9 +46,12 @@ pub(crate) use limits::{
 pub(crate) use listen::serve;
 pub(crate) use listener_config::{Error, ListenerConfig};
 pub(crate) use middleware::access::pass;
+pub(crate) use middleware::hosts::HostName;
 pub(crate) use middleware::pace::Pace;
 pub(crate) use middleware::peers;
 pub(crate) use middleware::request_id::REQUEST_ID;
+pub(crate) use mount::Mount;
 #[cfg(test)]
 pub(crate) use openapi::operations;
+pub(crate) use prefix::Prefix;
 pub(crate) use problem::Problem;

@@ -43,7 +43,7 @@ impl World {
         let locks = MortalLocks { locks: plain.locks.clone(), life: life.clone() };
         let stores = Stores { ledger: Arc::new(ledger), locks: Arc::new(locks), ..plain };
         let engine = Engine::start(stores, Options::default()).await.unwrap();
-        let app = App::new(engine, ListenerConfig::local(), Policy::default(), Arc::default());
+        let app = App::new(engine, ListenerConfig::plain(), Policy::default(), Arc::default());
         Self { app, life, tokens, secret, folder }
     }
 

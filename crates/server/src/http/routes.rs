@@ -14,30 +14,35 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
+use hyper_util::service::TowerToHyperService;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+/// All of them, as a service of connections.
+pub(super) type Routes = TowerToHyperService<Router>;
+
 /// All of them.
-pub(super) fn routes(app: App) -> Router {
+pub(super) fn routes(app: &App) -> Router {
     // Small answers do not get smaller by gzip, and it would hold back events.
-    let documented = documented(Some(&app));
     let is_worth_it = SizeAbove::new(GZIP_BYTES_MIN).and(NotForContentType::SSE);
-    let api = Router::from(documented)
+    uncompressed(app).layer(CompressionLayer::new().compress_when(is_worth_it))
+}
+
+/// The same without compression.
+pub(super) fn uncompressed(app: &App) -> Router {
+    let api = Router::from(documented(Some(app)))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         // Bodies have their own limits.
         .layer(DefaultBodyLimit::disable())
         .with_state(app.clone());
-    let has_dashboard = app.listener_config.has_dashboard;
-    let all = if has_dashboard {
-        let pages = dashboard::routes(app.clone(), api.clone()).method_not_allowed_fallback(no_method);
-        pages.fallback_service(api).layer(from_fn_with_state(app, dashboard::with_error_pages))
-    } else {
-        api
-    };
-    all.layer(CompressionLayer::new().compress_when(is_worth_it))
+    if !app.has_dashboard() {
+        return api;
+    }
+    let pages = dashboard::routes(app.clone(), api.clone()).method_not_allowed_fallback(no_method);
+    pages.fallback_service(api).layer(from_fn_with_state(app.clone(), dashboard::with_error_pages))
 }
 
 /// Every route with its documentation. Without an app, only the documentation is used.

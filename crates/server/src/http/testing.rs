@@ -71,7 +71,7 @@ pub(super) async fn app(options: Options) -> (App, Arc<Faulty>) {
     let registry = Arc::new(Faulty { inner: sqlite.clone(), error: Mutex::default() });
     let stores = Stores { registry: registry.clone(), ..Stores::one_process(Arc::new(SystemClock::new()), sqlite) };
     let engine = Engine::start(stores, options).await.unwrap();
-    (App::new(engine, ListenerConfig::local(), Policy::default(), Arc::default()), registry)
+    (App::new(engine, ListenerConfig::plain(), Policy::default(), Arc::default()), registry)
 }
 
 /// The answer to a request.
@@ -121,6 +121,6 @@ async fn answer(caller: Caller, app: &App, asked: &str, headers: &[(&str, &str)]
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let Ok(response) = routes(app.clone()).call(request.body(body).unwrap()).await;
+    let Ok(response) = routes(app).call(request.body(body).unwrap()).await;
     response
 }

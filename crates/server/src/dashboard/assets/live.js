@@ -106,6 +106,9 @@ function visible(text) {
   return String(text).replace(hidden, (character) => `\\u{${character.codePointAt(0).toString(16)}}`);
 }
 
+// The path of the first page: the dashboard may be mounted under a prefix.
+const root = document.querySelector("a.brand").getAttribute("href").replace(/\/$/, "");
+
 const MOST_EVENTS = 500;
 const exact = new Intl.DateTimeFormat(language, { hour: "numeric", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 function link(href, text) {
@@ -124,8 +127,8 @@ function show(event) {
   at.textContent = exact.format(new Date(at.dateTime));
   // Browsers resolve dots in paths.
   const path = [".", ".."].includes(told.queue) ? "-?name=" : "";
-  const queue = link(`/queues/${path}${encodeURIComponent(told.queue ?? "")}`, told.queue ?? "");
-  const id = link(`/jobs/${told.id}`, told.id);
+  const queue = link(`${root}/queues/${path}${encodeURIComponent(told.queue ?? "")}`, told.queue ?? "");
+  const id = link(`${root}/jobs/${told.id}`, told.id);
   for (const value of [at, event.type, queue, told.kind, id, told.attempt]) {
     const cell = document.createElement("td");
     const text = document.createElement("bdi");
@@ -144,7 +147,7 @@ let stream = null;
 let wait = 1000;
 function open() {
   if (stream || document.hidden || button.getAttribute("aria-pressed") !== "true") return;
-  const opened = new EventSource(list?.dataset.stream ?? "/live?every=1s");
+  const opened = new EventSource(list?.dataset.stream ?? `${root}/live?every=1s`);
   stream = opened;
   opened.addEventListener("subscribed", () => {
     wait = 1000;

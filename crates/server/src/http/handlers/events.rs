@@ -205,7 +205,7 @@ mod tests {
         let stores = Stores::one_process(Arc::new(SystemClock::new()), sqlite);
         App::new(
             Engine::start(stores, Options::default()).await.unwrap(),
-            ListenerConfig::local(),
+            ListenerConfig::plain(),
             Policy::default(),
             Arc::default(),
         )

@@ -37,7 +37,8 @@ pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
     let host = host.or(uri.authority().map(Authority::as_str));
     if let Some(host) = host.filter(|host| !app.listener_config.hosts.has(host)) {
         let detail = format!(
-            "`host` must be localhost, an IP address, or a name that the server allows with --allow-host, got {host:?}"
+            "`host` must be localhost, an IP address, or a name that the server allows with --allow-host (`allow_host` of a \
+             mounted router), got {host:?}"
         );
         return Err(refuse("foreign_host", detail));
     }

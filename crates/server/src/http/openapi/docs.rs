@@ -6,9 +6,11 @@
 
 use super::super::app::App;
 use super::super::call::NoQuery;
+use super::super::prefix::Prefix;
 use super::super::problem::CODES;
 use super::operation::{documented_status, is_common};
 use super::{DOCUMENT, TAGS};
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -44,10 +46,16 @@ static PAGE: LazyLock<String> = LazyLock::new(|| {
     get, path = "/docs", operation_id = "docs", tag = "server",
     responses((status = 200, description = "A page.", body = String, content_type = "text/html")),
 )]
-pub(in super::super) async fn docs(State(app): State<App>, headers: HeaderMap, _: NoQuery) -> Response {
+pub(in super::super) async fn docs(
+    State(app): State<App>,
+    prefix: Option<Extension<Prefix>>,
+    headers: HeaderMap,
+    _: NoQuery,
+) -> Response {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| is_plain(host));
-    let scheme = if app.speaks_tls() { "https" } else { "http" };
-    let address = host.map_or_else(|| ADDRESS.to_owned(), |host| format!("{scheme}://{host}"));
+    let scheme = if app.is_https() { "https" } else { "http" };
+    let prefix = prefix.as_ref().map_or("", |Extension(prefix)| prefix.as_str());
+    let address = host.map_or_else(|| ADDRESS.to_owned(), |host| format!("{scheme}://{host}{prefix}"));
     let mut page = PAGE.replace(ADDRESS, &address);
     if !app.has_dashboard() {
         page = page.replace(TO_DASHBOARD, "");
