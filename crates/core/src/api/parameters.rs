@@ -4,7 +4,8 @@ use super::HistorySpan;
 use super::query_string::{number, once};
 use crate::Error;
 use crate::invalid::UNKNOWN;
-use crate::json::known;
+use crate::json::{Span, known};
+use crate::limits::WAIT_MS_MAX;
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub struct Parameters {
     pub queue: Option<Arc<str>>,
     /// The time span.
     pub span: Option<HistorySpan>,
+    /// The time to wait.
+    pub wait: Option<Span>,
 }
 
 impl Parameters {
@@ -44,6 +47,7 @@ impl Parameters {
                 "limit" => once("limit", &mut parameters.limit, number("limit", &value)?)?,
                 "queue" => once("queue", &mut parameters.queue, Arc::from(value))?,
                 "span" => once("span", &mut parameters.span, value.parse()?)?,
+                "wait" => once("wait", &mut parameters.wait, wait(&value)?)?,
                 _ => {}
             }
         }
@@ -70,7 +74,7 @@ impl Parameters {
 impl fmt::Display for Parameters {
     /// Writes the query string.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { owner, fence, cursor, limit, queue, span } = self;
+        let Self { owner, fence, cursor, limit, queue, span, wait } = self;
         let mut text = form_urlencoded::Serializer::new(String::new());
         text.extend_pairs(owner.iter().map(|owner| ("owner", owner)));
         text.extend_pairs(fence.iter().map(|fence| ("fence", fence.to_string())));
@@ -78,8 +82,15 @@ impl fmt::Display for Parameters {
         text.extend_pairs(limit.iter().map(|limit| ("limit", limit.to_string())));
         text.extend_pairs(queue.iter().map(|queue| ("queue", queue)));
         text.extend_pairs(span.iter().map(|span| ("span", span.word())));
+        text.extend_pairs(wait.iter().map(|wait| ("wait", wait.to_string())));
         f.write_str(&text.finish())
     }
+}
+
+fn wait(text: &str) -> Result<Span, Error> {
+    let bounds = || format!("a duration of {}, such as \"30s\"", Span::bounds(0, WAIT_MS_MAX));
+    let wait = text.parse().ok().filter(|&Span(ms)| ms <= WAIT_MS_MAX);
+    wait.ok_or_else(|| Error::invalid("wait", bounds(), format!("{text:?}")))
 }
 
 #[cfg(test)]
@@ -91,7 +102,9 @@ mod tests {
         let lock = Parameters { owner: Some("a b&ü".into()), fence: Some(7), ..Parameters::default() };
         let page = Parameters { cursor: Some("a+b".into()), limit: Some(3), ..Parameters::default() };
         let report = Parameters { queue: Some("a+b".into()), span: Some(HistorySpan::Day), ..Parameters::default() };
+        let end = Parameters { wait: Some(Span(90)), ..Parameters::default() };
         for (parameters, text, allowed) in [
+            (end, "wait=90ms", ["wait", "queue"]),
             (lock, "owner=a+b%26%C3%BC&fence=7", ["owner", "fence"]),
             (page, "cursor=a%2Bb&limit=3", ["cursor", "limit"]),
             (report, "queue=a%2Bb&span=day", ["queue", "span"]),
@@ -100,8 +113,21 @@ mod tests {
             assert_eq!(Parameters::read(text, &allowed).unwrap(), parameters);
             assert_eq!(Parameters::read(text, &["none"]).unwrap_err().code(), "invalid", "{text}");
         }
-        let all = ["owner", "fence", "cursor", "limit", "queue", "span"];
-        for wrong in ["fence=x", "fence=+7", "fence=", "limit=-1", "owner=a&owner=b", "span=week", "span=", "x"] {
+        let all = ["owner", "fence", "cursor", "limit", "queue", "span", "wait"];
+        for wrong in [
+            "wait=",
+            "wait=30",
+            "wait=61s",
+            "wait=1s&wait=1s",
+            "fence=x",
+            "fence=+7",
+            "fence=",
+            "limit=-1",
+            "owner=a&owner=b",
+            "span=week",
+            "span=",
+            "x",
+        ] {
             assert_eq!(Parameters::read(wrong, &all).unwrap_err().code(), "invalid", "{wrong}");
         }
     }

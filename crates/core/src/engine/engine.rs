@@ -266,6 +266,15 @@ impl Engine {
         self.services.search.job(id).await
     }
 
+    /// One job once it has ended: it has succeeded, failed, expired or been cancelled. If it has not ended after this wait, at
+    /// most 60 s, it is returned as it is then.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also if its record is deleted meanwhile; [`Error::Invalid`] beyond the limit; [`Error::Stopping`].
+    pub async fn ended(&self, id: JobId, wait: Span) -> Result<Job, Error> {
+        self.services.observatory.ends.ended(id, wait).await
+    }
+
     /// Which of these jobs are in a queue that `accepts`; a job that does not exist is in none. The answer stays true: a job
     /// never changes its queue, and an id is given out once. A job of another queue costs the same reads as one that does
     /// not exist, so that the time of an answer does not tell them apart.

@@ -100,7 +100,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
         Arc::new(InboxMover::new(base, inbox, admission.clone(), intake.clone(), leader.clone(), ids.clone()))
     });
     let schedules = Arc::new(Schedules::new(base, intake.clone(), leader.clone(), admission, ids.clone()));
-    let observatory = Observatory::new(base, &queues, &settings, &recorder, &overflow, &consumers);
+    let observatory = Observatory::new(base, &queues, &settings, &recorder, &overflow, &consumers, &search);
     let vitals = Vitals::new(base, loader.clone(), recorder.clone(), leader.clone());
     let locks = Arc::new(LockDesk::new(base));
     let services = Services {

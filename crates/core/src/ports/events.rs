@@ -61,6 +61,11 @@ impl What {
     /// All of them, in the order of a job's life.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
+    /// Whether a job has ended by it, or is no longer stored.
+    pub fn is_end(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Taken | Self::Failed | Self::Expired | Self::Cancelled | Self::Deleted)
+    }
+
     /// The word for it, as in JSON.
     pub fn word(self) -> &'static str {
         self.into()

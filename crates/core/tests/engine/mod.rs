@@ -3,6 +3,7 @@
 mod completion;
 mod conditions;
 mod edits;
+mod ends;
 mod events;
 mod failures;
 mod faults;

@@ -6,20 +6,23 @@ use crate::error::{Answers, Error, answers, only};
 use crate::kind_rules::KIND_RULES;
 #[cfg(feature = "testing")]
 use duetime_core::Millis;
-use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Pushed, QueueChanges, WorkerStatus};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Pushed, QueueChanges, Span, WorkerStatus};
 use duetime_core::engine::Pause;
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
     self, CancelOutcome, Expected, Extension, Health, Imported, JobRef, LockRequest, Outcome, QueueSettings,
     READING_WAIT, Reservation, ReserveRequest, Settlement, uninterrupted,
 };
+use duetime_core::limits::WAIT_MS_MAX;
 use duetime_core::ports::Grant;
 use duetime_core::schedule::{Run, ScheduleStatus};
-use duetime_core::{Engine, Error as CoreError, Job, NewJob, Receipt};
+use duetime_core::{Engine, Error as CoreError, Job, JobId, NewJob, Receipt};
 use duetime_store::open::Opened;
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Threads of the engine's runtime: one for work, and a spare one in case that is blocked.
@@ -121,6 +124,17 @@ impl Embedded {
 
     pub(super) async fn cancel(&self, target: JobRef) -> Result<CancelOutcome, Error> {
         only(answers(self.call(|engine| async move { engine.cancel(vec![target]).await }).await?))
+    }
+
+    /// The job once it has ended, or after this wait of at most 60 s as it is then. Time passes by the caller's clock: that of
+    /// the engine stands still in tests.
+    pub(super) async fn ended(&self, id: JobId, wait: Duration) -> Result<Job, Error> {
+        let engine = self.0.engine.clone();
+        let waits = self.runtime().spawn(async move { engine.ended(id, Span(WAIT_MS_MAX)).await });
+        match timeout(wait, AbortOnDropHandle::new(waits)).await {
+            Ok(job) => Ok(ended(job)??),
+            Err(_) => Ok(self.call(|engine| async move { engine.job(id).await }).await??),
+        }
     }
 
     pub(super) async fn retry(&self, target: JobRef) -> Result<Job, Error> {

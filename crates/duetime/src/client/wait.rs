@@ -1,28 +1,21 @@
-//! Waiting for the end of a job: by events, with a look at the job after each subscription.
-//!
-//! Events can be lost. If some were missed, or the stream breaks, the client subscribes again and reads the job again. If a
-//! process dies after it ended a job and before it published that, there is no event. So the job is also read every 30 seconds.
+//! Waiting for the end of a job: the engine, or the server, waits. A long wait is made of several.
 
-use super::Jobs;
+use super::{Jobs, forward};
 use crate::error::{Cause, Error};
 use crate::worker::backoff::Backoff;
-use duetime_core::engine::events::{Event, Filter, What};
-use duetime_core::{Error as CoreError, Job, JobId};
-use std::pin::pin;
+use duetime_core::limits::WAIT_MS_MAX;
+use duetime_core::{Job, JobId};
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep};
 
-/// How often the job is read while no event of it arrives.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// Events after which a job has ended, or is no longer stored.
-const ENDS: [What; 6] = [What::Succeeded, What::Taken, What::Failed, What::Expired, What::Cancelled, What::Deleted];
+/// The longest wait of one call.
+const WAIT_MAX: Duration = Duration::from_millis(WAIT_MS_MAX);
 
 impl Jobs<'_> {
     /// Waits until a job has ended, and returns it: it has succeeded, failed or been cancelled.
     ///
-    /// The client subscribes to the queue's events for that, once for each wait; a token can have 1024 such streams of a
-    /// server. If a stream breaks, or the server restarts, the client subscribes again. Where several servers or processes
-    /// share the jobs, a subscription takes up to a second; meanwhile the job is looked at.
+    /// A wait on a server is a request of up to 60 s, repeated until the time limit. If the connection breaks, or the server
+    /// restarts, the client asks again.
     ///
     /// ```
     /// # #[cfg(all(feature = "embedded", feature = "derive"))]
@@ -51,64 +44,22 @@ impl Jobs<'_> {
     /// [`TimedOut`](crate::ErrorKind::TimedOut) if the job has not ended within the time limit; [`NotFound`](crate::ErrorKind::NotFound) if its record is
     /// gone; if the jobs cannot be reached at first, or at the time limit.
     pub async fn wait(self, id: JobId, time_limit: Duration) -> Result<Job, Error> {
-        if let Ok(ended) = timeout(time_limit, self.end(id)).await {
-            return ended;
-        }
-        let job = self.get(id).await?;
-        if job.is_pending() { Err(Cause::NotEnded { id, kind: job.kind, time_limit }.into()) } else { Ok(job) }
-    }
-
-    async fn end(self, id: JobId) -> Result<Job, Error> {
-        let job = self.get(id).await?;
-        if !job.is_pending() {
-            return Ok(job);
-        }
-        let filter = Filter { queues: vec![job.queue], what: ENDS.to_vec() };
-        let mut breaks = Backoff::default();
+        let begin = Instant::now();
+        let mut breaks: Option<Backoff> = None;
         loop {
-            match self.end_by_events(id, &filter, &mut breaks).await {
-                Ok(Some(job)) => return Ok(job),
-                Ok(None) => {}
-                Err(error) if self.client.passes(&error) => {}
-                Err(error) => return Err(error),
-            }
-            sleep(breaks.next()).await;
-        }
-    }
-
-    /// `None` if events were missed.
-    async fn end_by_events(self, id: JobId, filter: &Filter, breaks: &mut Backoff) -> Result<Option<Job>, Error> {
-        let mut subscription = pin!(self.client.events(filter.clone()));
-        let mut looks = Backoff::default();
-        let mut events = loop {
-            tokio::select! {
-                events = &mut subscription => break events?,
-                () = sleep(looks.next()) => {
-                    let job = self.get(id).await?;
-                    if !job.is_pending() {
-                        return Ok(Some(job));
+            let left = time_limit.saturating_sub(begin.elapsed());
+            match forward!(self.client => ended(id, left.min(WAIT_MAX))) {
+                Ok(job) if !job.is_pending() => return Ok(job),
+                Ok(job) if begin.elapsed() >= time_limit => {
+                    return Err(Cause::NotEnded { id, kind: job.kind, time_limit }.into());
+                }
+                Ok(_) => breaks = Some(Backoff::default()),
+                Err(error) => match &mut breaks {
+                    Some(breaks) if self.client.passes(&error) && !left.is_zero() => {
+                        sleep(breaks.next().min(left)).await;
                     }
-                }
-            }
-        };
-        loop {
-            let job = self.get(id).await?;
-            if !job.is_pending() {
-                return Ok(Some(job));
-            }
-            breaks.reset();
-            let mut look = pin!(sleep(LOOK_EVERY));
-            loop {
-                let event = tokio::select! {
-                    event = events.next() => event?,
-                    () = &mut look => break,
-                };
-                match event {
-                    Some(Event::Transition(told)) if told.id != id => {}
-                    Some(Event::Transition(_)) => break,
-                    Some(Event::Missed) => return Ok(None),
-                    None => return Err(CoreError::Stopping.into()),
-                }
+                    _ => return Err(error),
+                },
             }
         }
     }

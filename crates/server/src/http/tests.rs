@@ -57,6 +57,15 @@ async fn who_stops_says_so() {
     assert_eq!(reply.header("retry-after"), Some("1"));
 }
 
+#[tokio::test]
+async fn who_waits_for_the_end_of_a_job_is_shown_it_when_the_server_stops() {
+    let (app, _) = app(Options::default()).await;
+    let pushed = ask(&app, PUSH, &[], r#"{"payload":1}"#).await.json();
+    app.stopping.cancel();
+    let reply = ask(&app, &format!("GET /v1/jobs/{}?wait=60s", pushed["id"].as_str().unwrap()), &[], "").await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["state"]), (200, &json!("ready")));
+}
+
 /// Results of workers that cannot be recorded are kept in memory, up to a limit.
 #[tokio::test]
 async fn who_can_record_no_more_hands_nothing_out() {

@@ -1,6 +1,6 @@
 //! One job: read, change, remove, cancel, retry, run.
 
-use super::client::Reply;
+use super::client::{Reply, request};
 use super::server::Server;
 use serde_json::{Value, json};
 
@@ -142,4 +142,21 @@ fn running_now_does_not_wait_for_the_due_time() {
     assert_eq!(server.reserve(1)[0]["id"], id);
     server.call(&format!("/v1/jobs/{id}/run")).problem(409, "job_running");
     server.call("/v1/jobs/7/run").problem(404, "not_found");
+}
+
+#[test]
+fn the_end_of_a_job_is_waited_for() {
+    let server = Server::start();
+    let id = server.push(&json!({"payload": 1}));
+    let wait = |wait: &str| server.get(&format!("/v1/jobs/{id}?wait={wait}")).ok();
+    assert_eq!(wait("30ms")["state"], "ready");
+    let (receipt, mut waiter) = (server.receipt(), server.connect());
+    waiter.send(request("GET", &format!("/v1/jobs/{id}?wait=60s"), &[], ""));
+    server.post(&format!("/v1/leases/{receipt}/complete"), &json!({"result": [7]})).ok();
+    let ended = waiter.reply().ok();
+    assert_eq!((&ended["state"], &ended["result"]), (&json!("succeeded"), &json!([7])));
+    let etag = format!("\"{}\"", ended["version"]);
+    let known = server.send("GET", &format!("/v1/jobs/{id}?wait=60s"), &[("if-none-match", &etag)], "");
+    assert_eq!(known.status, 304);
+    server.get("/v1/jobs/7?wait=60s").problem(404, "not_found");
 }

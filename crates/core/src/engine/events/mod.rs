@@ -4,6 +4,7 @@
 //! atomic. All subscribers share one ring. A slow subscriber delays nobody, and learns that it missed events. Events may be
 //! lost between processes, or come twice if a call is repeated: they are for watching, not for accounting.
 
+mod ends;
 mod subscribers;
 mod subscription;
 
@@ -17,11 +18,13 @@ use crate::model::job::Job;
 use crate::ports::{Broker, EventBus, OutboxEntry, Settled};
 pub use crate::ports::{Event, Transition, What};
 pub use crate::request::Filter;
+pub(in crate::engine) use ends::EndWatch;
 use std::sync::Arc;
 use std::time::Duration;
 pub use subscribers::RING_TRANSITIONS;
 use subscribers::Subscribers;
 pub use subscription::Subscription;
+use tokio::time::Instant;
 
 /// How often it is announced whether there are subscribers.
 pub(in crate::engine) const ANNOUNCE_EVERY: Duration = Duration::from_millis(900);
@@ -109,12 +112,27 @@ impl Publisher {
         let (receiver, since) = self.subscribers.join();
         let subscription =
             Subscription::new(receiver, filter, self.subscribers.clone(), self.supervisor.stopping().clone());
+        self.until_known(since).await?;
+        Ok(subscription)
+    }
+
+    /// Subscribes to the end of one job.
+    pub(in crate::engine) async fn watch_end(&self, id: JobId) -> Result<EndWatch, Error> {
+        self.supervisor.check_open()?;
+        let (ended, since) = self.subscribers.watch(id);
+        let watch = EndWatch::new(id, ended, self.subscribers.clone(), self.supervisor.stopping().clone());
+        self.until_known(since).await?;
+        Ok(watch)
+    }
+
+    /// Waits until other processes publish, for there have been subscribers here since then.
+    async fn until_known(&self, since: Instant) -> Result<(), Error> {
         if let Some(bus) = &self.bus {
             self.subscribers.set_elsewhere(bus.announce(true).await?);
             // Other processes learn of subscribers at their next refresh, and publish nothing before.
             tokio::time::sleep_until(since + KNOWN_AFTER).await;
         }
-        Ok(subscription)
+        Ok(())
     }
 
     /// Announces whether there are subscribers here, and learns whether there are elsewhere.

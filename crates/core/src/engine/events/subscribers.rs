@@ -1,9 +1,11 @@
 //! The subscribers to job events. Without any, an event costs one read of an atomic. All share one ring.
 
+use super::ends::Ends;
+use crate::model::id::JobId;
 use crate::ports::Event;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 
 /// How far a subscriber may fall behind, in transitions, before it misses some.
@@ -16,6 +18,7 @@ const ELSEWHERE: usize = 1;
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
     ring: OnceLock<broadcast::Sender<Event>>,
+    ends: Ends,
     count: AtomicUsize,
     /// Since when there have been local ones.
     since: Mutex<Option<Instant>>,
@@ -44,9 +47,11 @@ impl Subscribers {
 
     /// Delivers to local subscribers.
     pub(super) fn deliver(&self, event: Event) {
-        if self.are_here()
-            && let Some(ring) = self.ring.get()
-        {
+        if !self.are_here() {
+            return;
+        }
+        self.ends.deliver(&event);
+        if let Some(ring) = self.ring.get() {
             // If the last subscriber has just left, nobody gets it.
             let _ = ring.send(event);
         }
@@ -55,11 +60,28 @@ impl Subscribers {
     /// Adds a local subscriber; returns since when there has always been one.
     pub(super) fn join(&self) -> (broadcast::Receiver<Event>, Instant) {
         let ring = self.ring.get_or_init(|| broadcast::channel(RING_TRANSITIONS).0);
+        let since = self.count_one();
+        (ring.subscribe(), since)
+    }
+
+    /// The same for a subscriber to the end of one job.
+    pub(super) fn watch(&self, id: JobId) -> (watch::Receiver<()>, Instant) {
+        let since = self.count_one();
+        (self.ends.join(id), since)
+    }
+
+    /// Removes one of those.
+    pub(super) fn unwatch(&self, id: JobId) {
+        self.ends.leave(id);
+        self.leave();
+    }
+
+    fn count_one(&self) -> Instant {
         let mut since = self.since.lock().expect("no panic under this lock");
         if self.count.fetch_add(HERE, Ordering::Relaxed) < HERE {
             *since = None;
         }
-        (ring.subscribe(), *since.get_or_insert_with(Instant::now))
+        *since.get_or_insert_with(Instant::now)
     }
 
     /// Removes a local subscriber.

@@ -1,6 +1,7 @@
 //! What people want to know about the engine and its jobs.
 
 mod census;
+mod ends;
 mod history;
 mod reports;
 mod steps;
@@ -12,6 +13,7 @@ use super::events::Publisher;
 use super::overflow::Overflow;
 use super::queues::{QueueCounter, Settings};
 use super::recorder::Recorder;
+use super::search::Search;
 pub use census::Sum;
 pub use reports::READING_WAIT;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ pub(super) struct Observatory {
     pub(super) reports: Arc<reports::Reports>,
     pub(super) census: Arc<census::Census>,
     pub(super) explainer: why::Explainer,
+    pub(super) ends: ends::Ends,
 }
 
 impl Observatory {
@@ -34,6 +37,7 @@ impl Observatory {
         recorder: &Arc<Recorder>,
         overflow: &Arc<Overflow>,
         consumers: &Arc<Consumers>,
+        search: &Arc<Search>,
     ) -> Self {
         let (recorder, overflow) = (recorder.clone(), overflow.clone());
         Self {
@@ -43,6 +47,7 @@ impl Observatory {
             reports: Arc::new(reports::Reports::new(base)),
             census: Arc::new(census::Census::new(base, queues.clone(), settings.clone())),
             explainer: why::Explainer::new(base, recorder, overflow, settings.clone(), consumers.clone()),
+            ends: ends::Ends::new(base, search.clone()),
         }
     }
 }

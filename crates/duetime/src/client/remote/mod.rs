@@ -139,6 +139,12 @@ impl Remote {
         self.shown(Call::get(format!("/v1/jobs/{id}"))).await
     }
 
+    /// The job once it has ended, or after this wait of at most 60 s as it is then.
+    pub(super) async fn ended(&self, id: JobId, wait: Duration) -> Result<Job, Error> {
+        let query = api::Parameters { wait: Some(wait.into()), ..api::Parameters::default() };
+        self.shown(Call::get(format!("/v1/jobs/{id}?{query}")).wait(wait)).await
+    }
+
     pub(super) async fn why(&self, id: JobId) -> Result<api::Why, Error> {
         self.transport.send(Call::get(format!("/v1/jobs/{id}/why"))).await?.read()
     }

@@ -1,8 +1,9 @@
 //! One job: read, change, remove, cancel, retry, run.
 
-use crate::access::Scope;
+use crate::access::{Caller, Scope};
+use crate::http::app::App;
 use crate::http::body::{Batch, Empty, Unread};
-use crate::http::call::{Call, Changing};
+use crate::http::call::{Asked, Changing};
 use crate::http::limits::JOB_ANSWER_BYTES;
 use crate::http::middleware::access;
 use crate::http::middleware::sending::Room;
@@ -12,23 +13,44 @@ use crate::http::segment::Segment;
 use crate::http::shown;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
-use duetime_core::api::{Cancelled, JobBody, Nothing, Patch};
+use duetime_core::api::{Cancelled, JobBody, Nothing, Parameters, Patch, Span};
 use duetime_core::{Error, JobId, engine};
 
 /// Show a job.
 ///
-/// A finished job can be shown for as long as its record is kept.
+/// A finished job can be shown for as long as its record is kept. With `wait`, the answer comes once the job has ended: it has
+/// succeeded, failed, expired or been cancelled. After the wait, the job is shown as it is.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "get_job", tag = "jobs",
+    params(("wait" = Option<String>, Query, description = "The time to wait for the end of the job, at most 60 s; by default \
+     the request does not wait.")),
     responses((status = 200, description = "The job.", body = JobBody<'_>)),
     extensions(("x-codes" = json!(["not_found", "too_many_bodies"]))),
 )]
-pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>, headers: HeaderMap) -> Answered {
+pub(crate) async fn get(Asked(app, caller, query): Asked, Segment(id): Segment<JobId>, headers: HeaderMap) -> Answered {
+    let wait = Parameters::read(&query, &["wait"])?.wait.unwrap_or_default();
     access::check_job(&app, &caller, Scope::Read, id).await?;
+    if wait > Span(0) {
+        until_ended(&app, &caller, id, wait).await?;
+    }
     let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
     let mut job = app.engine.job(id).await?;
     shown::job(&caller, &mut job);
     room.hold(reply::unless_known(reply::job(&app, &job), job.version, &headers)).await
+}
+
+/// Waits until a job has ended, for as long as the caller may read it and the server does not stop.
+async fn until_ended(app: &App, caller: &Caller, id: JobId, wait: Span) -> Result<(), Problem> {
+    let queue = app.engine.job(id).await?.queue;
+    let check = || access::check(caller, Scope::Read, &queue);
+    tokio::select! {
+        biased;
+        // Boxed, since this future waits for long: the futures around it hold it twice and stay small.
+        ended = Box::pin(app.engine.ended(id, wait)) => drop(ended?),
+        () = app.stopping.cancelled() => {}
+        problem = caller.until_lost(check) => return Err(problem),
+    }
+    check()
 }
 
 /// Change a waiting job.

@@ -88,6 +88,8 @@ fn wrong_requests() {
         ("GET", "/v1/jobs/x"),
         ("GET", "/v1/jobs/0"),
         ("GET", "/v1/jobs/99999999999999999999"),
+        ("GET", "/v1/jobs/7?wait=61s"),
+        ("GET", "/v1/jobs/7?wiat=1s"),
         ("GET", "/v1/queues/-q"),
         ("GET", "/v1/queues/%FF"),
         ("POST", "/v1/leases/x/complete"),

@@ -175,7 +175,7 @@ fn health_and_metrics() {
     api.get("/readyz");
     let id = api.push(&json!({"payload": 1}));
     api.server.receipt();
-    api.get(&format!("/v1/jobs/{id}?x=1"));
+    api.get(&format!("/v1/jobs/{id}/why?x=1"));
     let metrics = api.server.get("/metrics");
     api.golden.add(metrics.header("content-type").unwrap());
     metrics.body.lines().filter(|line| line.starts_with('#')).for_each(|line| api.golden.add(line));

@@ -124,9 +124,9 @@ fn waits(document: &Value, schema: &Value) -> bool {
     }
 }
 
-/// Requests that wait: at the queue `orders.b`, which is empty, and for the lock `orders.a`, which is held. A new operation that
-/// waits must be added here.
-fn waiting(operation: &str) -> Vec<(String, Value)> {
+/// Requests that wait: at the queue `orders.b`, which is empty, for the lock `orders.a`, which is held, and for the end of a job
+/// of `orders.a`. A new operation that waits must be added here.
+fn waiting(world: &World, operation: &str) -> Vec<(String, Value)> {
     let waits = |path: &str, body: Value| (path.to_owned(), body);
     match operation {
         "POST /v1/queues/{queue}/reserve" => vec![
@@ -140,8 +140,13 @@ fn waiting(operation: &str) -> Vec<(String, Value)> {
         "PUT /v1/locks/{name}" => {
             vec![waits("/v1/locks/orders.a", json!({"owner": "tried", "ttl": "1h", "wait": "60s"}))]
         }
+        "GET /v1/jobs/{id}" => vec![waits(&format!("/v1/jobs/{}?wait=60s", world.there.job), Value::Null)],
         other => panic!("say how {other} waits"),
     }
+}
+
+fn text(body: &Value) -> String {
+    if body.is_null() { String::new() } else { body.to_string() }
 }
 
 #[test]
@@ -150,17 +155,21 @@ fn who_waits_gets_nothing_once_the_right_is_lost() {
         let world = World::new();
         let token = token(&world);
         let bearer = format!("Bearer {token}");
-        let body = |part: &Value| waits(&world.document, &part["requestBody"]["content"]["application/json"]["schema"]);
+        let asks = |part: &Value| {
+            let is_wait = |parameter: &Value| parameter["name"] == "wait";
+            waits(&world.document, &part["requestBody"]["content"]["application/json"]["schema"])
+                || part["parameters"].as_array().is_some_and(|all| all.iter().any(is_wait))
+        };
         let mut sent = Vec::new();
-        for operation in operations(&world, body) {
-            for (path, body) in waiting(operation) {
+        for operation in operations(&world, asks) {
+            for (path, body) in waiting(&world, operation) {
                 let mut connection = world.server.connect();
                 let method = operation.split_once(' ').unwrap().0;
-                connection.send(request(method, &path, &[("authorization", &bearer)], &body.to_string()));
+                connection.send(request(method, &path, &[("authorization", &bearer)], &text(&body)));
                 sent.push((path, body, connection));
             }
         }
-        assert_eq!(sent.len(), 5);
+        assert_eq!(sent.len(), 6);
         loss.happen(&world, &token);
         let refused = |sent: Vec<(String, Value, Connection)>| {
             for (path, body, mut connection) in sent {
