@@ -3,6 +3,7 @@
 //! Due times use the wall clock, leases the monotonic one: setting the wall clock ends no lease. Nothing else in the project
 //! reads the time; everything is handed a [`Clock`] or an instant.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// An instant: milliseconds since 1970-01-01 UTC or, if a name says `mono`, since an arbitrary start.
@@ -52,6 +53,44 @@ impl Clock for SystemClock {
     fn until(&self, at: Millis) -> Duration {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Duration::from_millis(at).saturating_sub(now)
+    }
+}
+
+/// The machine's clocks, which can be moved forward: for a server that serves tests.
+#[derive(Debug, Default)]
+pub struct MovableClock {
+    machine: SystemClock,
+    ahead_ms: AtomicU64,
+}
+
+impl MovableClock {
+    /// The machine's clocks, not moved yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets time pass: both clocks go forward by this many milliseconds.
+    pub fn advance(&self, ms: u64) {
+        self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// By how many milliseconds they were moved.
+    pub fn ahead_ms(&self) -> u64 {
+        self.ahead_ms.load(Ordering::SeqCst)
+    }
+}
+
+impl Clock for MovableClock {
+    fn wall(&self) -> Millis {
+        self.machine.wall() + self.ahead_ms()
+    }
+
+    fn mono(&self) -> Millis {
+        self.machine.mono() + self.ahead_ms()
+    }
+
+    fn until(&self, at: Millis) -> Duration {
+        self.machine.until(at.saturating_sub(self.ahead_ms()))
     }
 }
 

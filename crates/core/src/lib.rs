@@ -24,7 +24,7 @@ pub mod schedule;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use clock::{Clock, Millis, SystemClock};
+pub use clock::{Clock, Millis, MovableClock, SystemClock};
 pub use engine::Engine;
 pub use error::Error;
 pub use invalid::Invalid;

@@ -10,6 +10,7 @@ mod run;
 mod size;
 mod store;
 mod supervise;
+mod test;
 
 pub(crate) use args::{Args, address};
 pub(crate) use error::Error;

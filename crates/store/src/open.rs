@@ -78,15 +78,13 @@ pub struct Opened {
 pub async fn open(spec: Spec) -> Result<Opened, Error> {
     match spec {
         #[cfg(feature = "sqlite")]
-        Spec::Memory => {
-            let stores = beside_memory(crate::sqlite::Sqlite::memory, None).await?;
-            Ok(Opened { stores, name: "memory".to_owned(), loss: "everything, when this process ends".to_owned() })
-        }
+        Spec::Memory => memory_on(system_clock()).await,
         #[cfg(feature = "sqlite")]
         Spec::File { path, durability, inbox } => {
             let name = format!("{} (SQLite, durability {durability})", path.display());
             let options = crate::sqlite::Options { durability };
-            let stores = beside_memory(move || crate::sqlite::Sqlite::open(&path, options), inbox).await?;
+            let stores =
+                beside_memory(move || crate::sqlite::Sqlite::open(&path, options), inbox, system_clock()).await?;
             Ok(Opened { stores, name, loss: durability.loss().to_owned() })
         }
         #[cfg(feature = "redis")]
@@ -107,14 +105,24 @@ pub async fn open(spec: Spec) -> Result<Opened, Error> {
     }
 }
 
+/// Opens a store in this process's memory, on this clock.
+///
+/// # Errors
+/// If SQLite cannot begin.
+#[cfg(feature = "sqlite")]
+pub async fn memory_on(clock: std::sync::Arc<dyn duetime_core::Clock>) -> Result<Opened, Error> {
+    let stores = beside_memory(crate::sqlite::Sqlite::memory, None, clock).await?;
+    Ok(Opened { stores, name: "memory".to_owned(), loss: "everything, when this process ends".to_owned() })
+}
+
 /// The timing wheel beside SQLite.
 #[cfg(feature = "sqlite")]
 async fn beside_memory(
     open: impl FnOnce() -> Result<crate::sqlite::Sqlite, Error> + Send + 'static,
     inbox: Option<std::path::PathBuf>,
+    clock: std::sync::Arc<dyn duetime_core::Clock>,
 ) -> Result<Stores, Error> {
     use crate::sqlite::FileInbox;
-    use duetime_core::SystemClock;
     use duetime_core::ports::Inbox;
     use std::sync::Arc;
 
@@ -125,7 +133,12 @@ async fn beside_memory(
     };
     let (sqlite, inbox) = crate::sqlite::aside("duetime-open", open).await??;
     let inbox = inbox.map(|inbox| Arc::new(inbox) as Arc<dyn Inbox>);
-    Ok(Stores { inbox, ..Stores::one_process(Arc::new(SystemClock::new()), sqlite) })
+    Ok(Stores { inbox, ..Stores::one_process(clock, sqlite) })
+}
+
+#[cfg(feature = "sqlite")]
+fn system_clock() -> std::sync::Arc<dyn duetime_core::Clock> {
+    std::sync::Arc::new(duetime_core::SystemClock::new())
 }
 
 impl std::fmt::Debug for Opened {

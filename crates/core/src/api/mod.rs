@@ -19,6 +19,7 @@
 //! | `PauseBody`, `ScheduleBody` | `Pause`, `Schedule` | fields that exclude each other become one choice |
 
 mod answer;
+mod clock;
 mod counts;
 mod due;
 mod event;
@@ -54,6 +55,7 @@ pub use crate::json::{
 };
 pub use crate::model::retry::{Backoff, Exponential, Fixed};
 pub use answer::Answer;
+pub use clock::{Advance, Now};
 pub use counts::Counts;
 pub use due::{DueBucket, DueCounts};
 pub use event::{ACTIVITY, EventQuery, LOST, STOPPING, SUBSCRIBED};

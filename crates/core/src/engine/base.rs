@@ -5,6 +5,7 @@ use super::metrics::Metrics;
 use super::status::Status;
 use super::stores::Stores;
 use super::supervisor::Supervisor;
+use super::timers::Timers;
 use crate::request::Options;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ pub(super) struct Base {
     pub(super) metrics: Arc<Metrics>,
     pub(super) supervisor: Arc<Supervisor>,
     pub(super) publisher: Arc<Publisher>,
+    pub(super) timers: Arc<Timers>,
 }
 
 impl Base {
@@ -23,6 +25,7 @@ impl Base {
         let (status, metrics) = (Arc::<Status>::default(), Arc::<Metrics>::default());
         let supervisor = Arc::new(Supervisor::new(status.clone()));
         let publisher = Arc::new(Publisher::new(&stores, metrics.clone(), supervisor.clone()));
-        Self { stores, options, status, metrics, supervisor, publisher }
+        let timers = Arc::new(Timers::new(stores.broker.clone()));
+        Self { stores, options, status, metrics, supervisor, publisher, timers }
     }
 }

@@ -4,7 +4,7 @@ use super::events::{Filter, Subscription};
 use super::services::Services;
 use crate::api;
 use crate::api::{DueCounts, Failures, Health, HistorySpan, Why, Workers as Page};
-use crate::clock::Millis;
+use crate::clock::{Millis, MovableClock};
 use crate::engine::expected::Expected;
 use crate::engine::handout::Unclaimed;
 use crate::engine::metrics::Metrics;
@@ -44,6 +44,16 @@ impl Engine {
     /// The start of delays: the broker's clock, or an instant that it has not passed.
     pub fn now_at_most(&self) -> Millis {
         self.services.vitals.now_at_most()
+    }
+
+    /// Moves its clock forward, and has everything happen on the way that happens by time alone, each at its instant and in its
+    /// order: jobs become due, schedules tick, leases and pauses end. Returns what the clock reads then. What became due is
+    /// ready to be reserved. Calls are made one after the other.
+    ///
+    /// It goes from instant to instant, so a month takes no longer than what happens in it. The engine must be on this clock,
+    /// alone with its stores, with a horizon beyond all of its jobs.
+    pub async fn advance(&self, clock: &MovableClock, by: Span) -> Millis {
+        self.services.timers.advance(clock, by).await
     }
 
     /// The largest payload that it takes, in bytes.

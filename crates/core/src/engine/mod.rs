@@ -61,6 +61,7 @@ mod supervisor;
 mod takes;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod vitals;
 mod waiters;
 

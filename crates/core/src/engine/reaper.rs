@@ -12,6 +12,7 @@ use crate::engine::status::Status;
 use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::engine::takes::Takes;
+use crate::engine::timers::{Timer, Timers};
 use crate::error::Error;
 use crate::limits::{LEASE_MS_MIN, STEP_JOBS_MAX};
 use crate::model::job::Job;
@@ -33,11 +34,12 @@ pub(super) struct Reaper {
     publisher: Arc<Publisher>,
     status: Arc<Status>,
     supervisor: Arc<Supervisor>,
+    timers: Arc<Timers>,
 }
 
 impl Reaper {
     pub(super) fn new(base: &Base, recorder: Arc<Recorder>, settler: Arc<Settler>, takes: Arc<Takes>) -> Self {
-        let Base { stores, publisher, status, supervisor, .. } = base;
+        let Base { stores, publisher, status, supervisor, timers, .. } = base;
         Self {
             topology: stores.topology(),
             broker: stores.broker.clone(),
@@ -47,6 +49,7 @@ impl Reaper {
             publisher: publisher.clone(),
             status: status.clone(),
             supervisor: supervisor.clone(),
+            timers: timers.clone(),
         }
     }
 
@@ -55,20 +58,22 @@ impl Reaper {
         // Another process that shares the broker may begin a lease at any time: none ends sooner than the shortest.
         let idle = if self.topology.is_shared() { Duration::from_millis(LEASE_MS_MIN) } else { LOOK_AGAIN };
         loop {
-            let next = match self.reap_once().await {
+            let now = self.broker.now();
+            let (next_ms, at_most) = match self.reap_once().await {
                 Ok(next_ms) => {
                     self.status.mend(DegradedCode::CrashedJobs);
-                    next_ms.map_or(idle, Duration::from_millis).min(idle)
+                    (next_ms, idle.min(next_ms.map_or(idle, Duration::from_millis)))
                 }
                 Err(error) => {
                     self.status.degrade(DegradedCode::CrashedJobs, &error);
-                    LOOK_AGAIN
+                    (None, LOOK_AGAIN)
                 }
             };
-            if next.is_zero() {
+            if at_most.is_zero() {
                 tokio::task::yield_now().await;
             } else {
-                tokio::time::sleep(next).await;
+                let next_at = next_ms.map(|ms| now.saturating_add(ms));
+                self.timers.sleep(Timer::Reaper, next_at, at_most).await;
             }
         }
     }

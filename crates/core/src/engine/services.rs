@@ -24,6 +24,7 @@ use super::search::Search;
 use super::settler::Settler;
 use super::stores::Stores;
 use super::takes::Takes;
+use super::timers::Timers;
 use super::vitals::Vitals;
 use crate::error::Error;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub(super) struct Services {
     pub(super) schedules: Arc<Schedules>,
     pub(super) locks: Arc<LockDesk>,
     pub(super) observatory: Observatory,
+    pub(super) timers: Arc<Timers>,
 }
 
 /// What runs by itself.
@@ -64,7 +66,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
     let ids = Arc::new(Ids::new(ledger.clone()));
     let generations = Arc::new(Generations::new(base));
     let leader = Arc::new(Leader::new(base.stores.topology(), locks.clone()));
-    let consumers = Arc::new(Consumers::new(broker.clone()));
+    let consumers = Arc::new(Consumers::new(broker.clone(), base.timers.clone()));
     let settings = Arc::new(Settings::new(base));
     let overflow = Arc::new(Overflow::new(broker.clone(), ledger.clone()));
     let loader = Arc::new(Loader::new(base, leader.clone(), overflow.clone()));
@@ -116,6 +118,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
         schedules,
         locks,
         observatory,
+        timers: base.timers.clone(),
     };
     let reconciler = Arc::new(reconciler);
     let loops = Loops { leader, loader, recorder, reconciler, reaper, pruner, mover, ids, generations, consumers };

@@ -62,7 +62,7 @@ impl What {
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Whether a job has ended by it, or is no longer stored.
-    pub fn is_end(self) -> bool {
+    pub(crate) fn is_end(self) -> bool {
         matches!(self, Self::Succeeded | Self::Taken | Self::Failed | Self::Expired | Self::Cancelled | Self::Deleted)
     }
 

@@ -1,5 +1,6 @@
 //! The engine over the memory broker and the model ledger, by a clock that tokio's paused time drives.
 
+mod advance;
 mod completion;
 mod conditions;
 mod edits;

@@ -1,6 +1,6 @@
 //! The keys of a file: the long flags of `serve`, with `_` instead of `-`.
 
-use super::FILE;
+use super::{FILE, TEST};
 use clap::{Arg, ArgAction, Command};
 
 /// Below this likeness two words have nothing to do with each other.
@@ -10,7 +10,8 @@ const OWN: &str = "url";
 
 /// The options that a file may have, in the order of the help.
 pub(super) fn options(serve: &Command) -> impl Iterator<Item = &Arg> {
-    serve.get_arguments().filter(|arg| arg.get_long().is_some() && arg.get_id() != FILE && !is_help(arg))
+    let is_option = |arg: &&Arg| arg.get_long().is_some() && ![FILE, TEST].contains(&arg.get_id().as_str());
+    serve.get_arguments().filter(move |arg| is_option(arg) && !is_help(arg))
 }
 
 fn is_help(arg: &Arg) -> bool {

@@ -25,6 +25,8 @@ use std::path::PathBuf;
 
 /// The subcommand whose options are used.
 const SERVE: &str = "serve";
+/// The option of `serve` with which neither a file nor the environment is read. It is no key of a file.
+const TEST: &str = "test";
 /// The option that names the file; the commands that have it are configured.
 const FILE: &str = "config";
 
@@ -83,6 +85,8 @@ pub(crate) fn parse(command: &Command, line: &[OsString], around: &Surroundings<
     if !is_configured(&command, &matches) {
         return Ok(Parsed { matches, settings: None });
     }
+    let nothing = Surroundings { variable: &|_| None, files: &[] };
+    let around = if is_test(chosen(&matches)) { &nothing } else { around };
     let mut settings = Settings::read(serve, chosen(&matches), around);
     let matches = bare.try_get_matches_from(line.iter().cloned().chain(settings.flags(serve)))?;
     settings.finish(serve, chosen(&matches));
@@ -92,6 +96,10 @@ pub(crate) fn parse(command: &Command, line: &[OsString], around: &Surroundings<
 /// The matches of the innermost subcommand.
 fn chosen(matches: &ArgMatches) -> &ArgMatches {
     matches.subcommand().map_or(matches, |(_, inner)| chosen(inner))
+}
+
+fn is_test(matches: &ArgMatches) -> bool {
+    matches!(matches.try_get_one(TEST), Ok(Some(true)))
 }
 
 /// Whether the last of the subcommands is configured. Matches do not tell: outside of debug builds they know no names of options.

@@ -6,7 +6,7 @@ use crate::access::{Clock, Tokens};
 use crate::account::Account;
 use crate::dashboard::paths::is_page;
 use crate::deliver::{Observed, Policy};
-use duetime_core::{Engine, Millis};
+use duetime_core::{Engine, Millis, MovableClock};
 use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::Instant;
@@ -36,6 +36,8 @@ pub(crate) struct App {
     pub(super) targets: Policy,
     /// The counts of deliveries.
     pub(super) deliveries: Arc<Observed>,
+    /// The engine's clock if requests may move it: that of a server for tests.
+    pub(super) moves: Option<Arc<MovableClock>>,
 }
 
 impl App {
@@ -75,6 +77,11 @@ impl App {
         }
     }
 
+    /// The same, and requests may move this clock, which is the engine's.
+    pub(crate) fn with_clock(self, moves: Option<Arc<MovableClock>>) -> Self {
+        Self { moves, ..self }
+    }
+
     /// Handles requests with this engine.
     pub(crate) fn new(
         engine: Engine,
@@ -87,7 +94,19 @@ impl App {
         let stopping = CancellationToken::new();
         let (calls, account) = (TaskTracker::new(), listener_config.account.clone());
         let clock = clock_of(&engine);
-        Self { engine, clock, stopping, calls, account, event_streams, next_turn, listener_config, targets, deliveries }
+        Self {
+            engine,
+            clock,
+            stopping,
+            calls,
+            account,
+            event_streams,
+            next_turn,
+            listener_config,
+            targets,
+            deliveries,
+            moves: None,
+        }
     }
 }
 

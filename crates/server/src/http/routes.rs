@@ -2,7 +2,8 @@
 
 use super::app::App;
 use super::handlers::{
-    bulk, events, find, health, jobs, leases, locks, metrics, push, queues, reports, reserve, schedules, why, workers,
+    bulk, clock, events, find, health, jobs, leases, locks, metrics, push, queues, reports, reserve, schedules, why,
+    workers,
 };
 use super::limits::GZIP_BYTES_MIN;
 use super::middleware::{access, audit};
@@ -47,6 +48,7 @@ pub(super) fn uncompressed(app: &App) -> Router {
 
 /// Every route with its documentation. Without an app, only the documentation is used.
 pub(super) fn documented(app: Option<&App>) -> OpenApiRouter<App> {
+    let moves_clock = app.is_some_and(|app| app.moves.is_some());
     OpenApiRouter::with_openapi(openapi::frame())
         .merge(needing(open(), Needs::Nothing))
         .merge(of(Scope::Push, pushing()))
@@ -57,6 +59,7 @@ pub(super) fn documented(app: Option<&App>) -> OpenApiRouter<App> {
         .merge(of(Scope::Change, changing()))
         .merge(audited(app, of(Scope::Change, changing_many())))
         .merge(audited(app, of(Scope::Admin, administering())))
+        .merge(if moves_clock { of(Scope::Admin, moving()) } else { OpenApiRouter::new() })
 }
 
 /// Routes for callers with this right.
@@ -162,6 +165,11 @@ fn administering() -> OpenApiRouter<App> {
         .routes(routes!(schedules::pause))
         .routes(routes!(schedules::resume))
         .routes(routes!(schedules::run))
+}
+
+/// To move the clock of a server for tests. No other server has these routes, nor its document.
+fn moving() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(clock::get)).routes(routes!(clock::advance))
 }
 
 async fn no_route(method: Method, uri: Uri) -> Problem {

@@ -23,7 +23,13 @@ pub(crate) struct Args {
     pub(super) config: crate::config::Args,
     /// IP address and port to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", env = "DUETIME_LISTEN", default_value = "127.0.0.1:7300", value_parser = address)]
+    #[arg(default_value_if("test", "true", "127.0.0.1:0"))]
     pub(super) listen: SocketAddr,
+    /// Serve the tests of a program: in memory, on this machine only, on a free port, with a clock that requests can move.
+    /// Prints its address as its first line, logs warnings only, reads no configuration file and no variables, and ends when
+    /// its standard input ends if that is a pipe
+    #[arg(long, conflicts_with_all = ["config", "store", "broker", "ledger"])]
+    pub(crate) test: bool,
     /// Store file, created if it does not exist; or `memory`, which is lost when the server stops
     #[arg(long, value_name = "PATH", env = "DUETIME_STORE", default_value = "duetime.db")]
     pub(super) store: PathBuf,
@@ -46,6 +52,7 @@ pub(crate) struct Args {
     /// Horizon: jobs due within this time are held in memory or Redis, later ones only in the file or database; in steps of
     /// 10 minutes
     #[arg(long, value_name = "DURATION", env = "DUETIME_HORIZON", default_value = "1h")]
+    #[arg(default_value_if("test", "true", "3652d12h"))]
     pub(super) horizon: Span,
     /// Memory for live jobs, in the server or in Redis, such as 512MiB or 2GiB. Beyond it, due jobs wait in the file or
     /// database; with Redis alone, pushes are refused [default: 512MiB; with Redis 75 % of its maxmemory, 90 % without a
@@ -61,6 +68,7 @@ pub(crate) struct Args {
     pub(super) durability: Durability,
     /// Log level: error, warn, info, debug, trace, or a filter such as `info,hyper=debug`
     #[arg(long, value_name = "LEVEL", env = "DUETIME_LOG_LEVEL", default_value = "info")]
+    #[arg(default_value_if("test", "true", "warn"))]
     pub(super) log_level: String,
     /// Format of the log on standard error
     #[arg(long, value_name = "FORMAT", env = "DUETIME_LOG_FORMAT", default_value = "text")]
@@ -112,7 +120,7 @@ impl Args {
                 Spec::Pair { broker, ledger, options }
             }
             (Some(url), None) => Spec::Redis { url, memory_max: self.memory_max.map(|size| size.0) },
-            (None, _) if self.store.as_os_str() == "memory" => Spec::Memory,
+            (None, _) if self.test || self.store.as_os_str() == "memory" => Spec::Memory,
             (None, _) => Spec::File { path: self.store.clone(), durability: self.durability, inbox: None },
         }
     }

@@ -18,6 +18,15 @@ pub(super) fn print(
     }
 }
 
+/// Prints the address alone, for a program that starts a server for its tests.
+pub(super) fn print_address(address: SocketAddr, listener_config: &ListenerConfig) {
+    let mut out = std::io::stdout().lock();
+    let printed = writeln!(out, "{}://{address}", listener_config.scheme()).and_then(|()| out.flush());
+    if let Err(error) = printed {
+        tracing::warn!(%error, "standard output is closed; listening on {}://{address}", listener_config.scheme());
+    }
+}
+
 fn try_print(
     address: SocketAddr,
     beanstalk: Option<Address>,

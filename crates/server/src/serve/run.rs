@@ -4,7 +4,7 @@ use super::args::Args;
 use super::error::Error;
 use super::instance::Instance;
 use super::supervise::{STOP_AFTER_FAULT_MAX, stop_signal, supervised};
-use super::{banner, beanstalk, store};
+use super::{banner, beanstalk, store, test};
 use crate::descriptors::Descriptors;
 use crate::http::{self, App, ListenerConfig};
 use crate::{deliver, log};
@@ -18,8 +18,9 @@ pub(crate) fn refusals(args: &Args) -> Vec<Error> {
     let deliver = deliver::Setup::new(&args.deliver).err().map(Error::from);
     let of_http = ListenerConfig::refusals(&args.http, args.listen).into_iter().map(Error::from);
     let of_beanstalk = beanstalk::check(args).err();
+    let of_test = test::check(args).err();
     let of_store = args.store().check().err().map(Error::Store);
-    level.into_iter().chain(of_store).chain(of_http).chain(deliver).chain(of_beanstalk).collect()
+    level.into_iter().chain(of_test).chain(of_store).chain(of_http).chain(deliver).chain(of_beanstalk).collect()
 }
 
 /// Why deliveries to Redis would fail now.
@@ -33,6 +34,7 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     let instance = args.instance.clone().unwrap_or_else(Instance::of_process);
     log::of_server(filter(&args)?, args.log_format, instance.name());
     put_aside.iter().for_each(|what| tracing::warn!("{what}"));
+    test::check(&args)?;
     let mut listener_config = ListenerConfig::new(&args.http, args.listen)?;
     let listeners = 1 + usize::from(args.beanstalk.beanstalk.is_some());
     let descriptors = Descriptors::share_out(listeners, listener_config.connections_max)?;
@@ -43,10 +45,15 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     let beanstalk = beanstalk::Setup::new(&args).await?;
     let stop = stop_signal()?;
     let deliver = deliver::Setup::new(&args.deliver)?;
-    let (engine, opened) = store::start(&args).await?;
-    banner::print(listener.local_addr()?, beanstalk.address()?, &listener_config, &opened);
+    let (engine, opened, clock) = store::start(&args).await?;
+    if args.test {
+        test::watch_stdin(&stop);
+        banner::print_address(listener.local_addr()?, &listener_config);
+    } else {
+        banner::print(listener.local_addr()?, beanstalk.address()?, &listener_config, &opened);
+    }
     let talking = beanstalk.run(engine.clone(), listener_config.clone(), stop.clone())?;
-    let app = App::new(engine.clone(), listener_config, deliver.policy(), deliver.observed());
+    let app = App::new(engine.clone(), listener_config, deliver.policy(), deliver.observed()).with_clock(clock);
     let (serving, delivering) =
         (http::serve(listener, app, stop.clone()), deliver.run(engine.clone(), descriptors.deliveries, stop.clone()));
     let silence = Box::pin(async {

@@ -3,11 +3,12 @@
 use super::args::{Args, Settle};
 use crate::engine_options::engine_options;
 use duetime_core::engine::Options;
-use duetime_core::{Engine, Error};
-use duetime_store::open::{Opened, open};
+use duetime_core::{Engine, Error, MovableClock};
+use duetime_store::open::{Opened, memory_on, open};
+use std::sync::Arc;
 
-/// Opens the store and starts an engine on it.
-pub(super) async fn start(args: &Args) -> Result<(Engine, Opened), Error> {
+/// Opens the store and starts an engine on it. A server for tests has a clock that can be moved.
+pub(super) async fn start(args: &Args) -> Result<(Engine, Opened, Option<Arc<MovableClock>>), Error> {
     let options = Options {
         payload_bytes_max: args.payload_max.0,
         horizon_ms: args.horizon.0,
@@ -15,6 +16,10 @@ pub(super) async fn start(args: &Args) -> Result<(Engine, Opened), Error> {
         settles_recorded: args.settle == Settle::Recorded,
         ..engine_options()
     };
-    let opened = open(args.store()).await?;
-    Ok((Engine::start(opened.stores.clone(), options).await?, opened))
+    let clock = args.test.then(|| Arc::new(MovableClock::new()));
+    let opened = match clock.clone() {
+        Some(clock) => memory_on(clock).await?,
+        None => open(args.store()).await?,
+    };
+    Ok((Engine::start(opened.stores.clone(), options).await?, opened, clock))
 }

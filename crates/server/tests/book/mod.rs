@@ -43,6 +43,7 @@ pages! {
     redis_sorted_sets: "docs/guides/redis-sorted-sets.md",
     recurring_jobs: "docs/guides/recurring-jobs.md",
     retries: "docs/guides/retries.md",
+    testing: "docs/guides/testing.md",
     sql_transaction: "docs/guides/sql-transaction.md",
     unpaid_order: "docs/guides/unpaid-order.md",
     webhooks: "docs/guides/webhooks.md",

@@ -3,6 +3,7 @@
 mod bodies;
 mod bulk;
 pub(crate) mod client;
+mod clock;
 mod codes;
 mod conditions;
 mod dashboard;

@@ -6,6 +6,7 @@ mod workers;
 
 use crate::api::Workers as Page;
 use crate::clock::Millis;
+use crate::engine::timers::Timers;
 use crate::ports::{Broker, Lease, Pick};
 use requests::Requests;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use workers::Workers;
 /// Who asks for jobs.
 pub(super) struct Consumers {
     broker: Arc<dyn Broker>,
+    timers: Arc<Timers>,
     pub(super) waiting: Arc<Waiting>,
     pub(super) requests: Requests,
     pub(super) workers: Workers,
@@ -43,8 +45,8 @@ impl Drop for WaitingWorker {
 }
 
 impl Consumers {
-    pub(super) fn new(broker: Arc<dyn Broker>) -> Self {
-        Self { broker, waiting: Arc::default(), requests: Requests::default(), workers: Workers::default() }
+    pub(super) fn new(broker: Arc<dyn Broker>, timers: Arc<Timers>) -> Self {
+        Self { broker, timers, waiting: Arc::default(), requests: Requests::default(), workers: Workers::default() }
     }
 
     /// Requests are remembered from now on.
@@ -55,7 +57,7 @@ impl Consumers {
 
     /// Wakes callers that have something due, until the process stops.
     pub(super) async fn keep_alarm(&self) {
-        self.waiting.keep(self.broker.as_ref()).await;
+        self.waiting.keep(self.broker.as_ref(), &self.timers).await;
     }
 
     /// A worker with this name asks for jobs.

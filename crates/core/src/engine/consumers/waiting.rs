@@ -4,6 +4,7 @@
 //! goes away passes on a wake that it did not see ([`Notify`] does). So a due job wakes one waiter, however many there are.
 
 use crate::clock::Millis;
+use crate::engine::timers::{Timer, Timers};
 use crate::engine::waiters::Waiters;
 use crate::ports::Broker;
 use std::collections::{BTreeSet, HashMap};
@@ -57,16 +58,13 @@ impl Waiting {
     }
 
     /// Wakes callers that have something due, until the process stops.
-    pub(in crate::engine) async fn keep(&self, broker: &dyn Broker) {
+    pub(in crate::engine) async fn keep(&self, broker: &dyn Broker, timers: &Timers) {
         loop {
             let changed = self.alarm_changed.notified();
-            match self.wake_due(broker.now()) {
-                None => changed.await,
-                Some(next_at) => {
-                    let sleep = tokio::time::sleep(broker.until(next_at).min(LOOK_AGAIN));
-                    tokio::select! { biased; () = changed => {} () = sleep => {} }
-                }
-            }
+            let next_at = self.wake_due(broker.now());
+            let look_again = if next_at.is_some() { LOOK_AGAIN } else { Duration::MAX };
+            let sleep = timers.sleep(Timer::Alarm, next_at, look_again);
+            tokio::select! { biased; () = changed => {} () = sleep => {} }
         }
     }
 

@@ -9,6 +9,7 @@ mod settings;
 use super::base::Base;
 use super::stores::Topology;
 use super::supervisor::Supervisor;
+use super::timers::Timers;
 use crate::ports::{Broker, QueueLeases, Registry};
 use crate::request::Options;
 pub(super) use counter::QueueCounter;
@@ -28,6 +29,7 @@ pub(super) struct Settings {
     broker: Arc<dyn Broker>,
     registry: Arc<dyn Registry>,
     supervisor: Arc<Supervisor>,
+    timers: Arc<Timers>,
     /// Held while settings are changed.
     configuring: tokio::sync::Mutex<()>,
     index: RwLock<Index>,
@@ -46,6 +48,7 @@ impl Settings {
             broker: base.stores.broker.clone(),
             registry: base.stores.registry.clone(),
             supervisor: base.supervisor.clone(),
+            timers: base.timers.clone(),
             configuring: tokio::sync::Mutex::default(),
             index: RwLock::default(),
             leases: Arc::default(),

@@ -3,6 +3,7 @@
 use super::{REFRESH_EVERY, Settings};
 use crate::clock::Millis;
 use crate::engine::expected::Expected;
+use crate::engine::timers::Timer;
 use crate::error::Error;
 use crate::invalid::Invalid;
 use crate::json::Timestamp;
@@ -11,6 +12,7 @@ use crate::model::name;
 use crate::ports::{Broker, Document, PutIf, Registry};
 use crate::request::{Configured, Pause, QueueSettings};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The registry's kind of document for a queue's settings.
 const KIND: &str = "queue";
@@ -93,14 +95,10 @@ impl Settings {
                     tokio::time::sleep(REFRESH_EVERY).await;
                 }
             }
-            match next {
-                // The clock may be set, so it is read now and then.
-                Some(next) => {
-                    let sleep = tokio::time::sleep(self.broker.until(next).min(REFRESH_EVERY));
-                    tokio::select! { biased; () = changed => {} () = sleep => {} }
-                }
-                None => changed.await,
-            }
+            // The clock may be set, so it is read now and then.
+            let look_again = if next.is_some() { REFRESH_EVERY } else { Duration::MAX };
+            let sleep = self.timers.sleep(Timer::Pauses, next, look_again);
+            tokio::select! { biased; () = changed => {} () = sleep => {} }
         }
     }
 

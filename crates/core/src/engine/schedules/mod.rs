@@ -20,6 +20,7 @@ use crate::engine::queues::end_of;
 use crate::engine::status::Status;
 use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
+use crate::engine::timers::Timers;
 use crate::error::Error;
 use crate::json::Timestamp;
 use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_BYTES_MAX, SCHEDULES_MAX};
@@ -49,6 +50,7 @@ pub(in crate::engine) struct Schedules {
     timer: timer::Touched,
     status: Arc<Status>,
     supervisor: Arc<Supervisor>,
+    timers: Arc<Timers>,
     options: Options,
 }
 
@@ -60,7 +62,7 @@ impl Schedules {
         admission: Arc<Admission>,
         ids: Arc<Ids>,
     ) -> Self {
-        let Base { stores, options, status, supervisor, .. } = base;
+        let Base { stores, options, status, supervisor, timers, .. } = base;
         Self {
             topology: stores.topology(),
             registry: stores.registry.clone(),
@@ -73,6 +75,7 @@ impl Schedules {
             timer: timer::Touched::default(),
             status: status.clone(),
             supervisor: supervisor.clone(),
+            timers: timers.clone(),
             options: *options,
         }
     }

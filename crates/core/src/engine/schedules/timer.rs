@@ -10,6 +10,7 @@ use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::engine::consumers::waiting::LOOK_AGAIN;
 use crate::engine::schedules::Schedules;
+use crate::engine::timers::Timer;
 use crate::error::Error;
 use crate::model::id::JobId;
 use std::collections::{BTreeSet, HashMap};
@@ -145,7 +146,7 @@ impl Schedules {
                 let schedules = self.clone();
                 looks.spawn(async move { schedules.look_carried(name, seen).await });
             }
-            let is_full = looks.len() == LOOKS_AT_ONCE;
+            let (is_full, is_idle) = (looks.len() == LOOKS_AT_ONCE, looks.is_empty());
             let next_at = agenda.next_at().filter(|_| !is_full);
             let sleep = next_at.map_or(LOOK_AGAIN, |at| self.broker.until(at).min(LOOK_AGAIN));
             tokio::select! {
@@ -165,7 +166,8 @@ impl Schedules {
                     agenda.end(name, look, now);
                 }
                 () = self.timer.changed.notified() => {}
-                () = tokio::time::sleep(sleep) => {}
+                () = self.timers.sleep(Timer::Schedules, next_at, LOOK_AGAIN), if is_idle => {}
+                () = tokio::time::sleep(sleep), if !is_idle => {}
             }
         }
     }

@@ -1,6 +1,7 @@
 //! One handler for each operation of the API.
 
 pub(super) mod bulk;
+pub(super) mod clock;
 pub(super) mod events;
 pub(super) mod find;
 pub(super) mod health;
