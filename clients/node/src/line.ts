@@ -10,7 +10,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isMainThread, parentPort, workerData } from 'node:worker_threads'
 import { Aborted, DuetimeError, messageOf } from './errors.js'
-import { pauseAfter, Transport, type Answer, type Request, type Settings } from './transport.js'
+import { passes, pauseAfter, Transport, type Answer, type Request, type Settings } from './transport.js'
 import { milliseconds, objectJson } from './wire.js'
 
 export interface LineOptions {
@@ -340,7 +340,7 @@ export class Line {
         const isWrong = isRefused || (!this.#wasReached && [401, 403].includes(error.status))
         if (isWrong && error.code !== 'protocol' && !(kind === 'reserve' && this.#wasReached)) throw error
         this.#unreached(kind, error.message)
-        const pauseMs = [408, 429].includes(error.status) || error.status >= 500 || error.status === 0 ? pauseAfter(error, tries) : REFUSED_PAUSE_MS
+        const pauseMs = passes(error) || error.status >= 500 ? pauseAfter(error, tries) : REFUSED_PAUSE_MS
         await sleep(pauseMs, undefined, { signal }).catch(() => {
           throw new Aborted({ code: 'aborted', status: 0, detail: 'the worker stops' })
         })

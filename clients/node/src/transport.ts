@@ -71,6 +71,8 @@ const BACKOFF_FIRST_MS = 100
 const BACKOFF_MS_MAX = 5_000
 // The server closes connections that were idle for 60 s.
 const IDLE_MS_MAX = 50_000
+// A try that has less time says nothing.
+const TRY_MS_MIN = 20
 const PASSING = new Set([408, 429, 502, 503, 504])
 // Proxies answer with these, too, and mean the same.
 const SAID_BY_STATUS = new Set([401, 403, 429])
@@ -142,7 +144,7 @@ export class Transport {
         if (!passes(error)) throw error
         if (server === this.#current) this.#current = (server + 1) % this.#settings.servers.length
         const pauseMs = pauseAfter(error, tries)
-        if (request.repeats === false || performance.now() - start + pauseMs >= deadlineMs) throw error
+        if (request.repeats === false || performance.now() - start + pauseMs + TRY_MS_MIN >= deadlineMs) throw error
         await sleep(pauseMs, undefined, { signal: request.signal }).catch(() => {
           throw aborted(request)
         })

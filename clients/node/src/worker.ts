@@ -8,7 +8,7 @@ import { errorOf, invalid, LeaseLost, messageOf, shown } from './errors.js'
 import { Handlers, type Handler, type Middleware, type Schema, type ThreadHandler } from './handlers.js'
 import { parse } from './json.js'
 import { OFFERED, TAKEN, type FromLine, type LineOptions, type Outcome, type ToLine } from './line.js'
-import { Cancelled, Release, Stopping } from './outcomes.js'
+import { Cancelled, Fatal, Release, RetryAfter, Stopping } from './outcomes.js'
 import { RunningJob } from './running.js'
 import type { Duration } from './types.js'
 import { milliseconds } from './wire.js'
@@ -284,12 +284,14 @@ export class Worker implements AsyncDisposable {
     const { json, error } = await this.#handlers.run(job)
     this.#running.delete(job.receipt)
     this.#health.ended += 1
-    if (error !== undefined && !(error instanceof Release)) {
+    // What ends because the worker stops has not failed.
+    const isStopped = error !== undefined && job.signal.reason instanceof Stopping && !(error instanceof Fatal || error instanceof RetryAfter)
+    if (error !== undefined && !isStopped && !(error instanceof Release)) {
       this.#health.failed += 1
       const stack = error instanceof Error ? (error.stack ?? messageOf(error)) : messageOf(error)
       if (!job.lost && !job.cancelled) this.#log('warn', `job ${job.id} (${job.kind}, attempt ${job.attempt}) failed: ${stack}`)
     }
-    this.#outcomes.push([job.receipt, json])
+    this.#outcomes.push([job.receipt, isStopped ? '"release":{}' : json])
     this.#free += 1
     if (this.#running.size === 0) this.#whenIdle()
     if (this.#isFlushing) return

@@ -1,15 +1,12 @@
 /** Servers of the tests: a real one, and one that answers as a test says. */
 
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import * as http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
 
 const BIN = process.env['DUETIME_BIN'] ?? 'duetime'
-
-/** Why tests of `serve --test` are skipped, if they are. */
-export const NO_TEST_SERVER = spawnSync(BIN, ['serve', '--test', '--help']).status === 0 ? false : `${BIN} has no serve --test`
 
 /** A private server in memory, from `DUETIME_BIN` or the PATH. */
 export async function startServer(): Promise<{ url: string } & AsyncDisposable> {

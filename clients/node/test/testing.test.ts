@@ -3,11 +3,10 @@ import { it } from 'node:test'
 import { Client, Conflict, Fatal, NotFound, Release, RetryAfter, TimedOut, Worker } from 'duetime'
 import { FakeClient, startServer } from 'duetime/testing'
 import { propagation } from '@opentelemetry/api'
-import { NO_TEST_SERVER } from './server.js'
 
 const quiet = { logger: null, concurrency: 3 } as const
 
-it('moves the clock of a private server', { skip: NO_TEST_SERVER }, async (t) => {
+it('moves the clock of a private server', async (t) => {
   const server = await startServer(t)
   const { client } = server
   const seen: unknown[] = []
@@ -28,7 +27,7 @@ it('moves the clock of a private server', { skip: NO_TEST_SERVER }, async (t) =>
   assert.equal((await client.wait<number, string>(id)).result, 'cancelled')
 })
 
-it('waits for a result', { skip: NO_TEST_SERVER }, async (t) => {
+it('waits for a result', async (t) => {
   const { client } = await startServer(t)
   const { id } = await client.push('sums', [2, 3])
   await assert.rejects(client.wait(id, 20), TimedOut)

@@ -106,7 +106,3 @@ def kill() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
     for program in started:
         program.kill()
         program.wait()
-
-
-# A server without a clock to move starts on older binaries, too; the tests of the clock ask for `--test`.
-Server.arguments = ("serve", "--store", "memory", "--listen", "127.0.0.1:0")

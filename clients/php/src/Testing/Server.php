@@ -21,9 +21,9 @@ final class Server
 
     /**
      * @param resource $process
-     * @param resource $output kept open, so that it can print
+     * @param array<int, resource> $pipes kept open: the server ends with its input, so it does not outlive a test that is killed
      */
-    private function __construct(private $process, private readonly mixed $output, public readonly string $address)
+    private function __construct(private $process, private readonly array $pipes, public readonly string $address)
     {
     }
 
@@ -40,7 +40,7 @@ final class Server
     {
         $binary ??= getenv('DUETIME_BIN') ?: 'duetime';
         $log = tempnam(sys_get_temp_dir(), 'duetime');
-        $process = proc_open([$binary, 'serve', ...$arguments], [['file', '/dev/null', 'r'], ['pipe', 'w'], ['file', $log, 'w']], $pipes);
+        $process = proc_open([$binary, 'serve', ...$arguments], [['pipe', 'r'], ['pipe', 'w'], ['file', $log, 'w']], $pipes);
         if ($process === false) {
             throw new \RuntimeException("expected a server from `$binary serve`: set DUETIME_BIN, or add duetime to the PATH");
         }
@@ -55,7 +55,7 @@ final class Server
             }
         }
         unlink($log);
-        return new self($process, $pipes[1], $found[0]);
+        return new self($process, $pipes, $found[0]);
     }
 
     public function client(): Client
@@ -77,7 +77,7 @@ final class Server
     {
         if (\is_resource($this->process)) {
             proc_terminate($this->process);
-            fclose($this->output);
+            array_map(fclose(...), $this->pipes);
             proc_close($this->process);
         }
     }

@@ -34,8 +34,9 @@ class Server:
         # What is meant for servers of other environments does not concern this one.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
         pipe, elsewhere = subprocess.PIPE, tempfile.gettempdir()
+        # The server ends with its standard input, so it does not outlive a test that is killed.
         self._process = subprocess.Popen(
-            [program, *self.arguments], stdout=pipe, stderr=subprocess.STDOUT, env=environment, cwd=elsewhere
+            [program, *self.arguments], stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, env=environment, cwd=elsewhere
         )
         said, output = b"", self._process.stdout
         assert output is not None
@@ -69,6 +70,8 @@ class Server:
         """Stops the server."""
         self._process.kill()
         self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         self._reader.join()
 
     def __enter__(self) -> Self:
