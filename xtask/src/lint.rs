@@ -3,7 +3,7 @@
 use crate::repo::Metadata;
 use crate::report::{Outcome, Report};
 use crate::tidy::Finding;
-use crate::{deps, process, public, repo, size, tidy};
+use crate::{clients, deps, process, public, repo, size, tidy};
 
 /// Runs all checks, the quick ones first; returns whether all passed.
 pub(crate) fn run() -> bool {
@@ -13,6 +13,7 @@ pub(crate) fn run() -> bool {
     report.step("size", size::print);
     report.step("dependencies", check_deps);
     report.step("clippy", clippy);
+    report.step("clients", || clients::check(&Metadata::read()?));
     report.step("docs", docs);
     report.step("public items", public::run);
     report.finish("cargo xtask lint")
