@@ -2,8 +2,9 @@
 # The strict checks: tsc and eslint. Needs Node 20 and npm.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-folder=${CARGO_TARGET_DIR:-$here/../../target}/clients/node
+folder=$(realpath -m "${CARGO_TARGET_DIR:-$here/../../target}/clients/node")
 "$here/build.sh" "$folder"
+PATH=$folder/bin:$PATH
 cd "$folder"
 npx --no-install tsc -p test --noEmit
 npx --no-install eslint .

@@ -3,8 +3,9 @@
 # `duetime` (DUETIME_BIN, or the PATH).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-folder=${CARGO_TARGET_DIR:-$here/../../target}/clients/node
+folder=$(realpath -m "${CARGO_TARGET_DIR:-$here/../../target}/clients/node")
 "$here/build.sh" "$folder"
+PATH=$folder/bin:$PATH
 cd "$folder"
 npx --no-install tsc -p test
 node --test --test-timeout=30000 build/

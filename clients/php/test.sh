@@ -3,4 +3,4 @@
 set -eu
 cd "$(dirname "$0")"
 export XDEBUG_MODE=off
-exec phpunit --no-configuration --bootstrap tests/bootstrap.php --test-suffix Test.php --fail-on-risky --colors=never "$@" tests
+exec phpunit --no-configuration --do-not-cache-result --bootstrap tests/bootstrap.php --test-suffix Test.php --fail-on-risky --colors=never "$@" tests

@@ -4,6 +4,7 @@
 //! results; it decides nothing about the product itself.
 
 mod book;
+mod clients;
 mod deps;
 mod endure;
 mod lint;
@@ -39,7 +40,7 @@ enum Chore {
         #[arg(long, default_value_t = test::SEEDS, value_name = "N")]
         seeds: u64,
     },
-    /// Run the heavy checks that seldom break: example clients, packaging, every page of the dashboard, MariaDB twins, crates
+    /// Run the heavy checks that seldom break: the shell client, packaging, every page of the dashboard, MariaDB twins, crates
     /// that use ours beside others with SQLite
     Outside,
     /// Picture each page of the dashboard, in both themes and languages

@@ -19,7 +19,7 @@ struct Needed {
 }
 
 const EXAMPLES: &str = "the examples of the inbox";
-const CLIENTS: &str = "the example clients";
+const CLIENTS: &str = "the packages for other languages";
 const BEANSTALK: &str = "tests with clients of beanstalkd";
 const ADOPT: &str = "tests that adopt jobs of programs in PHP and Ruby";
 const PACKAGING: &str = "the tests of packaging";
@@ -47,6 +47,16 @@ const NEEDED: &[Needed] = &[
     Needed { program: "pg_ctlcluster", package: "postgresql", used_by: "tests of the ledger in PostgreSQL" },
     Needed { program: "node", package: "nodejs", used_by: CLIENTS },
     Needed { program: "/usr/bin/python3", package: "python3", used_by: CLIENTS },
+    Needed { program: "/var/lib/dpkg/info/python3-venv.list", package: "python3-venv", used_by: CLIENTS },
+    Needed { program: "/var/lib/dpkg/info/php-curl.list", package: "php-curl", used_by: CLIENTS },
+    Needed { program: "/var/lib/dpkg/info/php-sqlite3.list", package: "php-sqlite3", used_by: CLIENTS },
+    Needed { program: "/var/lib/dpkg/info/php-xml.list", package: "php-xml", used_by: CLIENTS },
+    Needed {
+        program: "/var/lib/dpkg/info/php-laravel-framework.list",
+        package: "php-laravel-framework",
+        used_by: CLIENTS,
+    },
+    Needed { program: "phpunit", package: "phpunit", used_by: CLIENTS },
     Needed { program: "/var/lib/dpkg/info/python3-yaml.list", package: "python3-yaml", used_by: PACKAGING },
     Needed { program: "systemd-analyze", package: "systemd", used_by: PACKAGING },
     Needed { program: "systemd-sysusers", package: "systemd", used_by: PACKAGING },

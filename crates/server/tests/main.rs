@@ -12,6 +12,7 @@ mod certificate;
 mod cli;
 mod clients;
 mod common;
+mod conformance;
 mod frozen;
 #[path = "common/golden.rs"]
 mod golden;

@@ -39,6 +39,7 @@ pages! {
     from_bullmq: "docs/guides/from-bullmq.md",
     from_laravel: "docs/guides/from-laravel.md",
     from_sidekiq: "docs/guides/from-sidekiq.md",
+    languages: "docs/guides/languages.md",
     locks: "docs/guides/locks.md",
     redis_sorted_sets: "docs/guides/redis-sorted-sets.md",
     recurring_jobs: "docs/guides/recurring-jobs.md",

@@ -7,15 +7,17 @@
 use super::block::{Block, blocks};
 use super::{root, text};
 use crate::beanstalk::server::{Alone, free_port};
+use crate::common::packages;
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -46,9 +48,7 @@ const END: &str = "\nexport -p > .exported\n";
 
 /// Runs all blocks of this page, and panics at the first that fails. Answers what all of them printed.
 pub(crate) fn read_along(page: &str) -> String {
-    let mut blocks = blocks(&text(page));
-    // Their program is an example, which has its own test.
-    blocks.retain(|block| !READMES.contains(&page) || block.language == "sh");
+    let blocks = blocks(&text(page));
     let mut reader = Reader::new(page);
     if !blocks.iter().any(Block::is_server) {
         reader.serve("duetime serve");
@@ -154,7 +154,7 @@ impl Reader {
                 http = address.split_once("://").map(|(_, address)| address.to_owned());
             } else if let Some(address) = line.strip_prefix("  beanstalk ") {
                 beanstalk = Some(address.trim().to_owned());
-            } else if let Some((_, rest)) = line.split_once("duetime::serve::beanstalk: listening on ") {
+            } else if let Some((_, rest)) = line.split_once("::serve::beanstalk: listening on ") {
                 beanstalk = rest.split(';').next().map(str::to_owned);
                 return !is_http;
             }
@@ -205,8 +205,8 @@ impl Reader {
                 self.program("mariadb", &["--host", "127.0.0.1", "--port", &port, "--user", "root", "duetime"])
             }
             "php" => self.program("php", &[]),
-            "python" => self.program("python3", &["-"]),
-            _ => self.program("node", &["--input-type=module", "-"]),
+            "python" => self.program(packages::python(), &["-"]),
+            _ => self.program(self.node(), &["--input-type=module", "-"]),
         };
         if block.language != "sh" {
             command.stdin(Stdio::piped());
@@ -221,6 +221,16 @@ impl Reader {
         printed
     }
 
+    /// A Node that finds the package.
+    fn node(&self) -> PathBuf {
+        let (package, modules) = (packages::node(), self.folder.path().join("node_modules"));
+        fs::create_dir_all(&modules).unwrap();
+        if !modules.join("duetime").exists() {
+            symlink(&package, modules.join("duetime")).unwrap();
+        }
+        package.join("bin/node")
+    }
+
     fn placed(&self, text: &str) -> String {
         self.places.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
     }
@@ -230,7 +240,7 @@ impl Reader {
         self.program("sh", &["-e", "-c", &format!("exec 2>&1\n{script}")])
     }
 
-    fn program(&self, program: &str, arguments: &[&str]) -> Command {
+    fn program(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
         let folder = self.folder.path();
         let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap());
         let mut command = Command::new(program);
@@ -243,7 +253,7 @@ impl Reader {
     }
 }
 
-/// Readers have the program, the example clients, and for a README a fresh clone.
+/// Readers have the program, the packages, and for a README a fresh clone.
 fn prepare(folder: &Path, is_clone: bool) {
     for path in ["target/release", "bin", "var/lib/duetime", "var/backups/duetime"] {
         fs::create_dir_all(folder.join(path)).unwrap();
@@ -251,10 +261,8 @@ fn prepare(folder: &Path, is_clone: bool) {
     for path in ["examples", "packaging"] {
         symlink(root().join(path), folder.join(path)).unwrap();
     }
-    for client in ["php/Duetime.php", "python/duetime.py", "node/duetime.mjs"] {
-        let name = client.split_once('/').unwrap().1;
-        symlink(root().join("examples/clients").join(client), folder.join(name)).unwrap();
-    }
+    fs::create_dir(folder.join("vendor")).unwrap();
+    symlink(packages::php(), folder.join("vendor/autoload.php")).unwrap();
     symlink(env!("CARGO_BIN_EXE_duetime"), folder.join("target/release/duetime")).unwrap();
     if !is_clone {
         return symlink(env!("CARGO_BIN_EXE_duetime"), folder.join("bin/duetime")).unwrap();

@@ -1,4 +1,4 @@
-//! The example clients in PHP, Python, Node and the shell, as users run them, against the real server.
+//! The client for shell scripts, as users run it, against the real server. The packages have `clients/conformance`.
 
 mod program;
 mod stub;
@@ -6,7 +6,7 @@ mod stub;
 use crate::common::Site;
 use duetime_core::engine::Query;
 use duetime_core::{Job, State as JobState};
-use program::{Language, Worker};
+use program::{Worker, run, runs};
 use serde_json::{Value, json};
 use std::time::Duration;
 use stub::{Answer, Stub};
@@ -46,23 +46,24 @@ fn result(job: &Job) -> Value {
     serde_json::from_slice(job.result.as_deref().expect("a result")).unwrap()
 }
 
-async fn works(language: Language) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_for_the_shell_works() {
     let folder = tempfile::tempdir().unwrap();
     let site = Site::start_on_a_fixed_port(&folder.path().canonicalize().unwrap().join("duetime.db"));
     let server = format!("http://{}", site.address());
-    let queue = format!("demo-{}", language.name());
+    let queue = "demo-shell";
 
-    let pushed = language.run("push", &server).await;
+    let pushed = run("push", &server).await;
     assert_eq!(pushed.out, "welcome created\nwelcome again kept\nreminder cancelled\nrefused invalid 400\n");
-    let locked = language.run("lock", &server).await;
+    let locked = run("lock", &server).await;
     assert_eq!(locked.out, "renewed true\nrefused lock_held 423\nfence grows true\n");
 
     // A worker cannot reach the server, reports that, and reconnects when the server is back.
     site.kill();
-    let mut worker = Worker::start(language, &server);
+    let mut worker = Worker::start(&server);
     worker.says("unreachable").await;
     site.start_again();
-    let jobs = until(&site, &queue, has_ended).await;
+    let jobs = until(&site, queue, has_ended).await;
     let [broken, reminder, welcome, report] = &jobs[..] else { panic!("{jobs:?}") };
     assert_eq!((&*broken.0, broken.1, broken.2.attempt), ("mail.broken", JobState::Failed, 1));
     assert_eq!(broken.2.message.as_deref(), Some("there is no such address"));
@@ -80,10 +81,10 @@ async fn works(language: Language) {
     // A payload that it cannot read fails its own job, and is not tried again and again.
     let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
     for payload in [deep.as_bytes(), br#""\ud800""#, b"\xff\x00 no JSON", br#"{"amount": 1e400}"#] {
-        let push = site.client().push_raw("mail.welcome", payload.to_vec()).queue(queue.as_str()).max_attempts(1);
+        let push = site.client().push_raw("mail.welcome", payload.to_vec()).queue(queue).max_attempts(1);
         push.await.unwrap();
     }
-    let read = until(&site, &queue, has_ended).await;
+    let read = until(&site, queue, has_ended).await;
     assert_eq!(read.len(), jobs.len() + 4);
     assert!(read.iter().all(|(.., job)| job.attempt <= 1 && job.crashes == 0), "{read:?}");
     let unread =
@@ -92,7 +93,7 @@ async fn works(language: Language) {
 
     // Asked to stop, a worker finishes its current job.
     let more = br#"{"seconds": 1}"#.to_vec();
-    let id = site.client().push_raw("report", more).queue(queue.as_str()).await.unwrap().id;
+    let id = site.client().push_raw("report", more).queue(queue).await.unwrap().id;
     let begins = async { while site.client().jobs().get(id).await.unwrap().state(site.now()) != JobState::Running {} };
     timeout(LIMIT, begins).await.expect("the worker works");
     worker.stop().await;
@@ -101,7 +102,8 @@ async fn works(language: Language) {
 }
 
 /// The token is sent; a call is repeated as it was while the server is unavailable, and not if it is refused; the reason is shown.
-async fn repeats(language: Language) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_for_the_shell_repeats_what_is_safe() {
     let unavailable = json!({"code": "stopping", "detail": "the server is stopping", "status": 503});
     let refusal = json!({"code": "invalid", "detail": "`kind` is too long", "status": 400});
     let pushed = |outcome| json!({"id": "1", "outcome": outcome});
@@ -114,7 +116,7 @@ async fn repeats(language: Language) {
         Answer(503, unavailable),
         Answer(400, refusal),
     ]);
-    let ran = language.runs("push", &stub.address()).await;
+    let ran = runs("push", &stub.address()).await;
     assert_eq!(ran.code, 1, "{ran:?}");
     assert_eq!(ran.out, "welcome created\nwelcome again kept\n");
     assert!(ran.err.contains("invalid: `kind` is too long"), "{ran:?}");
@@ -130,27 +132,4 @@ async fn repeats(language: Language) {
         assert!(origin(&requests[first]).is_string(), "{requests:?}");
     }
     assert_ne!(origin(&requests[1]), origin(&requests[2]), "another push has another one");
-}
-
-macro_rules! in_each {
-    ($($language:ident: $works:ident, $repeats:ident;)*) => {
-        $(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $works() {
-                works(Language::$language).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $repeats() {
-                repeats(Language::$language).await;
-            }
-        )*
-    };
-}
-
-in_each! {
-    Php: the_client_in_php_works, the_client_in_php_repeats_what_is_safe;
-    Python: the_client_in_python_works, the_client_in_python_repeats_what_is_safe;
-    Node: the_client_in_node_works, the_client_in_node_repeats_what_is_safe;
-    Shell: the_client_in_the_shell_works, the_client_in_the_shell_repeats_what_is_safe;
 }

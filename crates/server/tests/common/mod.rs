@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test uses its own part of it")]
 
+pub(crate) mod packages;
 mod random;
 mod server;
 mod site;
