@@ -46,12 +46,14 @@ fn clippy() -> Result<(), String> {
     process::run(process::cargo(["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]))
 }
 
-/// Libraries with their public items, then binaries with private items: they have no others. Two calls, since the library
-/// and the server's binary are both called `duetime` and would write to the same place.
+/// Libraries with their public items, and binaries and the server with private ones: they have hardly any others. Not in one call, since
+/// the library and the server's binary are both called `duetime` and would write to the same place.
 fn docs() -> Result<(), String> {
-    let common = ["doc", "--workspace", "--no-deps", "--all-features"];
-    doc(&[common.as_slice(), &["--bins", "--document-private-items"]].concat())?;
-    doc(&[common.as_slice(), &["--lib"]].concat())
+    let (all, server) = (["doc", "--workspace"].as_slice(), ["doc", "-p", "duetime-server"].as_slice());
+    let common = ["--no-deps", "--all-features"].as_slice();
+    doc(&[all, common, &["--bins", "--document-private-items"]].concat())?;
+    doc(&[server, common, &["--lib", "--document-private-items"]].concat())?;
+    doc(&[all, common, &["--lib"]].concat())
 }
 
 fn doc(arguments: &[&str]) -> Result<(), String> {
