@@ -27,9 +27,17 @@ pub(crate) fn run() -> Result<(), String> {
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(|error| format!("cannot remove {}: {error}", folder.display()))?;
     }
-    // A page names the source of an item only if the crate that it comes from has pages, too.
-    let packages = ["-p", "duetime", "-p", "duetime-core", "-p", "duetime-store", "-p", "duetime-derive"];
-    process::run(process::cargo(["doc", "--lib", "--no-deps", "--all-features"].into_iter().chain(packages)))?;
+    // A page names the source of an item only if the crate that it comes from has pages by then.
+    let doc = ["doc", "--lib", "--no-deps", "--all-features"].into_iter();
+    process::run(process::cargo(doc.clone().chain([
+        "-p",
+        "duetime-core",
+        "-p",
+        "duetime-store",
+        "-p",
+        "duetime-derive",
+    ])))?;
+    process::run(process::cargo(doc.chain(["-p", "duetime"])))?;
     let (list, path) = (list(&folder)?, repo::root().join(LIST));
     if std::env::var("GOLDEN").is_ok_and(|golden| golden == WRITE) {
         return fs::write(&path, list).map_err(|error| format!("cannot write {LIST}: {error}"));
