@@ -1,4 +1,4 @@
-//! What the library tells the application's recorder of metrics, through the facade `metrics`. The table in the documentation of the crate
+//! The metrics that the library records in the application's recorder, through the facade `metrics`. The table in the documentation of the crate
 //! has the names.
 
 use crate::error::{Answers, Error};

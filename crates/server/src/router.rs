@@ -27,7 +27,7 @@ pub fn router(client: &Client) -> Result<axum::Router, Error> {
     RouterOptions::default().router(client)
 }
 
-/// Who may use a [`router`], and how it is reached.
+/// The access rules of a [`router`], and the names under which it is reached.
 ///
 /// A request whose `origin` is another site is refused, as by the server. So is one for another host name than localhost, an IP address
 /// or a name of [`allow_host`](Self::allow_host): otherwise a web page that somebody visits could reach the router through their browser
@@ -75,7 +75,7 @@ impl RouterOptions {
     /// be read.
     pub fn router(self, client: &Client) -> Result<axum::Router, Error> {
         let Some((engine, runtime)) = client.engine() else {
-            let expected = "a client with a store in this process; a server has a dashboard of its own, at its address";
+            let expected = "a client with a store in this process; a server has its own dashboard, at its address";
             return Err(CoreError::invalid("client", expected, "a client of a server").into());
         };
         let host = |name: String| {

@@ -76,7 +76,7 @@ impl Mount {
     }
 }
 
-/// Where a request comes from, if the application's server says so.
+/// The address that a request comes from, if the application's server gives it.
 fn peer(request: &Request) -> SocketAddr {
     let known = request.extensions().get::<ConnectInfo<SocketAddr>>();
     known.map_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into(), |ConnectInfo(peer)| *peer)

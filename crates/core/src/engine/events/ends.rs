@@ -1,4 +1,4 @@
-//! Who waits for the end of which job. An end costs one look into a map, however many wait for other jobs.
+//! The callers that wait for the end of a job, by job. An end costs one look into a map, however many wait for other jobs.
 
 use super::subscribers::Subscribers;
 use crate::model::id::JobId;
