@@ -108,7 +108,9 @@ def any_value(source: random.Random, depth: int) -> object:
     if kind == 0:
         return source.randrange(-(1 << 80), 1 << 80)
     if kind == 1:
-        return "".join(chr(source.choice([source.randrange(0x110000), 0xD800, 0])) for _ in range(source.randrange(9)))
+        text = "".join(chr(source.choice([source.randrange(0x110000), 0xD800, 0])) for _ in range(source.randrange(9)))
+        # Two halves beside each other are one character in JSON.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     if kind == 2:
         return source.choice([None, True, False])
     if kind == 3:
