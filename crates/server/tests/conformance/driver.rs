@@ -46,10 +46,10 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Each try of a call takes at most a second, so that a reply that never comes is soon given up.
+    /// Each try of a call takes at most two seconds, so that a reply that never comes is soon given up.
     pub(crate) fn start(language: Language, servers: &str) -> Self {
         let mut command = language.command();
-        command.args(["call", "--timeout", "1", "--deadline", "6"]).env("DUETIME_SERVER", servers);
+        command.args(["call", "--timeout", "2", "--deadline", "8"]).env("DUETIME_SERVER", servers);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the driver's program");
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
