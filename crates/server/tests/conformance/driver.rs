@@ -92,7 +92,7 @@ impl Work {
         Self { child: command.spawn().expect("the driver's program"), log: log.to_owned() }
     }
 
-    /// What it has logged so far, whole lines only.
+    /// The whole lines of its log so far.
     pub(crate) fn log(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
