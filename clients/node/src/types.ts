@@ -179,7 +179,7 @@ export interface Schedule {
   job: Omit<NewJob, 'delay' | 'dueAt' | 'queue'> & { queue?: string }
   start?: Instant | undefined
   end?: Instant | undefined
-  /** Runs that are more than 60 s late because no server ran; `once` by default. */
+  /** Runs that came due while no server ran: `once` (default) makes up for one of them. */
   missed?: 'skip' | 'once' | undefined
   /** `skip` omits a run while the previous job is live; `allow` by default. */
   overlap?: 'allow' | 'skip' | undefined

@@ -133,7 +133,8 @@ pub const CRON_BYTES_MAX: usize = 255;
 pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// Shortest time from one tick to the next of an `@every`: 1 s.
 pub const EVERY_MS_MIN: u64 = SECOND_MS;
-/// How late a tick may be pushed and still count as on time: 60 s, more than a restart or a failover takes.
+/// How late a tick may be pushed and still count as on time, unless the next one is due before: 60 s, more than a restart or a
+/// failover takes.
 pub const TICK_LATE_MS_MAX: u64 = MINUTE_MS;
 /// How far ahead of its time a tick is pushed at most: 2 s, so that it is as punctual as any job.
 pub const TICK_AHEAD_MS_MAX: u64 = 2 * SECOND_MS;

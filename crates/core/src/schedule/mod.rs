@@ -64,12 +64,13 @@ pub enum Timing {
     Every(Span),
 }
 
-/// What happens to ticks that are more than a minute late because no engine ran.
+/// What happens to ticks that came due while nobody ran: the process was down or suspended, or the clock jumped ahead. A tick
+/// is on time until the next one is due or 60 s have passed, whichever comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
-    /// They are passed over.
+    /// None is pushed.
     Skip,
     /// One job is pushed for all of them, due at the last one.
     #[default]

@@ -74,15 +74,16 @@ impl Ticks {
         tick
     }
 
-    /// The tick to push now, given `next`, the first that was not pushed: one that is on time or in the future, or the last
-    /// one instead of all that were missed. `None` if there are no more.
+    /// The tick to push, given `next`, the first that was not pushed. A tick is on time until the next one is due or
+    /// [`TICK_LATE_MS_MAX`] have passed, whichever comes first. If `next` is too late, it is the last tick up to now, in place of all
+    /// that were missed, or the first one after now. `None` if there are no more.
     pub fn due(&self, next: Millis, now: Millis, missed: Missed) -> Option<Millis> {
-        if now.saturating_sub(next) <= TICK_LATE_MS_MAX {
-            return Some(next);
-        }
+        let is_next_due = || self.next(next).is_some_and(|second| second <= now);
+        let is_missed = now.saturating_sub(next) > TICK_LATE_MS_MAX || is_next_due();
         match missed {
+            _ if !is_missed => Some(next),
             Missed::Once => Some(self.last(next, now)),
-            Missed::Skip => self.next(now - TICK_LATE_MS_MAX - 1),
+            Missed::Skip => self.next(now),
         }
     }
 
@@ -92,5 +93,49 @@ impl Ticks {
             Rule::Cron(cron) => cron.time_zone(),
             Rule::Every { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Span;
+    use crate::model::job::NewJob;
+
+    const T0: Millis = 1_800_000_000_000;
+
+    fn ticks(timing: Timing) -> Ticks {
+        Schedule::new(timing, NewJob::new(*b"")).ticks(T0).unwrap()
+    }
+
+    /// The seconds after T0 at which a tick is pushed that was to come `next`, seen at `now`.
+    fn due(ticks: &Ticks, next: u64, now: u64) -> [Option<u64>; 2] {
+        [Missed::Once, Missed::Skip].map(|missed| {
+            let at = ticks.due(T0 + next * 1_000, T0 + now * 1_000, missed)?;
+            Some((at - T0) / 1_000)
+        })
+    }
+
+    #[test]
+    fn a_tick_is_on_time_until_the_next_one_is_due_or_a_minute_has_passed() {
+        let often = ticks(Timing::Every(Span(2_000)));
+        assert_eq!(due(&often, 2, 0), [Some(2), Some(2)], "ahead");
+        assert_eq!(due(&often, 2, 3), [Some(2), Some(2)], "on time");
+        assert_eq!(due(&often, 2, 4), [Some(4), Some(6)], "the next one is due");
+        assert_eq!(due(&often, 2, 77), [Some(76), Some(78)], "one for all, or none");
+        let cron = ticks(Timing::parse("* * * * *", None).unwrap());
+        assert_eq!(due(&cron, 60, 119), [Some(60), Some(60)]);
+        assert_eq!(due(&cron, 60, 120), [Some(120), Some(180)]);
+        let hourly = ticks(Timing::Every(Span(3_600_000)));
+        assert_eq!(due(&hourly, 3_600, 3_660), [Some(3_600), Some(3_600)], "a minute late");
+        assert_eq!(due(&hourly, 3_600, 3_661), [Some(3_600), Some(7_200)]);
+    }
+
+    #[test]
+    fn the_last_tick_of_all_is_made_up_for() {
+        let schedule = Schedule::every(Span(2_000), NewJob::new(*b"")).end(crate::json::Timestamp(T0 + 5_000));
+        let ticks = schedule.ticks(T0).unwrap();
+        assert_eq!(due(&ticks, 2, 60), [Some(4), None]);
+        assert_eq!(due(&ticks, 4, 60), [Some(4), Some(4)], "none comes after it, and it is not a minute late");
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Set {
     /// No run after this time
     #[arg(long, value_name = "TIME")]
     end: Option<Timestamp>,
-    /// After an outage, runs more than 60 s late are skipped, or run once for all of them
+    /// Runs that came due while no server ran are skipped, or run once for all of them
     #[arg(long, value_name = "WHAT", default_value = "once", value_parser = words::<Missed>(["skip", "once"]))]
     missed: Missed,
     /// While the previous job is still live, push the next one, or skip it
