@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duetime\Laravel;
 
-use Duetime\{Client, Duration, DuetimeError, Job, Json, Keeper, NewJob, RunningJob};
+use Duetime\{Client, Clock, Duration, DuetimeError, Job, Json, Keeper, NewJob, RunningJob};
 use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Contracts\Queue\{ClearableQueue, Queue as QueueContract};
 use Illuminate\Queue\Queue;
@@ -223,7 +223,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     /** The next of the jobs that were fetched, unless it is too late. */
     private function fetched(): ?Job
     {
-        $age = static fn (float $since): float => hrtime(true) / 1e9 - $since;
+        $age = static fn (float $since): float => Clock::now() - $since;
         while (($job = array_shift($this->fetched)) !== null) {
             if ($age($this->fetchedAt) < self::FRESH) {
                 $this->keeper->start($job->fields['receipt']);
@@ -247,7 +247,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     {
         if ($this->begun > 0) {
             // As many as begin in two thirds of the time, by what the last ones took.
-            $each = max(1e-6, (hrtime(true) / 1e9 - $this->fetchedAt) / $this->begun);
+            $each = max(1e-6, (Clock::now() - $this->fetchedAt) / $this->begun);
             $this->limit = (int) max(1, min($this->prefetch, $this->limit * 4, self::FRESH * 2 / 3 / $each));
         }
         $this->begun = 0;
@@ -260,7 +260,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
             $wait = $isInRound ? $this->blockFor : 0.0;
             $jobs = $isChanged || $wait > 0 ? $this->reserve($queues, $wait, 1) : [];
         }
-        $this->fetchedAt = hrtime(true) / 1e9;
+        $this->fetchedAt = Clock::now();
         foreach ($jobs as $n => $job) {
             $this->keeper->holdLease($job->fields['receipt'], $job->fields['lease'], null, $n === 0 ? null : self::PATIENCE);
         }
@@ -276,8 +276,8 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
      */
     private function reserve(array $queues, float $wait, int $limit): array
     {
-        // A repeat of a request that had no answer, word for word, gets the jobs that the answer had.
-        $body = $this->unanswered !== null && $this->unanswered['queues'] === $queues ? $this->unanswered
+        // A repeat of a request that had no answer gets the jobs that the answer had. It does not wait: if they are gone, the next does.
+        $body = $this->unanswered !== null && $this->unanswered['queues'] === $queues ? array_replace($this->unanswered, ['wait' => '0ms'])
             : ['queues' => $queues, 'limit' => $limit, 'wait' => Duration::text($wait), 'worker' => $this->worker, 'request_id' => bin2hex(random_bytes(12))];
         $transport = $this->client->transport;
         $timeout = Duration::seconds($body['wait'], 'wait') + $transport->timeout;

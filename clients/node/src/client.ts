@@ -8,11 +8,11 @@ import { eventsOf } from './events.js'
 import { Queues, Schedules } from './groups.js'
 import { Lock, startKeeper } from './lock.js'
 import { activeTrace } from './trace.js'
-import { settingsOf, Transport, type Request, type Settings, type TransportOptions } from './transport.js'
+import { odd, settingsOf, Transport, type Request, type Settings, type TransportOptions } from './transport.js'
 import type {
   CallOptions, CancelByKeyOutcome, CancelOutcome, Counts, Duration, Instant, Job, JobEvent, JobOptions, NewJob, Pushed, Selection, Transition, Why,
 } from './types.js'
-import { milliseconds, objectJson, queryOf, shownAs } from './wire.js'
+import { milliseconds, objectJson, queryOf, shownAs, timeOf } from './wire.js'
 
 export type ClientOptions = TransportOptions
 
@@ -69,8 +69,11 @@ export class Client implements AsyncDisposable {
   async push(queue: string, payload: unknown, options: JobOptions & CallOptions = {}): Promise<Pushed> {
     const { signal, deadline, ...rest } = options
     const body = this.#jobJson({ ...rest, payload })
-    const deadlineMs = deadline === undefined ? this.#settings.pushDeadlineMs : milliseconds(deadline, 'deadline')
-    return this.#call({ method: 'POST', path: `/v1/queues/${segment(queue, 'queue')}/jobs`, body, deadlineMs, signal })
+    const deadlineMs = deadline === undefined ? this.#settings.pushDeadlineMs : timeOf(deadline, 'deadline')
+    const answer = await this.#transport.call({ method: 'POST', path: `/v1/queues/${segment(queue, 'queue')}/jobs`, body, deadlineMs, signal })
+    const pushed = shownAs(answer.body) as Pushed
+    // With an origin of its own, only an earlier try of this push can have recorded it.
+    return answer.tries > 1 && rest.origin === undefined && pushed.outcome === 'repeated' ? { ...pushed, outcome: 'created' } : pushed
   }
 
   /**
@@ -136,10 +139,11 @@ export class Client implements AsyncDisposable {
   ): AsyncGenerator<Job<Payload, Result>, void, undefined> {
     let cursor: string | null | undefined
     do {
-      const page: { jobs: Job<Payload, Result>[]; nextCursor: string | null } = await this.#call(
-        { method: 'GET', path: `/v1/jobs${queryOf({ ...selection, cursor })}`, ...callOf(options) })
+      const answer = await this.#transport.call({ method: 'GET', path: `/v1/jobs${queryOf({ ...selection, cursor })}`, ...callOf(options) })
+      const page = shownAs(answer.body) as { jobs?: Job<Payload, Result>[]; nextCursor?: string | null }
+      if (!Array.isArray(page.jobs)) throw odd(answer, '`jobs`')
       yield* page.jobs
-      cursor = page.nextCursor
+      cursor = page.nextCursor ?? null
     } while (cursor !== null)
   }
 
@@ -317,7 +321,7 @@ function pushedOf(answer: unknown): Pushed | DuetimeError {
 }
 
 function callOf(options: CallOptions, deadlineMs?: number): Pick<Request, 'signal' | 'deadlineMs'> {
-  return { signal: options.signal, deadlineMs: options.deadline === undefined ? deadlineMs : milliseconds(options.deadline, 'deadline') }
+  return { signal: options.signal, deadlineMs: options.deadline === undefined ? deadlineMs : timeOf(options.deadline, 'deadline') }
 }
 
 function job(id: string): string {

@@ -1,7 +1,7 @@
 /** Queues and schedules of a client. */
 
 import { randomUUID } from 'node:crypto'
-import type { Transport } from './transport.js'
+import { odd, type Transport } from './transport.js'
 import type { Duration, Instant, Pushed, Queue, QueueChanges, QueueSettings, Schedule, ScheduleShown } from './types.js'
 import { objectJson, queryOf, shownAs } from './wire.js'
 
@@ -36,9 +36,11 @@ class Group {
   protected async *pages<T>(name: string): AsyncGenerator<T, void, undefined> {
     let cursor: string | null | undefined
     do {
-      const page: Record<string, unknown> = await this.call('GET', queryOf({ limit: 1_000, cursor }))
+      const answer = await this.transport.call({ method: 'GET', path: this.#path + queryOf({ limit: 1_000, cursor }) })
+      const page = shownAs(answer.body) as Record<string, unknown>
+      if (!Array.isArray(page[name])) throw odd(answer, `\`${name}\``)
       yield* page[name] as T[]
-      cursor = page['nextCursor'] as string | null
+      cursor = (page['nextCursor'] ?? null) as string | null
     } while (cursor !== null)
   }
 }

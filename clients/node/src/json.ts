@@ -21,7 +21,7 @@ export function parse(text: string): unknown {
   return marked === text ? value : unmark(value, mark)
 }
 
-/** The JSON of a value. Throws `Invalid` about `field` if it has none: a circular object, a function, `undefined`. */
+/** The JSON of a value. Throws `Invalid` about `field` if it has none: a circular object, a function, `undefined`, `NaN`. */
 export function encode(value: unknown, field: string): string {
   let text: unknown
   try {
@@ -29,6 +29,8 @@ export function encode(value: unknown, field: string): string {
   } catch (error) {
     text = withBigInts(value, field, error)
   }
+  // `JSON.stringify` writes `null` for `NaN` and infinities.
+  if (typeof text === 'string' && text.includes('null')) refuseNoNumbers(value, field)
   if (typeof text !== 'string') throw invalid(field, 'a value that JSON has', shown(value))
   return text
 }
@@ -60,6 +62,13 @@ function withBigInts(value: unknown, field: string, first: unknown): string {
   } catch {
     throw invalid(field, 'a value that JSON has', messageOf(first).split('\n', 1)[0] ?? '', first)
   }
+}
+
+function refuseNoNumbers(value: unknown, field: string): void {
+  JSON.stringify(value, (_, member: unknown) => {
+    if (typeof member === 'number' && !Number.isFinite(member)) throw invalid(field, 'a value that JSON has', String(member))
+    return typeof member === 'bigint' ? 0 : member
+  })
 }
 
 function unusedIn(text: string): string {

@@ -9,8 +9,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isMainThread, parentPort, workerData } from 'node:worker_threads'
-import { Aborted, DuetimeError, messageOf } from './errors.js'
-import { passes, pauseAfter, Transport, type Answer, type Request, type Settings } from './transport.js'
+import { Aborted, DuetimeError, errorOf, messageOf } from './errors.js'
+import { odd, pauseAfter, Transport, type Answer, type Request, type Settings } from './transport.js'
 import { milliseconds, objectJson } from './wire.js'
 
 export interface LineOptions {
@@ -78,6 +78,8 @@ const SETTLE_BYTES_MAX = 16 << 20
 // Outcomes that wait for the server; beyond that no more jobs are reserved.
 const UNSETTLED_MAX = 10_000
 const REFUSED_PAUSE_MS = 5_000
+// The longest pause that a server can ask for: a worker looks again soon.
+const PAUSE_MS_MAX = 30_000
 
 export class Line {
   readonly #options: LineOptions
@@ -150,10 +152,10 @@ export class Line {
     const { name, leaseMs, isDrain } = this.#options
     const limit = Math.min(this.#free, RESERVE_JOBS_MAX)
     const asked = { queues: this.#order(), limit, lease: leaseMs, worker: name, requestId: randomUUID() }
-    const waitMs = isDrain ? 0 : this.#options.waitMs
     const request = (wait: number): Request => ({ method: 'POST', path: '/v1/reserve', body: objectJson({ ...asked, wait }), waitMs: wait })
     try {
-      return await this.#call('reserve', request(waitMs), this.#stop.signal)
+      // A repeat gets the jobs of an answer that was lost. It does not wait: if they are gone, the next request does.
+      return await this.#call('reserve', (tries) => request(isDrain || tries > 1 ? 0 : this.#options.waitMs), this.#stop.signal, leasesOf)
     } catch (error) {
       if (error instanceof Aborted) {
         // The server may have answered just now. The repeat gets the same jobs, to give them back.
@@ -220,8 +222,9 @@ export class Line {
     try {
       const lease = this.#options.leaseMs
       const body = `[${due.map(([receipt]) => objectJson({ receipt, lease })).join(',')}]`
-      const timeoutMs = Math.max(EXTEND_MS_MIN, Math.min(...due.map(([, held]) => held.leaseMs / 3)))
-      const { body: answers } = await this.#call('extend', { method: 'POST', path: '/v1/extend', body, timeoutMs }, this.#over.signal)
+      const thirdMs = Math.min(...due.map(([, held]) => held.leaseMs / 3))
+      const request: Request = { method: 'POST', path: '/v1/extend', body, timeoutMs: Math.max(EXTEND_MS_MIN, thirdMs) }
+      const { body: answers } = await this.#call('extend', () => request, this.#over.signal, (answer) => listOf(answer, due.length), thirdMs / 2)
       const now = performance.now()
       const lost: string[] = []
       for (const [index, [receipt, held]] of due.entries()) {
@@ -283,22 +286,28 @@ export class Line {
   /** Returns the outcomes that are to be sent again. */
   async #settleBatch(batch: Settling[]): Promise<Settling[]> {
     const body = `[${batch.map(({ receipt, json }) => `{"receipt":"${receipt}",${json}}`).join(',')}]`
-    let answer: Answer
+    let answers: { code?: string; status?: number; detail?: string }[]
     try {
-      answer = await this.#call('settle', { method: 'POST', path: '/v1/settle', body }, this.#over.signal)
+      const answer = await this.#transport.call({ method: 'POST', path: '/v1/settle', body, repeats: false, signal: this.#over.signal })
+      answers = listOf(answer, batch.length)
+      this.#reached('settle')
     } catch (error) {
+      if (!(error instanceof DuetimeError)) throw error
       if (error instanceof Aborted) return batch
-      if (batch.length === 1) return batch.flatMap((one) => this.#refused(one, messageOf(error)))
-      // One of them is too large for the server, perhaps.
-      const left: Settling[] = []
-      for (const one of batch) left.push(...(await this.#settleBatch([one])))
-      return left
+      if (isOfOne(error) && batch.length > 1) {
+        // One of them is too large for the server, perhaps, or displeases a proxy.
+        const left: Settling[] = []
+        for (const one of batch) left.push(...(await this.#settleBatch([one])))
+        return left
+      }
+      if (isRefused(error)) return batch.flatMap((one) => this.#refused(one, error.message))
+      await this.#pause('settle', error, (batch[0]?.tries ?? 0) + 1, this.#over.signal).catch(() => undefined)
+      return batch.map((one) => ({ ...one, tries: one.tries + 1 }))
     }
-    const answers = answer.body as ({ code?: string; status?: number; detail?: string } | undefined)[]
-    let failed: DuetimeError['problem'] | undefined
+    let failed: DuetimeError | undefined
     const left = batch.flatMap((one, index) => {
-      const { code, status = 0, detail = '' } = answers[index] ?? { code: 'protocol', status: 503 }
-      const tries = one.tries + answer.tries
+      const { code, status = 0, detail = '' } = answers[index] ?? {}
+      const tries = one.tries + 1
       if (code === undefined) return []
       if (code === 'lease_lost') {
         // In a repeat, an earlier try has settled it.
@@ -306,13 +315,10 @@ export class Line {
         return []
       }
       if (status < 500) return this.#refused(one, detail)
-      failed = { code, status, detail }
+      failed = errorOf({ code, status, detail })
       return [{ ...one, tries }]
     })
-    if (failed !== undefined) {
-      this.#unreached('settle', failed.detail)
-      await sleep(pauseAfter(new DuetimeError(failed), 3), undefined, { signal: this.#over.signal }).catch(() => undefined)
-    }
+    if (failed !== undefined) await this.#pause('settle', failed, 3, this.#over.signal).catch(() => undefined)
     return left
   }
 
@@ -327,25 +333,29 @@ export class Line {
   }
 
   /** Calls until there is an answer; throws what the server refuses, and `Aborted`. */
-  async #call(kind: string, request: Request, signal: AbortSignal): Promise<Answer> {
+  async #call(kind: string, request: (tries: number) => Request, signal: AbortSignal, check: (answer: Answer) => unknown, pauseMsMax = PAUSE_MS_MAX): Promise<Answer> {
     for (let tries = 1; ; tries++) {
       try {
-        const answer = await this.#transport.call({ ...request, repeats: false, signal })
+        const answer = await this.#transport.call({ ...request(tries), repeats: false, signal })
+        check(answer)
         this.#reached(kind)
         return { ...answer, tries }
       } catch (error) {
         if (!(error instanceof DuetimeError) || error instanceof Aborted) throw error
-        const isRefused = error.status >= 400 && error.status < 500 && ![401, 403, 408, 429].includes(error.status)
         // A token or a name that is wrong from the start is for the developer. Later, an operator repairs it.
-        const isWrong = isRefused || (!this.#wasReached && [401, 403].includes(error.status))
-        if (isWrong && error.code !== 'protocol' && !(kind === 'reserve' && this.#wasReached)) throw error
-        this.#unreached(kind, error.message)
-        const pauseMs = passes(error) || error.status >= 500 ? pauseAfter(error, tries) : REFUSED_PAUSE_MS
-        await sleep(pauseMs, undefined, { signal }).catch(() => {
-          throw new Aborted({ code: 'aborted', status: 0, detail: 'the worker stops' })
-        })
+        const isWrong = isRefused(error) || (!this.#wasReached && [401, 403].includes(error.status))
+        if (isWrong && !(kind === 'reserve' && this.#wasReached)) throw error
+        await this.#pause(kind, error, tries, signal, pauseMsMax)
       }
     }
+  }
+
+  /** Waits before the next try. Throws `Aborted`. */
+  async #pause(kind: string, error: DuetimeError, tries: number, signal: AbortSignal, pauseMsMax = PAUSE_MS_MAX): Promise<void> {
+    this.#unreached(kind, error.message)
+    await sleep(Math.min(pauseAfter(error, tries), pauseMsMax), undefined, { signal }).catch(() => {
+      throw new Aborted({ code: 'aborted', status: 0, detail: 'the worker stops' })
+    })
   }
 
   #reached(kind: string): void {
@@ -369,7 +379,25 @@ export class Line {
 }
 
 function leasesOf(answer: Answer): Lease[] {
-  return (answer.body as { leases: Lease[] }).leases
+  const { leases } = answer.body as { leases?: (Partial<Lease> | null)[] }
+  if (!Array.isArray(leases) || !leases.every((lease) => typeof lease?.receipt === 'string' && typeof lease.lease === 'string')) throw odd(answer, '`leases`')
+  return leases as Lease[]
+}
+
+function listOf<T>(answer: Answer, length: number): T[] {
+  const list = answer.body
+  if (!Array.isArray(list) || list.length !== length || !list.every((one) => typeof one === 'object' && one !== null)) throw odd(answer, `${length} answers`)
+  return list as T[]
+}
+
+/** Whether a repeat would be refused, too. */
+function isRefused({ code, status }: DuetimeError): boolean {
+  return status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status) && code !== 'protocol'
+}
+
+/** Whether one outcome of several may be to blame. */
+function isOfOne({ status }: DuetimeError): boolean {
+  return status >= 400 && status < 500 && ![401, 408, 429].includes(status)
 }
 
 /** In the thread that `Worker` starts. */

@@ -28,6 +28,8 @@ export class RunningJob<Payload = unknown> {
   readonly createdAt: Date
   /** The W3C `traceparent` that the job was pushed with. */
   readonly trace: string | undefined
+  /** What the push said of its tenant, its user … */
+  readonly meta: Readonly<Record<string, string>>
   /** Proves the lease. Its part after the dot grows with each lease: store it to fence off writes of earlier attempts. */
   readonly receipt: string
   readonly #calls: Calls
@@ -45,6 +47,7 @@ export class RunningJob<Payload = unknown> {
     this.dueAt = new Date(lease['due_at'] as string)
     this.createdAt = new Date(lease['created_at'] as string)
     this.trace = lease['trace'] as string | undefined
+    this.meta = (lease['meta'] as Record<string, string> | undefined) ?? {}
     this.receipt = lease['receipt'] as string
     this.#calls = calls
   }

@@ -13,7 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Aborted, DuetimeError, errorOf, invalid, messageOf, shown, type Problem } from './errors.js'
 import { parse } from './json.js'
 import type { Duration } from './types.js'
-import { milliseconds } from './wire.js'
+import { milliseconds, timeOf } from './wire.js'
 
 /** Options of a client, besides its server. */
 export interface TransportOptions {
@@ -75,7 +75,7 @@ const IDLE_MS_MAX = 50_000
 const TRY_MS_MIN = 20
 const PASSING = new Set([408, 429, 502, 503, 504])
 // Proxies answer with these, too, and mean the same.
-const SAID_BY_STATUS = new Set([401, 403, 429])
+const SAID_BY_STATUS = new Set([401, 403, 413, 429])
 // The server sends a comment every 15 s.
 const STREAM_SILENCE_MS = 45_000
 
@@ -108,9 +108,9 @@ export function settingsOf(server: string | readonly string[] | undefined, optio
   return {
     servers,
     token: token === '' ? undefined : token,
-    timeoutMs: milliseconds(options.timeout ?? 5_000, 'timeout'),
-    deadlineMs: milliseconds(options.deadline ?? 30_000, 'deadline'),
-    pushDeadlineMs: milliseconds(options.pushDeadline ?? 10_000, 'pushDeadline'),
+    timeoutMs: timeOf(options.timeout ?? 5_000, 'timeout'),
+    deadlineMs: timeOf(options.deadline ?? 30_000, 'deadline'),
+    pushDeadlineMs: timeOf(options.pushDeadline ?? 10_000, 'pushDeadline'),
     ca: options.ca,
   }
 }
@@ -220,10 +220,8 @@ export class Transport {
       headers['content-type'] = 'application/json'
       headers['content-length'] = Buffer.byteLength(request.body)
     }
-    const options: https.RequestOptions = { method: request.method, headers, agent: isSecure ? this.#secure : this.#plain }
-    const sent = name.startsWith('unix:')
-      ? http.request({ ...options, host: 'localhost', socketPath: name.slice('unix:'.length), path: request.path })
-      : (isSecure ? https : http).request(name + request.path, options)
+    const options: https.RequestOptions = { method: request.method, headers, agent: isSecure ? this.#secure : this.#plain, ...addressOf(name, request.path) }
+    const sent = (isSecure ? https : http).request(options)
     sent.end(request.body)
     return sent
   }
@@ -231,6 +229,13 @@ export class Transport {
   #name(server: number): string {
     return this.#settings.servers[server] ?? ''
   }
+}
+
+/** Where to, and what for. Not as a URL, in which a name such as `..` would go up a step. */
+function addressOf(server: string, path: string): https.RequestOptions {
+  if (server.startsWith('unix:')) return { host: 'localhost', socketPath: server.slice('unix:'.length), path }
+  const { hostname, port, pathname } = new URL(server)
+  return { host: hostname.replace(/^\[(.*)\]$/, '$1'), port, path: pathname.replace(/\/$/, '') + path }
 }
 
 function readCa(file: string): string[] {
@@ -261,12 +266,20 @@ function read(response: http.IncomingMessage): Promise<string> {
   })
 }
 
-function document(text: string, status: number, name: string): unknown {
+function document(text: string, status: number, name: string): object {
+  let document: unknown
   try {
-    return parse(text)
+    document = parse(text)
   } catch (error) {
     throw protocol(`${name} sent no JSON, but ${shown(text)}`, status, error)
   }
+  if (typeof document !== 'object' || document === null) throw protocol(`${name} sent no object, but ${shown(text)}`, status, undefined)
+  return document
+}
+
+/** The error for an answer that lacks something. */
+export function odd({ status, text = '' }: Answer, expected: string): DuetimeError {
+  return protocol(`expected ${expected} in the answer, got ${shown(text)}`, status, undefined)
 }
 
 /** What an answer of status 300 or more says. */

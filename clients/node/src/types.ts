@@ -62,6 +62,8 @@ export interface JobOptions extends RetryRules {
   target?: Target | undefined
   /** A W3C `traceparent`; by default that of the running handler, or of OpenTelemetry if it is installed. */
   trace?: string | undefined
+  /** What workers, webhooks and the dashboard get, such as `{ tenant: '7' }`; at most 16 entries and 2 KiB. */
+  meta?: Readonly<Record<string, string>> | undefined
 }
 
 /** A job of `pushMany`. */
@@ -112,6 +114,7 @@ export interface Job<Payload = unknown, Result = unknown> {
   version: number
   origin?: string
   trace?: string
+  meta?: Record<string, string>
 }
 
 /** Which jobs; what is left out does not matter. */

@@ -9,7 +9,7 @@ const DURATIONS = new Set([
   'delay', 'lease', 'expires', 'maxAge', 'ttl', 'wait', 'timeout', 'first', 'max', 'steps', 'every', 'for', 'succeeded', 'failed', 'retryAfter',
 ])
 // What users wrote: their names are not changed.
-const VERBATIM = new Set(['headers', 'marks'])
+const VERBATIM = new Set(['headers', 'marks', 'meta'])
 const INSTANT = /(?:^|_)(?:at|until|from|to|since|start|end)$/
 const ISO = /^\d{4}-\d\d-\d\dT/
 
@@ -30,6 +30,16 @@ export function milliseconds(value: Duration, field: string): number {
     throw invalid(field, 'a duration such as "250ms", "30s", "15m" or "1h30m"', shown(value))
   }
   return parts.reduce((sum, [, count, unit]) => sum + Number(count) * (UNITS[unit ?? ''] ?? 0), 0)
+}
+
+// The longest time of a timer of Node.
+const TIMER_DAYS_MAX = 24
+
+/** Milliseconds for which something waits. Throws `Invalid`, also for more than 24 days: Node's timers would end at once. */
+export function timeOf(value: Duration, field: string): number {
+  const ms = milliseconds(value, field)
+  if (ms > TIMER_DAYS_MAX * 86_400_000) throw invalid(field, `at most ${TIMER_DAYS_MAX} days`, shown(value))
+  return ms
 }
 
 /** The JSON object of these fields. `payload` may be any JSON or bytes; what is `undefined` is left out. */

@@ -4,14 +4,14 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { Worker as Thread } from 'node:worker_threads'
 import type { Client } from './client.js'
-import { errorOf, invalid, LeaseLost, messageOf, shown } from './errors.js'
+import { Aborted, errorOf, invalid, LeaseLost, messageOf, shown } from './errors.js'
 import { Handlers, type Handler, type Middleware, type Schema, type ThreadHandler } from './handlers.js'
 import { parse } from './json.js'
 import { OFFERED, TAKEN, type FromLine, type LineOptions, type Outcome, type ToLine } from './line.js'
 import { Cancelled, Fatal, Release, RetryAfter, Stopping } from './outcomes.js'
 import { RunningJob } from './running.js'
 import type { Duration } from './types.js'
-import { milliseconds } from './wire.js'
+import { milliseconds, timeOf } from './wire.js'
 
 /** Where a worker writes what an operator should know. */
 export interface Logger {
@@ -101,10 +101,10 @@ export class Worker implements AsyncDisposable {
       queues: listed,
       name: options.name ?? `${hostname()}-${process.pid}`,
       leaseMs: options.lease === undefined ? undefined : milliseconds(options.lease, 'lease'),
-      waitMs: milliseconds(options.wait ?? 20_000, 'wait'),
+      waitMs: timeOf(options.wait ?? 20_000, 'wait'),
     }
     this.#concurrency = concurrency
-    this.#stopDeadlineMs = milliseconds(options.stopDeadline ?? 25_000, 'stopDeadline')
+    this.#stopDeadlineMs = timeOf(options.stopDeadline ?? 25_000, 'stopDeadline')
     this.#logger = options.logger === undefined ? console : options.logger
     this.#healthFile = options.healthFile
   }
@@ -171,7 +171,7 @@ export class Worker implements AsyncDisposable {
 
   /** Takes no more jobs, lets handlers end until the deadline, and gives back what has not ended. */
   async stop(options: { deadline?: Duration } = {}): Promise<void> {
-    const deadlineMs = options.deadline === undefined ? this.#stopDeadlineMs : milliseconds(options.deadline, 'deadline')
+    const deadlineMs = options.deadline === undefined ? this.#stopDeadlineMs : timeOf(options.deadline, 'deadline')
     if (this.#line !== undefined) await (this.#stopping ??= this.#stop(this.#line, deadlineMs))
   }
 
@@ -204,6 +204,8 @@ export class Worker implements AsyncDisposable {
       clearInterval(beat)
       this.#line = undefined
       this.#health.state = 'stopped'
+      for (const { reject } of this.#progress.values()) reject(stopped())
+      this.#progress.clear()
       await this.#handlers.close()
       await line.terminate()
     }
@@ -304,6 +306,7 @@ export class Worker implements AsyncDisposable {
   }
 
   #report(receipt: string, body: string): Promise<void> {
+    if (this.#line === undefined) return Promise.reject(stopped())
     return new Promise((resolve, reject) => {
       this.#calls += 1
       this.#progress.set(this.#calls, { resolve, reject })
@@ -334,4 +337,9 @@ export class Worker implements AsyncDisposable {
   #log(level: 'info' | 'warn' | 'error', text: string): void {
     this.#logger?.[level](`duetime: ${text}`)
   }
+}
+
+/** For a handler that outlives its worker. */
+function stopped(): Aborted {
+  return new Aborted({ code: 'aborted', status: 0, detail: 'the worker has stopped' })
 }

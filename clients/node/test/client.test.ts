@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { Client, Conflict, DuetimeError, Invalid, LockHeld, NotFound, type JobEvent } from 'duetime'
+import { Client, Conflict, DuetimeError, Invalid, LockHeld, NotFound, Unavailable, Worker, type JobEvent } from 'duetime'
 import { startServer } from './server.js'
 
 describe('a client of a real server', () => {
@@ -36,12 +42,18 @@ describe('a client of a real server', () => {
       kind: 'order.cancel', key: 'order-4711', onConflict: 'reject', keyUntil: 'started', delay: '30m', tags: ['shop:7'], priority: 3,
       retry: { exponential: { first: 1_000, factor: 2, max: '1h', jitter: 0.1 } }, maxAttempts: 3, maxAge: '2d', maxCrashes: 2,
       whenExhausted: { move: 'dead' }, lease: 90_000, expires: '1h', trace: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+      meta: { tenant_id: '7' }, dueAt: undefined, origin: undefined, target: undefined,
     } as const
+    // No option of the server is missing.
+    const { components } = (await client.request('GET', '/openapi.json')) as { components: { schemas: { Push: { properties: object } } } }
+    const theirs = Object.keys(components.schemas.Push.properties).filter((name) => !['queue', 'payload', 'payload_base64', 'delay_ms', 'due_at_ms'].includes(name))
+    assert.deepEqual(Object.keys(options).map((name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)).sort(), theirs.sort())
     const { id, outcome, state } = await client.push('orders', { order: 4711 }, options)
     assert.deepEqual([outcome, state], ['created', 'scheduled'])
     await assert.rejects(client.push('orders', { order: 4711 }, options), (error) => error instanceof Conflict && error.holder === id && error.status === 409)
     const found = await client.find<{ order: number }>('orders', 'order-4711')
     assert.equal(found?.payload.order, 4711)
+    assert.deepEqual(found.meta, { tenant_id: '7' })
     assert.equal(found.dueAt.getTime() - found.createdAt.getTime(), 1_800_000)
     const changed = await client.change(id, { payload: [1], delay: 60_000 }, { ifVersion: found.version })
     assert.deepEqual([changed.payload, changed.state], [[1], 'scheduled'])
@@ -57,6 +69,31 @@ describe('a client of a real server', () => {
     assert.equal((await client.retry(id)).state, 'ready')
     await client.delete(id)
     await assert.rejects(client.get(id), NotFound)
+  })
+
+  it('has queues and keys of any name', async () => {
+    for (const queue of ['..', '.', 'a/b;c+d']) {
+      const { id } = await client.push(queue, queue, { key: 'ä/..%2f', delay: '1h' })
+      assert.equal((await client.find(queue, 'ä/..%2f'))?.id, id)
+      assert.equal((await client.queues.get(queue)).scheduled, 1)
+      assert.equal(await client.queues.purge(queue), 1)
+    }
+  })
+
+  it('is reached by a unix socket', async () => {
+    const path = join(mkdtempSync(join(tmpdir(), 'duetime-')), 'socket')
+    const relay = createServer((from) => {
+      const to = connect(Number(new URL(server.url).port), '127.0.0.1')
+      from.pipe(to).pipe(from)
+    }).listen(path)
+    await once(relay, 'listening')
+    const local = new Client(`unix:${path}`)
+    assert.equal((await local.push('socket', 1)).outcome, 'created')
+    // The thread of a worker, and that of a lock, use it, too.
+    assert.equal(await new Worker(local, { queues: 'socket', logger: null }).handle('*', () => undefined).drain(), 1)
+    await (await local.lock('socket')).release()
+    await local.close()
+    relay.close()
   })
 
   it('answers for each of many jobs, and pushes the rest', async () => {
@@ -177,4 +214,20 @@ describe('a client of a real server', () => {
     }
     await assert.rejects(client.events({ queue: 'no queue' }).next(), Invalid)
   })
+})
+
+it('trusts the certificate authority that it is given', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'duetime-'))
+  const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
+  const words = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '1', '-subj', '/CN=duetime', '-addext', 'subjectAltName=IP:127.0.0.1']
+  execFileSync('openssl', [...words, '-out', cert, '-keyout', key], { stdio: 'ignore' })
+  await using server = await startServer('--tls-cert', cert, '--tls-key', key)
+  assert.ok(server.url.startsWith('https:'))
+  const client = new Client(server.url, { ca: cert })
+  await client.push('secret', 1)
+  assert.equal(await new Worker(client, { queues: 'secret', logger: null }).handle('*', () => undefined).drain(), 1)
+  await (await client.lock('secret')).release()
+  await assert.rejects(new Client(server.url, { pushDeadline: 50 }).push('secret', 1), (error) => error instanceof Unavailable && /CERT|SELF_SIGNED/.test(error.detail))
+  assert.throws(() => new Client(server.url, { ca: '/no/such.pem' }), (error) => error instanceof Invalid && error.field === 'ca')
+  await client.close()
 })

@@ -71,6 +71,26 @@ it('knows what a lost answer said', async () => {
   await new Client(gone.url).delete('7')
 })
 
+it('takes what is not what it asked for as an error of the protocol', async () => {
+  for (const body of ['null', '7', '{"jobs": 7, "queues": {}}']) {
+    await using server = await playServer(answer(200, body))
+    const client = new Client(server.url, { deadline: 200 })
+    for (const list of [client.jobs(), client.queues.list(), client.schedules.list()]) await assert.rejects(list.next(), Protocol)
+  }
+})
+
+it('says that a push was recorded, although the answer was lost', async () => {
+  const repeated = answer(200, { ...pushed, outcome: 'repeated' })
+  for (const [origin, outcome] of [[undefined, 'created'], ['mine', 'repeated']] as const) {
+    await using server = await playServer(cut, repeated)
+    assert.equal((await new Client(server.url).push('q', 1, { origin })).outcome, outcome)
+  }
+})
+
+it('refuses a time that timers do not have', () => {
+  assert.throws(() => new Client('http://a', { deadline: '25d' }), Invalid)
+})
+
 it('ends with its signal', async () => {
   await using server = await playServer(hang)
   const stop = new AbortController()

@@ -9,10 +9,10 @@ import { createInterface } from 'node:readline'
 const BIN = process.env['DUETIME_BIN'] ?? 'duetime'
 
 /** A private server in memory, from `DUETIME_BIN` or the PATH. */
-export async function startServer(): Promise<{ url: string } & AsyncDisposable> {
-  const child = spawn(BIN, ['serve', '--store', 'memory', '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'ignore'] })
+export async function startServer(...options: string[]): Promise<{ url: string } & AsyncDisposable> {
+  const child = spawn(BIN, ['serve', '--store', 'memory', '--listen', '127.0.0.1:0', ...options], { stdio: ['ignore', 'pipe', 'ignore'] })
   for await (const line of createInterface(child.stdout)) {
-    const url = /http:\/\/[0-9.:]+/.exec(line)?.[0]
+    const url = /https?:\/\/[0-9.:]+/.exec(line)?.[0]
     if (url === undefined) continue
     child.stdout.resume()
     return {

@@ -57,6 +57,7 @@ describe('a worker of a real server', () => {
       wrong: () => { throw new RetryAfter('soon', 'busy') },
       back: () => { throw new Release(3_600_000) },
       function: () => () => 1,
+      number: () => [{ n: 1n, none: NaN }],
       large: () => 'x'.repeat(2 << 20),
     }
     const it = worker('outcomes')
@@ -83,10 +84,11 @@ describe('a worker of a real server', () => {
       wrong: ['scheduled', 1, 'busy (invalid: `delay` must be a duration such as "250ms", "30s", "15m" or "1h30m", got "soon")'],
       back: ['scheduled', 0, undefined],
       function: ['failed', 1, 'invalid: `result` must be a value that JSON has, got a function'],
+      number: ['failed', 1, 'invalid: `result` must be a value that JSON has, got NaN'],
       large: ['failed', 1, 'the outcome was refused: `result` must be at most 1048576 bytes, got 2097154'],
       unknown: ['scheduled', 0, undefined],
     })
-    assert.deepEqual(it.health(), { state: 'stopped', isReachable: true, running: 0, ended: 13, failed: 7 })
+    assert.deepEqual(it.health(), { state: 'stopped', isReachable: true, running: 0, ended: 14, failed: 8 })
   })
 
   it('keeps the lease of a handler that computes', async () => {
@@ -284,10 +286,12 @@ it('says once that the server is away, and once that it is back, and settles wha
   await using server = await playServer((response) => {
     const last = server.received.at(-1)
     const reserves = server.received.filter(({ url }) => url === '/v1/reserve').length
-    if (last?.url === '/v1/settle') (++settles < 3 ? page : settled)(response)
+    if (last?.url === '/v1/settle') ([page, answer(403, '<html>'), answer(200, '[null]')][settles++] ?? settled)(response)
     else if (reserves <= 2) page(response)
     else if (reserves === 3) answer(200, { leases: [lease] })(response)
-    else if (settles < 3) setTimeout(() => { none(response) }, 50)
+    else if (reserves === 4) answer(200, '{"leases": {"a": 7}}')(response)
+    else if (reserves === 5) answer(401, '<html>')(response)
+    else if (settles < 4) setTimeout(() => { none(response) }, 50)
     else none(response)
   })
   const lines: string[] = []
@@ -295,7 +299,7 @@ it('says once that the server is away, and once that it is back, and settles wha
   const worker = new Worker(new Client(server.url), { queues: 'q', concurrency: 2, logger: { info: log, warn: log, error: log } })
   worker.handle('*', () => 'done')
   const running = worker.run({ signals: false })
-  while (settles < 3) await new Promise((resolve) => setImmediate(resolve))
+  while (settles < 4) await new Promise((resolve) => setImmediate(resolve))
   await worker.stop()
   await running
   assert.deepEqual(lines.map((line) => line.split(/[,:] /).slice(0, 2).join()), [

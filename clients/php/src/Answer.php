@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Duetime;
 
+use Duetime\Error\Protocol;
+
 /** A successful answer of the server. */
 final class Answer
 {
@@ -22,15 +24,42 @@ final class Answer
     }
 
     /**
+     * A member of the answer.
+     *
+     * @throws Protocol if it has none of this name
+     */
+    public function member(string $name): mixed
+    {
+        return $this->fields[$name] ?? throw $this->odd($name);
+    }
+
+    /**
+     * The elements of a list.
+     *
+     * @return list<array<mixed>>
+     * @throws Protocol if the member of this name is no list of objects
+     */
+    public function list(string $name): array
+    {
+        $list = $this->member($name);
+        foreach (\is_array($list) ? $list : throw $this->odd($name) as $one) {
+            \is_array($one) || throw $this->odd($name);
+        }
+        return array_values($list);
+    }
+
+    /**
      * The jobs in the list of this name.
      *
      * @return list<Job>
+     * @throws Protocol
      */
     public function jobs(string $name): array
     {
         // The exact texts of jobs are rarely needed, so the answer is cut into them when the first one is.
         [$jobs, $text, $texts] = [[], $this->text, null];
-        foreach (\is_array($this->fields[$name] ?? null) ? array_values($this->fields[$name]) : [] as $at => $fields) {
+        foreach ($this->list($name) as $at => $fields) {
+            isset($fields['id']) || throw $this->odd('id');
             $jobs[] = new Job($fields, static function () use ($text, $name, $at, &$texts): string {
                 $texts ??= Json::elements(Json::members($text)[$name]);
                 return $texts[$at];
@@ -39,9 +68,16 @@ final class Answer
         return $jobs;
     }
 
+    /** @throws Protocol */
     public function job(): Job
     {
+        $this->member('id');
         $text = $this->text;
         return new Job($this->fields, static fn (): string => $text);
+    }
+
+    private function odd(string $name): Protocol
+    {
+        return new Protocol('protocol', 200, "expected `$name` in the answer, got " . Json::message(substr($this->text, 0, 200)));
     }
 }

@@ -55,6 +55,10 @@ final class Client
      * @param string|array<string, mixed>|null $retry
      * @param string|array<string, string>|null $whenExhausted
      * @param array<string, mixed>|null $target
+     * @param array<string, string> $meta
+     * @throws Error\Invalid that names the field
+     * @throws Error\Conflict with `onConflict: 'reject'`, if the key is held: `holder` has it
+     * @throws Unavailable if no server recorded it in time. It may have been recorded: a repeat with the same origin makes no second job
      */
     public function push(
         string $queue,
@@ -77,14 +81,19 @@ final class Client
         ?string $origin = null,
         ?array $target = null,
         ?string $trace = null,
+        array $meta = [],
     ): Pushed {
         return $this->pushJob(new NewJob($queue, $payload, $kind, $key, $onConflict, $keyUntil, $delay, $dueAt, $tags, $priority, $retry,
-            $maxAttempts, $maxAge, $maxCrashes, $whenExhausted, $lease, $expires, $origin, $target, $trace));
+            $maxAttempts, $maxAge, $maxCrashes, $whenExhausted, $lease, $expires, $origin, $target, $trace, $meta));
     }
 
+    /** @throws DuetimeError as `push` */
     public function pushJob(NewJob $job): Pushed
     {
-        return Pushed::of($this->sendPush($job->json())->fields);
+        $answer = $this->sendPush($job->json());
+        // With an origin of its own, only an earlier try of this push can have recorded it.
+        $isOwn = $answer->tries > 1 && $job->origin === null && ($answer->fields['outcome'] ?? null) === 'repeated';
+        return Pushed::of(($isOwn ? ['outcome' => 'created'] : []) + $answer->fields);
     }
 
     /**
@@ -138,7 +147,7 @@ final class Client
     /** @throws NotFound if there is no such job, or its record has expired */
     public function get(string $id): Job
     {
-        return $this->transport->call('GET', '/v1/jobs/' . rawurlencode($id))->job();
+        return $this->transport->call('GET', Transport::path('jobs', $id))->job();
     }
 
     /** The live job with this key, or else the one that ended last, or null. */
@@ -197,7 +206,7 @@ final class Client
      */
     public function why(string $id): array
     {
-        return $this->transport->call('GET', '/v1/jobs/' . rawurlencode($id) . '/why')->fields;
+        return $this->transport->call('GET', Transport::path('jobs', $id, 'why'))->fields;
     }
 
     /**
@@ -208,23 +217,23 @@ final class Client
      */
     public function wait(string $id, float $timeout = 30.0): Job
     {
-        $until = microtime(true) + $timeout;
+        $until = Clock::now() + $timeout;
         do {
-            $wait = max(0, min(20_000, (int) (($until - microtime(true)) * 1000)));
-            $path = '/v1/jobs/' . rawurlencode($id) . "?wait={$wait}ms";
+            $wait = max(0, min(20_000, (int) (($until - Clock::now()) * 1000)));
+            $path = Transport::path('jobs', $id) . "?wait={$wait}ms";
             $job = $this->transport->call('GET', $path, timeout: $wait / 1000 + $this->transport->timeout)->job();
             if ($job->hasEnded()) {
                 return $job;
             }
-        } while (microtime(true) < $until);
+        } while (Clock::now() < $until);
         throw new Unavailable('timeout', 0, "the job $id has not ended within $timeout s: it is {$job->state}");
     }
 
     /** @throws NotFound */
     public function cancel(string $id): CancelOutcome
     {
-        $answer = $this->transport->call('POST', '/v1/jobs/' . rawurlencode($id) . '/cancel');
-        $outcome = CancelOutcome::from((string) $answer->fields['outcome']);
+        $answer = $this->transport->call('POST', Transport::path('jobs', $id, 'cancel'));
+        $outcome = CancelOutcome::from((string) $answer->member('outcome'));
         if ($outcome === CancelOutcome::AlreadyFinished && $answer->tries > 1 && $this->get($id)->state === 'cancelled') {
             // The answer to the first try was lost.
             return CancelOutcome::Cancelled;
@@ -235,7 +244,7 @@ final class Client
     /** Cancels the live job with this key, if there is one. */
     public function cancelByKey(string $queue, string $key): CancelOutcome
     {
-        $began = microtime(true);
+        $began = Clock::now();
         $answer = $this->transport->call('POST', '/v1/jobs/cancel', Json::object(['queue' => $queue, 'key' => $key]));
         foreach ([CancelOutcome::Cancelled, CancelOutcome::Requested, CancelOutcome::AlreadyFinished] as $outcome) {
             if (($answer->fields[$outcome->value] ?? 0) > 0) {
@@ -244,7 +253,7 @@ final class Client
         }
         if ($answer->tries > 1) {
             // The answer to the first try may be lost. By the server's clock: was a job with this key cancelled since this call began?
-            $since = (strtotime($answer->headers['date'] ?? '') ?: time()) - (microtime(true) - $began) - 1;
+            $since = (strtotime($answer->headers['date'] ?? '') ?: time()) - (Clock::now() - $began) - 1;
             foreach ($this->jobs(queue: $queue, state: 'cancelled', key: $key) as $job) {
                 if (strtotime((string) $job->fields['finished_at']) >= $since) {
                     return CancelOutcome::Cancelled;
@@ -322,26 +331,19 @@ final class Client
     /** Makes a waiting job due now. */
     public function run(string $id): Job
     {
-        return $this->transport->call('POST', '/v1/jobs/' . rawurlencode($id) . '/run')->job();
+        return $this->act($id, 'run', ['job_running', 'already_finished']);
     }
 
     /** Starts a job that has ended again. */
     public function retry(string $id): Job
     {
-        return $this->transport->call('POST', '/v1/jobs/' . rawurlencode($id) . '/retry')->job();
+        return $this->act($id, 'retry', ['job_live']);
     }
 
     /** Deletes the record of a job. One that waits never runs. */
     public function delete(string $id): void
     {
-        try {
-            $this->transport->call('DELETE', '/v1/jobs/' . rawurlencode($id));
-        } catch (NotFound $error) {
-            // Gone since an earlier try whose answer was lost.
-            if ($error->tries === 1) {
-                throw $error;
-            }
-        }
+        $this->transport->call('DELETE', Transport::path('jobs', $id), done: ['not_found']);
     }
 
     /**
@@ -416,6 +418,13 @@ final class Client
         return $this->transport->call('POST', "/v1/jobs/$verb", Json::object($body))->fields;
     }
 
+    /** @param list<string> $done codes with which a repeat is answered if the answer to an earlier try was lost */
+    private function act(string $id, string $verb, array $done): Job
+    {
+        $answer = $this->transport->call('POST', Transport::path('jobs', $id, $verb), done: $done);
+        return $answer->fields === [] ? $this->get($id) : $answer->job();
+    }
+
     /** @return array<string, string> */
     private static function due(string|int|float|\DateInterval|null $delay, \DateTimeInterface|string|null $dueAt): array
     {
@@ -426,6 +435,6 @@ final class Client
     private function patch(string $id, array $changes, ?int $ifVersion): Job
     {
         $headers = $ifVersion === null ? [] : ["if-match: \"$ifVersion\""];
-        return $this->transport->call('PATCH', '/v1/jobs/' . rawurlencode($id), Json::object($changes), $headers)->job();
+        return $this->transport->call('PATCH', Transport::path('jobs', $id), Json::object($changes), $headers)->job();
     }
 }

@@ -82,6 +82,17 @@ class DuetimeError extends \RuntimeException
             || ($this instanceof Unavailable && $this->status !== 507);
     }
 
+    /**
+     * Whether a worker, which can wait, tries again: also until a store has room, or an operator has repaired something.
+     *
+     * @param bool $wasAccepted whether the server has accepted this worker before. What is wrong from the start is for the developer
+     */
+    public function mayPass(bool $wasAccepted = true): bool
+    {
+        return $this->isTransient() || $this->status >= 500
+            || ($wasAccepted && ($this instanceof Unauthorized || $this instanceof Forbidden));
+    }
+
     /** The error of an answer that is not a success. */
     public static function of(Response $response): self
     {
@@ -115,7 +126,7 @@ class DuetimeError extends \RuntimeException
     /** An answer that is not the server's: the page of a proxy, or one that was cut off. */
     public static function foreign(Response $response): self
     {
-        $code = [401 => 'unauthorized', 403 => 'forbidden', 408 => 'timeout', 429 => 'too_many_requests', 502 => 'unreachable',
+        $code = [401 => 'unauthorized', 403 => 'forbidden', 408 => 'timeout', 413 => 'body_too_large', 429 => 'too_many_requests', 502 => 'unreachable',
             503 => 'unreachable', 504 => 'timeout'][$response->status] ?? 'protocol';
         $class = self::CLASSES[$code];
         $wait = $response->headers['retry-after'] ?? null;

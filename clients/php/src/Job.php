@@ -31,6 +31,8 @@ class Job
     public readonly array $errors;
     /** A W3C `traceparent`. */
     public readonly ?string $trace;
+    /** @var array<string, string> what the push said of its tenant, its user … */
+    public readonly array $meta;
 
     /**
      * @param array<mixed> $fields all that the server says of it, by the names of the HTTP API
@@ -53,6 +55,7 @@ class Job
         $this->progress = $fields['progress'] ?? null;
         $this->errors = $fields['errors'] ?? [];
         $this->trace = $string('trace');
+        $this->meta = $fields['meta'] ?? [];
     }
 
     /** The payload as it was pushed, to the byte: JSON, or any bytes. */

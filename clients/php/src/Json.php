@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Duetime;
 
+use Duetime\Error\Invalid;
+
 /**
  * Reads and writes JSON without changing it.
  *
@@ -13,6 +15,8 @@ namespace Duetime;
 final class Json
 {
     private const DEPTH = 512;
+    /** Bytes of a message. */
+    private const MESSAGE = 20_000;
 
     /** @throws \JsonException if it is not JSON that PHP can represent */
     public static function decode(string $text): mixed
@@ -34,13 +38,17 @@ final class Json
      * An object, also if it is empty. Members may be `RawJson`.
      *
      * @param array<string, mixed> $members
-     * @throws \JsonException
+     * @throws Invalid that names the member which has no form in JSON
      */
     public static function object(array $members): string
     {
         $parts = [];
         foreach ($members as $name => $value) {
-            $parts[] = self::encode((string) $name) . ':' . self::encode($value);
+            try {
+                $parts[] = self::encode((string) $name) . ':' . self::encode($value);
+            } catch (\JsonException $error) {
+                throw Invalid::field((string) $name, 'a value with a form in JSON, RawJson, or Bytes', $error->getMessage());
+            }
         }
         return '{' . implode(',', $parts) . '}';
     }
@@ -82,13 +90,12 @@ final class Json
         return $elements;
     }
 
-    /** Text that the server takes as a message: UTF-8, within its 64 KiB. */
+    /** Text that the server takes as a message: UTF-8, within its 64 KiB. What is cut off ends with `…`. */
     public static function message(string $text): string
     {
         // A byte that is not UTF-8 becomes three.
-        $text = json_encode(substr($text, 0, 20_000), \JSON_INVALID_UTF8_SUBSTITUTE | \JSON_THROW_ON_ERROR);
-        $message = json_decode($text);
-        return \is_string($message) ? $message : '';
+        $part = json_encode(substr($text, 0, self::MESSAGE), \JSON_INVALID_UTF8_SUBSTITUTE | \JSON_THROW_ON_ERROR);
+        return json_decode($part) . (\strlen($text) > self::MESSAGE ? '…' : '');
     }
 
     private static function blanks(string $text, int $at): int

@@ -164,7 +164,7 @@ final class Keeper
         $this->receive();
         unset($this->events[$id]);
         // The clock of `hrtime` is that of the machine, so the child knows how old this is when it reads it.
-        $this->held[$id] = Json::encode(['hold' => $id, 'at' => hrtime(true) / 1e9] + $what) . "\n";
+        $this->held[$id] = Json::encode(['hold' => $id, 'at' => Clock::now()] + $what) . "\n";
         if ($this->process === null || $this->pid !== getmypid()) {
             $this->begin();
         } elseif (!$this->write($this->held[$id])) {
@@ -236,12 +236,17 @@ final class Keeper
                 $this->events[(string) $message['id']] = (string) $message['event'];
             }
         }
+        if ($this->held !== [] && feof($this->output)) {
+            $this->end();
+            $this->begin();
+        }
     }
 
     private function end(): void
     {
         if ($this->process !== null && $this->pid === getmypid()) {
-            // The end of its input ends it.
+            // A process that a handler has forked may keep its input open.
+            $this->write("{\"end\":true}\n");
             fclose($this->input);
             fclose($this->output);
             proc_close($this->process);

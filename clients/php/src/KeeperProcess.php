@@ -74,7 +74,7 @@ final class KeeperProcess
         }
         // What has not begun is given back; what was running may go on elsewhere, so its lease expires.
         $this->giveBack(true);
-        for ($until = $this->now + self::LAST_DEADLINE; $this->settles !== [] && $this->now < $until; $this->now = hrtime(true) / 1e9) {
+        for ($until = $this->now + self::LAST_DEADLINE; $this->settles !== [] && $this->now < $until; $this->now = Clock::now()) {
             $this->settle(self::LAST_DEADLINE);
             $this->settles === [] || usleep((int) (self::PAUSE * 1e6));
         }
@@ -82,7 +82,7 @@ final class KeeperProcess
 
     private function receive(): void
     {
-        $this->now = hrtime(true) / 1e9;
+        $this->now = Clock::now();
         $until = min($this->now + self::LOOK, $this->stopAt, $this->killAt, $this->settles === [] ? \INF : $this->settleAt);
         foreach ($this->held as $one) {
             $until = min($until, $one['due'], $one['limitAt'], $one['giveBackAt']);
@@ -90,7 +90,7 @@ final class KeeperProcess
         $wait = max(0.0, $until - $this->now);
         [$read, $none] = [[\STDIN], null];
         $isReadable = stream_select($read, $none, $none, (int) $wait, (int) (fmod($wait, 1) * 1e6)) !== 0;
-        $this->now = hrtime(true) / 1e9;
+        $this->now = Clock::now();
         if ($isReadable) {
             // Everything that is there: decisions are as of a moment before which all that the parent said is known.
             do {
@@ -136,6 +136,8 @@ final class KeeperProcess
             unset($this->held[$message['drop']]);
         } elseif (isset($message['stop'])) {
             $this->stopAt = $this->now + $message['stop'];
+        } elseif (isset($message['end'])) {
+            $this->hasEnded = true;
         } elseif (isset($message['sync'])) {
             $this->syncs[] = $message['sync'];
         }
@@ -157,7 +159,7 @@ final class KeeperProcess
                 }
             } catch (DuetimeError $error) {
                 foreach (array_keys($batch) as $receipt) {
-                    $this->settled((string) $receipt, $error->isTransient() ? 'store_unavailable' : $error->errorCode, $error->detail, $deadline);
+                    $this->settled((string) $receipt, $error->mayPass() ? 'store_unavailable' : $error->errorCode, $error->detail, $deadline);
                 }
             }
         }
@@ -244,7 +246,7 @@ final class KeeperProcess
             }
         } catch (DuetimeError $error) {
             $this->held[$id]['due'] = $this->now + min(self::PAUSE, $one['every']);
-            if (!$error->isTransient() || $this->now - $one['since'] >= ($one['expires'] ?? \INF)) {
+            if (!$error->mayPass() || $this->now - $one['since'] >= ($one['expires'] ?? \INF)) {
                 unset($this->held[$id]);
                 $this->say(['id' => $id, 'event' => 'lost']);
             }

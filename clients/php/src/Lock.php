@@ -38,15 +38,15 @@ final class Lock
     ): self {
         $ttl = Duration::text($ttl, 'ttl');
         $owner = gethostname() . '-' . getmypid() . '-' . bin2hex(random_bytes(8));
-        $until = microtime(true) + Duration::seconds($wait, 'wait');
+        $until = Clock::now() + Duration::seconds($wait, 'wait');
         $keeper = $extends ? new Keeper($transport) : null;
         $keeper?->launch();
         for (;;) {
-            $left = max(0.0, $until - microtime(true));
+            $left = max(0.0, $until - Clock::now());
             $part = min($left, self::WAIT_MAX);
             $body = ['owner' => $owner, 'ttl' => $ttl, 'wait' => Duration::text($part), 'keep_place' => $left > $part];
             try {
-                $fields = $transport->call('PUT', self::path($name), Json::object($body), timeout: $part + $transport->timeout)->fields;
+                $fence = (int) $transport->call('PUT', Transport::path('locks', $name), Json::object($body), timeout: $part + $transport->timeout)->member('fence');
                 break;
             } catch (LockHeld $error) {
                 if ($left <= $part) {
@@ -54,8 +54,8 @@ final class Lock
                 }
             }
         }
-        $lock = new self($transport, $name, (int) $fields['fence'], $owner, $ttl, $keeper);
-        $keeper?->holdLock($owner, self::path($name), Json::object($lock->body()), Duration::seconds($ttl, 'ttl'));
+        $lock = new self($transport, $name, $fence, $owner, $ttl, $keeper);
+        $keeper?->holdLock($owner, Transport::path('locks', $name), Json::object($lock->body()), Duration::seconds($ttl, 'ttl'));
         return $lock;
     }
 
@@ -72,7 +72,7 @@ final class Lock
      */
     public function renew(): void
     {
-        $this->transport->call('PUT', self::path($this->name), Json::object($this->body()));
+        $this->transport->call('PUT', Transport::path('locks', $this->name), Json::object($this->body()));
     }
 
     /** @throws LockLost if it was lost before */
@@ -83,24 +83,13 @@ final class Lock
         }
         $this->isReleased = true;
         $this->keeper?->drop($this->owner);
-        try {
-            $this->transport->call('DELETE', self::path($this->name) . '?' . http_build_query(['owner' => $this->owner, 'fence' => $this->fence]));
-        } catch (LockLost $error) {
-            // After a lost answer this is the answer to a repeat.
-            if ($error->tries === 1) {
-                throw $error;
-            }
-        }
+        $query = http_build_query(['owner' => $this->owner, 'fence' => $this->fence]);
+        $this->transport->call('DELETE', Transport::path('locks', $this->name) . "?$query", done: ['lock_lost']);
     }
 
     /** @return array<string, mixed> */
     private function body(): array
     {
         return ['owner' => $this->owner, 'ttl' => $this->ttl, 'fence' => $this->fence];
-    }
-
-    private static function path(string $name): string
-    {
-        return '/v1/locks/' . rawurlencode($name);
     }
 }

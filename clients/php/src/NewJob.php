@@ -28,6 +28,7 @@ final class NewJob
      * @param string|null $origin identifies this push: a second one with the same makes no second job. Random by default
      * @param array<string, mixed>|null $target where it is delivered
      * @param string|null $trace a W3C `traceparent`; by default that of OpenTelemetry, if there is one
+     * @param array<string, string> $meta what workers, webhooks and the dashboard get, such as a tenant; at most 16 entries and 2 KiB
      */
     public function __construct(
         public readonly string $queue,
@@ -50,13 +51,14 @@ final class NewJob
         public readonly ?string $origin = null,
         public readonly ?array $target = null,
         public readonly ?string $trace = null,
+        public readonly array $meta = [],
     ) {
     }
 
     /**
      * Its JSON for the server.
      *
-     * @throws Invalid if the payload has no form in JSON, or a duration is none
+     * @throws Invalid if the payload or an option has no form in JSON, or a duration is none
      */
     public function json(): string
     {
@@ -82,13 +84,10 @@ final class NewJob
             'origin' => $this->origin ?? bin2hex(random_bytes(16)),
             'target' => $this->target,
             'trace' => $this->trace ?? Trace::current(),
+            'meta' => $this->meta === [] ? null : (object) $this->meta,
         ];
         $fields = array_filter($fields, static fn (mixed $value): bool => $value !== null);
         $fields += $this->payload instanceof Bytes ? ['payload_base64' => base64_encode($this->payload->bytes)] : ['payload' => $this->payload];
-        try {
-            return Json::object($fields);
-        } catch (\JsonException $error) {
-            throw Invalid::field('payload', 'a value with a form in JSON, RawJson, or Bytes', $error->getMessage());
-        }
+        return Json::object($fields);
     }
 }

@@ -15,11 +15,9 @@ final class Page
     {
         $cursor = null;
         do {
-            $fields = $transport->call('GET', $path . '?limit=100' . ($cursor === null ? '' : '&cursor=' . rawurlencode($cursor)))->fields;
-            foreach ($fields[$name] as $element) {
-                yield $element;
-            }
-            $cursor = $fields['next_cursor'] ?? null;
+            $answer = $transport->call('GET', $path . '?limit=100' . ($cursor === null ? '' : '&cursor=' . rawurlencode($cursor)));
+            yield from $answer->list($name);
+            $cursor = $answer->fields['next_cursor'] ?? null;
         } while (\is_string($cursor));
     }
 }

@@ -20,7 +20,7 @@ final class Queues
     /** @return array<mixed> */
     public function get(string $queue): array
     {
-        return $this->transport->call('GET', self::path($queue))->fields;
+        return $this->transport->call('GET', Transport::path('queues', $queue))->fields;
     }
 
     /**
@@ -31,35 +31,31 @@ final class Queues
      */
     public function set(string $queue, array $settings): array
     {
-        return $this->transport->call('PUT', self::path($queue), Json::object($settings))->fields;
+        return $this->transport->call('PUT', Transport::path('queues', $queue), Json::object($settings))->fields;
     }
 
     /**
      * Stops handing out its jobs.
      *
      * @param string|int|float|\DateInterval|null $for without an end by default
+     * @param \DateTimeInterface|string|null $until instead of `$for`
      * @return array<mixed>
      */
-    public function pause(string $queue, string|int|float|\DateInterval|null $for = null): array
+    public function pause(string $queue, string|int|float|\DateInterval|null $for = null, \DateTimeInterface|string|null $until = null): array
     {
-        $body = $for === null ? [] : ['for' => Duration::text($for, 'for')];
-        return $this->transport->call('POST', self::path($queue) . '/pause', Json::object($body))->fields;
+        $body = ($for === null ? [] : ['for' => Duration::text($for, 'for')]) + ($until === null ? [] : ['until' => Duration::instant($until)]);
+        return $this->transport->call('POST', Transport::path('queues', $queue, 'pause'), Json::object($body))->fields;
     }
 
     /** @return array<mixed> */
     public function resume(string $queue): array
     {
-        return $this->transport->call('POST', self::path($queue) . '/resume')->fields;
+        return $this->transport->call('POST', Transport::path('queues', $queue, 'resume'))->fields;
     }
 
     /** Cancels all its waiting jobs, and says how many. */
     public function purge(string $queue): int
     {
-        return (int) $this->transport->call('POST', self::path($queue) . '/purge')->fields['purged'];
-    }
-
-    private static function path(string $queue): string
-    {
-        return '/v1/queues/' . rawurlencode($queue);
+        return (int) $this->transport->call('POST', Transport::path('queues', $queue, 'purge'))->member('purged');
     }
 }

@@ -4,8 +4,6 @@ declare(strict_types=1);
 
 namespace Duetime;
 
-use Duetime\Error\NotFound;
-
 /** Recurring jobs: `$client->schedules`. Schedules with the fields of the HTTP API. */
 final class Schedules
 {
@@ -22,7 +20,7 @@ final class Schedules
     /** @return array<mixed> */
     public function get(string $name): array
     {
-        return $this->transport->call('GET', self::path($name))->fields;
+        return $this->transport->call('GET', Transport::path('schedules', $name))->fields;
     }
 
     /**
@@ -34,41 +32,36 @@ final class Schedules
      */
     public function set(string $name, array $schedule): array
     {
-        return $this->transport->call('PUT', self::path($name), Json::object($schedule))->fields;
+        return $this->transport->call('PUT', Transport::path('schedules', $name), Json::object($schedule))->fields;
     }
 
     public function delete(string $name): void
     {
-        try {
-            $this->transport->call('DELETE', self::path($name));
-        } catch (NotFound $error) {
-            if ($error->tries === 1) {
-                throw $error;
-            }
-        }
+        $this->transport->call('DELETE', Transport::path('schedules', $name), done: ['schedule_not_found']);
     }
 
     /**
      * @param string|int|float|\DateInterval|null $for without an end by default
+     * @param \DateTimeInterface|string|null $until instead of `$for`
      * @return array<mixed>
      */
-    public function pause(string $name, string|int|float|\DateInterval|null $for = null): array
+    public function pause(string $name, string|int|float|\DateInterval|null $for = null, \DateTimeInterface|string|null $until = null): array
     {
-        $body = $for === null ? [] : ['for' => Duration::text($for, 'for')];
-        return $this->transport->call('POST', self::path($name) . '/pause', Json::object($body))->fields;
+        $body = ($for === null ? [] : ['for' => Duration::text($for, 'for')]) + ($until === null ? [] : ['until' => Duration::instant($until)]);
+        return $this->transport->call('POST', Transport::path('schedules', $name, 'pause'), Json::object($body))->fields;
     }
 
     /** @return array<mixed> */
     public function resume(string $name): array
     {
-        return $this->transport->call('POST', self::path($name) . '/resume')->fields;
+        return $this->transport->call('POST', Transport::path('schedules', $name, 'resume'))->fields;
     }
 
     /** Pushes its job once, now. */
     public function run(string $name): Pushed
     {
         $headers = ['idempotency-key: ' . bin2hex(random_bytes(16))];
-        return Pushed::of($this->transport->call('POST', self::path($name) . '/run', null, $headers)->fields);
+        return Pushed::of($this->transport->call('POST', Transport::path('schedules', $name, 'run'), null, $headers)->fields);
     }
 
     /**
@@ -78,11 +71,6 @@ final class Schedules
      */
     public function next(string $name, int $limit = 10): array
     {
-        return $this->transport->call('GET', self::path($name) . "/next?limit=$limit")->fields['runs'];
-    }
-
-    private static function path(string $name): string
-    {
-        return '/v1/schedules/' . rawurlencode($name);
+        return $this->transport->call('GET', Transport::path('schedules', $name, 'next') . "?limit=$limit")->list('runs');
     }
 }

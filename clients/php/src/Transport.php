@@ -23,7 +23,8 @@ final class Transport
     private int $server = 0;
 
     /**
-     * @param string|list<string>|null $servers by default `DUETIME_SERVER` (several with commas), else http://127.0.0.1:7300
+     * @param string|list<string>|null $servers by default `DUETIME_SERVER` (several with commas), else http://127.0.0.1:7300.
+     *     `unix:/path` is a unix socket
      * @param string|null $token by default `DUETIME_TOKEN`
      * @param float $timeout seconds for one try
      * @param float $deadline seconds for a call with all its repeats
@@ -41,8 +42,8 @@ final class Transport
         $found = [];
         foreach (\is_array($servers) ? $servers : explode(',', $servers) as $server) {
             $server = rtrim(trim($server), '/');
-            if (preg_match('#^https?://[^/\s]+#', $server) !== 1) {
-                throw Invalid::field('server', 'an address such as "http://127.0.0.1:7300"', "\"$server\"");
+            if (preg_match('#^(https?://[^/\s]|unix:/.)#', $server) !== 1) {
+                throw Invalid::field('server', 'an address such as "http://127.0.0.1:7300", or "unix:/path"', "\"$server\"");
             }
             $found[] = $server;
         }
@@ -71,6 +72,7 @@ final class Transport
      * @param float|null $deadline seconds, instead of the client's
      * @param int $tries at most this many
      * @param (\Closure(): bool)|null $isAborted ends the wait for the answer
+     * @param list<string> $done codes that mean, in a repeat, that an earlier try did it: the answer has no fields then
      * @throws DuetimeError
      * @throws Aborted
      */
@@ -83,6 +85,7 @@ final class Transport
         ?float $deadline = null,
         int $tries = \PHP_INT_MAX,
         ?\Closure $isAborted = null,
+        array $done = [],
     ): Answer {
         if ($method !== 'GET' && $method !== 'DELETE') {
             $body ??= '{}';
@@ -90,17 +93,20 @@ final class Transport
         }
         $headers = [...$this->headers(), ...$headers];
         $timeout ??= $this->timeout;
-        $until = microtime(true) + max($deadline ?? $this->deadline, $timeout);
+        $until = Clock::now() + max($deadline ?? $this->deadline, $timeout);
         for ($try = 1;; $try++) {
             try {
-                $left = $until - microtime(true);
+                $left = $until - Clock::now();
                 $timeoutMs = max(1, (int) (min($timeout, $left) * 1000));
-                $response = $this->client->send($method, $this->servers[$this->server] . $path, $headers, $body, $timeoutMs, $isAborted);
+                $response = $this->client->send($method, $this->url($path), $headers, $body, $timeoutMs, $isAborted);
                 return self::answer($response, $try);
             } catch (DuetimeError $error) {
                 $error->tries = $try;
+                if ($try > 1 && \in_array($error->errorCode, $done, true)) {
+                    return new Answer([], '', [], $try);
+                }
                 $pause = $this->pause($error, $try);
-                if (!$error->isTransient() || $try >= $tries || microtime(true) + $pause >= $until) {
+                if (!$error->isTransient() || $try >= $tries || Clock::now() + $pause >= $until) {
                     throw $error;
                 }
                 $this->server = ($this->server + 1) % \count($this->servers);
@@ -120,13 +126,33 @@ final class Transport
      */
     public function stream(string $path, array $headers): \Generator
     {
-        return CurlHttp::stream($this->servers[$this->server] . $path, [...$this->headers(), ...$headers], $this->ca);
+        return CurlHttp::stream($this->url($path), [...$this->headers(), ...$headers], $this->ca);
     }
 
     /** Asks another server from now on. */
     public function next(): void
     {
         $this->server = ($this->server + 1) % \count($this->servers);
+    }
+
+    /**
+     * The path of these names, of which each is a segment.
+     *
+     * @throws Invalid if one is empty: the request would mean something else
+     */
+    public static function path(string ...$names): string
+    {
+        $path = '/v1';
+        foreach ($names as $name) {
+            $path .= '/' . ($name === '' ? throw Invalid::field('name', 'not empty', '""') : rawurlencode($name));
+        }
+        return $path;
+    }
+
+    private function url(string $path): string
+    {
+        $server = $this->servers[$this->server];
+        return str_starts_with($server, 'unix:') ? "$server:$path" : $server . $path;
     }
 
     /** @return list<string> */

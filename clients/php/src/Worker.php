@@ -20,8 +20,10 @@ final class Worker
 {
     /** How long a job of a kind without a handler is given back for, so that another worker can take it. */
     private const UNKNOWN_KIND = '5s';
-    /** Seconds for which an outcome is reported again and again. */
-    private const SETTLE_DEADLINE = 60.0;
+    /** Seconds for the outcome of a job whose handler has ended the process. */
+    private const EXIT_DEADLINE = 60.0;
+    /** The longest pause that a server can ask for, in seconds. */
+    private const PAUSE_MAX = 30.0;
 
     /** @var array<string, callable(RunningJob): mixed> */
     private array $handlers = [];
@@ -37,6 +39,7 @@ final class Worker
     private int $jobs = 0;
     private int $stops = 0;
     private bool $isAway = false;
+    private bool $wasAccepted = false;
     private float $stopAt = \INF;
     private bool $watchesExit = false;
 
@@ -171,13 +174,13 @@ final class Worker
 
     private function loop(bool $drains): int
     {
-        $this->stopAt = microtime(true) + ($this->maxSeconds ?? \INF);
+        $this->stopAt = Clock::now() + ($this->maxSeconds ?? \INF);
         $before = $this->listen();
         $this->watchExit();
         $this->keeper->launch();
         $first = $this->jobs;
         try {
-            while ($this->stops === 0 && microtime(true) < $this->stopAt && ($this->maxJobs === null || $this->jobs - $first < $this->maxJobs)) {
+            while ($this->stops === 0 && Clock::now() < $this->stopAt && ($this->maxJobs === null || $this->jobs - $first < $this->maxJobs)) {
                 $this->touch();
                 $job = $this->reserve($drains ? 0.0 : $this->pollWait);
                 if ($job !== null) {
@@ -198,37 +201,40 @@ final class Worker
 
     private function reserve(float $wait): ?RunningJob
     {
-        $wait = max(0.0, min($wait, $this->stopAt - microtime(true)));
+        $wait = max(0.0, min($wait, $this->stopAt - Clock::now()));
         $body = [
             'queues' => $this->order(),
             'limit' => 1,
-            'wait' => Duration::text($wait),
             'worker' => $this->name,
             'request_id' => bin2hex(random_bytes(12)),
         ] + ($this->lease === null ? [] : ['lease' => Duration::text($this->lease, 'lease')]);
         $isStopped = fn (): bool => $this->stops > 0;
         for ($try = 1;; $try++) {
             try {
-                // A repeat has the same request id: it gets the job of an answer that was lost.
+                // A repeat has the same request id: it gets the job of an answer that was lost. It does not wait: if that job is gone,
+                // the next request does.
+                $wait = $try === 1 ? $wait : 0.0;
                 $timeout = $wait + $this->transport->timeout;
-                $answer = $this->transport->call('POST', '/v1/reserve', Json::object($body), [], $timeout, $timeout, \count($this->transport->servers), $isStopped);
-                $this->back();
+                $json = Json::object(['wait' => Duration::text($wait)] + $body);
+                $answer = $this->transport->call('POST', '/v1/reserve', $json, [], $timeout, $timeout, \count($this->transport->servers), $isStopped);
                 $job = $answer->jobs('leases')[0] ?? null;
+                $this->back();
+                $this->wasAccepted = true;
                 return $job === null ? null : RunningJob::of($job, $this->transport, $this->keeper);
             } catch (Aborted) {
                 $this->giveBack($body);
                 return null;
             } catch (DuetimeError $error) {
-                if (!$error->isTransient()) {
+                if (!$error->mayPass($this->wasAccepted)) {
                     throw $error;
                 }
                 $this->away($error);
                 $this->touch();
-                $until = microtime(true) + ($error->retryAfter ?? min(5.0, 0.1 * 2 ** min($try, 6))) * random_int(500, 1000) / 1000;
-                while ($this->stops === 0 && ($left = $until - microtime(true)) > 0) {
+                $until = Clock::now() + $this->pause($error, $try);
+                while ($this->stops === 0 && ($left = $until - Clock::now()) > 0) {
                     usleep((int) (min($left, 1.0) * 1e6));
                 }
-                if ($this->stops > 0 || microtime(true) >= $this->stopAt) {
+                if ($this->stops > 0 || Clock::now() >= $this->stopAt) {
                     return null;
                 }
             }
@@ -289,38 +295,53 @@ final class Worker
                 default => ['result' => $result],
             })];
         } catch (\Throwable $error) {
-            return $this->refused("expected a value with a form in JSON, got {$error->getMessage()}");
+            return $this->refused($error instanceof Invalid ? $error->detail : self::message($error));
         }
     }
 
-    private function settle(RunningJob $job, string $verb, string $body): void
+    /** Reports an outcome, as long as the server may take it and no longer than until then. The lease is extended meanwhile. */
+    private function settle(RunningJob $job, string $verb, string $body, float $until = \INF): void
     {
-        try {
-            $settle = Json::object(['receipt' => $job->receipt, $verb => new RawJson($body)]);
-            $answer = $this->transport->call('POST', '/v1/settle', "[$settle]", deadline: self::SETTLE_DEADLINE);
-            $this->back();
-            if (isset($answer->fields[0]['code'])) {
-                $error = DuetimeError::problem($answer->fields[0]);
-                $error->tries = $answer->tries;
-                throw $error;
+        $settle = Json::object(['receipt' => $job->receipt, $verb => new RawJson($body)]);
+        for ($try = 1;; $try++) {
+            try {
+                $answer = $this->transport->call('POST', '/v1/settle', "[$settle]", tries: \count($this->transport->servers));
+                $try += $answer->tries - 1;
+                if (isset($answer->fields[0]['code'])) {
+                    throw DuetimeError::problem($answer->fields[0]);
+                }
+                $this->back();
+            } catch (LeaseLost) {
+                // As the answer to a repeat: an earlier try has settled the job, and its answer was lost.
+                if ($try === 1) {
+                    $this->log('warning', "job {$job->id}: the lease was lost, so its outcome ($verb) is dropped");
+                }
+            } catch (Invalid $error) {
+                if ($verb === 'complete') {
+                    [$verb, $body] = $this->refused($error->detail);
+                    $this->settle($job, $verb, $body, $until);
+                    return;
+                }
+                $this->log('error', "job {$job->id}: its outcome ($verb) was refused: {$error->detail}");
+            } catch (DuetimeError $error) {
+                if ($error->mayPass() && Clock::now() < $until && $this->keeper->event($job->receipt) !== 'lost') {
+                    $this->away($error);
+                    $this->touch();
+                    usleep((int) ($this->pause($error, $try) * 1e6));
+                    continue;
+                }
+                $this->log('error', "job {$job->id}: its outcome ($verb) could not be reported, so it runs again: {$error->getMessage()}");
             }
-        } catch (LeaseLost $error) {
-            // As the answer to a repeat: an earlier try has settled the job, and its answer was lost.
-            if ($error->tries === 1) {
-                $this->log('warning', "job {$job->id}: the lease was lost, so its outcome ($verb) is dropped");
-            }
-        } catch (Invalid $error) {
-            if ($verb === 'complete') {
-                $this->settle($job, ...$this->refused($error->detail));
-                return;
-            }
-            $this->log('error', "job {$job->id}: its outcome ($verb) was refused: {$error->detail}");
-        } catch (DuetimeError $error) {
-            $this->log('error', "job {$job->id}: its outcome ($verb) could not be reported, so it runs again: {$error->getMessage()}");
-        } finally {
-            // Only now: while the outcome is on its way, the job must not go to another worker.
-            $this->keeper->drop($job->receipt);
+            break;
         }
+        // Only now: while the outcome is on its way, the job must not go to another worker.
+        $this->keeper->drop($job->receipt);
+    }
+
+    /** Seconds before the next try: as the server asks, but a worker looks again soon; else up to 0.2, 0.4 … 5. */
+    private function pause(DuetimeError $error, int $try): float
+    {
+        return min(self::PAUSE_MAX, $error->retryAfter ?? min(5.0, 0.1 * 2 ** min($try, 6)) * random_int(500, 1000) / 1000);
     }
 
     /** @return array{string, string} a result that cannot be kept will not be better next time */
@@ -393,14 +414,15 @@ final class Worker
             return;
         }
         $this->watchesExit = true;
-        $reserve = str_repeat('x', 1 << 18);
-        register_shutdown_function(function () use (&$reserve): void {
+        [$reserve, $pid] = [str_repeat('x', 1 << 18), getmypid()];
+        register_shutdown_function(function () use (&$reserve, $pid): void {
             $reserve = null;
-            if ($this->running !== null) {
+            // A process that a handler has forked ends for itself.
+            if ($this->running !== null && getmypid() === $pid) {
                 $error = error_get_last();
                 $isFatal = $error !== null && ($error['type'] & (\E_ERROR | \E_CORE_ERROR | \E_COMPILE_ERROR | \E_USER_ERROR)) !== 0;
                 $why = $isFatal ? "{$error['message']} in {$error['file']}:{$error['line']}" : 'the handler ended the process';
-                $this->settle($this->running, 'fail', Json::object(['message' => Json::message($why)]));
+                $this->settle($this->running, 'fail', Json::object(['message' => Json::message($why)]), Clock::now() + self::EXIT_DEADLINE);
             }
         });
     }

@@ -58,7 +58,9 @@ final class ClientTest extends TestCase
         [$client, $queue] = [Site::client(), Site::queue()];
         $job = $client->get($client->push($queue, 1, kind: 'k', key: 'x', onConflict: 'reject', keyUntil: 'started', dueAt: '2030-01-01T00:00:00.250Z',
             tags: ['t'], priority: 3, retry: ['fixed' => ['delay' => '30s']], maxAttempts: 4, maxAge: 3600, maxCrashes: 2, whenExhausted: ['move' => 'dead'],
-            lease: 90, expires: '1h', origin: 'o' . $queue, trace: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01')->id);
+            lease: 90, expires: '1h', origin: 'o' . $queue, trace: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+            meta: ['tenant_id' => '7', '8' => 'x'])->id);
+        self::assertSame(['8' => 'x', 'tenant_id' => '7'], $job->meta);
         $expected = ['kind' => 'k', 'key' => 'x', 'key_until' => 'started', 'due_at' => '2030-01-01T00:00:00.250Z', 'tags' => ['t'], 'priority' => 3,
             'retry' => ['fixed' => ['delay' => '30s']], 'max_attempts' => 4, 'max_age' => '1h', 'max_crashes' => 2, 'when_exhausted' => ['move' => 'dead'],
             'lease' => '1m30s', 'expires' => '1h', 'origin' => 'o' . $queue, 'trace' => '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'];
@@ -68,6 +70,32 @@ final class ClientTest extends TestCase
             self::fail('it is accepted');
         } catch (Conflict $error) {
             self::assertSame(['key_conflict', 409, $job->id], [$error->errorCode, $error->status, $error->holder]);
+        }
+    }
+
+    public function testEveryOptionOfTheServerIsThere(): void
+    {
+        $api = Site::client()->transport->call('GET', '/openapi.json')->fields['components']['schemas']['Push']['properties'];
+        $theirs = array_diff(array_keys($api), ['payload_base64', 'delay_ms', 'due_at_ms']);
+        $snake = static fn (\ReflectionParameter $one): string => strtolower((string) preg_replace('/[A-Z]/', '_$0', $one->getName()));
+        $push = (new \ReflectionMethod(\Duetime\Client::class, 'push'))->getParameters();
+        $new = (new \ReflectionMethod(NewJob::class, '__construct'))->getParameters();
+        self::assertEqualsCanonicalizing($theirs, array_map($snake, $push));
+        self::assertSame(array_map($snake, $push), array_map($snake, $new));
+    }
+
+    public function testAQueueMayHaveAnyName(): void
+    {
+        $client = Site::client();
+        foreach (['..', '.', 'a/b;c+d', '%2e'] as $queue) {
+            try {
+                $id = $client->push($queue, $queue, key: 'ä/..%2f', delay: '1h')->id;
+                self::assertSame($id, $client->find($queue, 'ä/..%2f')?->id);
+                self::assertSame(1, $client->queues->get($queue)['scheduled']);
+                self::assertSame(1, $client->queues->purge($queue));
+            } catch (Invalid $error) {
+                self::assertSame(['%2e', 'queue'], [$queue, $error->field]);
+            }
         }
     }
 

@@ -119,6 +119,80 @@ final class TransportTest extends TestCase
         }
     }
 
+    public function testAUnixSocket(): void
+    {
+        $path = sys_get_temp_dir() . '/duetime-' . bin2hex(random_bytes(6)) . '.sock';
+        $server = stream_socket_server("unix://$path");
+        self::assertNotFalse($server);
+        $pid = pcntl_fork();
+        if ($pid === 0) {
+            $connection = stream_socket_accept($server);
+            $asked = (string) fgets($connection);
+            fwrite($connection, "HTTP/1.1 200 OK\r\ncontent-length: " . \strlen($asked) + 5 . "\r\n\r\n[\"" . trim($asked) . '"]   ');
+            posix_kill((int) getmypid(), SIGKILL);
+        }
+        putenv('http_proxy=http://127.0.0.1:1');
+        try {
+            self::assertSame(['GET /v1/jobs/.. HTTP/1.1'], (new Transport("unix:$path", ''))->call('GET', Transport::path('jobs', '..'))->fields);
+        } finally {
+            putenv('http_proxy');
+            unlink($path);
+            pcntl_waitpid($pid, $status);
+        }
+    }
+
+    public function testWhatARepeatFindsDone(): void
+    {
+        $lost = new Protocol('protocol', 0, 'cut off');
+        foreach (['retry' => 'job_live', 'run' => 'job_running'] as $verb => $code) {
+            $http = new ScriptedHttp([$lost, ScriptedHttp::problem(409, $code), ScriptedHttp::pushed()]);
+            self::assertSame('1', (new Client(self::TWO, '', http: $http))->$verb('1')->id);
+            $http = new ScriptedHttp([ScriptedHttp::problem(409, $code)]);
+            try {
+                (new Client(self::TWO, '', http: $http))->$verb('1');
+                self::fail('it is accepted');
+            } catch (Conflict $error) {
+                self::assertSame($code, $error->errorCode);
+            }
+        }
+        $http = new ScriptedHttp([$lost, ScriptedHttp::pushed('repeated')]);
+        self::assertSame('created', (new Client(self::TWO, '', http: $http))->push('q', 1)->outcome);
+        $http = new ScriptedHttp([$lost, ScriptedHttp::pushed('repeated')]);
+        self::assertSame('repeated', (new Client(self::TWO, '', http: $http))->push('q', 1, origin: 'mine')->outcome);
+    }
+
+    public function testWhatIsNotWhatWasAskedForIsAnErrorOfTheProtocol(): void
+    {
+        foreach ([
+            static fn (Client $client) => $client->get('1'),
+            static fn (Client $client) => $client->cancel('1'),
+            static fn (Client $client) => [...$client->jobs()],
+            static fn (Client $client) => [...$client->queues->list()],
+            static fn (Client $client) => $client->lock('l', static fn () => null, extends: false),
+        ] as $call) {
+            try {
+                $call(new Client(self::TWO, '', http: new ScriptedHttp([ScriptedHttp::ok(['jobs' => [7], 'queues' => 7])])));
+                self::fail('it is accepted');
+            } catch (Protocol $error) {
+                self::assertStringContainsString('"jobs":[7]', $error->getMessage());
+            }
+        }
+    }
+
+    public function testWhatHasNoFormInJsonNamesItsField(): void
+    {
+        $client = new Client(self::TWO, '', http: new ScriptedHttp([]));
+        foreach (['key' => static fn () => $client->push('q', 1, key: "\xff"), 'tag' => static fn () => $client->cancelByTag("\xff"),
+            'payload' => static fn () => $client->change('1', NAN), 'name' => static fn () => $client->delete('')] as $field => $call) {
+            try {
+                $call();
+                self::fail('it is accepted');
+            } catch (Invalid $error) {
+                self::assertSame($field, $error->field);
+            }
+        }
+    }
+
     public function testRefusesAWrongAddress(): void
     {
         $this->expectException(Invalid::class);

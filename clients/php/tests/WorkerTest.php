@@ -253,20 +253,27 @@ final class WorkerTest extends TestCase
     {
         $log = new Quiet();
         $lost = new Unavailable('unreachable', 0, 'refused');
-        $http = new ScriptedHttp([$lost, $lost, ScriptedHttp::ok(['leases' => [], 'next_due_at' => null]), ScriptedHttp::problem(401, 'unauthorized')]);
+        $none = ScriptedHttp::ok(['leases' => [], 'next_due_at' => null]);
+        $odd = ScriptedHttp::ok(['leases' => ['a' => 7]]);
+        $http = new ScriptedHttp([$lost, $lost, $none, ScriptedHttp::problem(401, 'unauthorized'), $odd, $none, ScriptedHttp::problem(400, 'invalid')]);
         try {
             (new Worker(new Client('http://one', '', http: $http), 'q', logger: $log))->run();
-            self::fail('a refused token is not waited for');
-        } catch (Unauthorized) {
-            self::assertCount(2, $log->lines, implode("\n", $log->lines));
+            self::fail('a refused request is not waited for');
+        } catch (Invalid) {
+            self::assertCount(4, $log->lines, implode("\n", $log->lines));
             self::assertSame($http->sent[0]['body']['request_id'], $http->sent[2]['body']['request_id'], 'a repeat gets the same jobs');
+            self::assertSame(['20000ms', '0ms'], [$http->sent[0]['body']['wait'], $http->sent[2]['body']['wait']], 'and does not wait for others');
             self::assertNotSame($http->sent[2]['body']['request_id'], $http->sent[3]['body']['request_id']);
         }
+        // A token that is wrong from the start is for the developer.
+        $this->expectException(Unauthorized::class);
+        (new Worker(new Client('http://one', '', http: new ScriptedHttp([ScriptedHttp::problem(401, 'unauthorized')])), 'q', logger: $log))->run();
     }
 
     public function testProcesses(): void
     {
-        foreach (['term' => 'finishes', 'overdue' => 'released', 'twice' => 'released', 'exit' => 'failed', 'memory' => 'failed', 'limit' => 'failed'] as $case => $how) {
+        foreach (['term' => 'finishes', 'overdue' => 'released', 'twice' => 'released', 'exit' => 'failed', 'memory' => 'failed', 'limit' => 'failed',
+            'forks' => 'finishes'] as $case => $how) {
             $this->queue = Site::queue();
             $id = $this->client->push($this->queue, $case, maxAttempts: 1)->id;
             $script = __DIR__ . '/process.php';

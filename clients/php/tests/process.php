@@ -22,6 +22,19 @@ $worker->handle('*', static function (RunningJob $job) use ($worker): string {
         case 'limit':
             sleep(60);
             break;
+        case 'forks':
+            // One child ends before the handler; another has all that the process has open, until the process has ended.
+            $parent = getmypid();
+            pcntl_fork() === 0 ? exit(0) : pcntl_wait($status);
+            if (pcntl_fork() === 0) {
+                fclose(STDOUT);
+                fclose(STDERR);
+                while (posix_getppid() === $parent) {
+                    usleep(1_000);
+                }
+                posix_kill(getmypid(), SIGKILL);
+            }
+            return 'done';
     }
     while ($worker->health()['state'] !== 'stopping') {
         usleep(1_000);

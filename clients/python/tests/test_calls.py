@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from conftest import Script
@@ -44,7 +46,7 @@ JOB = {
 PUSHED = json.dumps({**JOB, "outcome": "created"}).encode()
 
 
-def client(*answers: object, servers: str = "http://a", **options: float) -> tuple[Client, Script]:
+def client(*answers: object, servers: str = "http://a", **options: Any) -> tuple[Client, Script]:
     script = Script(*answers)
     return Client(servers, token="", transport=script, **options), script
 
@@ -173,6 +175,9 @@ def test_a_cancel_whose_answer_was_lost_is_told_as_it_was() -> None:
     found = b'{"jobs": [' + cancelled + b'], "next_cursor": null}'
     calls, _ = client(Lost("cut"), b"{}", found)
     assert calls.cancel_by_key("q", "k") == "cancelled"
+    old = json.dumps({**JOB, "state": "cancelled", "updated_at": "2020-01-01T00:00:00Z"}).encode()
+    calls, _ = client(Lost("cut"), b"{}", b'{"jobs": [' + old + b'], "next_cursor": null}')
+    assert calls.cancel_by_key("q", "k") == "none"
     calls, _ = client(Unsent("nobody there"), b"{}")
     assert calls.cancel_by_key("q", "k") == "none"
 
@@ -254,6 +259,31 @@ async def test_the_awaiting_client_makes_the_same_calls() -> None:
     assert await calls.cancel("7") == "cancelled"
     assert [job async for job in calls.jobs(queue="q")] == []
     assert script.requests[0].headers["authorization"] == "Bearer t"
+
+
+def test_a_name_that_is_missing_does_not_widen_a_call() -> None:
+    calls, script = client()
+    nothing: Any = None
+    for wrong in (
+        lambda: calls.cancel_by_key("q", nothing),
+        lambda: calls.cancel_by_tag(nothing, "q"),
+        lambda: calls.cancel_by_key("", "k"),
+        lambda: calls.find("q", ""),
+        lambda: calls.delete(""),
+        lambda: calls.queues.purge(nothing),
+        lambda: calls.get("half \ud800"),
+    ):
+        with pytest.raises(Invalid):
+            wrong()
+    assert script.requests == []
+
+
+def test_time_limits_are_durations() -> None:
+    script = Script(PUSHED)
+    Client("http://a", transport=script, timeout="1m", push_deadline=timedelta(seconds=7)).push("q", 1)
+    assert 6 < script.requests[0].timeout <= 7
+    with pytest.raises(Invalid, match="timeout"):
+        Client("http://a", timeout="soon")
 
 
 def test_a_problem_without_a_detail_is_an_error_too() -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from duetime import AsyncClient, Client, Conflict, Invalid, LockHeld, LockLost, NewJob, NotFound, Unavailable, Worker
+from duetime import AsyncClient, Client, Conflict, Invalid, JobOptions, LockHeld, LockLost, NewJob, NotFound, Unavailable, Worker
 from duetime.testing import Server
 from duetime.transport import finish
 
@@ -37,6 +37,23 @@ def test_a_job_is_pushed_found_and_cancelled_by_its_key(client: Client, queue: s
 @pytest.mark.parametrize("payload", [2**70 + 1, "\ud800", b"\x00\xff", [[[[{}]]]], "é€", None, 1.5, {"a": None}])
 def test_payloads_come_back_as_they_went(client: Client, queue: str, payload: object) -> None:
     assert client.get(client.push(queue, payload).id).payload == payload
+
+
+def test_every_option_of_the_server_is_there(client: Client, queue: str) -> None:
+    api = finish(client._caller.call("GET", "/openapi.json")).data["components"]["schemas"]["Push"]["properties"]
+    given = {"queue", "payload", "payload_base64", "delay_ms", "due_at_ms"}
+    assert set(JobOptions.__annotations__) == set(api) - given
+    job = client.get(client.push(queue, 1, meta={"tenant_id": "7"}).id)
+    assert job.meta == {"tenant_id": "7"}
+
+
+@pytest.mark.parametrize("queue", ["..", ".", "a/b;c+d"])
+def test_a_queue_may_have_any_name(client: Client, queue: str) -> None:
+    id = client.push(queue, queue, key="ä/..%2f", delay="1h").id
+    found = client.find(queue, "ä/..%2f")
+    assert found is not None
+    assert (found.id, client.queues.get(queue)["scheduled"]) == (id, 1)
+    assert client.queues.purge(queue) == 1
 
 
 def test_a_payload_may_be_nested_deeply(client: Client, queue: str) -> None:

@@ -146,6 +146,15 @@ def in_process(payload: Any, job: RunningJob) -> Any:
         os._exit(3)
     if payload == "fatal":
         raise Fatal("for good")
+    if payload == "fork and die":
+        parent = os.getpid()
+        worker = os.getppid()
+        if os.fork() == 0:
+            # It keeps the pipe of its parent open, as long as the tests run.
+            while pathlib.Path(f"/proc/{worker}").exists():
+                time.sleep(0.01)
+            os._exit(0)
+        os.kill(parent, signal.SIGKILL)
     if payload == "wait":
         job.progress(10, "waiting")
         job.cancelled.wait(30)
@@ -161,7 +170,7 @@ def test_processes(client: Client, queue: str, run: Run, until: Until) -> None:
     worker = Worker(client, queue, pool="processes", concurrency=2, lease=3)
     worker.handler("*")(in_process)
     worker.handler("typed")(typed_in_process)
-    ids = [client.push(queue, what, max_attempts=1).id for what in ("die", "exit", "fatal", b"\xff".hex())]
+    ids = [client.push(queue, what, max_attempts=1).id for what in ("die", "fork and die", "exit", "fatal", "ff")]
     ids.append(client.push(queue, {"order": 7}, kind="typed").id)
     waiting = client.push(queue, "wait").id
     run(worker)
@@ -170,6 +179,7 @@ def test_processes(client: Client, queue: str, run: Run, until: Until) -> None:
     until(lambda: client.get(waiting).state == "cancelled")
     jobs = [until(lambda id=id: (job := client.get(id)).is_finished and job) for id in ids]
     assert [(job.state, job.message) for job in jobs] == [
+        ("failed", "the process of the handler was killed by signal SIGKILL"),
         ("failed", "the process of the handler was killed by signal SIGKILL"),
         ("failed", "the process of the handler exited with 3"),
         ("failed", "for good"),
@@ -366,22 +376,39 @@ def test_a_server_that_goes_away_is_told_once_and_comes_back(
     assert len([text for text in said if "answers again" in text]) == 1
 
 
-def test_an_outcome_is_kept_while_the_store_is_full(until: Until) -> None:
+def test_a_worker_waits_for_what_an_operator_repairs() -> None:
     settled: list[bytes] = []
+    asked: list[Any] = []
     lease = {**BODY, "receipt": "7.1", "lease": "1m"}
+    full = (507, {"code": "store_full", "status": 507, "detail": "full"})
+    refused = (401, {"code": "unauthorized", "status": 401, "detail": "expired"})
+    settles = [full, refused, (403, "<html>"), (200, [None])]
+    reserves = [
+        (503, "<html>"),
+        (503, "<html>"),
+        (200, {"leases": [lease]}),
+        refused,
+        (404, "<html>"),
+        (200, {"leases": {"a": 7}}),
+        (200, None),
+    ]
 
     class Answers(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            asked = self.rfile.read(int(self.headers["content-length"]))
-            status, answer = 200, {"leases": [lease] if not settled else []}
+            text = self.rfile.read(int(self.headers["content-length"]))
+            status: int
+            answer: Any
             if self.path == "/v1/settle":
-                settled.append(asked)
-                answer = [{"receipt": "7.1", "state": "succeeded"}]  # type: ignore[assignment]
-                if len(settled) < 3:
-                    status, answer = 507, {"code": "store_full", "status": 507, "detail": "full"}  # type: ignore[dict-item]
-            body = json.dumps(answer).encode()
+                settled.append(text)
+                status, answer = settles.pop(0) if settles else (200, [{"receipt": "7.1", "state": "succeeded"}])
+            else:
+                asked.append(json.loads(text or b"{}"))
+                status, answer = reserves.pop(0) if reserves else (200, {"leases": []})
+            if not settles and not reserves:
+                worker.stop()
+            body = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body)))
@@ -397,11 +424,14 @@ def test_an_outcome_is_kept_while_the_store_is_full(until: Until) -> None:
         thread.start()
         worker = Worker(Client(f"http://127.0.0.1:{listener.server_address[1]}"), "orders", concurrency=1)
         worker.handler("k")(lambda payload: payload)
-        summary = worker.drain()
+        summary = worker.run()
         listener.shutdown()
         thread.join()
     assert (summary.succeeded, summary.failed) == (1, 0)
-    assert settled == [b'[{"receipt":"7.1","complete":{"result":{"order":4711}}}]'] * 3
+    assert settled[:5] == [b'[{"receipt":"7.1","complete":{"result":{"order":4711}}}]'] * 5
+    # A repeat gets the jobs of a lost answer, and does not wait for others.
+    assert asked[0]["request_id"] == asked[2]["request_id"] != asked[3]["request_id"]
+    assert ["wait" in one for one in asked[:4]] == [True, True, False, True]
 
 
 def test_a_worker_that_may_not_work_says_so(server: Server, queue: str) -> None:

@@ -9,6 +9,9 @@ use Duetime\Error\{Protocol, Unavailable};
 /** ext-curl, with one handle whose connections are reused. A forked process gets its own. */
 final class CurlHttp implements Http
 {
+    /** Seconds without a byte after which a stream counts as lost. */
+    private const SILENCE = 45;
+
     private ?\CurlHandle $handle = null;
     private int $pid = 0;
 
@@ -72,6 +75,9 @@ final class CurlHttp implements Http
         $handle = curl_init();
         curl_setopt_array($handle, self::common($url, $headers, $ca) + [
             \CURLOPT_CONNECTTIMEOUT_MS => 5_000,
+            // The server sends a comment every 15 s. A connection that is silent for longer is dead.
+            \CURLOPT_LOW_SPEED_LIMIT => 1,
+            \CURLOPT_LOW_SPEED_TIME => self::SILENCE,
             \CURLOPT_WRITEFUNCTION => static function (\CurlHandle $handle, string $part) use (&$parts): int {
                 $parts[] = $part;
                 return \strlen($part);
@@ -101,10 +107,15 @@ final class CurlHttp implements Http
      */
     private static function common(string $url, array $headers, ?string $ca): array
     {
-        // `Expect` would cost a round trip before each large body.
-        $options = [\CURLOPT_URL => $url, \CURLOPT_HTTPHEADER => [...$headers, 'expect:'], \CURLOPT_NOSIGNAL => true,
-            \CURLOPT_PROTOCOLS => \CURLPROTO_HTTP | \CURLPROTO_HTTPS];
-        return $ca === null ? $options : $options + [\CURLOPT_CAINFO => $ca];
+        // `Expect` would cost a round trip before each large body. A name may be `..`, which a path would lose. A proxy of the
+        // environment is for other addresses.
+        $options = [\CURLOPT_HTTPHEADER => [...$headers, 'expect:'], \CURLOPT_NOSIGNAL => true, \CURLOPT_PATH_AS_IS => true,
+            \CURLOPT_PROTOCOLS => \CURLPROTO_HTTP | \CURLPROTO_HTTPS, \CURLOPT_PROXY => ''];
+        if (preg_match('#^unix:(.+?):(/.*)$#s', $url, $parts) === 1) {
+            $options += [\CURLOPT_UNIX_SOCKET_PATH => $parts[1]];
+            $url = "http://localhost{$parts[2]}";
+        }
+        return $options + [\CURLOPT_URL => $url] + ($ca === null ? [] : [\CURLOPT_CAINFO => $ca]);
     }
 
     private function handle(): \CurlHandle

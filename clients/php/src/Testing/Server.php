@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duetime\Testing;
 
-use Duetime\{Client, Duration, Json};
+use Duetime\{Client, Clock, Duration, Json};
 
 /**
  * A private server for tests: in memory, on a free port of this machine. It stops with the object.
@@ -19,12 +19,15 @@ final class Server
     /** Seconds for its start. */
     private const START = 30.0;
 
+    private readonly int $pid;
+
     /**
      * @param resource $process
      * @param array<int, resource> $pipes kept open: the server ends with its input, so it does not outlive a test that is killed
      */
     private function __construct(private $process, private readonly array $pipes, public readonly string $address)
     {
+        $this->pid = (int) getmypid();
     }
 
     public function __destruct()
@@ -44,13 +47,13 @@ final class Server
         if ($process === false) {
             throw new \RuntimeException("expected a server from `$binary serve`: set DUETIME_BIN, or add duetime to the PATH");
         }
-        [$text, $until] = ['', microtime(true) + self::START];
+        [$text, $until] = ['', Clock::now() + self::START];
         stream_set_blocking($pipes[1], false);
         while (preg_match('#https?://[0-9.:\[\]]+#', $text, $found) !== 1 || !str_contains($text, "\n")) {
             [$read, $none] = [[$pipes[1]], null];
             stream_select($read, $none, $none, 1);
             $text .= (string) fread($pipes[1], 4096);
-            if (feof($pipes[1]) || microtime(true) > $until) {
+            if (feof($pipes[1]) || Clock::now() > $until) {
                 throw new \RuntimeException("expected an address from `$binary serve`, got: $text" . file_get_contents($log));
             }
         }
@@ -73,9 +76,10 @@ final class Server
         $this->client()->transport->call('POST', '/v1/clock/advance', Json::object(['by' => Duration::text($by, 'by')]));
     }
 
+    /** Ends the server. In a process that the test has forked, this does nothing. */
     public function stop(): void
     {
-        if (\is_resource($this->process)) {
+        if (\is_resource($this->process) && $this->pid === getmypid()) {
             proc_terminate($this->process);
             array_map(fclose(...), $this->pipes);
             proc_close($this->process);

@@ -50,8 +50,28 @@ class Answer:
 
 
 def path(*parts: str) -> str:
-    """A path of the API, with names in it escaped."""
-    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+    """A path of the API, with names in it escaped. Raises `Invalid` for a name that is empty or not text: the request would mean
+    something else."""
+    return "/v1/" + "/".join(_segment(name("name", part)) for part in parts)
+
+
+def name(field: str, value: str) -> str:
+    """A name, a key or a tag. Raises `Invalid` if it is empty or not text."""
+    if not isinstance(value, str) or not value:
+        raise errors.invalid(field, "text that is not empty", value)
+    return value
+
+
+def _segment(text: str) -> str:
+    # A dot is the folder itself in a path, two are the one above.
+    return text.replace(".", "%2E") if text in (".", "..") else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError:
+        raise errors.invalid("name", "valid Unicode", text) from None
 
 
 class Caller:
@@ -136,10 +156,10 @@ class Caller:
 def query_string(query: Optional[Mapping[str, object]]) -> str:
     """The query string, without what is `None`. A list is repeated."""
     pairs = []
-    for name, value in (query or {}).items():
+    for field, value in (query or {}).items():
         for one in value if isinstance(value, (list, tuple)) else [value]:
             if one is not None:
-                pairs.append(f"{name}={quote(str(one), safe='')}")
+                pairs.append(f"{field}={_quoted(str(one))}")
     return "?" + "&".join(pairs) if pairs else ""
 
 

@@ -6,12 +6,13 @@ import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Optional, TypedDict, Union
 
 from . import errors
 from ._typing import Self, Unpack
-from .calls import Caller, Settings, document, understood
+from .calls import Caller, Settings, document, name, understood
 from .calls import path as path_of
 from .errors import DuetimeError
 from .events import events as read_events
@@ -20,7 +21,7 @@ from .lock import AsyncLock, Lock
 from .models import Event, Job, JobOptions, NewJob, Pushed, Selection, job_body, read_job, read_pushed, selection_body
 from .trace import current_headers
 from .transport import Awaiting, AwaitingTransport, Blocking, BlockingTransport, Transport, call, finish, stream
-from .values import Duration, Instant, instant, seconds, span, to_json, with_value
+from .values import Duration, Instant, date, instant, seconds, span, to_json, with_value
 
 #: What one request of `push_many` holds at most: jobs, and bytes of their bodies. The server's limits are 10,000 and 64 MiB.
 BATCH_JOBS, BATCH_BYTES = 10_000, 48 << 20
@@ -28,15 +29,19 @@ BATCH_JOBS, BATCH_BYTES = 10_000, 48 << 20
 WAIT_MAX = 20.0
 
 
-class ClientOptions(TypedDict, total=False):
-    """Time limits of a client, in seconds."""
+#: How far a header `date` may be behind the records of its server, in seconds: it has whole ones.
+DATE_ERROR = 1.5
 
-    timeout: float
-    """For a try; 5 by default."""
-    deadline: float
-    """For a call with its repeats; 30 by default."""
-    push_deadline: float
-    """For a push with its repeats, since a user often waits for it; 10 by default."""
+
+class ClientOptions(TypedDict, total=False):
+    """Time limits of a client: seconds, a `timedelta`, or text such as `"2s"`."""
+
+    timeout: Duration
+    """For a try; 5 s by default."""
+    deadline: Duration
+    """For a call with its repeats; 30 s by default."""
+    push_deadline: Duration
+    """For a push with its repeats, since a user often waits for it; 10 s by default."""
     push_tries: Optional[int]
     """Tries of a push; 2 by default, `None` for as many as fit."""
 
@@ -58,7 +63,11 @@ def _settings(
         raise errors.invalid("server", "at least one address", server)
     if token is None:
         token = os.environ.get("DUETIME_TOKEN") or None
-    return Settings(tuple(servers), token, ca, **options)
+    return Settings(tuple(servers), token, ca, **_limits(options))
+
+
+def _limits(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value if field == "push_tries" else seconds(value, field) for field, value in options.items()}
 
 
 class _Calls:
@@ -136,7 +145,7 @@ class _Calls:
     @call
     async def find(self, queue: str, key: str) -> Optional[Job]:
         """The live job of the queue that has this key, or else the last one that had it, or `None`."""
-        return await self._find(queue, key)
+        return await self._find(name("queue", queue), name("key", key))
 
     async def _find(self, queue: str, key: str) -> Optional[Job]:
         found: Optional[Job] = None
@@ -186,22 +195,25 @@ class _Calls:
     async def cancel_by_key(self, queue: str, key: str) -> str:
         """Cancels the live job of the queue that has this key: `cancelled`; `cancel_requested` if a worker has it, which is
         asked to stop; or `none`."""
-        answer = await self._caller.call("POST", path_of("jobs", "cancel"), {"queue": queue, "key": key})
+        began = time.monotonic()
+        body = {"queue": name("queue", queue), "key": name("key", key)}
+        answer = await self._caller.call("POST", path_of("jobs", "cancel"), body)
         counts = document(answer)
         for outcome in ("cancelled", "cancel_requested"):
             if counts.get(outcome):
                 return outcome
         if answer.is_repeat:
-            # A try whose answer was lost may have cancelled it.
+            # A try whose answer was lost may have cancelled it, since this call began by the server's clock.
+            since = date(answer.headers.get("date")) - timedelta(seconds=time.monotonic() - began + DATE_ERROR)
             job = await self._find(queue, key)
-            if job is not None and job.state == "cancelled":
+            if job is not None and job.state == "cancelled" and job.updated_at >= since:
                 return "cancelled"
         return "none"
 
     @call
     async def cancel_by_tag(self, tag: str, queue: Optional[str] = None) -> dict[str, int]:
         """Cancels all jobs with this tag, and counts them by outcome."""
-        return await self._change_all("cancel", {"tag": tag, "queue": queue})
+        return await self._change_all("cancel", {"tag": name("tag", tag), "queue": queue})
 
     @call
     async def cancel_all(self, **selection: Unpack[Selection]) -> dict[str, int]:
@@ -343,7 +355,7 @@ class Client(_Calls, Blocking):
     def with_options(self, **options: Unpack[ClientOptions]) -> Client:
         """The same connections with other time limits."""
         other: Client = object.__new__(Client)
-        other._caller = self._caller.with_settings(**options)
+        other._caller = self._caller.with_settings(**_limits(options))
         return other
 
     @property
@@ -393,7 +405,7 @@ class AsyncClient(_Calls, Awaiting):
     def with_options(self, **options: Unpack[ClientOptions]) -> AsyncClient:
         """The same connections with other time limits."""
         other: AsyncClient = object.__new__(AsyncClient)
-        other._caller = self._caller.with_settings(**options)
+        other._caller = self._caller.with_settings(**_limits(options))
         return other
 
     @property

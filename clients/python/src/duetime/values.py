@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import datetime as dates
 import enum
 import json
 import math
 import re
 import uuid
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Any, Union
+from email.utils import parsedate_to_datetime
+from typing import Any, Optional, Union
 
 from .errors import invalid
 
@@ -63,6 +65,14 @@ def read_instant(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(timezone.utc)
 
 
+def date(text: Optional[str]) -> datetime:
+    """The instant of a header `date`; now if there is none."""
+    try:
+        return parsedate_to_datetime(text or "")
+    except (TypeError, ValueError):
+        return datetime.now(timezone.utc)
+
+
 def _plain(value: object) -> Any:
     """What is no JSON by itself but has one form: dataclasses, pydantic models, enums, dates, UUIDs."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -72,7 +82,7 @@ def _plain(value: object) -> Any:
         return dump(mode="json")
     if isinstance(value, enum.Enum):
         return value.value
-    if isinstance(value, (datetime, date)):
+    if isinstance(value, dates.date):
         return value.isoformat()
     if isinstance(value, (uuid.UUID, Decimal)):
         return str(value)

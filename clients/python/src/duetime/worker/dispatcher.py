@@ -46,6 +46,8 @@ HEED, LEAVE = 1.0, 2.0
 AHEAD, AHEAD_JOBS_MAX, WAIT_MAX = 0.005, 500, 0.1
 #: The weight of the last handler in the average of how long handlers take.
 PACE_PART = 0.05
+#: A request for jobs that fails within this time, beyond its wait, is sent again at once. In seconds.
+SOON = 1.0
 #: What one reserve asks for at most: the server's limit.
 RESERVE_JOBS = 1_000
 
@@ -193,16 +195,17 @@ class Dispatcher:
         self._slots.set()
         self.phase = "working"
         self._reserving = asyncio.create_task(self._reserve())
-        self._reserving.add_done_callback(lambda _: self._to_end.set())
         others = [asyncio.create_task(one) for one in (self._extend(), self._settle(), self._touch())]
+        self._tasks = [*others, self._reserving]
+        for task in self._tasks:
+            task.add_done_callback(lambda _: self._to_end.set())
         self._ready.set()
         try:
             await self._end()
         finally:
-            tasks = [*others, self._reserving]
-            for task in tasks:
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
             await transport.close()
 
     def start(self) -> None:
@@ -229,18 +232,21 @@ class Dispatcher:
                     request["worker"] = plan.name
                     if plan.lease is not None:
                         request["lease"] = plan.lease
-                wait = 0.0 if plan.is_drain else plan.wait
+                # A repeat gets the jobs of an answer that was lost. It does not wait: if they are gone, the next request does.
+                wait = 0.0 if plan.is_drain or is_repeat else plan.wait
                 try:
                     answer = await self._ask(request, wait)
+                    leases = calls.understood(_leases, answer)
                 except DuetimeError as error:
-                    if not passes(error) or plan.is_drain:
+                    # What is wrong from the start is for the developer. Later, an operator repairs it.
+                    is_waited_for = calls.passes(error) or error.status >= 500 or self.last_answer_at is not None
+                    if not is_waited_for or plan.is_drain:
                         self._fail(error)
                         return
                     is_repeat = True
                     await self._away(error)
                     continue
                 self._answered()
-                leases = calls.understood(lambda data: list(data["leases"]), answer)
                 plan.turns.handed_out(request["limit"], [lease["queue"] for lease in leases])
                 for body in leases:
                     if self.phase == "working":
@@ -270,13 +276,13 @@ class Dispatcher:
 
     async def _ask(self, request: Mapping[str, Any], wait: float) -> Answer:
         body = {**request, "wait": f"{int(wait * 1000)}ms"} if wait else request
-        tries = self._tries
-        return await self._caller.call("POST", "/v1/reserve", body, wait=wait, tries=tries)
+        # Only what fails soon is tried again here.
+        return await self._caller.call("POST", "/v1/reserve", body, wait=wait, tries=self._tries, deadline=SOON)
 
     async def _give_back(self, request: Mapping[str, Any]) -> None:
         try:
             answer = await asyncio.wait_for(self._ask(request, 0), LEAVE)
-            for body in calls.understood(lambda data: list(data["leases"]), answer):
+            for body in calls.understood(_leases, answer):
                 self._return(body)
         except (DuetimeError, asyncio.TimeoutError) as error:
             log.warning("jobs that were just handed out may run again after their lease: %s", error)
@@ -403,7 +409,8 @@ class Dispatcher:
             if len(answers) != len(batch):
                 raise errors.Protocol(f"{len(batch)} leases were settled and {len(answers)} answered", code="protocol", status=200)
         except DuetimeError as error:
-            if passes(error) or len(batch) == 1 or error.status in (401, 403, 421):
+            is_of_one = passes(error) and 400 <= error.status < 500 and error.status not in (401, 408, 429)
+            if (passes(error) and not is_of_one) or len(batch) == 1:
                 is_kept = self._refused(batch, error)
                 if is_kept:
                     await self._away(error)
@@ -439,10 +446,6 @@ class Dispatcher:
             elif passes(error):
                 self._outbox.append(lease)
                 is_kept = True
-            elif error.status in (401, 403, 421):
-                log.error("job %s: its outcome is not accepted, so it runs again after its lease: %s", lease.job.id, error)
-                self._forget(lease)
-                self.summary.lost += 1
             elif outcome.verb == "complete":
                 lease.outcome = Outcome.failed(f"the job is done, but its result was refused: {error.detail}", is_final=True)
                 self._queue(lease)
@@ -495,10 +498,7 @@ class Dispatcher:
             answer = await caller.call("POST", "/v1/extend", body, tries=self._tries)
             answers = calls.understood(lambda data: [dict(one) for one in data], answer)
         except DuetimeError as error:
-            if passes(error):
-                self._note_away(error)
-            else:
-                log.error("leases cannot be extended: %s", error)
+            self._note_away(error)
             return
         for lease, one in zip(batch, answers):
             if "code" not in one:
@@ -572,6 +572,10 @@ class Dispatcher:
         asked_at: Optional[float] = None
         released_at: Optional[float] = None
         while True:
+            for task in self._tasks:
+                if task.done() and not task.cancelled():
+                    # Without one of them the worker would only seem to work.
+                    task.result()
             now = time.monotonic()
             is_quiet = not self._leases and not self._outbox and (self._reserving is None or self._reserving.done())
             if is_quiet and (self.phase == "stopping" or self._is_dry):
@@ -630,8 +634,17 @@ def touch(path: str) -> None:
 
 
 def passes(error: DuetimeError) -> bool:
-    """Whether a worker tries again. Unlike a caller it can wait until a store has room again, or is repaired."""
-    return calls.passes(error) or error.status >= 500
+    """Whether a worker reports an outcome again. Unlike a caller it can wait until a store has room again, a token is accepted,
+    or a proxy is repaired."""
+    is_page = error.code == "protocol" and error.status != 413
+    return calls.passes(error) or error.status >= 500 or error.status in (401, 403, 421) or is_page
+
+
+def _leases(data: Any) -> list[dict[str, Any]]:
+    leases = list(data["leases"])
+    if not all(isinstance(lease[field], str) for lease in leases for field in ("id", "queue", "kind", "receipt", "lease")):
+        raise ValueError("a lease lacks a field")
+    return leases
 
 
 def settle_text(receipt: str, outcome: Outcome) -> bytes:

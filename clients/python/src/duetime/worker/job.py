@@ -51,6 +51,8 @@ class RunningJob:
         self.crashes: int = body.get("crashes", 0)
         self.key: Optional[str] = body.get("key")
         self.tags: tuple[str, ...] = tuple(body.get("tags", ()))
+        #: What its push said of its tenant, its user …
+        self.meta: Mapping[str, str] = body.get("meta", {})
         #: The W3C `traceparent` that it was pushed with.
         self.trace: Optional[str] = body.get("trace")
         #: Set when the handler should stop: the job is cancelled, its lease is lost, or the worker's time to stop is over.

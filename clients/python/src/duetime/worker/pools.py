@@ -21,6 +21,9 @@ from typing import Any, Callable, Optional, Protocol
 from .handler import Handler, Middleware, Outcome, attempt, attempt_async
 from .job import RunningJob
 
+#: How often a handler's process is looked at, in seconds.
+LOOK = 1.0
+
 #: Called once with the outcome of an attempt.
 Report = Callable[[RunningJob, Outcome], None]
 
@@ -134,6 +137,10 @@ class _Child:
             if job.cancelled.is_set():
                 self._cancel(job.id, job.cancel_reason or "cancelled")
             while True:
+                # A process that the handler has forked may keep the pipe open.
+                while not self.connection.poll(LOOK):
+                    if not self.process.is_alive() and not self.connection.poll():
+                        raise EOFError
                 told = self.connection.recv()
                 if isinstance(told, Outcome):
                     return told
