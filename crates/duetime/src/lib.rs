@@ -225,8 +225,8 @@ pub mod event {
 /// The state of the store, of its workers, and of what keeps jobs from running.
 pub mod status {
     pub use duetime_core::api::{
-        Degraded, DegradedCode, DueBucket, DueCounts, FailureGroup, Failures, HeldLease, History, HistoryPoint,
-        HistorySpan, Lateness, Reason, ReasonCode, Why, WorkerStatus,
+        Attention, AttentionItem, AttentionKind, Degraded, DegradedCode, DueBucket, DueCounts, FailureGroup, Failures,
+        HeldLease, History, HistoryPoint, HistorySpan, Lateness, Reason, ReasonCode, Why, WorkerStatus,
     };
     pub use duetime_core::engine::Health;
     pub use duetime_core::engine::exposition::MEDIA_TYPE as METRICS_MEDIA_TYPE;

@@ -36,10 +36,17 @@ pub struct FailureGroup {
     pub message: String,
     /// The number of jobs.
     pub jobs: u64,
+    /// How many of them failed within the last hour.
+    #[serde(default)]
+    pub last_hour: u64,
     /// When the first of them failed.
     pub first: Timestamp,
     /// When the last of them failed.
     pub latest: Timestamp,
     /// The job that failed last.
     pub job: JobId,
+    /// The jobs, the one that failed last first.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 1000))]
+    pub ids: Vec<JobId>,
 }

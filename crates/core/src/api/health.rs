@@ -97,6 +97,8 @@ pub enum DegradedCode {
     RecordsDroppedEarly,
     /// Redis is its own ledger, and evicts jobs when its memory runs short.
     StoreEvicts,
+    /// The clocks of Redis and of this machine differ by more than 5 s.
+    Clock,
     /// A part of a newer server, which this version does not know: see the detail.
     #[serde(other)]
     Unknown,
@@ -136,6 +138,9 @@ impl DegradedCode {
             }
             Self::StoreEvicts => {
                 "Redis may evict jobs when its memory runs short: set its maxmemory-policy to noeviction"
+            }
+            Self::Clock => {
+                "the clocks of Redis and of this machine differ; due times use the clock of Redis: synchronize both with NTP"
             }
             Self::Unknown => "something else is degraded; see the server's log",
         }

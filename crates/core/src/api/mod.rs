@@ -19,6 +19,7 @@
 //! | `PauseBody`, `ScheduleBody` | `Pause`, `Schedule` | fields that exclude each other become one choice |
 
 mod answer;
+mod attention;
 mod clock;
 mod counts;
 mod due;
@@ -55,6 +56,7 @@ pub use crate::json::{
 };
 pub use crate::model::retry::{Backoff, Exponential, Fixed};
 pub use answer::Answer;
+pub use attention::{Attention, AttentionItem, AttentionKind};
 pub use clock::{Advance, Now};
 pub use counts::Counts;
 pub use due::{DueBucket, DueCounts};

@@ -102,7 +102,8 @@ impl QueueChanges {
         }
         all.retain(|_, value| !value.is_null());
         let changed: QueueSettings = serde_json::from_value(all.into()).expect("each value was read before");
-        QueueSettings { paused: settings.paused, paused_until: settings.paused_until, ..changed }
+        let QueueSettings { paused, paused_until, paused_at, .. } = *settings;
+        QueueSettings { paused, paused_until, paused_at, paused_by: settings.paused_by.clone(), ..changed }
     }
 }
 
@@ -161,6 +162,13 @@ pub struct Queue {
     /// The end of the pause, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Timestamp>,
+    /// When it was paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_at: Option<Timestamp>,
+    /// The name of the token with which it was paused, if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub paused_by: Option<Arc<str>>,
     /// Jobs due in the future.
     pub scheduled: u64,
     /// Jobs due now.
@@ -178,7 +186,8 @@ pub struct Queue {
     /// All-time totals.
     #[serde(default)]
     pub totals: Totals,
-    /// The due time of the oldest ready job; `null` if there is none.
+    /// Since when the ready job that waits longest is ready: its due time, or when it was pushed if that is later. `null` if
+    /// there is none.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub oldest_due_at: Option<Timestamp>,
     /// The settings.
@@ -197,6 +206,8 @@ impl Serialize for QueueStatus {
             queue: queue.clone(),
             paused: settings.paused,
             paused_until: settings.paused_until,
+            paused_at: settings.paused_at,
+            paused_by: settings.paused_by.clone(),
             scheduled,
             ready,
             running,
@@ -216,13 +227,24 @@ impl Serialize for QueueStatus {
 impl<'de> Deserialize<'de> for QueueStatus {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let shown = Queue::deserialize(deserializer)?;
-        let Queue { queue, paused, paused_until, scheduled, ready, running, target_held_until, .. } = shown;
+        let Queue {
+            queue,
+            paused,
+            paused_until,
+            paused_at,
+            paused_by,
+            scheduled,
+            ready,
+            running,
+            target_held_until,
+            ..
+        } = shown;
         let Queue { pending, succeeded, failed, cancelled, totals, oldest_due_at: oldest_due, settings, .. } = shown;
         Ok(Self {
             queue,
             counts: Counts { scheduled, ready, running, oldest_due: oldest_due.map(|at| at.0), paused },
             tally: Tally { pending, succeeded, failed, cancelled, totals },
-            settings: QueueSettings { paused, paused_until, ..settings },
+            settings: QueueSettings { paused, paused_until, paused_at, paused_by, ..settings },
             target_held_until,
         })
     }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = WorkerPage))]
 pub struct Workers {
-    /// Named workers that this server has seen within the last hour.
+    /// Workers that this server has seen within the last hour. One that gives no name is listed as `unnamed@` and its address;
+    /// all such workers at one address are one entry.
     pub workers: Vec<WorkerStatus>,
     /// When this server began to remember workers: its start.
     pub since: Timestamp,

@@ -8,7 +8,7 @@ use crate::clock::{Millis, MovableClock};
 use crate::engine::expected::Expected;
 use crate::engine::handout::Unclaimed;
 use crate::engine::metrics::Metrics;
-use crate::engine::observatory::Sum;
+use crate::engine::observatory::{Lately, Sum, TargetDown};
 use crate::engine::status::Fault;
 use crate::engine::stores::Topology;
 use crate::error::Error;
@@ -21,6 +21,7 @@ use crate::request::{
     Pause, Pushed, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
 };
 use crate::schedule::{Schedule, ScheduleStatus};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -316,7 +317,15 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn pause(&self, queue: &str, pause: Pause) -> Result<QueueSettings, Error> {
-        self.services.settings.pause(queue, pause).await
+        self.pause_by(queue, pause, None).await
+    }
+
+    /// The same for the holder of a token with this name, which the settings say then.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn pause_by(&self, queue: &str, pause: Pause, by: Option<Arc<str>>) -> Result<QueueSettings, Error> {
+        self.services.settings.pause(queue, pause, by).await
     }
 
     /// Hands out a queue's jobs again.
@@ -580,6 +589,33 @@ impl Engine {
     /// read, and only that part of them.
     pub fn workers(&self, after: Option<&str>, limit: usize, may_read: impl Fn(&str) -> bool) -> Page {
         self.services.observatory.consumers.workers(after, limit, may_read)
+    }
+
+    /// What needs the attention of an operator, without queues that the caller may not read. The list is at most about a
+    /// second old. It is made from counts of the first 200 queues; other queues, failures and schedules are read in the
+    /// background, or less often. If the store does not answer, it has what this process knows.
+    pub async fn attention(&self, may_read: impl Fn(&str) -> bool) -> api::Attention {
+        self.services.observatory.watch.list(&self.health(), may_read).await
+    }
+
+    /// Records that the target of a queue takes no jobs of this process, for [`attention`](Self::attention); `None` once it does.
+    pub fn set_target_down(&self, queue: &Arc<str>, down: Option<TargetDown>) {
+        self.services.observatory.watch.set_target_down(queue, down);
+    }
+
+    /// The number of workers of each queue that have asked this process within the last minute.
+    pub(super) fn workers_by_queue(&self) -> HashMap<Arc<str>, u64> {
+        self.services.observatory.consumers.by_queue()
+    }
+
+    /// What each queue started lately.
+    pub(super) fn lately(&self) -> HashMap<Arc<str>, Lately> {
+        self.services.observatory.history.lately()
+    }
+
+    /// The targets that take no jobs of this process, by queue.
+    pub fn targets_down(&self) -> BTreeMap<Arc<str>, TargetDown> {
+        self.services.observatory.watch.targets_down()
     }
 
     /// Throughput and lateness of this process in the last hour or day, for one queue or for all.

@@ -4,7 +4,8 @@
 //!
 //! | service | does |
 //! |---|---|
-//! | `Vitals`, `LockDesk`, `observatory` | health and the end; locks; what people want to know |
+//! | `observatory` | what people want to know |
+//! | `Vitals`, `LockDesk` | health and the end; locks |
 //! | `Schedules`, `InboxMover`, `Pruner`, `Reaper` | ticks; rows of the inbox; retention; leases and jobs whose time is over |
 //! | `Takes` | hands out jobs at most once |
 //! | `Handout` | hands out due jobs under leases, and extends these |
@@ -68,13 +69,14 @@ mod waiters;
 pub use crate::api::Health;
 pub use crate::ports::LockList;
 pub use crate::request::*;
+pub use consumers::unnamed;
 pub use engine::Engine;
 pub use expected::Expected;
 pub use export::Export;
 pub use handout::Unclaimed;
 pub use inbox::check_target as check_inbox_target;
 pub use intake::check_whole;
-pub use observatory::{READING_WAIT, Sum};
+pub use observatory::{READING_WAIT, Sum, TargetDown};
 pub use status::Fault;
 pub use stores::{Stores, Topology};
 pub use supervisor::uninterrupted;

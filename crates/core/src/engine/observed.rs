@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 pub(in crate::engine) enum Observed {
     Pushed,
     Imported,
-    /// With its lateness in milliseconds, if that is meaningful.
+    /// With its lateness in milliseconds, if that is meaningful: since its due time, or since it was made if that is later.
     Started(Option<u64>),
     /// A worker completed it after this many milliseconds.
     Succeeded(u64),
@@ -33,7 +33,7 @@ impl Observed {
     pub(in crate::engine) fn started(job: &Job) -> Self {
         let started_at = job.started_at.unwrap_or(job.due_at);
         let is_first = (job.attempt, job.crashes) == (1, 0);
-        Self::Started(is_first.then(|| started_at.0.saturating_sub(job.due_at.0)))
+        Self::Started(is_first.then(|| started_at.0.saturating_sub(job.due_at.0.max(job.created_at.0))))
     }
 
     /// The word for it, if it left the job in this state.

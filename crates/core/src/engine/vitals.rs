@@ -11,6 +11,8 @@ use crate::engine::status::{Fault, Status};
 use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
+use crate::json::about;
+use crate::limits::SECOND_MS;
 use crate::ports::{Broker, Ledger};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +21,9 @@ use std::time::Duration;
 const SILENT_AT_STOP_MAX: Duration = Duration::from_secs(3);
 /// How often a shared broker is asked while an engine stops.
 const LOOK_AT_STOP_EVERY: Duration = Duration::from_millis(500);
+
+/// How far the clocks of this machine and of the broker may be apart.
+const CLOCK_APART_MS: u64 = 5 * SECOND_MS;
 
 /// The state of the whole engine.
 pub(super) struct Vitals {
@@ -69,6 +74,8 @@ impl Vitals {
 
     pub(in crate::engine) fn health(&self) -> Health {
         let is_writable = self.recorder.look_at_ledger();
+        let apart_ms = Some(self.broker.apart_ms()).filter(|&ms| ms > CLOCK_APART_MS);
+        self.status.set(DegradedCode::Clock, apart_ms.map(|ms| format!("they are {} apart", about(ms))));
         let (loaded, is_loaded) = self.status.progress();
         let backlog = self.broker.backlog();
         let is_away = self.status.is(DegradedCode::BrokerUnavailable);

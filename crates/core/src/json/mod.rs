@@ -18,4 +18,5 @@ pub use object::{Object, object, or_default};
 pub(crate) use read::known;
 pub use read::{Unread, read, read_bytes, unread};
 pub use span::Span;
+pub(crate) use span::about;
 pub use timestamp::Timestamp;

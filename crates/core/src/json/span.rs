@@ -63,6 +63,18 @@ impl Span {
     }
 }
 
+/// A duration in its two largest units, as sentences name it: `13m 3s`.
+pub(crate) fn about(ms: u64) -> String {
+    let Some(first) = UNITS.iter().position(|&(_, unit)| ms >= unit) else { return "0s".to_owned() };
+    let (name, unit) = UNITS[first];
+    let rest = UNITS.get(first + 1).map(|&(name, smaller)| (ms % unit / smaller, name));
+    // Milliseconds say nothing beside seconds.
+    match rest.filter(|&(count, _)| count > 0 && unit > SECOND_MS) {
+        Some((count, smaller)) => format!("{}{name} {count}{smaller}", ms / unit),
+        None => format!("{}{name}", ms / unit),
+    }
+}
+
 impl From<Duration> for Span {
     /// Rounded up to whole milliseconds.
     fn from(duration: Duration) -> Self {
@@ -155,6 +167,15 @@ impl<'de> Deserialize<'de> for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentences_name_the_two_largest_units() {
+        for (ms, text) in
+            [(0, "0s"), (999, "999ms"), (9_999, "9s"), (783_412, "13m 3s"), (3_600_000, "1h"), (90_000_000, "1d 1h")]
+        {
+            assert_eq!(about(ms), text);
+        }
+    }
 
     #[test]
     fn durations_read_and_print() {

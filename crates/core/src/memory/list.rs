@@ -6,7 +6,7 @@ use crate::clock::Millis;
 use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
-use crate::ports::{Counts, Listing, OutboxEntry};
+use crate::ports::{Counts, Listing, OLDEST_HEADS, OLDEST_LATE_MS, OutboxEntry};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -141,9 +141,15 @@ impl Held {
         counts.ready = (queue.ready.len() + queue.overdue.len()) as u64;
         counts.running = queue.running.len() as u64;
         counts.paused = queue.limits.paused;
-        queue.walk(from, ((0, JobId::MIN), Millis::MAX), |(_, due_at, _)| {
-            counts.oldest_due = Some(counts.oldest_due.map_or(due_at, |oldest| oldest.min(due_at)));
-            Walk::NextPriority
+        let mut examined = (u32::MAX, 0);
+        queue.walk(from, ((0, JobId::MIN), Millis::MAX), |(priority, due_at, id)| {
+            let made_at = self.live.get(id).map_or(0, |live| live.made_at());
+            let since = due_at.max(made_at);
+            counts.oldest_due = Some(counts.oldest_due.map_or(since, |oldest| oldest.min(since)));
+            examined = if examined.0 == priority { (priority, examined.1 + 1) } else { (priority, 1) };
+            // Those behind it are due later.
+            let is_found = made_at <= due_at + OLDEST_LATE_MS || examined.1 >= OLDEST_HEADS;
+            if is_found { Walk::NextPriority } else { Walk::On }
         })
     }
 

@@ -185,6 +185,10 @@ impl Live {
         }
     }
 
+    pub(super) fn made_at(&self) -> Millis {
+        self.created_at.0
+    }
+
     pub(super) fn queue(&self) -> &Arc<str> {
         &self.label.queue
     }

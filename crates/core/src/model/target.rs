@@ -185,6 +185,15 @@ impl Target {
         }
     }
 
+    /// Where it is, in one line; it may hold secrets unless it is [masked](Self::masked).
+    pub fn place(&self) -> String {
+        match self {
+            Self::Url(endpoint) => endpoint.url.to_string(),
+            Self::RedisList(list) => format!("{} {}", list.url, list.key),
+            Self::Queue(queue) => queue.to_string(),
+        }
+    }
+
     /// The target for readers who may not set it: without the values of headers, and without the user, password and query of
     /// a URL, which may be secrets of the receiver.
     #[must_use]

@@ -557,6 +557,11 @@ pub struct Listing {
     pub limit: usize,
 }
 
+/// The number of due jobs that a count examines for the one that waits longest, while each was made after its due time.
+pub const OLDEST_HEADS: usize = 16;
+/// A job that was made at most this long after its due time ends that search, in milliseconds.
+pub const OLDEST_LATE_MS: u64 = 1_000;
+
 /// Live jobs of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -566,7 +571,9 @@ pub struct Counts {
     pub ready: u64,
     /// Leased.
     pub running: u64,
-    /// The earliest `due_at` among the ready.
+    /// Since when the ready job that waits longest is ready: its due time, or when it was made if that is later. Jobs that
+    /// were made more than a second after their due time may hide others: of each priority (or of the queue), only the
+    /// first [`OLDEST_HEADS`] that are due are examined.
     pub oldest_due: Option<Millis>,
     /// Whether the queue is paused.
     pub paused: bool,

@@ -15,6 +15,11 @@ pub trait BrokerClock: Send + Sync {
         self.now()
     }
 
+    /// How far the clock of this machine is from the broker's, in milliseconds; 0 if it is the same clock.
+    fn apart_ms(&self) -> u64 {
+        0
+    }
+
     /// How long until this instant has certainly passed, at the clock's full resolution.
     fn until(&self, at: Millis) -> Duration {
         Duration::from_millis(at.saturating_sub(self.now()))

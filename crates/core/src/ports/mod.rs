@@ -31,8 +31,8 @@ mod window;
 
 pub use crate::model::edit::{Change, Edit, Edited, Update};
 pub use broker::{
-    Broker, Counts, Detail, Expired, Extend, Extended, HandOut, Lease, Listing, Pick, Put, Reserve, Reserved, Run,
-    Settle, Settled, Source, Take, Taken,
+    Broker, Counts, Detail, Expired, Extend, Extended, HandOut, Lease, Listing, OLDEST_HEADS, OLDEST_LATE_MS, Pick,
+    Put, Reserve, Reserved, Run, Settle, Settled, Source, Take, Taken,
 };
 pub use broker_clock::{BrokerClock, Reading};
 pub use events::{Event, EventBus, EventSink, Transition, What};

@@ -23,6 +23,12 @@ with_rule! {
         /// The end of the pause, if it has one.
         #[serde(skip)]
         pub paused_until: Option<Timestamp>,
+        /// When the queue was paused.
+        #[serde(skip)]
+        pub paused_at: Option<Timestamp>,
+        /// The name of the token with which the queue was paused, if one was asked for.
+        #[serde(skip)]
+        pub paused_by: Option<Arc<str>>,
     } {
         /// The lease of jobs without one: 1 s to 12 h; by default 60 s.
         pub lease: Option<Span>,
@@ -41,6 +47,12 @@ with_rule! {
 }
 
 impl QueueSettings {
+    /// The same without a pause.
+    #[must_use]
+    pub(crate) fn resumed(self) -> Self {
+        Self { paused: false, paused_until: None, paused_at: None, paused_by: None, ..self }
+    }
+
     /// Whether every part keeps its limits, as the settings of this queue.
     ///
     /// # Errors
@@ -77,6 +89,13 @@ pub struct Configured {
     /// The end of the pause, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Timestamp>,
+    /// When it was paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_at: Option<Timestamp>,
+    /// The name of the token with which it was paused, if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub paused_by: Option<Arc<str>>,
     /// The settings.
     pub settings: QueueSettings,
 }
@@ -84,13 +103,14 @@ pub struct Configured {
 impl Configured {
     /// The settings of this queue.
     pub fn new(queue: Arc<str>, settings: QueueSettings) -> Self {
-        Self { queue, paused: settings.paused, paused_until: settings.paused_until, settings }
+        let QueueSettings { paused, paused_until, paused_at, .. } = settings;
+        Self { queue, paused, paused_until, paused_at, paused_by: settings.paused_by.clone(), settings }
     }
 
     /// The settings.
     pub fn into_settings(self) -> QueueSettings {
-        let Self { queue: _, paused, paused_until, settings } = self;
-        QueueSettings { paused, paused_until, ..settings }
+        let Self { queue: _, paused, paused_until, paused_at, paused_by, settings } = self;
+        QueueSettings { paused, paused_until, paused_at, paused_by, ..settings }
     }
 }
 

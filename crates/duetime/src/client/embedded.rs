@@ -6,7 +6,9 @@ use crate::error::{Answers, Error, answers, only};
 use crate::kind_rules::KIND_RULES;
 #[cfg(feature = "testing")]
 use duetime_core::Millis;
-use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Pushed, QueueChanges, Span, WorkerStatus};
+use duetime_core::api::{
+    Attention, DueCounts, Failures, History, HistorySpan, Pushed, QueueChanges, Span, WorkerStatus,
+};
 use duetime_core::engine::Pause;
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
@@ -200,6 +202,10 @@ impl Embedded {
 
     pub(super) async fn workers(&self) -> Result<Vec<WorkerStatus>, Error> {
         Ok(self.call(|engine| async move { engine.workers(None, usize::MAX, |_| true).workers }).await?)
+    }
+
+    pub(super) async fn attention(&self) -> Result<Attention, Error> {
+        Ok(self.call(|engine| async move { engine.attention(|_| true).await }).await?)
     }
 
     pub(super) async fn health(&self) -> Result<Health, Error> {

@@ -39,7 +39,7 @@ pub use workers::Workers;
 
 use crate::error::{Answers, Error, only};
 use duetime_core::NewJob;
-use duetime_core::api::Pushed;
+use duetime_core::api::{Attention, Pushed};
 use duetime_core::engine::{BulkAction, BulkCounts, Health, Query};
 #[cfg(feature = "engine")]
 use embedded::Embedded;
@@ -172,6 +172,16 @@ impl Client {
     ) -> Result<BulkCounts, Error> {
         let query = Query::default().queue(queue).key(key);
         self.jobs().bulk(&query, BulkAction::Cancel).await
+    }
+
+    /// Returns what needs the attention of an operator: jobs that wait without a worker, targets that do not answer, new dead
+    /// letters, paused queues, failed runs of schedules, and what is degraded. The list is empty if all is well. It is at most
+    /// about a second old, and each engine or server has its own.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub async fn attention(&self) -> Result<Attention, Error> {
+        forward!(self => attention())
     }
 
     /// Returns the health of the engine: whether jobs are handed out, and what is degraded.

@@ -407,11 +407,12 @@ pub(crate) async fn a_program_sets_up_its_queue_and_leaves_the_rest(client: Clie
     let (queue, queues) = (queue(), client.queues());
     let operators = QueueSettings { max_running: Some(2), lease: Some(Span(5_000)), ..QueueSettings::default() };
     queues.replace(&queue, operators).await.unwrap();
-    queues.pause(&queue, Pause::UntilResumed).await.unwrap();
+    let paused_at = queues.pause(&queue, Pause::UntilResumed).await.unwrap().paused_at;
+    assert!(paused_at.is_some());
     let wanted = QueueSettings { lease: Some(Span(90_000)), ..QueueSettings::default() }
         .with_rule(Retry { max_attempts: Some(3), ..Retry::default() });
     let set_up = queues.set_up(&queue, wanted.clone()).await.unwrap();
-    assert_eq!(set_up, QueueSettings { max_running: Some(2), paused: true, ..wanted.clone() });
+    assert_eq!(set_up, QueueSettings { max_running: Some(2), paused: true, paused_at, ..wanted.clone() });
     assert_eq!(queues.set_up(&queue, wanted).await.unwrap(), set_up, "a repeat changes nothing");
     assert_eq!(queues.get(&queue).await.unwrap().settings, set_up);
     let paused = queues.set_up(&queue, QueueSettings { paused: true, ..QueueSettings::default() }).await.unwrap_err();

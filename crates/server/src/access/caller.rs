@@ -79,6 +79,11 @@ impl Caller {
         }
     }
 
+    /// The name of the token, if the caller has shown one.
+    pub(crate) fn token_name(&self) -> Option<Arc<str>> {
+        matches!(self, Self::Token(_)).then(|| Arc::from(self.name()))
+    }
+
     /// Identifies this caller on all servers: the hash of its token. Not a secret, but never shown.
     pub(crate) fn identity(&self) -> &[u8] {
         match self {

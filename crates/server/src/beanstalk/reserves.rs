@@ -12,7 +12,7 @@ use super::marks::Marked;
 use super::rights::check_work;
 use crate::access::Scope;
 use duetime_core::api::Span;
-use duetime_core::engine::{Ending, ReserveRequest, Source, uninterrupted};
+use duetime_core::engine::{Ending, ReserveRequest, Source, uninterrupted, unnamed};
 use duetime_core::limits::WAIT_MS_MAX;
 use duetime_core::ports::Lease;
 use duetime_core::{Error, JobId, State};
@@ -82,7 +82,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 lease: None,
                 wait,
                 request_id: None,
-                worker: None,
+                worker: self.state.peer.map(|peer| unnamed(peer.ip().to_canonical())),
             };
             let (engine, caller, watched) =
                 (self.door.engine.clone(), self.state.caller.clone(), self.state.watched.clone());

@@ -8,7 +8,7 @@ use duetime_core::engine::{Health, QueueStatus};
 use duetime_core::ports::{Counts, Totals};
 use serde_json::json;
 
-/// Show an overview: readiness, jobs, totals, queues and workers.
+/// Show an overview: readiness, jobs, totals, queues, workers, and what needs attention.
 ///
 /// Exits with 75 if the server hands out no jobs.
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result {
     let client = args.target.client().await?;
-    let (health, queues) = (client.health().await?, client.queues().list().await?);
+    let (health, attention) = (client.health().await?, client.attention().await?);
+    let queues = client.queues().list().await?;
     let workers = client.workers().list().await?.len();
     let (counts, totals) = sums(&queues);
     let paused = queues.iter().filter(|queue| queue.counts.paused).count();
@@ -30,7 +31,7 @@ pub(crate) async fn run(args: Args) -> Result {
         let count = json!({ "all": queues.len(), "paused": paused });
         let Counts { scheduled, ready, running, .. } = counts;
         let jobs = json!({ "scheduled": scheduled, "ready": ready, "running": running });
-        let status = json!({ "health": health, "jobs": jobs, "totals": totals, "queues": count, "workers": workers });
+        let status = json!({ "health": health, "attention": attention, "jobs": jobs, "totals": totals, "queues": count, "workers": workers });
         output::json(&status)?;
     } else {
         let Counts { scheduled, ready, running, oldest_due, .. } = counts;
@@ -43,8 +44,11 @@ pub(crate) async fn run(args: Args) -> Result {
         ))?;
         output::say(format_args!("queues   {}, {paused} paused", queues.len()))?;
         output::say(format_args!("workers  {workers}"))?;
-        for what in &health.degraded {
-            output::say(format_args!("degraded: {}", safe(&what.to_string())))?;
+        for item in &attention.items {
+            output::say(format_args!("needs attention: {}", safe(&item.detail)))?;
+        }
+        if attention.omitted > 0 {
+            output::say(format_args!("needs attention: {} more", attention.omitted))?;
         }
     }
     if health.ready { Ok(()) } else { Err(Failure::quiet(TRY_LATER)) }

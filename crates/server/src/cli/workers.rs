@@ -8,8 +8,9 @@ use duetime_core::api::{Timestamp, WorkerStatus};
 
 /// Show the workers of a server, and how many jobs each one runs.
 ///
-/// A worker's name is its host name and process id unless --name sets it. A server lists the workers that asked it for jobs
-/// within the last hour; other servers list their own.
+/// A worker's name is its host name and process id unless --name sets it. A worker that gives no name is listed by its
+/// address, as unnamed@10.0.0.7. A server lists the workers that asked it for jobs within the last hour; other servers list
+/// their own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -22,11 +23,7 @@ pub(crate) async fn run(args: Args) -> Result {
         return output::json(&serde_json::json!({ "workers": workers }));
     }
     let header = ["WORKER", "QUEUES", "WAITING", "HELD", "FIRST SEEN", "LAST SEEN"];
-    output::rows(
-        &header,
-        workers.iter().map(row),
-        "no workers: none that gives a name has asked this server for jobs in the last hour",
-    )
+    output::rows(&header, workers.iter().map(row), "no workers: none has asked this server for jobs in the last hour")
 }
 
 fn row(status: &WorkerStatus) -> Vec<String> {

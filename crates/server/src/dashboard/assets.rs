@@ -13,8 +13,14 @@ pub(super) static STYLE: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("css", "text/css; charset=utf-8", include_str!("assets/style.css")));
 pub(super) static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("js", "text/javascript; charset=utf-8", include_str!("assets/live.js")));
-pub(super) static ICON: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("svg", "image/svg+xml", include_str!("assets/icon.svg")));
+static ICON: LazyLock<Asset> = LazyLock::new(|| Asset::new("svg", "image/svg+xml", include_str!("assets/icon.svg")));
+static ICON_BAD: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("svg", "image/svg+xml", include_str!("assets/icon-bad.svg")));
+
+/// The icon of a page, with a red dot if something needs attention.
+pub(super) fn icon(wrong: u64) -> &'static Asset {
+    if wrong > 0 { &ICON_BAD } else { &ICON }
+}
 
 /// A file.
 pub(super) struct Asset {
@@ -36,7 +42,7 @@ impl Asset {
 }
 
 pub(super) async fn asset(Path(file): Path<String>) -> Response {
-    let all = [&STYLE, &SCRIPT, &ICON];
+    let all = [&STYLE, &SCRIPT, &ICON, &ICON_BAD];
     let Some(found) = all.into_iter().find(|asset| asset.path.strip_prefix("/assets/") == Some(&file)) else {
         return (StatusCode::NOT_FOUND, "this file is of another version: reload the page").into_response();
     };

@@ -29,6 +29,7 @@ const PAGES: [(&str, Text); 8] = [
 /// A whole page.
 pub(super) fn page(visit: &Visit, title: &str, content: &Markup) -> Markup {
     let path = visit.here.split('?').next().unwrap_or("/");
+    let wrong = visit.attention.as_ref().map_or(0, |attention| attention.items.len() as u64 + attention.omitted);
     html! {
         (DOCTYPE)
         html lang=(visit.language.tag()) {
@@ -36,8 +37,8 @@ pub(super) fn page(visit: &Visit, title: &str, content: &Markup) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (visible(title)) " · Duetime" }
-                link rel="icon" href=(assets::ICON.path()) type="image/svg+xml";
+                title { @if wrong > 0 { "(" (number(wrong)) ") " } (visible(title)) " · Duetime" }
+                link #icon rel="icon" href=(assets::icon(wrong).path()) type="image/svg+xml";
                 link rel="stylesheet" href=(assets::STYLE.path());
                 script type="module" src=(assets::SCRIPT.path()) {}
             }
@@ -49,8 +50,16 @@ pub(super) fn page(visit: &Visit, title: &str, content: &Markup) -> Markup {
                         nav aria-label=(visit.say(Text::Pages)) {
                             @for (href, text) in PAGES.into_iter().filter(|(href, _)| *href != "/locks" || visit.api.caller.has(Scope::Lock)) {
                                 @let is_here = path == href || (href != "/" && path.starts_with(href));
-                                a href=(href) aria-current=[is_here.then_some("page")] { (visit.say(text)) }
+                                a href=(href) aria-current=[is_here.then_some("page")] {
+                                    (visit.say(text))
+                                    @if *href == *"/" && wrong > 0 { " " span.badge.bad { (number(wrong)) } }
+                                }
                             }
+                        }
+                    }
+                    @if path != "/sign-in" {
+                        form.find method="get" action="/search" role="search" {
+                            input type="search" name="q" aria-label=(visit.say(Text::FindAnything)) placeholder=(visit.say(Text::FindAnything)) autocomplete="off";
                         }
                     }
                     div.tools {

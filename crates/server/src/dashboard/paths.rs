@@ -21,6 +21,7 @@ pub(crate) fn is_page(path: &str) -> bool {
         "" | "queues"
             | "jobs"
             | "failed"
+            | "search"
             | "schedules"
             | "workers"
             | "locks"

@@ -1,7 +1,9 @@
 //! The routes of the pages, and the headers of their answers.
 
 use super::assets;
-use super::pages::{events, failed, job, jobs, locks, overview, queue, queues, schedule, schedules, sign_in, workers};
+use super::pages::{
+    events, failed, job, jobs, locks, overview, queue, queues, schedule, schedules, search, sign_in, workers,
+};
 use super::state::Dashboard;
 use crate::http::App;
 use axum::Router;
@@ -28,6 +30,7 @@ pub(crate) fn routes(app: App, api: Router) -> Router {
         .route("/queues/{queue}", get(queue::page).post(queue::act))
         .route("/jobs", get(jobs::page).post(jobs::act))
         .route("/jobs/{id}", get(job::page).post(job::act))
+        .route("/search", get(search::page))
         .route("/failed", get(failed::page).post(failed::act))
         .route("/schedules", get(schedules::page).post(schedules::act))
         .route("/schedules/{name}", get(schedule::page).post(schedule::act))

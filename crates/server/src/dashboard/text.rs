@@ -35,6 +35,7 @@ texts! {
     Pages: "Pages", "页面";
     SkipToContent: "Skip to content", "跳到正文";
     // Around each page.
+    FindAnything: "Id, key, tag or kind", "编号、唯一键、标签或类型";
     Live: "Live", "实时";
     LiveHint: "Refresh this page as jobs change", "任务变化时刷新本页";
     Stale: "The server or its store does not answer. This page shows the last known state. It refreshes when they answer again.", "服务器或其存储没有响应。本页显示的是最后一次的数据，恢复后会自动刷新。";
@@ -130,6 +131,7 @@ texts! {
     Paused: "paused", "已暂停";
     QueueIsPaused: "This queue is paused: nothing more is handed out.", "此队列已暂停，不再分发任务。";
     Until: "Until", "直到";
+    Since: "Since", "自";
     Settings: "Settings", "设置";
     SettingsDefault: "All settings have their defaults.", "所有设置均为默认值。";
     SettingsHint: "Settings in JSON; a missing one has its default", "JSON 格式的设置，未写的使用默认值";
@@ -234,6 +236,27 @@ texts! {
     Lateness: "Lateness", "延迟";
     NotCountedApart: "This server counts this queue only together with others.", "此服务器未单独统计此队列。";
     OfThisServer: "On this server only, since", "仅此服务器的数据，起始时间";
+    // What needs attention.
+    NeedsAttention: "Needs attention", "需要处理";
+    NothingWaits: "Nothing needs attention. No job has waited longer than {}.", "一切正常，没有任务等待超过 {}。";
+    NotAllListed: "{} more are not listed.", "另有 {} 项未列出。";
+    AttentionJobs: "Waiting jobs: {}.", "有 {} 个任务在等待。";
+    AttentionTarget: "{} has taken no job for", "{} 未接收任务，已持续";
+    AttentionNoWorker: "Waiting jobs: {}. No worker asks this server. The oldest job has waited for", "有 {} 个任务在等待，但没有工作进程来取。等待最久的已达";
+    AttentionLate: "Waiting jobs: {}. The oldest has waited for", "有 {} 个任务在等待。等待最久的已达";
+    AttentionStarted: "Jobs started up to {} late within the last two minutes.", "最近两分钟内，任务启动最多延迟了 {}。";
+    AttentionLimit: "Its max_running of {} is reached.", "正在运行的任务已达 max_running 的 {} 个。";
+    AttentionTargetSlow: "{} does not keep up.", "{} 处理不过来。";
+    AttentionWorkersSlow: "Its workers do not keep up.", "工作进程处理不过来。";
+    AttentionFailed: "{} failed within the last hour:", "最近一小时内有 {} 个任务失败：";
+    AttentionRun: "The last run failed:", "最近一次运行失败：";
+    AttentionRefused: "The last run was refused: its job breaks a limit. Set the schedule again to see which.", "最近一次运行被拒绝：任务超出了限制。请重新保存该计划以查看原因。";
+    AttentionPaused: "The queue is paused", "队列已暂停";
+    AttentionPausedBy: "by {}", "操作者：{}";
+    AttentionPausedForever: "without an end.", "没有结束时间。";
+    RetryAll: "Retry all {}", "全部重试（{}）";
+    ShowThem: "Show", "查看";
+    HowToWork: "Start a worker, for example:", "启动一个工作进程，例如：";
     // The health of the server.
     NotReady: "The server hands out no jobs.", "服务器目前不分发任务。";
     StillLoading: "The server is still loading jobs after its start: {} so far.", "服务器启动后仍在加载任务：已加载 {} 个。";
@@ -258,6 +281,7 @@ texts! {
     StoreDamaged: "The store is damaged, and jobs may be missing. Stop the server, then restore a backup or salvage the store.", "存储已损坏，可能缺少任务。请停止服务器，然后恢复备份或抢救数据。";
     RecordsDroppedEarly: "Records of finished jobs are dropped early, because the store is nearly full. Make room, or keep them for less time.", "存储将满，已结束任务的记录会被提前删除。请腾出空间，或缩短保留期。";
     StoreEvicts: "Redis may evict jobs when its memory runs short. Set its maxmemory-policy to noeviction.", "Redis 内存不足时可能会淘汰任务。请将其 maxmemory-policy 设为 noeviction。";
+    ClockApart: "The clocks of Redis and of this machine differ. Due times use the clock of Redis. Synchronize both with NTP.", "Redis 与本机的时钟不一致。到期时间以 Redis 的时钟为准，请用 NTP 同步两者。";
     Unknown: "Something else. See the log.", "其他原因，见日志。";
     Unrecorded: "{} outcomes wait to be recorded.", "{} 个结果等待写入。";
     // Outcomes of actions.
@@ -341,6 +365,7 @@ impl Text {
             DegradedCode::StoreDamaged => Self::StoreDamaged,
             DegradedCode::RecordsDroppedEarly => Self::RecordsDroppedEarly,
             DegradedCode::StoreEvicts => Self::StoreEvicts,
+            DegradedCode::Clock => Self::ClockApart,
             DegradedCode::Unknown => Self::Unknown,
         }
     }

@@ -15,6 +15,7 @@ use axum::http::header::HOST;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method};
 use axum::response::Response;
+use duetime_core::api::Attention;
 use duetime_core::{Error, Millis};
 use std::convert::Infallible;
 use url::form_urlencoded;
@@ -34,6 +35,8 @@ pub(super) struct Visit {
     pub(super) origin: String,
     pub(super) asks_for_tokens: bool,
     pub(super) cookies: Vec<HeaderValue>,
+    /// What needs attention; `None` for a visit without a reader.
+    pub(super) attention: Option<Attention>,
     /// The problem of the last action.
     pub(super) problem: Option<Problem>,
     /// The form of the last action, if it was refused.
@@ -75,6 +78,7 @@ impl Visit {
             origin: format!("{scheme}://{host}{}", parts.extensions.get().map_or("", Prefix::as_str)),
             asks_for_tokens: app.tokens().is_some(),
             cookies,
+            attention: None,
             problem: None,
             refused: None,
         }
@@ -189,7 +193,8 @@ impl FromRequestParts<Dashboard> for Visit {
     async fn from_request_parts(parts: &mut Parts, dashboard: &Dashboard) -> Result<Self, Response> {
         let visit = Self::new(parts, dashboard).await;
         if !matches!(visit.api.caller, Caller::Nobody) {
-            return Ok(visit);
+            let attention = visit.get("/v1/attention").await;
+            return Ok(Self { attention: attention.ok().map(|answer| answer.read()), ..visit });
         }
         let to = if parts.method == Method::GET { visit.here.as_str() } else { parts.uri.path() };
         Err(see_other(&with_query("/sign-in", std::iter::once(("to", to)))))

@@ -144,6 +144,7 @@ impl Setup {
         while !stop.is_cancelled() {
             let changed = engine.settings_changed();
             deliveries.look();
+            deliveries.executor.setup.observed.look(&engine);
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = changed => tokio::time::sleep(CHANGES_WAIT).await,
@@ -200,6 +201,7 @@ impl Deliveries {
                 tracing::info!(%queue, "the target of the queue was changed or removed; running deliveries are finished");
                 running.stop.cancel();
                 self.executor.setup.observed.set_pace(queue, None);
+                self.executor.setup.observed.forget(&self.executor.engine, queue);
             }
             stays
         });
@@ -272,6 +274,7 @@ impl Deliveries {
                     let began = Instant::now();
                     let delivered = delivery.run(&executor, context.job()).await;
                     executor.setup.observed.delivered(context.job(), &delivered, began.elapsed());
+                    executor.setup.observed.judge(&executor.engine, context.job(), &delivered);
                     pace.ended(delivered.sign, began);
                     delivered.into_handled(&context)
                 }

@@ -2,8 +2,8 @@
 
 use super::app::App;
 use super::handlers::{
-    bulk, clock, events, find, health, jobs, leases, locks, metrics, push, queues, reports, reserve, schedules, why,
-    workers,
+    attention, bulk, clock, events, find, health, jobs, leases, locks, metrics, push, queues, reports, reserve,
+    schedules, why, workers,
 };
 use super::limits::GZIP_BYTES_MIN;
 use super::middleware::{access, audit};
@@ -129,6 +129,7 @@ fn reading() -> OpenApiRouter<App> {
         .routes(routes!(reports::due))
         .routes(routes!(reports::failures))
         .routes(routes!(workers::list))
+        .routes(routes!(attention::get))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::get))
         .routes(routes!(schedules::next))

@@ -2,6 +2,7 @@
 
 mod actions;
 mod driver;
+mod faults;
 mod stores;
 mod whole;
 

@@ -184,7 +184,9 @@ fn one_screen_shows_all_queues_together() {
     assert_eq!(status["health"], server.json(&["health"]));
     let text = server.run(&["status"]).out;
     assert!(text.starts_with("server   ready\njobs     2 scheduled, 0 running, 2 ready, the oldest due "), "{text}");
-    assert!(text.ends_with("queues   2, 1 paused\nworkers  0\n"), "{text}");
+    assert!(text.contains("queues   2, 1 paused\nworkers  0\nneeds attention: two: paused for "), "{text}");
+    assert!(text.ends_with(", without an end; 1 job waits\n"), "{text}");
+    assert_eq!(status["attention"]["items"][0]["kind"], "paused");
 }
 
 #[test]

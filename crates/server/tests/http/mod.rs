@@ -1,5 +1,6 @@
 //! The HTTP API, as raw bytes against the real server process.
 
+mod attention;
 mod bodies;
 mod bulk;
 pub(crate) mod client;

@@ -47,7 +47,8 @@ fn a_paused_queue_hands_out_nothing() {
     let server = Server::start();
     server.push(&json!({"payload": 1}));
     let paused = server.call("/v1/queues/q/pause").ok();
-    assert_eq!(paused, json!({"queue": "q", "paused": true, "settings": {}}));
+    let since = paused["paused_at"].clone();
+    assert_eq!(paused, json!({"queue": "q", "paused": true, "paused_at": since, "settings": {}}));
     assert!(server.reserve(1).is_empty());
     assert_eq!(server.get("/v1/queues/q").ok()["paused"], true);
     assert_eq!(server.call("/v1/queues/q/resume").ok()["paused"], false);
@@ -68,7 +69,9 @@ fn a_pause_may_have_an_end() {
     {
         pause(&wrong).problem(400, "invalid");
     }
-    assert_eq!(pause(&json!({})).ok(), json!({"queue": "q", "paused": true, "settings": {}}), "for good");
+    let since = &paused["paused_at"];
+    let forever = json!({"queue": "q", "paused": true, "paused_at": since, "settings": {}});
+    assert_eq!(pause(&json!({})).ok(), forever, "for good, and since the first one");
     pause(&json!({"for": "1ms"})).ok();
     server.push(&json!({"payload": 1}));
     let reserved = server.post("/v1/queues/q/reserve", &json!({"wait": "20s"})).ok();

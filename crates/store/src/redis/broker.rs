@@ -43,6 +43,10 @@ impl BrokerClock for Redis {
         self.partitions.clock.now_at_most()
     }
 
+    fn apart_ms(&self) -> u64 {
+        self.partitions.clock.apart_ms()
+    }
+
     fn until(&self, at: Millis) -> Duration {
         self.partitions.waker.expect(at);
         self.partitions.clock.until(at) + self.partitions.waker.handicap()

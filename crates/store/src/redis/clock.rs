@@ -12,7 +12,7 @@
 //! A clock that is set back leaves leases and grants of locks behind that end too late, by as much. So a process remembers that
 //! it has seen this, or may have missed it because it had no earlier reading, until it has shortened them.
 
-use duetime_core::{Clock, Millis};
+use duetime_core::{Clock, Millis, SystemClock};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -172,6 +172,16 @@ impl RedisClock {
     /// An instant that has not passed, whatever the exact time is.
     pub(super) fn now_at_most(&self) -> Millis {
         self.given().unwrap_or_else(|| self.between(self.mark()).1.div_ceil(1_000))
+    }
+
+    /// How far the clock of this machine is from what is known of the clock of Redis, in milliseconds.
+    pub(super) fn apart_ms(&self) -> u64 {
+        if self.given.is_some() || self.known().is_empty() {
+            return 0;
+        }
+        let (least, most) = self.between(self.mark());
+        let (ours, least, most) = (SystemClock::default().wall(), least / 1_000, most / 1_000);
+        least.saturating_sub(ours).max(ours.saturating_sub(most))
     }
 
     /// How long until this instant has certainly passed.

@@ -8,7 +8,7 @@ use duetime_core::limits::{
 };
 use duetime_core::model::id::{FIRST_MS, SECOND_BITS, floor};
 use duetime_core::model::name::OF_ENGINE;
-use duetime_core::ports::{Broker, SOON_MS};
+use duetime_core::ports::{Broker, OLDEST_HEADS, OLDEST_LATE_MS, SOON_MS};
 use std::sync::LazyLock;
 
 /// A Lua script.
@@ -80,6 +80,8 @@ fn jobs_prelude() -> String {
         ("REQUEST_MS", REQUEST_MS),
         ("FRESH_BYTES_MAX", FRESH_BYTES_MAX as u64),
         ("READ_BYTES_MAX", READ_BYTES_MAX as u64),
+        ("OLDEST_HEADS", OLDEST_HEADS as u64),
+        ("OLDEST_LATE_MS", OLDEST_LATE_MS),
     ];
     let numbers = numbers.map(|(name, number)| format!("local {name} = {number}\n")).concat();
     let stages = format!("local PENDING, SUCCEEDED, FAILED, CANCELLED = {}\n", stages.join(", "));

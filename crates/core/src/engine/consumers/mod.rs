@@ -7,11 +7,14 @@ mod workers;
 use crate::api::Workers as Page;
 use crate::clock::Millis;
 use crate::engine::timers::Timers;
+use crate::limits::WAIT_MS_MAX;
 use crate::ports::{Broker, Lease, Pick};
 use requests::Requests;
+use std::collections::HashMap;
 use std::sync::Arc;
 use waiting::Waiting;
 use workers::Workers;
+pub use workers::unnamed;
 
 /// Who asks for jobs.
 pub(super) struct Consumers {
@@ -65,6 +68,11 @@ impl Consumers {
         let queues = pick.queues().unwrap_or_default().to_vec();
         self.workers.enter(&worker, &queues, self.broker.now());
         WaitingWorker { consumers: self.clone(), worker, queues }
+    }
+
+    /// The number of workers of each queue that have asked lately.
+    pub(super) fn by_queue(&self) -> HashMap<Arc<str>, u64> {
+        self.workers.by_queue(self.broker.now().saturating_sub(WAIT_MS_MAX))
     }
 
     pub(super) fn workers(&self, after: Option<&str>, limit: usize, may_read: impl Fn(&str) -> bool) -> Page {

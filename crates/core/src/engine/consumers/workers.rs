@@ -11,6 +11,7 @@ use crate::model::id::Receipt;
 use crate::ports::Lease;
 use crate::request::Extension;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +28,14 @@ const QUEUES_MAX: usize = 16;
 const LEASES_SHOWN: usize = 10;
 /// How often expired leases are looked for if there is no room for more.
 const SWEEP_EVERY_MS: u64 = 10 * SECOND_MS;
+
+/// What the name of a worker begins with that gave none; its address follows.
+const UNNAMED: &str = "unnamed@";
+
+/// The name under which a server lists a worker at this address that gives none.
+pub fn unnamed(address: impl Display) -> Arc<str> {
+    format!("{UNNAMED}{address}").into()
+}
 
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Workers {
@@ -128,6 +137,17 @@ impl Workers {
             table.note(worker, lease, now);
         }
         self.lease_count.store(table.holders.len(), Ordering::Relaxed);
+    }
+
+    /// The number of workers of each queue: those that wait, and those that have asked since this instant.
+    pub(in crate::engine) fn by_queue(&self, since: Millis) -> HashMap<Arc<str>, u64> {
+        let mut counts = HashMap::new();
+        for place in self.table().by_name.values().flat_map(|worker| &worker.places) {
+            if place.waiting > 0 || place.last_seen >= since {
+                *counts.entry(place.queue.clone()).or_default() += 1;
+            }
+        }
+        counts
     }
 
     /// At most `limit` workers, by name, after this name: the parts of them that may be read.

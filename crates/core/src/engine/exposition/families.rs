@@ -1,13 +1,14 @@
 //! The families of an engine: jobs, queues, stores, health.
 
 use super::{Exposition, Label, seconds};
-use crate::api::Health;
+use crate::api::{Attention, AttentionKind, Health};
 use crate::clock::Millis;
 use crate::engine::Engine;
-use crate::engine::metrics::{Histogram, Metrics, QueueMetrics};
-use crate::engine::observatory::Sum;
+use crate::engine::metrics::{Histogram, Metrics, QUEUES_MAX, QueueMetrics};
+use crate::engine::observatory::{Lately, Sum};
 use crate::error::Error;
 use crate::ports::Totals;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +25,11 @@ impl Engine {
         let mut exposition = Exposition::default();
         exposition.of_process(&counted);
         exposition.of_store(&held, self.now());
+        exposition.of_lateness(&held, &self.lately(), self.now());
+        exposition.of_workers(&held, &self.workers_by_queue());
+        exposition.of_targets(self);
         exposition.of_engine(&self.health(), self.metrics());
+        exposition.of_attention(&self.attention(|_| true).await);
         Ok(exposition)
     }
 }
@@ -77,14 +82,57 @@ impl Exposition {
             ("duetime_jobs_ready", "Jobs that are due and wait", |held, _| held.counts.ready as f64),
             ("duetime_jobs_running", "Jobs that are leased", |held, _| held.counts.running as f64),
             ("duetime_jobs_dead", "Dead letters that are kept", |held, _| held.tally.failed as f64),
-            ("duetime_queue_oldest_ready_seconds", "Time since the oldest ready job was due", |held, now| {
-                held.counts.oldest_due.map_or(0.0, |due_at| seconds(now.saturating_sub(due_at).saturating_mul(1_000)))
-            }),
+            (
+                "duetime_queue_oldest_ready_seconds",
+                "How long the ready job has waited that waits longest",
+                |held, now| {
+                    held.counts
+                        .oldest_due
+                        .map_or(0.0, |due_at| seconds(now.saturating_sub(due_at).saturating_mul(1_000)))
+                },
+            ),
             ("duetime_queue_paused", "Whether the queue is paused", |held, _| held.paused as f64),
         ];
         for (name, help, gauge) in gauges {
             self.gauges(name, help, held.iter().map(|(queue, held)| (of(queue), gauge(held, now))));
         }
+    }
+
+    /// How late jobs are now: those that start, or those that still wait. A paused queue makes them wait.
+    fn of_lateness(&mut self, held: &Held, lately: &HashMap<Arc<str>, Lately>, now: Millis) {
+        let late = held.iter().map(|(queue, sum)| {
+            let wait_ms =
+                sum.counts.oldest_due.filter(|_| sum.paused == 0).map_or(0, |since| now.saturating_sub(since));
+            let late_ms = lately.get(queue).map_or(0, |lately| lately.late_ms);
+            (of(queue), seconds(wait_ms.max(late_ms).saturating_mul(1_000)))
+        });
+        let help = "How late jobs are now: the 99th percentile of starts in the last two minutes, or the wait of the oldest \
+                    ready job if that is more and the queue is not paused";
+        self.gauges("duetime_queue_lateness_seconds", help, late);
+    }
+
+    fn of_workers(&mut self, held: &Held, workers: &HashMap<Arc<str>, u64>) {
+        let counts = held.iter().map(|(queue, _)| (of(queue), workers.get(queue).copied().unwrap_or(0) as f64));
+        let help = "Workers that have asked this server for jobs of the queue within the last minute";
+        self.gauges("duetime_queue_workers", help, counts);
+    }
+
+    fn of_targets(&mut self, engine: &Engine) {
+        let (now, down) = (engine.now(), engine.targets_down());
+        let queues = engine.queues_with_targets().into_iter().take(QUEUES_MAX).map(|(queue, _)| {
+            let ms = down.get(&queue).map_or(0, |down| now.saturating_sub(down.since));
+            (queue, seconds(ms.saturating_mul(1_000)))
+        });
+        let queues: Vec<_> = queues.collect();
+        let help = "How long the target of the queue has taken no job of this server; 0 if all is well";
+        let samples = queues.iter().map(|(queue, seconds)| (of(queue), *seconds));
+        self.gauges("duetime_target_down_seconds", help, samples);
+    }
+
+    fn of_attention(&mut self, attention: &Attention) {
+        let count = |kind| attention.items.iter().filter(|item| item.kind == kind).count();
+        let kinds = AttentionKind::ALL.map(|kind| (Some(("kind", kind.word())), count(kind) as f64));
+        self.gauges("duetime_attention", "What needs attention, by kind; see GET /v1/attention", kinds);
     }
 
     fn of_engine(&mut self, health: &Health, metrics: &Metrics) {

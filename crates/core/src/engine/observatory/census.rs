@@ -21,6 +21,9 @@ const ROUND_EVERY: Duration = Duration::from_secs(10);
 /// How often names of queues are looked up if there are many.
 const NAMES_EVERY: Duration = Duration::from_secs(30);
 
+/// Queues beyond those counted on demand that are shown one by one.
+const OTHERS_LATE_MAX: usize = 100;
+
 /// The jobs of one queue, or the sum over several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
@@ -61,7 +64,15 @@ pub(in crate::engine) struct Census {
     queues: Arc<QueueCounter>,
     settings: Arc<Settings>,
     requested: Notify,
-    others: Mutex<Option<Sum>>,
+    others: Mutex<Option<Others>>,
+}
+
+/// The queues that are not counted on demand.
+#[derive(Debug, PartialEq)]
+struct Others {
+    sum: Sum,
+    /// Those in which a job waits longest.
+    late: Vec<QueueStatus>,
 }
 
 impl Census {
@@ -87,10 +98,21 @@ impl Census {
         }
         if sums.len() == QUEUES_MAX {
             self.requested.notify_one();
-            let others = *self.others.lock().expect("no panic under this lock");
-            sums.extend(others.map(|sum| (Arc::from(OTHER_QUEUES), sum)));
+            let others = self.others.lock().expect("no panic under this lock");
+            sums.extend(others.iter().map(|others| (Arc::from(OTHER_QUEUES), others.sum)));
         }
         Ok(sums)
+    }
+
+    /// Each of the first queues; and of the others, as they were last counted, those in which a job waits longest.
+    pub(in crate::engine) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
+        let mut queues = self.queues.queues_from("", QUEUES_MAX).await?;
+        if queues.len() == QUEUES_MAX {
+            self.requested.notify_one();
+            let others = self.others.lock().expect("no panic under this lock");
+            queues.extend(others.iter().flat_map(|others| others.late.iter().cloned()));
+        }
+        Ok(queues)
     }
 
     /// Counts the jobs of the queues that are not counted on demand, until the engine stops.
@@ -98,24 +120,27 @@ impl Census {
         loop {
             self.requested.notified().await;
             match self.count_others_once().await {
-                Ok(sum) => *self.others.lock().expect("no panic under this lock") = sum,
+                Ok(others) => *self.others.lock().expect("no panic under this lock") = others,
                 Err(error) => tracing::debug!(%error, "not all queues could be counted; trying again"),
             }
             tokio::time::sleep(ROUND_EVERY).await;
         }
     }
 
-    async fn count_others_once(&self) -> Result<Option<Sum>, Error> {
-        let (mut sum, mut count) = (Sum::default(), 0);
+    async fn count_others_once(&self) -> Result<Option<Others>, Error> {
+        let (mut sum, mut count, mut late) = (Sum::default(), 0, Vec::new());
         let mut last = self.queues.queues_from("", QUEUES_MAX).await?.pop();
         while let Some(queue) = last.take() {
             let mut some = self.queues.queues_from(&after(&queue.queue), STEP_QUEUES_MAX).await?;
             some.iter().for_each(|status| sum.add(status));
             count += some.len();
+            late.extend(some.iter().filter(|status| status.counts.oldest_due.is_some()).cloned());
+            late.sort_by_key(|status| status.counts.oldest_due);
+            late.truncate(OTHERS_LATE_MAX);
             last = some.pop();
             tokio::time::sleep(STEP_EVERY).await;
         }
-        Ok((count > 0).then_some(sum))
+        Ok((count > 0).then_some(Others { sum, late }))
     }
 
     /// Looks up which queues there are, once after the start, and then whenever there are many, until the engine stops.
@@ -182,10 +207,10 @@ mod tests {
         fixture.ledger.record((QUEUES_MAX + 1..=QUEUES_MAX + 3).map(job).collect(), 0).await.unwrap();
         assert_eq!(census.sums().await.unwrap().len(), QUEUES_MAX, "the others are not known yet");
         let others = census.count_others_once().await.unwrap();
-        assert_eq!(others.map(|sum| (sum.tally.pending, sum.counts.scheduled)), Some((3, 3)));
+        assert_eq!(others.as_ref().map(|all| (all.sum.tally.pending, all.sum.counts.scheduled)), Some((3, 3)));
+        let sum = others.as_ref().map(|all| (Arc::from(OTHER_QUEUES), all.sum));
         *census.others.lock().unwrap() = others;
-        let last = census.sums().await.unwrap().pop();
-        assert_eq!(last, others.map(|sum| (Arc::from(OTHER_QUEUES), sum)));
+        assert_eq!(census.sums().await.unwrap().pop(), sum);
         assert_eq!(census.queue_names().await.unwrap().len(), QUEUES_MAX + 3);
     }
 }

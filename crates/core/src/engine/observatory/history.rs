@@ -4,7 +4,7 @@
 //! Counting costs nothing extra: a background task reads the counters at the end of each step. 201 queues in 156 steps take
 //! at most 4 MB.
 
-use super::steps::Record;
+use super::steps::{Lately, Record};
 use crate::api::{self, HistorySpan, Span, Timestamp};
 use crate::engine::base::Base;
 use crate::engine::metrics::Metrics;
@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::limits::MINUTE_MS;
 use crate::model::name;
 use crate::ports::Broker;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,11 @@ impl History {
             step: Span(span.step_ms()),
             points,
         })
+    }
+
+    /// What each queue started lately.
+    pub(in crate::engine) fn lately(&self) -> HashMap<Arc<str>, Lately> {
+        self.steps.lately(self.broker.now(), &self.metrics)
     }
 
     /// Reads the counters at the end of each step, until the engine stops.

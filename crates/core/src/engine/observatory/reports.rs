@@ -265,12 +265,16 @@ impl Reports {
                     kind: kind.clone(),
                     message: message.clone(),
                     jobs: 0,
+                    last_hour: 0,
                     first: at,
                     latest: at,
                     job: id,
+                    ids: Vec::new(),
                 });
             // They come latest first.
             (group.jobs, group.first) = (group.jobs + 1, at);
+            group.last_hour += u64::from(as_of.saturating_sub(finished_at) <= HOUR_MS);
+            group.ids.push(id);
         }
         let mut groups: Vec<_> = groups.into_values().collect();
         groups.sort_unstable_by_key(|group| (Reverse(group.jobs), Reverse(group.latest), Reverse(group.job)));

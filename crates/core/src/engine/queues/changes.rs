@@ -120,7 +120,7 @@ mod tests {
         let one = Fixture::sharing(&broker, &ledger).await;
         let other = Fixture::sharing(&broker, &ledger).await;
         other.services.settings.read_changes(&mut Reading::default()).await.unwrap();
-        one.services.settings.pause(QUEUE, Pause::UntilResumed).await.unwrap();
+        one.services.settings.pause(QUEUE, Pause::UntilResumed, None).await.unwrap();
         (broker, one, other)
     }
 

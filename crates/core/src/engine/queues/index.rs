@@ -10,11 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 
+/// A queue, with its settings.
+pub(in crate::engine) type WithSettings = (Arc<str>, Arc<QueueSettings>);
+
 #[derive(Debug, Default)]
 pub(super) struct Index {
     queues: BTreeMap<Arc<str>, Arc<QueueSettings>>,
     /// Those whose pause has an end.
     pauses: BTreeSet<(Millis, Arc<str>)>,
+    /// Those that are paused.
+    paused: BTreeSet<Arc<str>>,
     /// Those that have a target.
     targets: BTreeSet<Arc<str>>,
     /// Those that have their own retention.
@@ -29,6 +34,9 @@ impl Index {
         self.drop_indexed(&queue);
         if let Some(until) = settings.paused_until {
             self.pauses.insert((until.0, queue.clone()));
+        }
+        if settings.paused {
+            self.paused.insert(queue.clone());
         }
         if settings.target.is_some() {
             self.targets.insert(queue.clone());
@@ -47,6 +55,7 @@ impl Index {
         if let Some(until) = old.paused_until {
             self.pauses.remove(&(until.0, queue.clone()));
         }
+        self.paused.remove(queue);
         self.targets.remove(queue);
         self.keeping.remove(queue);
         let QueueRetention { succeeded, failed } = old.retention;
@@ -87,6 +96,13 @@ impl Settings {
     /// The lease lengths of queues that have one.
     pub(in crate::engine) fn leases(&self) -> Arc<QueueLeases> {
         self.leases.clone()
+    }
+
+    /// At most `limit` paused queues, by name, with their settings; and how many there are.
+    pub(in crate::engine) fn paused(&self, limit: usize) -> (Vec<WithSettings>, usize) {
+        let known = self.index();
+        let settings = |queue: &Arc<str>| Some((queue.clone(), known.queues.get(queue)?.clone()));
+        (known.paused.iter().take(limit).filter_map(settings).collect(), known.paused.len())
     }
 
     /// The queues that have a target, with their settings.

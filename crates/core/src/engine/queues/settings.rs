@@ -67,14 +67,24 @@ impl Settings {
         self.reconfigure(queue, move |_| settings.clone()).await
     }
 
-    pub(in crate::engine) async fn pause(self: &Arc<Self>, queue: &str, pause: Pause) -> Result<QueueSettings, Error> {
-        let paused_until = end_of(pause, self.broker.as_ref())?;
-        let paused = move |known| QueueSettings { paused: true, paused_until: paused_until.map(Timestamp), ..known };
+    /// Pauses a queue, for the holder of a token with this name. A pause that lasts already keeps its begin.
+    pub(in crate::engine) async fn pause(
+        self: &Arc<Self>,
+        queue: &str,
+        pause: Pause,
+        by: Option<Arc<str>>,
+    ) -> Result<QueueSettings, Error> {
+        let paused_until = end_of(pause, self.broker.as_ref())?.map(Timestamp);
+        let now = Timestamp(self.broker.now());
+        let paused = move |known: QueueSettings| {
+            let paused_at = known.paused_at.filter(|_| known.paused).or(Some(now));
+            QueueSettings { paused: true, paused_until, paused_at, paused_by: by.clone(), ..known }
+        };
         self.reconfigure(queue, paused).await
     }
 
     pub(in crate::engine) async fn resume(self: &Arc<Self>, queue: &str) -> Result<QueueSettings, Error> {
-        self.reconfigure(queue, |known| QueueSettings { paused: false, paused_until: None, ..known }).await
+        self.reconfigure(queue, QueueSettings::resumed).await
     }
 
     /// Ends pauses at their time, until the process stops.
@@ -85,9 +95,7 @@ impl Settings {
             for queue in over {
                 let now = self.broker.now();
                 let end = move |known: QueueSettings| match known.paused_until {
-                    Some(until) if until <= Timestamp(now) => {
-                        QueueSettings { paused: false, paused_until: None, ..known }
-                    }
+                    Some(until) if until <= Timestamp(now) => known.resumed(),
                     _ => known,
                 };
                 if let Err(error) = self.reconfigure(&queue, end).await {
@@ -221,7 +229,7 @@ mod tests {
         let body = serde_json::to_string(&Configured::new(QUEUE.into(), set.clone())).unwrap();
         fixture.base.stores.registry.put_if(KIND, QUEUE, &body, 0).await.unwrap();
         let settings = &fixture.services.settings;
-        settings.pause(QUEUE, Pause::UntilResumed).await.unwrap();
+        settings.pause(QUEUE, Pause::UntilResumed, None).await.unwrap();
         assert_eq!(settings.configure("other", set).await.unwrap_err().code(), "invalid");
     }
 }

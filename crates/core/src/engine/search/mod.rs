@@ -36,6 +36,8 @@ const LEDGER_PAGES: usize = 10;
 const QUEUES_STEP: usize = 250;
 /// Queues without a match that one page searches at most.
 const VAIN_LOOKS_MAX: usize = 16;
+/// The same for a key: each look is one entry of an index.
+const KEY_LOOKS_MAX: usize = 250;
 
 /// How many jobs are read first from a remote broker, before their average size is known.
 const NEAR_STEP: usize = 16;
@@ -123,7 +125,7 @@ impl Search {
         if query.is_ended() && !self.find_unrecorded(query, limit, found).await? {
             return Ok(Cursor::All(None));
         }
-        if query.is_by_state() && self.topology.has_ledger() {
+        if query.is_by_key() || query.is_by_state() && self.topology.has_ledger() {
             return Ok(Cursor::Queue(Arc::from(""), None));
         }
         self.place_in_queue(query).await
@@ -184,7 +186,7 @@ impl Search {
         limit: usize,
         found: &mut Vec<Job>,
     ) -> Result<Option<Cursor>, Error> {
-        let mut vain_looks = 0;
+        let (mut vain_looks, vain_looks_max) = (0, if query.is_by_key() { KEY_LOOKS_MAX } else { VAIN_LOOKS_MAX });
         loop {
             let statuses = self.queues_for(query, &from).await?;
             for status in &statuses {
@@ -202,7 +204,7 @@ impl Search {
                     return Ok(Some(Cursor::Queue(status.queue.clone(), Some(Box::new(next)))));
                 }
                 vain_looks += usize::from(found.len() == before);
-                if found.len() >= limit || vain_looks >= VAIN_LOOKS_MAX {
+                if found.len() >= limit || vain_looks >= vain_looks_max {
                     return Ok(Some(Cursor::Queue(after(&status.queue), None)));
                 }
             }

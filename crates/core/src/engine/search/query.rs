@@ -32,8 +32,16 @@ impl Query {
         asks && !is_by_due && self.queue.is_none() && self.key.is_none() && self.tag.is_none()
     }
 
-    /// True if a queue has jobs in these states.
+    /// True if it looks for a key in any queue. The index of keys is by queue, so each is asked.
+    pub(in crate::engine) fn is_by_key(&self) -> bool {
+        self.key.is_some() && self.queue.is_none()
+    }
+
+    /// True if a queue has jobs in these states, or may have the key.
     pub(in crate::engine) fn has_jobs(&self, status: &QueueStatus) -> bool {
+        if self.key.is_some() {
+            return true;
+        }
         let QueueStatus { counts, tally, .. } = status;
         self.live_states().into_iter().any(|state| match state {
             State::Scheduled => counts.scheduled > 0,
@@ -88,18 +96,23 @@ pub(in crate::engine) fn check(query: &Query, limit: usize) -> Result<(), Error>
     if !(1..=PAGE_JOBS_MAX).contains(&limit) {
         return Err(Error::invalid("limit", format!("between 1 and {PAGE_JOBS_MAX}"), limit));
     }
-    check_query(query)
+    check_parts(query)
 }
 
-/// Whether every part of a query keeps its limits.
+/// Whether a query may select the jobs of a change: a key is unique in its queue only.
 pub(in crate::engine) fn check_query(query: &Query) -> Result<(), Error> {
+    check_parts(query)?;
+    if query.is_by_key() {
+        return Err(Error::invalid("queue", "given with `key`", "nothing"));
+    }
+    Ok(())
+}
+
+fn check_parts(query: &Query) -> Result<(), Error> {
     query.queue.iter().try_for_each(|queue| name::check_queue(queue))?;
     query.kind.iter().try_for_each(|kind| name::check_kind(kind))?;
     query.tag.iter().try_for_each(|tag| name::check_tag(tag))?;
     query.key.iter().try_for_each(|key| name::check_key(key))?;
-    if query.key.is_some() && query.queue.is_none() {
-        return Err(Error::invalid("queue", "given with `key`", "nothing"));
-    }
     Ok(())
 }
 
@@ -138,5 +151,6 @@ mod tests {
         };
         assert!(!retrying(0) && retrying(1));
         assert!(check_query(&Query { key: Some("k".into()), ..Query::default() }).is_err(), "a key is of a queue");
+        assert!(check(&Query { key: Some("k".into()), ..Query::default() }, 1).is_ok(), "but may be looked for");
     }
 }

@@ -326,7 +326,7 @@ macro_rules! broker_suite {
             }
             views {
                 a_live_job_is_seen_as_it_is an_ended_job_is_seen_until_it_is_noted a_listing_goes_by_due_time
-                a_listing_is_paged a_listing_has_states_and_a_window a_job_that_is_given_back_meanwhile_is_listed jobs_are_counted queues_are_counted_in_steps pausing_is_counted
+                a_listing_is_paged a_listing_has_states_and_a_window a_job_that_is_given_back_meanwhile_is_listed jobs_are_counted a_job_waits_since_it_was_made_if_it_was_due_before queues_are_counted_in_steps pausing_is_counted
             }
             wakes {
                 something_sooner_is_told something_later_is_not a_reserve_says_what_is_known

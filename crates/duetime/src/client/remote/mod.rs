@@ -275,6 +275,10 @@ impl Remote {
         self.pages("/v1/workers", |page: api::Workers| (page.workers, page.next_cursor)).await
     }
 
+    pub(super) async fn attention(&self) -> Result<api::Attention, Error> {
+        self.transport.send(Call::get("/v1/attention")).await?.read()
+    }
+
     pub(super) async fn health(&self) -> Result<Health, Error> {
         self.transport.send(Call::get("/readyz")).await?.read_any()
     }

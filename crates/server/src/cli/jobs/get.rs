@@ -1,5 +1,6 @@
 //! `duetime get`.
 
+use super::one::One;
 use crate::cli::exit::Result;
 use crate::cli::jobs::retry_rule::{show_backoff, show_exhausted};
 use crate::cli::output::{self, safe, snippet};
@@ -7,25 +8,25 @@ use crate::cli::target::Target;
 use crate::cli::time::{exact, now};
 use crate::{deliver, job_options};
 use duetime_core::api::JobBody;
-use duetime_core::{Job, JobId, JobOptions, KeyUntil, Retry};
+use duetime_core::{Job, JobOptions, KeyUntil, Retry};
 use serde_json::Value;
 use std::fmt::Display;
 
 /// Show a job in full.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  duetime get 117111681613568 --json | jq .errors")]
+#[command(after_help = "Examples:
+  duetime get 117111681613568 --json | jq .errors
+  duetime get --key order-4711")]
 pub(crate) struct Args {
-    /// Job id
-    #[arg(value_name = "ID")]
-    id: JobId,
+    #[command(flatten)]
+    one: One,
     #[command(flatten)]
     target: Target,
 }
 
 pub(crate) async fn run(args: Args) -> Result {
     let client = args.target.client().await?;
-    let job = client.jobs().get(args.id).await?;
+    let job = client.jobs().get(args.one.id(client).await?).await?;
     if args.target.json { output::json(&JobBody::new(&job, now())) } else { show(&job) }
 }
 

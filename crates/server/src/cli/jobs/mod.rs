@@ -6,6 +6,7 @@ pub(super) mod get;
 pub(super) mod job_args;
 pub(super) mod list;
 pub(super) mod many;
+mod one;
 pub(super) mod peek;
 pub(super) mod push;
 pub(super) mod retry_rule;

@@ -1,28 +1,29 @@
 //! `duetime why`.
 
+use super::one::One;
 use crate::cli::exit::Result;
 use crate::cli::output;
 use crate::cli::target::Target;
 use crate::cli::time::exact;
-use duetime_core::JobId;
 use duetime_core::api::Timestamp;
 
 /// Show why a job does not run.
 ///
 /// A server knows only its own requests. Workers of other servers do not count.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  duetime why 117111681613568")]
+#[command(after_help = "Examples:
+  duetime why 117111681613568
+  duetime why --key order-4711 --queue orders")]
 pub(crate) struct Args {
-    /// Job id
-    #[arg(value_name = "ID")]
-    id: JobId,
+    #[command(flatten)]
+    one: One,
     #[command(flatten)]
     target: Target,
 }
 
 pub(crate) async fn run(args: Args) -> Result {
-    let why = args.target.client().await?.jobs().why(args.id).await?;
+    let client = args.target.client().await?;
+    let why = client.jobs().why(args.one.id(client).await?).await?;
     if args.target.json {
         return output::json(&why);
     }

@@ -52,10 +52,11 @@ pub(super) async fn failures(args: &OfQueue) -> Result {
         return output::json(&failures);
     }
     let row = |group: &FailureGroup| {
-        let FailureGroup { queue, kind, message, jobs, first, latest, job } = group;
+        let FailureGroup { queue, kind, message, jobs, last_hour, first, latest, job, ids: _ } = group;
         let ago = |at: &Timestamp| relative(at.0, now());
         [
             jobs.to_string(),
+            last_hour.to_string(),
             queue.to_string(),
             kind.to_string(),
             ago(first),
@@ -64,7 +65,7 @@ pub(super) async fn failures(args: &OfQueue) -> Result {
             message.clone(),
         ]
     };
-    let header = ["JOBS", "QUEUE", "KIND", "FIRST", "LATEST", "LATEST JOB", "MESSAGE"];
+    let header = ["JOBS", "LAST HOUR", "QUEUE", "KIND", "FIRST", "LATEST", "LATEST JOB", "MESSAGE"];
     output::rows(&header, groups.iter().map(row), "no failed jobs")
 }
 

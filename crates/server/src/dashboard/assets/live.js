@@ -77,6 +77,11 @@ async function refresh() {
     const fresh = page.getElementById("main");
     if (fresh && !isBusy()) {
       main.replaceChildren(...fresh.childNodes);
+      document.title = page.title;
+      for (const part of ["link[rel=icon]", "nav"]) {
+        const [old, found] = [document, page].map((of) => of.querySelector(part));
+        if (found && old?.outerHTML !== found.outerHTML) old?.replaceWith(found);
+      }
       localTimes(main);
       selectAll(main);
     }

@@ -1,15 +1,17 @@
 //! Dead letters.
 
 use super::jobs;
-use crate::dashboard::api::Problem;
+use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{field, instant, number, queue, table};
-use crate::dashboard::paths::{FAILED, with_query};
+use crate::dashboard::html::{field, form_token, instant, number, queue, table};
+use crate::dashboard::paths::{FAILED, went, with_query};
 use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
+use axum::http::Method;
 use axum::response::Response;
-use duetime_core::api::Failures;
+use duetime_core::JobId;
+use duetime_core::api::{FailureGroup, Failures};
 use maud::{Markup, html};
 
 pub(in crate::dashboard) async fn page(mut visit: Visit) -> Response {
@@ -22,7 +24,50 @@ pub(in crate::dashboard) async fn page(mut visit: Visit) -> Response {
 }
 
 pub(in crate::dashboard) async fn act(visit: Visit, form: Form) -> Response {
-    jobs::act_on(visit, form, page).await
+    match form.get("do") {
+        Some(action @ ("retry_group" | "delete_group")) => {
+            let action = action.to_owned();
+            let made = act_on_group(&visit, &form, &action).await;
+            visit.answer_action(made, form, page).await
+        }
+        _ => jobs::act_on(visit, form, page).await,
+    }
+}
+
+/// A button that does something with all jobs of a group: of this queue and kind, with this message.
+pub(super) fn group_button(
+    visit: &Visit,
+    action: &str,
+    (queue, kind, message): (&str, &str, &str),
+    text: &str,
+) -> Markup {
+    html! {
+        form method="post" action=(FAILED) {
+            (form_token(visit))
+            @for (name, value) in [("queue", queue), ("kind", kind), ("message", message)] {
+                input type="hidden" name=(name) value=(value);
+            }
+            button type="submit" class=[(action == "delete_group").then_some("danger")] name="do" value=(action) { (text) }
+        }
+    }
+}
+
+/// Retries or deletes the jobs of a group, as they are grouped now.
+async fn act_on_group(visit: &Visit, form: &Form, action: &str) -> Result<Response, Problem> {
+    let field = |name| form.all(name).next().unwrap_or_default();
+    let failures: Failures =
+        visit.get(with_query("/v1/failures", [("queue", field("queue"))].into_iter())).await?.read();
+    let is_it = |group: &&FailureGroup| *group.kind == *field("kind") && group.message == field("message");
+    let groups = failures.groups.unwrap_or_default();
+    let ids = groups.iter().find(is_it).map_or(&[][..], |group| &group.ids);
+    if ids.is_empty() {
+        return Ok(went(FAILED, &[]));
+    }
+    let call = |id: &JobId| match action {
+        "retry_group" => (Call::post(format!("/v1/jobs/{id}/retry")), "retried"),
+        _ => (Call::new(Method::DELETE, format!("/v1/jobs/{id}")), "deleted"),
+    };
+    visit.act(ids.iter().map(call).collect(), FAILED).await
 }
 
 fn search(visit: &Visit) -> Markup {

@@ -9,8 +9,8 @@ use crate::dashboard::visit::Visit;
 use duetime_core::api::{History, HistoryPoint, HistorySpan};
 use maud::{Markup, html};
 
-/// Charts of a queue, or of all together.
-pub(super) async fn charts(visit: &Visit, queue: Option<&str>) -> Result<Markup, Problem> {
+/// Charts of a queue, or of all together. The value of now is at least the wait of the oldest ready job.
+pub(super) async fn charts(visit: &Visit, queue: Option<&str>, wait_ms: u64) -> Result<Markup, Problem> {
     let asked = visit.asked("span").and_then(|span| span.parse().ok()).unwrap_or(HistorySpan::Hour);
     let pairs = queue.map(|queue| ("queue", queue)).into_iter().chain([("span", asked.word())]);
     let Some(answer) = visit.get_allowed(with_query("/v1/history", pairs)).await? else { return Ok(html! {}) };
@@ -39,7 +39,10 @@ pub(super) async fn charts(visit: &Visit, queue: Option<&str>) -> Result<Markup,
         before.chain(points.iter().map(|point| bar(point.at.0, value(point)))).collect::<Vec<_>>()
     };
     let done = of(|point| (point.succeeded, None));
-    let late = of(|point| point.lateness.map_or((0, None), |late| (late.p99.0, Some(exact(late.p99.0)))));
+    let mut late = of(|point| point.lateness.map_or((0, None), |late| (late.p99.0, Some(exact(late.p99.0)))));
+    if let Some(now) = late.last_mut().filter(|now| now.value < wait_ms) {
+        (now.value, now.said) = (wait_ms, Some(exact(wait_ms)));
+    }
     let every = done.len() / 6;
     Ok(html! {
         (heading)

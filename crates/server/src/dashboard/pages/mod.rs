@@ -1,5 +1,6 @@
 //! The pages, a file each.
 
+mod attention;
 mod due;
 pub(super) mod events;
 pub(super) mod failed;
@@ -13,5 +14,6 @@ pub(super) mod queue;
 pub(super) mod queues;
 pub(super) mod schedule;
 pub(super) mod schedules;
+pub(super) mod search;
 pub(super) mod sign_in;
 pub(super) mod workers;

@@ -1,5 +1,6 @@
 //! The overview.
 
+use super::attention;
 use super::due;
 use super::history;
 use super::queue::push_form;
@@ -7,7 +8,6 @@ use super::queues::table;
 use crate::access::Scope;
 use crate::dashboard::api::Problem;
 use crate::dashboard::html::{empty, number};
-use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
 use axum::response::Response;
@@ -25,9 +25,10 @@ pub(in crate::dashboard) async fn page(mut visit: Visit) -> Response {
         Ok(answer) => answer.read(),
         Err(problem) => return visit.answer(Err(problem)),
     };
+    let attention = visit.attention.clone().unwrap_or_default();
     let rendered = render(&visit).await;
     // Without its store the server still reports its degraded parts.
-    let content = html! { (state(&visit, &health)) @if let Ok(rendered) = &rendered { (rendered) } };
+    let content = html! { (attention::list(&visit, &attention)) (state(&visit, &health)) @if let Ok(rendered) = &rendered { (rendered) } };
     visit.problem = rendered.err();
     let title = visit.say(Text::Overview).to_owned();
     visit.answer(Ok((title, content)))
@@ -40,6 +41,7 @@ async fn render(visit: &Visit) -> Result<Markup, Problem> {
     // The queues with the most jobs.
     queues.sort_by_key(|status| std::cmp::Reverse(status.counts.ready + status.counts.running + status.tally.failed));
     let is_empty = queues.is_empty();
+    let wait_ms = visit.attention.as_ref().map_or(0, |attention| attention.longest_wait.0);
     queues.truncate(QUEUES_SHOWN);
     Ok(html! {
         ul.cards {
@@ -60,22 +62,15 @@ async fn render(visit: &Visit) -> Result<Markup, Problem> {
             (table(visit, &queues))
             (sums.totals(visit))
             (due::charts(visit, None).await?)
-            (history::charts(visit, None).await?)
+            (history::charts(visit, None, wait_ms).await?)
         }
     })
 }
 
-/// Notices of what does not work.
+/// Notices of what is still under way.
 fn state(visit: &Visit, health: &Health) -> Markup {
     html! {
-        @if !health.ready { p.notice.bad role="alert" { (visit.say(Text::NotReady)) } }
         @if !health.is_loaded { p.notice.warn { (visit.language.fill(Text::StillLoading, &[&number(health.loaded)])) } }
-        @for degraded in &health.degraded {
-            p.notice.warn role="alert" {
-                strong { (visit.say(Text::of_degraded(degraded.code))) }
-                @if let Some(error) = &degraded.error { " " span lang="en" { (shown(error)) } }
-            }
-        }
         @if health.backlog > 0 { p.notice.warn { (visit.language.fill(Text::Unrecorded, &[&number(health.backlog as u64)])) } }
     }
 }

@@ -9,7 +9,7 @@ use crate::dashboard::fields::{invalid, members, not_json, unknown};
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{distance, field, instant, number};
 use crate::dashboard::paths::{page_path, went};
-use crate::dashboard::seen::json;
+use crate::dashboard::seen::{json, shown};
 use crate::dashboard::session;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Named, Visit};
@@ -42,6 +42,8 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
             p.notice.warn {
                 (visit.say(Text::QueueIsPaused)) " "
                 @if let Some(until) = status.paused_until { (visit.say(Text::Until)) " " (instant(visit, until.0)) }
+                @if let Some(at) = status.paused_at { " " (visit.say(Text::Since)) " " (instant(visit, at.0)) }
+                @if let Some(by) = &status.paused_by { " " (shown(&visit.language.fill(Text::AttentionPausedBy, &[by]))) }
             }
         }
         @if let Some(until) = status.target_held_until {
@@ -57,7 +59,8 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
         (totals(visit, &status))
         (actions(visit, &status, answer.version))
         (due::charts(visit, Some(name)).await?)
-        (history::charts(visit, Some(name)).await?)
+        @let waits_since = status.oldest_due_at.filter(|_| !status.paused);
+        (history::charts(visit, Some(name), waits_since.map_or(0, |since| visit.now.saturating_sub(since.0))).await?)
         h2 { (visit.say(Text::Settings)) }
         @let settings = settings_text(&status);
         @if settings == "{}" { p.empty { (visit.say(Text::SettingsDefault)) } } @else { pre { (settings) } }

@@ -24,7 +24,7 @@ use duetime_core::limits::PAGE_JOBS_DEFAULT;
         ("state" = Option<Vec<StateWord>>, Query, description = "Only jobs in these states; repeatable, or separated by \
          commas."),
         ("tag" = Option<Tag>, Query, description = "Only jobs with this tag."),
-        ("key" = Option<Key>, Query, description = "Only jobs with this key; needs `queue`."),
+        ("key" = Option<Key>, Query, description = "Only jobs with this key, in `queue` or in any queue."),
         ("kind" = Option<Kind>, Query, description = "Only jobs of this kind."),
         ("due_from" = Option<Timestamp>, Query, description = "Only jobs due at or after this time."),
         ("due_to" = Option<Timestamp>, Query, description = "Only jobs due at or before this time."),

@@ -1,5 +1,6 @@
 //! One handler for each operation of the API.
 
+pub(super) mod attention;
 pub(super) mod bulk;
 pub(super) mod clock;
 pub(super) mod events;

@@ -117,7 +117,7 @@ pub(crate) async fn put(
 pub(crate) async fn pause(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
     let pause = body.object::<PauseBody>()?.try_into()?;
-    let settings = app.engine.pause(&queue, pause).await?;
+    let settings = app.engine.pause_by(&queue, pause, caller.token_name()).await?;
     Ok(reply::ok(&Configured::new(queue, settings)))
 }
 

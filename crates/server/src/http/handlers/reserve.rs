@@ -13,12 +13,15 @@ use crate::http::middleware::sending::Room;
 use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
-use crate::http::{repeat, shown};
+use crate::http::{Peer, repeat, shown};
+use axum::Extension;
 use duetime_core::api::schema::{ReserveOfQueue, TakeOfQueue};
 use duetime_core::api::{self, Reservation, Reserve, Take, Taken};
+use duetime_core::engine::unnamed;
 use duetime_core::engine::{self, ReserveRequest, Source, TakeRequest, Unclaimed};
 use duetime_core::ports::Lease;
 use duetime_core::{Error, JobId};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Reserve due jobs of a queue.
@@ -31,10 +34,15 @@ use std::sync::Arc;
     responses((status = 200, description = "The leases; none if no job came due.", body = Reservation<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
-pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
+pub(crate) async fn reserve(
+    Call(app, caller): Call,
+    Extension(Peer(peer)): Extension<Peer>,
+    Segment(Name(queue)): Segment<Name>,
+    body: One,
+) -> Answered {
     let request = body.object::<Reserve>()?.into_request(Some(queue))?;
     let _parsed = body.parsed();
-    answer(&app, &caller, request).await
+    answer(&app, &caller, peer, request).await
 }
 
 /// Reserve due jobs of several queues, or named ones.
@@ -46,14 +54,19 @@ pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segme
     responses((status = 200, description = "The leases; none if no job came due.", body = Reservation<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
-pub(crate) async fn reserve_anywhere(Call(app, caller): Call, body: One) -> Answered {
+pub(crate) async fn reserve_anywhere(
+    Call(app, caller): Call,
+    Extension(Peer(peer)): Extension<Peer>,
+    body: One,
+) -> Answered {
     let request = body.object::<Reserve>()?.into_request(None)?;
     let _parsed = body.parsed();
-    answer(&app, &caller, request).await
+    answer(&app, &caller, peer, request).await
 }
 
-async fn answer(app: &App, caller: &Caller, mut request: ReserveRequest) -> Answered {
+async fn answer(app: &App, caller: &Caller, peer: SocketAddr, mut request: ReserveRequest) -> Answered {
     request.request_id = repeat::of_reserve(caller, &request);
+    request.worker.get_or_insert_with(|| unnamed(peer.ip().to_canonical()));
     let unknown = check(app, caller, &mut request.from).await?;
     let queues = match &request.from {
         Source::Queues(queues) => queues.clone(),

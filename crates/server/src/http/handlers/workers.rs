@@ -10,8 +10,9 @@ use duetime_core::api::Workers;
 
 /// List the workers.
 ///
-/// Lists the workers that named themselves in a reserve from this server, by name. Other servers list their own. At most
-/// 10,000 are kept, in memory, for an hour after they were last seen.
+/// Lists the workers that reserve jobs from this server, by name. Workers without a name are listed by their address, as
+/// `unnamed@10.0.0.7`. Other servers list their own. At most 10,000 are kept, in memory, for an hour after they were last
+/// seen.
 #[utoipa::path(
     get, path = "/v1/workers", operation_id = "list_workers", tag = "work",
     params(PageQuery),

@@ -173,6 +173,7 @@ fn health_and_metrics() {
     let mut api = Api::new("http/server");
     api.get("/healthz");
     api.get("/readyz");
+    api.get("/v1/attention");
     let id = api.push(&json!({"payload": 1}));
     api.server.receipt();
     api.get(&format!("/v1/jobs/{id}/why?x=1"));

@@ -23,7 +23,7 @@ fn needed(operation: &str) -> Option<&'static str> {
         ("POST", "/v1/reserve" | "/v1/take" | "/v1/settle" | "/v1/extend") => "work",
         ("POST", path) if path.starts_with("/v1/leases/{receipt}/") => "work",
         (_, "/v1/locks" | "/v1/locks/{name}") => "lock",
-        ("GET", "/v1/jobs/{id}/why" | "/v1/workers") => "read",
+        ("GET", "/v1/jobs/{id}/why" | "/v1/workers" | "/v1/attention") => "read",
         ("GET", "/v1/jobs" | "/v1/jobs/{id}" | "/v1/queues" | "/v1/queues/{queue}") => "read",
         ("GET", "/v1/due" | "/v1/failures" | "/v1/history") => "read",
         ("GET", "/v1/schedules" | "/v1/schedules/{name}" | "/v1/schedules/{name}/next" | "/v1/events" | "/metrics") => {
