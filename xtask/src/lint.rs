@@ -46,17 +46,15 @@ fn clippy() -> Result<(), String> {
     process::run(process::cargo(["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]))
 }
 
-/// Libraries with their public items, and binaries and the server with private ones: they have hardly any others. Not in one call, since
-/// the library and the server's binary are both called `duetime` and would write to the same place.
+/// Of binaries and the server, private items too: they have hardly any others. [`public::run`] writes the pages of the other libraries.
 fn docs() -> Result<(), String> {
-    let (all, server) = (["doc", "--workspace"].as_slice(), ["doc", "-p", "duetime-server"].as_slice());
-    let common = ["--no-deps", "--all-features"].as_slice();
-    doc(&[all, common, &["--bins", "--document-private-items"]].concat())?;
-    doc(&[server, common, &["--lib", "--document-private-items"]].concat())?;
-    doc(&[all, common, &["--lib"]].concat())
+    let common = ["--no-deps", "--all-features", "--document-private-items"].as_slice();
+    doc(&[["doc", "--workspace", "--bins"].as_slice(), common].concat())?;
+    doc(&[["doc", "-p", "duetime-server", "--lib"].as_slice(), common].concat())
 }
 
-fn doc(arguments: &[&str]) -> Result<(), String> {
+/// Writes pages; a warning fails.
+pub(crate) fn doc(arguments: &[&str]) -> Result<(), String> {
     let mut command = process::cargo(arguments);
     command.env("RUSTDOCFLAGS", "-D warnings");
     process::run(command)

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use crate::process;
 use crate::repo::{self, Metadata};
+use crate::{lint, process};
 
 const LIST: &str = "crates/duetime/public.txt";
 /// With this, the list is written instead of compared.
@@ -28,16 +28,10 @@ pub(crate) fn run() -> Result<(), String> {
         fs::remove_dir_all(&folder).map_err(|error| format!("cannot remove {}: {error}", folder.display()))?;
     }
     // A page names the source of an item only if the crate that it comes from has pages by then.
-    let doc = ["doc", "--lib", "--no-deps", "--all-features"].into_iter();
-    process::run(process::cargo(doc.clone().chain([
-        "-p",
-        "duetime-core",
-        "-p",
-        "duetime-store",
-        "-p",
-        "duetime-derive",
-    ])))?;
-    process::run(process::cargo(doc.chain(["-p", "duetime"])))?;
+    let doc =
+        |packages: &[&str]| lint::doc(&[["doc", "--lib", "--no-deps", "--all-features"].as_slice(), packages].concat());
+    doc(&["-p", "duetime-core", "-p", "duetime-store", "-p", "duetime-derive"])?;
+    doc(&["-p", "duetime"])?;
     let (list, path) = (list(&folder)?, repo::root().join(LIST));
     if std::env::var("GOLDEN").is_ok_and(|golden| golden == WRITE) {
         return fs::write(&path, list).map_err(|error| format!("cannot write {LIST}: {error}"));

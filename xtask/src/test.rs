@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::repo::Metadata;
 use crate::report::{Outcome, Report, Tally};
-use crate::{clients, neighbours, package, process, public, setup, sim};
+use crate::{neighbours, package, process, public, setup, sim};
 
 /// Names the server's release binary to tests that run the real thing, so that they try what users get. A test that is run
 /// without it takes the binary that cargo built beside it: so does `cargo xtask test`, which has no time for both.
@@ -32,7 +32,6 @@ pub(crate) fn run(seeds: u64) -> bool {
     report.needed_step("set-up", || programs.join().map_err(|_| "set-up panicked".to_owned())?);
     if let Some(metadata) = &metadata {
         report.step("tests", || workspace_tests(metadata, "default"));
-        report.step("clients", || clients::test(metadata));
         report.step("doc tests", doc_tests);
         report.step("simulation", || sim::simulate(seeds, 0));
     }

@@ -21,6 +21,7 @@ mod inbox;
 mod library;
 mod mounted;
 mod orders;
+mod packages;
 mod packaging;
 mod readme;
 mod redis_clock;

@@ -36,11 +36,11 @@ fn built(script: &str, argument: Option<&Path>) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn clients() -> PathBuf {
+pub(crate) fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients").canonicalize().unwrap()
 }
 
 /// `clients` in cargo's target folder.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("clients")
 }
