@@ -4,73 +4,19 @@ declare(strict_types=1);
 
 namespace Duetime\Laravel\Tests;
 
-use Duetime\{CancelOutcome, Client, Job};
+use Duetime\{CancelOutcome, Client};
 use Duetime\Error\{Invalid, Protocol};
 use Duetime\Http\{Http, Response};
 use Duetime\Laravel\{DuetimeJob, DuetimeQueue, Keyed};
 use Duetime\Laravel\Facades\Duetime;
-use Duetime\Laravel\Tests\App\{Application, Blocks, FailsByDefault, Kills, Noted, Plain, Secret, Silent, TooLong, Unique, WaitsForCancel};
-use Illuminate\Contracts\Console\Kernel;
+use Duetime\Testing\Server;
+use Duetime\Laravel\Tests\App\{Application, FailsByDefault, Noted, Plain, Secret, Silent, Unique};
 use Illuminate\Foundation\Application as Laravel;
 use Illuminate\Support\Facades\{Cache, DB, Queue};
-use PHPUnit\Framework\TestCase;
-use Symfony\Component\Console\Output\BufferedOutput;
 
 /** What the database driver does not have, and what the commands of Laravel do with this one. */
-final class DriverTest extends TestCase
+final class DriverTest extends Driver
 {
-    private string $folder;
-    private string $queue;
-    private Laravel $app;
-    private Client $client;
-
-    protected function setUp(): void
-    {
-        $this->folder = Site::folder();
-        $this->queue = 'q' . bin2hex(random_bytes(6));
-        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue));
-        Application::migrate($this->app);
-        Silent::$reported = [];
-        $this->client = Site::server()->client();
-    }
-
-    private function queue(): DuetimeQueue
-    {
-        $queue = Queue::connection();
-        self::assertInstanceOf(DuetimeQueue::class, $queue);
-        return $queue;
-    }
-
-    private function artisan(string ...$arguments): string
-    {
-        $output = new BufferedOutput();
-        $this->app->make(Kernel::class)->call(implode(' ', $arguments), [], $output);
-        return $output->fetch();
-    }
-
-    /** Artisan in a process of its own. @return array{resource, array<int, resource>} */
-    private function process(string $connection, string ...$arguments): array
-    {
-        $environment = ['PATH' => getenv('PATH'), 'DUETIME_SERVER' => Site::server()->address, 'DUETIME_QUEUE' => $this->queue, 'LEASE' => '1'];
-        $process = proc_open([PHP_BINARY, __DIR__ . '/app/artisan.php', $this->folder, $connection, ...$arguments],
-            [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes, null, $environment);
-        self::assertIsResource($process);
-        return [$process, $pipes];
-    }
-
-    /** @return list<string> */
-    private static function effects(): array
-    {
-        return DB::table('effects')->orderBy('id')->pluck('what')->all();
-    }
-
-    private function only(): Job
-    {
-        $jobs = iterator_to_array($this->client->jobs(queue: $this->queue), false);
-        self::assertCount(1, $jobs);
-        return $jobs[0];
-    }
-
     public function testAConnectionNeedsNoConfiguration(): void
     {
         $config = $this->app->make('config')->get('queue.connections.duetime');
@@ -97,6 +43,19 @@ final class DriverTest extends TestCase
         }
         $at = now()->addMilliseconds(1_500);
         self::assertSame($at->format('U.v'), $this->client->get(Queue::later($at, new Plain()))->dueAt->format('U.v'));
+    }
+
+    public function testAMonthPassesAtOnce(): void
+    {
+        $server = Server::start();
+        $this->app = Application::boot($this->folder, 'duetime', ['server' => $server->address] + Site::connection(queue: $this->queue));
+        Plain::dispatch('in a month')->delay(now()->addDays(30));
+        $work = fn (): string => $this->artisan('queue:work', '--stop-when-empty', '--sleep=0');
+        $work();
+        self::assertSame([], self::effects());
+        $server->advance('30d');
+        $work();
+        self::assertSame(['attempt 1 on ' . $this->queue, 'done'], self::effects());
     }
 
     public function testAnEncryptedJobIsNotReadable(): void
@@ -173,64 +132,6 @@ final class DriverTest extends TestCase
         Cache::flush();
         Unique::dispatch('a')->delay(60);
         self::assertSame(1, $this->queue()->size());
-    }
-
-    public function testARunningJobLearnsOfItsCancel(): void
-    {
-        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1));
-        WaitsForCancel::dispatch('waits');
-        [$process, $pipes] = $this->process('duetime', 'queue:work', '--once');
-        self::assertStringContainsString('Processing', (string) fgets($pipes[1]));
-        self::assertSame(CancelOutcome::Requested, Duetime::cancel('waits'));
-        stream_get_contents($pipes[1]);
-        proc_close($process);
-        self::assertSame(['attempt 1 on ' . $this->queue, 'cancelled', 'done'], self::effects());
-    }
-
-    public function testAHandlerThatBlocksKeepsItsLease(): void
-    {
-        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1));
-        Blocks::dispatch('blocks');
-        $this->artisan('queue:work', '--stop-when-empty', '--sleep=0');
-        $job = $this->only();
-        self::assertSame(['succeeded', 1, 0], [$job->state, $job->attempt, $job->fields['crashes']]);
-        self::assertCount(2, self::effects(), 'it ran once');
-    }
-
-    public function testAKilledWorkerAndATimeoutHaveTheEffectsOfTheDatabaseDriver(): void
-    {
-        $failed = [];
-        foreach (['database', 'duetime'] as $connection) {
-            $this->app = Application::boot($this->folder, $connection, Site::connection(queue: $this->queue));
-            TooLong::dispatch('too long')->onQueue($this->queue);
-            [$process, $pipes] = $this->process($connection, 'queue:work', "--queue={$this->queue}", '--sleep=0');
-            stream_get_contents($pipes[1]);
-            proc_close($process);
-            $row = DB::table('failed_jobs')->first();
-            $failed[$connection] = [$row?->queue, strtok((string) $row?->exception, ':'), self::effects(), Queue::size($this->queue)];
-            DB::table('failed_jobs')->delete();
-            DB::table('effects')->delete();
-        }
-        self::assertSame($failed['database'], $failed['duetime']);
-        self::assertStringContainsString('MaxAttemptsExceeded', $failed['duetime'][1]);
-
-        // Killed without a word: it runs again after its lease, as a second attempt.
-        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1, block_for: 5));
-        $done = Queue::push(new Plain('before it is killed'));
-        Kills::dispatch('kills');
-        [$process, $pipes] = $this->process('duetime', 'queue:work', "--queue={$this->queue}");
-        stream_get_contents($pipes[1]);
-        proc_close($process);
-        self::assertSame('succeeded', $this->client->get($done)->state, 'its outcome is reported by the child');
-        $job = $this->client->find($this->queue, 'kills');
-        self::assertSame('running', $job?->state);
-        $queue = $this->queue();
-        do {
-            // The server waits until the lease has ended.
-            $queue->beginRound($this->queue);
-            $again = $queue->pop($this->queue);
-        } while ($again === null);
-        self::assertSame([$job->id, 2], [$again->getJobId(), $again->attempts()]);
     }
 
     public function testAWorkerOfSeveralQueuesAsksOnce(): void

@@ -9,12 +9,11 @@ is_file($laravel) || exit("expected Debian's php-laravel-framework\n");
 require $laravel;
 require __DIR__ . '/../../php/src/autoload.php';
 spl_autoload_register(static function (string $class): void {
-    $file = __DIR__ . '/../src/' . strtr(substr($class, 16), '\\', '/') . '.php';
+    $name = strtr(substr($class, 16), '\\', '/');
+    $file = __DIR__ . (str_starts_with($name, 'Tests/') ? substr($name, 5) : "/../src/$name") . '.php';
     if (str_starts_with($class, 'Duetime\\Laravel\\') && is_file($file)) {
         require $file;
     }
 });
 require __DIR__ . '/app/Application.php';
 require __DIR__ . '/app/jobs.php';
-require __DIR__ . '/Site.php';
-require __DIR__ . '/Clock.php';

@@ -1,10 +1,12 @@
 /** Servers of the tests: a real one, and one that answers as a test says. */
 
+import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { once as onceOf } from 'node:events'
 import * as http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
+import type { Client, Job, State, Worker } from 'duetime'
 
 const BIN = process.env['DUETIME_BIN'] ?? 'duetime'
 
@@ -19,7 +21,7 @@ export async function startServer(...options: string[]): Promise<{ url: string }
       url,
       async [Symbol.asyncDispose]() {
         child.kill('SIGKILL')
-        await once(child, 'exit')
+        await onceOf(child, 'exit')
       },
     }
   }
@@ -48,14 +50,14 @@ export async function playServer(...script: Script): Promise<{ url: string; rece
     })
   })
   server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  await onceOf(server, 'listening')
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     received,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
       server.close()
-      await once(server, 'close')
+      await onceOf(server, 'close')
     },
   }
 }
@@ -74,4 +76,23 @@ export const half: Script[number] = (response) => {
   response.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 })
   response.write('{"id": "1", ')
   setImmediate(() => response.socket?.destroy())
+}
+
+/** The job once it is in one of these states, as a stream of events tells. */
+export async function once(client: Client, id: string, ...states: State[]): Promise<Job> {
+  for await (const event of client.events()) {
+    const job = await client.get(id)
+    if (states.includes(job.state)) return job
+    assert.ok(event.type !== 'lost')
+  }
+  throw new Error('the stream has ended')
+}
+
+/** Runs the worker until this job has ended. */
+export async function runUntil(client: Client, worker: Worker, id: string): Promise<Job> {
+  const running = worker.run({ signals: false })
+  const job = await once(client, id, 'succeeded', 'failed', 'cancelled')
+  await worker.stop()
+  await running
+  return job
 }

@@ -5,13 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { after, before, describe, it } from 'node:test'
-import { Client, Fatal, Invalid, NotFound, Release, RetryAfter, Unauthorized, Worker, type Job, type RunningJob, type Schema, type State, type WorkerOptions } from 'duetime'
-import { answer, playServer, startServer } from './server.js'
-
-const busy = (ms: number): void => {
-  const end = performance.now() + ms
-  while (performance.now() < end);
-}
+import { Client, Fatal, Invalid, NotFound, Release, RetryAfter, Unauthorized, Worker, type RunningJob, type Schema, type WorkerOptions } from 'duetime'
+import { answer, playServer, runUntil, startServer } from './server.js'
 
 describe('a worker of a real server', () => {
   let server: Awaited<ReturnType<typeof startServer>>
@@ -26,23 +21,6 @@ describe('a worker of a real server', () => {
 
   const worker = (queues: WorkerOptions['queues'], options: Partial<WorkerOptions> = {}): Worker =>
     new Worker(client, { queues, concurrency: 10, logger: null, ...options })
-  /** The event of a job that says so, from a stream that was open before. */
-  const once = async (id: string, ...states: State[]): Promise<Job> => {
-    for await (const event of client.events()) {
-      const job = await client.get(id)
-      if (states.includes(job.state)) return job
-      assert.ok(event.type !== 'lost')
-    }
-    throw new Error('the stream has ended')
-  }
-  /** Runs the worker until this job has ended. */
-  const runUntil = async (it: Worker, id: string, ...states: State[]): Promise<Job> => {
-    const running = it.run({ signals: false })
-    const job = await once(id, ...(states.length > 0 ? states : (['succeeded', 'failed', 'cancelled'] as const)))
-    await it.stop()
-    await running
-    return job
-  }
 
   it('reports what became of each job', async () => {
     const kinds: Record<string, (job: RunningJob) => unknown> = {
@@ -91,34 +69,6 @@ describe('a worker of a real server', () => {
     assert.deepEqual(it.health(), { state: 'stopped', isReachable: true, running: 0, ended: 14, failed: 8 })
   })
 
-  it('keeps the lease of a handler that computes', async () => {
-    const { id } = await client.push('computes', 1)
-    let runs = 0
-    const it = worker('computes', { lease: '1s' })
-    it.handle('*', () => { runs += 1; busy(3_500) })
-    const job = await runUntil(it, id)
-    assert.deepEqual([job.state, job.attempt, job.crashes, runs], ['succeeded', 1, 0, 1])
-  })
-
-  it('gives back jobs that arrive while a handler computes', async () => {
-    const [first, second] = ['first', 'second'].map((kind) => ({ queue: 'blocked', kind, payload: 1 }))
-    const it = worker('blocked', { lease: '1s' })
-    let id = ''
-    it.handle('first', async () => {
-      // It becomes due while the thread computes, and nobody else is there.
-      id = (await client.push('blocked', 1, { ...second, delay: 300 })).id
-      busy(2_500)
-    })
-    it.handle('second', () => 'ran')
-    await client.push('blocked', 1, { kind: first?.kind })
-    const running = it.run({ signals: false })
-    for await (const { type } of client.events({ queue: 'blocked', what: 'succeeded' })) if (type === 'succeeded' && (await client.get(id)).state === 'succeeded') break
-    await it.stop()
-    await running
-    const job = await client.get(id)
-    assert.deepEqual([job.result, job.attempt, job.crashes, job.releases], ['ran', 1, 0, 1])
-  })
-
   it('tells a handler of a cancel', async () => {
     const { id } = await client.push('cancels', 1)
     const it = worker('cancels', { lease: '1s' })
@@ -126,39 +76,7 @@ describe('a worker of a real server', () => {
       assert.equal(await client.cancel(id), 'cancel_requested')
       await new Promise((_, reject) => { job.signal.addEventListener('abort', () => { reject(job.signal.reason as Error) }) })
     })
-    assert.equal((await runUntil(it, id)).state, 'cancelled')
-  })
-
-  it('runs handlers in threads', async () => {
-    const it = worker('threads', { lease: '1s', concurrency: 8 })
-    const thread = new URL(`file://${join(__dirname, 'thread-handler.js')}`)
-    it.handle('default', { thread, graceMs: 20_000 })
-    it.handle('forever', { thread, threads: 1, graceMs: 1 })
-    it.handle('missing', { thread: new URL('file:///no/such.js'), threads: 1 })
-    const push = async (payload: object, kind = 'default'): Promise<string> => (await client.push('threads', payload, { kind })).id
-    const ids = {
-      compute: await push({ do: 'compute', ms: 2_500 }), forever: await push({ do: 'compute forever' }, 'forever'), wait: await push({ do: 'wait' }), calls: await push({ do: 'calls' }),
-      fatal: await push({ do: 'fatal' }), exit: await push({ do: 'exit' }), function: await push({ do: 'function' }), missing: await push({}, 'missing'),
-    }
-    const running = it.run({ signals: false })
-    await once(ids.forever, 'running')
-    await once(ids.wait, 'running')
-    await client.cancel(ids.forever)
-    await client.cancel(ids.wait)
-    const jobs = await Promise.all([
-      once(ids.compute, 'succeeded'), once(ids.forever, 'cancelled'), once(ids.wait, 'succeeded'), once(ids.calls, 'succeeded'), once(ids.fatal, 'failed'),
-      once(ids.exit, 'scheduled'), once(ids.function, 'failed'), once(ids.missing, 'scheduled'),
-    ])
-    await it.stop()
-    await running
-    const [compute, , wait, calls, , exit, fn, missing] = jobs
-    assert.deepEqual([compute.result, compute.attempt], [{ isMainThread: false, fee: 12345678901234567890n }, 1])
-    assert.equal(wait.state, 'succeeded')
-    assert.equal((await client.find('from-threads', 'aborted'))?.payload, 'aborted: Cancelled, true')
-    assert.deepEqual([calls.progress?.note, (await client.get(calls.result as string)).queue], ['from a thread', 'from-threads'])
-    assert.equal(exit.message, "the handler's thread ended: exit code 3")
-    assert.match(fn.message ?? '', /^the result cannot be taken from the thread: /)
-    assert.match(missing.message ?? '', /no\/such\.js/)
+    assert.equal((await runUntil(client, it, id)).state, 'cancelled')
   })
 
   it('checks payloads, and passes on what the schema made of them', async () => {

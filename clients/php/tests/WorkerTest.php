@@ -87,39 +87,6 @@ final class WorkerTest extends TestCase
         self::assertSame(4711, $job->result);
     }
 
-    /** The five runs of a job that outlived its lease, in sleep, in a query and in a loop. @dataProvider blocks */
-    public function testABlockingHandlerKeepsItsLease(\Closure $block): void
-    {
-        $runs = 0;
-        $id = $this->client->push($this->queue)->id;
-        $worker = $this->worker(lease: '1s')->handle('*', static function (RunningJob $job) use ($block, &$runs): void {
-            $runs++;
-            $block();
-            self::assertFalse($job->cancelled());
-        });
-        self::assertSame(1, $worker->drain());
-        $job = $this->client->get($id);
-        self::assertSame(['succeeded', 1, 1, 0], [$job->state, $job->attempt, $runs, $job->fields['crashes']]);
-    }
-
-    /** @return array<string, array{\Closure}> */
-    public static function blocks(): array
-    {
-        return [
-            'sleep' => [static fn () => sleep(2)],
-            'query' => [static function (): void {
-                $until = hrtime(true) + 1_600_000_000;
-                for ($rows = 1_000_000; hrtime(true) < $until; $rows *= 2) {
-                    (new \PDO('sqlite::memory:'))->query("with recursive c(x) as (select 1 union all select x + 1 from c where x < $rows) select count(*) from c");
-                }
-            }],
-            'loop' => [static function (): void {
-                for ($until = hrtime(true) + 1_600_000_000; hrtime(true) < $until;) {
-                }
-            }],
-        ];
-    }
-
     public function testAKeeperThatWasKilledIsReplaced(): void
     {
         $keeper = new Keeper($this->client->transport);

@@ -1,0 +1,72 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duetime\Laravel\Tests;
+
+use Duetime\CancelOutcome;
+use Duetime\Laravel\Facades\Duetime;
+use Duetime\Laravel\Tests\App\{Application, Blocks, Kills, Plain, TooLong, WaitsForCancel};
+use Illuminate\Support\Facades\{DB, Queue};
+
+/** What workers in processes of their own do. */
+final class ProcessTest extends Driver
+{
+    public function testARunningJobLearnsOfItsCancel(): void
+    {
+        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1));
+        WaitsForCancel::dispatch('waits');
+        [$process, $pipes] = $this->process('duetime', 'queue:work', '--once');
+        self::assertStringContainsString('Processing', (string) fgets($pipes[1]));
+        self::assertSame(CancelOutcome::Requested, Duetime::cancel('waits'));
+        stream_get_contents($pipes[1]);
+        proc_close($process);
+        self::assertSame(['attempt 1 on ' . $this->queue, 'cancelled', 'done'], self::effects());
+    }
+
+    public function testAHandlerThatBlocksKeepsItsLease(): void
+    {
+        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1));
+        Blocks::dispatch('blocks');
+        $this->artisan('queue:work', '--stop-when-empty', '--sleep=0');
+        $job = $this->only();
+        self::assertSame(['succeeded', 1, 0], [$job->state, $job->attempt, $job->fields['crashes']]);
+        self::assertCount(2, self::effects(), 'it ran once');
+    }
+
+    public function testAKilledWorkerAndATimeoutHaveTheEffectsOfTheDatabaseDriver(): void
+    {
+        $failed = [];
+        foreach (['database', 'duetime'] as $connection) {
+            $this->app = Application::boot($this->folder, $connection, Site::connection(queue: $this->queue));
+            TooLong::dispatch('too long')->onQueue($this->queue);
+            [$process, $pipes] = $this->process($connection, 'queue:work', "--queue={$this->queue}", '--sleep=0');
+            stream_get_contents($pipes[1]);
+            proc_close($process);
+            $row = DB::table('failed_jobs')->first();
+            $failed[$connection] = [$row?->queue, strtok((string) $row?->exception, ':'), self::effects(), Queue::size($this->queue)];
+            DB::table('failed_jobs')->delete();
+            DB::table('effects')->delete();
+        }
+        self::assertSame($failed['database'], $failed['duetime']);
+        self::assertStringContainsString('MaxAttemptsExceeded', $failed['duetime'][1]);
+
+        // Killed without a word: it runs again after its lease, as a second attempt.
+        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1, block_for: 5));
+        $done = Queue::push(new Plain('before it is killed'));
+        Kills::dispatch('kills');
+        [$process, $pipes] = $this->process('duetime', 'queue:work', "--queue={$this->queue}");
+        stream_get_contents($pipes[1]);
+        proc_close($process);
+        self::assertSame('succeeded', $this->client->get($done)->state, 'its outcome is reported by the child');
+        $job = $this->client->find($this->queue, 'kills');
+        self::assertSame('running', $job?->state);
+        $queue = $this->queue();
+        do {
+            // The server waits until the lease has ended.
+            $queue->beginRound($this->queue);
+            $again = $queue->pop($this->queue);
+        } while ($again === null);
+        self::assertSame([$job->id, 2], [$again->getJobId(), $again->attempts()]);
+    }
+}
