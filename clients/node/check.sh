@@ -7,4 +7,5 @@ folder=$(realpath -m "${CARGO_TARGET_DIR:-$here/../../target}/clients/node")
 PATH=$folder/bin:$PATH
 cd "$folder"
 npx --no-install tsc -p test --noEmit
+node test/docs.mjs dist/index.d.ts dist/testing/index.d.ts
 npx --no-install eslint .

@@ -14,6 +14,7 @@ import type {
 } from './types.js'
 import { milliseconds, objectJson, queryOf, shownAs, timeOf } from './wire.js'
 
+/** Options of a client, besides its server. */
 export type ClientOptions = TransportOptions
 
 /** When a job is due instead. */

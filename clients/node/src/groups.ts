@@ -69,6 +69,7 @@ export class Queues extends Group {
     return this.call('POST', `${at(queue)}/pause`, pause)
   }
 
+  /** Ends a pause. */
   resume(queue: string): Promise<Configured> {
     return this.call('POST', `${at(queue)}/resume`, {})
   }
@@ -81,6 +82,7 @@ export class Queues extends Group {
 
 /** `client.schedules`: recurring jobs. */
 export class Schedules extends Group {
+  /** All schedules, by name. */
   list(): AsyncGenerator<ScheduleShown, void, undefined> {
     return this.pages('schedules')
   }
@@ -100,10 +102,12 @@ export class Schedules extends Group {
     await this.transport.call({ method: 'DELETE', path: `/v1/schedules${at(name)}`, doneIf: ['schedule_not_found'] })
   }
 
+  /** Pushes nothing, until `resume` or the end of the pause. Throws `NotFound`. */
   pause(name: string, pause: Pause = {}): Promise<ScheduleShown> {
     return this.call('POST', `${at(name)}/pause`, pause)
   }
 
+  /** Ends a pause. Throws `NotFound`. */
   resume(name: string): Promise<ScheduleShown> {
     return this.call('POST', `${at(name)}/resume`, {})
   }

@@ -5,6 +5,7 @@ export type Duration = number | string
 /** An instant; text is RFC 3339, such as `"2027-01-31T08:00:00Z"`. */
 export type Instant = Date | string
 
+/** `scheduled` until it is due, then `ready`, `running`, and one of the other three. */
 export type State = 'scheduled' | 'ready' | 'running' | 'succeeded' | 'failed' | 'cancelled'
 
 /** When the next attempt of a failed job is due. */
@@ -18,6 +19,7 @@ export type Retry =
 /** What becomes of a job after its last attempt. */
 export type WhenExhausted = 'keep' | 'drop' | 'restart' | { move: string }
 
+/** What happens after a failed attempt. */
 export interface RetryRules {
   retry?: Retry | undefined
   /** 16 by default, 0 for no limit. */
@@ -130,8 +132,9 @@ export interface Selection {
   dueTo?: Instant | undefined
 }
 
-/** What a cancel did. `none`: there is no live job with this key. */
+/** What a cancel by id did. `cancel_requested`: it runs, and its worker is asked to stop. */
 export type CancelOutcome = 'cancelled' | 'cancel_requested' | 'already_finished'
+/** What a cancel by key did. `none`: there is no live job with this key. */
 export type CancelByKeyOutcome = 'cancelled' | 'cancel_requested' | 'none'
 
 /** Numbers of jobs by outcome, such as `{ cancelled: 3, cancelRequested: 1 }`; 0 is left out. */
@@ -145,6 +148,7 @@ export interface Why {
   reasons: { code: string; detail: string; until: Date | null; since?: Date; worker?: string; count?: number; limit?: number }[]
 }
 
+/** What jobs of a queue have that say nothing else, and how they are handed out. */
 export interface QueueSettings extends RetryRules {
   lease?: Duration | undefined
   maxRunning?: number | undefined
@@ -157,6 +161,7 @@ export interface QueueSettings extends RetryRules {
 /** Settings to change; `null` resets one to its default. */
 export type QueueChanges = { [Name in keyof QueueSettings]: QueueSettings[Name] | null }
 
+/** A queue: counts of its jobs by state, and its settings. */
 export interface Queue {
   queue: string
   scheduled: number
@@ -190,6 +195,7 @@ export interface Schedule {
   pausedUntil?: Instant | undefined
 }
 
+/** A schedule as the server has it. */
 export interface ScheduleShown {
   name: string
   schedule: Schedule

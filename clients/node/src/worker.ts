@@ -15,11 +15,15 @@ import { milliseconds, timeOf } from './wire.js'
 
 /** Where a worker writes what an operator should know. */
 export interface Logger {
+  /** What is as it should be. */
   info(text: string): void
+  /** A failed attempt, a server that is unavailable. */
   warn(text: string): void
+  /** What needs an operator. */
   error(text: string): void
 }
 
+/** Options of a worker. */
 export interface WorkerOptions {
   /** Served in this order: a queue only if nothing is due in those before it. As an object, each gets its share by weight. At most 64. */
   queues: string | readonly string[] | Readonly<Record<string, number>>
@@ -33,12 +37,13 @@ export interface WorkerOptions {
   stopDeadline?: Duration | undefined
   /** The name in the list of workers; host and process id by default. */
   name?: string | undefined
-  /** `console` by default; `null` for silence. */
+  /** Standard error by default; `null` for silence. */
   logger?: Logger | null | undefined
   /** A file that is written every 5 s while the main thread of the worker is responsive, for a supervisor. */
   healthFile?: string | undefined
 }
 
+/** What a supervisor wants to know of a worker. */
 export interface Health {
   state: 'new' | 'running' | 'stopping' | 'stopped'
   /** Whether the server answers. */
@@ -49,6 +54,9 @@ export interface Health {
   failed: number
 }
 
+// Standard output belongs to the program.
+const write = (text: string): void => { console.error(text) }
+const STDERR: Logger = { info: write, warn: write, error: write }
 const QUEUES_MAX = 64
 const HEALTH_EVERY_MS = 5_000
 // For handlers that end because their signal was aborted.
@@ -105,7 +113,7 @@ export class Worker implements AsyncDisposable {
     }
     this.#concurrency = concurrency
     this.#stopDeadlineMs = timeOf(options.stopDeadline ?? 25_000, 'stopDeadline')
-    this.#logger = options.logger === undefined ? console : options.logger
+    this.#logger = options.logger === undefined ? STDERR : options.logger
     this.#healthFile = options.healthFile
   }
 
@@ -147,6 +155,7 @@ export class Worker implements AsyncDisposable {
     for (const name of signals) process.on(name, onSignal)
     try {
       const running = this.#start(false)
+      this.#log('info', `working on ${this.#options.queues.map(([name]) => name).join(', ')}, ${this.#concurrency} at once`)
       if (options.signal?.aborted === true) stop()
       await running
     } finally {

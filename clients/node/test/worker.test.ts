@@ -221,6 +221,7 @@ it('says once that the server is away, and once that it is back, and settles wha
   await worker.stop()
   await running
   assert.deepEqual(lines.map((line) => line.split(/[,:] /).slice(0, 2).join()), [
+    'duetime,working on q',
     'duetime,the server does not answer as it should', 'duetime,the server answers again', 'duetime,the server does not answer as it should', 'duetime,the server answers again',
   ])
   const bodies = server.received.filter(({ url }) => url === '/v1/settle').map(({ body }) => body)

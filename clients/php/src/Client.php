@@ -18,8 +18,11 @@ final class Client
     /** At most this many bytes of JSON in one request, unless one job is larger. */
     private const BATCH_BYTES = 48 << 20;
 
+    /** Counts, settings and pauses of queues. */
     public readonly Queues $queues;
+    /** Recurring jobs. */
     public readonly Schedules $schedules;
+    /** For the rest of the HTTP API: `$client->transport->call('GET', '/v1/workers')->fields`. */
     public readonly Transport $transport;
 
     /**
@@ -309,6 +312,12 @@ final class Client
         return $this->counts('reschedule', ['selection' => new RawJson(Json::object($selection))] + self::due($delay, $dueAt));
     }
 
+    /**
+     * Makes a waiting job due after a delay, or at an instant.
+     *
+     * @throws NotFound
+     * @throws Error\Conflict if it runs or has ended
+     */
     public function reschedule(string $id, string|int|float|\DateInterval|null $delay = null, \DateTimeInterface|string|null $dueAt = null): Job
     {
         return $this->patch($id, self::due($delay, $dueAt), null);
@@ -318,6 +327,8 @@ final class Client
      * Changes a waiting job. What is null stays.
      *
      * @param int|null $ifVersion only if this is still its version; `Conflict` otherwise
+     * @throws NotFound
+     * @throws Error\Conflict if it runs or has ended
      */
     public function change(string $id, mixed $payload = null, ?int $priority = null, ?int $ifVersion = null): Job
     {
@@ -328,19 +339,34 @@ final class Client
         return $this->patch($id, $changes, $ifVersion);
     }
 
-    /** Makes a waiting job due now. */
+    /**
+     * Makes a waiting job due now.
+     *
+     * @throws NotFound
+     * @throws Error\Conflict if it runs or has ended
+     */
     public function run(string $id): Job
     {
         return $this->act($id, 'run', ['job_running', 'already_finished']);
     }
 
-    /** Starts a job that has ended again. */
+    /**
+     * Starts a job that has ended again, from attempt 0.
+     *
+     * @throws NotFound
+     * @throws Error\Conflict if it has not ended, or another job has its key
+     */
     public function retry(string $id): Job
     {
         return $this->act($id, 'retry', ['job_live']);
     }
 
-    /** Deletes the record of a job. One that waits never runs. */
+    /**
+     * Deletes the record of a job. One that waits never runs.
+     *
+     * @throws NotFound
+     * @throws Error\Conflict if it runs
+     */
     public function delete(string $id): void
     {
         $this->transport->call('DELETE', Transport::path('jobs', $id), done: ['not_found']);

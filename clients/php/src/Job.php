@@ -7,7 +7,9 @@ namespace Duetime;
 /** A job as the server describes it. Fields that it does not have are null. */
 class Job
 {
+    /** Text, by which it is found, changed and cancelled. */
     public readonly string $id;
+    /** The queue in which it is. */
     public readonly string $queue;
     /** Which handler runs it: `default` if the push named none. */
     public readonly string $kind;
@@ -15,9 +17,11 @@ class Job
     public readonly string $state;
     /** How many attempts have begun. */
     public readonly int $attempt;
+    /** Unique among the live jobs of the queue. */
     public readonly ?string $key;
     /** @var list<string> */
     public readonly array $tags;
+    /** When it is, or was, due: in UTC, to the millisecond. */
     public readonly \DateTimeImmutable $dueAt;
     /** Decoded JSON (objects are arrays, integers beyond 64 bits are text), or bytes. `json()` is exact. */
     public readonly mixed $payload;

@@ -125,6 +125,7 @@ final class Keeper
         $this->hold($id, ['method' => 'PUT', 'path' => $path, 'body' => $body, 'every' => $ttl / 3, 'expires' => $ttl]);
     }
 
+    /** Extends a lease or a lock no longer. */
     public function drop(string $id): void
     {
         unset($this->held[$id], $this->events[$id]);

@@ -46,6 +46,7 @@ final class KeeperProcess
         $this->healthFile = $config['healthFile'];
     }
 
+    /** Until its input or its parent ends. */
     public function run(): void
     {
         if (\function_exists('pcntl_signal')) {

@@ -35,6 +35,11 @@ final class Schedules
         return $this->transport->call('PUT', Transport::path('schedules', $name), Json::object($schedule))->fields;
     }
 
+    /**
+     * Deletes a schedule. Jobs that it has pushed stay.
+     *
+     * @throws Error\NotFound
+     */
     public function delete(string $name): void
     {
         $this->transport->call('DELETE', Transport::path('schedules', $name), done: ['schedule_not_found']);

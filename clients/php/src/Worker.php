@@ -125,6 +125,7 @@ final class Worker
      */
     public function run(): int
     {
+        $this->log('info', 'working on ' . implode(', ', array_keys($this->weights)));
         return $this->loop(false);
     }
 

@@ -227,7 +227,7 @@ final class WorkerTest extends TestCase
             (new Worker(new Client('http://one', '', http: $http), 'q', logger: $log))->run();
             self::fail('a refused request is not waited for');
         } catch (Invalid) {
-            self::assertCount(4, $log->lines, implode("\n", $log->lines));
+            self::assertCount(5, $log->lines, implode("\n", $log->lines));
             self::assertSame($http->sent[0]['body']['request_id'], $http->sent[2]['body']['request_id'], 'a repeat gets the same jobs');
             self::assertSame(['20000ms', '0ms'], [$http->sent[0]['body']['wait'], $http->sent[2]['body']['wait']], 'and does not wait for others');
             self::assertNotSame($http->sent[2]['body']['request_id'], $http->sent[3]['body']['request_id']);

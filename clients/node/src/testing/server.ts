@@ -7,6 +7,7 @@ import { Client } from '../client.js'
 import type { Duration } from '../types.js'
 import { duration } from '../wire.js'
 
+/** A server for one test, with a client and a clock that it moves. See `startServer`. */
 export class TestServer implements AsyncDisposable {
   readonly url: string
   /** A client of this server. */

@@ -20,6 +20,7 @@ final class CurlHttp implements Http
     {
     }
 
+    /** As `Http::send` says. */
     public function send(string $method, string $url, array $headers, ?string $body, int $timeoutMs, ?\Closure $isAborted = null): Response
     {
         $handle = $this->handle();

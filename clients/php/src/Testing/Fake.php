@@ -23,6 +23,7 @@ final class Fake implements Http
     private array $jobs = [];
     private int $last = 0;
 
+    /** A client of this fake. Calls that the fake does not know throw a `LogicException`. */
     public function client(): Client
     {
         return new Client('http://fake.invalid', '', http: $this);
@@ -66,6 +67,7 @@ final class Fake implements Http
         }
     }
 
+    /** @internal what a server would answer */
     public function send(string $method, string $url, array $headers, ?string $body, int $timeoutMs, ?\Closure $isAborted = null): Response
     {
         $path = (string) parse_url($url, \PHP_URL_PATH);

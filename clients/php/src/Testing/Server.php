@@ -61,9 +61,10 @@ final class Server
         return new self($process, $pipes, $found[0]);
     }
 
+    /** A client of the server, without a token. */
     public function client(): Client
     {
-        return new Client($this->address);
+        return new Client($this->address, '');
     }
 
     /**

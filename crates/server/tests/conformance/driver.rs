@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
+/// How much of what a worker said is shown.
+const SAID_BYTES: usize = 2_000;
 const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients");
 
 /// The languages of the clients.
@@ -87,9 +89,16 @@ impl Work {
         for (name, value) in arguments {
             command.args([format!("--{name}"), value.clone()]);
         }
-        // What it says of faults is its own affair.
-        command.arg("--log").arg(log).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // What it says of faults is its own affair, unless it ends before it works.
+        let said = std::fs::File::create(log.with_extension("said")).unwrap();
+        command.arg("--log").arg(log).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         Self { child: command.spawn().expect("the driver's program"), log: log.to_owned() }
+    }
+
+    /// The end of what it has said on standard error.
+    pub(crate) fn said(&self) -> String {
+        let said = std::fs::read(self.log.with_extension("said")).unwrap_or_default();
+        String::from_utf8_lossy(&said[said.len().saturating_sub(SAID_BYTES)..]).into_owned()
     }
 
     /// The whole lines of its log so far.
@@ -117,7 +126,7 @@ impl Work {
     pub(crate) fn stop(&mut self) -> Result<(), String> {
         self.signal(Signal::SIGTERM);
         let status = self.child.wait().unwrap();
-        if status.success() { Ok(()) } else { Err(format!("the worker ended with {status}")) }
+        if status.success() { Ok(()) } else { Err(format!("the worker ended with {status}, and said {}", self.said())) }
     }
 }
 

@@ -232,6 +232,9 @@ fn work(world: &mut World, language: Language, case: &WorkCase, queue: &str) -> 
     let first = jobs[0].0.clone();
     if case.meanwhile != Meanwhile::Nothing {
         eventually(|| worker.has_logged("start", &first) || worker.ended().is_some());
+        if !worker.has_logged("start", &first) {
+            return Err(format!("the worker ended before its first job began, and said {}", worker.said()));
+        }
     }
     match case.meanwhile {
         Meanwhile::Nothing => {}
@@ -280,7 +283,11 @@ fn end(
         if is_over(&shown) {
             return Ok(shown);
         }
-        if worker.ended().is_some() {
+        if let Some(status) = worker.ended() {
+            // A job may kill its worker, but not before it has begun.
+            if worker.log().is_empty() {
+                return Err(format!("the worker ended with {status} before it worked, and said {}", worker.said()));
+            }
             *worker = Work::start(language, world.proxy.address, arguments, log);
         }
         let shown = world.server().get(&format!("/v1/jobs/{id}?wait={LOOK}")).ok();

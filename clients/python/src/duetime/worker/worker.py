@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import pathlib
 import signal
@@ -23,6 +24,7 @@ from .job import RunningJob
 from .pools import Loop, Pool, Processes, Threads
 from .turns import Turns
 
+log = logging.getLogger("duetime")
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Handles every kind that has no handler of its own.
@@ -205,6 +207,9 @@ class Worker:
     def _run(self, is_drain: bool) -> Summary:
         with _loop_if(any(handler.is_async for handler in self._handlers.values())) as loop:
             dispatcher = self._begin(loop, is_drain)
+            if not is_drain:
+                plan = dispatcher.plan
+                log.info("working on %s, %d at once", ", ".join(plan.turns.queues), plan.concurrency)
             with _signals(self):
                 # In steps, so that signals are handled on every platform.
                 while not dispatcher.is_done.wait(3600):
