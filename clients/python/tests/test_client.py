@@ -197,11 +197,14 @@ def test_a_unix_socket(tmp_path: object) -> None:
         thread.join()
 
 
-def test_a_slow_answer_ends_with_its_try() -> None:
+@pytest.mark.parametrize(
+    "first", ["HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n", "HTTP/1.1 200 OK\r\nslow:"]
+)
+def test_a_slow_answer_ends_with_its_try(first: str) -> None:
     class Drips(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             self.request.recv(65_536)
-            self.request.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n")
+            self.request.sendall(first.encode())
             try:
                 while not stopped.wait(0.02):
                     self.request.sendall(b" ")
@@ -214,7 +217,7 @@ def test_a_slow_answer_ends_with_its_try() -> None:
         thread.start()
         try:
             client = Client(f"http://127.0.0.1:{listener.server_address[1]}", timeout=0.2, deadline=0.3)
-            with client, pytest.raises(Unavailable, match=r"no whole answer within 0.\d"):
+            with client, pytest.raises(Unavailable, match="ReadTimeout"):
                 client.why("7")
         finally:
             stopped.set()

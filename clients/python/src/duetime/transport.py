@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import os
 import ssl
 import threading
@@ -17,6 +18,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Callable, Generic, NamedTuple, Optional, Protocol, TypeVar, Union, overload
 
+import httpcore
 import httpx
 
 from ._typing import Concatenate, ParamSpec
@@ -94,11 +96,57 @@ def _why(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
+class _Limit(threading.local):
+    """When the try of a thread is over. The time-outs of httpx are for each part of an answer, of which there can be many."""
+
+    end = math.inf
+
+    def within(self, timeout: Optional[float], error: type[Exception]) -> Optional[float]:
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise error("no whole answer in time")
+        return timeout if left == math.inf else min(left, left if timeout is None else timeout)
+
+
+class _Stream(httpcore.NetworkStream):
+    def __init__(self, stream: httpcore.NetworkStream, limit: _Limit) -> None:
+        self._stream, self._limit = stream, limit
+
+    def read(self, max_bytes: int, timeout: Optional[float] = None) -> bytes:
+        return self._stream.read(max_bytes, self._limit.within(timeout, httpcore.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: Optional[float] = None) -> None:
+        self._stream.write(buffer, self._limit.within(timeout, httpcore.WriteTimeout))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: Optional[str] = None, timeout: Optional[float] = None
+    ) -> httpcore.NetworkStream:
+        return _Stream(self._stream.start_tls(ssl_context, server_hostname, timeout), self._limit)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+class _Backend(httpcore.SyncBackend):
+    def __init__(self, limit: _Limit) -> None:
+        self._limit = limit
+
+    def connect_tcp(self, *words: Any, **options: Any) -> httpcore.NetworkStream:
+        return _Stream(super().connect_tcp(*words, **options), self._limit)
+
+    def connect_unix_socket(self, *words: Any, **options: Any) -> httpcore.NetworkStream:
+        return _Stream(super().connect_unix_socket(*words, **options), self._limit)
+
+
 class BlockingTransport:
     """HTTP that blocks the thread. Safe for use by several threads, and after a fork."""
 
     def __init__(self, ca: Optional[str]) -> None:
         self._ca, self._clients, self._pid, self._lock = ca, dict[str, httpx.Client](), os.getpid(), threading.Lock()
+        self._limit = _Limit()
 
     def _client(self, server: str) -> httpx.Client:
         if self._pid != os.getpid():
@@ -108,25 +156,22 @@ class BlockingTransport:
         if client is None:
             with self._lock:
                 options, transport = _options(server, self._ca)
-                fresh = httpx.Client(transport=httpx.HTTPTransport(**transport), **options)
-                client = self._clients.setdefault(server, fresh)
+                http = httpx.HTTPTransport(**transport)
+                # httpx has no argument for it.
+                http._pool._network_backend = _Backend(self._limit)
+                client = self._clients.setdefault(server, httpx.Client(transport=http, **options))
         return client
 
     async def send(self, request: Request) -> Reply:
-        end = time.monotonic() + request.timeout
         client = self._client(request.server)
+        self._limit.end = time.monotonic() + request.timeout
         built = client.build_request(
             request.method, request.path, content=request.body, headers=request.headers, timeout=request.timeout
         )
         try:
             response = client.send(built, stream=True)
             try:
-                chunks = []
-                for chunk in response.iter_bytes():
-                    chunks.append(chunk)
-                    if time.monotonic() > end:
-                        raise Lost(f"no whole answer within {request.timeout:g} s")
-                return Reply(response.status_code, response.headers, b"".join(chunks))
+                return Reply(response.status_code, response.headers, response.read())
             finally:
                 response.close()
         except _UNSENT as error:
@@ -136,6 +181,7 @@ class BlockingTransport:
 
     async def lines(self, request: Request) -> AsyncIterator[Union[Reply, str]]:
         timeout = httpx.Timeout(request.timeout)
+        self._limit.end = math.inf
         try:
             with self._client(request.server).stream(
                 request.method, request.path, headers=request.headers, timeout=timeout
@@ -145,6 +191,8 @@ class BlockingTransport:
                     return
                 for line in response.iter_lines():
                     yield line
+                    # Meanwhile this thread may have made another call.
+                    self._limit.end = math.inf
         except _UNSENT as error:
             raise Unsent(_why(error)) from None
         except httpx.HTTPError as error:
