@@ -28,7 +28,7 @@ describe('handlers that compute', () => {
   it('keeps the lease of a handler that computes', async () => {
     const { id } = await client.push('computes', 1)
     let runs = 0
-    const it = worker('computes', { lease: '1s' })
+    const it = worker('computes', { lease: '2s' })
     it.handle('*', () => { runs += 1; busy(3_500) })
     const job = await runUntil(client, it, id)
     assert.deepEqual([job.state, job.attempt, job.crashes, runs], ['succeeded', 1, 0, 1])

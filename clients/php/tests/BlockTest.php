@@ -15,7 +15,7 @@ final class BlockTest extends TestCase
     {
         [$client, $queue, $runs] = [Site::client(), Site::queue(), 0];
         $id = $client->push($queue)->id;
-        $worker = (new Worker($client, $queue, lease: '1s', logger: new Quiet()))->handle('*', static function (RunningJob $job) use ($block, &$runs): void {
+        $worker = (new Worker($client, $queue, lease: '2s', logger: new Quiet()))->handle('*', static function (RunningJob $job) use ($block, &$runs): void {
             $runs++;
             $block();
             self::assertFalse($job->cancelled());
@@ -29,15 +29,15 @@ final class BlockTest extends TestCase
     public static function blocks(): array
     {
         return [
-            'sleep' => [static fn () => sleep(2)],
+            'sleep' => [static fn () => sleep(3)],
             'query' => [static function (): void {
-                $until = hrtime(true) + 1_600_000_000;
+                $until = hrtime(true) + 2_500_000_000;
                 for ($rows = 1_000_000; hrtime(true) < $until; $rows *= 2) {
                     (new \PDO('sqlite::memory:'))->query("with recursive c(x) as (select 1 union all select x + 1 from c where x < $rows) select count(*) from c");
                 }
             }],
             'loop' => [static function (): void {
-                for ($until = hrtime(true) + 1_600_000_000; hrtime(true) < $until;) {
+                for ($until = hrtime(true) + 2_500_000_000; hrtime(true) < $until;) {
                 }
             }],
         ];

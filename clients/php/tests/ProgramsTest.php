@@ -94,7 +94,7 @@ final class ProgramsTest extends TestCase
         $client = new Client($address, $tokens[0], ca: "$folder/ca.pem");
         $client->push($queue, 1);
         // The child knows the authority, too.
-        self::assertSame(1, (new Worker($client, $queue, lease: '1s'))->handle('*', static fn () => sleep(2))->drain());
+        self::assertSame(1, (new Worker($client, $queue, lease: '2s'))->handle('*', static fn () => sleep(3))->drain());
         self::assertSame('succeeded', [...$client->jobs(queue: $queue)][0]->state);
         foreach ([[$tokens[1], Forbidden::class], ['wrong', Unauthorized::class], ['', Unauthorized::class]] as [$token, $class]) {
             try {

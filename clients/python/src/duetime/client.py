@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Optional, TypedDict, Union
+from typing import Any, Callable, Optional, TypedDict, Union
 
 from . import errors
 from ._typing import Self, Unpack
@@ -73,7 +73,25 @@ def _limits(options: Mapping[str, Any]) -> dict[str, Any]:
 class _Calls:
     """Every call of a client."""
 
-    _caller: Caller
+    #: What it connects with, given `ca`.
+    _transport: Callable[[Optional[str]], Transport]
+
+    def __init__(
+        self,
+        server: Union[str, Iterable[str], None] = None,
+        *,
+        token: Optional[str] = None,
+        ca: Optional[str] = None,
+        transport: Optional[Transport] = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self._caller = Caller(_settings(server, token, ca, options), transport or type(self)._transport(ca))
+
+    def with_options(self, **options: Unpack[ClientOptions]) -> Self:
+        """The same connections with other time limits."""
+        other: Self = object.__new__(type(self))
+        other._caller = self._caller.with_settings(**_limits(options))
+        return other
 
     @call
     async def push(self, queue: str, payload: object, **options: Unpack[JobOptions]) -> Pushed:
@@ -340,23 +358,7 @@ class Client(_Calls, Blocking):
     The other options are time limits: see `ClientOptions`.
     """
 
-    def __init__(
-        self,
-        server: Union[str, Iterable[str], None] = None,
-        *,
-        token: Optional[str] = None,
-        ca: Optional[str] = None,
-        transport: Optional[Transport] = None,
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        settings = _settings(server, token, ca, options)
-        self._caller = Caller(settings, transport or BlockingTransport(ca))
-
-    def with_options(self, **options: Unpack[ClientOptions]) -> Client:
-        """The same connections with other time limits."""
-        other: Client = object.__new__(Client)
-        other._caller = self._caller.with_settings(**_limits(options))
-        return other
+    _transport = BlockingTransport
 
     @property
     def queues(self) -> Queues:
@@ -371,7 +373,7 @@ class Client(_Calls, Blocking):
     def lock(self, name: str, ttl: Duration = 15, wait: Duration = 0) -> Lock:
         """A lock, held within a `with` block and renewed by a thread: `with client.lock("stock") as lock: … lock.fence`.
 
-        `ttl`: how long others must wait if this process dies, 100 ms to 24 h. `wait`: how long to wait for it, up to a minute.
+        `ttl`: how long others must wait if this process dies, 100 ms to 24 h. `wait`: how long to wait for it.
         Entering raises `LockHeld`.
         """
         return Lock(self._caller, name, ttl, wait)
@@ -390,23 +392,7 @@ class Client(_Calls, Blocking):
 class AsyncClient(_Calls, Awaiting):
     """A client whose calls are awaited. It has the arguments and calls of `Client`."""
 
-    def __init__(
-        self,
-        server: Union[str, Iterable[str], None] = None,
-        *,
-        token: Optional[str] = None,
-        ca: Optional[str] = None,
-        transport: Optional[Transport] = None,
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        settings = _settings(server, token, ca, options)
-        self._caller = Caller(settings, transport or AwaitingTransport(ca))
-
-    def with_options(self, **options: Unpack[ClientOptions]) -> AsyncClient:
-        """The same connections with other time limits."""
-        other: AsyncClient = object.__new__(AsyncClient)
-        other._caller = self._caller.with_settings(**_limits(options))
-        return other
+    _transport = AwaitingTransport
 
     @property
     def queues(self) -> AsyncQueues:

@@ -16,57 +16,57 @@ Documents = list[dict[str, Any]]
 
 
 class _Group:
+    """The calls that queues and schedules share."""
+
+    _what: str
+
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
     async def _do(self, method: str, *parts: str, body: object = None) -> dict[str, Any]:
-        return document(await self._caller.call(method, path(*parts), body))
+        return document(await self._caller.call(method, path(self._what, *parts), body))
 
-    async def _pages(self, what: str) -> AsyncIterator[dict[str, Any]]:
+    @stream
+    async def list(self) -> AsyncIterator[dict[str, Any]]:
+        """All of them, by name."""
         cursor = None
         while True:
-            answer = await self._caller.call("GET", path(what), query={"cursor": cursor})
-            items, cursor = understood(lambda page: (page[what], page["next_cursor"]), answer)
+            answer = await self._caller.call("GET", path(self._what), query={"cursor": cursor})
+            items, cursor = understood(lambda page: (page[self._what], page["next_cursor"]), answer)
             for item in items:
                 yield item
             if cursor is None:
                 return
 
+    @call
+    async def pause(self, name: str, *, lasting: Optional[Duration] = None, until: Optional[Instant] = None) -> dict[str, Any]:
+        """Hands out no jobs of a queue, pushes none of a schedule: for some time, until an instant, or until it is resumed."""
+        body = {} if lasting is None else {"for": span("lasting", lasting)}
+        if until is not None:
+            body["until"] = instant("until", until)
+        return await self._do("POST", name, "pause", body=body)
 
-def _pause(lasting: Optional[Duration], until: Optional[Instant]) -> dict[str, Any]:
-    body = {} if lasting is None else {"for": span("lasting", lasting)}
-    return body if until is None else {**body, "until": instant("until", until)}
+    @call
+    async def resume(self, name: str) -> dict[str, Any]:
+        """Ends a pause."""
+        return await self._do("POST", name, "resume", body={})
 
 
 class _QueueCalls(_Group):
     """Queues. Answers are as the server writes them: see docs/reference/http.md, queue settings."""
 
-    @stream
-    async def list(self) -> AsyncIterator[dict[str, Any]]:
-        """All queues, by name, with their counts."""
-        async for queue in self._pages("queues"):
-            yield queue
+    _what = "queues"
 
     @call
     async def get(self, queue: str) -> dict[str, Any]:
         """A queue: whether it is `paused`, counts by state, all-time `totals`, `settings`."""
-        return await self._do("GET", "queues", queue)
+        return await self._do("GET", queue)
 
     @call
     async def set(self, queue: str, /, **settings: Any) -> dict[str, Any]:
         """Changes settings, such as `retry`, `lease`, `max_running`, `rate`, `retention`, `target`. `None` resets one to its
         default; what is left out stays. Raises `Invalid`."""
-        return await self._do("PUT", "queues", queue, body=_settings(settings))
-
-    @call
-    async def pause(self, queue: str, *, lasting: Optional[Duration] = None, until: Optional[Instant] = None) -> dict[str, Any]:
-        """Hands out no more jobs, for some time, until an instant, or until it is resumed."""
-        return await self._do("POST", "queues", queue, "pause", body=_pause(lasting, until))
-
-    @call
-    async def resume(self, queue: str) -> dict[str, Any]:
-        """Ends a pause."""
-        return await self._do("POST", "queues", queue, "resume", body={})
+        return await self._do("PUT", queue, body=_settings(settings))
 
     @call
     async def purge(self, queue: str) -> int:
@@ -84,16 +84,12 @@ def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 class _ScheduleCalls(_Group):
     """Schedules. Answers are as the server writes them: see docs/guides/recurring-jobs.md."""
 
-    @stream
-    async def list(self) -> AsyncIterator[dict[str, Any]]:
-        """All schedules, by name."""
-        async for schedule in self._pages("schedules"):
-            yield schedule
+    _what = "schedules"
 
     @call
     async def get(self, name: str) -> dict[str, Any]:
         """A schedule, its `next` runs and its `last` one. Raises `NotFound`."""
-        return await self._do("GET", "schedules", name)
+        return await self._do("GET", name)
 
     @call
     async def set(
@@ -124,22 +120,12 @@ class _ScheduleCalls(_Group):
         others = to_json(body, "schedule")[1:-1]
         job = job_body(payload, {"queue": queue, **options})
         text = b'{"job":%b%b}' % (job, b"," + others if others else b"")
-        return await self._do("PUT", "schedules", name, body=text)
+        return await self._do("PUT", name, body=text)
 
     @call
     async def delete(self, name: str) -> None:
         """Deletes a schedule. Jobs that it has pushed stay. Raises `NotFound`."""
         await self._caller.call("DELETE", path("schedules", name), done=("schedule_not_found",))
-
-    @call
-    async def pause(self, name: str, *, lasting: Optional[Duration] = None, until: Optional[Instant] = None) -> dict[str, Any]:
-        """Pushes nothing, for some time, until an instant, or until it is resumed."""
-        return await self._do("POST", "schedules", name, "pause", body=_pause(lasting, until))
-
-    @call
-    async def resume(self, name: str) -> dict[str, Any]:
-        """Ends a pause."""
-        return await self._do("POST", "schedules", name, "resume", body={})
 
     @call
     async def run(self, name: str) -> Pushed:

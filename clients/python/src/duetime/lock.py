@@ -16,6 +16,9 @@ from .calls import Caller, path, understood
 from .transport import Awaiting, Blocking, BlockingTransport, Transport, call, finish
 from .values import Duration, seconds, span
 
+#: The longest wait that one request asks for, in seconds.
+WAIT_MAX = 30.0
+
 
 class _Lock:
     """`fence` grows with every holder: store it with what you write, and refuse a write with a smaller one. `lost` is set as soon
@@ -42,12 +45,19 @@ class _Lock:
     @call
     async def acquire(self) -> None:
         """Acquires the lock. Raises `LockHeld` if another holder has it for the whole `wait`."""
-        wait = seconds(self._wait, "wait")
-        body = {"owner": self.owner, "ttl": span("ttl", self._ttl)}
-        if wait:
-            body["wait"] = span("wait", self._wait)
         began = time.monotonic()
-        answer = await self._caller.call("PUT", path("locks", self.name), body, wait=wait)
+        end = began + seconds(self._wait, "wait")
+        while True:
+            began = time.monotonic()
+            left = max(end - began, 0)
+            wait = min(left, WAIT_MAX)
+            body = {"owner": self.owner, "ttl": span("ttl", self._ttl), "wait": span("wait", wait), "keep_place": left > wait}
+            try:
+                answer = await self._caller.call("PUT", path("locks", self.name), body, wait=wait)
+                break
+            except errors.LockHeld:
+                if left <= wait:
+                    raise
         self._fence = understood(lambda data: int(data["fence"]), answer)
         self.lost.clear()
         self._done = threading.Event()

@@ -8,6 +8,7 @@ blocks and never suspends.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import math
 import os
@@ -92,8 +93,14 @@ def _options(server: str, ca: Optional[str]) -> tuple[dict[str, Any], dict[str, 
     return {**client, "trust_env": False}, {**transport, "verify": verify, "limits": _LIMITS, "trust_env": False}
 
 
-def _why(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+@contextlib.contextmanager
+def _failures() -> Iterator[None]:
+    """Makes an error of httpx `Unsent` or `Lost`."""
+    try:
+        yield
+    except httpx.HTTPError as error:
+        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise (Unsent if isinstance(error, _UNSENT) else Lost)(why) from None
 
 
 class _Limit(threading.local):
@@ -168,35 +175,22 @@ class BlockingTransport:
         built = client.build_request(
             request.method, request.path, content=request.body, headers=request.headers, timeout=request.timeout
         )
-        try:
-            response = client.send(built, stream=True)
-            try:
-                return Reply(response.status_code, response.headers, response.read())
-            finally:
-                response.close()
-        except _UNSENT as error:
-            raise Unsent(_why(error)) from None
-        except httpx.HTTPError as error:
-            raise Lost(_why(error)) from None
+        with _failures():
+            response = client.send(built)
+        return Reply(response.status_code, response.headers, response.content)
 
     async def lines(self, request: Request) -> AsyncIterator[Union[Reply, str]]:
         timeout = httpx.Timeout(request.timeout)
         self._limit.end = math.inf
-        try:
-            with self._client(request.server).stream(
-                request.method, request.path, headers=request.headers, timeout=timeout
-            ) as response:
-                if response.status_code != 200:
-                    yield Reply(response.status_code, response.headers, response.read())
-                    return
-                for line in response.iter_lines():
-                    yield line
-                    # Meanwhile this thread may have made another call.
-                    self._limit.end = math.inf
-        except _UNSENT as error:
-            raise Unsent(_why(error)) from None
-        except httpx.HTTPError as error:
-            raise Lost(_why(error)) from None
+        client = self._client(request.server)
+        with _failures(), client.stream(request.method, request.path, headers=request.headers, timeout=timeout) as response:
+            if response.status_code != 200:
+                yield Reply(response.status_code, response.headers, response.read())
+                return
+            for line in response.iter_lines():
+                yield line
+                # Meanwhile this thread may have made another call.
+                self._limit.end = math.inf
 
     async def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -229,30 +223,22 @@ class AwaitingTransport:
             request.method, request.path, content=request.body, headers=request.headers, timeout=request.timeout
         )
         try:
-            response = await asyncio.wait_for(client.send(built), request.timeout)
-            return Reply(response.status_code, response.headers, response.content)
+            with _failures():
+                response = await asyncio.wait_for(client.send(built), request.timeout)
         except asyncio.TimeoutError:
             raise Lost(f"no whole answer within {request.timeout:g} s") from None
-        except _UNSENT as error:
-            raise Unsent(_why(error)) from None
-        except httpx.HTTPError as error:
-            raise Lost(_why(error)) from None
+        return Reply(response.status_code, response.headers, response.content)
 
     async def lines(self, request: Request) -> AsyncIterator[Union[Reply, str]]:
         timeout = httpx.Timeout(request.timeout)
-        try:
-            async with self._client(request.server).stream(
-                request.method, request.path, headers=request.headers, timeout=timeout
-            ) as response:
+        client = self._client(request.server)
+        with _failures():
+            async with client.stream(request.method, request.path, headers=request.headers, timeout=timeout) as response:
                 if response.status_code != 200:
                     yield Reply(response.status_code, response.headers, await response.aread())
                     return
                 async for line in response.aiter_lines():
                     yield line
-        except _UNSENT as error:
-            raise Unsent(_why(error)) from None
-        except httpx.HTTPError as error:
-            raise Lost(_why(error)) from None
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
