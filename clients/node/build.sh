@@ -27,5 +27,5 @@ if [ "$(node -p 'parseInt(process.versions.node)')" -lt 20 ]; then
 fi
 mkdir bin
 ln -s "$node" bin/node
-PATH=$dest/bin:$PATH npm run --silent build
+PATH=$dest/bin:$PATH node_modules/.bin/tsc -p .
 echo "$mark" >.mark

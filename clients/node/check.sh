@@ -6,6 +6,6 @@ folder=$(realpath -m "${CARGO_TARGET_DIR:-$here/../../target}/clients/node")
 "$here/build.sh" "$folder"
 PATH=$folder/bin:$PATH
 cd "$folder"
-npx --no-install tsc -p test --noEmit
+node_modules/.bin/tsc -p test --noEmit
 node test/docs.mjs dist/index.d.ts dist/testing/index.d.ts
-npx --no-install eslint .
+node_modules/.bin/eslint .
