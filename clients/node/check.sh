@@ -6,6 +6,7 @@ folder=$(realpath -m "${CARGO_TARGET_DIR:-$here/../../target}/clients/node")
 "$here/build.sh" "$folder"
 PATH=$folder/bin:$PATH
 cd "$folder"
+node_modules/.bin/eslint . &
 node_modules/.bin/tsc -p test --noEmit
 node test/docs.mjs dist/index.d.ts dist/testing/index.d.ts
-node_modules/.bin/eslint .
+wait $!

@@ -86,8 +86,13 @@ export function backoffMs(failures: number): number {
 
 /** How long to wait after this failure, the nth in a row: as the server asks, or longer. */
 export function pauseAfter(error: DuetimeError, failures: number): number {
-  const asked = error.problem.retry_after
-  return Math.max(backoffMs(failures), asked === undefined ? 0 : milliseconds(asked, 'retry_after'))
+  let askedMs = 0
+  try {
+    askedMs = milliseconds(error.problem.retry_after ?? 0, 'retry_after')
+  } catch {
+    // A time that is none.
+  }
+  return Math.max(backoffMs(failures), askedMs)
 }
 
 /** Whether a repeat may help. */
@@ -287,7 +292,7 @@ function refusal(response: http.IncomingMessage, text: string, name: string): Du
   const status = response.statusCode ?? 0
   const requestId = response.headers['request-id'] as string | undefined
   const seconds = Number(response.headers['retry-after'])
-  const later = seconds > 0 ? { retry_after: `${Math.ceil(seconds)}s` } : {}
+  const later = seconds > 0 && seconds < Infinity ? { retry_after: `${Math.ceil(seconds)}s` } : {}
   const isPage = !SAID_BY_STATUS.has(status) && text !== ''
   let problem: Problem = { code: `http_${status}`, status, detail: `${name} answered ${status}: ${shown(text)}`, ...later }
   try {

@@ -87,6 +87,13 @@ it('says that a push was recorded, although the answer was lost', async () => {
   }
 })
 
+it('does not mind a time to wait that is none', async () => {
+  for (const after of ['-5', '1e999', 'Fri, 31 Dec 1999 23:59:59 GMT']) {
+    await using server = await playServer(answer(503, '', { 'retry-after': after }), refused('stopping', 503, { retry_after: 'soon' }), answer(201, pushed))
+    await new Client(server.url).push('q', 1)
+  }
+})
+
 it('refuses a time that timers do not have', () => {
   assert.throws(() => new Client('http://a', { deadline: '25d' }), Invalid)
 })

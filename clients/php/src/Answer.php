@@ -60,10 +60,11 @@ final class Answer
         [$jobs, $text, $texts] = [[], $this->text, null];
         foreach ($this->list($name) as $at => $fields) {
             isset($fields['id']) || throw $this->odd('id');
-            $jobs[] = new Job($fields, static function () use ($text, $name, $at, &$texts): string {
+            $exact = static function () use ($text, $name, $at, &$texts): string {
                 $texts ??= Json::elements(Json::members($text)[$name]);
                 return $texts[$at];
-            });
+            };
+            $jobs[] = $this->read(static fn (): Job => new Job($fields, $exact));
         }
         return $jobs;
     }
@@ -73,7 +74,26 @@ final class Answer
     {
         $this->member('id');
         $text = $this->text;
-        return new Job($this->fields, static fn (): string => $text);
+        return $this->read(static fn (array $fields): Job => new Job($fields, static fn (): string => $text));
+    }
+
+    /**
+     * What is made of the answer.
+     *
+     * @template T
+     * @param \Closure(array<mixed>): T $read
+     * @return T
+     * @throws Protocol if it is not of the form that is read
+     */
+    public function read(\Closure $read): mixed
+    {
+        try {
+            return $read($this->fields);
+        } catch (DuetimeError $error) {
+            throw $error;
+        } catch (\Exception | \TypeError | \ValueError) {
+            throw $this->odd('fields as documented');
+        }
     }
 
     private function odd(string $name): Protocol

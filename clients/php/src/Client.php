@@ -96,7 +96,7 @@ final class Client
         $answer = $this->sendPush($job->json());
         // With an origin of its own, only an earlier try of this push can have recorded it.
         $isOwn = $answer->tries > 1 && $job->origin === null && ($answer->fields['outcome'] ?? null) === 'repeated';
-        return Pushed::of(($isOwn ? ['outcome' => 'created'] : []) + $answer->fields);
+        return $answer->read(static fn (array $fields): Pushed => Pushed::of(($isOwn ? ['outcome' => 'created'] : []) + $fields));
     }
 
     /**
@@ -111,7 +111,10 @@ final class Client
         [$answers, $batch, $bytes, $isFirst] = [[], [], 0, true];
         $send = function () use (&$answers, &$batch, &$bytes, &$isFirst): void {
             try {
-                $fields = $batch === [] ? [] : $this->sendPush('[' . implode(',', $batch) . ']')->fields;
+                $fields = $batch === [] ? [] : $this->sendPush('[' . implode(',', $batch) . ']')->read(static fn (array $all): array => array_map(
+                    static fn (array $one): Pushed|DuetimeError => isset($one['outcome']) ? Pushed::of($one) : DuetimeError::problem($one),
+                    \count($all) === \count($batch) ? array_values($all) : throw new \ValueError('as many as were pushed'),
+                ));
             } catch (DuetimeError $error) {
                 if ($isFirst) {
                     throw $error;
@@ -119,12 +122,7 @@ final class Client
                 $fields = array_fill(0, \count($batch), $error);
             }
             foreach (array_keys($batch) as $n => $at) {
-                $answer = $fields[$n];
-                $answers[$at] = match (true) {
-                    $answer instanceof DuetimeError => $answer,
-                    isset($answer['outcome']) => Pushed::of($answer),
-                    default => DuetimeError::problem($answer),
-                };
+                $answers[$at] = $fields[$n];
             }
             [$batch, $bytes, $isFirst] = [[], 0, false];
         };
@@ -236,7 +234,7 @@ final class Client
     public function cancel(string $id): CancelOutcome
     {
         $answer = $this->transport->call('POST', Transport::path('jobs', $id, 'cancel'));
-        $outcome = CancelOutcome::from((string) $answer->member('outcome'));
+        $outcome = $answer->read(static fn (array $fields): CancelOutcome => CancelOutcome::from((string) ($fields['outcome'] ?? '')));
         if ($outcome === CancelOutcome::AlreadyFinished && $answer->tries > 1 && $this->get($id)->state === 'cancelled') {
             // The answer to the first try was lost.
             return CancelOutcome::Cancelled;

@@ -118,7 +118,7 @@ class DuetimeError extends \RuntimeException
         $code = $text('code') ?? 'internal';
         $status = $status ?: (int) $text('status');
         $class = self::CLASSES[$code] ?? self::classOf($status);
-        $wait = is_numeric($retryAfter) ? (float) $retryAfter : null;
+        $wait = is_numeric($retryAfter) ? max(0.0, (float) $retryAfter) : null;
         return new $class($code, $status, $text('detail') ?? $code, $text('field'), $text('expected'), $text('got'),
             $text('holder') ?? $text('owner'), $wait, $requestId);
     }
@@ -132,7 +132,7 @@ class DuetimeError extends \RuntimeException
         $wait = $response->headers['retry-after'] ?? null;
         $begin = Json::message(substr($response->body, 0, 200));
         return new $class($code, $response->status, "expected JSON from the server, got status {$response->status}: $begin",
-            retryAfter: is_numeric($wait) ? (float) $wait : null, requestId: $response->headers['request-id'] ?? null);
+            retryAfter: is_numeric($wait) ? max(0.0, (float) $wait) : null, requestId: $response->headers['request-id'] ?? null);
     }
 
     /** @return class-string<self> */

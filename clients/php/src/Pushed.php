@@ -23,6 +23,7 @@ final class Pushed
      */
     public static function of(array $fields): self
     {
+        isset($fields['id'], $fields['queue'], $fields['state'], $fields['due_at'], $fields['outcome']) || throw new \ValueError('a field is missing');
         return new self((string) $fields['id'], (string) $fields['queue'], (string) $fields['state'],
             new \DateTimeImmutable((string) $fields['due_at']), (string) $fields['outcome']);
     }

@@ -35,7 +35,7 @@ final class Schedules extends Group
     public function run(string $name): Pushed
     {
         $headers = ['idempotency-key: ' . bin2hex(random_bytes(16))];
-        return Pushed::of($this->transport->call('POST', $this->path($name, 'run'), null, $headers)->fields);
+        return $this->transport->call('POST', $this->path($name, 'run'), null, $headers)->read(Pushed::of(...));
     }
 
     /**

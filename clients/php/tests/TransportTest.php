@@ -39,6 +39,7 @@ final class TransportTest extends TestCase
             '408' => [ScriptedHttp::problem(408, 'timeout')],
             '429' => [ScriptedHttp::problem(429, 'too_many_requests', ['retry-after' => '0'])],
             '503' => [ScriptedHttp::problem(503, 'store_unavailable')],
+            'a time to wait that is none' => [ScriptedHttp::problem(503, 'stopping', ['retry-after' => '-5'])],
             'a proxy' => [new Response(502, [], '<html>')],
             'a page' => [new Response(200, [], '<html>hello')],
             'half an answer' => [new Response(200, [], '{"id":')],
@@ -166,6 +167,9 @@ final class TransportTest extends TestCase
         foreach ([
             static fn (Client $client) => $client->get('1'),
             static fn (Client $client) => $client->cancel('1'),
+            static fn (Client $client) => $client->push('q', 1),
+            static fn (Client $client) => $client->pushMany([new \Duetime\NewJob('q'), new \Duetime\NewJob('q'), new \Duetime\NewJob('q')]),
+            static fn (Client $client) => $client->schedules->run('s'),
             static fn (Client $client) => [...$client->jobs()],
             static fn (Client $client) => [...$client->queues->list()],
             static fn (Client $client) => $client->lock('l', static fn () => null, extends: false),

@@ -288,6 +288,7 @@ def test_time_limits_are_durations() -> None:
 
 def test_a_problem_without_a_detail_is_an_error_too() -> None:
     assert of_problem({}, 418).code == "http_418"
+    assert of_problem({"code": {}, "status": "x", "detail": 7}, 409).status == 409
 
 
 def test_methods_are_documented() -> None:

@@ -136,7 +136,8 @@ _BY_STATUS: dict[int, type[DuetimeError]] = {
 def of_problem(problem: Mapping[str, Any], status: int, request_id: Optional[str] = None) -> DuetimeError:
     """The error for the server's problem document. Unknown codes are mapped by their status."""
     code = str(problem.get("code", f"http_{status}"))
-    status = int(problem.get("status", status))
+    told = problem.get("status")
+    status = told if isinstance(told, int) else status
     fallback = Invalid if 400 <= status < 500 else DuetimeError
     kind = _BY_CODE.get(code) or _BY_STATUS.get(status, fallback)
     detail = str(problem.get("detail") or problem.get("title") or "no detail")
