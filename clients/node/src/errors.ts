@@ -85,6 +85,7 @@ const BY_CODE: Readonly<Record<string, ErrorClass>> = {
   lease_lost: LeaseLost,
   lock_held: LockHeld,
   lock_lost: LockLost,
+  origin_reused: Conflict,
   protocol: Protocol,
 }
 

@@ -1,7 +1,7 @@
 /** A job while its handler runs. */
 
 import type { Client } from './client.js'
-import { LeaseLost } from './errors.js'
+import { Conflict, LeaseLost } from './errors.js'
 import { Cancelled } from './outcomes.js'
 import type { CallOptions, JobOptions, Pushed } from './types.js'
 import { objectJson } from './wire.js'
@@ -10,7 +10,7 @@ import { contentOf } from './json.js'
 /** What a job's line to the server does for it. */
 export interface Calls {
   progress(receipt: string, body: string): Promise<void>
-  client: Pick<Client, 'push'>
+  client: Pick<Client, 'push' | 'get'>
 }
 
 /** The job that a handler gets. */
@@ -75,10 +75,22 @@ export class RunningJob<Payload = unknown> {
     return this.#calls.progress(this.receipt, objectJson({ percent, note }))
   }
 
-  /** Pushes another job, once, however often this one runs: pushes are told apart by their order. */
-  push(queue: string, payload: unknown, options: JobOptions & CallOptions = {}): Promise<Pushed> {
+  /**
+   * Pushes another job, once, however often this one runs: pushes are told apart by their order. What the first attempt has pushed stands,
+   * also if a later one pushes something else.
+   */
+  async push(queue: string, payload: unknown, options: JobOptions & CallOptions = {}): Promise<Pushed> {
     this.#pushes += 1
-    return this.#calls.client.push(queue, payload, { origin: `job-${this.id}-${this.#pushes}`, ...options })
+    const { client } = this.#calls
+    try {
+      return await client.push(queue, payload, { origin: `job-${this.id}-${this.#pushes}`, ...options })
+    } catch (error) {
+      const reused = error instanceof Conflict && error.code === 'origin_reused' && options.origin === undefined
+      const first = reused ? error.problem['id'] : undefined
+      if (typeof first !== 'string') throw error
+      const { id, queue: of, state, dueAt } = await client.get(first)
+      return { id, queue: of, state, dueAt, outcome: 'repeated' }
+    }
   }
 
   /** Asks the handler to stop. */

@@ -14,7 +14,7 @@ export type Retry =
   | 'none'
   | { steps: Duration[] }
   | { fixed: { delay: Duration } }
-  | { exponential: { first: Duration; factor: number; max: Duration; jitter: number } }
+  | { exponential: { first: Duration; factor: number; max: Duration; jitter?: number } }
 
 /** What becomes of a job after its last attempt. */
 export type WhenExhausted = 'keep' | 'drop' | 'restart' | { move: string }
@@ -22,6 +22,8 @@ export type WhenExhausted = 'keep' | 'drop' | 'restart' | { move: string }
 /** What happens after a failed attempt. */
 export interface RetryRules {
   retry?: Retry | undefined
+  /** Each wait is longer by up to this part of it; 0.1 by default, 0 for exact waits. */
+  jitter?: number | undefined
   /** 16 by default, 0 for no limit. */
   maxAttempts?: number | undefined
   maxAge?: Duration | undefined

@@ -32,6 +32,7 @@ class DuetimeError extends \RuntimeException
         'not_found' => NotFound::class,
         'schedule_not_found' => NotFound::class,
         'key_conflict' => Conflict::class,
+        'origin_reused' => Conflict::class,
         'version_mismatch' => Conflict::class,
         'job_running' => Conflict::class,
         'already_finished' => Conflict::class,

@@ -28,6 +28,23 @@ pub enum Error {
         /// The job that holds it.
         holder: JobId,
     },
+    /// The origin is that of a job that was sent with other content, so this is no repeat. Nothing was changed.
+    #[error(
+        "the origin {origin:?} in the queue {queue:?} is that of the job {first}, which was sent with another {}: send the \
+         same again, or give another job another origin",
+        differs.join(", ")
+    )]
+    OriginReused {
+        /// The queue.
+        queue: Arc<str>,
+        /// The origin.
+        origin: Arc<str>,
+        /// The job that has it.
+        first: JobId,
+        /// What differs, as it is called in JSON: `payload`, `kind`, `due_at` (also for a delay), `priority`, `key`, `tags`
+        /// or `options`, which stands for all others.
+        differs: Vec<String>,
+    },
     /// The job has changed since it was read. Nothing was changed.
     #[error("the job {id} has changed since it was read: its version is now {current}; read it again")]
     VersionMismatch {
@@ -185,7 +202,7 @@ mod tests {
 
     #[test]
     fn codes_are_stable() {
-        let codes = "invalid not_found key_conflict version_mismatch version_mismatch lease_lost job_running \
+        let codes = "invalid not_found key_conflict origin_reused version_mismatch version_mismatch lease_lost job_running \
                      already_finished not_due held_back job_live lock_held lock_lost schedule_not_found store_full \
                      store_unavailable store_damaged store_held store_unusable stopping backlog";
         assert!(codes.split(' ').eq(Error::CODES.iter().copied()));

@@ -8,6 +8,7 @@ pub mod api;
 pub mod clock;
 pub mod engine;
 pub mod error;
+pub mod hash;
 mod invalid;
 pub mod json;
 mod keyed_mutex;

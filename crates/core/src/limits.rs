@@ -136,6 +136,8 @@ pub const EVERY_MS_MIN: u64 = SECOND_MS;
 /// How late a tick may be pushed and still count as on time, unless the next one is due before: 60 s, more than a restart or a
 /// failover takes.
 pub const TICK_LATE_MS_MAX: u64 = MINUTE_MS;
+/// Longest span over which schedules, or the jobs of a bulk retry or reschedule, are spread: 24 h.
+pub const SPREAD_MS_MAX: u64 = DAY_MS;
 /// How far ahead of its time a tick is pushed at most: 2 s, so that it is as punctual as any job.
 pub const TICK_AHEAD_MS_MAX: u64 = 2 * SECOND_MS;
 /// How many of the next runs of a schedule are shown.

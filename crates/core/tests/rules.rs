@@ -53,7 +53,8 @@ fn backoff(backoff: Backoff) -> Retry {
 
 /// The waits after each failure until the end, at most `count`.
 fn waits(retry: &Retry, count: usize) -> Vec<u64> {
-    let decisions = (1..).take(count).map(|n| fails(&attempt(n), retry, T0));
+    let retry = Retry { jitter: Some(0.0), ..retry.clone() };
+    let decisions = (1..).take(count).map(|n| fails(&attempt(n), &retry, T0));
     decisions.map_while(|d| if let Decision::Again(a) = d { Some(a.due_at - T0) } else { None }).collect()
 }
 
@@ -116,28 +117,55 @@ fn an_exponential_wait_that_begins_with_nothing_stays_nothing() {
     }
 }
 
+/// Jobs that fail together do not come back together, and none comes back before its rule says.
 #[test]
-fn jitter_spreads_waits_within_its_bounds() {
-    let exponential = |jitter| Retry {
-        max_attempts: Some(0),
-        ..backoff(Backoff::Exponential(Exponential { first: Span(1_000), factor: 1.0, max: Span(1_000), jitter }))
-    };
-    let waits = |jitter| {
-        let of = |n| again(fails(&Job { id: id(n), ..attempt(3) }, &exponential(jitter), T0)).due_at - T0;
+fn jitter_makes_waits_longer_within_its_bounds_and_never_shorter() {
+    let exponential = |jitter| Exponential { first: Span(1_000), factor: 1.0, max: Span(1_000), jitter };
+    let rule = |backoff: &Backoff, jitter| Retry { jitter, ..self::backoff(backoff.clone()) };
+    let waits = |retry: &Retry| {
+        let of = |n| again(fails(&Job { id: id(n), ..attempt(1) }, retry, T0)).due_at - T0;
         (1..=10_000).map(of).collect::<Vec<_>>()
     };
-    assert!(waits(0.0).iter().all(|&ms| ms == 1_000));
-    let spread = waits(0.25);
-    assert!(spread.iter().all(|ms| (750..=1_250).contains(ms)));
-    assert!(spread.iter().min() < Some(&760) && spread.iter().max() > Some(&1_240), "all of the range is used");
-    let mean = spread.iter().sum::<u64>() as f64 / spread.len() as f64;
-    assert!((990.0..=1_010.0).contains(&mean), "{mean}");
-    assert_eq!(spread, waits(0.25), "asked twice, the answer is the same");
+    for (backoff, wait_ms, most) in [
+        (Backoff::Default, 15_000, 0.1),
+        (Backoff::Fixed(Fixed { delay: Span(1_000) }), 1_000, 0.1),
+        (Backoff::Steps(vec![Span(2_000)]), 2_000, 0.1),
+        (Backoff::Exponential(exponential(0.25)), 1_000, 0.25),
+    ] {
+        assert!(waits(&rule(&backoff, Some(0.0))).iter().all(|&ms| ms == wait_ms), "{backoff:?}: off");
+        for (jitter, most) in [(None, most), (Some(0.5), 0.5)] {
+            let spread = waits(&rule(&backoff, jitter));
+            let part = |part: f64| wait_ms + (wait_ms as f64 * most * part) as u64;
+            assert!(spread.iter().all(|ms| (wait_ms..=part(1.0)).contains(ms)), "{backoff:?} {jitter:?}");
+            let (least, longest) = (*spread.iter().min().unwrap(), *spread.iter().max().unwrap());
+            assert!(least <= part(0.04) && longest >= part(0.96), "{backoff:?} {jitter:?}: {least} to {longest}");
+            let mean = spread.iter().sum::<u64>() / 10_000;
+            assert!((part(0.47)..=part(0.53)).contains(&mean), "{backoff:?} {jitter:?}: {mean}");
+            assert_eq!(spread, waits(&rule(&backoff, jitter)), "asked twice, the answer is the same");
+        }
+    }
+    let twice = rule(&Backoff::Steps(vec![Span(60_000), Span(60_000)]), None);
+    let of = |n| again(fails(&attempt(n), &twice, T0)).due_at;
+    assert_ne!(of(1), of(2), "each attempt has another");
+    assert_eq!(waits(&rule(&Backoff::Fixed(Fixed { delay: Span(0) }), Some(1.0))), [0; 10_000]);
+}
+
+/// An exponential backoff has its own, so it does not take that of the queue.
+#[test]
+fn jitter_comes_from_the_job_then_from_its_queue() {
+    let of_queue = Retry { jitter: Some(0.0), ..Retry::default() };
+    let own = |jitter| Retry { jitter, ..Retry::default() };
+    assert_eq!([None, Some(0.3)].map(|jitter| own(jitter).or(&of_queue).jitter()), [0.0, 0.3]);
+    let exponential = Exponential { first: Span(1), factor: 2.0, max: Span(9), jitter: 0.25 };
+    assert_eq!(backoff(Backoff::Exponential(exponential)).or(&of_queue).jitter(), 0.25);
+    assert_eq!(backoff(Backoff::Fixed(Fixed { delay: Span(1) })).or(&of_queue).jitter(), 0.0);
+    assert_eq!(Retry::default().jitter(), 0.1);
 }
 
 #[test]
 fn no_attempt_begins_past_the_greatest_age() {
     let retry = Retry { max_age: Some(Span(HOUR_MS)), ..backoff(Backoff::Fixed(Fixed { delay: Span(1_000) })) };
+    // Jitter neither passes that age nor costs the attempt.
     let at = T0 + HOUR_MS - 1_000;
     assert_eq!(again(fails(&attempt(2), &retry, at)).due_at, T0 + HOUR_MS);
     assert_eq!(finish(fails(&attempt(2), &retry, at + 1)).stage, Stage::Failed);
@@ -170,7 +198,7 @@ fn a_failure_keeps_its_message_and_counts() {
 
 #[test]
 fn what_becomes_of_an_exhausted_job() {
-    let when = |when_exhausted| Retry { when_exhausted: Some(when_exhausted), ..Retry::default() };
+    let when = |when_exhausted| Retry { when_exhausted: Some(when_exhausted), jitter: Some(0.0), ..Retry::default() };
     let last = Job {
         key: Some("k".into()),
         tags: ["t".into()].into(),

@@ -3,9 +3,13 @@
 use crate::client::Client;
 use crate::error::Error;
 use crate::job_type::JobType;
+use duetime_core::Error as CoreError;
 pub use duetime_core::api::Pushed;
 use duetime_core::api::Span;
-use duetime_core::{Backoff, Due, KeyUntil, NewJob, OnConflict, Payload, Retry, Target, WhenExhausted};
+use duetime_core::engine::{self, PushOutcome};
+use duetime_core::{
+    Backoff, Clock as _, Due, KeyUntil, NewJob, OnConflict, Payload, Retry, SystemClock, Target, WhenExhausted,
+};
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,11 +23,13 @@ use std::time::{Duration, SystemTime};
 pub struct Push<To = Client> {
     to: To,
     job: Result<NewJob, Error>,
+    /// Whether its origin is that of a handler's push, which may push something else when it runs again.
+    is_of_handler: bool,
 }
 
 impl<To> Push<To> {
     pub(crate) fn new(to: To, job: Result<NewJob, Error>) -> Self {
-        Self { to, job }
+        Self { to, job, is_of_handler: false }
     }
 
     fn set(mut self, set: impl FnOnce(&mut NewJob)) -> Self {
@@ -70,9 +76,15 @@ impl<To> Push<To> {
     }
 
     /// Sets the origin, 1 to 255 bytes, which makes the push idempotent. If the queue has a job with this origin, in any
-    /// state, that job is returned and no other is created. This holds as long as the record of that job is kept.
+    /// state, that job is returned and no other is created. This holds as long as the record of that job is kept. If that job
+    /// was pushed with other content, the push fails with the code `origin_reused`.
     pub fn origin(self, origin: impl Into<Arc<str>>) -> Self {
-        self.set(|job| job.origin = Some(origin.into()))
+        Self { is_of_handler: false, ..self.set(|job| job.origin = Some(origin.into())) }
+    }
+
+    /// Sets the origin of a handler's push: the first one stands, whatever the handler pushes when it runs again.
+    pub(crate) fn of_handler(self, origin: String) -> Self {
+        Self { is_of_handler: true, ..self.origin(origin) }
     }
 
     /// Adds a tag: 1 to 255 bytes, at most 16 of them.
@@ -103,6 +115,12 @@ impl<To> Push<To> {
     /// Sets how long after its first due time an attempt may begin, in the retry rule.
     pub fn max_age(self, max_age: Duration) -> Self {
         self.set(|job| job.options.retry.max_age = Some(max_age.into()))
+    }
+
+    /// Sets by what part of it each wait is longer at most, from 0 to 1, in the retry rule; by default 0.1. So jobs that failed together do
+    /// not come back together.
+    pub fn jitter(self, jitter: f64) -> Self {
+        self.set(|job| job.options.retry.jitter = Some(jitter))
     }
 
     /// Sets how many leases may expire, in the retry rule; by default 5.
@@ -191,7 +209,15 @@ impl IntoFuture for Push {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.to.push_one(self.job?).await })
+        Box::pin(async move {
+            let pushed = self.to.push_one(self.job?).await;
+            let first = match pushed.as_ref().err().and_then(|error| error.core()) {
+                Some(CoreError::OriginReused { first, .. }) if self.is_of_handler => *first,
+                _ => return pushed,
+            };
+            let first = engine::Pushed { job: self.to.jobs().get(first).await?, outcome: PushOutcome::Repeated };
+            Ok(Pushed::new(&first, SystemClock::new().wall()))
+        })
     }
 }
 

@@ -75,7 +75,8 @@ async fn a_handler_that_runs_again_pushes_no_second_job() {
     client.push(Tick).await.unwrap();
     let tick = async |_: Tick, Attempt(attempt): Attempt, context: Context| {
         for count in [1, 2] {
-            context.push(Count(count)).await?;
+            // The same origin, whatever is pushed.
+            context.push(Count(count)).priority(attempt).await?;
         }
         context.client().push(Count(3)).origin("mine").await?;
         if attempt == 1 { Err(JobError::retry_after(Duration::ZERO, "once more")) } else { Ok(()) }

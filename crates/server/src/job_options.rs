@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// The options that a caller gave, as they are in JSON.
 pub(crate) fn given(options: &JobOptions) -> Map<String, Value> {
     // What the engine keeps there is not among them.
-    let given = JobOptions { moves: 0, releases: 0, marks: None, imported: false, ..options.clone() };
+    let given = JobOptions { moves: 0, releases: 0, marks: None, imported: false, sent: None, ..options.clone() };
     match serde_json::to_value(given) {
         Ok(Value::Object(given)) => given,
         given => unreachable!("options are an object: {given:?}"),

@@ -112,6 +112,7 @@ _BY_CODE: dict[str, type[DuetimeError]] = {
     "lease_lost": LeaseLost,
     "lock_held": LockHeld,
     "lock_lost": LockLost,
+    "origin_reused": Conflict,
     "protocol": Protocol,
     "unreachable": Unavailable,
     "timeout": Unavailable,

@@ -32,6 +32,8 @@ class JobOptions(TypedDict, total=False):
     """0 is the most urgent; 1024 by default."""
     retry: Any
     """The waits before new attempts, such as `{"fixed": {"delay": "30s"}}`, `{"steps": ["15s", "1m"]}` or `"none"`."""
+    jitter: float
+    """Each wait is longer by up to this part of it; 0.1 by default, 0 for exact waits."""
     max_attempts: int
     """Attempts in all, 0 for no limit; 16 by default."""
     max_age: Duration

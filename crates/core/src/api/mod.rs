@@ -68,7 +68,7 @@ pub use job::{JobBody, Page};
 pub use lease::LeaseBody;
 pub use lock::{Lock, LockBody, LockOperation};
 pub use parameters::Parameters;
-pub use patch::{Patch, Reschedule};
+pub use patch::{Patch, Reschedule, spread};
 pub use problem::Problem;
 pub use push::{Push, Pushed};
 pub use queue::{PauseBody, Purged, Queue, QueueChanges, Queues, SETTINGS};

@@ -1,6 +1,7 @@
 //! New values of waiting jobs.
 
 use super::push::{due, show_due};
+use super::query_string::once;
 use super::{Span, Timestamp};
 use crate::json::{Base64, bytes_of, raw, show_bytes};
 use crate::request::{self, Query};
@@ -73,13 +74,16 @@ pub struct Reschedule {
     /// Alternative to `delay`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
     pub due_at_ms: Option<Millis>,
+    /// Spreads the jobs over this span from the new due time on, at most 24 h: each has its place by its id. With the delay `0s`, no job
+    /// becomes due later than it is.
+    pub spread: Option<Span>,
 }
 
 impl Reschedule {
     /// The body for it.
     pub fn new(selection: Query, to: Due) -> Self {
         let (delay_ms, due_at_ms) = show_new_due(to);
-        Self { selection, delay: None, delay_ms, due_at: None, due_at_ms }
+        Self { selection, delay: None, delay_ms, due_at: None, due_at_ms, spread: None }
     }
 
     /// The new due time.
@@ -92,6 +96,22 @@ impl Reschedule {
             Error::invalid("delay", "given, or one of `delay_ms`, `due_at` and `due_at_ms`", "none of them")
         })
     }
+}
+
+/// Reads `spread=10m` from the query string of a request; by default there is none.
+///
+/// # Errors
+/// [`Error::Invalid`] for anything else.
+pub fn spread(text: &str) -> Result<Option<Span>, Error> {
+    let mut spread = None;
+    for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+        if name != "spread" {
+            return Err(Error::invalid(name.into_owned(), "`spread`", crate::invalid::UNKNOWN));
+        }
+        let read = value.parse().map_err(|why: String| Error::invalid("spread", "a duration such as \"10m\"", why))?;
+        once("spread", &mut spread, read)?;
+    }
+    Ok(spread)
 }
 
 /// `delay_ms` and `due_at_ms` of a body that changes nothing without them: it has to say "now", too.

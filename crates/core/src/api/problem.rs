@@ -43,6 +43,11 @@ pub struct Problem {
     pub key: Option<Arc<str>>,
     /// The job that holds the key.
     pub holder: Option<JobId>,
+    /// The origin that another push has used.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
+    pub origin: Option<Arc<str>>,
+    /// What differs from what that push sent: `payload`, `kind`, `due_at`, `priority`, `key`, `tags` or `options`.
+    pub differs: Option<Vec<String>>,
     /// The version that the job has.
     pub current_version: Option<u64>,
     /// The state of the job.
@@ -98,6 +103,12 @@ impl Problem {
                 problem.key = Some(key.clone());
                 problem.holder = Some(*holder);
             }
+            Error::OriginReused { queue, origin, first, differs } => {
+                problem.queue = Some(queue.clone());
+                problem.origin = Some(origin.clone());
+                problem.id = Some(*first);
+                problem.differs = Some(differs.clone());
+            }
             Error::VersionMismatch { id, current } => {
                 problem.id = Some(*id);
                 problem.current_version = Some(*current);
@@ -140,6 +151,12 @@ impl Problem {
             "key_conflict" => {
                 Error::KeyConflict { queue: self.queue.clone()?, key: self.key.clone()?, holder: self.holder? }
             }
+            "origin_reused" => Error::OriginReused {
+                queue: self.queue.clone()?,
+                origin: self.origin.clone()?,
+                first: self.id?,
+                differs: self.differs.clone()?,
+            },
             "version_mismatch" => {
                 let current = self.current_version?;
                 match (self.id, &self.schedule, &self.queue) {

@@ -268,6 +268,7 @@ mod tests {
                 releases: 0,
                 marks: None,
                 imported: false,
+                sent: None,
             },
             ..NewJob::new(*b"payload")
         };

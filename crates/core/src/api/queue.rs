@@ -16,8 +16,9 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The settings of a queue, by name.
-pub const SETTINGS: [&str; 10] = [
+pub const SETTINGS: [&str; 11] = [
     "retry",
+    "jitter",
     "max_attempts",
     "max_age",
     "max_crashes",

@@ -40,6 +40,9 @@ pub struct ScheduleBody<'a> {
     pub paused: Option<bool>,
     /// The end of the pause, beside `"paused": true`; by default it lasts until the schedule is resumed.
     pub paused_until: Option<Timestamp>,
+    /// Each tick is later than the rule says, by a distance of up to this that only the schedule's name decides; 1 s to 24 h. So
+    /// schedules with the same rule do not tick together.
+    pub spread: Option<Span>,
 }
 
 #[cfg(feature = "openapi")]
@@ -92,6 +95,7 @@ impl ScheduleBody<'_> {
             end: self.end,
             paused: self.paused,
             paused_until: self.paused_until,
+            spread: self.spread,
         })
     }
 }
@@ -113,6 +117,7 @@ impl<'a> From<&'a Schedule> for ScheduleBody<'a> {
             end: schedule.end,
             paused: schedule.paused,
             paused_until: schedule.paused_until,
+            spread: schedule.spread,
         }
     }
 }

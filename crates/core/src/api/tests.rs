@@ -101,6 +101,7 @@ fn a_push_reads_back() {
         due: Due::At(Timestamp(NOW)),
         options: Retry {
             backoff: Some(Backoff::None),
+            jitter: Some(0.0),
             max_attempts: Some(0),
             max_age: Some(Span(1)),
             max_crashes: Some(2),

@@ -8,6 +8,19 @@
 //! | copies that a rule moves | with their settlement, perhaps later and by another process | with the settlement |
 //! | retries, and other edits of jobs that the broker does not hold | by the edit | with the edit |
 //!
+//! A job whose origin another job of its queue has is not recorded. Whether that is refused depends on who says the same twice:
+//!
+//! | producer | other content with a known origin |
+//! |---|---|
+//! | pushes: over HTTP, alone or in a batch, by the library, by a file's lines; rows of the inbox | refused with [`Error::OriginReused`]: its caller believes that it was pushed |
+//! | pushes of a handler with an origin of the library, [adopted](../../../docs/adopt.md) jobs | refused too, and the caller takes it as the repeat that it is: the source is named by the origin, and what is left of a delay, or what a handler computes, changes |
+//! | ticks, runs by hand | a repeat: the schedule may have been edited in between |
+//! | copies for the target of a queue, copies that a rule moves | a repeat: the job may have been edited in between |
+//! | imports | a repeat: a file has jobs as they became, not as they were sent |
+//!
+//! The first two say what was sent ([`JobOptions::sent`](crate::JobOptions::sent)), the others do not; only if both jobs say it,
+//! they are compared.
+//!
 //! A queue with an overflow has older jobs that found no room in the broker. A new job joins them there, unless it is more
 //! urgent, so that it does not overtake them: [`admit`](Admission::admit) records it there at once, or moves it there if it is
 //! recorded already.

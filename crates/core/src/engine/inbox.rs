@@ -11,7 +11,7 @@ use crate::clock::Millis;
 use crate::engine::admission::{Admission, Producer};
 use crate::engine::base::Base;
 use crate::engine::ids::Ids;
-use crate::engine::intake::{Intake, conflict};
+use crate::engine::intake::{Intake, conflict, repeated};
 use crate::engine::leader::Leader;
 use crate::engine::metrics::Metrics;
 use crate::engine::status::Status;
@@ -123,7 +123,7 @@ impl InboxMover {
         for one in candidates {
             match admitted.get(&one.number) {
                 Some(Admitted::Recorded(Recorded::KeyHeld(holder))) => held.push((one, *holder)),
-                Some(Admitted::Recorded(Recorded::Known(_))) => repeats.push((one.number, Verdict::Remove)),
+                Some(Admitted::Recorded(Recorded::Known(first))) => repeats.push((one, *first)),
                 Some(Admitted::Recorded(answer)) => {
                     jobs.push(one.job);
                     recorded.push(*answer);
@@ -134,7 +134,8 @@ impl InboxMover {
         let producer = Producer::Inbox { recorded, reading, incarnation: &incarnation };
         let put = self.admission.admit(jobs, producer).await.map(drop);
         let (mut resolved, unresolved) = self.resolve(held).await;
-        resolved.extend(repeats);
+        let repeats = self.resolve_repeats(repeats).await;
+        let unresolved = unresolved.and(repeats.map(|repeats| resolved.extend(repeats)));
         let (admitted, last) = self.carry_out(resolved).await;
         has_moved |= admitted.values().any(|admitted| admitted.is_done());
         outcome.and(put).and(unresolved).and(last)?;
@@ -202,6 +203,16 @@ impl InboxMover {
         if is_record { self.admission.time(admit).await } else { admit.await }
     }
 
+    /// Verdicts for rows whose origin is known: a row that is met again is done with, and one that reuses the origin is rejected.
+    async fn resolve_repeats(&self, repeats: Vec<(Candidate, JobId)>) -> Result<Vec<(i64, Verdict)>, Error> {
+        let firsts = self.intake.firsts(repeats.iter().map(|(_, first)| *first).collect()).await?;
+        let verdict = |(Candidate { number, job, .. }, first): (Candidate, JobId)| {
+            let refusal = firsts.get(&first).and_then(|first| repeated(&job, first.clone()).err());
+            (number, refusal.map_or(Verdict::Remove, |error| self.refuse(number, &error)))
+        };
+        Ok(repeats.into_iter().map(verdict).collect())
+    }
+
     /// Verdicts for rows whose key is held. A row whose key was just released waits for the next look.
     async fn resolve(&self, held: Vec<(Candidate, JobId)>) -> (Vec<(i64, Verdict)>, Result<(), Error>) {
         let (mut verdicts, mut outcome) = (Vec::with_capacity(held.len()), Ok(()));
@@ -237,7 +248,14 @@ impl InboxMover {
 
 /// Whether it is the row's fault, and stays so.
 fn is_own(error: &Error) -> bool {
-    matches!(error, Error::Invalid { .. } | Error::KeyConflict { .. } | Error::Running(_) | Error::Finished { .. })
+    matches!(
+        error,
+        Error::Invalid { .. }
+            | Error::KeyConflict { .. }
+            | Error::OriginReused { .. }
+            | Error::Running(_)
+            | Error::Finished { .. }
+    )
 }
 
 /// Checks that a job may come through the inbox: the right to insert rows does not include choosing a target.

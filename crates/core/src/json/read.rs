@@ -43,10 +43,11 @@ impl fmt::Display for Unread {
 }
 
 /// Accepted values of fields whose JSON has several forms, or a form best shown by an example.
-const FORMS: [(&str, &str); 17] = [
+const FORMS: [(&str, &str); 18] = [
     ("as", r#"the name of a layout, such as "list""#),
     ("exponential", r#"an object such as {"first": "1s", "factor": 2, "max": "1h", "jitter": 0.1}"#),
     ("fixed", r#"an object such as {"delay": "30s"}"#),
+    ("jitter", "a number from 0 to 1"),
     ("key_until", r#""finished" or "started""#),
     ("max_crashes", "a whole number, 1 or more"),
     ("max_running", "a whole number, 1 or more"),

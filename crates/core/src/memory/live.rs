@@ -9,6 +9,7 @@ use crate::model::id::{JobId, Receipt};
 use crate::model::job::{AttemptError, Job, KeyUntil, Payload, Stage};
 use crate::model::options::JobOptions;
 use crate::model::progress::Progress;
+use crate::model::sent::Sent;
 use crate::ports::LeaseRecord;
 use std::sync::Arc;
 
@@ -78,6 +79,8 @@ struct Extra {
     /// Its own lease length, 0 for none: at most 12 h.
     lease_ms: u32,
     origin: Option<Arc<str>>,
+    /// Of its options: every push of a client has an origin, and few have other options.
+    sent: Option<Sent>,
     rare: Option<Box<Rare>>,
 }
 
@@ -101,7 +104,9 @@ struct Rare {
 }
 
 impl Live {
-    pub(super) fn pack(job: Job, place: Whereabouts, names: &mut Names) -> Self {
+    pub(super) fn pack(mut job: Job, place: Whereabouts, names: &mut Names) -> Self {
+        let sent = job.sent();
+        job.set_sent(None);
         let rare = Rare {
             epoch: job.epoch,
             first_due_at: job.first_due_at,
@@ -121,6 +126,7 @@ impl Live {
         let extra = Extra {
             lease_ms: job.lease.map_or(0, |Span(ms)| u32::try_from(ms).expect("a lease is at most 12 h")),
             origin: job.origin,
+            sent,
             rare: (rare != Rare::plain(job.due_at, job.created_at)).then(|| Box::new(rare)),
         };
         Self {
@@ -149,10 +155,10 @@ impl Live {
     }
 
     fn with_parts(&self, id: JobId, extra: Option<Extra>, payload: Payload) -> Job {
-        let Extra { lease_ms, origin, rare } = extra.unwrap_or_default();
+        let Extra { lease_ms, origin, sent, rare } = extra.unwrap_or_default();
         let rare = rare.map_or_else(|| Rare::plain(Timestamp(self.due_at), self.created_at), |rare| *rare);
         let run = self.run();
-        Job {
+        let mut job = Job {
             id,
             queue: self.label.queue.clone(),
             kind: self.label.kind.clone(),
@@ -182,7 +188,9 @@ impl Live {
             updated_at: run.map_or(rare.updated_at, |run| Timestamp(run.updated_at)),
             started_at: run.map(|run| Timestamp(run.started_at)).or(rare.started_at),
             finished_at: None,
-        }
+        };
+        job.set_sent(sent);
+        job
     }
 
     pub(super) fn made_at(&self) -> Millis {
@@ -312,13 +320,17 @@ mod tests {
         rich.crashes = 2;
         rich.message = Some("m".into());
         rich.origin = Some("o".into());
+        rich.set_sent(Some(Sent::of(&NewJob::new(*b"x"))));
         let with = |options: JobOptions| Job { options: options.shared(), ..plain.clone() };
         let traced = with(JobOptions { trace: Some("t".into()), ..JobOptions::default() });
         let told = Progress { percent: 1, note: None, at: Timestamp(9) };
         let under_way = Job { progress: Some(told.into()), ..plain.clone() };
         let leased = Job { lease: Some(Span(60_000)), ..plain.clone() };
-        assert!(Live::pack(leased.clone(), Whereabouts::Ready, &mut Names::default()).rare().is_none());
-        for job in [plain, rich, traced, under_way, leased] {
+        let repeatable = NewJob { origin: Some("o".into()), ..NewJob::new(*b"x") }.accept(id, 1_000, 10).unwrap();
+        for small in [&leased, &repeatable] {
+            assert!(Live::pack(small.clone(), Whereabouts::Ready, &mut Names::default()).rare().is_none());
+        }
+        for job in [plain, rich, traced, under_way, leased, repeatable] {
             assert_eq!(Live::pack(job.clone(), Whereabouts::Ready, &mut Names::default()).unpack(id), job);
         }
     }
@@ -347,6 +359,6 @@ mod tests {
 
     #[test]
     fn a_live_job_is_small() {
-        assert_eq!((size_of::<Live>(), size_of::<Extra>()), (80, 32));
+        assert_eq!((size_of::<Live>(), size_of::<Extra>()), (80, 56));
     }
 }

@@ -1,6 +1,7 @@
 //! Changes of a job from outside, with the same meaning in a broker and in a ledger.
 
 use crate::clock::Millis;
+use crate::json::Span;
 use crate::model::id::JobId;
 use crate::model::job::{Job, Payload, State};
 use crate::model::marks::Marks;
@@ -32,8 +33,10 @@ pub enum Change {
     /// A waiting job that holds its key becomes this one, which was pushed with the same key: it starts anew with everything
     /// that was sent, and keeps only its id, its origin and its time of creation.
     Replace(Arc<Job>),
-    /// A finished job becomes ready, holding its key again. Brokers hold no finished jobs, so it is for ledgers alone.
+    /// A finished job becomes ready, or due later, holding its key again. Brokers hold no finished jobs, so it is for ledgers alone.
     Retry {
+        /// How much later than now it is due.
+        after: Span,
         /// Whether its attempts, crashes and releases go on from where they were, instead of from 0.
         keeps_attempts: bool,
         /// Its marks from now on; `None` leaves them.
@@ -45,7 +48,7 @@ pub enum Change {
 
 impl Change {
     /// Makes a finished job ready with attempt 0.
-    pub const RETRY: Self = Self::Retry { keeps_attempts: false, marks: None };
+    pub const RETRY: Self = Self::Retry { after: Span(0), keeps_attempts: false, marks: None };
 
     /// Whether it changes fields that a broker in Redis keeps beside the payload, so that the job is
     /// [rewritten](crate::ports::OutboxEntry::Rewritten).

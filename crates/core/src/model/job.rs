@@ -6,6 +6,7 @@ use super::meta::Meta;
 use super::name;
 use super::options::{self, JobOptions};
 use super::progress::Progress;
+use super::sent::Sent;
 use crate::clock::Millis;
 use crate::invalid::Invalid;
 use crate::json::{Span, Timestamp, read_bytes};
@@ -283,6 +284,18 @@ impl Job {
         self.options().releases
     }
 
+    /// What the push with its origin sent.
+    pub fn sent(&self) -> Option<Sent> {
+        self.options().sent
+    }
+
+    /// Changes that.
+    pub fn set_sent(&mut self, sent: Option<Sent>) {
+        if self.sent() != sent {
+            self.options = JobOptions { sent, ..self.options().clone() }.shared();
+        }
+    }
+
     /// Marks it as brought by an import, or as made here.
     pub fn set_imported(&mut self, imported: bool) {
         if self.options().imported != imported {
@@ -362,7 +375,8 @@ pub struct NewJob {
     /// The state in which the job gives up its key.
     pub key_until: KeyUntil,
     /// Identifies this push, 1 to 255 bytes: a push to the same queue with a known origin makes no job, and returns the
-    /// first one in whatever state, while its record is kept. So a push may be repeated.
+    /// first one in whatever state, while its record is kept. So a push may be repeated. A push that sends something else
+    /// is refused with [`OriginReused`](crate::Error::OriginReused).
     pub origin: Option<Arc<str>>,
     /// Its labels.
     pub tags: Vec<Arc<str>>,
@@ -426,7 +440,7 @@ impl NewJob {
             key_until: *key_until,
             origin: origin.clone(),
             tags,
-            options: options.clone().shared(),
+            options: JobOptions { sent: origin.as_ref().map(|_| Sent::of(self)), ..options.clone() }.shared(),
             ..Job::new(id, queue.clone(), kind.clone(), payload.clone(), due_at, now)
         })
     }

@@ -10,6 +10,7 @@ pub mod name;
 pub mod options;
 pub mod progress;
 pub mod retry;
+pub mod sent;
 pub mod states;
 pub mod target;
 pub mod trace;

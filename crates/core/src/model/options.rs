@@ -7,6 +7,7 @@
 use super::marks::Marks;
 use super::meta::{self, Meta};
 use super::retry::Retry;
+use super::sent::Sent;
 use super::target::Target;
 use super::trace;
 use crate::invalid::Invalid;
@@ -43,6 +44,9 @@ pub struct JobOptions {
     /// show it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub imported: bool,
+    /// What the push with its origin sent, whatever the job has become since. Only the engine compares it; the API does not
+    /// show it.
+    pub sent: Option<Sent>,
 }
 
 /// Declares a struct with the [`JobOptions`] that a caller gives between its own fields, as they stand in JSON.
@@ -77,7 +81,7 @@ macro_rules! with_options {
             /// The same with these options.
             #[must_use]
             pub fn with_options(self, options: &$crate::JobOptions) -> Self {
-                let $crate::JobOptions { retry, target, trace, meta, moves: _, releases: _, marks: _, imported: _ } = options.clone();
+                let $crate::JobOptions { retry, target, trace, meta, moves: _, releases: _, marks: _, imported: _, sent: _ } = options.clone();
                 Self { target, trace, meta, ..self.with_rule(retry) }
             }
         }
@@ -103,6 +107,7 @@ pub(crate) static NONE: JobOptions = JobOptions {
     releases: 0,
     marks: None,
     imported: false,
+    sent: None,
 };
 
 impl From<Retry> for JobOptions {
@@ -143,7 +148,7 @@ impl JobOptions {
     /// # Errors
     /// [`Invalid`], naming the field.
     pub fn check(&self, queue: &str) -> Result<(), Invalid> {
-        let Self { retry, target, trace, meta, moves, releases: _, marks, imported: _ } = self;
+        let Self { retry, target, trace, meta, moves, releases: _, marks, imported: _, sent: _ } = self;
         if *moves > MOVES_MAX {
             return Err(Invalid::new("moves", format!("at most {MOVES_MAX}"), moves));
         }
@@ -157,20 +162,20 @@ impl JobOptions {
     /// The options of a copy in another queue: that queue's retry rule and target apply there.
     #[must_use]
     pub fn moved(&self) -> Self {
-        let Self { retry: _, target: _, trace, meta, moves, releases: _, marks: _, imported: _ } = self;
+        let Self { retry: _, target: _, trace, meta, moves, releases: _, marks: _, imported: _, sent: _ } = self;
         Self { trace: trace.clone(), meta: meta.clone(), moves: moves + 1, ..Self::default() }
     }
 
     /// Whether both are the same but for the number of releases.
     pub fn is_but_for_releases(&self, other: &Self) -> bool {
-        let Self { retry, target, trace, meta, moves, releases: _, marks, imported } = self;
+        let Self { retry, target, trace, meta, moves, releases: _, marks, imported, sent } = self;
         (retry, target, trace, moves) == (&other.retry, &other.target, &other.trace, &other.moves)
-            && (meta, marks, imported) == (&other.meta, &other.marks, &other.imported)
+            && (meta, marks, imported, sent) == (&other.meta, &other.marks, &other.imported, &other.sent)
     }
 
     /// About how many bytes of memory they take.
     pub(crate) fn bytes(&self) -> usize {
-        let Self { retry: _, target: _, trace, meta, moves: _, releases: _, marks, imported: _ } = self;
+        let Self { retry: _, target: _, trace, meta, moves: _, releases: _, marks, imported: _, sent: _ } = self;
         let of_marks = marks.as_ref().map_or(0, |marks| marks.bytes());
         let of_meta = meta.as_ref().map_or(0, |meta| meta.bytes());
         size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len()) + of_marks + of_meta
@@ -195,13 +200,15 @@ mod tests {
             ..Retry::default()
         };
         let meta = Some(Arc::new(Meta::from_iter([("tenant", "7")])));
-        let all = JobOptions { retry, target: Some(target), trace, meta, moves: 2, releases: 3, marks, imported: true };
+        let sent = Some(Sent::of(&crate::NewJob::new(*b"1")));
+        let all =
+            JobOptions { retry, target: Some(target), trace, meta, moves: 2, releases: 3, marks, imported: true, sent };
         let text = serde_json::to_string(&all).unwrap();
         assert_eq!(
             text,
             concat!(
                 r#"{"max_attempts":3,"max_age":"1m","when_exhausted":{"move":"dead"},"target":{"queue":"mail"},"#,
-                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","meta":{"tenant":"7"},"moves":2,"releases":3,"marks":{"parks":2},"imported":true}"#
+                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","meta":{"tenant":"7"},"moves":2,"releases":3,"marks":{"parks":2},"imported":true,"sent":"fDgy3eAg1HCELlNnhcPzdUJlD2Dggmll"}"#
             )
         );
         let some = [

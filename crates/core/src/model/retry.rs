@@ -28,6 +28,9 @@ pub const DEFAULT_STEPS_MS: [u64; 15] = [
     6 * HOUR_MS,
 ];
 
+/// By what part of it a wait is longer at most, by default: a tenth.
+pub const JITTER_DEFAULT: f64 = 0.1;
+
 /// The waits before new attempts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -77,8 +80,9 @@ pub struct Exponential {
     pub factor: f64,
     /// The longest wait.
     pub max: Span,
-    /// Each wait is multiplied by a random number from `1 - jitter` to `1 + jitter`.
+    /// Instead of that of the rule: each wait is longer by up to this part of it; by default 0.1.
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1))]
+    #[serde(default = "jitter_default")]
     pub jitter: f64,
 }
 
@@ -104,6 +108,9 @@ pub struct Retry {
     /// The waits between attempts; by default [`Backoff::Default`].
     #[serde(rename = "retry")]
     pub backoff: Option<Backoff>,
+    /// Each wait is longer by up to this part of it, from 0 to 1, so that jobs that failed together do not come back together; by
+    /// default [`JITTER_DEFAULT`]. It is never shorter: a wait is often the least that the other side asks for.
+    pub jitter: Option<f64>,
     /// The maximum number of attempts, 0 for no limit; by default one more than there are steps (16 with the default steps),
     /// and 16 without steps.
     pub max_attempts: Option<u32>,
@@ -126,6 +133,10 @@ macro_rules! with_rule {
             $($before)*
             /// The waits before new attempts.
             pub retry: Option<$crate::model::retry::Backoff>,
+            /// Each wait is longer by up to this part of it, so that jobs that failed together do not come back together; 0.1 by
+            /// default, 0 for exact waits.
+            #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1))]
+            pub jitter: Option<f64>,
             /// Attempts in all; 0 for no limit.
             pub max_attempts: Option<u32>,
             /// No attempt begins later than this after the first `due_at`.
@@ -144,6 +155,7 @@ macro_rules! with_rule {
             pub fn rule(&self) -> $crate::model::retry::Retry {
                 $crate::model::retry::Retry {
                     backoff: self.retry.clone(),
+                    jitter: self.jitter,
                     max_attempts: self.max_attempts,
                     max_age: self.max_age,
                     max_crashes: self.max_crashes,
@@ -154,8 +166,8 @@ macro_rules! with_rule {
             /// The same with this retry rule.
             #[must_use]
             pub fn with_rule(self, rule: $crate::model::retry::Retry) -> Self {
-                let $crate::model::retry::Retry { backoff, max_attempts, max_age, max_crashes, when_exhausted } = rule;
-                Self { retry: backoff, max_attempts, max_age, max_crashes, when_exhausted, ..self }
+                let $crate::model::retry::Retry { backoff, jitter, max_attempts, max_age, max_crashes, when_exhausted } = rule;
+                Self { retry: backoff, jitter, max_attempts, max_age, max_crashes, when_exhausted, ..self }
             }
         }
     };
@@ -167,6 +179,7 @@ macro_rules! without_rule {
     ($name:ident { $($own:tt)* }) => {
         $name {
             retry: None,
+            jitter: None,
             max_attempts: None,
             max_age: None,
             max_crashes: None,
@@ -179,14 +192,25 @@ pub(crate) use without_rule;
 
 impl Retry {
     /// Takes everything from the queue's rule.
-    pub const INHERITED: Self =
-        Self { backoff: None, max_attempts: None, max_age: None, max_crashes: None, when_exhausted: None };
+    pub const INHERITED: Self = Self {
+        backoff: None,
+        jitter: None,
+        max_attempts: None,
+        max_age: None,
+        max_crashes: None,
+        when_exhausted: None,
+    };
 
     /// This rule, with unset parts filled from `other`. A rule with its own backoff does not take `max_attempts` from
-    /// another rule, because it was meant for another backoff.
+    /// another rule, because it was meant for another backoff; and one with its own exponential backoff, which has a jitter, does not take
+    /// that.
     pub fn or(&self, other: &Self) -> Self {
         Self {
             backoff: self.backoff.clone().or_else(|| other.backoff.clone()),
+            jitter: match (&self.backoff, self.jitter) {
+                (Some(Backoff::Exponential(_)), None) => None,
+                (_, own) => own.or(other.jitter),
+            },
             max_attempts: match (&self.backoff, self.max_attempts) {
                 (None, None) => other.max_attempts,
                 (_, own) => own,
@@ -208,6 +232,14 @@ impl Retry {
             }
             (None, _) => Some(u32::try_from(DEFAULT_STEPS_MS.len()).unwrap_or(u32::MAX) + 1),
         }
+    }
+
+    /// By what part of it a wait is longer at most.
+    pub fn jitter(&self) -> f64 {
+        self.jitter.unwrap_or(match &self.backoff {
+            Some(Backoff::Exponential(Exponential { jitter, .. })) => *jitter,
+            _ => JITTER_DEFAULT,
+        })
     }
 
     /// Crashes that fail the job.
@@ -239,6 +271,9 @@ impl Retry {
                 within("retry.exponential.jitter", *jitter, 0.0, 1.0)?;
             }
         }
+        if let Some(jitter) = self.jitter {
+            within("jitter", jitter, 0.0, 1.0)?;
+        }
         if let Some(max_age) = self.max_age {
             wait("max_age", max_age)?;
         }
@@ -254,6 +289,10 @@ impl Retry {
         }
         Ok(())
     }
+}
+
+fn jitter_default() -> f64 {
+    JITTER_DEFAULT
 }
 
 fn wait(what: &'static str, wait: Span) -> Result<(), Invalid> {

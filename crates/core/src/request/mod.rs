@@ -334,8 +334,12 @@ pub enum BulkAction {
     Cancel,
     /// Retry those that have ended.
     Retry,
+    /// The same, spread over this span, at most 24 h: each job is due within it, at a place that its id decides.
+    RetryOver(Span),
     /// Give waiting jobs another due time.
     Reschedule(Due),
+    /// The same, spread over this span from then on, at most 24 h. With [`Due::Now`] no job becomes due later than it is.
+    RescheduleOver(Due, Span),
     /// Delete those that do not run.
     Delete,
 }

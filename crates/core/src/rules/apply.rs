@@ -119,9 +119,10 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
     }
     match (change, job.stage, job.lease_until) {
         (Change::Retry { .. }, Stage::Pending, _) => return unfit(job, now),
-        (Change::Retry { keeps_attempts, marks }, ..) => {
+        (Change::Retry { after, keeps_attempts, marks }, ..) => {
             job.stage = Stage::Pending;
-            (job.due_at.0, job.first_due_at.0) = (now, now);
+            job.due_at = Timestamp(now.saturating_add(after.0));
+            job.first_due_at = job.due_at;
             if !keeps_attempts {
                 (job.attempt, job.crashes, job.started_at) = (0, 0, None);
                 job.set_releases(0);
@@ -189,7 +190,7 @@ fn apply_update(job: &mut Job, update: &Update) {
 /// The job becomes the one that was sent. Its origin stays: a repeat of the push that made it still finds it. Versions and
 /// epochs go on, so that earlier readings and receipts stay invalid.
 fn replace(job: &mut Job, sent: &Job) {
-    let imported = job.options().imported;
+    let (imported, of_origin) = (job.options().imported, job.sent());
     *job = Job {
         id: job.id,
         queue: job.queue.clone(),
@@ -201,6 +202,7 @@ fn replace(job: &mut Job, sent: &Job) {
         ..sent.clone()
     };
     job.set_imported(imported);
+    job.set_sent(of_origin);
 }
 
 fn unfit(job: &Job, now: Millis) -> Edited {

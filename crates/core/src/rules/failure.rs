@@ -2,6 +2,7 @@
 
 use super::{Again, Decision, Finish};
 use crate::clock::Millis;
+use crate::hash::fraction;
 use crate::json::{Span, Timestamp, is_zero, or_default};
 use crate::limits::{DELAY_MS_MAX, MOVES_MAX};
 use crate::model::id::JobId;
@@ -69,8 +70,8 @@ pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, n
     if job.cancel_asked {
         return cancelled(Some(error), job.crashes);
     }
-    let wait_ms = failure.retry_after.map_or_else(|| backoff_ms(job, retry, job.attempt), |wait| wait.0);
-    let due_at = now.saturating_add(wait_ms);
+    let after = |wait: Span| now.saturating_add(wait.0);
+    let due_at = failure.retry_after.map_or_else(|| due_again(job, retry, job.attempt, now), after);
     if failure.is_final || is_spent(job, retry) || is_too_old(job, retry, due_at) {
         let given_up = GivenUp { error, crashes: job.crashes, may_restart: !failure.is_final };
         return give_up(job, retry, given_up, now, new_id);
@@ -203,7 +204,7 @@ fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Opt
             Finish { successor: Some(Box::new(successor(job, queue, id, now))), ..failed }
         }
         WhenExhausted::Restart => {
-            let due_at = now.saturating_add(backoff_ms(job, retry, 1));
+            let due_at = due_again(job, retry, 1, now);
             if may_restart && !is_too_old(job, retry, due_at) {
                 return Decision::Again(Again { due_at, error: failed.error, ..Again::default() });
             }
@@ -212,32 +213,31 @@ fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Opt
     })
 }
 
-/// The wait after the failure of this attempt (the first is 1).
-fn backoff_ms(job: &Job, retry: &Retry, attempt: u32) -> u64 {
+/// The due time after the failure of this attempt (the first is 1): after the wait of the rule, or later by a part of it that is
+/// the same whoever asks. That part costs no attempt: it does not make the job too old.
+fn due_again(job: &Job, retry: &Retry, attempt: u32, now: Millis) -> Millis {
+    let wait_ms = backoff_ms(retry, attempt);
+    let longer_ms = wait_ms as f64 * retry.jitter() * fraction(job.id.get(), attempt);
+    let least = now.saturating_add(wait_ms);
+    let last = retry.max_age.map_or(Millis::MAX, |Span(age_ms)| job.first_due_at.0.saturating_add(age_ms));
+    least.saturating_add((longer_ms as u64).min(DELAY_MS_MAX.saturating_sub(wait_ms))).min(last.max(least))
+}
+
+/// The wait of the rule after the failure of this attempt.
+fn backoff_ms(retry: &Retry, attempt: u32) -> u64 {
     let failures_before = attempt.saturating_sub(1) as usize;
     match retry.backoff.as_ref().unwrap_or(&Backoff::Default) {
         Backoff::Default => DEFAULT_STEPS_MS[failures_before.min(DEFAULT_STEPS_MS.len() - 1)],
         Backoff::None => 0,
         Backoff::Steps(steps) => steps.get(failures_before).or(steps.last()).map_or(0, |step| step.0),
         Backoff::Fixed(Fixed { delay }) => delay.0,
-        Backoff::Exponential(Exponential { first, factor, max, jitter }) => {
+        Backoff::Exponential(Exponential { first, factor, max, jitter: _ }) => {
             let exponent = i32::try_from(failures_before).unwrap_or(i32::MAX);
             // Must be finite, or a first wait of 0 would not stay 0.
             let growth = factor.powi(exponent).min(f64::MAX);
-            let wait_ms = (first.0 as f64 * growth).min(max.0 as f64);
-            let spread = 1.0 + jitter * (2.0 * fraction(job.id.get(), attempt) - 1.0);
-            (wait_ms * spread).clamp(0.0, DELAY_MS_MAX as f64) as u64
+            (first.0 as f64 * growth).min(max.0 as f64) as u64
         }
     }
-}
-
-/// A number from 0 to 1 that differs between jobs and attempts, but is always the same for one: the finalizer of SplitMix64
-/// (Steele, Lea and Flood, 2014).
-fn fraction(id: u64, attempt: u32) -> f64 {
-    let mut z = id.wrapping_add(u64::from(attempt).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// A copy of the job that starts with attempt 0 in another queue, under that queue's rules, without the key.

@@ -15,9 +15,10 @@ pub use status::{LastTick, ScheduleStatus, TickOutcome};
 pub use ticks::Ticks;
 
 use crate::clock::Millis;
+use crate::hash;
 use crate::invalid::Invalid;
 use crate::json::{Span, Timestamp};
-use crate::limits::{DELAY_MS_MAX, EVERY_MS_MIN, SCHEDULE_PAYLOAD_BYTES_MAX};
+use crate::limits::{DELAY_MS_MAX, EVERY_MS_MIN, SCHEDULE_PAYLOAD_BYTES_MAX, SECOND_MS, SPREAD_MS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, NewJob};
 use crate::model::name;
@@ -48,6 +49,9 @@ pub struct Schedule {
     pub paused: Option<bool>,
     /// The end of the pause; by default it lasts until the schedule is resumed.
     pub paused_until: Option<Timestamp>,
+    /// Each tick is later than the rule says, by a distance of up to this that only its name decides; 1 s to 24 h. So schedules with
+    /// the same rule do not tick together. By default there is none.
+    pub spread: Option<Span>,
 }
 
 /// When a schedule ticks.
@@ -101,6 +105,7 @@ impl Schedule {
             end: None,
             paused: None,
             paused_until: None,
+            spread: None,
         }
     }
 
@@ -141,6 +146,13 @@ impl Schedule {
         Self { end: Some(end.into()), ..self }
     }
 
+    /// Sets a span over which schedules with the same rule are spread: each run is later than the rule says, by a distance of up to this
+    /// that only the schedule's name decides. 1 s to 24 h; by default there is none.
+    #[must_use]
+    pub fn spread(self, spread: impl Into<Span>) -> Self {
+        Self { spread: Some(spread.into()).filter(|spread| spread.0 > 0), ..self }
+    }
+
     /// Checks all limits, and that it ticks at all; instants are compared with `now`.
     ///
     /// # Errors
@@ -167,6 +179,9 @@ impl Schedule {
             at.map_or(Ok(now), |at| Due::At(at).resolve(now))
                 .map_err(|error| Invalid { what: what.into(), ..error })?;
         }
+        if let Some(spread) = self.spread {
+            spread.check("spread", SECOND_MS, SPREAD_MS_MAX)?;
+        }
         if let (Some(start), Some(end)) = (self.start, self.end)
             && end < start
         {
@@ -185,6 +200,20 @@ impl Schedule {
     /// [`Invalid`] for an invalid expression, time zone or interval.
     pub fn ticks(&self, anchor: Millis) -> Result<Ticks, Invalid> {
         Ticks::new(self, anchor)
+    }
+
+    /// Its ticks under this name, with the distance that its [`spread`](Self::spread) gives them.
+    ///
+    /// # Errors
+    /// [`Invalid`] for an invalid expression, time zone or interval.
+    pub fn ticks_of(&self, name: &str, anchor: Millis) -> Result<Ticks, Invalid> {
+        Ok(self.ticks(anchor)?.later(self.distance_ms(name)))
+    }
+
+    /// How much later than the rule says it ticks under this name: whole seconds.
+    pub(crate) fn distance_ms(&self, name: &str) -> u64 {
+        let seconds = self.spread.map_or(0, |spread| spread.0 / SECOND_MS);
+        hash::stable(name.as_bytes()) % (seconds + 1) * SECOND_MS
     }
 
     /// The job of a tick: due then, with the tag `schedule:NAME` beside its own.

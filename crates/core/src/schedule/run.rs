@@ -52,7 +52,8 @@ impl ScheduleStatus {
         }
         let next = self.next.first().map(|at| at.0);
         // An interval counts from any of its ticks.
-        let ticks = self.schedule.ticks(next.unwrap_or_default())?;
+        let anchor = next.unwrap_or_default().saturating_sub(self.schedule.distance_ms(&self.name));
+        let ticks = self.schedule.ticks_of(&self.name, anchor)?;
         Ok(ticks.from(next, limit).into_iter().map(|at| ticks.run(at)).collect())
     }
 }

@@ -13,6 +13,8 @@ pub struct Ticks {
     rule: Rule,
     start: Millis,
     end: Millis,
+    /// Every tick is this much later than the rule says.
+    later_ms: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -30,13 +32,19 @@ impl Ticks {
                 Rule::Every { every_ms: every.0, anchor: schedule.start.map_or(anchor, |at| at.0) }
             }
         };
-        Ok(Self { rule, start: schedule.start.map_or(0, |at| at.0), end: schedule.end.map_or(Millis::MAX, |at| at.0) })
+        let (start, end) = (schedule.start.map_or(0, |at| at.0), schedule.end.map_or(Millis::MAX, |at| at.0));
+        Ok(Self { rule, start, end, later_ms: 0 })
+    }
+
+    /// The same, each this much later; none is later than the end.
+    pub(super) fn later(self, later_ms: u64) -> Self {
+        Self { later_ms, ..self }
     }
 
     /// The first tick after this instant; `None` if there are no more.
     pub fn next(&self, after: Millis) -> Option<Millis> {
         // A start is a tick if it matches the rule.
-        let after = after.max(self.start.saturating_sub(1));
+        let after = after.saturating_sub(self.later_ms).max(self.start.saturating_sub(1));
         let next = match &self.rule {
             Rule::Cron(cron) => cron.next(after),
             Rule::Every { every_ms, anchor } => match after.checked_sub(*anchor) {
@@ -44,7 +52,7 @@ impl Ticks {
                 Some(passed) => (passed / every_ms + 1).checked_mul(*every_ms).and_then(|ms| anchor.checked_add(ms)),
             },
         };
-        next.filter(|&next| next <= self.end)
+        next.and_then(|next| next.checked_add(self.later_ms)).filter(|&next| next <= self.end)
     }
 
     /// The first `limit` ticks from this one on.
@@ -55,7 +63,7 @@ impl Ticks {
     /// The run at this tick, with its local time.
     pub(super) fn run(&self, at: Millis) -> Run {
         match &self.rule {
-            Rule::Cron(cron) => Run::new(at, cron.zone(), cron.clock_change(at)),
+            Rule::Cron(cron) => Run::new(at, cron.zone(), cron.clock_change(at.saturating_sub(self.later_ms))),
             Rule::Every { .. } => Run::new(at, &TimeZone::UTC, None),
         }
     }
@@ -129,6 +137,30 @@ mod tests {
         let hourly = ticks(Timing::Every(Span(3_600_000)));
         assert_eq!(due(&hourly, 3_600, 3_660), [Some(3_600), Some(3_600)], "a minute late");
         assert_eq!(due(&hourly, 3_600, 3_661), [Some(3_600), Some(7_200)]);
+    }
+
+    #[test]
+    fn a_spread_moves_every_tick_by_the_same_distance_and_none_beyond_the_end() {
+        let of = |name: &str, spread: u64| {
+            let schedule = Schedule::cron("0 * * * *", "UTC", NewJob::new(*b"")).spread(Span(spread));
+            let distance_ms = schedule.distance_ms(name);
+            let ticks = schedule.ticks_of(name, T0).unwrap();
+            assert_eq!(
+                ticks.from(ticks.next(T0 + distance_ms), 3),
+                [1, 2, 3].map(|hour| T0 + hour * 3_600_000 + distance_ms)
+            );
+            assert!(distance_ms.is_multiple_of(1_000) && distance_ms <= spread, "{name}: {distance_ms}");
+            distance_ms
+        };
+        assert_eq!(of("a", 0), 0);
+        let distances: std::collections::BTreeSet<u64> = (0..100).map(|n| of(&format!("s{n}"), 300_000)).collect();
+        assert!(distances.len() > 60 && distances.first() < Some(&20_000) && distances.last() > Some(&280_000));
+        let ends = Schedule::every(Span(60_000), NewJob::new(*b"")).spread(Span(50_000));
+        let distance_ms = ends.distance_ms("s1");
+        assert!(distance_ms > 0);
+        let ends = ends.end(crate::json::Timestamp(T0 + 60_000)).ticks_of("s1", T0).unwrap();
+        assert_eq!(ends.next(T0), Some(T0 + distance_ms), "the anchor itself is a tick");
+        assert_eq!(ends.next(T0 + distance_ms), None, "not after the end");
     }
 
     #[test]

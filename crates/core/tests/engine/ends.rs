@@ -63,7 +63,7 @@ async fn an_attempt_that_fails_is_no_end() {
     let id = bench.push(job()).await.id;
     let wait = waits(&bench, id, MINUTE).await;
     assert_eq!(bench.settle(&bench.lease().await, fail(false)).await.unwrap(), State::Scheduled);
-    pass(Duration::from_secs(15)).await;
+    pass(Duration::from_secs(17)).await;
     assert!(!wait.is_finished());
     bench.complete(&bench.lease().await).await.unwrap();
     assert_eq!(wait.await.unwrap().unwrap().attempt, 2);

@@ -39,7 +39,7 @@ async fn a_life_is_told_in_order() {
     bench.engine.run(id.into()).await.unwrap();
     let lease = bench.lease().await;
     bench.settle(&lease, fail(false)).await.unwrap();
-    pass(15 * SECOND).await;
+    pass(17 * SECOND).await;
     let lease = bench.lease().await;
     bench.settle(&lease, Outcome::release(Span(0))).await.unwrap();
     let lease = bench.lease().await;

@@ -18,7 +18,8 @@ fn fail(message: &str) -> Outcome {
 #[tokio::test(start_paused = true)]
 async fn a_failed_job_runs_again_by_its_steps_and_then_is_a_dead_letter() {
     let bench = Bench::new().await;
-    let retry = Retry { backoff: Some(Backoff::Steps(vec![Span(15_000), Span(30_000)])), ..Retry::default() };
+    let backoff = Some(Backoff::Steps(vec![Span(15_000), Span(30_000)]));
+    let retry = Retry { backoff, jitter: Some(0.0), ..Retry::default() };
     let pushed = bench.push(NewJob { options: retry.into(), ..job() }).await;
     for (attempt, wait) in [(1, 15), (2, 30)] {
         let lease = bench.lease().await;

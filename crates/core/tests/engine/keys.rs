@@ -6,7 +6,7 @@ use duetime_core::engine::{Outcome, PushOutcome};
 use duetime_core::json::Timestamp;
 use duetime_core::model::retry::Retry;
 use duetime_core::rules::Failure;
-use duetime_core::{Due, Error, Job, KeyUntil, NewJob, OnConflict, State};
+use duetime_core::{Due, Error, Job, JobOptions, KeyUntil, NewJob, OnConflict, State};
 
 fn keyed(on_conflict: OnConflict) -> NewJob {
     NewJob { key: Some("Order-1".into()), on_conflict, ..job() }
@@ -38,8 +38,8 @@ async fn a_replaced_job_has_all_that_was_sent() {
     let bench = Bench::new().await;
     let retry = Retry { max_attempts: Some(5), ..Retry::default() };
     let origin = Some("first".into());
-    let first =
-        bench.push(NewJob { lease: Some(Span(9_000)), options: retry.into(), origin, ..keyed(OnConflict::Keep) }).await;
+    let sent = NewJob { lease: Some(Span(9_000)), options: retry.into(), origin, ..keyed(OnConflict::Keep) };
+    let first = bench.push(sent.clone()).await;
     let failure = Failure { retry_after: Some(Span(60_000)), ..Failure::default() };
     bench.settle(&bench.lease().await, Outcome::Fail(failure)).await.unwrap();
     let other = NewJob { kind: "other".into(), expires: Some(Span(5_000)), ..keyed(OnConflict::Replace) };
@@ -52,9 +52,12 @@ async fn a_replaced_job_has_all_that_was_sent() {
             "a repeat meets the key again"
         );
     }
-    let repeated = bench.try_push(NewJob { origin: first.origin, ..keyed(OnConflict::Keep) }).await.unwrap();
+    let repeated = bench.try_push(sent).await.unwrap();
     assert_eq!((repeated.outcome, repeated.job.id), (PushOutcome::Repeated, first.id));
-    let Job { kind, lease, expires, key_until, options, attempt, errors, message, .. } = bench.lease().await.job;
+    let leased = bench.lease().await.job;
+    assert_eq!(leased.sent(), first.sent());
+    let Job { kind, lease, expires, key_until, options, attempt, errors, message, .. } = leased;
+    let options = options.and_then(|options| JobOptions { sent: None, ..(*options).clone() }.shared());
     assert_eq!((&*kind, lease, expires, key_until), ("other", None, Some(Span(5_000)), KeyUntil::Started));
     assert_eq!((options, attempt, errors, message), (None, 1, Vec::new(), None));
 }

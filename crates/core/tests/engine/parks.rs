@@ -84,7 +84,7 @@ async fn a_port_keeps_numbers_with_a_job() {
     assert_eq!((of().await.options().marks.clone(), of().await.releases()), (marks(2), 1));
     assert_eq!(end(Ending::Park(Park::default(), marks(3))).await, State::Failed);
     assert_eq!((of().await.options().marks.clone(), of().await.message.as_deref()), (marks(3), Some("parked")));
-    let retried = change(Change::Retry { keeps_attempts: true, marks: marks(4) }).await;
+    let retried = change(Change::Retry { after: Span(0), keeps_attempts: true, marks: marks(4) }).await;
     assert_eq!((retried.attempt, retried.releases(), retried.options().marks.clone()), (3, 1, marks(4)));
     assert_eq!(end(Ending::Outcome(Outcome::release(Span(0)))).await, State::Ready);
     assert_eq!(of().await.options().marks, marks(4), "a worker leaves them");

@@ -28,9 +28,10 @@ pub(super) fn retries() -> impl Strategy<Value = Retry> {
         Just(WhenExhausted::Move("dead".into())),
     ];
     use prop::option::of as some;
-    (some(backoff), some(any::<u32>()), some(wait()), some(1..=u32::MAX), some(when)).prop_map(
-        |(backoff, max_attempts, max_age, max_crashes, when_exhausted)| Retry {
+    (some(backoff), some(0.0..=1.0), some(any::<u32>()), some(wait()), some(1..=u32::MAX), some(when)).prop_map(
+        |(backoff, jitter, max_attempts, max_age, max_crashes, when_exhausted)| Retry {
             backoff,
+            jitter,
             max_attempts,
             max_age: max_age.map(Span),
             max_crashes,

@@ -165,6 +165,7 @@ impl Cause {
             Self::Core(error) => match error {
                 CoreError::NotFound(id)
                 | CoreError::KeyConflict { holder: id, .. }
+                | CoreError::OriginReused { first: id, .. }
                 | CoreError::VersionMismatch { id, .. }
                 | CoreError::Running(id)
                 | CoreError::Finished { id, .. }
@@ -184,6 +185,7 @@ fn of_core(error: &CoreError) -> ErrorKind {
         CoreError::Invalid(_) | CoreError::Unusable(_) => ErrorKind::Invalid,
         CoreError::NotFound(_) | CoreError::NoSchedule(_) => ErrorKind::NotFound,
         CoreError::KeyConflict { .. }
+        | CoreError::OriginReused { .. }
         | CoreError::VersionMismatch { .. }
         | CoreError::Changed { .. }
         | CoreError::Running(_)
@@ -214,6 +216,10 @@ mod tests {
             (CoreError::invalid("a", "b", "c"), ErrorKind::Invalid),
             (CoreError::NotFound(id), ErrorKind::NotFound),
             (CoreError::KeyConflict { queue: name.clone(), key: name.clone(), holder: id }, ErrorKind::Conflict),
+            (
+                CoreError::OriginReused { queue: name.clone(), origin: name.clone(), first: id, differs: Vec::new() },
+                ErrorKind::Conflict,
+            ),
             (CoreError::VersionMismatch { id, current: 1 }, ErrorKind::Conflict),
             (CoreError::Changed { kind: "queue", name: name.clone(), current: 1 }, ErrorKind::Conflict),
             (CoreError::LeaseLost(Receipt { id, epoch: 1 }), ErrorKind::Lost),

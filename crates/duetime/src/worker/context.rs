@@ -107,10 +107,11 @@ impl Context {
 
     /// Pushes another job, like [`Client::push`]. If this job runs again, after a failure, a crash or a retry by hand, the push
     /// makes no second job: its [origin](Push::origin) is the id of this job and the number of the push, from 0. So push in
-    /// the same order in each attempt, or set an origin.
+    /// the same order in each attempt, or set an origin. What the first attempt has pushed stands, also if a later one pushes
+    /// something else, such as another time.
     pub fn push<J: JobType>(&self, job: J) -> Push {
         let number = self.0.pushes.fetch_add(1, Ordering::Relaxed);
-        self.0.client.push(job).origin(format!("{}:{number}", self.id()))
+        self.0.client.push(job).of_handler(format!("{}:{number}", self.id()))
     }
 
     /// Reports the progress of the job: 0 to 100 percent, and a note of at most 1 KiB. It is shown with the job until its

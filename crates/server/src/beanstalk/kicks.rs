@@ -157,7 +157,7 @@ pub(super) fn kick(job: &Job, marked: Marked, now: Millis) -> (JobRef, Change) {
     let change = if job.is_pending() {
         Change::Update(Update { due_at: Some(now), marks, ..Update::default() })
     } else {
-        Change::Retry { keeps_attempts: *job.kind == *BEANSTALK, marks }
+        Change::Retry { after: Span(0), keeps_attempts: *job.kind == *BEANSTALK, marks }
     };
     (JobRef { id: job.id, version: Some(job.version) }, change)
 }

@@ -44,8 +44,8 @@ enum Command {
     /// Retry finished jobs, from attempt 0.
     #[command(after_help = "Examples:
   duetime retry 117111681613568
-  duetime retry --queue orders --state failed")]
-    Retry(jobs::many::Selected),
+  duetime retry --queue orders --state failed --spread 10m")]
+    Retry(jobs::many::Spread),
     /// Delete jobs and their records; running jobs are refused.
     #[command(after_help = "Examples:
   duetime delete 117111681613568
@@ -70,7 +70,7 @@ enum Command {
     #[command(after_help = "Examples:
   duetime run 117111681613568
   duetime run --tag order:4711")]
-    Run(jobs::many::Selected),
+    Run(jobs::many::Spread),
     Reserve(reserve::Args),
     Complete(lease::Complete),
     Fail(lease::Fail),
@@ -146,7 +146,7 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Config(args) => config::run(args, &settings, &self::command()),
         Command::Doctor(args) => doctor::run(*args, &settings).await,
         Command::Update(args) => jobs::update::run(args).await,
-        Command::Run(args) => jobs::many::run(&args, BulkAction::Reschedule(Due::Now)).await,
+        Command::Run(args) => jobs::many::due(Due::Now, &args).await,
         Command::Reserve(args) => reserve::run(args).await,
         Command::Complete(args) => lease::complete(args).await,
         Command::Fail(args) => lease::fail(args).await,
@@ -166,7 +166,7 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Why(args) => jobs::why::run(args).await,
         Command::Cancel(args) => jobs::many::run(&args, BulkAction::Cancel).await,
         Command::Reschedule(args) => jobs::many::reschedule(&args).await,
-        Command::Retry(args) => jobs::many::run(&args, BulkAction::Retry).await,
+        Command::Retry(args) => jobs::many::retry(&args).await,
         Command::Delete(args) => jobs::many::run(&args, BulkAction::Delete).await,
         Command::Queues(args) => queues::run(args).await,
         Command::Schedules(args) => schedules::run(*args).await,

@@ -43,6 +43,7 @@ pub(super) fn is_of_a_job(error: &Error) -> bool {
             error,
             CoreError::Invalid { .. }
                 | CoreError::KeyConflict { .. }
+                | CoreError::OriginReused { .. }
                 | CoreError::Running(_)
                 | CoreError::Finished { .. }
         ),

@@ -15,7 +15,7 @@ pub(crate) struct Problem(Box<api::Problem>);
 const RETRY_SECONDS: u64 = 1;
 
 /// The status and title of each code. Documented in this order.
-pub(super) const CODES: [(&str, StatusCode, &str); 35] = [
+pub(super) const CODES: [(&str, StatusCode, &str); 36] = [
     ("invalid", StatusCode::BAD_REQUEST, "The request is not valid"),
     ("malformed_json", StatusCode::BAD_REQUEST, "The body is not valid JSON"),
     ("body_unreadable", StatusCode::BAD_REQUEST, "The body cannot be read"),
@@ -39,6 +39,7 @@ pub(super) const CODES: [(&str, StatusCode, &str); 35] = [
     ("body_too_large", StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"),
     ("media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE, "The media type is not supported"),
     ("foreign_host", StatusCode::MISDIRECTED_REQUEST, "The host is unknown"),
+    ("origin_reused", StatusCode::UNPROCESSABLE_ENTITY, "The origin is in use"),
     ("lock_held", StatusCode::LOCKED, "The lock is held"),
     ("too_many_requests", StatusCode::TOO_MANY_REQUESTS, "Too many requests"),
     ("head_too_large", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large"),

@@ -64,11 +64,48 @@ fn refused_lines_are_told_and_kept() {
     assert!(ran.code == 1 && ran.err.contains("name a file that does not exist"), "{ran:?}");
 
     assert_eq!(push(&place, &[], "nonsense\n").code, 1, "none went");
-    assert_eq!(push(&place, &["--skip", "3"], "nonsense\n\n\n{\"payload\": 4}\n").code, 0, "the others went before");
-    let ran = push(&place, &["--skip", "3"], "{\"payload\": 4}\n");
-    assert!(ran.code == 1 && ran.err.contains("--skip is 3, but the file has only 1"), "{ran:?}");
     assert_eq!(place.run(&["push", "--file", "-", "payload"]).code, 2);
-    assert_eq!(place.run(&["push", "--skip", "1", "payload"]).code, 2);
+}
+
+#[test]
+fn a_file_is_pushed_once_unless_it_changes_or_has_another_origin() {
+    let place = Place::new();
+    let line = |n| format!("{{\"queue\": \"once\", \"delay\": \"1h\", \"payload\": {n}}}\n");
+    let lines: String = (1..=1_500).map(line).collect();
+    let pushed = |arguments: &[&str]| {
+        let ran = place.run(&[&["push", "--file", "jobs.jsonl"], arguments].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran
+    };
+    // As much as a broken connection has let through.
+    fs::write(place.path("jobs.jsonl"), &lines).unwrap();
+    assert!(pushed(&[]).out.starts_with("1500 jobs pushed"));
+    let again = pushed(&[]);
+    assert!(again.out.starts_with("0 jobs pushed") && again.out.contains("1500 already pushed"), "{again:?}");
+    assert!(again.err.contains("name an --origin that is new"), "{again:?}");
+    assert_eq!(count(&place, "once"), 1_500);
+    assert!(pushed(&["--origin", "monday"]).out.starts_with("1500 jobs pushed"));
+    assert!(pushed(&["--origin", "monday"]).out.starts_with("0 jobs pushed"));
+    // Two files may begin with the same lines.
+    fs::write(place.path("jobs.jsonl"), lines + &line(1)).unwrap();
+    assert!(pushed(&[]).out.starts_with("1501 jobs pushed"));
+    assert!(pushed(&["--queue", "other"]).out.starts_with("0 jobs pushed"), "each line names its queue");
+    // Standard input has no digest.
+    for jobs in [1, 2] {
+        assert_eq!(push(&place, &["--queue", "input"], "{\"payload\": 4}\n").code, 0);
+        assert_eq!(count(&place, "input"), jobs);
+    }
+}
+
+/// The same lines under an origin that was used for others.
+#[test]
+fn an_origin_of_other_lines_is_refused_line_by_line() {
+    let place = Place::new();
+    let origin = ["--origin", "o"];
+    assert_eq!(push(&place, &origin, "{\"payload\": 1}\n{\"payload\": 2}\n").code, 0);
+    let ran = push(&place, &origin, "{\"payload\": 1}\n{\"payload\": 3}\n");
+    assert_eq!(ran.code, 65, "{ran:?}");
+    assert!(ran.err.contains("line 2: origin_reused: ") && ran.err.contains("with another payload"), "{ran:?}");
 }
 
 /// A server that takes the first batch, and breaks off at the second.
@@ -108,5 +145,4 @@ fn a_broken_connection_tells_how_far_it_got() {
     assert_eq!(ran.code, 75, "{ran:?}");
     assert!(ran.out.starts_with("1000 jobs pushed"), "{ran:?}");
     assert!(ran.err.contains("lines 1001-2000 may or may not have been pushed"), "{ran:?}");
-    assert!(ran.err.contains("all lines up to 1000 are done: resume with --skip 1000"), "{ran:?}");
 }

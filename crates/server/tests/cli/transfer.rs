@@ -48,6 +48,7 @@ impl Filler {
         self.push(job("\"ünï\u{2028}code\"".as_bytes())).await;
         let backoff = Exponential { first: Span(1_500), factor: 2.5, max: Span(HOUR_MS), jitter: 0.1 };
         let retry = Retry {
+            jitter: Some(0.5),
             backoff: Some(Backoff::Exponential(backoff)),
             max_attempts: Some(7),
             max_age: Some(Span(DAY_MS)),

@@ -26,9 +26,23 @@ fn retrying_and_deleting_what_failed() {
         server.post(&format!("/v1/leases/{receipt}/fail"), &json!({"final": true})).ok();
     }
     let selection = json!({"queue": "q", "state": ["failed"]});
-    assert_eq!(server.post("/v1/jobs/retry", &selection).ok(), json!({"retried": 3}));
+    server.post("/v1/jobs/retry?spread=2d", &selection).problem(400, "invalid");
+    server.post("/v1/jobs/retry?over=2h", &selection).problem(400, "invalid");
+    assert_eq!(server.post("/v1/jobs/retry?spread=20h", &selection).ok(), json!({"retried": 3}));
+    let due: std::collections::BTreeSet<String> = server.get("/v1/jobs?queue=q").ok()["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| {
+            assert_eq!(job["state"], "scheduled");
+            job["due_at"].to_string()
+        })
+        .collect();
+    assert_eq!(due.len(), 3, "each has its place: {due:?}");
+    let waiting = json!({"selection": {"queue": "q"}, "delay": "0s", "spread": "1ms"});
+    assert_eq!(server.post("/v1/jobs/reschedule", &waiting).ok(), json!({"rescheduled": 3}));
     assert_eq!(server.post("/v1/jobs/retry", &selection).ok(), json!({}));
-    assert_eq!(server.post("/v1/jobs/delete", &json!({"queue": "q", "state": "ready"})).ok(), json!({"deleted": 3}));
+    assert_eq!(server.post("/v1/jobs/delete", &json!({"queue": "q"})).ok(), json!({"deleted": 3}));
     assert_eq!(server.get("/v1/jobs?queue=q").ok()["jobs"], json!([]));
 }
 

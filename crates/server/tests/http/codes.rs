@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Each code, and the test that provokes it: in a file of these, or of the server's own if stores must fail.
-const TESTS: [(&str, &str, &str); 35] = [
+const TESTS: [(&str, &str, &str); 36] = [
     ("already_finished", "tests/http/jobs.rs", "what_runs_or_has_ended_is_not_patched"),
     ("backlog", "src/http/tests.rs", "who_can_record_no_more_hands_nothing_out"),
     ("body_too_large", "tests/http/protocol.rs", "a_body_beyond_its_limit_is_refused"),
@@ -22,6 +22,7 @@ const TESTS: [(&str, &str, &str); 35] = [
     ("job_live", "tests/http/jobs.rs", "retrying_starts_a_finished_job_again"),
     ("job_running", "tests/http/jobs.rs", "what_runs_or_has_ended_is_not_patched"),
     ("key_conflict", "tests/http/jobs.rs", "a_retry_meets_a_key_that_is_taken"),
+    ("origin_reused", "tests/http/push.rs", "a_push_with_an_idempotency_key_may_be_repeated"),
     ("lease_lost", "tests/http/leases.rs", "a_stale_receipt_changes_nothing"),
     ("lock_held", "tests/http/locks.rs", "a_lock_is_acquired_shown_renewed_and_released"),
     ("lock_lost", "tests/http/locks.rs", "a_lock_is_acquired_shown_renewed_and_released"),

@@ -47,6 +47,7 @@ fn fields() -> Vec<Field> {
         field("lease", json!("1m37s"), &["--lease", "97s"], "1m37s", "1m37s"),
         field("expires", json!("1d7h"), &["--expires", "31h"], "1d7h", "1d7h"),
         field("retry", json!({"steps": ["17s"]}), &["--retry", "17s"], "17s", "steps:17s"),
+        field("jitter", json!(0.37), &["--jitter", "0.37"], "0.37", "0.37"),
         field("max_attempts", json!(43), &["--max-attempts", "43"], "43", "43"),
         field("max_age", json!("3d7h"), &["--max-age", "79h"], "3d7h", "3d7h"),
         field("max_crashes", json!(41), &["--max-crashes", "41"], "41", "41"),
@@ -155,7 +156,8 @@ async fn every_field_has_a_method_of_the_library() {
     let push = || push().on_conflict(OnConflict::Reject).key_until(KeyUntil::Started).origin("origin7").tag("tag7");
     let push = || push().lease(Duration::from_secs(97)).expires(Duration::from_secs(31 * 3_600)).trace(TRACE);
     let push = || push().meta("tenant", "tenant7");
-    let push = || push().backoff(Backoff::steps([Duration::from_secs(17)])).max_attempts(43).max_crashes(41);
+    let push =
+        || push().backoff(Backoff::steps([Duration::from_secs(17)])).jitter(0.37).max_attempts(43).max_crashes(41);
     let push = || push().max_age(Duration::from_secs(79 * 3_600)).target(Target::Queue("mail7".into()));
     let push = || push().when_exhausted(WhenExhausted::Move("dead7".into()));
     let delayed = serde_json::to_value(Push::from(&push().after(Duration::from_secs(7_200)).build().unwrap())).unwrap();

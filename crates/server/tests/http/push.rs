@@ -40,6 +40,9 @@ fn a_push_with_an_idempotency_key_may_be_repeated() {
     assert_eq!((&answer["id"], &answer["outcome"]), (&first["id"], &json!("repeated")));
     assert_eq!(repeat.header("location"), Some(&*format!("/v1/jobs/{}", first["id"].as_str().unwrap())));
     assert_eq!(server.job(first["id"].as_str().unwrap())["origin"], "a b");
+    let reused = push("a b", &json!({"payload": 2, "delay": "1h"})).problem(422, "origin_reused");
+    assert_eq!((&reused["id"], &reused["origin"]), (&first["id"], &json!("a b")));
+    assert_eq!(reused["differs"], json!(["payload", "due_at"]));
     let own = push("a b", &json!({"payload": 1, "origin": "mine"})).expect(201);
     assert_eq!(server.job(own["id"].as_str().unwrap())["origin"], "mine");
 
@@ -55,6 +58,10 @@ fn a_push_with_an_idempotency_key_may_be_repeated() {
     let outcomes: Vec<_> = again.as_array().unwrap().iter().map(|answer| answer["outcome"].as_str().unwrap()).collect();
     assert_eq!(outcomes, ["repeated", "created", "repeated", "repeated"]);
     assert_eq!((&again[0]["id"], &again[2]["id"]), (&made[0]["id"], &made[2]["id"]));
+
+    // One that is left out shifts the others.
+    let shifted = push("b", &json!([{"payload": 3}, {"payload": 2}])).ok();
+    assert_eq!((&shifted[0]["code"], &shifted[1]["outcome"]), (&json!("origin_reused"), &json!("repeated")));
 
     let long = "k".repeat(251);
     for wrong in ["", long.as_str(), "gr\u{fc}n", "duetime:mine"] {

@@ -33,6 +33,10 @@ impl Writer {
         self.0.extend_from_slice(name.as_bytes());
     }
 
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
     pub(super) fn long(&mut self, bytes: &[u8]) {
         self.u32(u32::try_from(bytes.len()).expect("what is kept is limited to some MiB"));
         self.0.extend_from_slice(bytes);
@@ -86,6 +90,10 @@ impl<'a> Reader<'a> {
     pub(super) fn short(&mut self) -> Option<&'a str> {
         let length = self.u8()?;
         std::str::from_utf8(self.take(usize::from(length))?).ok()
+    }
+
+    pub(super) fn array<const COUNT: usize>(&mut self) -> Option<[u8; COUNT]> {
+        self.take(COUNT)?.try_into().ok()
     }
 
     pub(super) fn long(&mut self) -> Option<&'a [u8]> {

@@ -8,7 +8,8 @@ use duetime_core::json::{Span, Timestamp};
 use duetime_core::limits::PRIORITY_DEFAULT;
 use duetime_core::model::job::{AttemptError, KeyUntil};
 use duetime_core::model::name::KIND_DEFAULT;
-use duetime_core::{Error, Job, JobId, Progress, Stage, rules};
+use duetime_core::model::sent::Sent;
+use duetime_core::{Error, Job, JobId, JobOptions, Progress, Stage, rules};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ const UNTIL_STARTED: u16 = 512;
 
 /// Flags of bodies only.
 const HAS_ORIGIN: u16 = 1;
+/// What was sent with it follows.
+const HAS_SENT: u16 = 4;
 const HAS_LEASE: u16 = 1_024;
 const HAS_PRIORITY: u16 = 2_048;
 const HAS_KEY: u16 = 4_096;
@@ -121,17 +124,22 @@ impl Record {
     /// origin here.
     pub(super) fn body(&self, is_ledger: bool) -> Vec<u8> {
         let job = &self.job;
+        // Apart from other options, which make scripts slower: nearly every push of a client has it.
+        let sent = job.sent().filter(|_| job.origin.is_some());
+        let options =
+            job.options.as_ref().and_then(|options| JobOptions { sent: None, ..(**options).clone() }.shared());
         let flag = |set: bool, flag: u16| if set { flag } else { 0 };
         let is_tagged = !job.tags.is_empty() || (is_ledger && job.origin.is_some());
         let flags = (self.flags() & (HOLDS_KEY | EXPIRES | UNTIL_STARTED))
             | flag(is_tagged, TAGGED)
             | flag(job.origin.is_some(), HAS_ORIGIN)
+            | flag(sent.is_some(), HAS_SENT)
             | flag(job.lease.is_some(), HAS_LEASE)
             | flag(job.priority != PRIORITY_DEFAULT, HAS_PRIORITY)
             | flag(job.key.is_some(), HAS_KEY)
             | flag(job.version != 1, HAS_VERSION)
             | flag(job.first_due_at != job.due_at, FIRST_DUE_DIFFERS)
-            | flag(job.options.is_some(), HAS_OPTIONS);
+            | flag(options.is_some(), HAS_OPTIONS);
         let mut body = Writer::with_capacity(job.payload.len() + 64);
         body.instant(job.created_at.0);
         body.instant(job.due_at.0);
@@ -146,6 +154,7 @@ impl Record {
         }
         job.key.iter().for_each(|key| body.short(key));
         job.origin.iter().for_each(|origin| body.short(origin));
+        sent.iter().for_each(|sent| body.bytes(sent.bytes()));
         if flags & TAGGED != 0 {
             body.u8(job.tags.len() as u8);
             job.tags.iter().for_each(|tag| body.short(tag));
@@ -155,7 +164,7 @@ impl Record {
             body.instant(job.first_due_at.0);
         }
         job.expires.iter().for_each(|expires| body.instant(expires.0));
-        job.options.iter().for_each(|options| body.long(&json(options)));
+        options.iter().for_each(|options| body.long(&json(options)));
         body.rest(&job.payload)
     }
 
@@ -237,6 +246,7 @@ impl Decoder {
         let priority = if says(HAS_PRIORITY) { body.u32()? } else { PRIORITY_DEFAULT };
         let key = if says(HAS_KEY) { Some(Arc::from(body.short()?)) } else { None };
         let origin = if says(HAS_ORIGIN) { Some(Arc::from(body.short()?)) } else { None };
+        let sent = if says(HAS_SENT) { Some(Sent::from_bytes(body.array()?)) } else { None };
         let count = if says(TAGGED) { body.u8()? } else { 0 };
         let tags: Option<Vec<Arc<str>>> = (0..count).map(|_| body.short().map(Arc::from)).collect();
         let kind = body.short()?;
@@ -258,6 +268,7 @@ impl Decoder {
             version,
             ..Job::new(id, queue, kind, Arc::from(body.rest()), due_at, created_at)
         });
+        record.job.set_sent(sent);
         if !meta.is_empty() {
             read_meta(&mut record, meta)?;
         }

@@ -1,6 +1,7 @@
 //! Names of keys. All keys of a partition share a hash tag, so that they are in one slot of a Cluster.
 
 use super::call::Text;
+use duetime_core::hash::stable;
 
 /// The keys of a partition, in the order that scripts expect.
 const OF_PARTITION: [&str; 17] = [
@@ -104,19 +105,8 @@ impl Keys {
 
     /// The partition of a queue. It must never change.
     pub(super) fn partition_of(&self, queue: &str) -> u16 {
-        (hash(queue) % u64::from(self.partitions())) as u16
+        (stable(queue.as_bytes()) % u64::from(self.partitions())) as u16
     }
-}
-
-/// FNV-1a (Fowler, Noll and Vo), followed by the last step of MurmurHash3 (Appleby): with FNV-1a alone, names that differ
-/// only in their last bytes differ in few bits.
-pub(super) fn hash(text: &str) -> u64 {
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ (hash >> 33)
 }
 
 #[cfg(test)]

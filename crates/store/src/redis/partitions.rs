@@ -20,7 +20,8 @@ use super::reply::Reply;
 use super::requests::Requests;
 use super::scripts::{self, Script};
 use super::wake::Waker;
-use super::{checks, fault, keys};
+use super::{checks, fault};
+use duetime_core::hash::stable;
 use duetime_core::ports::{Beginning, Host, Limits, Reading};
 use duetime_core::{Error, JobId, Numbers};
 use redis::Value;
@@ -224,7 +225,7 @@ impl Partitions {
     /// The ledger with which this process uses Redis.
     pub(super) fn side(&self) -> String {
         let name = self.options.beside.as_deref();
-        name.map_or_else(|| checks::ALONE.into(), |name| format!("{:016x}", keys::hash(name)))
+        name.map_or_else(|| checks::ALONE.into(), |name| format!("{:016x}", stable(name.as_bytes())))
     }
 
     fn check_kind(&self, incarnation: &[u8]) -> Result<(), Error> {
@@ -272,7 +273,7 @@ impl Partitions {
         let incarnations = self.fetch_all().await?;
         let names: Vec<_> =
             incarnations.iter().map(|known| String::from_utf8_lossy(identity(&known.incarnation))).collect();
-        Ok(format!("{:016x}", keys::hash(&names.join("\n"))))
+        Ok(format!("{:016x}", stable(names.join("\n").as_bytes())))
     }
 
     async fn fetch_all(&self) -> Result<Vec<KnownMemory>, Error> {

@@ -31,7 +31,7 @@ impl<'a> Inserted<'a> {
         let is_new = (job.created_at.0, job.updated_at.0, job.first_due_at) == (job.version, job.version, job.due_at);
         let has_times = [job.started_at, job.finished_at, job.lease_until] != [None; 3];
         let has_spans = (job.lease, job.expires) != (None, None);
-        let is_bare = job.key.is_none() && job.tags.is_empty() && job.options.is_none() && self.is_silent();
+        let is_bare = job.key.is_none() && job.tags.is_empty() && self.is_silent();
         is_fresh && is_new && !has_times && !has_spans && is_bare && job.key_until == KeyUntil::Finished
     }
 
@@ -153,12 +153,13 @@ pub(super) fn insert_plain<'a>(
     values: &mut Vec<Value<'a>>,
     row: &Inserted<'a>,
     Statements { has_urgency, .. }: &Statements,
-) {
-    let Job { id, due_at, priority, version, queue, kind, payload, origin, .. } = row.job;
+) -> Result<(), Fault> {
+    let Job { id, due_at, priority, version, queue, kind, payload, origin, options, .. } = row.job;
     values.extend([id.get().into(), (*due_at).into(), (*priority).into(), (*version).into()]);
     values.extend([queue.into(), kind.into(), (&**payload).into(), row.bucket.into()]);
-    values.push(origin.as_ref().into());
+    values.extend([origin.as_ref().into(), optional(options.as_ref())?]);
     values.extend(has_urgency.then(|| own_urgency(row)));
+    Ok(())
 }
 
 /// The values of `end`, which are also the first ones of `change`.

@@ -123,7 +123,7 @@ impl Session {
             let rows = if row.is_plain() { &mut plain } else { &mut rest };
             rows.count += 1;
             if row.is_plain() {
-                row::insert_plain(&mut rows.values, row, self.sql);
+                row::insert_plain(&mut rows.values, row, self.sql)?;
             } else {
                 row::insert(&mut rows.values, row, self.sql)?;
             }

@@ -3,7 +3,7 @@
 
 use super::fault::Fault;
 use super::number::Number;
-use super::row::bind_from;
+use super::row::{bind_from, options};
 use super::task::Transaction;
 use duetime_core::ports::bucket;
 use duetime_core::{Job, Millis};
@@ -14,23 +14,23 @@ use std::sync::LazyLock;
 const ROWS: usize = 32;
 /// Parameters that all rows share: queue, kind, created_at.
 const SHARED: usize = 3;
-/// Parameters of each row: id, bucket, due_at, priority, version, lease_ms, expires_ms, payload, origin.
-const OWN: usize = 9;
+/// Parameters of each row: id, bucket, due_at, priority, version, lease_ms, expires_ms, payload, origin, options.
+const OWN: usize = 10;
 
 static INSERT: LazyLock<String> = LazyLock::new(|| {
     let mut sql = String::from(
         "INSERT OR IGNORE INTO duetime_jobs (id, queue, kind, bucket, due_at, first_due_at, priority, version, \
-         created_at, updated_at, lease_ms, expires_ms, payload, origin) VALUES ",
+         created_at, updated_at, lease_ms, expires_ms, payload, origin, options) VALUES ",
     );
     for row in 0..ROWS {
         let own = |n: usize| SHARED + row * OWN + n;
         let comma = if row == 0 { "" } else { ", " };
-        let [id, bucket, due_at, priority, version, lease_ms, expires_ms, payload, origin] =
-            [1, 2, 3, 4, 5, 6, 7, 8, 9].map(own);
+        let [id, bucket, due_at, priority, version, lease_ms, expires_ms, payload, origin, options] =
+            [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(own);
         write!(
             sql,
             "{comma}(?{id}, ?1, ?2, ?{bucket}, ?{due_at}, ?{due_at}, ?{priority}, ?{version}, ?3, ?3, ?{lease_ms}, \
-             ?{expires_ms}, ?{payload}, ?{origin})"
+             ?{expires_ms}, ?{payload}, ?{origin}, ?{options})"
         )
         .expect("text takes all");
     }
@@ -54,7 +54,7 @@ pub(super) fn insert(transaction: &mut Transaction<'_>, jobs: &[Job], watermark:
         for (at, job) in rows.iter().enumerate() {
             bind_from!(statement, SHARED + at * OWN;
                 Number(job.id.get()), bucket(job.due_at.0, watermark), Number(job.due_at.0), job.priority, Number(job.version), job.lease.map(Number::from),
-                job.expires.map(Number::from), &*job.payload, job.origin.as_deref());
+                job.expires.map(Number::from), &*job.payload, job.origin.as_deref(), options(job)?);
         }
         if statement.raw_execute()? != ROWS {
             return Err(Fault::Careful);
@@ -84,7 +84,7 @@ fn is_plain(job: &Job) -> bool {
         key_until,
         origin: _,
         tags,
-        options,
+        options: _,
         message,
         errors,
         result,
@@ -105,7 +105,6 @@ fn is_plain(job: &Job) -> bool {
         && key.is_none()
         && tags.is_empty()
         && errors.is_empty()
-        && options.is_none()
         && message.is_none()
         && result.is_none()
         && progress.is_none()

@@ -1,14 +1,14 @@
 //! The same change for every job that a query finds, page by page.
 
 use crate::clock::Millis;
-use crate::engine::editor::Editor;
+use crate::engine::editor::{Editor, place_in};
 use crate::engine::search::check_query;
 use crate::error::Error;
 use crate::json::{Span, Timestamp};
-use crate::limits::PAGE_JOBS_MAX;
+use crate::limits::{PAGE_JOBS_MAX, SPREAD_MS_MAX};
 use crate::model::id::JobRef;
 use crate::model::job::{Due, Job, State};
-use crate::ports::Update;
+use crate::ports::{Change, Update};
 use crate::request::{Answers, BulkAction, BulkCounts, CancelOutcome, Query};
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ const CHANGED_TRIES: usize = 5;
 /// An action on each job.
 enum Step {
     Cancel { message: Option<Arc<str>> },
-    Retry,
-    Reschedule { at: Millis, is_now: bool },
+    Retry { spread: Span },
+    Reschedule { at: Millis, is_now: bool, spread: Span },
     Delete,
 }
 
@@ -37,8 +37,9 @@ impl Bulk {
     /// Whether a job already has the new due time. Some ledgers list waiting jobs by due time, so a job that was rescheduled
     /// is found again.
     fn has_done(&self, job: &Job, now: Millis) -> bool {
-        let Step::Reschedule { at, is_now } = self.step else { return false };
+        let Step::Reschedule { at, is_now, spread } = self.step else { return false };
         let waits = matches!(job.state(now), State::Scheduled | State::Ready);
+        let at = at + place_in(spread, job.id).0;
         waits && (job.due_at == Timestamp(at) || is_now && job.due_at < Timestamp(at))
     }
 }
@@ -61,18 +62,25 @@ impl Editor {
         const WAITING: [State; 2] = [State::Scheduled, State::Ready];
         let (step, usual) = match action {
             BulkAction::Cancel => (Step::Cancel { message: None }, [&WAITING[..], &[State::Running]].concat()),
-            BulkAction::Retry => (Step::Retry, vec![State::Failed]),
-            BulkAction::Reschedule(due) => {
-                let is_now = matches!(due, Due::Now | Due::After(Span(0)));
-                (Step::Reschedule { at: self.due_at(due)?, is_now }, WAITING.to_vec())
-            }
+            BulkAction::Retry => (Step::Retry { spread: Span(0) }, vec![State::Failed]),
+            BulkAction::RetryOver(spread) => (Step::Retry { spread }, vec![State::Failed]),
+            BulkAction::Reschedule(due) => (self.reschedule(due, Span(0))?, WAITING.to_vec()),
+            BulkAction::RescheduleOver(due, spread) => (self.reschedule(due, spread)?, WAITING.to_vec()),
             BulkAction::Delete => (Step::Delete, Vec::new()),
         };
+        if let BulkAction::RetryOver(spread) | BulkAction::RescheduleOver(_, spread) = action {
+            spread.check("spread", 0, SPREAD_MS_MAX)?;
+        }
         let mut query = query.clone();
         if query.state.is_empty() {
             query.state = usual.into();
         }
         self.do_all(Bulk { query, step }, goes_on).await
+    }
+
+    fn reschedule(&self, due: Due, spread: Span) -> Result<Step, Error> {
+        let is_now = matches!(due, Due::Now | Due::After(Span(0)));
+        Ok(Step::Reschedule { at: self.due_at(due)?, is_now, spread })
     }
 
     pub(in crate::engine) async fn purge(self: &Arc<Self>, queue: &str) -> Result<u64, Error> {
@@ -146,10 +154,11 @@ impl Editor {
         };
         match step {
             Step::Cancel { message } => said(self.cancel_saying(targets, message.clone()).await, word),
-            Step::Retry => said(self.retry(targets).await, |_| "retried"),
-            Step::Reschedule { at, .. } => {
-                let update = Update { due_at: Some(*at), ..Update::default() };
-                said(self.update_all(targets, update).await, |_| "rescheduled")
+            Step::Retry { spread } => said(self.retry_over(targets, *spread).await, |_| "retried"),
+            Step::Reschedule { at, spread, .. } => {
+                let update = |id| Update { due_at: Some(at + place_in(*spread, id).0), ..Update::default() };
+                let changes = targets.into_iter().map(|target| (target, Change::Update(update(target.id))));
+                said(self.change_each(changes.collect()).await, |_| "rescheduled")
             }
             Step::Delete => said(self.delete(targets).await, |()| "deleted"),
         }
@@ -170,7 +179,8 @@ mod tests {
     /// Some ledgers list waiting jobs by due time, so it is found again behind the position of the walk.
     #[test]
     fn a_job_that_was_rescheduled_is_not_rescheduled_again() {
-        let bulk = |is_now| Bulk { query: Query::default(), step: Step::Reschedule { at: T0, is_now } };
+        let step = |is_now| Step::Reschedule { at: T0, is_now, spread: Span(0) };
+        let bulk = |is_now| Bulk { query: Query::default(), step: step(is_now) };
         let fits = |is_now, due_at| bulk(is_now).fits(&due(1, due_at), T0);
         assert!(fits(false, T0 + 1) && fits(false, T0 - 1) && !fits(false, T0));
         // What is due already need not be brought forward.
@@ -192,6 +202,38 @@ mod tests {
         assert_eq!(bulk(BulkAction::Cancel).await, [("cancel_requested", 1), ("cancelled", 1)]);
         let everything = editor.bulk(&Query::default(), BulkAction::Delete, &|| true).await;
         assert_eq!(everything.unwrap_err().code(), "invalid", "a condition that was forgotten deletes nothing");
+    }
+
+    /// The same job has the same place, so that whoever repeats the call, or another process, spreads them the same way.
+    #[tokio::test(start_paused = true)]
+    async fn jobs_are_spread_over_a_span_and_none_that_is_run_becomes_later() {
+        const SPREAD: Span = Span(600_000);
+        let fixture = Fixture::new().await;
+        let query = Query { queue: Some(QUEUE.into()), ..Query::default() };
+        let bulk = async |action| fixture.services.editor.bulk(&query, action, &|| true).await;
+        let soon = fixture.push(due_in(Duration::from_millis(1))).await;
+        let mut failed = Vec::new();
+        for _ in 0..100 {
+            let lease = fixture.running(job()).await;
+            let fail = crate::rules::Failure { is_final: true, ..crate::rules::Failure::default() };
+            fixture.settle(lease.receipt(), crate::request::Outcome::Fail(fail)).await.unwrap();
+            failed.push(lease.id);
+        }
+        let now = fixture.now();
+        let counts = bulk(BulkAction::RetryOver(SPREAD)).await.unwrap();
+        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("retried", 100)]);
+        let waits = || failed.iter().map(|id| fixture.row(*id).unwrap().due_at.0 - now).collect::<Vec<_>>();
+        let places = waits();
+        assert!(places.iter().all(|&place| place <= SPREAD.0), "{places:?}");
+        let minutes: std::collections::BTreeSet<u64> = places.iter().map(|place| place / 60_000).collect();
+        assert_eq!(minutes.len(), 10, "all of the span is used: {places:?}");
+        // Sooner, and never later than they are.
+        let run = bulk(BulkAction::RescheduleOver(Due::Now, Span(60_000))).await.unwrap();
+        let nearer = waits();
+        assert!(places.iter().zip(&nearer).all(|(before, now)| now <= before && *now <= 60_000), "{nearer:?}");
+        assert!(run["rescheduled"] >= 80, "{run:?}");
+        assert_eq!(fixture.row(soon.id).unwrap().due_at, soon.due_at);
+        assert_eq!(bulk(BulkAction::RetryOver(Span(SPREAD_MS_MAX + 1))).await.unwrap_err().code(), "invalid");
     }
 
     #[tokio::test(start_paused = true)]

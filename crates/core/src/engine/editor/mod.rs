@@ -13,6 +13,7 @@ use crate::engine::search::Search;
 use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
+use crate::hash::fraction;
 use crate::invalid::Invalid;
 use crate::json::Span;
 use crate::limits::BATCH_JOBS_MAX;
@@ -105,11 +106,17 @@ impl Editor {
     }
 
     pub(in crate::engine) async fn retry(self: &Arc<Self>, targets: Vec<JobRef>) -> Answers<Job> {
+        self.retry_over(targets, Span(0)).await
+    }
+
+    /// The same, each at its place within a span.
+    pub(in crate::engine) async fn retry_over(self: &Arc<Self>, targets: Vec<JobRef>, spread: Span) -> Answers<Job> {
         let answer = |id, edited| match edited {
             Edited::Running(_) | Edited::Unfit { .. } => Err(Error::Live(id)),
             edited => changed(id, edited),
         };
-        self.change(targets, &Change::RETRY, answer).await
+        let change = |id| Change::Retry { after: place_in(spread, id), keeps_attempts: false, marks: None };
+        self.change_all(targets.into_iter().map(|target| (target, change(target.id))).collect(), answer).await
     }
 
     pub(in crate::engine) async fn change_each(self: &Arc<Self>, changes: Vec<(JobRef, Change)>) -> Answers<Job> {
@@ -356,6 +363,11 @@ fn refused(row: &Job, edit: &Edit, now: Millis) -> Option<Edited> {
     let mut job = Job { lease_until: None, ..row.clone() };
     let edited = rules::edit(&mut job, None, &edit.change, now, Numbers::Ledger);
     (!matches!(edited, Edited::Changed(_))).then_some(edited)
+}
+
+/// The place of a job within a span, which only its id decides.
+fn place_in(spread: Span, id: JobId) -> Span {
+    Span((spread.0 as f64 * fraction(id.get(), 0)) as u64)
 }
 
 /// The event that a change causes, once it was made.

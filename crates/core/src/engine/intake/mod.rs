@@ -15,7 +15,7 @@ use crate::engine::supervisor::Supervisor;
 use crate::ports::{Broker, Ledger};
 use crate::request::Options;
 pub use import::check_whole;
-pub(in crate::engine) use push::conflict;
+pub(in crate::engine) use push::{conflict, repeated};
 use std::sync::Arc;
 
 /// Takes in new jobs.

@@ -77,8 +77,8 @@ impl Intake {
         let mut resolved = Vec::with_capacity(answers.len());
         for ((answer, refused), new) in answers.into_iter().zip(&new) {
             resolved.push(match (answer, refused) {
-                (Ok(_), Some(Admitted::Known(first))) if firsts.contains_key(&first) => {
-                    Ok(Pushed { job: firsts[&first].clone(), outcome: PushOutcome::Repeated })
+                (Ok(pushed), Some(Admitted::Known(first))) if firsts.contains_key(&first) => {
+                    repeated(&pushed.job, firsts[&first].clone())
                 }
                 (Ok(pushed), Some(refused)) => self.push_refused(pushed.job, refused, new.on_conflict).await,
                 (answer, _) => answer,
@@ -99,7 +99,7 @@ impl Intake {
     }
 
     /// The jobs that pushes made before, by their ids.
-    async fn firsts(&self, ids: Vec<JobId>) -> Result<HashMap<JobId, Job>, Error> {
+    pub(in crate::engine) async fn firsts(&self, ids: Vec<JobId>) -> Result<HashMap<JobId, Job>, Error> {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -123,7 +123,7 @@ impl Intake {
             match refused {
                 Admitted::Known(first) => {
                     if let Some(first) = self.firsts(vec![first]).await?.remove(&first) {
-                        return Ok(Pushed { job: first, outcome: PushOutcome::Repeated });
+                        return repeated(&job, first);
                     }
                 }
                 Admitted::KeyHeld(holder) => {
@@ -183,6 +183,34 @@ impl Intake {
             _ => Ok(None),
         }
     }
+}
+
+/// The answer to a push with the origin of this job: it is a repeat, unless both say what they sent, and that differs. JSON that
+/// is only written otherwise does not.
+///
+/// # Errors
+/// [`Error::OriginReused`].
+pub(in crate::engine) fn repeated(job: &Job, first: Job) -> Result<Pushed, Error> {
+    let mut differs = match (job.sent(), first.sent()) {
+        (Some(sent), Some(of_first)) => sent.differences(&of_first),
+        _ => Vec::new(),
+    };
+    differs.retain(|part| *part != "payload" || !is_same_json(&job.payload, &first.payload));
+    if differs.is_empty() {
+        return Ok(Pushed { job: first, outcome: PushOutcome::Repeated });
+    }
+    Err(Error::OriginReused {
+        queue: job.queue.clone(),
+        origin: job.origin.clone().unwrap_or_default(),
+        first: first.id,
+        differs: differs.into_iter().map(str::to_owned).collect(),
+    })
+}
+
+/// Maps of some languages have another order in each process.
+fn is_same_json(one: &[u8], other: &[u8]) -> bool {
+    let read = |bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok();
+    read(one).is_some_and(|value| Some(value) == read(other))
 }
 
 pub(in crate::engine) fn conflict(job: &Job, holder: JobId) -> Error {

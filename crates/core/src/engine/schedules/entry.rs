@@ -55,7 +55,7 @@ pub(super) struct Stored {
 
 impl Entry {
     /// The entry after the schedule is set. An existing next tick stays, unless the timing or the pause has changed.
-    pub(super) fn set(stored: Option<&Stored>, schedule: &Schedule, now: Millis) -> Result<Self, Error> {
+    pub(super) fn set(name: &str, stored: Option<&Stored>, schedule: &Schedule, now: Millis) -> Result<Self, Error> {
         let old = stored.map(|stored| &stored.entry);
         let old_pause = old.and_then(|old| old.schedule.pause_end(now));
         let pause = if schedule.paused.is_none() { old_pause } else { schedule.pause_end(now) };
@@ -66,7 +66,8 @@ impl Entry {
         };
         let same = old.filter(|old| {
             let old = &old.schedule;
-            (&old.timing, old.start, old.end) == (&schedule.timing, schedule.start, schedule.end)
+            (&old.timing, old.start, old.end, old.spread)
+                == (&schedule.timing, schedule.start, schedule.end, schedule.spread)
         });
         if let Some(entry) = same
             && pause == old_pause
@@ -78,11 +79,12 @@ impl Entry {
         let ahead =
             |last: &LastTick| last.at > Timestamp(now) && last.at <= Timestamp(now.saturating_add(TICK_AHEAD_MS_MAX));
         let now = old.and_then(|old| old.last).filter(ahead).map_or(now, |last| last.at.0);
+        let ticks = schedule.ticks_of(name, anchor)?;
         let next_at = match pause {
             Some(Millis::MAX) => None,
             // A tick at the end of the pause is pushed.
-            Some(end) => schedule.ticks(anchor)?.next(now.max(end - 1)),
-            None => schedule.ticks(anchor)?.next(now),
+            Some(end) => ticks.next(now.max(end - 1)),
+            None => ticks.next(now),
         };
         Ok(Self {
             version,
@@ -124,7 +126,7 @@ impl Stored {
         let mut entry = Entry::parse(&document.name, &document.body)?;
         let pause = entry.schedule.pause_end(now);
         entry.schedule = entry.schedule.with_pause(pause);
-        let ticks = entry.schedule.ticks(entry.anchor)?;
+        let ticks = entry.schedule.ticks_of(&document.name, entry.anchor)?;
         let name = Arc::from(document.name.as_str());
         Ok(Self { name, document_version: document.version, entry, ticks })
     }

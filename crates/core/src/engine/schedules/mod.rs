@@ -24,7 +24,6 @@ use crate::engine::timers::Timers;
 use crate::error::Error;
 use crate::json::Timestamp;
 use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_BYTES_MAX, SCHEDULES_MAX};
-use crate::model::job::NewJob;
 use crate::model::name;
 use crate::ports::{Broker, Ledger, PutIf, Registry};
 use crate::request::{Options, Pause, Pushed};
@@ -107,7 +106,7 @@ impl Schedules {
         let schedule = self.accept_schedule(name, schedule)?;
         let stored = self.read_schedule(name).await?.and_then(Result::ok);
         check(expected, name, stored.as_ref())?;
-        let entry = Entry::set(stored.as_ref(), &schedule, self.broker.now_at_most())?;
+        let entry = Entry::set(name, stored.as_ref(), &schedule, self.broker.now_at_most())?;
         Ok(status(&self::stored(name, 0, entry)?))
     }
 
@@ -131,7 +130,7 @@ impl Schedules {
         self.supervisor
             .complete(self, |schedules| async move {
                 let now = schedules.broker.now_at_most();
-                let set = |stored: Option<&Stored>| Entry::set(stored, &schedule, now);
+                let set = |stored: Option<&Stored>| Entry::set(&name, stored, &schedule, now);
                 Ok(status(&schedules.store_entry(&name, expected, set).await?))
             })
             .await
@@ -169,7 +168,7 @@ impl Schedules {
                 let now = schedules.broker.now_at_most();
                 let set = |stored: Option<&Stored>| {
                     let stored = stored.ok_or_else(|| Error::NoSchedule(name.clone()))?;
-                    Entry::set(Some(stored), &stored.entry.schedule.clone().with_pause(end), now)
+                    Entry::set(&name, Some(stored), &stored.entry.schedule.clone().with_pause(end), now)
                 };
                 Ok(status(&schedules.store_entry(&name, expected, set).await?))
             })
@@ -184,6 +183,10 @@ impl Schedules {
     ) -> Result<Pushed, Error> {
         self.supervisor.check_open()?;
         name::check_schedule(name)?;
+        if let Some(origin) = &origin {
+            name::check_origin(origin)?;
+            name::check_free("origin", origin)?;
+        }
         let name: Arc<str> = Arc::from(name);
         self.supervisor
             .complete(self, |schedules| async move {
@@ -198,8 +201,8 @@ impl Schedules {
                     };
                     stored = schedules.store_entry(&name, expected, forget).await?;
                 }
-                let job = NewJob { origin, ..stored.entry.schedule.tagged_job(&name) };
-                let pushed = schedules.intake.push_batch(vec![job], None).await?.pop();
+                let job = stored.entry.schedule.tagged_job(&name);
+                let pushed = schedules.intake.push_batch(vec![job], origin).await?.pop();
                 pushed.expect("an answer for each job")
             })
             .await
@@ -337,7 +340,7 @@ fn check(expected: Expected, name: &str, stored: Option<&Stored>) -> Result<(), 
 }
 
 fn stored(name: &str, document_version: u64, entry: Entry) -> Result<Stored, Error> {
-    let ticks = entry.schedule.ticks(entry.anchor)?;
+    let ticks = entry.schedule.ticks_of(name, entry.anchor)?;
     Ok(Stored { name: Arc::from(name), document_version, entry, ticks })
 }
 

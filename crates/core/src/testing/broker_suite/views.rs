@@ -5,9 +5,10 @@ use crate::clock::Millis;
 use crate::json::{Span, Timestamp};
 use crate::limits::BATCH_JOBS_MAX;
 use crate::model::id::JobId;
-use crate::model::job::{Job, State};
+use crate::model::job::{Job, NewJob, State};
 use crate::model::marks::Marks;
 use crate::model::meta::Meta;
+use crate::model::sent::Sent;
 use crate::ports::{Counts, Detail, Limits, Listing, Queues, Tally, Window};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, listing, reserve, success};
 use std::sync::Arc;
@@ -54,8 +55,10 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
             releases: 4,
             marks: Marks::from_iter([("parks", 2), ("hold_s", 50_000)]).shared(),
             imported: true,
+            sent: Some(Sent::of(&NewJob::new(*b"sent"))),
         }
         .shared(),
+        origin: Some("of its push".into()),
         progress: Some(Progress { percent: 40, note: Some("half".into()), at: Timestamp(T0 - 6) }.into()),
         message: Some("last".into()),
         errors: vec![AttemptError { attempt: 3, at: Timestamp(T0 - 5), message: "last".into(), crashed: true }],

@@ -183,6 +183,14 @@ pub async fn a_retry_starts_over_and_keeps_errors(subject: Subject) {
     assert_eq!(changed(ledger, change(&failed, Change::RETRY)).await, expected);
     assert_eq!(pending(ledger, WATERMARK, 10).await, [1]);
     assert_eq!(ledger.prune(crate::ports::Retention::default(), LATER + 90 * DAY_MS, 10).await.unwrap(), 0);
+    // One of many that are spread over a span.
+    record(ledger, &[tagged(2, &["t"])]).await;
+    let failed = ended(&tagged(2, &["t"]), Stage::Failed);
+    apply(ledger, std::slice::from_ref(&failed)).await;
+    let spread = Change::Retry { after: crate::json::Span(5_000), keeps_attempts: false, marks: None };
+    let retried = changed(ledger, change(&failed, spread)).await;
+    assert_eq!((retried.due_at, retried.first_due_at), (Timestamp(LATER + 5_000), Timestamp(LATER + 5_000)));
+    assert_eq!(row(ledger, failed.id).await, Some(retried));
 }
 
 /// However long it holds it.

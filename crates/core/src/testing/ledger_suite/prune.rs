@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::fixture::*;
-use crate::json::Timestamp;
+use crate::json::{Span, Timestamp};
 use crate::model::job::{Job, Stage};
 use crate::model::marks::Marks;
 use crate::ports::{Change, Edit, Edited, Queues, Retention, Selector};
@@ -69,7 +69,7 @@ pub async fn what_is_parked_stays(subject: Subject) {
     assert_eq!(ledger.prune(RETENTION, NOW + 9_000_000, 10).await.unwrap(), 0);
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.failed, 2);
     let marks = Marks::from_iter([("parks", 1)]).shared();
-    let change = Change::Retry { keeps_attempts: true, marks: marks.clone() };
+    let change = Change::Retry { after: Span(0), keeps_attempts: true, marks: marks.clone() };
     let retry = Edit { id: id(1), version: None, change };
     let retried = ledger.edit(vec![retry], NOW + 5, NOW).await.unwrap().remove(0);
     let Edited::Changed(retried) = retried else { panic!("{retried:?}") };

@@ -6,11 +6,12 @@ use crate::api::Span;
 use crate::json::Timestamp;
 use crate::limits::DAY_MS;
 use crate::model::id::sequence_at;
-use crate::model::job::{AttemptError, Job, KeyUntil, Stage};
+use crate::model::job::{AttemptError, Job, KeyUntil, NewJob, Stage};
 use crate::model::marks::Marks;
 use crate::model::meta::Meta;
 use crate::model::options::JobOptions;
 use crate::model::retry::{Backoff, Exponential, Retry, WhenExhausted};
+use crate::model::sent::Sent;
 use crate::ports::{Queues, Recorded, Retention};
 use std::sync::Arc;
 
@@ -42,6 +43,7 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
         let backoff = Exponential { first: Span(1), factor: 1.5, max: Span(9), jitter: 0.25 };
         let retry = Retry {
             backoff: Some(Backoff::Exponential(backoff)),
+            jitter: Some(0.5),
             max_attempts: Some(0),
             max_age: Some(Span(7)),
             max_crashes: Some(3),
@@ -57,8 +59,10 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
             releases: 3,
             marks,
             imported: true,
+            sent: Some(Sent::of(&NewJob::new(*b"sent"))),
         }
         .shared();
+        job.origin = Some(text("of its push"));
         job.lease = Some(Span(1_000));
         job.expires = Some(Span(60_000));
         job.key = Some(text("Order-1 "));

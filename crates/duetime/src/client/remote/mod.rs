@@ -187,8 +187,13 @@ impl Remote {
         let call = match action {
             BulkAction::Cancel => Call::post("/v1/jobs/cancel").json(query),
             BulkAction::Retry => Call::post("/v1/jobs/retry").json(query),
+            BulkAction::RetryOver(spread) => Call::post(format!("/v1/jobs/retry?spread={spread}")).json(query),
             BulkAction::Reschedule(to) => {
                 Call::post("/v1/jobs/reschedule").json(&api::Reschedule::new(query.clone(), to))
+            }
+            BulkAction::RescheduleOver(to, spread) => {
+                let body = api::Reschedule { spread: Some(spread), ..api::Reschedule::new(query.clone(), to) };
+                Call::post("/v1/jobs/reschedule").json(&body)
             }
             BulkAction::Delete => Call::post("/v1/jobs/delete").json(query),
         };

@@ -89,6 +89,10 @@ impl Pusher {
                 for (place, answer) in batch.into_iter().zip(answers) {
                     fates[place] = match answer {
                         Ok(outcome) => Some(Fate::Taken(outcome == PushOutcome::Repeated)),
+                        // Its origin names the claim: only what is left of its delay differs.
+                        Err(error) if matches!(error.cause(), Cause::Core(CoreError::OriginReused { .. })) => {
+                            Some(Fate::Taken(true))
+                        }
                         Err(error) if error.is_retryable() && !is_last => {
                             why_open = Some(error);
                             may_be_there[place] = true;

@@ -54,6 +54,10 @@ pub(crate) struct JobArgs {
     /// Waits between attempts: `default`, `none`, steps such as `15s,30s,5m`, `fixed:30s`, or JSON as in the HTTP API
     #[arg(long, value_name = "RULE", value_parser = parse_backoff)]
     retry: Option<Backoff>,
+    /// Make each wait longer by up to this part of it, so that jobs that failed together do not come back together: 0 to 1
+    /// [default: 0.1]
+    #[arg(long, value_name = "PART")]
+    jitter: Option<f64>,
     /// After the last attempt: `keep` the job as failed, `drop` it with its record, `restart` it from attempt 0, or
     /// `move:QUEUE`, which keeps it as failed and pushes a copy to that queue
     #[arg(long, value_name = "WHAT", value_parser = parse_exhausted)]
@@ -100,6 +104,7 @@ impl JobArgs {
     pub(crate) fn job(&self, payload: &str, due: Due, origin: Option<Arc<str>>) -> Result<NewJob> {
         let retry = Retry {
             backoff: self.retry.clone(),
+            jitter: self.jitter,
             max_attempts: self.max_attempts,
             max_age: self.max_age,
             max_crashes: self.max_crashes,

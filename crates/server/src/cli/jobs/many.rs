@@ -9,7 +9,7 @@ use crate::cli::target::Target;
 use crate::cli::time::now;
 use duetime::server::Cause;
 use duetime::{Client, Error};
-use duetime_core::api::JobBody;
+use duetime_core::api::{JobBody, Span};
 use duetime_core::engine::{BulkAction, BulkCounts, CancelOutcome, JobRef, Query};
 use duetime_core::{Due, Job, JobId};
 use serde_json::json;
@@ -39,14 +39,38 @@ pub(crate) struct Reschedule {
     #[command(flatten)]
     when: When,
     #[command(flatten)]
+    spread: Spread,
+}
+
+// Without a doc comment, as above.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Spread {
+    /// Spread the jobs that the filters select over this span, at most 24h, so that they do not run all at once
+    #[arg(long, value_name = "DURATION", conflicts_with = "ids")]
+    spread: Option<Span>,
+    #[command(flatten)]
     selected: Selected,
 }
 
+/// Runs `retry`.
+pub(crate) async fn retry(Spread { spread, selected }: &Spread) -> Result {
+    run(selected, spread.map_or(BulkAction::Retry, BulkAction::RetryOver)).await
+}
+
+/// Gives waiting jobs this due time.
+pub(crate) async fn due(due: Due, Spread { spread, selected }: &Spread) -> Result {
+    let action = match spread {
+        Some(spread) => BulkAction::RescheduleOver(due, *spread),
+        None => BulkAction::Reschedule(due),
+    };
+    run(selected, action).await
+}
+
 /// Runs `reschedule`.
-pub(crate) async fn reschedule(Reschedule { when, selected }: &Reschedule) -> Result {
-    let due =
+pub(crate) async fn reschedule(Reschedule { when, spread }: &Reschedule) -> Result {
+    let to =
         when.due().ok_or_else(|| Failure::usage("the new due time is missing: use --delay DURATION or --at TIME"))?;
-    run(selected, BulkAction::Reschedule(due)).await
+    due(to, spread).await
 }
 
 /// Does it with each id, or with all jobs that the filter finds.
@@ -87,9 +111,11 @@ async fn one(client: &Client, job: JobRef, action: BulkAction) -> std::result::R
             CancelOutcome::CancelRequested => "cancel_requested",
             CancelOutcome::AlreadyFinished => "already_finished",
         },
-        BulkAction::Retry => client.jobs().retry(job).await.map(|_| "retried")?,
+        BulkAction::Retry | BulkAction::RetryOver(_) => client.jobs().retry(job).await.map(|_| "retried")?,
         BulkAction::Delete => client.jobs().delete(job).await.map(|()| "deleted")?,
-        BulkAction::Reschedule(due) => return Ok(Done::Rescheduled(client.jobs().reschedule(job, due).await?.into())),
+        BulkAction::Reschedule(due) | BulkAction::RescheduleOver(due, _) => {
+            return Ok(Done::Rescheduled(client.jobs().reschedule(job, due).await?.into()));
+        }
     }))
 }
 

@@ -37,6 +37,9 @@ pub(super) struct Set {
     /// Fail a job after this many expired leases (crashed workers)
     #[arg(long, value_name = "N|default", value_parser = or_default::<u32>)]
     max_crashes: Option<Setting<u32>>,
+    /// Make each wait longer by up to this part of it, so that jobs that failed together do not come back together: 0 to 1
+    #[arg(long, value_name = "PART|default", value_parser = or_default::<f64>)]
+    jitter: Option<Setting<f64>>,
     /// After the last attempt: `keep` the job as failed, `drop` it with its record, `restart` it from attempt 0, or
     /// `move:QUEUE`, which keeps it as failed and pushes a copy to that queue
     #[arg(long, value_name = "END", value_parser = parse_exhausted)]
@@ -122,6 +125,7 @@ impl Set {
         set(&mut new.max_attempts, self.max_attempts);
         set(&mut new.max_age, self.max_age);
         set(&mut new.max_crashes, self.max_crashes);
+        set(&mut new.jitter, self.jitter);
         set(&mut new.lease, self.lease);
         set(&mut new.max_running, self.max_running);
         set(&mut new.rate, self.rate);

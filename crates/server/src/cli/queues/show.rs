@@ -60,11 +60,12 @@ pub(super) async fn run(one: &One) -> Result {
 fn rows_of(settings: &QueueSettings) -> Vec<[String; 2]> {
     let QueueSettings { paused: _, paused_until: _, retry, max_attempts, max_age, max_crashes, when_exhausted, .. } =
         settings;
-    let QueueSettings { lease, max_running, rate, retention, target, .. } = settings;
+    let QueueSettings { jitter, lease, max_running, rate, retention, target, .. } = settings;
     let QueueRetention { succeeded, failed } = retention;
     let span = |span: &Option<Span>| span.map(|span| span.to_string());
     let options = [
         ("retry", retry.as_ref().map(show_backoff)),
+        ("jitter", jitter.map(|part| part.to_string())),
         ("max-attempts", max_attempts.map(|count| count.to_string())),
         ("max-age", max_age.map(|span| span.to_string())),
         ("max-crashes", max_crashes.map(|count| count.to_string())),

@@ -41,6 +41,10 @@ pub(super) struct Set {
     /// Runs that came due while no server ran are skipped, or run once for all of them
     #[arg(long, value_name = "WHAT", default_value = "once", value_parser = words::<Missed>(["skip", "once"]))]
     missed: Missed,
+    /// Run later than the rule says, by a distance of up to this that only the name decides, so that schedules with the same rule
+    /// do not run together: 1s to 24h
+    #[arg(long, value_name = "DURATION")]
+    spread: Option<Span>,
     /// While the previous job is still live, push the next one, or skip it
     #[arg(long, value_name = "WHAT", default_value = "allow", value_parser = words::<Overlap>(["allow", "skip"]))]
     overlap: Overlap,
@@ -82,6 +86,7 @@ impl Set {
         job.options.trace = None;
         Ok(Schedule {
             missed: self.missed,
+            spread: self.spread,
             overlap: self.overlap,
             start: start.map(Timestamp),
             end: end.map(Timestamp),

@@ -27,6 +27,7 @@ pub(super) fn show(status: &ScheduleStatus) -> Result {
         at.map_or(Ok(()), |at| line(name, at))?;
     }
     line("job", format_args!("queue {}, kind {}, {}", job.queue, snippet(job.kind.as_bytes()), snippet(&job.payload)))?;
+    schedule.spread.map_or(Ok(()), |spread| line("spread", spread))?;
     line("missed", format!("{:?}", schedule.missed).to_lowercase())?;
     line("overlap", format!("{:?}", schedule.overlap).to_lowercase())?;
     if schedule.paused == Some(true) {

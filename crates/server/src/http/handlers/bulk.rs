@@ -4,13 +4,13 @@ use crate::access::{Caller, Scope};
 use crate::http::app::App;
 use crate::http::audit_log::Jobs;
 use crate::http::body::One;
-use crate::http::call::Call;
+use crate::http::call::{Asked, Call};
 use crate::http::middleware::access;
 use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
 use axum::response::{IntoResponse, Response};
 use duetime_core::Due;
-use duetime_core::api::{Counts, Reschedule, Span};
+use duetime_core::api::{self, Counts, Reschedule, Span};
 use duetime_core::engine::{BulkAction, Query};
 
 /// Cancel all jobs that a selection finds.
@@ -30,11 +30,15 @@ pub(crate) async fn cancel(Call(app, caller): Call, body: One) -> Answered {
 /// The selection names at least one thing. Without a state, it selects failed jobs.
 #[utoipa::path(
     post, path = "/v1/jobs/retry", operation_id = "retry_jobs", tag = "jobs",
+    params(("spread" = Option<Span>, Query, description = "Spreads the jobs over this span from now on, at most 24 h: each has its place \
+     by its id. By default all are ready at once.")),
     request_body = Query,
     responses((status = 200, description = "The number of jobs by outcome.", body = Counts)),
 )]
-pub(crate) async fn retry(Call(app, caller): Call, body: One) -> Answered {
-    bulk(&app, &caller, body.object()?, BulkAction::Retry).await
+pub(crate) async fn retry(Asked(app, caller, text): Asked, body: One) -> Answered {
+    let spread = api::spread(&text)?;
+    let action = spread.map_or(BulkAction::Retry, BulkAction::RetryOver);
+    bulk(&app, &caller, body.object()?, action).await
 }
 
 /// Reschedule all jobs that a selection finds.
@@ -50,7 +54,11 @@ pub(crate) async fn retry(Call(app, caller): Call, body: One) -> Answered {
 pub(crate) async fn reschedule(Call(app, caller): Call, body: One) -> Answered {
     let body = body.object::<Reschedule>()?;
     let due = body.due()?;
-    bulk(&app, &caller, body.selection, BulkAction::Reschedule(due)).await
+    let action = match body.spread {
+        Some(spread) => BulkAction::RescheduleOver(due, spread),
+        None => BulkAction::Reschedule(due),
+    };
+    bulk(&app, &caller, body.selection, action).await
 }
 
 /// Delete all jobs that a selection finds.
@@ -82,10 +90,12 @@ async fn bulk(app: &App, caller: &Caller, query: Query, action: BulkAction) -> A
 /// The answer, with the data for its line in the audit log.
 fn audited(mut response: Response, selection: Query, action: BulkAction, counts: Option<Counts>) -> Response {
     let (delay, due_at) = match action {
-        BulkAction::Reschedule(Due::Now) => (Some(Span(0)), None),
-        BulkAction::Reschedule(Due::After(delay)) => (Some(delay), None),
-        BulkAction::Reschedule(Due::At(at)) => (None, Some(at)),
-        BulkAction::Cancel | BulkAction::Retry | BulkAction::Delete => (None, None),
+        BulkAction::Reschedule(due) | BulkAction::RescheduleOver(due, _) => match due {
+            Due::Now => (Some(Span(0)), None),
+            Due::After(delay) => (Some(delay), None),
+            Due::At(at) => (None, Some(at)),
+        },
+        BulkAction::Cancel | BulkAction::Retry | BulkAction::RetryOver(_) | BulkAction::Delete => (None, None),
     };
     response.extensions_mut().insert(Jobs { selection, delay, due_at, counts });
     response

@@ -27,7 +27,8 @@ use std::sync::Arc;
 ///
 /// The body is one job, or an array of at most 10,000. For an array, the answer has one result per job, in order. A push is
 /// acknowledged once it is recorded. With the header `Idempotency-Key`, the request can be repeated safely: while the
-/// record of the first job is kept, the answer names that job, with the outcome `repeated`. A job without a `trace` belongs
+/// record of the first job is kept, the answer names that job, with the outcome `repeated`. The same origin with other content
+/// is refused. A job without a `trace` belongs
 /// to the trace of the request. A job with a `target` also needs the right `target`.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/jobs", operation_id = "push", tag = "push",
@@ -40,7 +41,7 @@ use std::sync::Arc;
          results of an array.", body = PushAnswers, headers(("location" = String, description = "The \
          path of the job, if the body was one job."))),
     ),
-    extensions(("x-codes" = json!(["key_conflict", "job_running"]))),
+    extensions(("x-codes" = json!(["key_conflict", "origin_reused", "job_running"]))),
 )]
 pub(crate) async fn push(
     Call(app, caller): Call,
@@ -66,7 +67,7 @@ pub(crate) async fn push(
          results of an array.", body = PushAnswers, headers(("location" = String, description = "The \
          path of the job, if the body was one job."))),
     ),
-    extensions(("x-codes" = json!(["key_conflict", "job_running"]))),
+    extensions(("x-codes" = json!(["key_conflict", "origin_reused", "job_running"]))),
 )]
 pub(crate) async fn push_anywhere(Call(app, caller): Call, headers: HeaderMap, body: Batch) -> Answered {
     push_into(&app, &caller, None, &headers, body).await

@@ -69,7 +69,7 @@ fn settling() {
     let mut api = Api::new("http/settle");
     let retry = json!({"fixed": {"delay": "2h"}});
     let leases = |api: &Api, count: usize| -> Vec<(String, String)> {
-        (0..count).for_each(|n| drop(api.push(&json!({"payload": n, "retry": retry, "max_attempts": 3}))));
+        (0..count).for_each(|n| drop(api.push(&json!({"payload": n, "retry": retry, "jitter": 0, "max_attempts": 3}))));
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         api.server.reserve(count).iter().map(|lease| (text(&lease["receipt"]), text(&lease["id"]))).collect()
     };

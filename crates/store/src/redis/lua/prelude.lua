@@ -29,13 +29,13 @@ local function needs_room() redis.call('ZADD', RUNNING, 'XX', 0, '') end
 -- length.
 local HEAD, HEAD_FLAGS, HEAD_NEXT = '>I6I6I6I6I6I6I6I4I4I2B', 51, 54
 -- The beginning of a body: creation time, first due_at, flags, queue; then, if the flags say so, the first version (else 1),
--- the job's own lease_ms, its priority, its key, its origin, its tags.
+-- the job's own lease_ms, its priority, its key, its origin, what was sent with it (24 bytes), its tags.
 local BODY_HEAD, BODY_FLAGS = '>I6I6I2Bc0', 13
 local CANCEL_ASKED, HOLDS_KEY, HAS_PROGRESS, REWRITTEN, REMOVED, TAGGED, HAS_RESULT, EXPIRES, TAKEN, UNTIL_STARTED =
   1, 2, 4, 8, 16, 32, 64, 128, 256, 512
 -- Flags of bodies only, and the flags of a body that its meta has, too.
-local HAS_ORIGIN, HAS_LEASE, HAS_PRIORITY, HAS_KEY, HAS_VERSION, FIRST_DUE_DIFFERS, HAS_OPTIONS =
-  1, 1024, 2048, 4096, 8192, 16384, 32768
+local HAS_ORIGIN, HAS_SENT, HAS_LEASE, HAS_PRIORITY, HAS_KEY, HAS_VERSION, FIRST_DUE_DIFFERS, HAS_OPTIONS =
+  1, 4, 1024, 2048, 4096, 8192, 16384, 32768
 local META_FLAGS = HOLDS_KEY + TAGGED + EXPIRES + UNTIL_STARTED
 -- One of the counters; all other fields have a queue's name before the colon.
 local WATERMARK = ':watermark'
@@ -139,6 +139,7 @@ local function body_rest(body)
   if has(flags, HAS_PRIORITY) then priority, at = struct.unpack('>I4', body, at) end
   if has(flags, HAS_KEY) then key, at = struct.unpack('Bc0', body, at) end
   if has(flags, HAS_ORIGIN) then origin, at = struct.unpack('Bc0', body, at) end
+  if has(flags, HAS_SENT) then at = at + 24 end
   return lease_ms, priority, key, at, version, origin
 end
 

@@ -66,7 +66,7 @@ local function put(i)
     return 1
   end
   if not old and lease_until == 0 and is_full(n, due_at) then return 4 end
-  local is_plain = meta == '' and not old and without(struct.unpack('>I2', body, BODY_FLAGS), HAS_ORIGIN) == 0
+  local is_plain = meta == '' and not old and without(struct.unpack('>I2', body, BODY_FLAGS), HAS_ORIGIN + HAS_SENT) == 0
   local fresh = is_plain and PLAIN or head(body, meta ~= '' and meta)
   if has(fresh.flags, TAGGED) then
     local first = known_origin(body)

@@ -119,7 +119,7 @@ end
 
 -- A job that was never touched and has no special options.
 local function lease_plain(n, id, body)
-  if without(struct.unpack('>I2', body, BODY_FLAGS), HAS_ORIGIN) ~= 0 then return false end
+  if without(struct.unpack('>I2', body, BODY_FLAGS), HAS_ORIGIN + HAS_SENT) ~= 0 then return false end
   local new = template(n)
   gone[#gone + 1] = id
   running[meta_count + 1], running[meta_count + 2] = new.lease_until, id

@@ -44,8 +44,8 @@ pub(super) const STATEMENTS: Statements = Statements {
     },
     insert_plain: Bulk {
         text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, version, created_at, updated_at, queue, kind, \
-         payload, bucket, origin, urgency, attempt, crashes, epoch, state, key_until, cancel_asked) VALUES {}",
-        row: "(?, ?, due_at, ?, ?, version, version, ?, ?, ?, ?, ?, ?, 0, 0, 0, 1, 0, 0)",
+         payload, bucket, origin, options, urgency, attempt, crashes, epoch, state, key_until, cancel_asked) VALUES {}",
+        row: "(?, ?, due_at, ?, ?, version, version, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 1, 0, 0)",
         between: ", ",
     },
     end: Bulk {

@@ -38,11 +38,12 @@ pub(super) const STATEMENTS: Statements = Statements {
     ),
     insert_plain: bulk(
         "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, \
-     version, epoch, created_at, updated_at, state, key_until, cancel_asked, queue, kind, payload, bucket, origin) \
+     version, epoch, created_at, updated_at, state, key_until, cancel_asked, queue, kind, payload, bucket, origin, options) \
      SELECT id, due_at, due_at, priority, 0, 0, version, 0, version, version, 1, 0, false, queue, kind, payload, bucket, \
-     origin \
+     origin, options \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[], \
-     $8::bigint[], $9::bytea[]) AS u (id, due_at, priority, version, queue, kind, payload, bucket, origin) ON CONFLICT DO NOTHING",
+     $8::bigint[], $9::bytea[], $10::text[]) AS u (id, due_at, priority, version, queue, kind, payload, bucket, origin, options) \
+     ON CONFLICT DO NOTHING",
     ),
     end: bulk(
         "UPDATE duetime_jobs j SET due_at = u.due_at, first_due_at = u.first_due_at, \

@@ -108,20 +108,21 @@ fn backoff(rule: &Value, made: u32, left: u32, is_bull: bool) -> Option<Backoff>
         _ => (rule["type"].as_str().unwrap_or_default(), part("delay"), part("jitter").min(1.0)),
     };
     let span = |ms: f64| Span((ms as u64).min(DELAY_MS_MAX));
-    // A wait of BullMQ is between 1 - jitter and 1 of the delay; one of ours is spread to both sides.
-    let (mean_ms, spread) = (delay_ms * (1.0 - jitter / 2.0), jitter / (2.0 - jitter));
+    // A wait of BullMQ is between 1 - jitter and 1 of the delay; one of ours is longer than what the rule says, at most twice as long.
+    let jitter = jitter.min(0.5);
+    let (least_ms, spread) = (delay_ms * (1.0 - jitter), jitter / (1.0 - jitter));
     let growing = |first: f64, factor: f64, max: Span| {
         Some(Backoff::Exponential(Exponential { first: span(first), factor, max, jitter: spread }))
     };
     match kind {
         "fixed" if spread == 0.0 => Some(Backoff::Fixed(Fixed { delay: span(delay_ms) })),
-        "fixed" => growing(mean_ms, 1.0, span(mean_ms)),
+        "fixed" => growing(least_ms, 1.0, span(least_ms)),
         "exponential" if is_bull => {
             let count = (left as usize - 1).clamp(1, RETRY_STEPS_MAX);
             let wait = |failures: u32| span((2_f64.powi(failures as i32) - 1.0) * delay_ms);
             Some(Backoff::Steps((made + 1..).take(count).map(wait).collect()))
         }
-        "exponential" => growing(mean_ms * 2_f64.powi(made as i32), 2.0, Span(DELAY_MS_MAX)),
+        "exponential" => growing(least_ms * 2_f64.powi(made as i32), 2.0, Span(DELAY_MS_MAX)),
         _ => None,
     }
 }
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(retry_of("bullmq", rule, "2"), (Some(3), growing(4_000, 2.0, DELAY_MS_MAX, 0.0)));
         // Between 500 ms and 1 s.
         let rule = r#"{"attempts":5,"backoff":{"type":"fixed","delay":1000,"jitter":0.5}}"#;
-        assert_eq!(retry_of("bullmq", rule, "0"), (Some(5), growing(750, 1.0, 750, 1.0 / 3.0)));
+        assert_eq!(retry_of("bullmq", rule, "0"), (Some(5), growing(500, 1.0, 500, 1.0)));
         let rule = r#"{"attempts":5,"backoff":{"type":"of-the-worker"}}"#;
         assert_eq!(retry_of("bullmq", rule, "0"), (Some(5), None));
         let rule = r#"{"attempts":1e9,"backoff":{"type":"exponential","delay":1e300}}"#;

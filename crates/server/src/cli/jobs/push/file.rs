@@ -1,4 +1,7 @@
 //! `duetime push --file`: many jobs, one a line.
+//!
+//! Each line has an origin: its number, after a digest of the whole file or what `--origin` says. So after a broken connection the same
+//! command pushes exactly the lines that are no jobs yet. Of the whole file, since two files may begin with the same lines.
 
 use super::report::{Gap, Report};
 use crate::cli::exit::{Failure, Result};
@@ -6,17 +9,25 @@ use crate::cli::line_reader::Lines;
 use crate::cli::progress::Progress;
 use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::target::Target;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use duetime::{Client, Error, ErrorKind};
 use duetime_core::NewJob;
 use duetime_core::api::{self, Object, Push, Pushed};
+use ring::digest::{Context, SHA256};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Bytes of a file that are digested at a time.
+const DIGEST_BYTES: usize = 64 << 10;
 
 /// The lines to push, and their defaults.
 pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
-    /// Lines that were pushed before.
-    pub(super) skip: u64,
+    /// What the origins of lines begin with; by default a digest of the file.
+    pub(super) origin: Option<Arc<str>>,
     pub(super) rejects: Option<&'a PathBuf>,
     pub(super) queue: Arc<str>,
     pub(super) trace: Option<Arc<str>>,
@@ -30,7 +41,10 @@ struct Waiting {
     job: NewJob,
 }
 
-pub(super) async fn run(source: Source<'_>, target: &Target) -> Result {
+pub(super) async fn run(mut source: Source<'_>, target: &Target) -> Result {
+    if source.origin.is_none() {
+        source.origin = digest(source.path)?;
+    }
     let mut lines = Lines::open(source.path)?;
     let mut report = Report::new(source.rejects.map(PathBuf::as_path))?;
     let json = target.json;
@@ -39,9 +53,26 @@ pub(super) async fn run(source: Source<'_>, target: &Target) -> Result {
     let gap = push(client, &source, &mut lines, &mut report, &progress).await;
     progress.done();
     match gap? {
-        None => report.end(json),
-        Some(gap) => Err(report.broken(json, &gap)),
+        None => report.end(json, source.origin.is_some()),
+        Some(gap) => Err(report.broken(json, &gap, source.origin.is_some())),
     }
+}
+
+/// A digest of a file; `None` for standard input, which can be read once, and for other files of that kind.
+fn digest(path: &Path) -> Result<Option<Arc<str>>> {
+    let read = |error| Failure::error(format!("cannot read {}: {error}", path.display()));
+    if path.as_os_str() == "-" || !path.metadata().map_err(read)?.is_file() {
+        return Ok(None);
+    }
+    let mut digest = Context::new(&SHA256);
+    let (mut file, mut bytes) = (File::open(path).map_err(read)?, vec![0; DIGEST_BYTES]);
+    loop {
+        match file.read(&mut bytes).map_err(read)? {
+            0 => break,
+            count => digest.update(&bytes[..count]),
+        }
+    }
+    Ok(Some(URL_SAFE_NO_PAD.encode(digest.finish()).into()))
 }
 
 /// Pushes all lines. Returns where the answers stopped, if they did.
@@ -52,13 +83,12 @@ async fn push(
     report: &mut Report,
     progress: &Progress,
 ) -> Result<Option<Gap>> {
-    let (mut batch, mut bytes, mut count) = (Vec::new(), 0, 0);
+    let (mut batch, mut bytes) = (Vec::new(), 0);
     while let Some((number, line)) = lines.next()? {
-        count = number;
-        if number <= source.skip || line.is_empty() {
+        if line.is_empty() {
             continue;
         }
-        match parse(line, source) {
+        match parse(number, line, source) {
             Ok(job) => {
                 bytes += job.payload.len();
                 let line = if report.keeps_rejects() { line.to_vec() } else { Vec::new() };
@@ -74,18 +104,15 @@ async fn push(
             bytes = 0;
         }
     }
-    if count < source.skip {
-        let error =
-            format!("--skip is {}, but the file has only {count} lines: check that it is the same file", source.skip);
-        return Err(Failure::error(error));
-    }
     send(client, batch, report, progress).await
 }
 
 /// The job of a line, or the code and the reason why it is none.
-fn parse(line: &[u8], source: &Source<'_>) -> std::result::Result<NewJob, (&'static str, String)> {
+fn parse(number: u64, line: &[u8], source: &Source<'_>) -> std::result::Result<NewJob, (&'static str, String)> {
     let mut job = job_of(line, &source.queue)?;
     job.options.trace = job.options.trace.or_else(|| source.trace.clone());
+    let of_line = || source.origin.as_ref().map(|origin| format!("{origin}:{number}").into());
+    job.origin = job.origin.or_else(of_line);
     Ok(job)
 }
 
@@ -112,13 +139,11 @@ fn note(
         match answer {
             Ok(pushed) => {
                 report.taken(pushed.outcome);
-                gap.iter_mut().for_each(|gap| gap.taken_behind.push(*number));
             }
             Err(error) if is_of_a_job(&error) => report.refuse(*number, line, error.code(), &error)?,
             Err(error) => {
                 let gap = gap.get_or_insert_with(|| Gap {
                     unanswered: Vec::new(),
-                    taken_behind: Vec::new(),
                     why: error.to_string(),
                     is_unknown: false,
                     passes: error.is_retryable(),

@@ -20,8 +20,8 @@ use std::sync::Arc;
 ///
 /// A file has one job per line: the JSON body of a push over HTTP, plus `queue`. Jobs are pushed in batches of 1,000.
 /// Refused lines are reported with their line number and do not stop the others. The exit code is 0 if every line was
-/// pushed, 65 if some were refused, and 1 if all were. If the connection breaks, the command prints the --skip value to
-/// resume with.
+/// pushed, 65 if some were refused, and 1 if all were. If the connection breaks, repeat the command: lines that are jobs
+/// already are not pushed again, as long as the file is unchanged. To push the same file once more, name an --origin.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime push --delay 30m --queue orders --tag order:4711 '{\"order\": 4711}'
@@ -35,13 +35,12 @@ pub(crate) struct Args {
     /// that name none
     #[arg(long, value_name = "FILE|-", conflicts_with_all = given_by_lines())]
     file: Option<PathBuf>,
-    /// Skip the first N lines, to resume an interrupted push
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "file", conflicts_with = "payload")]
-    skip: u64,
     /// Write refused lines to this new file
     #[arg(long, value_name = "FILE", requires = "file", conflicts_with = "payload")]
     rejects: Option<PathBuf>,
-    /// Make the push repeatable: if the queue already has a job with this origin, none is added
+    /// Make the push repeatable: if the queue already has a job with this origin, none is added. With --file, the origin of
+    /// each line is this, a colon and the line's number; by default it begins with a digest of the file (none for standard
+    /// input)
     #[arg(long, value_name = "ORIGIN")]
     origin: Option<Arc<str>>,
     #[command(flatten)]
@@ -56,14 +55,14 @@ pub(crate) struct Args {
 fn given_by_lines() -> Vec<Id> {
     let options = JobArgs::augment_args(When::augment_args(Command::new("")));
     let own = options.get_arguments().map(Arg::get_id).filter(|id| !["queue", "trace"].contains(&id.as_str()));
-    own.cloned().chain(["payload".into(), "origin".into()]).collect()
+    own.cloned().chain(["payload".into()]).collect()
 }
 
 pub(crate) async fn run(args: Args) -> Result {
     if let Some(path) = &args.file {
-        let Args { skip, rejects, job, target, .. } = &args;
+        let Args { origin, rejects, job, target, .. } = &args;
         let (queue, trace) = (job.queue.clone(), job.trace());
-        let source = Source { path, skip: *skip, rejects: rejects.as_ref(), queue, trace };
+        let source = Source { path, origin: origin.clone(), rejects: rejects.as_ref(), queue, trace };
         return file::run(source, target).await;
     }
     let json = args.target.json;

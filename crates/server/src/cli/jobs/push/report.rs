@@ -67,9 +67,12 @@ impl Report {
     }
 
     /// Tells it; the exit code says whether all lines, some or none are jobs.
-    pub(super) fn end(mut self, json: bool) -> Result {
+    pub(super) fn end(mut self, json: bool, has_origins: bool) -> Result {
         self.flush()?;
         self.say(json)?;
+        if has_origins && self.repeated > 0 && self.repeated == self.taken_in_all() {
+            note!("every line is a job already: to push them once more, name an --origin that is new");
+        }
         match (self.taken_in_all(), self.refused) {
             (_, 0) => Ok(()),
             (0, _) => Err(Failure::quiet(ERROR)),
@@ -78,19 +81,18 @@ impl Report {
     }
 
     /// Tells how far it got before the answers ceased.
-    pub(super) fn broken(mut self, json: bool, gap: &Gap) -> Failure {
+    pub(super) fn broken(mut self, json: bool, gap: &Gap, has_origins: bool) -> Failure {
         let told = self.flush().and_then(|()| self.say(json));
         let mut hint = String::new();
-        if gap.is_unknown {
-            // Text takes all.
-            let _ = write!(hint, "lines {} may or may not have been pushed: ", ranges(&gap.unanswered));
-            hint.push_str("jobs without a key or origin may be pushed twice; ");
-        }
-        let done = gap.unanswered.first().map_or(0, |first| first - 1);
-        let _ = write!(hint, "all lines up to {done} are done: resume with --skip {done}");
-        if !gap.taken_behind.is_empty() {
-            let _ = write!(hint, ", without the lines {}, which were pushed", ranges(&gap.taken_behind));
-        }
+        let (lines, may) =
+            (ranges(&gap.unanswered), if gap.is_unknown { "may or may not have been" } else { "were not" });
+        // Text takes all.
+        let _ = write!(hint, "lines {lines} {may} pushed: ");
+        hint.push_str(if has_origins {
+            "repeat the command; lines that are jobs already are not pushed again"
+        } else {
+            "jobs from standard input without a key or origin may be pushed twice; use a file, or name an --origin"
+        });
         match told {
             Ok(()) => Failure::new(if gap.passes { TRY_LATER } else { ERROR }, gap.why.clone()).hint(hint),
             Err(failure) => failure,
@@ -121,8 +123,6 @@ impl Report {
 pub(super) struct Gap {
     /// Their numbers, in order; there is one at least.
     pub(super) unanswered: Vec<u64>,
-    /// Lines after the first of them that are jobs.
-    pub(super) taken_behind: Vec<u64>,
     /// Why.
     pub(super) why: String,
     /// Whether some of them may be jobs.
@@ -157,17 +157,13 @@ mod tests {
 
     #[test]
     fn a_gap_says_where_to_go_on() {
-        let gap = |unanswered: &[u64], taken_behind: &[u64], is_unknown| Gap {
-            unanswered: unanswered.to_vec(),
-            taken_behind: taken_behind.to_vec(),
-            why: "gone".into(),
-            is_unknown,
-            passes: true,
+        let told = |is_unknown, has_origins| {
+            let gap = Gap { unanswered: vec![4, 6, 7], why: "gone".into(), is_unknown, passes: true };
+            format!("{:?}", Report::default().broken(true, &gap, has_origins))
         };
-        let hint = |gap: &Gap| format!("{:?}", Report::default().broken(true, gap));
-        assert!(hint(&gap(&[1], &[], false)).contains("resume with --skip 0\""));
-        let told = hint(&gap(&[4, 6], &[5, 7], true));
-        assert!(told.contains("lines 4, 6 may or may not have been pushed"), "{told}");
-        assert!(told.contains("--skip 3, without the lines 5, 7, which"), "{told}");
+        let repeat = "lines 4, 6-7 were not pushed: repeat the command";
+        assert!(told(false, true).contains(repeat), "{}", told(false, true));
+        let twice = "lines 4, 6-7 may or may not have been pushed: jobs from standard input";
+        assert!(told(true, false).contains(twice), "{}", told(true, false));
     }
 }
