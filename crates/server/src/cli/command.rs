@@ -2,7 +2,8 @@
 
 use super::{
     adopt, bench, completions, config, demo, doctor, events, exit, health, help_groups, init, jobs, lease, locks,
-    queues, reserve, schedules, settle, status, store, take, target, token, usage, variables, with_lock, work, workers,
+    queues, reserve, schedules, settle, status, store, take, target, token, top, usage, variables, with_lock, work,
+    workers,
 };
 use crate::config::{Settings, Surroundings, parse};
 use crate::log;
@@ -80,6 +81,7 @@ enum Command {
     Settle(settle::Args),
     Locks(locks::Args),
     Status(status::Args),
+    Top(top::Args),
     Health(health::Args),
     Metrics(health::Metrics),
     Completions(completions::Args),
@@ -156,6 +158,7 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Settle(args) => settle::run(args).await,
         Command::Locks(args) => locks::run(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Top(args) => top::run(args).await,
         Command::Health(args) => health::run(args, &self::command()).await,
         Command::Metrics(args) => health::metrics(args).await,
         Command::Completions(args) => completions::run(&args, &mut self::command()),

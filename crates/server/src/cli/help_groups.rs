@@ -11,7 +11,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "Work",
         &["work", "workers", "take", "reserve", "complete", "fail", "release", "park", "extend", "progress", "settle"],
     ),
-    ("The server", &["serve", "beanstalk", "config", "token", "status", "health", "metrics", "doctor"]),
+    ("The server", &["serve", "beanstalk", "config", "token", "status", "top", "health", "metrics", "doctor"]),
     ("The store", &["backup", "export", "import", "migrate", "adopt"]),
     ("Try out and install", &["demo", "bench", "completions", "man", "help"]),
 ];

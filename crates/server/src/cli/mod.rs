@@ -35,6 +35,7 @@ pub(crate) mod target;
 pub(crate) mod terminal;
 mod time;
 mod token;
+mod top;
 pub(crate) mod usage;
 mod variables;
 mod with_lock;

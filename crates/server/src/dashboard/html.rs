@@ -58,11 +58,14 @@ pub(super) fn page(visit: &Visit, title: &str, content: &Markup) -> Markup {
                         }
                     }
                     @if path != "/sign-in" {
-                        form.find method="get" action="/search" role="search" {
+                        form.find method="get" action="/search" role="search" aria-label=(visit.say(Text::FindAnything)) {
                             input type="search" name="q" aria-label=(visit.say(Text::FindAnything)) placeholder=(visit.say(Text::FindAnything)) autocomplete="off";
                         }
                     }
                     div.tools {
+                        small.where {
+                            span #zone { "UTC" } " · " (visit.store) " · " (env!("CARGO_PKG_VERSION"))
+                        }
                         button #live type="button" hidden aria-pressed="true" title=(visit.say(Text::LiveHint)) { (visit.say(Text::Live)) }
                         @for language in Language::ALL.into_iter().filter(|language| *language != visit.language) {
                             a lang=(language.tag()) href=(switched(&visit.here, language)) { (language.name()) }
@@ -82,8 +85,6 @@ pub(super) fn page(visit: &Visit, title: &str, content: &Markup) -> Markup {
                     (content)
                 }
                 footer {
-                    // A script fills it: without one, each time says its zone.
-                    span #zone data-text=(visit.say(Text::TimesIn)) hidden {}
                     a href="/docs" { (visit.say(Text::ApiDocs)) }
                     span { "Duetime " (env!("CARGO_PKG_VERSION")) }
                 }
@@ -220,7 +221,8 @@ pub(super) fn next_page(visit: &Visit, cursor: Option<&str>) -> Markup {
 }
 
 /// Columns of numbers: their heads are aligned with the digits.
-const NUMBERS: [Text; 13] = [
+const NUMBERS: [Text; 14] = [
+    Text::InLastHour,
     Text::Attempt,
     Text::Failed,
     Text::Fence,

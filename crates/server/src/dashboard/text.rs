@@ -58,7 +58,6 @@ texts! {
     Back: "Back", "返回";
     // Below each page.
     ApiDocs: "HTTP API", "HTTP API 文档";
-    TimesIn: "Times in {}", "时区：{}";
     // States.
     Scheduled: "Scheduled", "已计划";
     Ready: "Ready", "就绪";
@@ -97,6 +96,7 @@ texts! {
     Delay: "Delay", "延时";
     RescheduleTo: "Reschedule: delay or time", "改期：延时或时间";
     Message: "Message", "消息";
+    MessageOrPayload: "Message or payload", "消息或内容";
     Target: "Target", "投递目标";
     Trace: "Trace", "追踪";
     Meta: "Metadata", "元数据";
@@ -119,6 +119,8 @@ texts! {
     WhyOverflow: "The broker has no room for more jobs of the queue. The job waits in the ledger.", "Broker 放不下此队列更多的任务，该任务暂存在持久化存储中。";
     WhyNotLoaded: "The job is being loaded from the ledger.", "正在从持久化存储加载该任务。";
     WhyBacklog: "{} outcomes are not recorded yet, so this server hands out no jobs.", "{} 个结果尚未写入，因此此服务器不分发任务。";
+    Life: "Life of the job", "任务经历";
+    NextAttempt: "Next attempt", "下一次尝试";
     RetryPlan: "Retry plan", "重试计划";
     RetryPlanHint: "If each attempt failed as soon as it began, the next ones would begin:", "假如每次尝试一开始就失败，之后的尝试时间为：";
     NoMoreAttempts: "If its next attempt fails, it is not retried.", "如果下一次尝试失败，将不再重试。";
@@ -126,6 +128,8 @@ texts! {
     JobTitle: "Job {}", "任务 {}";
     Time: "Time", "时间";
     What: "What happened", "发生了什么";
+    Limited: "limited {}/{}", "已达上限 {}/{}";
+    TargetDown: "target down", "投递目标不可用";
     OldestReady: "Oldest ready", "最早就绪";
     Pushed: "Pushed", "已推送";
     Paused: "paused", "已暂停";
@@ -194,8 +198,6 @@ texts! {
     LastSeen: "Last seen", "最近出现";
     ByMessage: "By message", "按消息分组";
     FailedJobs: "Failed jobs", "失败的任务";
-    First: "First", "最早";
-    Latest: "Latest", "最近";
     OfLatestFailed: "From the {} most recent failures of all queues, as of", "统计所有队列中最近失败的 {} 个任务，截至";
     NoSchedules: "There are no schedules yet.", "还没有定时计划。";
     PageOfQueues: "The first {} queues by name", "按名称排列的前 {} 个队列";
@@ -254,6 +256,9 @@ texts! {
     AttentionPaused: "The queue is paused", "队列已暂停";
     AttentionPausedBy: "by {}", "操作者：{}";
     AttentionPausedForever: "without an end.", "没有结束时间。";
+    RetryCount: "Retry {}", "重试（{}）";
+    InLastHour: "Last hour", "最近一小时";
+    FailedAt: "Failed at", "失败时间";
     RetryAll: "Retry all {}", "全部重试（{}）";
     ShowThem: "Show", "查看";
     HowToWork: "Start a worker, for example:", "启动一个工作进程，例如：";

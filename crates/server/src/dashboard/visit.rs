@@ -16,6 +16,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method};
 use axum::response::Response;
 use duetime_core::api::Attention;
+use duetime_core::engine::Topology;
 use duetime_core::{Error, Millis};
 use std::convert::Infallible;
 use url::form_urlencoded;
@@ -35,6 +36,8 @@ pub(super) struct Visit {
     pub(super) origin: String,
     pub(super) asks_for_tokens: bool,
     pub(super) cookies: Vec<HeaderValue>,
+    /// What keeps the jobs, in a word or two.
+    pub(super) store: &'static str,
     /// What needs attention; `None` for a visit without a reader.
     pub(super) attention: Option<Attention>,
     /// The problem of the last action.
@@ -78,6 +81,7 @@ impl Visit {
             origin: format!("{scheme}://{host}{}", parts.extensions.get().map_or("", Prefix::as_str)),
             asks_for_tokens: app.tokens().is_some(),
             cookies,
+            store: store(app.engine.topology()),
             attention: None,
             problem: None,
             refused: None,
@@ -156,6 +160,15 @@ impl Visit {
     /// The text of a field: as typed if the action was refused, or else the usual text.
     pub(super) fn typed<'a>(&'a self, action: &str, name: &str, usual: &'a str) -> &'a str {
         self.refused(action).and_then(|form| form.all(name).next()).unwrap_or(usual)
+    }
+}
+
+/// What keeps the jobs.
+fn store(topology: Topology) -> &'static str {
+    match (topology.is_shared(), topology.has_ledger()) {
+        (false, _) => "SQLite",
+        (true, true) => "Redis + SQL",
+        (true, false) => "Redis",
     }
 }
 

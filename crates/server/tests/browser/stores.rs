@@ -2,8 +2,9 @@
 
 use super::actions::do_each_action;
 use super::driver::Browser;
+use crate::http::pressure::Disk;
 use crate::http::server::{Server, eventually};
-use duetime_store::testing::{MariaDbServer, PostgresServer, RedisSentinel, RedisServer};
+use duetime_store::testing::{FakeClock, MariaDbServer, PostgresServer, RedisSentinel, RedisServer};
 use serde_json::json;
 
 /// The text that a page shows while its server gets no answer from the store.
@@ -82,5 +83,47 @@ fn a_page_recovers_once_redis_is_back_with_nothing() {
         redis.kill();
         look();
         redis.start_again();
+    });
+}
+
+#[test]
+fn the_first_page_names_a_clock_that_is_wrong_and_a_redis_that_is_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeClock::new(folder.path());
+    clock.set(600_000);
+    let mut redis = RedisServer::start();
+    let server = Server::with_clock(&clock, &["--broker", &redis.url()]);
+    let browser = Browser::start("en");
+    browser.open(&server.url("/"));
+    eventually(|| browser.text().contains("The clocks of Redis and of this machine differ."));
+    clock.set(0);
+    eventually(|| browser.text().contains("Nothing needs attention."));
+    redis.kill();
+    eventually(|| {
+        browser.open(&server.url("/"));
+        browser.text().contains("The broker does not answer, so no jobs are handed out.")
+    });
+    let title = browser.run("return document.title");
+    assert!(title.as_str().unwrap().starts_with('('), "{title}");
+    redis.start_again();
+    eventually(|| {
+        browser.open(&server.url("/"));
+        browser.text().contains("Nothing needs attention.")
+    });
+}
+
+#[test]
+fn the_first_page_names_a_store_that_is_full() {
+    let disk = Disk::mount("16m");
+    let server = Server::on(&disk.0.path().join("duetime.db"));
+    let job = json!({"payload": "x".repeat(500_000)});
+    let push = || server.post("/v1/queues/q/jobs", &job).status;
+    let browser = Browser::start("en");
+    eventually(|| push() == 507);
+    eventually(|| {
+        // It is full for ten seconds after a refusal.
+        push();
+        browser.open(&server.url("/"));
+        browser.text().contains("The store is full, so changes are refused. Make room.")
     });
 }

@@ -187,6 +187,8 @@ fn one_screen_shows_all_queues_together() {
     assert!(text.contains("queues   2, 1 paused\nworkers  0\nneeds attention: two: paused for "), "{text}");
     assert!(text.ends_with(", without an end; 1 job waits\n"), "{text}");
     assert_eq!(status["attention"]["items"][0]["kind"], "paused");
+    let top = server.run(&["top"]).out;
+    assert!(top.contains("\n! two: paused for ") && top.contains(" QUEUE ") && top.contains(" paused"), "{top}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ mod metrics;
 mod pages;
 mod poison;
 mod poll;
-mod pressure;
+pub(crate) mod pressure;
 mod protocol;
 mod push;
 mod queues;

@@ -11,6 +11,8 @@ mod read_only;
 mod starved;
 mod unanswered_names;
 
+pub(crate) use starved::Disk;
+
 use super::client::{Reply, connect_from, connect_narrowly, request};
 use super::server::{Server, eventually, store_in};
 use super::tokens::Tokens;

@@ -118,6 +118,6 @@ fn row(point: &HistoryPoint) -> Vec<String> {
     let counts = [pushed, started, succeeded, failed, cancelled, attempts_failed, attempts_crashed];
     let mut row = vec![Timestamp(at.0).to_string()];
     row.extend(counts.map(|count| count.to_string()));
-    row.extend(lateness.iter().flat_map(|late| [late.p50, late.p99, late.max]).map(|span| span.to_string()));
+    row.extend(lateness.iter().flat_map(|late| [late.p50, late.p99, late.max]).map(|span| format!("≤ {span}")));
     row
 }

@@ -114,7 +114,9 @@ async fn list(target: &Target) -> Result {
 
 fn row(status: &ScheduleStatus) -> Vec<String> {
     let job = &status.schedule.job;
+    let paused_until = status.schedule.paused_until.filter(|_| status.schedule.paused == Some(true));
     let next = match status.next.first() {
+        Some(&at) if paused_until.is_some() => format!("{}, paused until then", relative(at.0, now())),
         Some(&at) => relative(at.0, now()),
         None if status.schedule.paused == Some(true) => "paused".to_owned(),
         None => "never".to_owned(),

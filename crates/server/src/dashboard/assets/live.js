@@ -1,10 +1,10 @@
 // Times in the reader's zone, pages that follow what happens, and the list of events. All else is done by the server.
 
 const language = document.documentElement.lang;
-const format = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
+const format = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
 
 const shapes = {
-  minute: new Intl.DateTimeFormat(language, { timeStyle: "short" }),
+  minute: new Intl.DateTimeFormat(language, { timeStyle: "short", hourCycle: "h23" }),
   day: new Intl.DateTimeFormat(language, { month: "short", day: "numeric" }),
 };
 
@@ -12,8 +12,7 @@ const zone = document.getElementById("zone");
 if (zone) {
   const offset = new Intl.DateTimeFormat(language, { timeZoneName: "shortOffset" }).formatToParts().find((part) => part.type === "timeZoneName");
   const name = format.resolvedOptions().timeZone;
-  zone.textContent = zone.dataset.text.replace("{}", name === "UTC" ? name : `${name} (${offset.value})`);
-  zone.hidden = false;
+  zone.textContent = name === "UTC" ? name : `${name} (${offset.value})`;
 }
 // On narrow screens the names of the pages scroll.
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
@@ -115,7 +114,7 @@ function visible(text) {
 const root = document.querySelector("a.brand").getAttribute("href").replace(/\/$/, "");
 
 const MOST_EVENTS = 500;
-const exact = new Intl.DateTimeFormat(language, { hour: "numeric", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
+const exact = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" });
 function link(href, text) {
   const to = document.createElement("a");
   to.href = href;

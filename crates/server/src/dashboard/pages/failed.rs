@@ -1,6 +1,7 @@
 //! Dead letters.
 
 use super::jobs;
+use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{field, form_token, instant, number, queue, table};
@@ -27,6 +28,10 @@ pub(in crate::dashboard) async fn act(visit: Visit, form: Form) -> Response {
     match form.get("do") {
         Some(action @ ("retry_group" | "delete_group")) => {
             let action = action.to_owned();
+            if action == "delete_group" && form.get("confirmed").is_none() {
+                let (title, content) = confirmation(&visit, &form);
+                return visit.page(title, &content);
+            }
             let made = act_on_group(&visit, &form, &action).await;
             visit.answer_action(made, form, page).await
         }
@@ -50,6 +55,24 @@ pub(super) fn group_button(
             button type="submit" class=[(action == "delete_group").then_some("danger")] name="do" value=(action) { (text) }
         }
     }
+}
+
+/// Says what would be deleted, and waits for a confirmation.
+fn confirmation(visit: &Visit, form: &Form) -> (&'static str, Markup) {
+    let field = |name| form.all(name).next().unwrap_or_default();
+    let fields = [("queue", Text::Queue), ("kind", Text::Kind), ("message", Text::Message)];
+    let content = html! {
+        p.warning { (visit.say(Text::DeletesRecords)) }
+        dl.facts { @for (name, text) in fields { div { dt { (visit.say(text)) } dd { (shown(field(name))) } } } }
+        form.confirm method="post" action=(FAILED) data-keep {
+            (form_token(visit))
+            input type="hidden" name="confirmed" value="yes";
+            @for (name, _) in fields { input type="hidden" name=(name) value=(field(name)); }
+            button #confirm.danger type="submit" name="do" value="delete_group" { (visit.say(Text::Delete)) }
+            " " a href=(FAILED) { (visit.say(Text::Back)) }
+        }
+    };
+    (visit.say(Text::Delete), content)
 }
 
 /// Retries or deletes the jobs of a group, as they are grouped now.
@@ -108,7 +131,7 @@ async fn groups(visit: &Visit) -> Result<Markup, Problem> {
     if groups.is_empty() {
         return Ok(html! {});
     }
-    let heads = [Text::Message, Text::Queue, Text::Kind, Text::Jobs, Text::Latest, Text::First];
+    let heads = [Text::Message, Text::Queue, Text::Kind, Text::Jobs, Text::InLastHour, Text::FailedAt, Text::Actions];
     let rows = html! {
         @for group in groups.iter().filter(|group| visit.asked("kind").is_none_or(|kind| *kind == *group.kind)) {
             @let found = [("queue", &*group.queue), ("kind", &*group.kind)];
@@ -116,9 +139,20 @@ async fn groups(visit: &Visit) -> Result<Markup, Problem> {
                 th.message scope="row" { a href={ "/jobs/" (group.job) } { (shown(&group.message)) } }
                 td { (queue(&group.queue)) }
                 td { (shown(&group.kind)) }
-                td.number { a href=(with_query(FAILED, found.into_iter())) { (number(group.jobs)) } }
+                td.number { (number(group.jobs)) }
+                td.number { @if group.last_hour > 0 { strong.bad { "+" (number(group.last_hour)) } } @else { "–" } }
                 td { (instant(visit, group.latest.0)) }
-                td { (instant(visit, group.first.0)) }
+                td {
+                    div.row {
+                        @if visit.may(Scope::Change, &group.queue) {
+                            @let named = (&*group.queue, &*group.kind, &*group.message);
+                            @let count = number(group.jobs);
+                            (group_button(visit, "retry_group", named, &visit.language.fill(Text::RetryCount, &[&count])))
+                            (group_button(visit, "delete_group", named, &format!("{}…", visit.say(Text::Delete))))
+                        }
+                        a href=(with_query(FAILED, found.into_iter())) { (visit.say(Text::ShowThem)) }
+                    }
+                }
             }
         }
     };

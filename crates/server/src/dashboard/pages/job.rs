@@ -26,6 +26,8 @@ use serde_json::{Value, json};
 const SHOWN_BYTES_MAX: usize = 64 * 1_024;
 /// JSON up to this length is shown as one line if it is one.
 const LINE_BYTES_MAX: usize = 80;
+/// Failed attempts in the line of a job's life.
+const LIFE_FAILURES_MAX: usize = 3;
 /// Attempts ahead that are shown.
 const PLANNED_MAX: usize = 20;
 
@@ -43,9 +45,10 @@ async fn render(visit: &Visit, id: &str) -> Result<(String, Markup), Problem> {
             @if job.cancel_requested { " " span.badge.warn { (visit.say(Text::CancelRequested)) } }
         }
         (progress(&job))
+        (why(visit, &job).await?)
+        (life(visit, &job))
         (actions(visit, &job))
         (facts(visit, &job))
-        (why(visit, &job).await?)
         (plan(visit, &job).await?)
         h2 { (visit.say(Text::Payload)) }
         (bytes(visit, job.payload, job.payload_base64.as_ref()))
@@ -157,6 +160,21 @@ fn option<'a>(visit: &Visit, name: &'a str) -> &'a str {
         "trace" => visit.say(Text::Trace),
         "meta" => visit.say(Text::Meta),
         name => name,
+    }
+}
+
+/// What happened to it, in one line.
+fn life(visit: &Visit, job: &JobBody<'_>) -> Markup {
+    let waits_again = job.attempt > 0 && matches!(job.state, State::Scheduled | State::Ready);
+    let failed = job.errors.iter().rev().take(LIFE_FAILURES_MAX).rev().map(|error| (Text::Failed, error.at));
+    let steps = [(Text::Created, job.created_at), (Text::Due, job.first_due_at)].into_iter().chain(failed);
+    let steps = steps.chain(job.started_at.filter(|_| job.state == State::Running).map(|at| (Text::Started, at)));
+    let steps = steps.chain(waits_again.then_some((Text::NextAttempt, job.due_at)));
+    let steps = steps.chain(job.finished_at.map(|at| (Text::of_state(job.state), at)));
+    html! {
+        ol.life aria-label=(visit.say(Text::Life)) {
+            @for (text, at) in steps { li { span { (visit.say(text)) } " " (instant(visit, at.0)) } }
+        }
     }
 }
 

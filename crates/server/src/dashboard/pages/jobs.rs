@@ -32,6 +32,8 @@ const ACTIONS: [(&str, Text); 5] = [
 ];
 /// Jobs of a page.
 const LIMIT: usize = 50;
+/// Characters of a payload that a list shows.
+const PAYLOAD_CHARS: usize = 80;
 /// Pages of the largest size that are counted before something is done with all.
 const PAGES_COUNTED: usize = 10;
 
@@ -142,7 +144,7 @@ fn table(visit: &Visit, jobs: &[JobBody<'_>]) -> Markup {
                 thead {
                     tr {
                         th scope="col" { input type="checkbox" data-all aria-label=(visit.say(Text::SelectAll)) hidden; }
-                        (heads(visit, &[Text::Id, Text::State, Text::Queue, Text::Kind, Text::Due, Text::Attempt, Text::Message]))
+                        (heads(visit, &[Text::Id, Text::State, Text::Queue, Text::Kind, Text::Due, Text::Attempt, Text::MessageOrPayload]))
                     }
                 }
                 tbody {
@@ -163,13 +165,25 @@ fn table(visit: &Visit, jobs: &[JobBody<'_>]) -> Markup {
                             }
                             td { (instant(visit, found.due_at.0)) }
                             td.number { (number(found.attempt.into())) }
-                            td.message { @if let Some(message) = &found.message { (shown(message)) } }
+                            td.message {
+                                @if let Some(message) = &found.message { (shown(message)) }
+                                @else if let Some(payload) = found.payload { code { (shown(&beginning(payload.get()))) } }
+                            }
                         }
                     }
                 }
             }
         }
     }
+}
+
+/// The beginning of a payload, on one line.
+fn beginning(payload: &str) -> String {
+    let mut line: String = payload.chars().take(PAYLOAD_CHARS).collect();
+    if line.len() < payload.len() {
+        line.push('…');
+    }
+    line
 }
 
 pub(in crate::dashboard) async fn act(visit: Visit, form: Form) -> Response {

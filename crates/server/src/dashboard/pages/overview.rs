@@ -4,7 +4,7 @@ use super::attention;
 use super::due;
 use super::history;
 use super::queue::push_form;
-use super::queues::table;
+use super::queues::{by_wait, table};
 use crate::access::Scope;
 use crate::dashboard::api::Problem;
 use crate::dashboard::html::{empty, number};
@@ -43,6 +43,7 @@ async fn render(visit: &Visit) -> Result<Markup, Problem> {
     let is_empty = queues.is_empty();
     let wait_ms = visit.attention.as_ref().map_or(0, |attention| attention.longest_wait.0);
     queues.truncate(QUEUES_SHOWN);
+    by_wait(&mut queues);
     Ok(html! {
         ul.cards {
             @for (text, count, state) in [
@@ -61,8 +62,8 @@ async fn render(visit: &Visit) -> Result<Markup, Problem> {
             h2 { (visit.say(Text::BusiestQueues)) }
             (table(visit, &queues))
             (sums.totals(visit))
-            (due::charts(visit, None).await?)
             (history::charts(visit, None, wait_ms).await?)
+            (due::charts(visit, None).await?)
         }
     })
 }

@@ -11,7 +11,8 @@ use crate::dashboard::paths::with_query;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
 use axum::response::Response;
-use duetime_core::api::{self, Queues, path_segment};
+use duetime_core::Millis;
+use duetime_core::api::{self, AttentionKind, Queues, path_segment};
 use duetime_core::engine::QueueStatus;
 use duetime_core::model::name;
 use maud::{Markup, html};
@@ -23,7 +24,8 @@ pub(in crate::dashboard) async fn page(visit: Visit) -> Response {
 
 async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
     let answer = visit.get(with_query("/v1/queues", visit.asked_all(&["cursor", "limit"]))).await?;
-    let Queues { queues, next_cursor } = answer.read();
+    let Queues { mut queues, next_cursor } = answer.read();
+    by_wait(&mut queues);
     let content = html! {
         @if visit.api.caller.has(Scope::Push) { (push_form(visit)) }
         @if queues.is_empty() { (empty(visit, Text::NoQueues)) } @else { (table(visit, &queues)) }
@@ -42,8 +44,17 @@ pub(in crate::dashboard) async fn act(visit: Visit, form: Form) -> Response {
     visit.answer_action(made, form, page).await
 }
 
+/// The queue whose job has waited longest comes first; the others by name.
+pub(super) fn by_wait(queues: &mut [QueueStatus]) {
+    queues.sort_by_key(|status| status.counts.oldest_due.unwrap_or(Millis::MAX));
+}
+
 /// The queues with their counts.
 pub(super) fn table(visit: &Visit, queues: &[QueueStatus]) -> Markup {
+    let items = || visit.attention.iter().flat_map(|attention| &attention.items);
+    let is_down = |queue: &str| {
+        items().any(|item| item.kind == AttentionKind::TargetDown && item.queue.as_deref() == Some(queue))
+    };
     let heads = [
         Text::Queue,
         Text::Scheduled,
@@ -62,12 +73,16 @@ pub(super) fn table(visit: &Visit, queues: &[QueueStatus]) -> Markup {
                 th scope="row" {
                     (queue(&status.queue))
                     @if status.settings.paused { " " span.badge.warn { (visit.say(Text::Paused)) } }
-                    @if status.settings.target.is_some() { " " span.badge { (visit.say(Text::Target)) } }
+                    @if let Some(max) = status.settings.max_running.filter(|&max| counts.running >= u64::from(max)) {
+                        " " span.badge.warn { (visit.language.fill(Text::Limited, &[&number(counts.running), &number(max.into())])) }
+                    }
+                    @if is_down(&status.queue) { " " span.badge.bad { (visit.say(Text::TargetDown)) } }
+                    @else if status.settings.target.is_some() { " " span.badge { (visit.say(Text::Target)) } }
                 }
                 td.number { a href=(of("scheduled")) { (number(counts.scheduled)) } }
                 td.number { a href=(of("ready")) { (number(counts.ready)) } }
                 td.number { a href=(of("running")) { (number(counts.running)) } }
-                td.number { a href=(of("failed")) class=[(tally.failed > 0).then_some("bad")] { (number(tally.failed)) } }
+                td.number { a href=(of("failed")) { (number(tally.failed)) } }
                 td.number { (number(tally.totals.succeeded)) }
                 td.number { (number(tally.totals.pushed)) }
                 td.number { @if let Some(due) = counts.oldest_due { (near(visit, due)) } @else { "–" } }

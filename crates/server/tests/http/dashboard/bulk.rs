@@ -1,7 +1,7 @@
 //! Bulk actions of the dashboard on all jobs that a search finds.
 
 use super::Browser;
-use crate::http::server::Server;
+use crate::http::server::{Server, eventually};
 use duetime_store::testing::RedisServer;
 use serde_json::json;
 
@@ -64,4 +64,30 @@ fn nothing_more_is_tried_while_the_store_is_unavailable() {
     fields.extend(selected.iter().map(|job| ("job", job.as_str())));
     let done = browser.send(path, &fields);
     assert_eq!(done.header("location"), Some("/jobs?queue=q&done=store_unavailable.1-not_tried.19"), "{done:?}");
+}
+
+/// As they are grouped when the button is clicked.
+#[test]
+fn a_group_of_failures_is_retried_and_deleted_by_its_buttons() {
+    let server = Server::start();
+    for message in ["no address 1", "no address 2", "no disk"] {
+        server.push(&json!({"payload": message}));
+        let fail = json!({"message": message, "final": true});
+        server.post(&format!("/v1/leases/{}/fail", server.receipt()), &fail).ok();
+    }
+    let browser = Browser::new(&server);
+    eventually(|| browser.get("/failed").body.contains("Retry 2"));
+    let act = |action, message, more: &[(&str, &str)]| {
+        let group = [("do", action), ("queue", "q"), ("kind", "default"), ("message", message)];
+        browser.act("/failed", &[&group, more].concat())
+    };
+    let failed = || server.get("/v1/queues/q").ok()["failed"].clone();
+    let retried = act("retry_group", "no address #", &[]);
+    assert_eq!((retried.header("location"), failed()), (Some("/failed?done=retried.2"), json!(1)));
+    let asked = act("delete_group", "no disk", &[]);
+    assert!(asked.status == 200 && asked.body.contains("name=\"confirmed\""), "{}", asked.body);
+    assert_eq!(failed(), 1, "nothing is done yet");
+    let deleted = act("delete_group", "no disk", &[("confirmed", "yes")]);
+    assert_eq!((deleted.header("location"), failed()), (Some("/failed?done=deleted.1"), json!(0)));
+    assert_eq!(act("retry_group", "nothing like it", &[]).header("location"), Some("/failed?done=nothing"));
 }

@@ -56,10 +56,10 @@ fn too_few_descriptors_are_told_at_the_start() {
 }
 
 /// A small file system, mounted for one test.
-pub(super) struct Disk(pub(super) tempfile::TempDir);
+pub(crate) struct Disk(pub(crate) tempfile::TempDir);
 
 impl Disk {
-    pub(super) fn mount(size: &str) -> Self {
+    pub(crate) fn mount(size: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = format!("size={size}");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder.path()).status();
