@@ -3,7 +3,7 @@
 
 use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use diesel::{Connection, QueryResult, RunQueryDsl, SqliteConnection, sql_query};
-use duetime::{Filter, OpenOptions, Push, inbox, prelude::*};
+use duetime::{OpenOptions, Push, event::Filter, inbox, prelude::*};
 
 #[derive(Serialize, Deserialize, Job)]
 #[job(kind = "order.cancel", queue = "orders")]
@@ -12,16 +12,17 @@ struct CancelOrder {
 }
 
 fn insert(database: &mut SqliteConnection, row: inbox::Row) -> QueryResult<usize> {
+    let (queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options) = row.values();
     sql_query(inbox::INSERT_SQLITE)
-        .bind::<Text, _>(row.queue)
-        .bind::<Text, _>(row.kind)
-        .bind::<Binary, _>(row.payload)
-        .bind::<Nullable<BigInt>, _>(row.due_at)
-        .bind::<Nullable<BigInt>, _>(row.delay_ms)
-        .bind::<Nullable<Text>, _>(row.job_key)
-        .bind::<Nullable<Text>, _>(row.tags)
-        .bind::<BigInt, _>(row.priority)
-        .bind::<Nullable<Text>, _>(row.options)
+        .bind::<Text, _>(queue)
+        .bind::<Text, _>(kind)
+        .bind::<Binary, _>(payload)
+        .bind::<Nullable<BigInt>, _>(due_at)
+        .bind::<Nullable<BigInt>, _>(delay_ms)
+        .bind::<Nullable<Text>, _>(job_key)
+        .bind::<Nullable<Text>, _>(tags)
+        .bind::<BigInt, _>(priority)
+        .bind::<Nullable<Text>, _>(options)
         .execute(database)
 }
 

@@ -1,7 +1,7 @@
 //! An application with Duetime's embedded default and its own rusqlite in one build: both must agree on one SQLite. It pushes within
 //! its own transaction.
 
-use duetime::{Filter, OpenOptions, Push, inbox, prelude::*};
+use duetime::{OpenOptions, Push, event::Filter, inbox, prelude::*};
 use rusqlite::Connection;
 
 #[derive(Serialize, Deserialize, Job)]

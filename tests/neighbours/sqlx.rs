@@ -1,7 +1,7 @@
 //! An application with Duetime's embedded default and sqlx in one build: both must agree on one SQLite. It pushes within its own
 //! transaction, as the guide shows.
 
-use duetime::{Filter, OpenOptions, Push, inbox, prelude::*};
+use duetime::{OpenOptions, Push, event::Filter, inbox, prelude::*};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 
 #[derive(Serialize, Deserialize, Job)]

@@ -7,7 +7,7 @@
 use crate::process;
 use crate::repo::{self, Metadata};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 struct Neighbour {
     /// The program, and what is asked of cargo.
@@ -51,7 +51,7 @@ fn try_one(all: &Path, Neighbour { name, version, options }: &Neighbour) -> Resu
          [[bin]]\nname = \"neighbour\"\npath = {program:?}\n\n\
          [dependencies]\nduetime = {{ path = {library:?} }}\n{name} = {{ version = \"{version}\"{comma}{options} }}\n\
          serde = \"1\"\ntokio = {{ version = \"1\", features = [\"macros\", \"rt\"] }}\n\n[profile.dev]\ndebug = false\nincremental = false\n",
-        program = root.join("tests/neighbours").join(format!("{}.rs", name.replace('-', "_"))),
+        program = program(&root, name, version),
         library = root.join("crates/duetime"),
     );
     fs::write(folder.join("Cargo.toml"), manifest).map_err(told)?;
@@ -59,6 +59,12 @@ fn try_one(all: &Path, Neighbour { name, version, options }: &Neighbour) -> Resu
     let mut command = process::cargo(["run"]);
     command.current_dir(&folder).env("CARGO_TARGET_DIR", all.join("target"));
     process::run(command).map_err(|error| format!("beside {name} {version}: {error}"))
+}
+
+/// SeaORM has a program for each version, because a call has another name in the second one.
+fn program(root: &Path, name: &str, version: &str) -> PathBuf {
+    let file = if name == "sea-orm" { format!("{name}_{version}") } else { name.to_owned() };
+    root.join("tests/neighbours").join(format!("{}.rs", file.replace('-', "_")))
 }
 
 #[cfg(test)]

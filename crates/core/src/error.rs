@@ -1,6 +1,7 @@
 //! Errors, each with a stable code.
 
 use crate::invalid::Invalid;
+use crate::json::Span;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::State;
 use std::borrow::Cow;
@@ -93,12 +94,12 @@ pub enum Error {
     #[strum(serialize = "job_live")]
     Live(JobId),
     /// Another owner holds the lock.
-    #[error("the lock {name:?} is held; it expires in {expires_in_ms} ms unless it is renewed or released before")]
+    #[error("the lock {name:?} is held; it expires in {expires_in} unless it is renewed or released before")]
     LockHeld {
         /// The lock.
         name: Arc<str>,
         /// How long it is held unless it is renewed or released.
-        expires_in_ms: u64,
+        expires_in: Span,
     },
     /// The owner does not hold the lock under this fence, or no longer. Nothing was changed.
     #[error("the lock {name:?} is not held by {owner:?} with fence {fence}: it expired, or was released or taken over")]

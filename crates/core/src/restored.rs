@@ -14,11 +14,13 @@ impl Job {
 
     /// When its lease ends if the job is read back now: no later than the lease's given length from now, however far the
     /// wall clock was set back since.
+    #[doc(hidden)]
     pub fn restored_until(&self, now: Millis) -> Option<Millis> {
         self.lease_until.map(|until| until.min(Timestamp(now.saturating_add(self.given_ms())))).map(|at| at.0)
     }
 
     /// The length of its lease in milliseconds if the job is read back: the default of extensions.
+    #[doc(hidden)]
     pub fn restored_lease_ms(&self) -> u64 {
         let least = if self.cancel_asked { self.lease.unwrap_or(Span(LEASE_MS_DEFAULT)) } else { Span(0) };
         self.given_ms().max(least.0)

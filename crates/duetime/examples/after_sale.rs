@@ -45,8 +45,7 @@ async fn main() -> Result<()> {
     let [redis, ledger] = &arguments[..] else {
         return Err("expected: after_sale redis://host:port mysql://…|postgres://…".into());
     };
-    let mut options = ConnectOptions::default();
-    options.ledger = Some(ledger.clone());
+    let options = ConnectOptions::default().ledger(ledger);
     let client = Client::connect_with(redis, options).await?;
 
     for order in 1..=ORDERS {
@@ -57,7 +56,7 @@ async fn main() -> Result<()> {
     for order in [2, 4] {
         let query = Query { tag: Some(format!("order-{order}").into()), ..Query::default() };
         let counts = client.jobs().bulk(&query, BulkAction::Cancel).await?;
-        assert_eq!(counts.get("cancelled"), Some(&1), "{counts:?}");
+        assert_eq!(counts.cancelled, 1, "{counts:?}");
         println!("order {order}: the merchant decided, so nothing is granted");
     }
     let records = work(&client).await?;
@@ -87,7 +86,7 @@ async fn work(client: &Client) -> Result<Vec<Job>> {
 
 /// The records, once all have ended; retries that wait are made due at once.
 async fn ended(client: &Client) -> Result<Vec<Job>> {
-    let query = Query { queue: Some("after-sale".into()), ..Query::default() };
+    let query = Query::default().queue("after-sale");
     loop {
         let jobs = client.jobs().page(&query, None, 1_000).await?.jobs;
         if jobs.iter().all(|job| !job.is_pending()) {

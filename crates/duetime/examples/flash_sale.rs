@@ -95,7 +95,7 @@ fn check_stock(stock: &Stock, sold: &BTreeMap<u32, Sale>) -> Result<()> {
 /// The queue holds a job for each phone, pushed by its buyer. They are removed, since nobody is going to pay.
 async fn check_jobs(url: &str, sold: &BTreeMap<u32, Sale>) -> Result<()> {
     let client = Client::connect(url).await?;
-    let jobs = client.jobs().find(Query { queue: Some(QUEUE.into()), ..Query::default() }).take(100).await?;
+    let jobs = client.jobs().find(Query::default().queue(QUEUE)).take(100).await?;
     for job in &jobs {
         let key = job.key.as_deref().and_then(|key| key.strip_prefix("phone-")).ok_or("a job without a key")?;
         let sale = sold.get(&key.parse()?).ok_or_else(|| format!("nobody says to have bought phone {key}"))?;

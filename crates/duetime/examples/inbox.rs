@@ -75,8 +75,7 @@ async fn main() -> Result<()> {
     let [redis, ledger] = &arguments[..] else {
         return Err("expected: inbox redis://… postgres://… or mysql://…".into());
     };
-    let mut options = ConnectOptions::default();
-    options.ledger = Some(ledger.clone());
+    let options = ConnectOptions::default().ledger(ledger);
     let client = Client::connect_with(redis, options).await?;
     let mut shop = Shop::open(ledger).await?;
     let mut waits = Vec::new();
@@ -102,7 +101,7 @@ async fn main() -> Result<()> {
     println!(
         "from the commit to the reservation: 50 % within {half:.1} ms, 99 % within {most:.1} ms, all within {longest:.1} ms"
     );
-    let query = Query { queue: Some(Confirm::QUEUE.into()), ..Query::default() };
+    let query = Query::default().queue(Confirm::QUEUE);
     let jobs = client.jobs().page(&query, None, 1_000).await?.jobs.len();
     println!("{} orders were committed, and {jobs} jobs with them", waits.len());
     client.close().await?;

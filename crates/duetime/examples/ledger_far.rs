@@ -4,6 +4,7 @@
 
 mod figures;
 
+use duetime::client::EngineOptions;
 use duetime::job::{Due, NewJob};
 use duetime::time::{Span, Timestamp};
 use duetime::{Client, ConnectOptions, Context, Worker};
@@ -16,7 +17,7 @@ const BULK: usize = 1_000;
 const IN_FLIGHT: usize = 4;
 const CONCURRENCY: usize = 100;
 const MONTH_MS: u64 = 30 * 86_400_000;
-const HORIZON_MS: u64 = 600_000;
+const HORIZON: Duration = Duration::from_secs(600);
 const PAYLOAD: [u8; 100] = [b'1'; 100];
 
 #[tokio::main(worker_threads = 2)]
@@ -25,9 +26,8 @@ async fn main() {
     let number = |at: usize, default: usize| arguments.get(at).map_or(default, |text| text.parse().expect("a number"));
     let redis = RedisServer::of(arguments.first().expect("the address of a Redis"));
     let (jobs, seconds) = (number(2, 5_000_000), number(3, 60));
-    let mut options = ConnectOptions::default();
-    options.ledger = Some(arguments.get(1).expect("the address of a database").clone());
-    options.engine.horizon_ms = HORIZON_MS;
+    let ledger = arguments.get(1).expect("the address of a database");
+    let options = ConnectOptions::default().ledger(ledger).engine(EngineOptions::default().horizon(HORIZON));
     let client = Client::connect_with(&arguments[0], options).await.expect("connected");
 
     let late: Arc<Mutex<Vec<f64>>> = Arc::default();

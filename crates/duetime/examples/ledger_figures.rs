@@ -35,8 +35,7 @@ async fn main() {
     let ledger = arguments.next().expect("the address of a database");
     let jobs: usize = arguments.next().map_or(20_000, |count| count.parse().expect("a number"));
     let redis = RedisServer::of(&redis_url);
-    let mut options = ConnectOptions::default();
-    options.ledger = Some(ledger);
+    let options = ConnectOptions::default().ledger(ledger);
     let client = Client::connect_with(&redis_url, options).await.expect("connected");
 
     let cost = [redis.cost()];

@@ -83,7 +83,7 @@ async fn take_orders(client: &Client) -> Result<()> {
             for order in (till..ORDERS).step_by(TILLS as usize).filter(|&order| is_to_be_paid(order)) {
                 let outcomes = client.jobs().cancel_by_tag(format!("order-{order}")).await?;
                 // The answer is definite: either the time-out will never run, or the payment has come too late.
-                println!("{} {order}", if outcomes.get("cancelled") == Some(&1) { "paid" } else { "too-late" });
+                println!("{} {order}", if outcomes.cancelled == 1 { "paid" } else { "too-late" });
             }
             Result::Ok(())
         })
@@ -186,7 +186,7 @@ async fn shop(url: &str) -> Result<()> {
 }
 
 async fn records(client: &Client) -> Result<Vec<Job>> {
-    let query = Query { queue: Some(TimeOut::QUEUE.into()), ..Query::default() };
+    let query = Query::default().queue(TimeOut::QUEUE);
     let (mut jobs, mut cursor) = (Vec::new(), None);
     loop {
         let page = client.jobs().page(&query, cursor.as_deref(), BATCH).await?;

@@ -47,6 +47,13 @@
 //! duetime::bind_row!(sqlx::query(inbox::INSERT_SQLITE), row).execute(&mut *transaction).await?;
 //! ```
 //!
+//! With SeaORM, or another crate that has one type for all values:
+//!
+//! ```ignore
+//! let values = Push::of(&job).row()?.values_as::<sea_orm::Value>();
+//! transaction.execute(Statement::from_sql_and_values(DbBackend::Sqlite, inbox::INSERT_SQLITE, values)).await?; // 2: execute_raw
+//! ```
+//!
 //! # Conflicts
 //! A delay counts from the insertion. The inserter is not told about key conflicts. If the key is held, `on_conflict` decides: the row
 //! is dropped, starts the holder anew, or stays with the reason in its column `error`.
@@ -72,31 +79,22 @@ pub const INSERT_SQLITE: &str = INSERT_MYSQL;
 #[cfg(feature = "embedded")]
 pub const CREATE_SQLITE: &str = duetime_store::sqlite::CREATE_INBOX;
 
-/// A row of `duetime_inbox`, with its columns as fields.
+/// A row of `duetime_inbox`: its [values](Self::values) are the parameters of an `INSERT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Row {
-    /// The queue.
-    pub queue: String,
-    /// The kind.
-    pub kind: String,
-    /// The payload; in PostgreSQL the column is `payload_bytes`.
-    pub payload: Vec<u8>,
-    /// When it is due, in milliseconds since 1970.
-    pub due_at: Option<i64>,
-    /// A delay instead, in milliseconds from the insertion.
-    pub delay_ms: Option<i64>,
-    /// The key.
-    pub job_key: Option<String>,
-    /// The tags, as JSON.
-    pub tags: Option<String>,
-    /// The priority.
-    pub priority: i64,
-    /// All other options of the job, as JSON.
-    pub options: Option<String>,
+    queue: String,
+    kind: String,
+    payload: Vec<u8>,
+    due_at: Option<i64>,
+    delay_ms: Option<i64>,
+    job_key: Option<String>,
+    tags: Option<String>,
+    priority: i64,
+    options: Option<String>,
 }
 
-/// The [values](Row::values) of a row: queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options.
+/// The [values](Row::values) of a row, in the order of its columns: `queue`, `kind`, `payload` (in PostgreSQL `payload_bytes`), `due_at` in
+/// milliseconds since 1970, or `delay_ms` from the insertion, `job_key`, `tags` as JSON, `priority`, and all other `options` as JSON.
 pub type Values =
     (String, String, Vec<u8>, Option<i64>, Option<i64>, Option<String>, Option<String>, i64, Option<String>);
 
@@ -131,6 +129,16 @@ impl Row {
     pub fn values(self) -> Values {
         let Self { queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options } = self;
         (queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options)
+    }
+
+    /// The same as one type, for crates with a type for all values, such as `sea_orm::Value`.
+    pub fn values_as<V>(self) -> [V; 9]
+    where
+        V: From<String> + From<Vec<u8>> + From<i64> + From<Option<i64>> + From<Option<String>>,
+    {
+        let Self { queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options } = self;
+        let (queue, kind, payload, priority) = (queue.into(), kind.into(), payload.into(), priority.into());
+        [queue, kind, payload, due_at.into(), delay_ms.into(), job_key.into(), tags.into(), priority, options.into()]
     }
 }
 

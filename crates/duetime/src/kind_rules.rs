@@ -8,4 +8,4 @@ pub(crate) const BEANSTALK: &str = "beanstalk";
 
 /// Without a limit from the job or its queue, attempts and crashes of these jobs are not limited.
 pub(crate) static KIND_RULES: [(&str, Retry); 1] =
-    [(BEANSTALK, Retry { max_attempts: Some(0), max_crashes: Some(u32::MAX), ..Retry::INHERITED })];
+    [(BEANSTALK, Retry::INHERITED.max_attempts(0).max_crashes(u32::MAX))];

@@ -184,8 +184,8 @@ pub mod job {
         BulkAction, BulkCounts, CancelOutcome, Imported, Listed, Patch, PushOutcome, Query,
     };
     pub use duetime_core::{
-        AttemptError, Due, Job, JobId, JobOptions, JobRef, KeyUntil, Meta, NewJob, OnConflict, Payload, Progress,
-        Stage, State, States,
+        AttemptError, Due, Invalid, Job, JobId, JobOptions, JobRef, KeyUntil, Meta, NewJob, OnConflict, Payload,
+        Progress, Stage, State, States,
     };
 }
 
@@ -198,8 +198,9 @@ pub mod retry {
 pub mod queue {
     pub use duetime_core::Target;
     pub use duetime_core::api::QueueChanges;
-    pub use duetime_core::engine::{Pause, QueueSettings, QueueStatus};
-    pub use duetime_core::ports::Rate;
+    pub use duetime_core::engine::{Pause, QueueRetention, QueueSettings, QueueStatus};
+    pub use duetime_core::model::target::{Endpoint, RedisList};
+    pub use duetime_core::ports::{Counts, Rate, Tally, Totals};
 }
 
 /// Recurring jobs.
@@ -210,9 +211,10 @@ pub mod schedule {
 
 /// Leases, for programs that reserve and settle jobs without a [`Worker`].
 pub mod lease {
+    pub use duetime_core::Error as Refusal;
     pub use duetime_core::Receipt;
     pub use duetime_core::engine::{Extension, Outcome, Reservation, ReserveRequest, Settlement, Source, TakeRequest};
-    pub use duetime_core::ports::{Lease, Window};
+    pub use duetime_core::ports::Lease;
     pub use duetime_core::rules::{Failure, Park, Release};
 }
 

@@ -3,7 +3,7 @@
 
 use crate::error::{Answers, Error};
 use duetime_core::api::Pushed;
-use duetime_core::engine::{Outcome, PushOutcome};
+use duetime_core::engine::Outcome;
 use duetime_core::{Job, NewJob};
 use metrics::{Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use std::sync::Arc;
@@ -37,18 +37,8 @@ impl Pushes {
     pub(crate) fn answered(self, answers: &Result<Answers<Pushed>, Error>) {
         for (at, labels) in self.0.into_iter().enumerate() {
             let answer = answers.as_ref().ok().and_then(|answers| answers.get(at)?.as_ref().ok());
-            counter!(PUSHES, with(labels, answer.map_or("failed", became))).increment(1);
+            counter!(PUSHES, with(labels, answer.map_or("failed", |pushed| pushed.outcome.word()))).increment(1);
         }
-    }
-}
-
-/// What became of a push.
-fn became(pushed: &Pushed) -> &'static str {
-    match pushed.outcome {
-        PushOutcome::Created => "created",
-        PushOutcome::Kept => "kept",
-        PushOutcome::Replaced => "replaced",
-        PushOutcome::Repeated => "repeated",
     }
 }
 

@@ -200,7 +200,9 @@ impl Client {
 
     /// Pushes a job with a payload of bytes, for handlers of this kind.
     pub fn push_raw(&self, kind: impl Into<Arc<str>>, payload: impl Into<Payload>) -> Push {
-        Push::new(self.clone(), Ok(NewJob { kind: kind.into(), ..NewJob::new(payload) }))
+        let mut job = NewJob::new(payload);
+        job.kind = kind.into();
+        Push::new(self.clone(), Ok(job))
     }
 }
 
@@ -227,16 +229,14 @@ impl IntoFuture for Push {
 /// [`Invalid`](crate::ErrorKind::Invalid) if the payload cannot be serialized as JSON.
 pub fn new_job<J: JobType>(job: &J) -> Result<NewJob, Error> {
     let payload = serde_json::to_vec(job).map_err(Error::payload)?;
-    let duration = |duration: Option<Duration>| duration.map(|duration| Span::from(duration).0);
-    Ok(NewJob {
-        queue: J::QUEUE.into(),
-        kind: J::KIND.into(),
-        priority: J::PRIORITY,
-        key: job.key().map(Into::into),
-        tags: job.tags().into_iter().map(Into::into).collect(),
-        lease: duration(J::LEASE).map(Span),
-        expires: duration(J::EXPIRES).map(Span),
-        options: J::retry().into(),
-        ..NewJob::new(payload)
-    })
+    let mut new = NewJob::new(payload);
+    new.queue = J::QUEUE.into();
+    new.kind = J::KIND.into();
+    new.priority = J::PRIORITY;
+    new.key = job.key().map(Into::into);
+    new.tags = job.tags().into_iter().map(Into::into).collect();
+    new.lease = J::LEASE.map(Span::from);
+    new.expires = J::EXPIRES.map(Span::from);
+    new.options = J::retry().into();
+    Ok(new)
 }

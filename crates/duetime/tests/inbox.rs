@@ -35,7 +35,7 @@ fn full() -> NewJob {
         options: JobOptions {
             trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
             meta: Some(Meta::from_iter([("tenant", "7")]).into()),
-            retry: Retry { max_attempts: Some(2), ..Retry::default() },
+            retry: Retry::default().max_attempts(2),
             ..JobOptions::default()
         },
         ..ship(3)
@@ -68,7 +68,7 @@ async fn shipped(client: &Client, count: usize) -> Vec<u64> {
 /// Checks the result of the transactions below: 1 and 2 were committed, then 3, which waits; 9 was rolled back.
 async fn check(client: &Client) {
     assert_eq!(shipped(client, 2).await, [1, 2]);
-    let query = Query { queue: Some("orders".into()), state: vec![JobState::Scheduled].into(), ..Query::default() };
+    let query = Query::default().queue("orders").state(JobState::Scheduled);
     // The third row was inserted in a separate transaction, so it may become a job later.
     let found = async {
         let mut looks = tokio::time::interval(Duration::from_millis(10));
@@ -93,9 +93,7 @@ async fn check(client: &Client) {
 
 /// A client on Redis, beside this ledger.
 async fn beside(redis: &str, ledger: String) -> Client {
-    let mut options = ConnectOptions::default();
-    options.ledger = Some(ledger);
-    Client::connect_with(redis, options).await.unwrap()
+    Client::connect_with(redis, ConnectOptions::default().ledger(ledger)).await.unwrap()
 }
 
 async fn blocking<T: Send + 'static>(start: impl FnOnce() -> T + Send + 'static) -> T {

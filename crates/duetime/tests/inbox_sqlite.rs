@@ -110,7 +110,7 @@ async fn a_job_exists_if_its_transaction_is_committed() {
     assert_eq!(*seen.lock().unwrap(), [2]);
     assert_eq!(jobs(&client).await, [1, 2]);
 
-    let query = Query { state: vec![JobState::Scheduled].into(), ..Query::default() };
+    let query = Query::default().state(JobState::Scheduled);
     let job = client.jobs().page(&query, None, 10).await.unwrap().jobs.remove(0);
     assert_eq!((job.key.as_deref(), &*job.tags, job.priority), (Some("order-1"), &["a".into()][..], 7));
     let delay = job.due_at.0 - job.created_at.0;

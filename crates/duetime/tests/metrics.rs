@@ -2,7 +2,7 @@
 
 use crate::cases::{Remind, queue};
 use duetime::job::OnConflict;
-use duetime::{Client, JobError, Worker};
+use duetime::{Client, Context, JobError, Worker};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
@@ -142,4 +142,23 @@ async fn a_handler_that_is_aborted_is_counted() {
     assert_eq!(recorded.get(&running), Some(0.0));
     let series = format!("duetime_worker_attempts_total{{queue={queue},kind=remind,outcome=aborted}}");
     assert_eq!(recorded.get(&series), Some(1.0));
+}
+
+/// The handler gives its job back, so that its own outcome comes too late. The worker notices on a thread of its own, which has no local
+/// recorder. Other tests in this process may lose leases, too.
+#[tokio::test]
+async fn an_outcome_of_a_lost_lease_is_counted() {
+    let recorded = Recorded::default();
+    metrics::set_global_recorder(recorded.clone()).expect("no other test sets it");
+    let (client, queue) = (Client::memory().await.unwrap(), queue());
+    client.push(Remind { user: 1 }).queue(queue.clone()).await.unwrap();
+    let worker = Worker::new(&client).queue(queue).handle(|_: Remind, context: Context| async move {
+        let leases = context.client().leases();
+        leases.release(context.receipt(), Duration::from_secs(3_600)).await.map(drop)
+    });
+    let summary = worker.drain().await.unwrap();
+    assert_eq!((summary.succeeded, summary.lost), (0, 1));
+    let lost = recorded.get("duetime_worker_lost_total{}");
+    assert!(lost.is_some_and(|lost| lost >= 1.0), "{lost:?}");
+    client.close().await.unwrap();
 }

@@ -125,7 +125,7 @@ fn without_a_span_of_tracing_that_of_opentelemetry_is_taken() {
     let (trace_id, span_id) = (TraceId::from(0xabc_u128 << 64), SpanId::from(7_u64));
     let span = SpanContext::new(trace_id, span_id, TraceFlags::default(), true, TraceState::default());
     let _current = OtelContext::new().with_remote_span_context(span).attach();
-    let row = duetime::Push::of(&Remind { user: 1 }).row().unwrap();
-    let options = row.options.unwrap();
+    let (.., options) = duetime::Push::of(&Remind { user: 1 }).row().unwrap().values();
+    let options = options.unwrap();
     assert!(options.contains(&format!("00-{trace_id}-{span_id}-00")), "{options}");
 }

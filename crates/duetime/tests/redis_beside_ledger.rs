@@ -8,8 +8,7 @@ use duetime_store::testing::{PostgresServer, RedisServer};
 async fn jobs_and_workers_are_shown_and_changed() {
     let start = || (RedisServer::start(), PostgresServer::with(true, &[]));
     let (redis, postgres) = tokio::task::spawn_blocking(start).await.unwrap();
-    let mut options = ConnectOptions::default();
-    options.ledger = Some(postgres.url());
+    let options = ConnectOptions::default().ledger(postgres.url());
     let client = Client::connect_with(&redis.url(), options).await.unwrap();
     calls::a_job_says_why_it_does_not_run(client.clone()).await;
     calls::named_workers_are_listed(client.clone()).await;

@@ -70,7 +70,7 @@ async fn jobs_of_many_partitions_are_one_store() {
         assert_eq!(find(&other, &query).await, *ids);
     }
     let cancelled = other.jobs().cancel_by_tag("later").await.unwrap();
-    assert_eq!(cancelled.into_iter().collect::<Vec<_>>(), [("cancelled", (QUEUES * LATER_PER_QUEUE) as u64)]);
+    assert_eq!(cancelled, [("cancelled", (QUEUES * LATER_PER_QUEUE) as u64)].into());
 
     // Worked off by one worker at all queues.
     let mut worker = Worker::new(&other).concurrency(16).fallback(|| async { duetime::worker::Handled::Ok(()) });
@@ -78,7 +78,7 @@ async fn jobs_of_many_partitions_are_one_store() {
         worker = worker.queue(queue(q));
     }
     assert_eq!(worker.drain().await.unwrap().succeeded, (QUEUES * JOBS_PER_QUEUE) as u64);
-    let done = find(&one, &Query { state: vec![JobState::Succeeded].into(), ..Query::default() }).await;
+    let done = find(&one, &Query::default().state(JobState::Succeeded)).await;
     assert_eq!(done, tagged.into_iter().flatten().collect());
     let queues = one.queues().list().await.unwrap();
     assert_eq!(queues.len(), QUEUES);
@@ -99,7 +99,7 @@ async fn an_exhausted_job_moves_to_another_partition() {
         let pushed = client.push_raw("k", *b"payload").queue(queue.clone()).tag("t").retry(retry()).await.unwrap();
         let job = client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0).job;
         assert_eq!(job.id, pushed.id);
-        let failure = Failure { is_final: false, message: "no".into(), retry_after: None };
+        let failure = Failure::new("no");
         assert_eq!(client.leases().fail(job.receipt(), failure).await.unwrap().state, JobState::Failed);
         let copy = client.leases().reserve(reserve("undone", 10)).await.unwrap().leases;
         assert_eq!(copy.len(), 1);
@@ -107,12 +107,9 @@ async fn an_exhausted_job_moves_to_another_partition() {
         assert_eq!((&*copy[0].job.payload, copy[0].job.attempt), (&b"payload"[..], 1));
         client.leases().complete(copy[0].job.receipt(), None).await.unwrap();
     }
-    let failed = Query { tag: Some("t".into()), state: vec![JobState::Failed].into(), ..Query::default() };
+    let failed = Query::default().tag("t").state(JobState::Failed);
     assert_eq!(find(&client, &failed).await.len(), 10);
-    assert_eq!(
-        client.jobs().bulk(&failed, BulkAction::Retry).await.unwrap().into_iter().collect::<Vec<_>>(),
-        [("retried", 10)]
-    );
+    assert_eq!(client.jobs().bulk(&failed, BulkAction::Retry).await.unwrap(), [("retried", 10)].into());
     for n in 0..10 {
         let again = client.leases().reserve(reserve(&queue(n), 10)).await.unwrap().leases;
         assert_eq!(again.len(), 1);

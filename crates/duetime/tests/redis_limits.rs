@@ -124,7 +124,7 @@ async fn limits_hold_over_processes_that_are_killed() {
     let (server, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let history = folder.path().join("history");
     let client = Client::connect(&server.url()).await.unwrap();
-    let narrow = QueueSettings { max_running: Some(MAX_RUNNING), ..QueueSettings::default() };
+    let narrow = QueueSettings::default().max_running(MAX_RUNNING);
     client.queues().replace("narrow", narrow).await.unwrap();
     let rate = Some(Rate { per_second: PER_SECOND, burst: Some(BURST) });
     client.queues().replace("even", QueueSettings { rate, ..QueueSettings::default() }).await.unwrap();

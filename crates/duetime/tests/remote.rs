@@ -80,11 +80,10 @@ async fn a_problem_without_a_counterpart_is_passed_on() {
 #[tokio::test(start_paused = true)]
 async fn no_call_takes_for_ever() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut options = ConnectOptions::default();
-    options.time_limit = Duration::from_secs(3);
+    let options = ConnectOptions::default().time_limit(Duration::from_secs(3));
     let client = Client::connect_with(&format!("http://{}", listener.local_addr().unwrap()), options).await.unwrap();
     let start = tokio::time::Instant::now();
-    let error = client.leases().reserve(ReserveRequest { wait: Span(5_000), ..reserve() }).await.unwrap_err();
+    let error = client.leases().reserve(reserve().wait(Span(5_000))).await.unwrap_err();
     assert_eq!(error.code(), "outcome_unknown", "{error}");
     assert_eq!(start.elapsed().as_secs(), 8);
 }

@@ -104,7 +104,7 @@ async fn what_is_to_happen_meanwhile_happens_at_its_time() {
     let leased = client.leases().reserve(request).await.unwrap().leases.remove(0).job;
 
     clock.advance(3 * HOUR).await;
-    let ticks = client.jobs().find(Query { kind: Some("tick".into()), ..Query::default() }).take(10).await.unwrap();
+    let ticks = client.jobs().find(Query::default().kind("tick")).take(10).await.unwrap();
     let due: Vec<_> = ticks.iter().map(|job| job.due_at).collect();
     assert_eq!(due, next[..3]);
     let crashed = client.jobs().get(leased.id).await.unwrap();

@@ -27,4 +27,5 @@ mod readme;
 mod redis_clock;
 mod restore;
 mod scale;
+mod service;
 mod webhooks;

@@ -7,6 +7,8 @@ mod program;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
+use duetime::event::{Event, Filter};
+use duetime::job::{CancelOutcome, Stage};
 use duetime::{CancellationToken, Client, ErrorKind, JobId};
 use duetime_server::{RouterOptions, router};
 use http_body_util::BodyExt;
@@ -78,6 +80,7 @@ async fn a_store_is_looked_at_while_its_program_runs() {
         ("/duetime/", "href=\"/duetime/queues/orders\""),
         ("/duetime/jobs?queue=orders", &*format!("href=\"/duetime/jobs/{id}\"")),
         (&format!("/duetime/jobs/{id}"), "curl -fsS -X POST http://localhost:8080/duetime/v1/jobs/"),
+        (&format!("/duetime/jobs/{id}"), &format!("duetime cancel {id} --server http://localhost:8080/duetime")),
         ("/duetime/docs", "http://localhost:8080/duetime/v1/"),
     ] {
         let page = get(&app, path).await;
@@ -104,7 +107,7 @@ async fn a_store_is_looked_at_while_its_program_runs() {
     let cancelled = post(&app, &format!("/duetime/v1/jobs/{id}/cancel"), "").await;
     assert_eq!(cancelled.json()["outcome"], "cancelled");
     let job = client.jobs().get(id.parse::<JobId>().unwrap()).await.unwrap();
-    assert_eq!(job.stage, duetime::job::Stage::Cancelled);
+    assert_eq!(job.stage, Stage::Cancelled);
 
     let metrics = get(&app, "/metrics").await;
     assert_eq!(metrics.header("content-type"), duetime::status::METRICS_MEDIA_TYPE);
@@ -112,6 +115,28 @@ async fn a_store_is_looked_at_while_its_program_runs() {
     client.close().await.unwrap();
     let closed = get(&app, "/duetime/v1/jobs").await;
     assert_eq!((closed.status.as_u16(), &closed.json()["code"]), (503, &json!("stopping")));
+}
+
+/// With the address that its pages show, the command line and other programs reach it.
+#[tokio::test]
+async fn a_client_reaches_a_router_under_its_prefix() {
+    let client = Client::memory().await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let remote = Client::connect(&format!("http://{}/duetime/", listener.local_addr().unwrap())).await.unwrap();
+    let server = axum::serve(listener, program::app(&client).unwrap());
+    let calls = async {
+        let mut events = remote.events(Filter::default()).await.unwrap();
+        let id = remote.push_raw("mail", *b"1").queue("mail").key("k").await.unwrap().id;
+        assert!(matches!(events.next().await.unwrap(), Some(Event::Transition(pushed)) if pushed.id == id));
+        assert_eq!(remote.cancel_by_key("mail", "k").await.unwrap(), Some(CancelOutcome::Cancelled));
+        assert_eq!(client.jobs().get(id).await.unwrap().stage, Stage::Cancelled);
+        assert!(remote.health().await.unwrap().ready);
+        assert!(remote.metrics_text().await.unwrap().contains("duetime_jobs_cancelled_total"));
+    };
+    tokio::select! {
+        served = server.into_future() => panic!("{served:?}"),
+        () = calls => {}
+    }
 }
 
 /// What the path of the application captures is none of ours.

@@ -4,7 +4,7 @@
 //! Other processes slow the rows per second; the writer's CPU time a row says what they could be.
 //! With `rich` each job has a key, two tags and 1 KiB of payload. Uses and leaves behind `FOLDER/throughput.db`.
 
-use duetime_core::json::Timestamp;
+use duetime_core::json::{Span, Timestamp};
 use duetime_core::model::id::sequence_at;
 use duetime_core::ports::{LeaseRecord, Leases, Ledger, OutboxEntry, Retention};
 use duetime_core::{Job, JobId, NewJob, Stage};
@@ -136,7 +136,7 @@ async fn main() {
     })
     .await;
 
-    let retention = Retention { succeeded_ms: 0, failed_ms: 0 };
+    let retention = Retention { succeeded: Span(0), failed: Span(0) };
     let mut pruned = 0;
     let start = Instant::now();
     while pruned < 500_000 / scale {

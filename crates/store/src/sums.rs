@@ -85,7 +85,7 @@ pub(crate) fn rows(sums: &Sums) -> &[i64] {
 pub(crate) fn tally(sums: Sums) -> Tally {
     let [pending, succeeded, failed, cancelled, totals @ ..] = sums.map(|sum| u64::try_from(sum).unwrap_or(0));
     let totals = Totals { pushed: totals[0], succeeded: totals[1], failed: totals[2], cancelled: totals[3] };
-    Tally { pending, succeeded, failed, cancelled, totals }
+    Tally::new([pending, succeeded, failed, cancelled], totals)
 }
 
 /// The rows of a queue in this stage.

@@ -136,7 +136,7 @@ async fn life_of_jobs(redis: &Redis, engine: &Engine) {
     engine.bulk(&by_tag, BulkAction::Cancel).await.unwrap();
     engine.delete(vec![ids[0].into()]).await.remove(0).unwrap();
     assert_eq!(engine.queues().await.unwrap().len(), 3);
-    let all = Retention { succeeded_ms: 0, failed_ms: 0 };
+    let all = Retention { succeeded: Span(0), failed: Span(0) };
     // A job that has just ended is not pruned.
     assert_eq!(redis.prune(all, engine.now() + 1, 1_000).await.unwrap(), 0);
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 /// What needs the attention of an operator, as a server sees it. Only queues that the caller may read are named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Attention {
     /// When the list was made: at most about a second ago.
     pub as_of: Timestamp,
@@ -26,6 +27,7 @@ pub struct Attention {
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct AttentionItem {
     /// A word for it.
     pub kind: AttentionKind,
@@ -91,6 +93,7 @@ impl AttentionItem {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum AttentionKind {
     /// The server hands out no jobs, and knows no other reason.
     NotReady,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 /// Jobs that have not ended, by due time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct DueCounts {
     /// The queue; omitted for all queues together.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
@@ -27,6 +28,7 @@ pub struct DueCounts {
 /// Jobs that are due from one instant to another. Both are inclusive, like `due_from` and `due_to` of `GET /v1/jobs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct DueBucket {
     /// The first instant; `null` for jobs that are already due.
     #[cfg_attr(feature = "openapi", schema(required))]

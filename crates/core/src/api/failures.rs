@@ -10,6 +10,7 @@ use std::sync::Arc;
 /// The latest failed jobs, grouped by queue, kind and message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Failures {
     /// When the jobs were read; `null` while they are read for the first time.
     #[cfg_attr(feature = "openapi", schema(required))]
@@ -24,6 +25,7 @@ pub struct Failures {
 /// Jobs of a queue and a kind that failed with about the same message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct FailureGroup {
     /// The queue.
     #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]

@@ -6,6 +6,7 @@ use std::fmt;
 /// The health of the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Health {
     /// Whether jobs are handed out, and new ones are taken as far as this process knows.
     pub ready: bool,
@@ -33,6 +34,7 @@ pub struct Alive {
 /// A degraded part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Degraded {
     /// The part that is degraded.
     pub code: DegradedCode,
@@ -54,6 +56,7 @@ impl fmt::Display for Degraded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum DegradedCode {
     /// A background task ended unexpectedly; the process must be restarted.
     TaskEnded,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 /// The time span of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case", parse_err_ty = Error, parse_err_fn = unknown)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum HistorySpan {
     /// An hour, by minutes.
     #[default]
@@ -28,7 +29,13 @@ impl HistorySpan {
         self.into()
     }
 
-    /// The length of a step in milliseconds.
+    /// The length of a step.
+    pub fn step(self) -> Span {
+        Span(self.step_ms())
+    }
+
+    /// The same in milliseconds.
+    #[doc(hidden)]
     pub fn step_ms(self) -> u64 {
         match self {
             Self::Hour => MINUTE_MS,
@@ -53,6 +60,7 @@ fn unknown(text: &str) -> Error {
 /// The counts of one process for the last hour or day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct History {
     /// The queue; omitted for all queues together.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
@@ -73,6 +81,7 @@ pub struct History {
 /// The counts of a process in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct HistoryPoint {
     /// When the step begins.
     pub at: Timestamp,
@@ -98,6 +107,7 @@ pub struct HistoryPoint {
 /// The lateness of jobs: upper bounds of histogram buckets. `1h` also stands for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Lateness {
     /// Half of them started within this time.
     pub p50: Span,

@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn errors_read_back_from_their_problems() {
         for error in [
-            Error::LockHeld { name: "l".into(), expires_in_ms: 3_200 },
+            Error::LockHeld { name: "l".into(), expires_in: Span(3_200) },
             Error::LockLost { name: "l".into(), owner: "o".into(), fence: 7 },
             Error::invalid("ttl", "between 100 ms and 24 h", "99 ms"),
         ] {

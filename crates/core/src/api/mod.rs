@@ -21,7 +21,6 @@
 mod answer;
 mod attention;
 mod clock;
-mod counts;
 mod due;
 mod event;
 #[cfg(test)]
@@ -58,7 +57,6 @@ pub use crate::model::retry::{Backoff, Exponential, Fixed};
 pub use answer::Answer;
 pub use attention::{Attention, AttentionItem, AttentionKind};
 pub use clock::{Advance, Now};
-pub use counts::Counts;
 pub use due::{DueBucket, DueCounts};
 pub use event::{ACTIVITY, EventQuery, LOST, STOPPING, SUBSCRIBED};
 pub use failures::{FailureGroup, Failures};

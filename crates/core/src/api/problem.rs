@@ -123,9 +123,9 @@ impl Problem {
                 problem.id = Some(*id);
                 problem.state = Some(*state);
             }
-            Error::LockHeld { name, expires_in_ms } => {
+            Error::LockHeld { name, expires_in } => {
                 problem.lock = Some(name.clone());
-                problem.expires_in = Some(Span(*expires_in_ms));
+                problem.expires_in = Some(*expires_in);
             }
             Error::LockLost { name, owner, fence } => {
                 problem.lock = Some(name.clone());
@@ -172,7 +172,7 @@ impl Problem {
             "not_due" => Error::NotDue(self.id?),
             "held_back" => Error::HeldBack(self.id?),
             "job_live" => Error::Live(self.id?),
-            "lock_held" => Error::LockHeld { name: self.lock.clone()?, expires_in_ms: self.expires_in?.0 },
+            "lock_held" => Error::LockHeld { name: self.lock.clone()?, expires_in: self.expires_in? },
             "lock_lost" => Error::LockLost { name: self.lock.clone()?, owner: self.owner.clone()?, fence: self.fence? },
             "schedule_not_found" => Error::NoSchedule(self.schedule.clone()?),
             "store_full" => Error::Full(reason()),

@@ -235,6 +235,7 @@ pub struct Pushed {
 
 impl Pushed {
     /// The body of a push at `now`.
+    #[doc(hidden)]
     pub fn new(pushed: &request::Pushed, now: Millis) -> Self {
         let job = &pushed.job;
         Self {

@@ -217,7 +217,7 @@ impl Serialize for QueueStatus {
             failed,
             cancelled,
             totals,
-            oldest_due_at: oldest_due.map(Timestamp),
+            oldest_due_at: oldest_due,
             settings: settings.clone(),
             target_held_until: *target_held_until,
         };
@@ -243,7 +243,7 @@ impl<'de> Deserialize<'de> for QueueStatus {
         let Queue { pending, succeeded, failed, cancelled, totals, oldest_due_at: oldest_due, settings, .. } = shown;
         Ok(Self {
             queue,
-            counts: Counts { scheduled, ready, running, oldest_due: oldest_due.map(|at| at.0), paused },
+            counts: Counts { scheduled, ready, running, oldest_due, paused },
             tally: Tally { pending, succeeded, failed, cancelled, totals },
             settings: QueueSettings { paused, paused_until, paused_at, paused_by, ..settings },
             target_held_until,

@@ -3,12 +3,13 @@
 pub use super::words::StateWord;
 pub use crate::json::schema::*;
 
-use super::{HistorySpan, Problem, Push, Pushed, Reserve, Take, Timestamp, counts};
+use super::{HistorySpan, Problem, Push, Pushed, Reserve, Take, Timestamp};
 use crate::json::schema::{add, reference};
 use crate::limits::BATCH_JOBS_MAX;
-use crate::request::{Extension, QueueSettings, Settlement};
+use crate::request::{BulkCounts, Extension, QueueSettings, Settlement};
 use crate::{State, States};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -54,17 +55,46 @@ impl PartialSchema for States {
 
 impl ToSchema for States {}
 
-impl PartialSchema for super::Counts {
+/// The words of [`BulkCounts`].
+const COUNTED: [&str; 21] = [
+    "cancelled",
+    "cancel_requested",
+    "already_finished",
+    "retried",
+    "rescheduled",
+    "deleted",
+    "invalid",
+    "not_found",
+    "key_conflict",
+    "version_mismatch",
+    "lease_lost",
+    "job_running",
+    "not_due",
+    "held_back",
+    "job_live",
+    "store_full",
+    "store_unavailable",
+    "store_damaged",
+    "stopping",
+    "backlog",
+    "other",
+];
+
+impl PartialSchema for BulkCounts {
     fn schema() -> RefOr<Schema> {
         let counter = |word: &&str| ((*word).to_owned(), json!({"type": "integer", "format": "uint64", "minimum": 0}));
-        let counters: Map<String, Value> = counts::WORDS.iter().map(counter).collect();
+        let counters: Map<String, Value> = COUNTED.iter().map(counter).collect();
         let description =
             "The number of jobs by outcome. Outcomes without jobs are left out. Errors are counted by their codes.";
         literal(json!({"type": "object", "description": description, "properties": counters}))
     }
 }
 
-impl ToSchema for super::Counts {}
+impl ToSchema for BulkCounts {
+    fn name() -> Cow<'static, str> {
+        "Counts".into()
+    }
+}
 
 impl PartialSchema for super::QueueChanges {
     fn schema() -> RefOr<Schema> {

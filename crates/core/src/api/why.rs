@@ -12,6 +12,7 @@ use std::sync::Arc;
 /// Why a job does not run, as a server sees it now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Why {
     /// The job.
     pub id: JobId,
@@ -30,6 +31,7 @@ pub struct Why {
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Reason {
     /// The reason.
     pub code: ReasonCode,
@@ -53,6 +55,7 @@ pub struct Reason {
 
 impl Reason {
     /// A reason without numbers.
+    #[doc(hidden)]
     pub fn new(code: ReasonCode, detail: impl Into<String>, until: Option<Millis>) -> Self {
         Self {
             code,
@@ -71,6 +74,7 @@ impl Reason {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum ReasonCode {
     /// Its due time has not come.
     NotDue,

@@ -25,6 +25,7 @@ pub struct Workers {
 /// A worker, as seen by one server. Only queues and leases that the caller may read are shown and counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Worker))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct WorkerStatus {
     /// Its name.
     #[cfg_attr(feature = "openapi", schema(value_type = WorkerName))]
@@ -48,6 +49,7 @@ pub struct WorkerStatus {
 /// A lease that a worker holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct HeldLease {
     /// The job.
     pub id: JobId,

@@ -70,7 +70,7 @@ impl LockDesk {
             };
             if is_last {
                 place.leave();
-                return Err(Error::LockHeld { name, expires_in_ms });
+                return Err(Error::LockHeld { name, expires_in: Span(expires_in_ms) });
             }
             let again = Instant::now() + Duration::from_millis(again_in_ms);
             tokio::select! {

@@ -171,17 +171,17 @@ impl Pruner {
 /// The final states of a queue that are kept for less than the longest time.
 fn walked(tally: &Tally, kept: Retention, longest: Retention) -> Vec<State> {
     let mut states = Vec::new();
-    if kept.succeeded_ms < longest.succeeded_ms && tally.succeeded + tally.cancelled > 0 {
+    if kept.succeeded.0 < longest.succeeded.0 && tally.succeeded + tally.cancelled > 0 {
         states.extend([State::Succeeded, State::Cancelled]);
     }
-    if kept.failed_ms < longest.failed_ms && tally.failed > 0 {
+    if kept.failed.0 < longest.failed.0 && tally.failed > 0 {
         states.push(State::Failed);
     }
     states
 }
 
 fn is_past(job: &Job, kept: Retention, now: Millis) -> bool {
-    let kept_ms = if job.stage.end_state() == Some(State::Failed) { kept.failed_ms } else { kept.succeeded_ms };
+    let kept_ms = if job.stage.end_state() == Some(State::Failed) { kept.failed.0 } else { kept.succeeded.0 };
     job.finished_at.is_some_and(|at| at.0.saturating_add(kept_ms) <= now)
 }
 
@@ -193,7 +193,7 @@ mod tests {
     use crate::model::job::{NewJob, Stage};
     use crate::request::{Outcome, QueueRetention, QueueSettings};
 
-    const LONGEST: Retention = Retention { succeeded_ms: 10, failed_ms: 20 };
+    const LONGEST: Retention = Retention { succeeded: Span(10), failed: Span(20) };
 
     #[tokio::test(start_paused = true)]
     async fn a_queue_may_keep_its_jobs_for_less_than_others_do() {
@@ -221,10 +221,12 @@ mod tests {
     #[test]
     fn a_queue_is_walked_for_the_states_that_it_keeps_for_less() {
         let tally = Tally { succeeded: 1, failed: 1, ..Tally::default() };
-        let walked = |succeeded_ms, failed_ms| walked(&tally, Retention { succeeded_ms, failed_ms }, LONGEST);
+        let walked = |succeeded_ms, failed_ms| {
+            walked(&tally, Retention { succeeded: Span(succeeded_ms), failed: Span(failed_ms) }, LONGEST)
+        };
         assert_eq!(walked(10, 20), []);
         assert_eq!(walked(9, 20), [State::Succeeded, State::Cancelled]);
         assert_eq!(walked(10, 19), [State::Failed]);
-        assert_eq!(super::walked(&Tally::default(), Retention { succeeded_ms: 0, failed_ms: 0 }, LONGEST), []);
+        assert_eq!(super::walked(&Tally::default(), Retention { succeeded: Span(0), failed: Span(0) }, LONGEST), []);
     }
 }

@@ -51,7 +51,7 @@ const FORMS: [(&str, &str); 18] = [
     ("key_until", r#""finished" or "started""#),
     ("max_crashes", "a whole number, 1 or more"),
     ("max_running", "a whole number, 1 or more"),
-    ("meta", r#"an object such as {"tenant": "7"}"#),
+    ("meta", r#"an object whose values are texts, such as {"tenant": "7"}"#),
     ("missed", r#""once" or "skip""#),
     ("on_conflict", r#""keep", "replace" or "reject""#),
     ("overlap", r#""allow" or "skip""#),

@@ -20,13 +20,14 @@ const SHOWN_CHARS_MAX: usize = 40;
 const TOO_LONG: &str = ": no duration can be longer than 10 years (3652d12h)";
 const EXPECTED: &str = "a duration such as \"250ms\", \"30s\", \"15m\", \"1h30m\" or \"7d\"";
 
-/// A duration in milliseconds; in text whole numbers with the units `d`, `h`, `m`, `s` and `ms`, longest first, each at
-/// most once.
+/// A duration in whole milliseconds. It is made from a [`Duration`], rounded up, or read from text: whole numbers with the units `d`, `h`,
+/// `m`, `s` and `ms`, longest first, each at most once, such as `1h30m`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, SerializeDisplay)]
-pub struct Span(pub u64);
+pub struct Span(#[doc(hidden)] pub u64);
 
 impl Span {
     /// The durations from `low_ms` to `high_ms`, in the words of an error: `between 1s and 12h`.
+    #[doc(hidden)]
     pub fn bounds(low_ms: u64, high_ms: u64) -> String {
         let high = match high_ms {
             DELAY_MS_MAX => format!("10 years ({})", Self(high_ms)),
@@ -39,6 +40,7 @@ impl Span {
     ///
     /// # Errors
     /// A message with the bounds.
+    #[doc(hidden)]
     pub fn parse_within(text: &str, low_ms: u64, high_ms: u64) -> Result<Self, String> {
         let why = match parse(text) {
             Ok(ms) if (low_ms..=high_ms).contains(&ms) => return Ok(Self(ms)),
@@ -55,6 +57,7 @@ impl Span {
     ///
     /// # Errors
     /// [`Invalid`], with the field `what` and the bounds.
+    #[doc(hidden)]
     pub fn check(self, what: &'static str, low_ms: u64, high_ms: u64) -> Result<(), Invalid> {
         if (low_ms..=high_ms).contains(&self.0) {
             return Ok(());

@@ -17,9 +17,10 @@ static PARSER: DateTimeParser = DateTimeParser::new();
 const EXPECTED: &str = "an instant such as \"2026-11-20T10:00:00Z\" or \"2026-11-20T11:00:00.250+01:00\"";
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
-/// An instant in milliseconds since 1970. Finer values are rounded up when read, so that nothing is early.
+/// An instant, to the millisecond. It is made from a [`SystemTime`], or read from text such as `2026-11-20T10:00:00Z`. Finer values are
+/// rounded up, so that nothing is early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, SerializeDisplay)]
-pub struct Timestamp(pub Millis);
+pub struct Timestamp(#[doc(hidden)] pub Millis);
 
 impl From<SystemTime> for Timestamp {
     /// Rounded up to whole milliseconds; an instant before 1970 is 1970.

@@ -3,6 +3,7 @@
 use super::held::Held;
 use super::queue::{FIRST, Rank, Walk};
 use crate::clock::Millis;
+use crate::json::Timestamp;
 use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
@@ -144,7 +145,7 @@ impl Held {
         let mut examined = (u32::MAX, 0);
         queue.walk(from, ((0, JobId::MIN), Millis::MAX), |(priority, due_at, id)| {
             let made_at = self.live.get(id).map_or(0, |live| live.made_at());
-            let since = due_at.max(made_at);
+            let since = Timestamp(due_at.max(made_at));
             counts.oldest_due = Some(counts.oldest_due.map_or(since, |oldest| oldest.min(since)));
             examined = if examined.0 == priority { (priority, examined.1 + 1) } else { (priority, 1) };
             // Those behind it are due later.

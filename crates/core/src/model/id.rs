@@ -41,6 +41,7 @@ impl JobId {
     ///
     /// # Panics
     /// For 0, and from [`SEQUENCE_END`] on.
+    #[doc(hidden)]
     pub fn from_sequence(sequence: u64) -> Self {
         Self::new(sequence << PARTITION_BITS).expect("a sequence is positive and below 2^45")
     }
@@ -49,22 +50,26 @@ impl JobId {
     ///
     /// # Panics
     /// As [`from_sequence`](Self::from_sequence), and for a partition from 256 on.
+    #[doc(hidden)]
     pub fn in_partition(sequence: u64, partition: u16) -> Self {
         assert!(partition < PARTITIONS_MAX, "a partition is below {PARTITIONS_MAX}, not {partition}");
         Self(Self::from_sequence(sequence).0 | u64::from(partition))
     }
 
     /// The partition of the broker that holds the job.
+    #[doc(hidden)]
     pub fn partition(self) -> u16 {
         (self.0 % u64::from(PARTITIONS_MAX)) as u16
     }
 
     /// The sequence, which no other job of the same store has.
+    #[doc(hidden)]
     pub fn sequence(self) -> u64 {
         self.0 >> PARTITION_BITS
     }
 
     /// About when its sequence was allotted, or later.
+    #[doc(hidden)]
     pub fn allotted_at(self) -> Millis {
         FIRST_MS + ((self.sequence() * 1_000) >> SECOND_BITS)
     }

@@ -70,6 +70,7 @@ pub enum Stage {
 
 impl Stage {
     /// The stored number.
+    #[doc(hidden)]
     pub fn code(self) -> u8 {
         self as u8
     }
@@ -85,6 +86,7 @@ impl Stage {
     }
 
     /// The stage with this number.
+    #[doc(hidden)]
     pub fn from_code(code: u8) -> Option<Self> {
         [Self::Pending, Self::Succeeded, Self::Failed, Self::Cancelled].into_iter().find(|s| s.code() == code)
     }
@@ -93,6 +95,7 @@ impl Stage {
 /// One attempt that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Attempt))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct AttemptError {
     /// The number of the attempt.
     pub attempt: u32,
@@ -104,6 +107,14 @@ pub struct AttemptError {
     /// Whether the lease ended unsettled: the worker crashed or lost touch.
     #[serde(default)]
     pub crashed: bool,
+}
+
+impl AttemptError {
+    /// The end of an attempt.
+    #[doc(hidden)]
+    pub fn new(attempt: u32, at: Timestamp, message: Arc<str>, crashed: bool) -> Self {
+        Self { attempt, at, message, crashed }
+    }
 }
 
 /// A job as stored.
@@ -142,6 +153,7 @@ pub struct Job {
     /// Its labels.
     pub tags: Arc<[Arc<str>]>,
     /// Rarely used options: read them with [`Job::options`].
+    #[doc(hidden)]
     pub options: Option<Arc<JobOptions>>,
     /// The message of the last attempt or edit.
     pub message: Option<Arc<str>>,
@@ -171,6 +183,7 @@ pub struct Job {
 
 impl Job {
     /// A waiting job that has not changed since its push. Rare fields are omitted.
+    #[doc(hidden)]
     pub fn new(id: JobId, queue: Arc<str>, kind: Arc<str>, payload: Payload, due_at: Millis, now: Millis) -> Self {
         Self {
             id,
@@ -205,7 +218,13 @@ impl Job {
         }
     }
 
+    /// Its state at this instant, such as `SystemTime::now()`: a waiting job becomes ready when it is due.
+    pub fn state_at(&self, at: impl Into<Timestamp>) -> State {
+        self.state(at.into().0)
+    }
+
     /// Its state at `now`.
+    #[doc(hidden)]
     pub fn state(&self, now: Millis) -> State {
         match self.stage {
             Stage::Pending if self.lease_until.is_some() => State::Running,
@@ -228,6 +247,7 @@ impl Job {
     }
 
     /// About how many bytes an answer needs to show it, besides what is small in every job: of its payload, its result, and its messages.
+    #[doc(hidden)]
     pub fn held_bytes(&self) -> usize {
         let result = self.result.as_ref().map_or(0, |result| result.len());
         let message = self.message.as_ref().map_or(0, |message| message.len());
@@ -269,6 +289,7 @@ impl Job {
     }
 
     /// The instant from which it may no longer start, if it waits for its first start and has one.
+    #[doc(hidden)]
     pub fn start_by(&self) -> Option<Millis> {
         let waits = self.is_pending() && self.lease_until.is_none() && self.attempt == 0;
         self.expires.filter(|_| waits).map(|expires_ms| self.due_at.0.saturating_add(expires_ms.0).saturating_add(1))
@@ -285,11 +306,13 @@ impl Job {
     }
 
     /// What the push with its origin sent.
+    #[doc(hidden)]
     pub fn sent(&self) -> Option<Sent> {
         self.options().sent
     }
 
     /// Changes that.
+    #[doc(hidden)]
     pub fn set_sent(&mut self, sent: Option<Sent>) {
         if self.sent() != sent {
             self.options = JobOptions { sent, ..self.options().clone() }.shared();
@@ -297,6 +320,7 @@ impl Job {
     }
 
     /// Marks it as brought by an import, or as made here.
+    #[doc(hidden)]
     pub fn set_imported(&mut self, imported: bool) {
         if self.options().imported != imported {
             self.options = JobOptions { imported, ..self.options().clone() }.shared();
@@ -304,6 +328,7 @@ impl Job {
     }
 
     /// Changes that number.
+    #[doc(hidden)]
     pub fn set_releases(&mut self, releases: u32) {
         if self.releases() != releases {
             self.options = JobOptions { releases, ..self.options().clone() }.shared();
@@ -338,6 +363,7 @@ impl Due {
     ///
     /// # Errors
     /// [`Invalid`] beyond 10 years, and where an instant looks like seconds.
+    #[doc(hidden)]
     pub fn resolve(self, now: Millis) -> Result<Millis, Invalid> {
         match self {
             Self::Now => Ok(now),
@@ -357,6 +383,7 @@ impl Due {
 
 /// A job to push. Only the payload has no default.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct NewJob {
     /// Its queue; by default `default`.
     pub queue: Arc<str>,
@@ -412,6 +439,7 @@ impl NewJob {
     ///
     /// # Errors
     /// [`Invalid`], naming what is wrong.
+    #[doc(hidden)]
     pub fn accept(&self, id: JobId, now: Millis, payload_bytes_max: usize) -> Result<Job, Invalid> {
         let Self { queue, kind, payload, due, priority, key, on_conflict: _, .. } = self;
         let Self { key_until, origin, tags, lease, expires, options, .. } = self;

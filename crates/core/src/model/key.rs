@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum OnConflict {
     /// Keeps the holder, and returns it.
     #[default]
@@ -22,6 +23,7 @@ pub enum OnConflict {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum KeyUntil {
     /// Until the job is in a final state.
     #[default]

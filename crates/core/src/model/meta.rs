@@ -99,7 +99,9 @@ impl<'de> Deserialize<'de> for Meta {
                 let mut entries = BTreeMap::new();
                 while let Some((name, value)) = map.next_entry::<Arc<str>, Arc<str>>()? {
                     if entries.insert(name.clone(), value).is_some() {
-                        return Err(de::Error::custom(format_args!("expected each name once, got {name:?} twice")));
+                        return Err(de::Error::custom(format_args!(
+                            "expected an object with different names, got {name:?} twice"
+                        )));
                     }
                 }
                 Ok(Meta(entries))
@@ -161,9 +163,14 @@ mod tests {
             meta: Meta,
         }
         for (text, expected) in [
-            (r#"{"meta":{"a":"1","a":"2"}}"#, r#"must be each name once, got "a" twice"#),
+            (r#"{"meta":{"a":"1","a":"2"}}"#, r#"`meta` must be an object with different names, got "a" twice"#),
             (r#"{"meta":{"a":1}}"#, "`meta.a` must be a string, got the number 1"),
-            (r#"{"meta":["a"]}"#, r#"`meta` must be an object such as {"tenant": "7"}, got an array"#),
+            (
+                r#"{"meta":["a"]}"#,
+                r#"`meta` must be an object whose values are texts, such as {"tenant": "7"}, got an array"#,
+            ),
+            (r#"{"meta":7}"#, r#"an object whose values are texts, such as {"tenant": "7"}, got the number 7"#),
+            (r#"{"meta":{"a":null}}"#, "`meta.a` must be a string, got null"),
         ] {
             let error = read::<Of>(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");

@@ -32,20 +32,25 @@ pub struct JobOptions {
     /// Metadata of its caller, such as a tenant or a user.
     pub meta: Option<Arc<Meta>>,
     /// How often it was moved between queues, at most [`MOVES_MAX`] times.
+    #[doc(hidden)]
     #[serde(skip_serializing_if = "is_zero")]
     pub moves: u32,
     /// How often it was released. Brokers keep it beside the attempts, and ledgers write the options of a job that has any with
     /// each change.
+    #[doc(hidden)]
     #[serde(skip_serializing_if = "is_zero")]
     pub releases: u32,
     /// What a port keeps with it.
+    #[doc(hidden)]
     pub marks: Option<Arc<Marks>>,
     /// Whether an import brought it, so that another store chose its id. Only the engine's admission asks; the API does not
     /// show it.
+    #[doc(hidden)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub imported: bool,
     /// What the push with its origin sent, whatever the job has become since. Only the engine compares it; the API does not
     /// show it.
+    #[doc(hidden)]
     pub sent: Option<Sent>,
 }
 
@@ -118,6 +123,7 @@ impl From<Retry> for JobOptions {
 
 impl JobOptions {
     /// All that a caller can give.
+    #[doc(hidden)]
     pub fn given(retry: Retry, target: Option<Arc<Target>>, trace: Option<Arc<str>>, meta: Option<Arc<Meta>>) -> Self {
         let meta = meta.filter(|meta| !meta.is_empty());
         Self { retry, target, trace, meta, ..NONE.clone() }
@@ -139,6 +145,7 @@ impl JobOptions {
     }
 
     /// In the form that a job stores.
+    #[doc(hidden)]
     pub fn shared(self) -> Option<Arc<Self>> {
         (!self.is_empty()).then(|| Arc::new(self))
     }
@@ -147,6 +154,7 @@ impl JobOptions {
     ///
     /// # Errors
     /// [`Invalid`], naming the field.
+    #[doc(hidden)]
     pub fn check(&self, queue: &str) -> Result<(), Invalid> {
         let Self { retry, target, trace, meta, moves, releases: _, marks, imported: _, sent: _ } = self;
         if *moves > MOVES_MAX {
@@ -160,6 +168,7 @@ impl JobOptions {
     }
 
     /// The options of a copy in another queue: that queue's retry rule and target apply there.
+    #[doc(hidden)]
     #[must_use]
     pub fn moved(&self) -> Self {
         let Self { retry: _, target: _, trace, meta, moves, releases: _, marks: _, imported: _, sent: _ } = self;
@@ -167,6 +176,7 @@ impl JobOptions {
     }
 
     /// Whether both are the same but for the number of releases.
+    #[doc(hidden)]
     pub fn is_but_for_releases(&self, other: &Self) -> bool {
         let Self { retry, target, trace, meta, moves, releases: _, marks, imported, sent } = self;
         (retry, target, trace, moves) == (&other.retry, &other.target, &other.trace, &other.moves)

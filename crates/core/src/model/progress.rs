@@ -29,6 +29,7 @@ impl Progress {
     ///
     /// # Errors
     /// [`Invalid`].
+    #[doc(hidden)]
     pub fn check(&self) -> Result<(), Invalid> {
         if self.percent > PERCENT_MAX {
             return Err(Invalid::new("percent", format!("between 0 and {PERCENT_MAX}"), self.percent));

@@ -34,6 +34,7 @@ pub const JITTER_DEFAULT: f64 = 0.1;
 /// The waits before new attempts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum Backoff {
     /// [`DEFAULT_STEPS_MS`].
     Default,
@@ -57,12 +58,18 @@ impl Backoff {
     pub fn fixed(delay: Duration) -> Self {
         Self::Fixed(Fixed { delay: delay.into() })
     }
+
+    /// Waits that double, from the first one to the longest, with a tenth of jitter.
+    pub fn exponential(first: Duration, max: Duration) -> Self {
+        Self::Exponential(Exponential::new(first, max))
+    }
 }
 
 /// Always the same wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Fixed {
     /// The wait.
     pub delay: Span,
@@ -72,6 +79,7 @@ pub struct Fixed {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Exponential {
     /// The first wait.
     pub first: Span,
@@ -86,9 +94,35 @@ pub struct Exponential {
     pub jitter: f64,
 }
 
+impl Exponential {
+    /// Waits that double, from the first one to the longest, with a tenth of jitter.
+    pub fn new(first: impl Into<Span>, max: impl Into<Span>) -> Self {
+        Self { first: first.into(), factor: 2.0, max: max.into(), jitter: 0.1 }
+    }
+
+    /// Sets the factor between two waits: 1 to 100.
+    #[must_use]
+    pub fn factor(self, factor: f64) -> Self {
+        Self { factor, ..self }
+    }
+
+    /// Sets the jitter, 0 to 1: each wait is multiplied by a random number from `1 - jitter` to `1 + jitter`.
+    #[must_use]
+    pub fn jitter(self, jitter: f64) -> Self {
+        Self { jitter, ..self }
+    }
+}
+
+impl From<Exponential> for Backoff {
+    fn from(waits: Exponential) -> Self {
+        Self::Exponential(waits)
+    }
+}
+
 /// The action taken when a job's attempts are used up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum WhenExhausted {
     /// It is kept, failed, for inspection: a dead letter.
     Keep,
@@ -104,6 +138,7 @@ pub enum WhenExhausted {
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Retry {
     /// The waits between attempts; by default [`Backoff::Default`].
     #[serde(rename = "retry")]
@@ -201,6 +236,38 @@ impl Retry {
         when_exhausted: None,
     };
 
+    /// Sets the waits between attempts.
+    #[must_use]
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        Self { backoff: Some(backoff), ..self }
+    }
+
+    /// Sets the maximum number of attempts; 0 for no limit.
+    #[must_use]
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// Sets how long after the first `due_at` an attempt may begin; by default no limit.
+    #[must_use]
+    pub fn max_age(self, age: impl Into<Span>) -> Self {
+        Self { max_age: Some(age.into()), ..self }
+    }
+
+    /// Sets how many leases may expire; by default 5.
+    #[must_use]
+    pub const fn max_crashes(mut self, crashes: u32) -> Self {
+        self.max_crashes = Some(crashes);
+        self
+    }
+
+    /// Sets what becomes of the job in the end; by default it is kept.
+    #[must_use]
+    pub fn when_exhausted(self, end: WhenExhausted) -> Self {
+        Self { when_exhausted: Some(end), ..self }
+    }
+
     /// This rule, with unset parts filled from `other`. A rule with its own backoff does not take `max_attempts` from
     /// another rule, because it was meant for another backoff; and one with its own exponential backoff, which has a jitter, does not take
     /// that.
@@ -251,6 +318,7 @@ impl Retry {
     ///
     /// # Errors
     /// [`Invalid`], naming the part.
+    #[doc(hidden)]
     pub fn check(&self, queue: &str) -> Result<(), Invalid> {
         match &self.backoff {
             None | Some(Backoff::Default | Backoff::None) => {}

@@ -28,9 +28,10 @@ pub const LAYOUT_BYTES_MAX: usize = 32;
 /// The prefix of every key that the broker keeps in Redis, in any namespace.
 pub const BROKER_KEYS: &str = "{duetime:";
 
-/// The destination of due jobs.
+/// The destination of due jobs. It is read from text, a URL or JSON as in the HTTP API: `"https://shop.example/hook".parse()`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum Target {
     /// To an HTTP endpoint.
     Url(Endpoint),
@@ -42,6 +43,7 @@ pub enum Target {
 
 /// An HTTP endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Endpoint {
     /// Its URL, `https://…` or `http://…`.
     pub url: Arc<str>,
@@ -60,6 +62,7 @@ pub struct Endpoint {
 /// A Redis list, or a queue of another program in Redis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct RedisList {
     /// The server, `redis://…` or `rediss://…`.
     pub url: Arc<str>,
@@ -163,6 +166,7 @@ impl Target {
     ///
     /// # Errors
     /// [`Invalid`], naming the part.
+    #[doc(hidden)]
     pub fn check(&self) -> Result<(), Invalid> {
         match self {
             Self::Url(endpoint) => endpoint.check(),
@@ -196,6 +200,7 @@ impl Target {
 
     /// The target for readers who may not set it: without the values of headers, and without the user, password and query of
     /// a URL, which may be secrets of the receiver.
+    #[doc(hidden)]
     #[must_use]
     pub fn masked(&self) -> Self {
         match self.clone() {

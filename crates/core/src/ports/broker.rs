@@ -382,11 +382,20 @@ impl<'a> HandOut<'a> {
 
 /// A leased job. The job carries `lease_until`, `attempt` and `epoch` as they are now.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Lease {
     /// The job, with what proves the lease ([`Job::receipt`]).
     pub job: Job,
     /// The length of the lease.
     pub length: Span,
+}
+
+impl Lease {
+    /// A lease of this length.
+    #[doc(hidden)]
+    pub fn new(job: Job, length: Span) -> Self {
+        Self { job, length }
+    }
 }
 
 /// The result of a reserve.
@@ -564,6 +573,7 @@ pub const OLDEST_LATE_MS: u64 = 1_000;
 
 /// Live jobs of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Counts {
     /// Due in the future.
     pub scheduled: u64,
@@ -574,7 +584,15 @@ pub struct Counts {
     /// Since when the ready job that waits longest is ready: its due time, or when it was made if that is later. Jobs that
     /// were made more than a second after their due time may hide others: of each priority (or of the queue), only the
     /// first [`OLDEST_HEADS`] that are due are examined.
-    pub oldest_due: Option<Millis>,
+    pub oldest_due: Option<Timestamp>,
     /// Whether the queue is paused.
     pub paused: bool,
+}
+
+impl Counts {
+    /// Of scheduled, ready and running jobs.
+    #[doc(hidden)]
+    pub fn new([scheduled, ready, running]: [u64; 3], oldest_due: Option<Millis>, paused: bool) -> Self {
+        Self { scheduled, ready, running, oldest_due: oldest_due.map(Timestamp), paused }
+    }
 }

@@ -26,6 +26,7 @@ use strum::VariantArray;
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", parse_err_ty = Error, parse_err_fn = unknown)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum What {
     /// It is new, and waits. Also a copy that is made when a rule moves a job.
     Pushed,
@@ -112,6 +113,7 @@ impl Transition {
 
 /// An item of a subscription.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum Event {
     /// A job event.
     Transition(Arc<Transition>),

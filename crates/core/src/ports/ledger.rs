@@ -5,6 +5,7 @@ use super::trouble::Trouble;
 use super::window::Window;
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::json::Span;
 use crate::limits::MINUTE_MS;
 use crate::model::edit::{Edit, Edited};
 use crate::model::id::JobId;
@@ -290,17 +291,32 @@ pub struct Found {
 
 /// How long finished jobs are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Retention {
-    /// Succeeded and cancelled ones, in milliseconds; by default 24 h.
-    pub succeeded_ms: u64,
-    /// Failed ones, in milliseconds; by default 30 d.
-    pub failed_ms: u64,
+    /// Succeeded and cancelled ones; by default 24 h.
+    pub succeeded: Span,
+    /// Failed ones; by default 30 d.
+    pub failed: Span,
+}
+
+impl Retention {
+    /// Sets how long succeeded and cancelled jobs are kept; by default 24 h.
+    #[must_use]
+    pub fn succeeded(self, time: impl Into<Span>) -> Self {
+        Self { succeeded: time.into(), ..self }
+    }
+
+    /// Sets how long failed jobs are kept; by default 30 d.
+    #[must_use]
+    pub fn failed(self, time: impl Into<Span>) -> Self {
+        Self { failed: time.into(), ..self }
+    }
 }
 
 impl Default for Retention {
     fn default() -> Self {
         use crate::limits::DAY_MS;
-        Self { succeeded_ms: DAY_MS, failed_ms: 30 * DAY_MS }
+        Self { succeeded: Span(DAY_MS), failed: Span(30 * DAY_MS) }
     }
 }
 
@@ -324,6 +340,7 @@ pub struct Totals {
 
 /// Rows of a queue by stored state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Tally {
     /// Scheduled, ready and running.
     pub pending: u64,
@@ -335,4 +352,12 @@ pub struct Tally {
     pub cancelled: u64,
     /// All-time totals.
     pub totals: Totals,
+}
+
+impl Tally {
+    /// Of pending, succeeded, failed and cancelled rows.
+    #[doc(hidden)]
+    pub fn new([pending, succeeded, failed, cancelled]: [u64; 4], totals: Totals) -> Self {
+        Self { pending, succeeded, failed, cancelled, totals }
+    }
 }

@@ -20,6 +20,7 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Rate {
     /// Jobs a second, 0.001 to 1,000,000.
     #[cfg_attr(feature = "openapi", schema(minimum = 0.001, maximum = 1_000_000))]
@@ -31,10 +32,22 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// So many jobs a second, 0.001 to 1,000,000, with the default burst.
+    pub fn per_second(jobs: impl Into<f64>) -> Self {
+        Self { per_second: jobs.into(), burst: None }
+    }
+
+    /// Sets how many jobs may be handed out at once; by default those of a tenth of a second, and at least 1.
+    #[must_use]
+    pub fn with_burst(self, jobs: u32) -> Self {
+        Self { burst: Some(jobs), ..self }
+    }
+
     /// Whether it keeps its limits.
     ///
     /// # Errors
     /// [`Invalid`].
+    #[doc(hidden)]
     pub fn check(&self) -> Result<(), Invalid> {
         if !(RATE_MIN..=RATE_MAX).contains(&self.per_second) {
             let expected = format!("between {RATE_MIN} and {RATE_MAX}");
@@ -47,6 +60,7 @@ impl Rate {
     }
 
     /// Microseconds from one job to the next.
+    #[doc(hidden)]
     pub fn period(&self) -> f64 {
         1_000_000.0 / self.per_second
     }

@@ -104,6 +104,7 @@ pub enum Acquired {
 /// A lock that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LockGranted))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Grant {
     /// Grows with every grant of the store.
     pub fence: u64,
@@ -111,8 +112,17 @@ pub struct Grant {
     pub expires_at: Timestamp,
 }
 
+impl Grant {
+    /// A grant under this fence.
+    #[doc(hidden)]
+    pub fn new(fence: u64, expires_at: Timestamp) -> Self {
+        Self { fence, expires_at }
+    }
+}
+
 /// A held lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Holding {
     /// The lock.
     pub name: Arc<str>,
@@ -124,9 +134,18 @@ pub struct Holding {
     pub waiting: u32,
 }
 
+impl Holding {
+    /// A lock with this holder.
+    #[doc(hidden)]
+    pub fn new(name: Arc<str>, owner: Arc<str>, grant: Grant, waiting: u32) -> Self {
+        Self { name, owner, grant, waiting }
+    }
+}
+
 /// A page of locks that are held.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LockPage))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct LockList {
     /// By name.
     pub locks: Vec<Holding>,
@@ -138,6 +157,7 @@ pub struct LockList {
 /// The result of releasing all locks of an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LocksReleased))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Released {
     /// The number of locks that it held, which are free now.
     pub released: u64,

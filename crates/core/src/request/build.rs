@@ -1,6 +1,7 @@
 //! Builders of requests, so that callers need not name what they leave out.
 
-use super::{Patch, Query, Source, TakeRequest};
+use super::{LockRequest, Patch, Query, Source, TakeRequest};
+use crate::json::Timestamp;
 use crate::model::job::{Due, Payload};
 use crate::model::states::States;
 use std::sync::Arc;
@@ -34,6 +35,18 @@ impl Query {
     #[must_use]
     pub fn kind(self, kind: impl Into<Arc<str>>) -> Self {
         Self { kind: Some(kind.into()), ..self }
+    }
+
+    /// Only jobs due from this instant on.
+    #[must_use]
+    pub fn due_from(self, at: impl Into<Timestamp>) -> Self {
+        Self { due_from: Some(at.into()), ..self }
+    }
+
+    /// Only jobs due up to this instant.
+    #[must_use]
+    pub fn due_to(self, at: impl Into<Timestamp>) -> Self {
+        Self { due_to: Some(at.into()), ..self }
     }
 }
 
@@ -69,9 +82,29 @@ impl TakeRequest {
         Self { limit, ..self }
     }
 
+    /// Takes only jobs due from this instant on.
+    #[must_use]
+    pub fn due_from(self, at: impl Into<Timestamp>) -> Self {
+        Self { due_from: Some(at.into()), ..self }
+    }
+
+    /// Takes only jobs due up to this instant, which must not be in the future.
+    #[must_use]
+    pub fn due_to(self, at: impl Into<Timestamp>) -> Self {
+        Self { due_to: Some(at.into()), ..self }
+    }
+
     /// Sets the id by which a repeat gets the same jobs.
     #[must_use]
     pub fn request_id(self, request_id: impl Into<Arc<str>>) -> Self {
         Self { request_id: Some(request_id.into()), ..self }
+    }
+}
+
+impl LockRequest {
+    /// Keeps the place in line for a moment after the wait, for another request that continues it.
+    #[must_use]
+    pub fn keep_place(self, keep: bool) -> Self {
+        Self { keep_place: keep, ..self }
     }
 }

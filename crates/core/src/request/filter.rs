@@ -11,6 +11,7 @@ const ANY: char = '*';
 
 /// The events that a subscriber wants. By default all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Filter {
     /// Events of these queues, at most 64; `mail.*` means all whose names begin with `mail.`. Empty: of all queues.
     pub queues: Vec<Arc<str>>,
@@ -19,6 +20,20 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Adds a queue whose events are wanted; `mail.*` means all whose names begin with `mail.`.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<Arc<str>>) -> Self {
+        self.queues.push(queue.into());
+        self
+    }
+
+    /// Adds types of events that are wanted.
+    #[must_use]
+    pub fn what(mut self, what: impl IntoIterator<Item = What>) -> Self {
+        self.what.extend(what);
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         if self.queues.len() > RESERVE_QUEUES_MAX {
             let got = self.queues.len();

@@ -1,10 +1,12 @@
 //! Requests to the engine, and its answers.
 
 mod build;
+mod bulk_counts;
 mod filter;
 mod pause;
 mod queue_settings;
 
+pub use bulk_counts::BulkCounts;
 pub use filter::Filter;
 pub use pause::Pause;
 pub use queue_settings::{Configured, QueueRetention, QueueSettings};
@@ -25,7 +27,6 @@ pub use crate::ports::Source;
 use crate::ports::{Counts, Lease, Retention, Tally, Window};
 use crate::rules::{Failure, Park, Release};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One answer for each item of a request, in order.
@@ -42,6 +43,7 @@ pub struct Pushed {
 
 /// The outcome of an import for one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Imported {
     /// The job's id here.
     pub id: JobId,
@@ -50,9 +52,11 @@ pub struct Imported {
 }
 
 /// Whether a push made a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum PushOutcome {
     /// It did.
     Created,
@@ -64,8 +68,16 @@ pub enum PushOutcome {
     Repeated,
 }
 
+impl PushOutcome {
+    /// The word for it, as in JSON.
+    pub fn word(self) -> &'static str {
+        self.into()
+    }
+}
+
 /// A request for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct LockRequest {
     /// The lock: 1 to 255 bytes.
     pub name: Arc<str>,
@@ -101,6 +113,7 @@ impl LockRequest {
 
 /// A reserve.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct ReserveRequest {
     /// The jobs.
     pub from: Source,
@@ -155,6 +168,7 @@ impl ReserveRequest {
 
 /// A take.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct TakeRequest {
     /// The source.
     pub from: Source,
@@ -170,6 +184,7 @@ pub struct TakeRequest {
 
 /// The jobs that a reserve or take handed out.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Reservation {
     /// Leases, or taken jobs.
     pub leases: Vec<Lease>,
@@ -177,6 +192,14 @@ pub struct Reservation {
     pub next_due_at: Option<Timestamp>,
     /// Named jobs that were not handed out, and why.
     pub refused: Vec<(JobId, Error)>,
+}
+
+impl Reservation {
+    /// What was handed out.
+    #[doc(hidden)]
+    pub fn new(leases: Vec<Lease>, next_due_at: Option<Timestamp>, refused: Vec<(JobId, Error)>) -> Self {
+        Self { leases, next_due_at, refused }
+    }
 }
 
 /// The outcome with which a worker ends a lease.
@@ -227,6 +250,7 @@ impl From<Outcome> for Ending {
 /// The result of a settle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Settled))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Settlement {
     /// The lease.
     pub receipt: Receipt,
@@ -245,6 +269,7 @@ fn yes() -> bool {
 /// A lease that continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Extended))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Extension {
     /// The lease.
     pub receipt: Receipt,
@@ -259,6 +284,7 @@ pub struct Extension {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum CancelOutcome {
     /// The job will not run.
     Cancelled,
@@ -270,6 +296,7 @@ pub enum CancelOutcome {
 
 /// New values of a waiting job; fields that are `None` stay.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Patch {
     /// The earliest time at which it may run.
     pub due: Option<Due>,
@@ -284,6 +311,7 @@ pub struct Patch {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Selection))]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Query {
     /// In this queue.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::QueueName>))]
@@ -320,6 +348,7 @@ impl Query {
 
 /// A page of jobs.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Listed {
     /// Waiting jobs of one queue come in due order, all else in the order of ids.
     pub jobs: Vec<Job>,
@@ -329,6 +358,7 @@ pub struct Listed {
 
 /// An action on many jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum BulkAction {
     /// Cancel.
     Cancel,
@@ -344,12 +374,22 @@ pub enum BulkAction {
     Delete,
 }
 
-/// The number of jobs by outcome: `cancelled`, `cancel_requested`, `retried`, `rescheduled`, `deleted`, or the code of the
-/// error.
-pub type BulkCounts = BTreeMap<&'static str, u64>;
+impl BulkAction {
+    /// The word for it, as in the paths of the API.
+    #[doc(hidden)]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Retry | Self::RetryOver(_) => "retry",
+            Self::Reschedule(_) | Self::RescheduleOver(..) => "reschedule",
+            Self::Delete => "delete",
+        }
+    }
+}
 
 /// A queue.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct QueueStatus {
     /// Its name.
     pub queue: Arc<str>,
@@ -366,10 +406,10 @@ pub struct QueueStatus {
 
 /// The options of an engine.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Options {
-    /// How far ahead the broker holds jobs, in milliseconds; by default 1 h. Jobs are loaded in steps of
-    /// [`BUCKET_MS`](crate::ports::BUCKET_MS) beyond it.
-    pub horizon_ms: u64,
+    /// How far ahead the broker holds jobs; by default 1 h. Jobs are loaded in steps of ten minutes beyond it.
+    pub horizon: Span,
     /// About how many bytes live jobs may take in the broker; jobs due beyond that wait in the ledger. By default 512 MiB in
     /// this process's memory, and in Redis three quarters of its `maxmemory`, or half of its machine's memory.
     pub memory_max: Option<u64>,
@@ -386,9 +426,11 @@ pub struct Options {
     pub settles_recorded: bool,
     /// Retry rules of kinds. A job of such a kind inherits what neither it nor its queue sets. All that use one store need
     /// the same ones. By default none.
+    #[doc(hidden)]
     pub kind_rules: &'static [(&'static str, Retry)],
     /// Checks the Redis list of a target, wherever a target is given. The code that delivers knows the layouts; by default
     /// all are accepted.
+    #[doc(hidden)]
     pub list_check: fn(&RedisList) -> Result<(), Invalid>,
 }
 
@@ -396,7 +438,7 @@ impl Default for Options {
     fn default() -> Self {
         use crate::limits::{HOUR_MS, PAYLOAD_BYTES_DEFAULT};
         Self {
-            horizon_ms: HOUR_MS,
+            horizon: Span(HOUR_MS),
             memory_max: None,
             payload_bytes_max: PAYLOAD_BYTES_DEFAULT,
             retention: Retention::default(),
@@ -409,6 +451,43 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Sets how far ahead the broker holds jobs; by default 1 h. Later jobs wait in the ledger.
+    #[must_use]
+    pub fn horizon(self, horizon: impl Into<Span>) -> Self {
+        Self { horizon: horizon.into(), ..self }
+    }
+
+    /// Sets about how many bytes live jobs may take in the broker; jobs due beyond that wait in the ledger. By default 512 MiB in this
+    /// process's memory, and in Redis three quarters of its `maxmemory`, or half of its machine's memory.
+    #[must_use]
+    pub fn memory_max(self, bytes: u64) -> Self {
+        Self { memory_max: Some(bytes), ..self }
+    }
+
+    /// Sets the largest payload; by default 1 MiB, up to 64 MiB.
+    #[must_use]
+    pub fn payload_bytes_max(self, bytes: usize) -> Self {
+        Self { payload_bytes_max: bytes, ..self }
+    }
+
+    /// Sets how long finished jobs are kept; by default 24 h, and failed ones 30 d.
+    #[must_use]
+    pub fn retention(self, retention: Retention) -> Self {
+        Self { retention, ..self }
+    }
+
+    /// Sets the number of unrecorded outcomes at which no more jobs are handed out; by default 100,000.
+    #[must_use]
+    pub fn backlog_max(self, outcomes: usize) -> Self {
+        Self { backlog_max: outcomes, ..self }
+    }
+
+    /// Answers a settle only once its outcome is in a ledger that several processes share; by default once it is in the broker.
+    #[must_use]
+    pub fn settles_recorded(self, recorded: bool) -> Self {
+        Self { settles_recorded: recorded, ..self }
+    }
+
     /// Whether a target that is given keeps what [`list_check`](Self::list_check) asks for.
     pub(crate) fn check_target(&self, target: Option<&Target>) -> Result<(), Invalid> {
         match target {

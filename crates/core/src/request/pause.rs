@@ -7,6 +7,7 @@ use crate::limits::DELAY_MS_MAX;
 
 /// When a pause ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum Pause {
     /// It lasts until it is resumed.
     UntilResumed,

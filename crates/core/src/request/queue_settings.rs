@@ -4,7 +4,7 @@ use crate::invalid::Invalid;
 use crate::json::{Span, Timestamp};
 use crate::limits::DELAY_MS_MAX;
 use crate::model::job::check_lease;
-use crate::model::retry::with_rule;
+use crate::model::retry::{Backoff, WhenExhausted, with_rule};
 use crate::model::target::Target;
 use crate::ports::{Limits, Rate, Retention};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ with_rule! {
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     #[serde(default)]
+    #[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
     pub struct QueueSettings {
         /// Whether nothing is handed out.
         #[serde(skip)]
@@ -53,10 +54,71 @@ impl QueueSettings {
         Self { paused: false, paused_until: None, paused_at: None, paused_by: None, ..self }
     }
 
+    /// Sets the waits between attempts.
+    #[must_use]
+    pub fn retry(self, backoff: Backoff) -> Self {
+        Self { retry: Some(backoff), ..self }
+    }
+
+    /// Sets the maximum number of attempts; 0 for no limit.
+    #[must_use]
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        Self { max_attempts: Some(attempts), ..self }
+    }
+
+    /// Sets how long after its first due time an attempt of a job may begin.
+    #[must_use]
+    pub fn max_age(self, age: impl Into<Span>) -> Self {
+        Self { max_age: Some(age.into()), ..self }
+    }
+
+    /// Sets how many leases of a job may expire; by default 5.
+    #[must_use]
+    pub fn max_crashes(self, crashes: u32) -> Self {
+        Self { max_crashes: Some(crashes), ..self }
+    }
+
+    /// Sets what becomes of a job after its last attempt; by default it is kept, failed.
+    #[must_use]
+    pub fn when_exhausted(self, end: WhenExhausted) -> Self {
+        Self { when_exhausted: Some(end), ..self }
+    }
+
+    /// Sets the lease of jobs without one: 1 s to 12 h; by default 60 s.
+    #[must_use]
+    pub fn lease(self, lease: impl Into<Span>) -> Self {
+        Self { lease: Some(lease.into()), ..self }
+    }
+
+    /// Sets how many of its jobs may run at once, over all workers: 1 or more; by default no limit.
+    #[must_use]
+    pub fn max_running(self, jobs: u32) -> Self {
+        Self { max_running: Some(jobs), ..self }
+    }
+
+    /// Sets the maximum rate at which its jobs are handed out, over all workers; by default no limit.
+    #[must_use]
+    pub fn rate(self, rate: Rate) -> Self {
+        Self { rate: Some(rate), ..self }
+    }
+
+    /// Sets how long its finished jobs are kept.
+    #[must_use]
+    pub fn retention(self, retention: QueueRetention) -> Self {
+        Self { retention, ..self }
+    }
+
+    /// Sets the target to which its jobs are delivered; by default workers ask for them.
+    #[must_use]
+    pub fn target(self, target: Target) -> Self {
+        Self { target: Some(target), ..self }
+    }
+
     /// Whether every part keeps its limits, as the settings of this queue.
     ///
     /// # Errors
     /// [`Invalid`], naming the part.
+    #[doc(hidden)]
     pub fn check(&self, queue: &str) -> Result<(), Invalid> {
         if self.paused_until.is_some() && !self.paused {
             return Err(Invalid::new("paused_until", "left out unless `paused` is true", "one"));
@@ -72,6 +134,7 @@ impl QueueSettings {
     }
 
     /// The part of the settings that the broker enforces.
+    #[doc(hidden)]
     pub fn limits(&self) -> Limits {
         Limits { paused: self.paused, max_running: self.max_running, rate: self.rate }
     }
@@ -119,6 +182,7 @@ impl Configured {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Retention))]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct QueueRetention {
     /// Succeeded and cancelled ones, up to 10 years; by default 24 h.
     pub succeeded: Option<Span>,
@@ -127,6 +191,18 @@ pub struct QueueRetention {
 }
 
 impl QueueRetention {
+    /// Sets how long succeeded and cancelled jobs are kept: up to 10 years; by default 24 h.
+    #[must_use]
+    pub fn succeeded(self, time: impl Into<Span>) -> Self {
+        Self { succeeded: Some(time.into()), ..self }
+    }
+
+    /// Sets how long failed jobs are kept: up to 10 years; by default 30 d.
+    #[must_use]
+    pub fn failed(self, time: impl Into<Span>) -> Self {
+        Self { failed: Some(time.into()), ..self }
+    }
+
     /// Whether nothing is set.
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
@@ -134,10 +210,7 @@ impl QueueRetention {
 
     /// Fills in the defaults of unset settings.
     pub(crate) fn or(self, usual: Retention) -> Retention {
-        Retention {
-            succeeded_ms: self.succeeded.map_or(usual.succeeded_ms, |span| span.0),
-            failed_ms: self.failed.map_or(usual.failed_ms, |span| span.0),
-        }
+        Retention { succeeded: self.succeeded.unwrap_or(usual.succeeded), failed: self.failed.unwrap_or(usual.failed) }
     }
 
     fn check(self) -> Result<(), Invalid> {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Fail))]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Failure {
     /// Why.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::Message>))]
@@ -28,10 +29,30 @@ pub struct Failure {
     pub retry_after: Option<Span>,
 }
 
+impl Failure {
+    /// A failure for this reason.
+    pub fn new(message: impl Into<Arc<str>>) -> Self {
+        Self { message: message.into(), ..Self::default() }
+    }
+
+    /// Gives up at once: there is no other attempt.
+    #[must_use]
+    pub fn fatal(self) -> Self {
+        Self { is_final: true, ..self }
+    }
+
+    /// Sets how long to wait for the next attempt, at most 10 years, instead of the rule's wait.
+    #[must_use]
+    pub fn retry_after(self, wait: impl Into<Span>) -> Self {
+        Self { retry_after: Some(wait.into()), ..self }
+    }
+}
+
 /// The job is given back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Release {
     /// The delay from now, at most 10 years; without one the job keeps its place.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
@@ -47,12 +68,19 @@ impl Release {
     pub fn after(delay: impl Into<Span>) -> Self {
         Self { delay: delay.into(), priority: None }
     }
+
+    /// Sets the job's priority from now on.
+    #[must_use]
+    pub fn priority(self, priority: u32) -> Self {
+        Self { priority: Some(priority), ..self }
+    }
 }
 
 /// The job is parked: failed, and kept until it is retried or deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Park {
     /// Why; by default `parked`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::Message>))]
@@ -61,6 +89,19 @@ pub struct Park {
     /// The job's priority from now on; by default as it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
+}
+
+impl Park {
+    /// Parks it for this reason.
+    pub fn new(message: impl Into<Arc<str>>) -> Self {
+        Self { message: message.into(), priority: None }
+    }
+
+    /// Sets the job's priority from now on.
+    #[must_use]
+    pub fn priority(self, priority: u32) -> Self {
+        Self { priority: Some(priority), ..self }
+    }
 }
 
 /// After a worker failed the job under its lease. `retry` is the rule in force; `new_id` is for the copy that it makes if it

@@ -32,6 +32,7 @@ const EVERY: &str = "@every";
 
 /// A recurring rule that pushes jobs.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Schedule {
     /// When.
     pub timing: Timing,
@@ -56,6 +57,7 @@ pub struct Schedule {
 
 /// When a schedule ticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum Timing {
     /// Whenever a local clock matches the expression.
     Cron {
@@ -73,6 +75,7 @@ pub enum Timing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum Missed {
     /// None is pushed.
     Skip,
@@ -85,6 +88,7 @@ pub enum Missed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum Overlap {
     /// It pushes its job all the same.
     #[default]
@@ -157,6 +161,7 @@ impl Schedule {
     ///
     /// # Errors
     /// [`Invalid`], naming the part.
+    #[doc(hidden)]
     pub fn check(&self, name: &str, now: Millis, payload_bytes_max: usize) -> Result<(), Invalid> {
         name::check_schedule(name)?;
         let due = match self.job.due {
@@ -198,6 +203,7 @@ impl Schedule {
     ///
     /// # Errors
     /// [`Invalid`] for an invalid expression, time zone or interval.
+    #[doc(hidden)]
     pub fn ticks(&self, anchor: Millis) -> Result<Ticks, Invalid> {
         Ticks::new(self, anchor)
     }
@@ -206,6 +212,7 @@ impl Schedule {
     ///
     /// # Errors
     /// [`Invalid`] for an invalid expression, time zone or interval.
+    #[doc(hidden)]
     pub fn ticks_of(&self, name: &str, anchor: Millis) -> Result<Ticks, Invalid> {
         Ok(self.ticks(anchor)?.later(self.distance_ms(name)))
     }
@@ -220,6 +227,7 @@ impl Schedule {
     ///
     /// # Errors
     /// [`Invalid`] if it breaks a limit.
+    #[doc(hidden)]
     pub fn job(
         &self,
         name: &str,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 /// A run of a schedule that is still to come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Run {
     /// The instant.
     pub at: Timestamp,
@@ -26,6 +27,7 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum ClockChange {
     /// The clock skips the time of the run, so it runs when the clock changes.
     Gap,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 /// A schedule and its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ScheduleShown))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct ScheduleStatus {
     /// Its name.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::json::schema::ScheduleName))]
@@ -28,6 +29,7 @@ pub struct ScheduleStatus {
 /// A tick that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Tick))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct LastTick {
     /// When it was.
     pub at: Timestamp,
@@ -43,6 +45,7 @@ pub struct LastTick {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum TickOutcome {
     /// A job was pushed.
     Pushed,

@@ -377,7 +377,7 @@ impl Ledger for ModelLedger {
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
         let mut rows = self.there()?;
         let is_past = |job: &Job| {
-            let kept_ms = if job.stage == Stage::Failed { retention.failed_ms } else { retention.succeeded_ms };
+            let kept_ms = if job.stage == Stage::Failed { retention.failed.0 } else { retention.succeeded.0 };
             job.finished_at.is_some_and(|at| at.0.saturating_add(kept_ms) <= now)
         };
         let past: Vec<JobId> = rows.jobs.values().filter(|(_, job)| is_past(job)).map(|(_, job)| job.id).collect();

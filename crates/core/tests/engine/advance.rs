@@ -22,7 +22,7 @@ impl World {
     async fn new() -> Self {
         let (clock, ledger) = (Arc::new(MovableClock::new()), ModelLedger::default());
         let stores = Stores::one_process(clock.clone(), Arc::new(ledger.clone()));
-        let options = Options { horizon_ms: DELAY_MS_MAX, ..Options::default() };
+        let options = Options { horizon: Span(DELAY_MS_MAX), ..Options::default() };
         Self { engine: Engine::start(stores, options).await.unwrap(), clock, ledger }
     }
 

@@ -59,7 +59,7 @@ async fn without_a_wait_a_held_lock_is_refused() {
     bench.acquire("a").await;
     pass(Duration::from_secs(5)).await;
     let refused = bench.engine.acquire(request("b", 0)).await.unwrap_err();
-    assert_eq!(refused, Error::LockHeld { name: "l".into(), expires_in_ms: TTL_MS - 5_000 });
+    assert_eq!(refused, Error::LockHeld { name: "l".into(), expires_in: Span(TTL_MS - 5_000) });
     assert!(refused.is_retryable());
 }
 
@@ -100,7 +100,7 @@ async fn a_wait_that_is_over_gives_up_the_place() {
     let short = bench.lock_waiter(request("b", 5_000)).await;
     let long = bench.lock_waiter(request("c", 60_000)).await;
     let refused = short.await.unwrap().unwrap_err();
-    assert_eq!(refused, Error::LockHeld { name: "l".into(), expires_in_ms: TTL_MS - 5_000 });
+    assert_eq!(refused, Error::LockHeld { name: "l".into(), expires_in: Span(TTL_MS - 5_000) });
     bench.release_lock("a", grant).await;
     now(long).await.unwrap();
 }

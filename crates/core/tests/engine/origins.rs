@@ -37,7 +37,7 @@ async fn a_repeat_is_answered_with_the_first_job_whatever_became_of_it() {
     assert!(bench.reserve(9, Duration::ZERO).await.is_empty());
     assert_eq!(bench.ledger.jobs().len(), 1);
 
-    let retention = Retention { succeeded_ms: 0, failed_ms: 0 };
+    let retention = Retention { succeeded: Span(0), failed: Span(0) };
     pass(Duration::from_secs(1)).await;
     assert_eq!(bench.ledger.prune(retention, bench.engine.now(), 9).await.unwrap(), 1);
     assert_eq!(bench.repeat(from_push("o")).await.0, PushOutcome::Created);

@@ -274,7 +274,7 @@ async fn what_waits_in_the_ledger_is_counted_and_listed() {
     pass(Duration::from_secs(2)).await;
     let counts = bench.queue("default").await.counts;
     assert_eq!((counts.ready, counts.scheduled, counts.running), (1_000, 10, 0));
-    assert_eq!(counts.oldest_due, Some(pushed[0].due_at).map(|at| at.0));
+    assert_eq!(counts.oldest_due, Some(pushed[0].due_at));
     let query = Query { queue: Some("default".into()), state: vec![State::Ready].into(), ..Query::default() };
     let (mut found, mut cursor) = (BTreeMap::new(), None);
     loop {

@@ -63,7 +63,7 @@ impl World {
 
     async fn node(&self) -> Node {
         let life = Life::plain();
-        let options = Options { horizon_ms: 60_000, memory_max: self.memory_max, ..Options::default() };
+        let options = Options { horizon: Span(60_000), memory_max: self.memory_max, ..Options::default() };
         Node { engine: Engine::start(self.stores(life.clone()), options).await.unwrap(), life }
     }
 

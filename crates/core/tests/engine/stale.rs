@@ -81,7 +81,7 @@ async fn found_jobs_are_rescheduled_by_two_at_once_while_they_start() {
         for bulk in both {
             let counts = bulk.await.unwrap();
             assert!(
-                counts.keys().all(|word| matches!(*word, "rescheduled" | "version_mismatch")),
+                counts.iter().all(|(word, _)| matches!(word, "rescheduled" | "version_mismatch")),
                 "{seed}: {counts:?}"
             );
         }

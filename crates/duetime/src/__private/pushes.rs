@@ -27,7 +27,7 @@ pub async fn pushed<J: JobType>(
     wanted: &str,
     after: Option<Duration>,
 ) -> Job {
-    let mut found = client.jobs().find(Query { kind: Some(J::KIND.into()), ..Query::default() });
+    let mut found = client.jobs().find(Query::default().kind(J::KIND));
     while let Some(job) = found.next().await.expect("the jobs can be read") {
         if job.payload_as().is_ok_and(|payload| fits(&payload)) && after.is_none_or(|after| delay(&job) == after) {
             return job;

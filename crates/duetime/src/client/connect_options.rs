@@ -41,3 +41,41 @@ impl Default for ConnectOptions {
         }
     }
 }
+
+impl ConnectOptions {
+    /// Sets the time limit of a call to a server, not counting the wait of a reserve; by default 30 s.
+    #[must_use]
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// Sets options of the engine, if it runs in this process: limits and retention.
+    #[must_use]
+    pub fn engine(mut self, engine: Options) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// Names the ledger beside Redis, `mysql://…` or `postgres://…` (features `mysql` and `postgres`); by default there is none.
+    #[must_use]
+    pub fn ledger(mut self, url: impl Into<String>) -> Self {
+        self.ledger = Some(url.into());
+        self
+    }
+
+    /// Sets the token for the server; by default none is sent.
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn token(mut self, token: Token) -> Self {
+        self.token = Some(token);
+        self
+    }
+
+    /// Trusts the root certificates in this PEM file, too, for `https://` servers.
+    #[must_use]
+    pub fn root_certificates(mut self, file: impl Into<PathBuf>) -> Self {
+        self.root_certificates = Some(file.into());
+        self
+    }
+}

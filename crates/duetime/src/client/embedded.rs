@@ -49,7 +49,8 @@ impl Embedded {
     where
         F: Future<Output = Result<Opened, CoreError>> + Send + 'static,
     {
-        let options = engine::Options { kind_rules: &KIND_RULES, ..options };
+        let mut options = options;
+        options.kind_rules = &KIND_RULES;
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("duetime-engine")
@@ -120,7 +121,9 @@ impl Embedded {
         Ok(answers(self.call(|engine| async move { engine.settle(outcomes).await }).await?))
     }
 
-    pub(super) async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Answers<Extension>, Error> {
+    pub(super) async fn extend(&self, leases: Vec<(Receipt, Option<Duration>)>) -> Result<Answers<Extension>, Error> {
+        let leases =
+            leases.into_iter().map(|(receipt, lease)| (receipt, lease.map(|lease| Span::from(lease).0))).collect();
         Ok(answers(self.call(|engine| async move { engine.extend(leases).await }).await?))
     }
 

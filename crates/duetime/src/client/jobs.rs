@@ -28,7 +28,7 @@ impl Client {
     /// # let id = client.push_raw("remind", *b"7").queue("mail").tag("user:7").await?.id;
     /// println!("{:?}", client.jobs().get(id).await?.errors);
     /// client.jobs().cancel(id).await?;
-    /// let mut cancelled = client.jobs().find(Query { tag: Some("user:7".into()), ..Query::default() });
+    /// let mut cancelled = client.jobs().find(Query::default().tag("user:7"));
     /// while let Some(job) = cancelled.next().await? {
     ///     assert_eq!(job.id, id);
     /// }
@@ -90,7 +90,7 @@ impl Jobs<'_> {
     /// # Errors
     /// If the tag is malformed.
     pub async fn cancel_by_tag(self, tag: impl Into<Arc<str>>) -> Result<BulkCounts, Error> {
-        let query = Query { tag: Some(tag.into()), ..Query::default() };
+        let query = Query::default().tag(tag);
         self.bulk(&query, BulkAction::Cancel).await
     }
 
@@ -110,7 +110,7 @@ impl Jobs<'_> {
     /// # Errors
     /// Same as [`update`](Self::update).
     pub async fn reschedule(self, target: impl Into<JobRef>, due: Due) -> Result<Job, Error> {
-        self.update(target, Patch { due: Some(due), ..Patch::default() }).await
+        self.update(target, Patch::default().due(due)).await
     }
 
     /// Makes a waiting job due now.

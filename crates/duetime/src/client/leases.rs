@@ -111,11 +111,11 @@ impl Leases<'_> {
         ask!(self.client => progress(receipt, percent, note))
     }
 
-    /// Extends leases to this many milliseconds from now (`None`: the original length of each).
+    /// Extends leases to this long from now, 1 s to 12 h (`None`: the original length of each).
     ///
     /// # Errors
     /// If the call did not reach the engine, or its answer was lost.
-    pub async fn extend(self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Answers<Extension>, Error> {
+    pub async fn extend(self, leases: Vec<(Receipt, Option<Duration>)>) -> Result<Answers<Extension>, Error> {
         forward!(self.client => extend(leases))
     }
 }

@@ -23,6 +23,8 @@ mod workers;
 pub use connect_options::ConnectOptions;
 #[cfg(feature = "engine")]
 pub use duetime_core::engine::Options as EngineOptions;
+#[cfg(feature = "engine")]
+pub use duetime_core::ports::Retention;
 #[cfg(feature = "embedded")]
 pub use duetime_store::sqlite::Durability;
 pub use events::Events;
@@ -38,9 +40,9 @@ pub use schedules::Schedules;
 pub use workers::Workers;
 
 use crate::error::{Answers, Error, only};
-use duetime_core::NewJob;
 use duetime_core::api::{Attention, Pushed};
-use duetime_core::engine::{BulkAction, BulkCounts, Health, Query};
+use duetime_core::engine::{BulkAction, BulkCounts, CancelOutcome, Health, Query};
+use duetime_core::{Error as CoreError, NewJob};
 #[cfg(feature = "engine")]
 use embedded::Embedded;
 #[cfg(feature = "remote")]
@@ -109,7 +111,8 @@ use ask;
 impl Client {
     /// Returns a client for this address:
     ///
-    /// - `http://host:port` (feature `remote`), or `https://host[:port]` (feature `tls`): a server. Nothing is sent yet.
+    /// - `http://host:port` (feature `remote`), or `https://host[:port]` (feature `tls`): a server. Nothing is sent yet. A path such as
+    ///   in `https://shop.example/duetime` is the one under which an application has mounted the API.
     /// - `redis://[user:password@]host[:port][/db][?namespace=name]`, `rediss://` for TLS,
     ///   `redis+sentinel://host:port,…/master[/db]`, `redis+cluster://host:port,…` (feature `redis`): jobs in Redis, which
     ///   this process shares with all others that name the same namespace. Its engine runs here.
@@ -160,18 +163,19 @@ impl Client {
         only(self.push_all(vec![job]).await?)
     }
 
-    /// Cancels the live job with this key in a queue. Returns `cancelled`: 1; or `cancel_requested`: 1 if a worker is
-    /// running the job; or nothing if no live job has the key.
+    /// Cancels the live job with this key in a queue. Returns `None` if no live job has the key. A job that a worker is running
+    /// is asked to stop: [`CancelRequested`](CancelOutcome::CancelRequested).
     ///
     /// # Errors
-    /// If the queue's name or the key is malformed.
+    /// If the queue's name or the key is malformed, or the store cannot be written.
     pub async fn cancel_by_key(
         &self,
         queue: impl Into<Arc<str>>,
         key: impl Into<Arc<str>>,
-    ) -> Result<BulkCounts, Error> {
-        let query = Query::default().queue(queue).key(key);
-        self.jobs().bulk(&query, BulkAction::Cancel).await
+    ) -> Result<Option<CancelOutcome>, Error> {
+        let key = key.into();
+        let query = Query::default().queue(queue).key(key.clone());
+        cancelled(&key, &self.jobs().bulk(&query, BulkAction::Cancel).await?)
     }
 
     /// Returns what needs the attention of an operator: jobs that wait without a worker, targets that do not answer, new dead
@@ -296,6 +300,25 @@ impl Client {
     }
 }
 
+/// What became of the one live job with a key.
+fn cancelled(key: &str, counts: &BulkCounts) -> Result<Option<CancelOutcome>, Error> {
+    if counts.cancelled > 0 {
+        return Ok(Some(CancelOutcome::Cancelled));
+    }
+    if counts.cancel_requested > 0 {
+        return Ok(Some(CancelOutcome::CancelRequested));
+    }
+    let why = |code: &str| format!("the job with the key {key:?} was not cancelled ({code})");
+    let error = |code: &str| match code {
+        "store_full" => CoreError::Full(why(code)),
+        "store_damaged" => CoreError::Damaged(why(code)),
+        _ => CoreError::Unavailable(why(code)),
+    };
+    // It ended at that moment: no live job has the key.
+    let mut errors = counts.errors.keys().filter(|code| *code != "not_found");
+    errors.next().map_or(Ok(None), |code| Err(error(code).into()))
+}
+
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.backend {
@@ -303,6 +326,32 @@ impl fmt::Debug for Client {
             Backend::Embedded(_) => f.write_str("Client(engine)"),
             #[cfg(feature = "remote")]
             Backend::Remote(remote) => write!(f, "Client({})", remote.address()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn a_key_names_one_job_so_its_cancel_has_one_outcome() {
+        let of = |counts: &[(&str, u64)]| cancelled("order-7", &counts.iter().copied().collect());
+        assert_eq!(of(&[("cancelled", 1)]).unwrap(), Some(CancelOutcome::Cancelled));
+        assert_eq!(of(&[("cancel_requested", 1)]).unwrap(), Some(CancelOutcome::CancelRequested));
+        for none in [&[][..], &[("already_finished", 1)], &[("not_found", 1)]] {
+            assert_eq!(of(none).unwrap(), None, "{none:?}");
+        }
+        for (code, kind) in [
+            ("store_full", ErrorKind::Full),
+            ("store_damaged", ErrorKind::Damaged),
+            ("store_unavailable", ErrorKind::Unavailable),
+            ("version_mismatch", ErrorKind::Unavailable),
+        ] {
+            let error = of(&[(code, 1)]).unwrap_err();
+            assert_eq!(error.kind(), kind, "{code}");
+            assert!(error.to_string().contains(&format!("the key \"order-7\" was not cancelled ({code})")), "{error}");
         }
     }
 }

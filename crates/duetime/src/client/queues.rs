@@ -22,7 +22,7 @@ impl Client {
     /// # #[tokio::main]
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let client = Client::memory().await?;
-    /// let at_most_two = QueueSettings { max_running: Some(2), ..QueueSettings::default() };
+    /// let at_most_two = QueueSettings::default().max_running(2);
     /// client.queues().set_up("mail", at_most_two).await?;
     /// client.queues().pause("mail", Pause::UntilResumed).await?;
     /// assert!(client.queues().get("mail").await?.settings.paused);

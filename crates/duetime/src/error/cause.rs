@@ -91,9 +91,9 @@ pub enum Cause {
         /// Its error.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// The address is not of the form `http://host:port`, or `https://host:port` with the feature `tls`.
+    /// The address is not of the form `http://host:port/path`, or `https://…` with the feature `tls`.
     #[error(
-        "the address of a server must be a URL without a path, such as http://127.0.0.1:7300 or https://jobs.example, got {0}"
+        "the address of a server must be a URL such as http://127.0.0.1:7300 or https://shop.example/duetime, got {0}"
     )]
     Address(String),
     /// The token is malformed. It is not shown.
@@ -228,7 +228,7 @@ mod tests {
             (CoreError::NotDue(id), ErrorKind::Conflict),
             (CoreError::HeldBack(id), ErrorKind::Conflict),
             (CoreError::Live(id), ErrorKind::Conflict),
-            (CoreError::LockHeld { name: name.clone(), expires_in_ms: 1 }, ErrorKind::Conflict),
+            (CoreError::LockHeld { name: name.clone(), expires_in: Span(1) }, ErrorKind::Conflict),
             (CoreError::LockLost { name: name.clone(), owner: name.clone(), fence: 1 }, ErrorKind::Lost),
             (CoreError::NoSchedule(name), ErrorKind::NotFound),
             (CoreError::Full(text()), ErrorKind::Full),

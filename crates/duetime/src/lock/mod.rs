@@ -102,13 +102,8 @@ impl Lock {
         loop {
             let left = wait.saturating_sub(begin.elapsed());
             let now = left.min(CALL_WAIT_MAX);
-            let request = LockRequest {
-                name: self.name.clone(),
-                owner: attempt.owner().clone(),
-                ttl: self.ttl.into(),
-                wait: now.into(),
-                keep_place: left > now,
-            };
+            let request = LockRequest::new(self.name.clone(), attempt.owner().clone());
+            let request = request.ttl(self.ttl).wait(now).keep_place(left > now);
             let sent = Instant::now();
             let grant = match self.client.locks().acquire(request).await {
                 Ok(grant) => grant,

@@ -43,6 +43,7 @@ const LEAVE: Duration = Duration::from_secs(2);
 
 /// A summary of a worker's run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Summary {
     /// Attempts that succeeded.
     pub succeeded: u64,
@@ -314,14 +315,11 @@ impl Dispatcher {
         if limit == 0 {
             return;
         }
-        let request = ReserveRequest {
-            from: Source::Queues(self.calls.turns.order()),
-            limit,
-            lease: self.calls.lease,
-            wait: if self.goal == Goal::Once { Span(0) } else { WAIT },
-            request_id: self.calls.client.is_remote().then(request_id::next),
-            worker: self.calls.worker.clone(),
-        };
+        let mut request = ReserveRequest::new(Source::Queues(self.calls.turns.order())).limit(limit);
+        request.lease = self.calls.lease;
+        request.wait = if self.goal == Goal::Once { Span(0) } else { WAIT };
+        request.request_id = self.calls.client.is_remote().then(request_id::next);
+        request.worker = self.calls.worker.clone();
         self.calls.has_settled = false;
         let call = self.calls.reserve(request.clone());
         self.calls.reserving = Some((call, request));
@@ -350,7 +348,7 @@ impl Dispatcher {
         self.calls.extending = true;
         let client = self.calls.client.clone();
         // The length is sent explicitly: a restarted broker no longer has the original length of a lease.
-        let leases = receipts.iter().map(|&receipt| (receipt, self.leases.lease_ms(receipt))).collect();
+        let leases = receipts.iter().map(|&receipt| (receipt, self.leases.length(receipt))).collect();
         self.calls.tasks.spawn(async move {
             let result = client.leases().extend(leases).await;
             Answer::Extended(receipts, now, result)
@@ -455,7 +453,7 @@ impl Dispatcher {
         }
         if matches!((error.core(), &outcome), (Some(CoreError::Invalid { .. }), Outcome::Complete { .. })) {
             let message = Arc::from(format!("the outcome was refused: {error}"));
-            self.outbox.push(receipt, Outcome::Fail(Failure { message, ..Failure::default() }));
+            self.outbox.push(receipt, Outcome::Fail(Failure::new(message)));
             return;
         }
         self.leases.remove(receipt);
@@ -552,7 +550,7 @@ impl Calls {
         let Some((call, request)) = self.reserving.take() else { return };
         call.abort();
         if self.client.is_remote() {
-            self.reserve(ReserveRequest { wait: Span(0), ..request });
+            self.reserve(request.wait(Span(0)));
         }
     }
 }

@@ -39,7 +39,7 @@ impl JobError {
     /// A failure; the job's retry rule decides what follows. A message beyond 64 KiB is truncated and marked as such.
     pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let message = Arc::from(shortened(with_causes(&*error.into())));
-        Self(Outcome::Fail(Failure { message, ..Failure::default() }))
+        Self(Outcome::Fail(Failure::new(message)))
     }
 
     /// A permanent failure: the job is not retried.
@@ -61,7 +61,7 @@ impl JobError {
     /// The job is parked for this reason: it has failed, and is kept until it is retried or deleted.
     pub fn park(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let message = Arc::from(shortened(with_causes(&*reason.into())));
-        Self(Outcome::Park(Park { message, priority: None }))
+        Self(Outcome::Park(Park::new(message)))
     }
 
     /// Gives a job that is released or parked this priority; 0 is the most urgent.

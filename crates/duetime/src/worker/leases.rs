@@ -1,7 +1,6 @@
 //! The worker's leases, from reserve until the outcome is answered, and when to extend each.
 
 use super::context::Context;
-use duetime_core::api::Span;
 use duetime_core::{Job, Receipt};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -93,8 +92,8 @@ impl Leases {
     }
 
     /// The original length of a lease.
-    pub(super) fn lease_ms(&self, receipt: Receipt) -> Option<u64> {
-        self.leases.get(&receipt).map(|lease| Span::from(lease.length).0)
+    pub(super) fn length(&self, receipt: Receipt) -> Option<Duration> {
+        self.leases.get(&receipt).map(|lease| lease.length)
     }
 
     pub(super) fn extended(&mut self, receipt: Receipt, asked_at: Instant, cancel_asked: bool) {

@@ -6,7 +6,6 @@ use super::executor;
 use super::job_error::note_places_of_panics;
 use super::{Plan, Worker};
 use crate::error::{Error, only};
-use duetime_core::api::Span;
 use duetime_core::engine::{Outcome, ReserveRequest, Source};
 use duetime_core::ports::Lease;
 use duetime_core::{Error as CoreError, Job};
@@ -88,14 +87,9 @@ impl<S> Worker<S> {
         let client = &self.plan.client;
         let turns = self.plan.turns.get_or_init(|| Mutex::new(self.plan.turns()));
         let order = turns.lock().unwrap_or_else(PoisonError::into_inner).order();
-        let request = ReserveRequest {
-            from: Source::Queues(order),
-            limit: 1,
-            lease: self.plan.lease,
-            wait: Span(0),
-            request_id: None,
-            worker: self.plan.name.clone(),
-        };
+        let mut request = ReserveRequest::new(Source::Queues(order));
+        request.lease = self.plan.lease;
+        request.worker = self.plan.name.clone();
         let mut leases = client.leases().reserve(request).await?.leases;
         turns.lock().unwrap_or_else(PoisonError::into_inner).handed_out(1, leases.iter().map(|lease| &lease.job.queue));
         let Some(Lease { job, .. }) = leases.pop() else { return Ok(None) };

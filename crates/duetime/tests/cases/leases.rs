@@ -34,7 +34,7 @@ pub(crate) async fn an_extended_lease_has_no_second_holder(client: Client) {
         let (client, receipts) = (client.clone(), receipts.to_vec());
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(SECOND_MS * 9 / 10 + n as u64)).await;
-            let leases = receipts.iter().map(|&receipt| (receipt, Some(HOUR_MS))).collect();
+            let leases = receipts.iter().map(|&receipt| (receipt, Some(Duration::from_millis(HOUR_MS)))).collect();
             client
                 .leases()
                 .extend(leases)

@@ -32,7 +32,7 @@ pub(crate) async fn a_schedule_pushes_at_its_ticks(client: Client) {
     assert!(last.at >= set.next[1] && status.next[0] > set.next[1]);
     client.schedules().delete(&queue).await.unwrap();
     // Pushed jobs remain, one for each tick.
-    let query = Query { queue: Some(queue.clone()), ..Query::default() };
+    let query = Query::default().queue(queue.clone());
     let jobs: Vec<Job> = client.jobs().page(&query, None, 100).await.unwrap().jobs;
     let mut ticks: Vec<u64> = jobs.iter().map(|job| job.first_due_at.0).collect();
     ticks.sort_unstable();

@@ -36,7 +36,7 @@ pub(crate) async fn a_wait_lasts_until_the_job_has_ended(client: Client) {
             match end {
                 "completed" => drop(Worker::new(&client).queue(queue.clone()).handle(nothing).drain().await.unwrap()),
                 "failed" => {
-                    let failure = Failure { is_final: true, message: "no mail".into(), ..Failure::default() };
+                    let failure = Failure::new("no mail").fatal();
                     client.leases().fail(lease(&client, &queue).await, failure).await.unwrap();
                 }
                 _ => drop(client.jobs().cancel(id).await.unwrap()),

@@ -12,6 +12,7 @@ use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN};
 use duetime_core::{Receipt, rules};
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Complete a job: it has succeeded.
 #[derive(Debug, clap::Args)]
@@ -162,7 +163,7 @@ pub(crate) async fn progress(Progress { lease: One { receipt, target }, percent,
 
 /// Runs `extend`.
 pub(crate) async fn extend(args: Extend) -> Result {
-    let leases = args.receipts.iter().map(|&receipt| (receipt, args.lease.map(|span| span.0))).collect();
+    let leases = args.receipts.iter().map(|&receipt| (receipt, args.lease.map(Duration::from))).collect();
     let answers = args.target.client().await?.leases().extend(leases).await?;
     let refused = answers.iter().filter(|answer| answer.is_err()).count();
     if args.target.json {

@@ -125,7 +125,7 @@ fn row(queue: &QueueStatus) -> Vec<String> {
     let counted = [counts.scheduled, counts.ready, counts.running, tally.succeeded, tally.failed, tally.cancelled];
     let mut row = vec![queue.to_string()];
     row.extend(counted.map(|count| count.to_string()));
-    row.push(counts.oldest_due.map_or_else(String::new, |at| format!("due {}", relative(at, now()))));
+    row.push(counts.oldest_due.map_or_else(String::new, |at| format!("due {}", relative(at.0, now()))));
     row.push(match settings.paused_until {
         Some(until) => format!("until {until}"),
         None if settings.paused => "paused".to_owned(),

@@ -36,7 +36,7 @@ pub(crate) async fn run(args: Args) -> Result {
     } else {
         let Counts { scheduled, ready, running, oldest_due, .. } = counts;
         let Totals { pushed, succeeded, failed, cancelled } = totals;
-        let oldest = oldest_due.map_or_else(String::new, |at| format!(", the oldest due {}", relative(at, now())));
+        let oldest = oldest_due.map_or_else(String::new, |at| format!(", the oldest due {}", relative(at.0, now())));
         output::say(format_args!("server   {}", readiness(&health)))?;
         output::say(format_args!("jobs     {scheduled} scheduled, {running} running, {ready} ready{oldest}"))?;
         output::say(format_args!(

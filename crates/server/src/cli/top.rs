@@ -49,7 +49,7 @@ async fn show(client: &Client, json: bool, before: &str) -> Result {
         return output::json(&serde_json::json!({ "attention": attention, "queues": queues }));
     }
     let jobs = |status: &QueueStatus| status.counts.ready + status.counts.running + status.counts.scheduled;
-    queues.sort_by_key(|status| (status.counts.oldest_due.unwrap_or(u64::MAX), u64::MAX - jobs(status)));
+    queues.sort_by_key(|status| (status.counts.oldest_due.map_or(u64::MAX, |at| at.0), u64::MAX - jobs(status)));
     output::say_styled(format_args!(
         "{before}{}  {} queues, the longest wait is {}",
         Timestamp(now()),
@@ -69,7 +69,7 @@ async fn show(client: &Client, json: bool, before: &str) -> Result {
 
 fn row(status: &QueueStatus) -> Vec<String> {
     let QueueStatus { queue, counts, tally, settings, .. } = status;
-    let since = counts.oldest_due.map_or_else(String::new, |at| relative(at, now()));
+    let since = counts.oldest_due.map_or_else(String::new, |at| relative(at.0, now()));
     let numbers = [counts.ready, counts.running, counts.scheduled, tally.failed, tally.totals.succeeded];
     let mark = match settings.max_running {
         _ if settings.paused => "paused".to_owned(),

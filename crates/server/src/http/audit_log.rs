@@ -4,8 +4,8 @@
 //! line of JSON. Changes by commands of the beanstalkd protocol are written, too.
 
 use crate::file_error::FileError;
-use duetime_core::api::{Counts, Span, Timestamp};
-use duetime_core::engine::Query;
+use duetime_core::api::{Span, Timestamp};
+use duetime_core::engine::{BulkCounts, Query};
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -68,7 +68,7 @@ pub(crate) struct Jobs {
     pub(crate) due_at: Option<Timestamp>,
     /// `None` if the call failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) counts: Option<Counts>,
+    pub(crate) counts: Option<BulkCounts>,
 }
 
 /// The address that a request came from, attached to it.

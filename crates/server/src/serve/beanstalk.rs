@@ -12,6 +12,7 @@ use crate::engine_options::engine_options;
 use crate::http::{self, ListenerConfig};
 use crate::log;
 use crate::signals::Signals;
+use duetime_core::api::Span;
 use duetime_core::engine::{Ending, Options, Query};
 use duetime_core::limits::{PAGE_JOBS_MAX, PAYLOAD_BYTES_DEFAULT, PAYLOAD_BYTES_MAX, SECOND_MS};
 use duetime_core::ports::Retention;
@@ -168,7 +169,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let opened = open(args.store()?).await?;
     let options = Options {
         payload_bytes_max: PAYLOAD_BYTES_DEFAULT.max(args.job_bytes_max as usize),
-        retention: Retention { succeeded_ms: SUCCEEDED_KEPT_MS, ..Retention::default() },
+        retention: Retention { succeeded: Span(SUCCEEDED_KEPT_MS), ..Retention::default() },
         ..engine_options()
     };
     let engine = Engine::start(opened.stores.clone(), options).await?;

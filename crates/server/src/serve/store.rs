@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(super) async fn start(args: &Args) -> Result<(Engine, Opened, Option<Arc<MovableClock>>), Error> {
     let options = Options {
         payload_bytes_max: args.payload_max.0,
-        horizon_ms: args.horizon.0,
+        horizon: args.horizon,
         memory_max: args.memory_max.map(|size| size.0),
         settles_recorded: args.settle == Settle::Recorded,
         ..engine_options()

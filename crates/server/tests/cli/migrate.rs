@@ -68,7 +68,7 @@ async fn life(client: &Client) {
     client.queues().pause(QUEUE, duetime_core::engine::Pause::UntilResumed).await.unwrap();
     client.queues().resume(QUEUE).await.unwrap();
     let tagged = Query { tag: Some("later".into()), ..Query::default() };
-    assert_eq!(client.jobs().bulk(&tagged, BulkAction::Cancel).await.unwrap()["cancelled"], 1);
+    assert_eq!(client.jobs().bulk(&tagged, BulkAction::Cancel).await.unwrap().cancelled, 1);
     client.jobs().delete(ids[2]).await.unwrap();
     assert_eq!(client.jobs().get(ids[0]).await.unwrap().state(0), JobState::Succeeded);
 }

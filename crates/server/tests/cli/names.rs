@@ -35,7 +35,7 @@ async fn names_are_bytes(sql: Sql) {
         let by_key = Query { queue: Some("default".into()), key: Some((*name).into()), ..Query::default() };
         assert_eq!(client.jobs().page(&by_key, None, 10).await.unwrap().jobs.len(), 1, "{name:?}");
         let by_tag = Query { tag: Some((*name).into()), ..Query::default() };
-        assert_eq!(client.jobs().bulk(&by_tag, BulkAction::Cancel).await.unwrap()["cancelled"], 1, "{name:?}");
+        assert_eq!(client.jobs().bulk(&by_tag, BulkAction::Cancel).await.unwrap().cancelled, 1, "{name:?}");
     }
 }
 

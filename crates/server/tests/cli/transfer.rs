@@ -160,8 +160,7 @@ async fn from_a_file_to_redis_beside_postgres_and_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn from_redis_beside_maria_db_to_a_file() {
     let (place, beside) = (Place::new(), Beside::new(Sql::maria_db()));
-    let mut options = ConnectOptions::default();
-    options.ledger = Some(beside.sql.url());
+    let options = ConnectOptions::default().ledger(beside.sql.url());
     let client = Client::connect_with(&beside.redis.url(), options).await.unwrap();
     let running = Filler { client }.fill().await;
     let first = beside.run(&place, &["export"], b"");

@@ -17,8 +17,6 @@ use std::process::{Command, Stdio};
 const LINE_COLUMNS: usize = 110;
 /// Numbers with fewer digits are the same in every run.
 const DIGITS_MIN: usize = 9;
-/// Within this many milliseconds, a value is some hours with a part already passed.
-const LEFT_DIGITS_MIN: usize = 6;
 /// The precision with which an instant's distance from now is printed: a run takes less.
 const STEP_SECONDS: i64 = 600;
 
@@ -131,10 +129,11 @@ impl Golden {
     }
 
     fn number(&mut self, text: &str) -> Option<(usize, String)> {
-        let length = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        if length >= LEFT_DIGITS_MIN && text[length..].starts_with(" ms unless") {
-            return Some((length, "<time left>".to_owned()));
+        let word = text.find(' ').unwrap_or(text.len());
+        if text[word..].starts_with(" unless it is renewed") {
+            return Some((word, "<time left>".to_owned()));
         }
+        let length = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         if length < DIGITS_MIN {
             return None;
         }

@@ -168,7 +168,7 @@ impl System for Way {
     }
 
     async fn extend(&self, receipt: Receipt, lease_ms: u64) -> Result<Millis, CoreError> {
-        let leases = vec![(receipt, Some(lease_ms))];
+        let leases = vec![(receipt, Some(Duration::from_millis(lease_ms)))];
         let extension = self.ask(question!(client, leases => client.leases().extend(leases).await?.remove(0))).await?;
         Ok(extension.lease_until.0)
     }

@@ -130,7 +130,7 @@ impl Field {
                 let request = async |client: Client| client.jobs().cancel_by_tag(tag.clone()).await;
                 let Exchange { generation, sent, answer } = self.site.call(|_| false, request).await;
                 let answer = answer.map(|(at, counts)| (at, counts.unwrap_or_else(|error| panic!("{tag}: {error}"))));
-                let cancelled = answer.as_ref().map_or(0, |(_, counts)| *counts.get("cancelled").unwrap_or(&0));
+                let cancelled = answer.as_ref().map_or(0, |(_, counts)| counts.cancelled);
                 self.ended(cancelled);
                 let exchange = Exchange { generation, sent, answer: answer.map(|(at, _)| (at, ())) };
                 self.account.borrow_mut().tag_cancels.push((tag.clone(), exchange));

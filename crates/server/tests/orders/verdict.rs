@@ -89,7 +89,7 @@ impl Verdict {
             (false, _) => "cancels answered later",
         };
         *self.counts.entry(what).or_default() += 1;
-        let was_cancelled = cancel.counts.get("cancelled") == Some(&1);
+        let was_cancelled = cancel.counts.cancelled == 1;
         let is_told = was_cancelled || cancel.was_reply_lost || !is_in_time;
         self.check(is_told, || format!("the cancel of the order {order} was answered {:?}", cancel.counts));
         if is_in_time || was_cancelled {

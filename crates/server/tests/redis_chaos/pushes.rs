@@ -99,7 +99,7 @@ async fn cancel_batch(fleet: &Fleet, clients: &mut Clients, cancel: Cancel, ackn
         let (answer, _) = clients.call(async |client| client.jobs().bulk(&query, BulkAction::Cancel).await).await;
         let counts = answer.expect("a tag can be cancelled");
         // If some could not be cancelled for now, the answer says so.
-        if counts.keys().all(|word| matches!(*word, "cancelled" | "cancel_requested" | "already_finished")) {
+        if counts.iter().all(|(word, _)| matches!(word, "cancelled" | "cancel_requested" | "already_finished")) {
             break;
         }
     }

@@ -334,12 +334,12 @@ impl Jobs {
                 let oldest_due = answer.optional()?;
                 let mut number = || answer.number().map(|number| u64::try_from(number).unwrap_or(0));
                 let paused = number()? != 0;
-                let counts = Counts { scheduled, ready, running, oldest_due, paused };
+                let counts = Counts::new([scheduled, ready, running], oldest_due, paused);
                 let pending = scheduled + ready + running;
                 let (succeeded, failed, cancelled) = (number()?, number()?, number()?);
                 let totals =
                     Totals { pushed: number()?, succeeded: number()?, failed: number()?, cancelled: number()? };
-                let tally = Tally { pending, succeeded, failed, cancelled, totals };
+                let tally = Tally::new([pending, succeeded, failed, cancelled], totals);
                 counted[i] = (counts, tally);
             }
         }

@@ -317,7 +317,7 @@ fn read_meta(record: &mut Record, meta: &[u8]) -> Option<()> {
         job.message = has_message.then(|| Arc::from(message));
         for _ in 0..meta.u8()? {
             let (attempt, at, crashed) = (meta.u32()?, meta.instant()?, meta.u8()? != 0);
-            job.errors.push(AttemptError { attempt, at: Timestamp(at), crashed, message: Arc::from(meta.text()?) });
+            job.errors.push(AttemptError::new(attempt, Timestamp(at), Arc::from(meta.text()?), crashed));
         }
     }
     record.takes = flags & TAKEN != 0 && job.lease_until.is_some();

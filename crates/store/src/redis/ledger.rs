@@ -83,8 +83,8 @@ impl Ledger for Redis {
         let mut next = partitions.next();
         while let Some(partition) = next.filter(|_| pruned < limit) {
             let arguments = |text: &mut Text| {
-                text.number(now.saturating_sub(retention.succeeded_ms));
-                text.number(now.saturating_sub(retention.failed_ms));
+                text.number(now.saturating_sub(retention.succeeded.0));
+                text.number(now.saturating_sub(retention.failed.0));
                 text.number((limit - pruned) as u64);
                 text.number(0);
             };

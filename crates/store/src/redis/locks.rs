@@ -131,7 +131,7 @@ impl Redis {
         });
         let mut reply = asked.await?;
         let next = reply.text()?;
-        let mut page = LockList { locks: Vec::with_capacity(reply.len() / 5), next_cursor: None };
+        let mut page = LockList::default();
         if !next.is_empty() {
             page.next_cursor = Some(next.into());
         }
@@ -139,7 +139,7 @@ impl Redis {
             let (name, owner) = (reply.text()?.into(), reply.text()?.into());
             let grant = grant(unsigned(&mut reply)?, unsigned(&mut reply)?);
             let waiting = u32::try_from(unsigned(&mut reply)?).unwrap_or(u32::MAX);
-            page.locks.push(Holding { name, owner, grant, waiting });
+            page.locks.push(Holding::new(name, owner, grant, waiting));
         }
         Ok(page)
     }
@@ -230,7 +230,7 @@ fn push_claim(arguments: &mut Text, name: &str, owner: &str) {
 }
 
 fn grant(fence: u64, expires_at: u64) -> Grant {
-    Grant { fence, expires_at: Timestamp(expires_at) }
+    Grant::new(fence, Timestamp(expires_at))
 }
 
 fn unsigned(reply: &mut Reply) -> Result<u64, Error> {

@@ -140,7 +140,7 @@ impl Jobs {
                         OutboxEntry::Changed(job)
                     });
                 }
-                reserved.leases.push(Lease { job: record.job, length: Span(record.lease_ms) });
+                reserved.leases.push(Lease::new(record.job, Span(record.lease_ms)));
             }
             if next > 0 {
                 // A repeat whose answer does not fit in one reply.

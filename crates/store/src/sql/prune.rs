@@ -4,6 +4,7 @@ use super::fault::Fault;
 use super::session::Session;
 use super::tally;
 use crate::sums::Tallies;
+use duetime_core::api::Span;
 use duetime_core::ports::{Queues, Retention};
 use duetime_core::{Millis, Stage};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ pub(super) async fn prune(
     session: &mut Session,
     &(retention, now, limit): &(Retention, Millis, usize),
 ) -> Result<usize, Fault> {
-    let Retention { succeeded_ms, failed_ms } = retention;
+    let Retention { succeeded: Span(succeeded_ms), failed: Span(failed_ms), .. } = retention;
     let limit = limit.min(BATCH);
     let mut past = Vec::new();
     for (stage, kept_ms) in

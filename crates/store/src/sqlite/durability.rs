@@ -5,6 +5,7 @@ use duetime_core::Error;
 /// When acknowledged changes are on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "snake_case", parse_err_ty = Error, parse_err_fn = unknown)]
+#[non_exhaustive]
 pub enum Durability {
     /// Before the acknowledgement. Nothing acknowledged is lost, even in a power failure.
     #[default]

@@ -27,9 +27,9 @@ pub(super) fn prune(
     let connection = transaction.connection;
     let mut removed = 0;
     for (stage, kept_ms) in [
-        (Stage::Succeeded, retention.succeeded_ms),
-        (Stage::Cancelled, retention.succeeded_ms),
-        (Stage::Failed, retention.failed_ms),
+        (Stage::Succeeded, retention.succeeded.0),
+        (Stage::Cancelled, retention.succeeded.0),
+        (Stage::Failed, retention.failed.0),
     ] {
         let Some(ended_by) = now.checked_sub(kept_ms) else { continue };
         removed += remove_ended(transaction, stage, ended_by, limit - removed)?;

@@ -1,7 +1,7 @@
 //! Every script in a Redis that has reached its `maxmemory`: what frees room runs, what needs room is refused.
 
 use crate::redis_faults::memory::{fill, make_room};
-use duetime_core::json::Timestamp;
+use duetime_core::json::{Span, Timestamp};
 use duetime_core::model::name::OF_ENGINE;
 use duetime_core::ports::{
     Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, DueTally, Edited, Extend, Extended, Grant,
@@ -184,7 +184,7 @@ impl World {
                 redis.settle(vec![Settle::new(self.leased[0].receipt(), success())]).await?;
                 // Until then a repeat may ask for it.
                 self.clock.advance(SPARED_MS + 1);
-                let retention = Retention { succeeded_ms: 0, failed_ms: 0 };
+                let retention = Retention { succeeded: Span(0), failed: Span(0) };
                 let pruned = redis.prune(retention, T0 + SPARED_MS + 1, 100).await?;
                 assert_eq!(pruned, usize::from(self.options.beside.is_none()));
             }

@@ -6,7 +6,7 @@ mod many_queues;
 mod reports;
 mod totals;
 
-use duetime_core::json::Timestamp;
+use duetime_core::json::{Span, Timestamp};
 use duetime_core::limits::DAY_MS;
 use duetime_core::model::id as ids;
 use duetime_core::model::job::{Job, NewJob, Stage, State};
@@ -394,7 +394,9 @@ async fn a_put_that_is_sent_again_brings_no_removed_job_back() {
     bench.complete_one().await;
     let delete = Edit { id: id(3), version: None, change: Change::Delete };
     Broker::edit(&bench.redis, vec![delete]).await.unwrap();
-    Ledger::prune(&bench.redis, Retention { succeeded_ms: 0, failed_ms: 0 }, bench.clock.wall(), 10).await.unwrap();
+    Ledger::prune(&bench.redis, Retention { succeeded: Span(0), failed: Span(0) }, bench.clock.wall(), 10)
+        .await
+        .unwrap();
     bench.clock.advance(15_000);
     assert_eq!(bench.record(&jobs).await, [Recorded::Repeat; 3]);
     assert!(bench.redis.reserve(reserve(QUEUE, 9)).await.unwrap().leases.is_empty());

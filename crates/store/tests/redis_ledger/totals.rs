@@ -2,7 +2,7 @@
 
 use super::Bench;
 use duetime_core::Clock;
-use duetime_core::json::Timestamp;
+use duetime_core::json::{Span, Timestamp};
 use duetime_core::model::job::{Job, Stage};
 use duetime_core::ports::{Broker, Change, Edit, Ledger, Queues, Retention, Settle};
 use duetime_core::rules::{Decision, Finish};
@@ -53,7 +53,7 @@ async fn totals_only_grow() {
         bench.record(std::slice::from_ref(&imported)).await;
     }
     assert_eq!(totals().await, [6, 3, 2, 2]);
-    let all = Retention { succeeded_ms: 0, failed_ms: 0 };
+    let all = Retention { succeeded: Span(0), failed: Span(0) };
     // Jobs that have just ended are kept until the call that ended them can no longer be repeated.
     bench.clock.advance(20_001);
     assert!(bench.redis.prune(all, now + 1, 1_000).await.unwrap() > 0);

@@ -89,11 +89,11 @@ impl Editor {
         check_query(&query)?;
         let step = Step::Cancel { message: Some(Arc::from("purged")) };
         let counts = self.do_all(Bulk { query, step }, &|| true).await?;
-        Ok(counts.get("cancelled").copied().unwrap_or(0))
+        Ok(counts.cancelled)
     }
 
     async fn do_all(self: &Arc<Self>, bulk: Bulk, goes_on: &(dyn Fn() -> bool + Sync)) -> Result<BulkCounts, Error> {
-        let mut counts = BulkCounts::new();
+        let mut counts = BulkCounts::default();
         let mut after = None;
         loop {
             let mut found = Vec::new();
@@ -107,7 +107,7 @@ impl Editor {
             let now = self.broker.now();
             found.retain(|job| bulk.fits(job, now));
             for word in self.do_page(&bulk, found).await {
-                *counts.entry(word).or_default() += 1;
+                counts.add(word, 1);
             }
             match next {
                 Some(_) => after = next,
@@ -196,10 +196,10 @@ mod tests {
         fixture.running(job()).await;
         fixture.push(due_in(Duration::from_secs(9))).await;
         let query = Query { queue: Some(QUEUE.into()), ..Query::default() };
-        let bulk = async |action| editor.bulk(&query, action, &|| true).await.unwrap().into_iter().collect::<Vec<_>>();
-        assert_eq!(bulk(BulkAction::Retry).await, [], "none has failed");
-        assert_eq!(bulk(BulkAction::Reschedule(Due::Now)).await, [("rescheduled", 1)]);
-        assert_eq!(bulk(BulkAction::Cancel).await, [("cancel_requested", 1), ("cancelled", 1)]);
+        let bulk = async |action| editor.bulk(&query, action, &|| true).await.unwrap();
+        assert_eq!(bulk(BulkAction::Retry).await, [].into(), "none has failed");
+        assert_eq!(bulk(BulkAction::Reschedule(Due::Now)).await, [("rescheduled", 1)].into());
+        assert_eq!(bulk(BulkAction::Cancel).await, [("cancel_requested", 1), ("cancelled", 1)].into());
         let everything = editor.bulk(&Query::default(), BulkAction::Delete, &|| true).await;
         assert_eq!(everything.unwrap_err().code(), "invalid", "a condition that was forgotten deletes nothing");
     }
@@ -221,7 +221,7 @@ mod tests {
         }
         let now = fixture.now();
         let counts = bulk(BulkAction::RetryOver(SPREAD)).await.unwrap();
-        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("retried", 100)]);
+        assert_eq!(counts, [("retried", 100)].into());
         let waits = || failed.iter().map(|id| fixture.row(*id).unwrap().due_at.0 - now).collect::<Vec<_>>();
         let places = waits();
         assert!(places.iter().all(|&place| place <= SPREAD.0), "{places:?}");
@@ -231,7 +231,7 @@ mod tests {
         let run = bulk(BulkAction::RescheduleOver(Due::Now, Span(60_000))).await.unwrap();
         let nearer = waits();
         assert!(places.iter().zip(&nearer).all(|(before, now)| now <= before && *now <= 60_000), "{nearer:?}");
-        assert!(run["rescheduled"] >= 80, "{run:?}");
+        assert!(run.rescheduled >= 80, "{run:?}");
         assert_eq!(fixture.row(soon.id).unwrap().due_at, soon.due_at);
         assert_eq!(bulk(BulkAction::RetryOver(Span(SPREAD_MS_MAX + 1))).await.unwrap_err().code(), "invalid");
     }

@@ -88,7 +88,7 @@ impl Exposition {
                 |held, now| {
                     held.counts
                         .oldest_due
-                        .map_or(0.0, |due_at| seconds(now.saturating_sub(due_at).saturating_mul(1_000)))
+                        .map_or(0.0, |due_at| seconds(now.saturating_sub(due_at.0).saturating_mul(1_000)))
                 },
             ),
             ("duetime_queue_paused", "Whether the queue is paused", |held, _| held.paused as f64),
@@ -102,7 +102,7 @@ impl Exposition {
     fn of_lateness(&mut self, held: &Held, lately: &HashMap<Arc<str>, Lately>, now: Millis) {
         let late = held.iter().map(|(queue, sum)| {
             let wait_ms =
-                sum.counts.oldest_due.filter(|_| sum.paused == 0).map_or(0, |since| now.saturating_sub(since));
+                sum.counts.oldest_due.filter(|_| sum.paused == 0).map_or(0, |since| now.saturating_sub(since.0));
             let late_ms = lately.get(queue).map_or(0, |lately| lately.late_ms);
             (of(queue), seconds(wait_ms.max(late_ms).saturating_mul(1_000)))
         });

@@ -105,7 +105,7 @@ impl Loader {
             overflow,
             status: status.clone(),
             metrics: metrics.clone(),
-            horizon: Horizon::new(options.horizon_ms),
+            horizon: Horizon::new(options.horizon.0),
             together: Together::default(),
             to_reconcile: ToReconcile::default(),
             memory_max: options.memory_max,

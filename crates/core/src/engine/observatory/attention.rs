@@ -167,7 +167,7 @@ impl Watch {
         made.items.extend(down.iter().map(|(queue, down)| self.target_down(queue, down, ready(queue))));
         let mut late = Vec::new();
         for status in queues.iter().filter(|status| !status.settings.paused) {
-            let wait_ms = status.counts.oldest_due.map_or(0, |at| now.saturating_sub(at));
+            let wait_ms = status.counts.oldest_due.map_or(0, |at| now.saturating_sub(at.0));
             made.waits.push((status.queue.clone(), wait_ms));
             if !down.contains_key(&status.queue) {
                 let late_ms = lately.get(&status.queue).map_or(0, |lately| lately.late_ms);
@@ -217,7 +217,7 @@ impl Watch {
         let item = AttentionItem {
             queue: Some(status.queue.clone()),
             jobs: Some(counts.ready),
-            since: counts.oldest_due.filter(|_| wait_ms >= LATE_MS).map(Timestamp),
+            since: counts.oldest_due.filter(|_| wait_ms >= LATE_MS),
             lateness: Some(Span(lateness)),
             target: self.target_of(&status.queue),
             limit: settings.max_running.filter(|&max| counts.running >= u64::from(max)),

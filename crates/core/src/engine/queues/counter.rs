@@ -6,6 +6,7 @@ use crate::engine::base::Base;
 use crate::engine::overflow::Overflow;
 use crate::engine::stores::Topology;
 use crate::error::Error;
+use crate::json::Timestamp;
 use crate::limits::STEP_QUEUES_MAX;
 use crate::model::name;
 use crate::ports::{Broker, Ledger, OverflowDue, Queues, Registry, after};
@@ -100,7 +101,7 @@ impl QueueStatus {
     /// Counts jobs that wait in the ledger: due jobs of the overflow as ready, all others as scheduled.
     fn with_far(mut self, over: OverflowDue) -> Self {
         self.counts.ready += over.jobs;
-        self.counts.oldest_due = self.counts.oldest_due.into_iter().chain(over.oldest_due).min();
+        self.counts.oldest_due = self.counts.oldest_due.into_iter().chain(over.oldest_due.map(Timestamp)).min();
         let near = self.counts.ready + self.counts.running;
         self.counts.scheduled = self.counts.scheduled.max(self.tally.pending.saturating_sub(near));
         self
@@ -127,7 +128,7 @@ mod tests {
         fixture.loops.loader.learn_overflow().await.unwrap();
         let counts = fixture.services.queues.queue(QUEUE).await.unwrap().counts;
         assert_eq!((counts.scheduled, counts.ready, counts.running), (2, 2, 1));
-        assert_eq!(counts.oldest_due, Some(fixture.now() - 5));
+        assert_eq!(counts.oldest_due, Some(Timestamp(fixture.now() - 5)));
         let all = fixture.services.queues.queues().await.unwrap();
         assert_eq!(all.iter().map(|queue| queue.counts).collect::<Vec<_>>(), [counts]);
     }

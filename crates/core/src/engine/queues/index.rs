@@ -123,8 +123,8 @@ impl Settings {
         let known = self.index();
         let longest = |kept: &BTreeMap<u64, usize>, usual: u64| kept.keys().last().map_or(usual, |&ms| ms.max(usual));
         Retention {
-            succeeded_ms: longest(&known.succeeded_ms, usual.succeeded_ms),
-            failed_ms: longest(&known.failed_ms, usual.failed_ms),
+            succeeded: Span(longest(&known.succeeded_ms, usual.succeeded.0)),
+            failed: Span(longest(&known.failed_ms, usual.failed.0)),
         }
     }
 
@@ -162,7 +162,7 @@ mod tests {
     use crate::request::Options;
     use crate::testing::ModelLedger;
 
-    const USUAL: Retention = Retention { succeeded_ms: 10, failed_ms: 20 };
+    const USUAL: Retention = Retention { succeeded: Span(10), failed: Span(20) };
 
     fn keeps(succeeded_ms: Option<u64>, failed_ms: Option<u64>) -> QueueSettings {
         let (succeeded, failed) = (succeeded_ms.map(Span), failed_ms.map(Span));
@@ -185,11 +185,11 @@ mod tests {
         );
         set("b", QueueSettings { paused: true, paused_until: Some(Timestamp(4)), ..keeps(Some(30), Some(5)) });
         assert_eq!(settings.pauses(4, 9), (vec!["b".into()], Some(4)));
-        assert_eq!(settings.longest_retention(USUAL), Retention { succeeded_ms: 30, failed_ms: 20 });
+        assert_eq!(settings.longest_retention(USUAL), Retention { succeeded: Span(30), failed: Span(20) });
         assert_eq!(settings.keeping("b", 9), ["b".into()]);
         assert_eq!((settings.leases().of("a"), settings.leases().of("b")), (Some(7_000), None));
         set("a", QueueSettings::default());
-        assert_eq!(settings.longest_retention(USUAL).succeeded_ms, 30, "of b");
+        assert_eq!(settings.longest_retention(USUAL).succeeded.0, 30, "of b");
         set("b", QueueSettings::default());
         assert_eq!(settings.longest_retention(USUAL), USUAL);
         assert_eq!((settings.pauses(9, 9), settings.keeping("", 9)), ((vec![], None), vec![]));

@@ -142,7 +142,7 @@ pub async fn counts_follow_a_clock_set_back(s: Subject) {
     let queues = vec![QUEUE.into()];
     let counts = s.broker.counts(Queues::Named(queues)).await.unwrap()[0].1;
     // By the clock as it was.
-    let oldest_due = Some(T0);
+    let oldest_due = Some(Timestamp(T0));
     assert_eq!(counts, Counts { scheduled: 3, ready: 1, oldest_due, ..Counts::default() });
     let of = |states: &[State]| crate::ports::Listing { states: states.to_vec(), ..listing(QUEUE) };
     let ids = |jobs: Vec<Job>| jobs.iter().map(|job| job.id).collect::<Vec<_>>();

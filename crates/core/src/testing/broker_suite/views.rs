@@ -185,15 +185,15 @@ pub async fn jobs_are_counted(s: Subject) {
     assert_eq!(counted(&s, "none").await, Counts::default());
     let urgent = Job { priority: 1, ..due(2, T0 + 5) };
     s.hold(&[due(1, T0 - 5), urgent, due(3, T0 - 9), due(4, T0 + 50), Job { queue: "other".into(), ..job(5) }]).await;
-    let counts = Counts { scheduled: 2, ready: 2, running: 0, oldest_due: Some(T0), paused: false };
+    let counts = Counts { scheduled: 2, ready: 2, running: 0, oldest_due: Some(Timestamp(T0)), paused: false };
     assert_eq!(counted(&s, QUEUE).await, counts);
     s.pass(5);
     assert_eq!(s.handed_out(2).await, [2, 3].map(id));
-    let counts = Counts { scheduled: 1, ready: 1, running: 2, oldest_due: Some(T0), paused: false };
+    let counts = Counts { scheduled: 1, ready: 1, running: 2, oldest_due: Some(Timestamp(T0)), paused: false };
     assert_eq!(counted(&s, QUEUE).await, counts);
     let mut all = live(s.broker.counts(Queues::first()).await.unwrap());
     all.sort_by(|a, b| a.0.cmp(&b.0));
-    let other = Counts { ready: 1, oldest_due: Some(T0), ..Counts::default() };
+    let other = Counts { ready: 1, oldest_due: Some(Timestamp(T0)), ..Counts::default() };
     assert_eq!(all, [(QUEUE.into(), counts), ("other".into(), other)]);
     s.edit(id(1), cancel()).await;
     assert_eq!((counted(&s, QUEUE).await.ready, counted(&s, QUEUE).await.oldest_due), (0, None));
@@ -202,17 +202,17 @@ pub async fn jobs_are_counted(s: Subject) {
 /// Otherwise a job that was due years ago would seem to have waited for years.
 pub async fn a_job_waits_since_it_was_made_if_it_was_due_before(s: Subject) {
     s.hold(&[due(1, T0 - 900_000_000), due(2, T0 - 800_000_000)]).await;
-    assert_eq!(counted(&s, QUEUE).await.oldest_due, Some(T0), "all were made now");
+    assert_eq!(counted(&s, QUEUE).await.oldest_due, Some(Timestamp(T0)), "all were made now");
     let older = Job { created_at: Timestamp(T0 - 60_000), ..due(3, T0 - 30_000) };
     s.hold(&[older, Job { priority: 1, ..due(4, T0 - 500_000) }]).await;
-    assert_eq!(counted(&s, QUEUE).await.oldest_due, Some(T0 - 30_000), "the others are only due earlier");
+    assert_eq!(counted(&s, QUEUE).await.oldest_due, Some(Timestamp(T0 - 30_000)), "the others are only due earlier");
 }
 
 /// However many there are, some are counted at a time, in the order of their names.
 pub async fn queues_are_counted_in_steps(s: Subject) {
     let queues: Vec<Arc<str>> = (1..=7).map(|n| Arc::from(format!("q{n}"))).collect();
     s.hold(&(1..=7).map(|n| Job { queue: queues[n as usize - 1].clone(), ..job(n) }).collect::<Vec<_>>()).await;
-    let counts = Counts { ready: 1, oldest_due: Some(T0), ..Counts::default() };
+    let counts = Counts { ready: 1, oldest_due: Some(Timestamp(T0)), ..Counts::default() };
     let (mut asked, mut seen) = (Some(Queues::From("q2".into(), 3)), Vec::new());
     while let Some(queues) = asked.take() {
         let counted = live(s.broker.counts(queues.clone()).await.unwrap());

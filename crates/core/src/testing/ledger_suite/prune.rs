@@ -7,7 +7,7 @@ use crate::model::job::{Job, Stage};
 use crate::model::marks::Marks;
 use crate::ports::{Change, Edit, Edited, Queues, Retention, Selector};
 
-const RETENTION: Retention = Retention { succeeded_ms: 100, failed_ms: 1_000 };
+const RETENTION: Retention = Retention { succeeded: Span(100), failed: Span(1_000) };
 
 /// Failed ones stay longer; waiting ones stay.
 pub async fn only_what_is_past_its_retention(subject: Subject) {

@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::fixture::*;
-use crate::json::Timestamp;
+use crate::json::{Span, Timestamp};
 use crate::model::id::JobId;
 use crate::model::job::{Job, Stage};
 use crate::ports::{Change, Edited, Ledger, OutboxEntry, Queues, Recorded, Retention, Selector, Tally, Totals};
@@ -103,7 +103,7 @@ pub async fn totals_only_grow(subject: Subject) {
     ledger.apply(vec![OutboxEntry::Removed(job(5))], WATERMARK).await.unwrap();
     record(ledger, &[job(6)]).await;
     assert_eq!(totals(ledger).await, [6, 2, 2, 1]);
-    let all = Retention { succeeded_ms: 0, failed_ms: 0 };
+    let all = Retention { succeeded: Span(0), failed: Span(0) };
     assert!(ledger.prune(all, LATER + 1_000, 1_000).await.unwrap() > 0);
     assert_eq!(totals(ledger).await, [6, 2, 2, 1]);
 
@@ -287,9 +287,9 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
             }
         }
         (7, _) => {
-            let retention = Retention { succeeded_ms: 20, failed_ms: 40 };
+            let retention = Retention { succeeded: Span(20), failed: Span(40) };
             let is_past = |job: &&Job| {
-                let kept_ms = if job.stage == Stage::Failed { retention.failed_ms } else { retention.succeeded_ms };
+                let kept_ms = if job.stage == Stage::Failed { retention.failed.0 } else { retention.succeeded.0 };
                 job.finished_at.is_some_and(|finished_at| finished_at.0 + kept_ms <= now)
             };
             let past: Vec<JobId> = model.values().filter(is_past).map(|job| job.id).collect();

@@ -17,7 +17,7 @@ use super::moment::At;
 use super::{Report, exports};
 use crate::clock::Clock;
 use crate::engine::{Engine, Options, Stores};
-use crate::json::Timestamp;
+use crate::json::{Span, Timestamp};
 use crate::limits::MINUTE_MS;
 use crate::model::job::Job;
 use crate::ports::{BROKER, Broker, BrokerClock, COMPARED, Detail, Registry};
@@ -240,7 +240,7 @@ impl Fleet {
     }
 
     async fn start(&self, life: Arc<Life>) -> Option<Engine> {
-        let options = Options { horizon_ms: MINUTE_MS, memory_max: self.memory_max, ..Options::default() };
+        let options = Options { horizon: Span(MINUTE_MS), memory_max: self.memory_max, ..Options::default() };
         Engine::start(self.stores(life), options).await.ok()
     }
 

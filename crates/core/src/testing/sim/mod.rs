@@ -14,6 +14,7 @@ mod moment;
 mod replacing;
 
 use crate::engine::{Engine, Options, Stores};
+use crate::json::Span;
 use crate::limits::{HOUR_MS, MINUTE_MS};
 use crate::memory::Memory;
 use crate::model::job::Job;
@@ -102,7 +103,7 @@ impl World {
         };
         // In most lives there is room for a few jobs only.
         let memory_max = *random.of(&[None, Some(2_000), Some(6_000), Some(20_000)]);
-        let options = Options { horizon_ms: 20 * MINUTE_MS, memory_max, ..Options::default() };
+        let options = Options { horizon: Span(20 * MINUTE_MS), memory_max, ..Options::default() };
         let engine = tokio::select! {
             biased;
             engine = Engine::start(stores, options) => engine.expect("the model's rows can be read"),

@@ -70,7 +70,7 @@ async fn a_reschedule_of_found_jobs_is_repeated_wherever_its_maker_dies() {
         seconds(1).await;
         assert!(other.life.is_over(), "{verb}");
         let counts = bulk(&leader.engine).await.unwrap().unwrap();
-        assert!(counts.keys().all(|word| *word == "rescheduled"), "{verb} {when:?}: {counts:?}");
+        assert!(counts.iter().all(|(word, _)| word == "rescheduled"), "{verb} {when:?}: {counts:?}");
         for pushed in &jobs {
             assert_eq!(leader.engine.job(pushed.id).await.unwrap().due_at, Timestamp(at), "{verb} {when:?}");
         }

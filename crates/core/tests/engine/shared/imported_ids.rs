@@ -84,7 +84,7 @@ async fn a_copy_gets_its_new_id_once_whoever_dies() {
         }
         assert!(copies.len() == 1 && &*copies[0].kind != "imported", "{verb}, {when:?}: {copies:?}");
         leader.settle(copies[0].receipt(), DONE).await.unwrap();
-        let retention = Retention { succeeded_ms: 0, failed_ms: u64::MAX };
+        let retention = Retention { succeeded: Span(0), failed: Span(u64::MAX) };
         assert_eq!(world.ledger.prune(retention, leader.engine.now() + 1, 10).await, Ok(1));
         seconds(LATER).await;
         assert!(leader.leases().await.is_empty(), "{verb}, {when:?}: made twice");

@@ -90,11 +90,8 @@ impl Remote {
         let call = Call::post("/v1/reserve").json(&api::Reserve::from(&request))?;
         let reply = self.transport.send(call.wait(request.wait).repeats(true)).await?;
         let reservation: api::Reservation<'_> = reply.read()?;
-        Ok(Reservation {
-            leases: reservation.leases.into_iter().map(Lease::try_from).collect::<Result<_, _>>()?,
-            next_due_at: reservation.next_due_at,
-            refused: refused(&reservation.refused),
-        })
+        let leases = reservation.leases.into_iter().map(Lease::try_from).collect::<Result<_, _>>()?;
+        Ok(Reservation::new(leases, reservation.next_due_at, refused(&reservation.refused)))
     }
 
     pub(super) async fn take(&self, mut request: TakeRequest) -> Result<Reservation, Error> {
@@ -102,12 +99,9 @@ impl Remote {
         let call = Call::post("/v1/take").json(&api::Take::from(&request))?.repeats(true);
         let reply = self.transport.send(call).await?;
         let taken: api::Taken<'_> = reply.read()?;
-        let lease = |body| Ok::<_, Error>(Lease { job: Job::try_from(body)?, length: Span(0) });
-        Ok(Reservation {
-            leases: taken.jobs.into_iter().map(lease).collect::<Result<_, _>>()?,
-            next_due_at: taken.next_due_at,
-            refused: refused(&taken.refused),
-        })
+        let lease = |body| Ok::<_, Error>(Lease::new(Job::try_from(body)?, Span(0)));
+        let leases = taken.jobs.into_iter().map(lease).collect::<Result<_, _>>()?;
+        Ok(Reservation::new(leases, taken.next_due_at, refused(&taken.refused)))
     }
 
     pub(super) async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
@@ -116,12 +110,12 @@ impl Remote {
         each(reply.read()?, outcomes.len())
     }
 
-    pub(super) async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Answers<Extension>, Error> {
+    pub(super) async fn extend(&self, leases: Vec<(Receipt, Option<Duration>)>) -> Result<Answers<Extension>, Error> {
         let body =
-            |&(receipt, lease_ms): &(Receipt, Option<u64>)| api::ExtendOne { receipt, lease: lease_ms.map(Span) };
-        let bodies: Vec<_> = leases.iter().map(body).collect();
+            |(receipt, lease): (Receipt, Option<Duration>)| api::ExtendOne { receipt, lease: lease.map(Span::from) };
+        let bodies: Vec<_> = leases.into_iter().map(body).collect();
         let reply = self.transport.send(Call::post("/v1/extend").json(&bodies)?.repeats(true)).await?;
-        each(reply.read()?, leases.len())
+        each(reply.read()?, bodies.len())
     }
 
     pub(super) async fn progress(
@@ -184,20 +178,16 @@ impl Remote {
     }
 
     pub(super) async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
+        let call = Call::post(format!("/v1/jobs/{}", action.word()));
         let call = match action {
-            BulkAction::Cancel => Call::post("/v1/jobs/cancel").json(query),
-            BulkAction::Retry => Call::post("/v1/jobs/retry").json(query),
             BulkAction::RetryOver(spread) => Call::post(format!("/v1/jobs/retry?spread={spread}")).json(query),
-            BulkAction::Reschedule(to) => {
-                Call::post("/v1/jobs/reschedule").json(&api::Reschedule::new(query.clone(), to))
-            }
+            BulkAction::Reschedule(to) => call.json(&api::Reschedule::new(query.clone(), to)),
             BulkAction::RescheduleOver(to, spread) => {
-                let body = api::Reschedule { spread: Some(spread), ..api::Reschedule::new(query.clone(), to) };
-                Call::post("/v1/jobs/reschedule").json(&body)
+                call.json(&api::Reschedule { spread: Some(spread), ..api::Reschedule::new(query.clone(), to) })
             }
-            BulkAction::Delete => Call::post("/v1/jobs/delete").json(query),
+            _ => call.json(query),
         };
-        Ok(self.transport.send(call?.wait(BULK)).await?.read::<api::Counts>()?.0)
+        self.transport.send(call?.wait(BULK)).await?.read()
     }
 
     pub(super) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {

@@ -108,7 +108,7 @@ impl Call {
 
 impl Transport {
     pub(super) fn new(address: &str, options: ConnectOptions) -> Result<Self, Error> {
-        let (address, connector) = (origin(address)?, connector(&options)?);
+        let (address, connector) = (base(address)?, connector(&options)?);
         Ok(Self { address, options, http: http(connector.clone()), connector })
     }
 
@@ -300,19 +300,20 @@ fn http(connector: Connector) -> Http<Connector, Full<Bytes>> {
     Http::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_MAX).pool_timer(TokioTimer::new()).build(connector)
 }
 
-/// `http://host:port` or `https://host:port`, without a trailing slash.
-fn origin(address: &str) -> Result<Arc<str>, Error> {
-    let origin = address.strip_suffix('/').unwrap_or(address);
-    let uri: Option<Uri> = origin.parse().ok();
-    let is_origin = uri.is_some_and(|uri| {
+/// `http://host:port` or `https://host:port`, and the path under which the server is mounted, without a trailing slash.
+fn base(address: &str) -> Result<Arc<str>, Error> {
+    let base = address.trim_end_matches('/');
+    let uri: Option<Uri> = base.parse().ok();
+    let is_base = uri.is_some_and(|uri| {
         let is_plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
         let is_known = uri.scheme_str().is_some_and(|scheme| SCHEMES.contains(&scheme));
         // A number after the last colon that is too large is not a port.
         let has_port = |host: &str| uri.port().is_some() || !host.rsplit(']').next().unwrap_or_default().contains(':');
         let is_host = uri.authority().is_some_and(|authority| has_port(authority.as_str()));
-        is_known && is_host && is_plain && uri.path() == "/" && uri.query().is_none()
+        // A fragment is not in the parsed address.
+        is_known && is_host && is_plain && uri.query().is_none() && !base.contains('#')
     });
-    if is_origin { Ok(Arc::from(origin)) } else { Err(Cause::Address(Redacted(address).to_string()).into()) }
+    if is_base { Ok(Arc::from(base)) } else { Err(Cause::Address(Redacted(address).to_string()).into()) }
 }
 
 #[cfg(test)]
@@ -321,15 +322,24 @@ mod tests {
 
     #[test]
     fn addresses() {
-        for right in ["http://127.0.0.1:7300", "http://queue.example/", "http://[::1]:7300"] {
-            assert_eq!(&*origin(right).unwrap(), right.trim_end_matches('/'));
+        for right in ["http://127.0.0.1:7300", "http://queue.example/", "http://[::1]:7300", "http://shop/a/duetime/"] {
+            assert_eq!(&*base(right).unwrap(), right.trim_end_matches('/'));
         }
-        assert_eq!(origin("https://queue.example").is_ok(), cfg!(feature = "tls"));
-        let wrong = ["", "127.0.0.1:7300", "ftp://queue.example", "http://a/b", "http://a?b", "http://u@a", "http://"];
+        assert_eq!(base("https://queue.example").is_ok(), cfg!(feature = "tls"));
+        let wrong = [
+            "",
+            "127.0.0.1:7300",
+            "ftp://queue.example",
+            "http://a/b?c",
+            "http://a?b",
+            "http://a/b#c",
+            "http://u@a",
+            "http://",
+        ];
         for wrong in wrong.into_iter().chain(["http://a:99999", "http://[::1]:99999"]) {
-            assert_eq!(origin(wrong).unwrap_err().code(), "address", "{wrong}");
+            assert_eq!(base(wrong).unwrap_err().code(), "address", "{wrong}");
         }
-        let shown = origin("http://app:secret@queue.example").unwrap_err().to_string();
+        let shown = base("http://app:secret@queue.example").unwrap_err().to_string();
         assert!(shown.contains("http://***@queue.example") && !shown.contains("secret"), "{shown}");
     }
 }

@@ -85,7 +85,7 @@ pub(crate) async fn run(selected: &Selected, action: BulkAction) -> Result {
     let json = selected.target.json;
     let client = selected.target.client().await?;
     if selected.ids.is_empty() {
-        return counts(client.jobs().bulk(&query, action).await?, action, json);
+        return counts(&client.jobs().bulk(&query, action).await?, action, json);
     }
     let mut code = 0;
     for &id in &selected.ids {
@@ -136,14 +136,14 @@ fn tell(id: JobId, answer: std::result::Result<Done, Error>, json: bool) -> Resu
     }
 }
 
-fn counts(counts: BulkCounts, action: BulkAction, json: bool) -> Result {
+fn counts(counts: &BulkCounts, action: BulkAction, json: bool) -> Result {
     if json {
-        return output::json(&counts);
+        return output::json(counts);
     }
-    if counts.values().all(|&count| count == 0) {
+    if counts.is_empty() {
         note!("no jobs found");
     }
-    for (word, count) in counts {
+    for (word, count) in counts.iter() {
         // `run` makes jobs due now; people do not know that as rescheduling.
         let word = if action == BulkAction::Reschedule(Due::Now) && word == "rescheduled" { "due_now" } else { word };
         output::say(format_args!("{count} {}", word.replace('_', " ")))?;

@@ -29,7 +29,7 @@ pub(super) async fn run(one: &One) -> Result {
         say(format_args!("paused      {end}"))?;
     }
     if let Some(at) = counts.oldest_due {
-        say(format_args!("oldest due  {}", exact(at)))?;
+        say(format_args!("oldest due  {}", exact(at.0)))?;
     }
     if let Some(at) = target_held_until {
         say(format_args!("target      held back until {}", exact(at.0)))?;

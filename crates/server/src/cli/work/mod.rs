@@ -206,7 +206,7 @@ async fn open(args: &Args, stop: &Stop) -> Result<Client> {
 }
 
 fn tell(summary: Summary, args: &Args) -> Result {
-    let Summary { succeeded, failed, released, lost } = summary;
+    let Summary { succeeded, failed, released, lost, .. } = summary;
     if args.target.json {
         output::json(&json!({ "succeeded": succeeded, "failed": failed, "released": released, "lost": lost }))?;
     } else if lost > 0 || std::io::stderr().is_terminal() {

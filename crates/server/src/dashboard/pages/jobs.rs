@@ -12,7 +12,8 @@ use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
 use axum::response::Response;
-use duetime_core::api::{self, Counts, Find, JobBody, Page};
+use duetime_core::api::{self, Find, JobBody, Page};
+use duetime_core::engine::BulkCounts;
 use duetime_core::limits::PAGE_JOBS_MAX;
 use duetime_core::{JobId, State};
 use maud::{Markup, html};
@@ -277,8 +278,8 @@ async fn all(visit: &Visit, form: &Form, action: &str) -> Result<Made, Problem> 
     }
     let call = Call::post(format!("/v1/jobs/{verb}")).with(&body);
     if form.get("confirmed").is_some() {
-        let counts: Counts = visit.api.call(call).await?.read();
-        let done: Vec<(String, u64)> = counts.0.into_iter().map(|(word, count)| (word.to_owned(), count)).collect();
+        let counts: BulkCounts = visit.api.call(call).await?.read();
+        let done: Vec<(String, u64)> = counts.iter().map(|(word, count)| (word.to_owned(), count)).collect();
         return Ok(Made::Done(went(&visit.here, &done)));
     }
     let (count, is_all) = count(visit, usual).await?;

@@ -46,7 +46,7 @@ pub(in crate::dashboard) async fn act(visit: Visit, form: Form) -> Response {
 
 /// The queue whose job has waited longest comes first; the others by name.
 pub(super) fn by_wait(queues: &mut [QueueStatus]) {
-    queues.sort_by_key(|status| status.counts.oldest_due.unwrap_or(Millis::MAX));
+    queues.sort_by_key(|status| status.counts.oldest_due.map_or(Millis::MAX, |at| at.0));
 }
 
 /// The queues with their counts.
@@ -85,7 +85,7 @@ pub(super) fn table(visit: &Visit, queues: &[QueueStatus]) -> Markup {
                 td.number { a href=(of("failed")) { (number(tally.failed)) } }
                 td.number { (number(tally.totals.succeeded)) }
                 td.number { (number(tally.totals.pushed)) }
-                td.number { @if let Some(due) = counts.oldest_due { (near(visit, due)) } @else { "–" } }
+                td.number { @if let Some(due) = counts.oldest_due { (near(visit, due.0)) } @else { "–" } }
             }
         }
     };

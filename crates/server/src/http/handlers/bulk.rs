@@ -10,8 +10,8 @@ use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
 use axum::response::{IntoResponse, Response};
 use duetime_core::Due;
-use duetime_core::api::{self, Counts, Reschedule, Span};
-use duetime_core::engine::{BulkAction, Query};
+use duetime_core::api::{self, Reschedule, Span};
+use duetime_core::engine::{BulkAction, BulkCounts, Query};
 
 /// Cancel all jobs that a selection finds.
 ///
@@ -19,7 +19,7 @@ use duetime_core::engine::{BulkAction, Query};
 #[utoipa::path(
     post, path = "/v1/jobs/cancel", operation_id = "cancel_jobs", tag = "jobs",
     request_body = Query,
-    responses((status = 200, description = "The number of jobs by outcome.", body = Counts)),
+    responses((status = 200, description = "The number of jobs by outcome.", body = BulkCounts)),
 )]
 pub(crate) async fn cancel(Call(app, caller): Call, body: One) -> Answered {
     bulk(&app, &caller, body.object()?, BulkAction::Cancel).await
@@ -33,7 +33,7 @@ pub(crate) async fn cancel(Call(app, caller): Call, body: One) -> Answered {
     params(("spread" = Option<Span>, Query, description = "Spreads the jobs over this span from now on, at most 24 h: each has its place \
      by its id. By default all are ready at once.")),
     request_body = Query,
-    responses((status = 200, description = "The number of jobs by outcome.", body = Counts)),
+    responses((status = 200, description = "The number of jobs by outcome.", body = BulkCounts)),
 )]
 pub(crate) async fn retry(Asked(app, caller, text): Asked, body: One) -> Answered {
     let spread = api::spread(&text)?;
@@ -49,7 +49,7 @@ pub(crate) async fn retry(Asked(app, caller, text): Asked, body: One) -> Answere
 #[utoipa::path(
     post, path = "/v1/jobs/reschedule", operation_id = "reschedule_jobs", tag = "jobs",
     request_body = Reschedule,
-    responses((status = 200, description = "The number of jobs by outcome.", body = Counts)),
+    responses((status = 200, description = "The number of jobs by outcome.", body = BulkCounts)),
 )]
 pub(crate) async fn reschedule(Call(app, caller): Call, body: One) -> Answered {
     let body = body.object::<Reschedule>()?;
@@ -67,7 +67,7 @@ pub(crate) async fn reschedule(Call(app, caller): Call, body: One) -> Answered {
 #[utoipa::path(
     post, path = "/v1/jobs/delete", operation_id = "delete_jobs", tag = "jobs",
     request_body = Query,
-    responses((status = 200, description = "The number of jobs by outcome.", body = Counts)),
+    responses((status = 200, description = "The number of jobs by outcome.", body = BulkCounts)),
 )]
 pub(crate) async fn delete(Call(app, caller): Call, body: One) -> Answered {
     bulk(&app, &caller, body.object()?, BulkAction::Delete).await
@@ -78,7 +78,7 @@ async fn bulk(app: &App, caller: &Caller, query: Query, action: BulkAction) -> A
     let check = || access::check_queue(caller, Scope::Change, queue);
     check()?;
     // A change of many takes a while, in which the right may be lost.
-    Ok(match app.engine.bulk_while(&query, action, &|| check().is_ok()).await.map(Counts) {
+    Ok(match app.engine.bulk_while(&query, action, &|| check().is_ok()).await {
         Ok(counts) => {
             let response = check().map_or_else(IntoResponse::into_response, |()| reply::ok(&counts));
             audited(response, query, action, Some(counts))
@@ -88,7 +88,7 @@ async fn bulk(app: &App, caller: &Caller, query: Query, action: BulkAction) -> A
 }
 
 /// The answer, with the data for its line in the audit log.
-fn audited(mut response: Response, selection: Query, action: BulkAction, counts: Option<Counts>) -> Response {
+fn audited(mut response: Response, selection: Query, action: BulkAction, counts: Option<BulkCounts>) -> Response {
     let (delay, due_at) = match action {
         BulkAction::Reschedule(due) | BulkAction::RescheduleOver(due, _) => match due {
             Due::Now => (Some(Span(0)), None),

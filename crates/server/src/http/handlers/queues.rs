@@ -15,7 +15,7 @@ use crate::http::shown;
 use axum::http::HeaderMap;
 use duetime_core::Error;
 use duetime_core::api::schema::{ETag, Star};
-use duetime_core::api::{Counts, Nothing, PauseBody, Purged, Queue, QueueChanges, Queues};
+use duetime_core::api::{Nothing, PauseBody, Purged, Queue, QueueChanges, Queues};
 use duetime_core::engine::{Configured, Query, QueueStatus};
 use duetime_core::json::Timestamp;
 use duetime_core::limits::STEP_QUEUES_MAX;
@@ -146,7 +146,7 @@ pub(crate) async fn purge(Call(app, caller): Call, Segment(Name(queue)): Segment
     let purged = app.engine.purge(&queue).await?;
     let mut response = reply::ok(&Purged { purged });
     let selection = Query { queue: Some(queue), ..Query::default() };
-    let counts = Some(Counts([("cancelled", purged)].into()));
+    let counts = Some([("cancelled", purged)].into());
     response.extensions_mut().insert(Jobs { selection, counts, ..Jobs::default() });
     Ok(response)
 }

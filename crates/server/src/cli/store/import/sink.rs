@@ -7,6 +7,7 @@ use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::target::{MEMORY, Target};
 use crate::engine_options::engine_options;
 use duetime::{Client, OpenOptions};
+use duetime_core::api::Span;
 use duetime_core::engine::{Imported, Options, QueueSettings};
 use duetime_core::{Job, JobId, Schedule};
 use std::collections::HashMap;
@@ -33,7 +34,7 @@ impl Sink {
         let client = match &target.store {
             // An import hands out no jobs, so jobs that are due soon need not be in memory.
             Some(path) if path != Path::new(MEMORY) => {
-                let options = Options { horizon_ms: 0, ..engine_options() };
+                let options = Options { horizon: Span(0), ..engine_options() };
                 Client::open_with(path, OpenOptions::default().engine(options)).await?
             }
             _ => target.open().await?,
