@@ -75,6 +75,7 @@ final class Client
         array $tags = [],
         ?int $priority = null,
         string|array|null $retry = null,
+        ?float $jitter = null,
         ?int $maxAttempts = null,
         string|int|float|\DateInterval|null $maxAge = null,
         ?int $maxCrashes = null,
@@ -87,7 +88,7 @@ final class Client
         array $meta = [],
     ): Pushed {
         return $this->pushJob(new NewJob($queue, $payload, $kind, $key, $onConflict, $keyUntil, $delay, $dueAt, $tags, $priority, $retry,
-            $maxAttempts, $maxAge, $maxCrashes, $whenExhausted, $lease, $expires, $origin, $target, $trace, $meta));
+            $jitter, $maxAttempts, $maxAge, $maxCrashes, $whenExhausted, $lease, $expires, $origin, $target, $trace, $meta));
     }
 
     /** @throws DuetimeError as `push` */

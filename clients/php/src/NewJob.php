@@ -20,6 +20,7 @@ final class NewJob
      * @param list<string> $tags at most 16
      * @param int|null $priority 0 is the most urgent, 1024 the default
      * @param string|array<string, mixed>|null $retry the retry rule: `"none"`, `["steps" => ["15s", "1m"]]` …
+     * @param float|null $jitter each wait is longer by up to this part of it; 0.1 by default, 0 for exact waits
      * @param int|null $maxAttempts 0 for no limit
      * @param string|int|float|\DateInterval|null $maxAge since its first due time
      * @param string|array<string, string>|null $whenExhausted `keep`, `drop`, `restart`, or `["move" => queue]`
@@ -42,6 +43,7 @@ final class NewJob
         public readonly array $tags = [],
         public readonly ?int $priority = null,
         public readonly string|array|null $retry = null,
+        public readonly ?float $jitter = null,
         public readonly ?int $maxAttempts = null,
         public readonly string|int|float|\DateInterval|null $maxAge = null,
         public readonly ?int $maxCrashes = null,
@@ -75,6 +77,7 @@ final class NewJob
             'tags' => $this->tags === [] ? null : $this->tags,
             'priority' => $this->priority,
             'retry' => $this->retry,
+            'jitter' => $this->jitter,
             'max_attempts' => $this->maxAttempts,
             'max_age' => $span($this->maxAge, 'max_age'),
             'max_crashes' => $this->maxCrashes,

@@ -456,7 +456,8 @@ final class Worker
         if ($this->logger !== null) {
             $this->logger->log($level, "duetime: $message");
         } else {
-            fwrite(\STDERR, 'duetime: ' . $message . "\n");
+            // The constant STDERR is missing if the program is read from standard input.
+            file_put_contents('php://stderr', 'duetime: ' . $message . "\n");
         }
     }
 }

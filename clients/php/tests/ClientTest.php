@@ -57,12 +57,12 @@ final class ClientTest extends TestCase
     {
         [$client, $queue] = [Site::client(), Site::queue()];
         $job = $client->get($client->push($queue, 1, kind: 'k', key: 'x', onConflict: 'reject', keyUntil: 'started', dueAt: '2030-01-01T00:00:00.250Z',
-            tags: ['t'], priority: 3, retry: ['fixed' => ['delay' => '30s']], maxAttempts: 4, maxAge: 3600, maxCrashes: 2, whenExhausted: ['move' => 'dead'],
+            tags: ['t'], priority: 3, retry: ['fixed' => ['delay' => '30s']], jitter: 0.5, maxAttempts: 4, maxAge: 3600, maxCrashes: 2, whenExhausted: ['move' => 'dead'],
             lease: 90, expires: '1h', origin: 'o' . $queue, trace: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
             meta: ['tenant_id' => '7', '8' => 'x'])->id);
         self::assertSame(['8' => 'x', 'tenant_id' => '7'], $job->meta);
         $expected = ['kind' => 'k', 'key' => 'x', 'key_until' => 'started', 'due_at' => '2030-01-01T00:00:00.250Z', 'tags' => ['t'], 'priority' => 3,
-            'retry' => ['fixed' => ['delay' => '30s']], 'max_attempts' => 4, 'max_age' => '1h', 'max_crashes' => 2, 'when_exhausted' => ['move' => 'dead'],
+            'retry' => ['fixed' => ['delay' => '30s']], 'jitter' => 0.5, 'max_attempts' => 4, 'max_age' => '1h', 'max_crashes' => 2, 'when_exhausted' => ['move' => 'dead'],
             'lease' => '1m30s', 'expires' => '1h', 'origin' => 'o' . $queue, 'trace' => '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'];
         self::assertSame([], array_udiff_assoc($expected, $job->fields, static fn ($a, $b): int => json_encode($a) <=> json_encode($b)));
         try {

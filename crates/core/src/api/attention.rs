@@ -1,4 +1,4 @@
-//! What needs the attention of an operator.
+//! The problems that an operator should look at.
 
 use super::{DegradedCode, Span, Timestamp};
 #[cfg(feature = "openapi")]
@@ -7,7 +7,7 @@ use crate::model::id::JobId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What needs the attention of an operator, as a server sees it. Only queues that the caller may read are named.
+/// The problems that an operator should look at, as this server sees them. It names only queues that the caller may read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]

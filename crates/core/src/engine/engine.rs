@@ -591,7 +591,7 @@ impl Engine {
         self.services.observatory.consumers.workers(after, limit, may_read)
     }
 
-    /// What needs the attention of an operator, without queues that the caller may not read. The list is at most about a
+    /// The problems that an operator should look at, without queues that the caller may not read. The list is at most about a
     /// second old. It is made from counts of the first 200 queues; other queues, failures and schedules are read in the
     /// background, or less often. If the store does not answer, it has what this process knows.
     pub async fn attention(&self, may_read: impl Fn(&str) -> bool) -> api::Attention {

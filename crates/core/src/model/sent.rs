@@ -1,4 +1,4 @@
-//! What a push sent, in a few bytes: beside an origin, they tell a repeat of the push from another one with its origin.
+//! A digest of a push. It is kept with the origin, and tells a repeat of the push from another push with the same origin.
 
 use super::job::{Due, NewJob};
 use super::options::JobOptions;

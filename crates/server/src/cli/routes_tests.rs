@@ -56,6 +56,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("POST", "/v1/schedules/{name}/run", "schedules run"),
     ("DELETE", "/v1/schedules/{name}", "schedules delete"),
     ("GET", "/v1/events", "events"),
+    ("GET", "/v1/attention", "status"),
     ("GET", "/healthz", "health --alive"),
     ("GET", "/readyz", "health"),
     ("GET", "/metrics", "metrics"),

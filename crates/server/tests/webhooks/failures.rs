@@ -18,7 +18,7 @@ async fn five_different_failures_and_then_one_completion() {
     let (server, closed) = (Server::start().await, Closed::new());
     let steps: Vec<String> = STEPS_MS.iter().map(|step| format!("{step}ms")).collect();
     let target = json!({"url": closed.url(), "timeout": format!("{TIMEOUT_MS}ms")});
-    server.set("hooks", json!({"retry": {"steps": steps}, "max_attempts": 9, "target": target})).await;
+    server.set("hooks", json!({"retry": {"steps": steps}, "jitter": 0, "max_attempts": 9, "target": target})).await;
     let id = server.push("hooks", "{}").await;
 
     let refused = server.until(id, |job| job.errors.len() == 1).await;

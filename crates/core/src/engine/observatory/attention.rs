@@ -1,4 +1,4 @@
-//! What needs the attention of an operator. It is decided here and nowhere else: pages, commands and metrics show this list.
+//! The problems that an operator should look at. Only this file decides them: pages, commands and metrics show its list.
 //!
 //! The list is made if somebody asks and the last one is older than a second. That costs one count of at most 200 queues.
 //! Other queues, failures and schedules are read in the background, or less often. If the store does not answer, the list has
@@ -42,7 +42,7 @@ const FAILURES_WAIT: Duration = Duration::from_millis(200);
 pub struct TargetDown {
     /// Since when.
     pub since: Millis,
-    /// What it said last, or why it could not be reached.
+    /// The reason of its last refusal, or of the failed connection.
     pub message: String,
 }
 
@@ -202,7 +202,7 @@ impl Watch {
         }
     }
 
-    /// Where the jobs of a queue are delivered, without secrets.
+    /// The target of a queue, without secrets.
     fn target_of(&self, queue: &str) -> Option<String> {
         self.settings.of(queue).target.as_ref().map(|target| target.masked().place())
     }

@@ -163,7 +163,7 @@ impl Record {
         })
     }
 
-    /// What each queue started lately: in the last whole minute, or in this one.
+    /// The starts of each queue in the last whole minute, or in this one.
     pub(super) fn lately(&self, now: Millis, metrics: &Metrics) -> HashMap<Arc<str>, Lately> {
         let readings = readings(metrics);
         self.look(now, &readings, |recorded| {

@@ -1,4 +1,4 @@
-//! What needs the attention of an operator.
+//! The problems that an operator should look at.
 
 use crate::access::Scope;
 use crate::http::call::Call;
