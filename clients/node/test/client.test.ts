@@ -40,7 +40,7 @@ describe('a client of a real server', () => {
   it('pushes with every option, and finds, changes and cancels by key', async () => {
     const options = {
       kind: 'order.cancel', key: 'order-4711', onConflict: 'reject', keyUntil: 'started', delay: '30m', tags: ['shop:7'], priority: 3,
-      retry: { exponential: { first: 1_000, factor: 2, max: '1h', jitter: 0.1 } }, maxAttempts: 3, maxAge: '2d', maxCrashes: 2,
+      retry: { exponential: { first: 1_000, factor: 2, max: '1h', jitter: 0.1 } }, jitter: 0.5, maxAttempts: 3, maxAge: '2d', maxCrashes: 2,
       whenExhausted: { move: 'dead' }, lease: 90_000, expires: '1h', trace: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
       meta: { tenant_id: '7' }, dueAt: undefined, origin: undefined, target: undefined,
     } as const

@@ -130,7 +130,7 @@ impl Golden {
 
     fn number(&mut self, text: &str) -> Option<(usize, String)> {
         let word = text.find(' ').unwrap_or(text.len());
-        if text[word..].starts_with(" unless it is renewed") {
+        if text.starts_with(|c: char| c.is_ascii_digit()) && text[word..].starts_with(" unless it is renewed") {
             return Some((word, "<time left>".to_owned()));
         }
         let length = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
