@@ -144,7 +144,7 @@ async fn a_handler_that_is_aborted_is_counted() {
     assert_eq!(recorded.get(&series), Some(1.0));
 }
 
-/// The handler gives its job back, so that its own outcome comes too late. The worker notices on a thread of its own, which has no local
+/// The handler gives its job back, so its outcome comes too late. The worker notices that on another thread, which has no local
 /// recorder. Other tests in this process may lose leases, too.
 #[tokio::test]
 async fn an_outcome_of_a_lost_lease_is_counted() {

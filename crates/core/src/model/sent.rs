@@ -9,8 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-/// The parts of a push that are told apart, and the bytes that are kept of each: with three, one of 17 million other values
-/// counts as the same.
+/// The parts of a push, and the bytes of the digest of each. With three bytes, one of 17 million other values counts as the
+/// same.
 const PARTS: [(&str, usize); 7] =
     [("payload", 6), ("kind", 3), ("due_at", 3), ("priority", 3), ("key", 3), ("tags", 3), ("options", 3)];
 /// All of them.

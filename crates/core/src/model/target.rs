@@ -189,7 +189,7 @@ impl Target {
         }
     }
 
-    /// Where it is, in one line; it may hold secrets unless it is [masked](Self::masked).
+    /// Its address in one line. The line may contain secrets unless the target is [masked](Self::masked).
     pub fn place(&self) -> String {
         match self {
             Self::Url(endpoint) => endpoint.url.to_string(),

@@ -61,7 +61,7 @@ async fn a_batch_may_be_repeated_also_where_a_part_of_it_was_made() {
     assert_eq!(bench.reserve(9, Duration::ZERO).await.len(), 3);
 }
 
-/// What is compared is what was sent, not what the job is by now.
+/// The contents of the two pushes are compared. Later changes of the job do not matter.
 #[tokio::test(start_paused = true)]
 async fn an_origin_with_other_content_is_refused_and_it_is_said_what_differs() {
     let mut bench = Bench::new().await;

@@ -334,7 +334,7 @@ mod tests {
         services.observatory.watch.list(&services.vitals.health(), |_| true).await
     }
 
-    /// What is wrong, after a while.
+    /// Lets this many seconds pass, and returns the sentences of the list.
     async fn wrong_after(fixture: &Fixture, seconds: u64) -> Vec<String> {
         pass(Duration::from_secs(seconds)).await;
         list(fixture).await.items.into_iter().map(|item| item.detail).collect()

@@ -1,4 +1,4 @@
-//! What needs attention: the list of the API, with a button for what one click mends.
+//! The problems that the API lists. A problem that one click can solve has a button.
 
 use crate::access::Scope;
 use crate::dashboard::html::{form_token, instant_text, job, number, queue};

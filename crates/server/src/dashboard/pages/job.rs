@@ -163,7 +163,7 @@ fn option<'a>(visit: &Visit, name: &'a str) -> &'a str {
     }
 }
 
-/// What happened to it, in one line.
+/// The history of a job in one line.
 fn life(visit: &Visit, job: &JobBody<'_>) -> Markup {
     let waits_again = job.attempt > 0 && matches!(job.state, State::Scheduled | State::Ready);
     let failed = job.errors.iter().rev().take(LIFE_FAILURES_MAX).rev().map(|error| (Text::Failed, error.at));
