@@ -42,7 +42,7 @@ final class DuetimeJob extends Job implements JobContract
 
     public function getRawBody(): string
     {
-        return $this->raw ??= $this->job->raw();
+        return $this->raw ??= $this->job->payloadText();
     }
 
     /** @return array<string, mixed> */

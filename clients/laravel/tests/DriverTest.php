@@ -61,7 +61,7 @@ final class DriverTest extends Driver
     public function testAnEncryptedJobIsNotReadable(): void
     {
         Secret::dispatch('secret', 'a very secret word');
-        self::assertStringNotContainsString('very secret', $this->only()->raw());
+        self::assertStringNotContainsString('very secret', $this->only()->payloadText());
     }
 
     public function testAFailedJobIsADeadLetter(): void

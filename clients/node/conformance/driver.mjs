@@ -24,15 +24,25 @@ const camel = (value) => {
     [name.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase()), verbatim.has(name) ? member : camel(member)]))
 }
 const job = (found) => found && {
-  id: found.id, state: found.state, payload: shown(found.payload), result: shown(found.result), attempt: found.attempt, key: found.key, tags: found.tags,
+  id: found.id, state: found.state, payload: shown(found.payload), result: shown(found.result), attempt: found.attempt, key: found.key,
+  tags: found.tags, payload_text: found.payloadText ?? null, result_text: found.resultText ?? null,
 }
-const shown = (content) => (content instanceof Uint8Array ? { base64: Buffer.from(content).toString('base64') } : content)
+const shown = (content) => {
+  if (content instanceof Uint8Array) return { base64: Buffer.from(content).toString('base64') }
+  try {
+    json.encode(content ?? null, 'content')
+    return content
+  } catch {
+    // A number that JavaScript does not hold.
+    return undefined
+  }
+}
 
 const client = new duetime.Client(undefined, { timeout: ms('timeout'), deadline: ms('deadline'), pushDeadline: ms('deadline') })
 
 const CALLS = {
-  async push({ queue, payload, options }) {
-    const { id, outcome, state } = await client.push(queue, payload, camel(options ?? {}))
+  async push({ queue, payload, payload_text: text, options }) {
+    const { id, outcome, state } = await client.push(queue, text === undefined ? payload : Buffer.from(text), camel(options ?? {}))
     return { id, outcome, state }
   },
   async push_many({ jobs }) {
@@ -122,6 +132,7 @@ async function work() {
       })
     },
     echo: (payload) => payload,
+    echo_text: (_, job) => Buffer.from(job.payloadText),
     die: () => process.kill(process.pid, 'SIGKILL'),
   }
   worker.use(async (job, next) => {

@@ -8,11 +8,11 @@ import { eventsOf } from './events.js'
 import { Queues, Schedules } from './groups.js'
 import { Lock, startKeeper } from './lock.js'
 import { activeTrace } from './trace.js'
-import { odd, settingsOf, Transport, type Request, type Settings, type TransportOptions } from './transport.js'
+import { exactOf, odd, settingsOf, Transport, type Answer, type Request, type Settings, type TransportOptions } from './transport.js'
 import type {
   CallOptions, CancelByKeyOutcome, CancelOutcome, Counts, Duration, Instant, Job, JobEvent, JobOptions, NewJob, Pushed, Selection, Transition, Why,
 } from './types.js'
-import { milliseconds, objectJson, queryOf, shownAs, timeOf } from './wire.js'
+import { jobOf, milliseconds, objectJson, queryOf, shownAs, timeOf } from './wire.js'
 
 /** Options of a client, besides its server. */
 export type ClientOptions = TransportOptions
@@ -121,7 +121,7 @@ export class Client implements AsyncDisposable {
 
   /** Throws `NotFound`, also once the record has expired. */
   async get<Payload = unknown, Result = unknown>(id: string, options: CallOptions = {}): Promise<Job<Payload, Result>> {
-    return this.#call({ method: 'GET', path: job(id), ...callOf(options) })
+    return oneOf(await this.#transport.call({ method: 'GET', path: job(id), ...callOf(options) }))
   }
 
   /** The live job with this key, else the last one that had it, or `null`. */
@@ -141,10 +141,11 @@ export class Client implements AsyncDisposable {
     let cursor: string | null | undefined
     do {
       const answer = await this.#transport.call({ method: 'GET', path: `/v1/jobs${queryOf({ ...selection, cursor })}`, ...callOf(options) })
-      const page = shownAs(answer.body) as { jobs?: Job<Payload, Result>[]; nextCursor?: string | null }
-      if (!Array.isArray(page.jobs)) throw odd(answer, '`jobs`')
-      yield* page.jobs
-      cursor = page.nextCursor ?? null
+      const { jobs, next_cursor: next } = answer.body as { jobs?: Record<string, unknown>[]; next_cursor?: string | null }
+      if (!Array.isArray(jobs) || !jobs.every((one) => typeof one === 'object')) throw odd(answer, '`jobs`')
+      const exact = exactOf(answer).part('jobs')
+      for (const [place, one] of jobs.entries()) yield jobOf(one, exact.part(place))
+      cursor = next ?? null
     } while (cursor !== null)
   }
 
@@ -211,7 +212,7 @@ export class Client implements AsyncDisposable {
   /** Changes a waiting job; with `ifVersion` only if it still has this version. Throws `NotFound` or `Conflict`. */
   async change(id: string, change: Change, options: CallOptions & { ifVersion?: number } = {}): Promise<Job> {
     const headers = options.ifVersion === undefined ? undefined : { 'if-match': `"${options.ifVersion}"` }
-    return this.#call({ method: 'PATCH', path: job(id), body: objectJson(change), headers, ...callOf(options) })
+    return oneOf(await this.#transport.call({ method: 'PATCH', path: job(id), body: objectJson(change), headers, ...callOf(options) }))
   }
 
   /** A waiting job is due now. Throws `NotFound`, or `Conflict` if it runs or has finished. */
@@ -235,7 +236,7 @@ export class Client implements AsyncDisposable {
     for (;;) {
       const waitMs = Math.max(0, Math.min(JOB_WAIT_MS, Math.ceil(end - performance.now())))
       const askedAt = performance.now()
-      const now: Job<Payload, Result> = await this.#call({ method: 'GET', path: job(id) + queryOf({ wait: waitMs }), waitMs, signal: options.signal })
+      const now = oneOf<Payload, Result>(await this.#transport.call({ method: 'GET', path: job(id) + queryOf({ wait: waitMs }), waitMs, signal: options.signal }))
       if (!LIVE.includes(now.state as (typeof LIVE)[number])) return now
       if (performance.now() >= end) throw new TimedOut({ code: 'wait_timeout', status: 0, detail: `the job ${id} is still ${now.state}` })
       // A server that stops answers early.
@@ -299,8 +300,8 @@ export class Client implements AsyncDisposable {
   }
 
   async #act(id: string, verb: 'run' | 'retry', doneIf: readonly string[]): Promise<Job> {
-    const { body } = await this.#transport.call({ method: 'POST', path: `${job(id)}/${verb}`, body: '{}', doneIf })
-    return body === undefined ? this.get(id) : (shownAs(body) as Job)
+    const answer = await this.#transport.call({ method: 'POST', path: `${job(id)}/${verb}`, body: '{}', doneIf })
+    return answer.body === undefined ? this.get(id) : oneOf(answer)
   }
 
   #bulk(verb: 'cancel' | 'retry' | 'delete' | 'reschedule', body: string): Promise<Counts> {
@@ -314,6 +315,10 @@ export class Client implements AsyncDisposable {
   async #raw<T = unknown>(request: Request): Promise<T> {
     return (await this.#transport.call(request)).body as T
   }
+}
+
+function oneOf<Payload, Result>(answer: Answer): Job<Payload, Result> {
+  return jobOf(answer.body as Record<string, unknown>, exactOf(answer))
 }
 
 function pushedOf(answer: unknown): Pushed | DuetimeError {

@@ -1,8 +1,8 @@
 /**
- * JSON without losses: integers beyond 2^53 are `bigint` in both directions.
+ * JSON whose integers beyond 2^53 are `bigint` in both directions. Other numbers are those of JavaScript; `Exact` has their text.
  *
  * `JSON.parse` and `JSON.stringify` do the work. Only a text with long digits, or a value with a `bigint`, takes a second
- * pass over marked strings. Floating-point numbers are those of JavaScript.
+ * pass over marked strings.
  */
 
 import { invalid, messageOf, shown } from './errors.js'
@@ -10,7 +10,7 @@ import { invalid, messageOf, shown } from './errors.js'
 // At least 16 digits, where JSON may have a number. It also finds some digits in strings, which only costs time.
 const MAY_HAVE_LONG = /(?:^|[[:,\s])-?\d{16}/
 const STRING_OR_LONG = /"(?:[^"\\]|\\.)*"|-?\d{16,}(?![\d.eE])/g
-const UTF8 = new TextDecoder('utf-8', { fatal: true })
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** Parses JSON; integers that a number cannot hold come as `bigint`. Throws a `SyntaxError`. */
 export function parse(text: string): unknown {
@@ -52,6 +52,53 @@ export function contentOf(document: Record<string, unknown>, name: 'payload' | '
 export function contentJson(value: unknown, name: 'payload' | 'result'): string {
   if (value instanceof Uint8Array) return `"${name}_base64":"${Buffer.from(value).toString('base64')}"`
   return `"${name}":${encode(value, name)}`
+}
+
+/** An answer, or a part of it, as the text that came. Parts are cut out when they are asked for. */
+export class Exact {
+  readonly #text: () => string
+  #parts: Map<string | number, string> | undefined
+
+  constructor(text: () => string) {
+    this.#text = text
+  }
+
+  /** A member or an element. */
+  part(place: string | number): Exact {
+    return new Exact(() => this.#cut().get(place) ?? '')
+  }
+
+  /** The text of a payload or result in this object, whose `document` is parsed; `undefined` for bytes that are not UTF-8. */
+  value(document: Record<string, unknown>, name: 'payload' | 'result'): string | undefined {
+    const base64 = document[`${name}_base64`]
+    if (typeof base64 !== 'string') return document[name] === undefined ? undefined : this.#cut().get(name)
+    try {
+      return UTF8.decode(Buffer.from(base64, 'base64'))
+    } catch {
+      return undefined
+    }
+  }
+
+  #cut(): Map<string | number, string> {
+    return (this.#parts ??= partsOf(this.#text()))
+  }
+}
+
+/** The texts of the members of an object, or of the elements of an array. The text is JSON. */
+function partsOf(text: string): Map<string | number, string> {
+  const parts = new Map<string | number, string>()
+  let [depth, begin, name]: [number, number, string | undefined] = [0, 0, undefined]
+  for (const { 0: token, index } of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}:,]/g)) {
+    if (depth === 1 && token === ':') name = JSON.parse(text.slice(begin, index)) as string
+    if (depth === 1 && ',]}'.includes(token)) {
+      const part = text.slice(begin, index).trim()
+      if (part !== '') parts.set(name ?? parts.size, part)
+    }
+    if ('[{'.includes(token)) depth += 1
+    else if (']}'.includes(token)) depth -= 1
+    if (depth === 1 && '[{:,'.includes(token)) begin = index + 1
+  }
+  return parts
 }
 
 function withBigInts(value: unknown, field: string, first: unknown): string {

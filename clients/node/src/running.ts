@@ -5,7 +5,7 @@ import { Conflict, LeaseLost } from './errors.js'
 import { Cancelled } from './outcomes.js'
 import type { CallOptions, JobOptions, Pushed } from './types.js'
 import { objectJson } from './wire.js'
-import { contentOf } from './json.js'
+import { contentOf, type Exact } from './json.js'
 
 /** What a job's line to the server does for it. */
 export interface Calls {
@@ -33,10 +33,11 @@ export class RunningJob<Payload = unknown> {
   /** Proves the lease. Its part after the dot grows with each lease: store it to fence off writes of earlier attempts. */
   readonly receipt: string
   readonly #calls: Calls
+  readonly #payloadText: () => string | undefined
   #abort: AbortController | undefined
   #pushes = 0
 
-  constructor(lease: Record<string, unknown>, calls: Calls) {
+  constructor(lease: Record<string, unknown>, exact: Exact, calls: Calls) {
     this.id = lease['id'] as string
     this.queue = lease['queue'] as string
     this.kind = lease['kind'] as string
@@ -50,6 +51,15 @@ export class RunningJob<Payload = unknown> {
     this.meta = (lease['meta'] as Record<string, string> | undefined) ?? {}
     this.receipt = lease['receipt'] as string
     this.#calls = calls
+    this.#payloadText = () => exact.value(lease, 'payload')
+  }
+
+  /**
+   * The payload as it was pushed, to the character, also numbers that JavaScript does not hold. `Buffer.from(payloadText)` as a result is
+   * the same. `undefined` for bytes that are not UTF-8.
+   */
+  get payloadText(): string | undefined {
+    return this.#payloadText()
   }
 
   /**

@@ -10,7 +10,7 @@ import type { RunningJob } from './running.js'
 import type { Duration } from './types.js'
 
 /** What a job is in a thread: all but its methods can be copied. */
-type Copied = Pick<RunningJob, 'id' | 'queue' | 'kind' | 'payload' | 'attempt' | 'key' | 'tags' | 'dueAt' | 'createdAt' | 'trace' | 'meta' | 'receipt'>
+type Copied = Pick<RunningJob, 'id' | 'queue' | 'kind' | 'payload' | 'payloadText' | 'attempt' | 'key' | 'tags' | 'dueAt' | 'createdAt' | 'trace' | 'meta' | 'receipt'>
 
 interface CopiedError {
   name: string
@@ -111,8 +111,8 @@ export class HandlerThreads {
         end(() => { reject(job.signal.aborted ? (job.signal.reason as Error) : new Error(`the handler's thread ended: ${failed === undefined ? `exit code ${code}` : messageOf(failed)}`)) })
       })
       job.signal.addEventListener('abort', abort, { once: true })
-      const { id, queue, kind, payload, attempt, key, tags, dueAt, createdAt, trace, meta, receipt } = job
-      thread.postMessage({ type: 'run', job: { id, queue, kind, payload, attempt, key, tags, dueAt, createdAt, trace, meta, receipt } } satisfies ToThread)
+      const { id, queue, kind, payload, payloadText, attempt, key, tags, dueAt, createdAt, trace, meta, receipt } = job
+      thread.postMessage({ type: 'run', job: { id, queue, kind, payload, payloadText, attempt, key, tags, dueAt, createdAt, trace, meta, receipt } } satisfies ToThread)
     })
   }
 }

@@ -11,7 +11,7 @@ import * as https from 'node:https'
 import { rootCertificates } from 'node:tls'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Aborted, DuetimeError, errorOf, invalid, messageOf, shown, type Problem } from './errors.js'
-import { parse } from './json.js'
+import { encode, Exact, parse } from './json.js'
 import type { Duration } from './types.js'
 import { milliseconds, timeOf } from './wire.js'
 
@@ -280,6 +280,11 @@ function document(text: string, status: number, name: string): object {
   }
   if (typeof document !== 'object' || document === null) throw protocol(`${name} sent no object, but ${shown(text)}`, status, undefined)
   return document
+}
+
+/** The answer as the text that came; that of the fake client has none. */
+export function exactOf({ text, body }: Pick<Answer, 'text' | 'body'>): Exact {
+  return new Exact(() => text ?? encode(body, 'answer'))
 }
 
 /** The error for an answer that lacks something. */

@@ -96,6 +96,13 @@ export interface Job<Payload = unknown, Result = unknown> {
   payload: Payload
   /** What the handler returned; `undefined` if it returned nothing. */
   result?: Result
+  /**
+   * The payload as it was pushed, to the character, also numbers that JavaScript does not hold. `Buffer.from(payloadText)` pushes the
+   * same again. `undefined` for bytes that are not UTF-8. Not enumerable: a copy of the job lacks it.
+   */
+  readonly payloadText: string | undefined
+  /** The result in the same way; `undefined` also without one. */
+  readonly resultText: string | undefined
   attempt: number
   crashes: number
   releases?: number

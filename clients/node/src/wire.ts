@@ -1,8 +1,8 @@
 /** Names and values on the wire: `maxAttempts` is `max_attempts` there, a number of milliseconds or a `Date` is text. */
 
-import { contentJson, contentOf, encode } from './json.js'
+import { contentJson, contentOf, encode, type Exact } from './json.js'
 import { invalid, shown } from './errors.js'
-import type { Duration } from './types.js'
+import type { Duration, Job } from './types.js'
 
 // Fields that are durations. `max` is that of an exponential rule, `steps` a list of them.
 const DURATIONS = new Set([
@@ -93,6 +93,14 @@ export function shownAs(document: unknown): unknown {
     else shown[camel(name)] = shownAs(value)
   }
   return shown
+}
+
+/** A job of the server, with its texts. */
+export function jobOf<Payload, Result>(document: Record<string, unknown>, exact: Exact): Job<Payload, Result> {
+  return Object.defineProperties(shownAs(document), {
+    payloadText: { get: () => exact.value(document, 'payload') },
+    resultText: { get: () => exact.value(document, 'result') },
+  }) as Job<Payload, Result>
 }
 
 function snake(name: string): string {

@@ -6,7 +6,7 @@ import { Worker as Thread } from 'node:worker_threads'
 import type { Client } from './client.js'
 import { Aborted, errorOf, invalid, LeaseLost, messageOf, shown } from './errors.js'
 import { Handlers, type Handler, type Middleware, type Schema, type ThreadHandler } from './handlers.js'
-import { parse } from './json.js'
+import { Exact, parse } from './json.js'
 import { OFFERED, TAKEN, type FromLine, type LineOptions, type Outcome, type ToLine } from './line.js'
 import { Cancelled, Fatal, Release, RetryAfter, Stopping } from './outcomes.js'
 import { RunningJob } from './running.js'
@@ -254,7 +254,8 @@ export class Worker implements AsyncDisposable {
         const { leases } = parse(message.answer) as { leases: Record<string, unknown>[] }
         if (!isTaken) this.#free += leases.length
         this.#flush(true)
-        if (isTaken) for (const lease of leases) void this.#runJob(lease)
+        const exact = new Exact(() => message.answer).part('leases')
+        if (isTaken) for (const [place, lease] of leases.entries()) void this.#runJob(lease, exact.part(place))
         break
       }
       case 'ended':
@@ -289,8 +290,8 @@ export class Worker implements AsyncDisposable {
     job.abort(why === 'cancelled' ? new Cancelled('the job was cancelled') : new LeaseLost({ code: 'lease_lost', status: 409, detail }))
   }
 
-  async #runJob(lease: Record<string, unknown>): Promise<void> {
-    const job = new RunningJob(lease, { client: this.#client, progress: (receipt, body) => this.#report(receipt, body) })
+  async #runJob(lease: Record<string, unknown>, exact: Exact): Promise<void> {
+    const job = new RunningJob(lease, exact, { client: this.#client, progress: (receipt, body) => this.#report(receipt, body) })
     this.#running.set(job.receipt, job)
     const { json, error } = await this.#handlers.run(job)
     this.#running.delete(job.receipt)

@@ -76,7 +76,7 @@ describe('handlers that compute', () => {
     await it.stop()
     await running
     const [compute, , wait, calls, , exit, fn, missing] = jobs
-    assert.deepEqual([compute.result, compute.attempt], [{ isMainThread: false, fee: 12345678901234567890n }, 1])
+    assert.deepEqual([compute.result, compute.attempt], [{ isMainThread: false, fee: 12345678901234567890n, text: '{"do":"compute","ms":2500}' }, 1])
     assert.equal(wait.state, 'succeeded')
     assert.equal((await client.find('from-threads', 'aborted'))?.payload, 'aborted: Cancelled, true')
     assert.deepEqual([calls.progress?.note, (await client.get(calls.result as string)).queue], ['from a thread', 'from-threads'])

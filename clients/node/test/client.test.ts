@@ -37,6 +37,21 @@ describe('a client of a real server', () => {
     }
   })
 
+  it('has the text of payload and result to the character', async () => {
+    for (const text of ['{"f":0.1000000000000000055, "z":[-0, ",]\\"" ],"t":1,"t":2, "o" : { "a": [ ] } }', '[1e400]', '"\\ud800"', '-0', '\ufeff1']) {
+      const { id } = await client.push('texts', Buffer.from(text))
+      await new Worker(client, { queues: 'texts', logger: null }).handle('*', (job) => Buffer.from(job.payloadText ?? '')).drain()
+      const listed = []
+      for await (const job of client.jobs({ queue: 'texts' })) if (job.id === id) listed.push(job)
+      for (const job of [await client.get(id), ...listed]) assert.deepEqual([job.payloadText, job.resultText], [text, text])
+    }
+    const { id } = await client.push('texts', new Uint8Array([0xff]), { delay: '1h' })
+    const job = await client.get(id)
+    assert.deepEqual([job.payloadText, job.resultText], [undefined, undefined])
+    // Not a second payload in logs.
+    assert.ok(!Object.keys(job).includes('payloadText'))
+  })
+
   it('pushes with every option, and finds, changes and cancels by key', async () => {
     const options = {
       kind: 'order.cancel', key: 'order-4711', onConflict: 'reject', keyUntil: 'started', delay: '30m', tags: ['shop:7'], priority: 3,

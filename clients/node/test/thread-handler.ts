@@ -8,7 +8,7 @@ export default async function handle(job: RunningJob<{ do: string; ms?: number }
     case 'compute': {
       const end = performance.now() + (job.payload.ms ?? 0)
       while (performance.now() < end);
-      return { isMainThread, fee: 12345678901234567890n }
+      return { isMainThread, fee: 12345678901234567890n, text: job.payloadText }
     }
     case 'compute forever':
       for (;;);

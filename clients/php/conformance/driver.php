@@ -43,7 +43,7 @@ function text(mixed $value): string
 function newJob(array $args, string $line): NewJob
 {
     // The exact payload, as the line has it.
-    $payload = isset($args['payload_base64']) ? new Bytes((string) base64_decode($args['payload_base64'])) : new RawJson(Duetime\Json::members($line)['payload'] ?? 'null');
+    $payload = new RawJson($args['payload_text'] ?? Duetime\Json::members($line)['payload'] ?? 'null');
     $names = ['on_conflict' => 'onConflict', 'key_until' => 'keyUntil', 'due_at' => 'dueAt', 'max_attempts' => 'maxAttempts', 'max_age' => 'maxAge',
         'max_crashes' => 'maxCrashes', 'when_exhausted' => 'whenExhausted'];
     $options = [];
@@ -56,8 +56,8 @@ function newJob(array $args, string $line): NewJob
 /** @return array<string, mixed> */
 function shown(Job $job): array
 {
-    return ['id' => $job->id, 'state' => $job->state, 'payload' => $job->exact(), 'result' => $job->exactResult(), 'attempt' => $job->attempt,
-        'key' => $job->key, 'tags' => $job->tags];
+    return ['id' => $job->id, 'state' => $job->state, 'payload' => $job->exact(), 'payload_text' => $job->payloadText(), 'result' => $job->exactResult(),
+        'result_text' => $job->resultText(), 'attempt' => $job->attempt, 'key' => $job->key, 'tags' => $job->tags];
 }
 
 /** @return array<string, mixed> */
@@ -193,7 +193,7 @@ function carryOut(RunningJob $job, Closure $cancelled): mixed
     $until = hrtime(true) + ($what['ms'] ?? 0) * 1_000_000;
     switch ($what['do'] ?? '') {
         case 'succeed':
-            return new RawJson(Duetime\Json::members($job->raw())['result'] ?? 'null');
+            return new RawJson(Duetime\Json::members($job->payloadText())['result'] ?? 'null');
         case 'fail':
             throw new RuntimeException($what['message'] ?? 'failed');
         case 'raise_bytes':

@@ -23,7 +23,7 @@ class Job
     public readonly array $tags;
     /** When it is, or was, due: in UTC, to the millisecond. */
     public readonly \DateTimeImmutable $dueAt;
-    /** Decoded JSON (objects are arrays, integers beyond 64 bits are text), or bytes. `json()` is exact. */
+    /** Decoded JSON (objects are arrays, integers beyond 64 bits are text), or bytes. `payloadText()` is exact. */
     public readonly mixed $payload;
     /** What its handler returned, decoded as the payload is. */
     public readonly mixed $result;
@@ -63,26 +63,28 @@ class Job
     }
 
     /** The payload as it was pushed, to the byte: JSON, or any bytes. */
-    public function raw(): string
+    public function payloadText(): string
     {
-        return isset($this->fields['payload_base64'])
-            ? (string) base64_decode((string) $this->fields['payload_base64'], true)
-            : Json::members(($this->text)())['payload'] ?? 'null';
+        return $this->textOf('payload') ?? 'null';
+    }
+
+    /** The result in the same way, or null if there is none. */
+    public function resultText(): ?string
+    {
+        return $this->textOf('result');
     }
 
     /** The payload in a form in which it can be pushed, or be a result, without any change. */
     public function exact(): RawJson|Bytes
     {
-        return self::exactly($this->raw(), isset($this->fields['payload_base64']));
+        return isset($this->fields['payload_base64']) ? new Bytes($this->payloadText()) : new RawJson($this->payloadText());
     }
 
     /** The result in such a form, or null if there is none. */
     public function exactResult(): RawJson|Bytes|null
     {
-        if (isset($this->fields['result_base64'])) {
-            return self::exactly((string) base64_decode((string) $this->fields['result_base64'], true), true);
-        }
-        return \array_key_exists('result', $this->fields) ? new RawJson(Json::members(($this->text)())['result']) : null;
+        $text = $this->resultText();
+        return $text === null ? null : (isset($this->fields['result_base64']) ? new Bytes($text) : new RawJson($text));
     }
 
     /** Whether it has succeeded, failed or was cancelled. */
@@ -127,9 +129,12 @@ class Job
         }
     }
 
-    private static function exactly(string $bytes, bool $isBase64): RawJson|Bytes
+    private function textOf(string $name): ?string
     {
-        return $isBase64 ? new Bytes($bytes) : new RawJson($bytes);
+        if (isset($this->fields["{$name}_base64"])) {
+            return (string) base64_decode((string) $this->fields["{$name}_base64"], true);
+        }
+        return \array_key_exists($name, $this->fields) ? Json::members(($this->text)())[$name] : null;
     }
 
     /** @param array<mixed> $fields */

@@ -32,9 +32,9 @@ final class ClientTest extends TestCase
         $client = Site::client();
         $job = $client->get($client->push(Site::queue(), $payload)->id);
         self::assertSame($decoded, $job->payload);
-        self::assertSame($raw, $job->raw());
+        self::assertSame($raw, $job->payloadText());
         $again = $client->get($client->push(Site::queue(), $job->exact())->id);
-        self::assertSame($raw, $again->raw());
+        self::assertSame($raw, $again->payloadText());
     }
 
     /** @return list<array{mixed, mixed, string}> */
@@ -46,6 +46,8 @@ final class ClientTest extends TestCase
             [['a' => ['中', 1.0, []]], ['a' => ['中', 1.0, []]], '{"a":["中",1.0,[]]}'],
             [new RawJson('{"n": 123456789012345678901234567890, "e":{}}'), ['n' => '123456789012345678901234567890', 'e' => []],
                 '{"n": 123456789012345678901234567890, "e":{}}'],
+            [new RawJson('{"f": 0.1000000000000000055,"z":[-0],"t":1,"t":2}'), ['f' => 0.1, 'z' => [0], 't' => 2], '{"f": 0.1000000000000000055,"z":[-0],"t":1,"t":2}'],
+            [new RawJson('[1e400]'), [INF], '[1e400]'],
             [PHP_INT_MAX, PHP_INT_MAX, '9223372036854775807'],
             [new Bytes("\x00\xff"), "\x00\xff", "\x00\xff"],
             [new RawJson('"\ud800"'), '"\ud800"', '"\ud800"'],

@@ -41,7 +41,9 @@ final class WorkerTest extends TestCase
         $exact = $this->ran(static fn () => new RawJson('{"n":12345678901234567890}'))->exactResult();
         self::assertInstanceOf(RawJson::class, $exact);
         self::assertSame('{"n":12345678901234567890}', $exact->text);
-        self::assertSame("\xff", $this->ran(static fn () => new Bytes("\xff"))->result);
+        $bytes = $this->ran(static fn () => new Bytes("\xff"));
+        self::assertSame(["\xff", "\xff"], [$bytes->result, $bytes->resultText()]);
+        self::assertSame('[-0, 1E400]', $this->ran(static fn (RunningJob $job) => $job->exact(), new RawJson('[-0, 1E400]'))->resultText());
     }
 
     /** @dataProvider failures */

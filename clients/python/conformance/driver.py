@@ -17,7 +17,7 @@ from duetime import Client, DuetimeError, Fatal, Job, JobCancelled, NewJob, Rele
 def told(job: Job | None) -> Any:
     if job is None:
         return None
-    names = ("id", "state", "payload", "result", "attempt", "key")
+    names = ("id", "state", "payload", "payload_text", "result", "result_text", "attempt", "key")
     return {**{name: shown(getattr(job, name)) for name in names}, "tags": list(job.tags)}
 
 
@@ -56,7 +56,8 @@ def events(client: Client, query: Any, count: int) -> Any:
 
 def call(client: Client, name: str, args: dict[str, Any]) -> Any:
     if name == "push":
-        pushed = client.push(args["queue"], args.get("payload"), **args.get("options", {}))
+        payload = args["payload_text"].encode() if "payload_text" in args else args.get("payload")
+        pushed = client.push(args["queue"], payload, **args.get("options", {}))
         return {"id": pushed.id, "outcome": pushed.outcome, "state": pushed.state}
     if name == "push_many":
         jobs = [NewJob(one["queue"], one.get("payload"), **one.get("options", {})) for one in args["jobs"]]
@@ -157,6 +158,8 @@ def do(payload: Any, job: RunningJob, tell: Any) -> Any:
         return payload.get("result")
     if verb == "echo":
         return payload
+    if verb == "echo_text":
+        return (job.payload_text or "").encode()
     if verb == "fail":
         raise ValueError(payload.get("message", "failed"))
     if verb == "raise_bytes":

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import http.server
 import os
+import pickle
 import socketserver
 import threading
 from datetime import datetime, timedelta, timezone
@@ -37,6 +38,19 @@ def test_a_job_is_pushed_found_and_cancelled_by_its_key(client: Client, queue: s
 @pytest.mark.parametrize("payload", [2**70 + 1, "\ud800", b"\x00\xff", [[[[{}]]]], "é€", None, 1.5, {"a": None}])
 def test_payloads_come_back_as_they_went(client: Client, queue: str, payload: object) -> None:
     assert client.get(client.push(queue, payload).id).payload == payload
+
+
+@pytest.mark.parametrize("text", ['{"f":0.1000000000000000055, "z":[-0],"t":1,"t":2}', "[1e400]", '"\\ud800"'])
+def test_the_text_of_payload_and_result_is_there_to_the_character(client: Client, queue: str, text: str) -> None:
+    id = client.push(queue, text.encode()).id
+    worker = Worker(client, queue)
+    worker.handler("*")(lambda payload, job: (job.payload_text or "").encode())
+    assert worker.drain().succeeded == 1
+    for job in (client.get(id), *client.jobs(queue=queue)):
+        job = pickle.loads(pickle.dumps(job))
+        assert (job.payload_text, job.result_text) == (text, text)
+    other = client.get(client.push(queue, b"\xff").id)
+    assert (other.payload_text, other.result_text) == (None, None)
 
 
 def test_every_option_of_the_server_is_there(client: Client, queue: str) -> None:

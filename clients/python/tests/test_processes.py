@@ -62,7 +62,7 @@ def in_process(payload: Any, job: RunningJob) -> Any:
         job.progress(10, "waiting")
         job.cancelled.wait(30)
         raise JobCancelled
-    return [payload, os.getpid() != os.getppid()]
+    return [payload, job.payload_text, os.getpid() != os.getppid()]
 
 
 def typed_in_process(order: Order) -> int:
@@ -89,7 +89,7 @@ def test_processes(client: Client, queue: str, run: Run, until: Until) -> None:
         ("succeeded", None),
         ("succeeded", None),
     ]
-    assert jobs[-1].result == 7
+    assert [job.result for job in jobs[-2:]] == [["ff", '"ff"', True], 7]
 
 
 def test_processes_need_functions_of_a_module(client: Client) -> None:

@@ -12,7 +12,7 @@ from decimal import Decimal
 import pytest
 
 from duetime import Invalid
-from duetime.values import instant, read_bytes, read_instant, seconds, span, to_json, utf8, with_value
+from duetime.values import Exact, instant, read_bytes, read_instant, seconds, span, to_json, utf8, with_value
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,12 @@ def test_any_value_comes_back() -> None:
         body = json.loads(with_value("payload", value, {"delay": "5s"}))
         assert body.pop("delay") == "5s"
         assert read_bytes(body, "payload") == value
+        exact = (
+            Exact(json.dumps([{}, {"x": [], "payload": body["payload"]}], indent=source.choice([None, 1])).encode())
+            if "payload" in body
+            else None
+        )
+        assert exact is None or json.loads(exact.part(1).part("payload").text) == body["payload"]
         # As the server writes JSON that some decoders refuse.
         if not isinstance(value, bytes):
             encoded = base64.b64encode(to_json(value)).decode()
@@ -120,6 +126,14 @@ def any_value(source: random.Random, depth: int) -> object:
     if kind == 6:
         return [any_value(source, depth - 1) for _ in range(source.randrange(4))]
     return {str(source.random()): any_value(source, depth - 1) for _ in range(source.randrange(4))}
+
+
+def test_a_part_is_cut_out_as_it_came() -> None:
+    whole = Exact(b' {"a" : [1.50, {"x":"]}"}] ,"b\\"c":-0 ,"\xc3\xa4":"\\\\","e":{ },"a":[ -1E400 , null ]} ')
+    assert [whole.part(name).text for name in ("a", 'b"c', "\u00e4", "e")] == ["[ -1E400 , null ]", "-0", '"\\\\"', "{ }"]
+    assert [whole.part("a").part(place).text for place in (0, 1)] == ["-1E400", "null"]
+    assert whole.value({"a": [], "x_base64": "MWU0MDA=", "y_base64": "/w=="}, "a") == "[ -1E400 , null ]"
+    assert [whole.value({"x_base64": "MWU0MDA=", "y_base64": "/w=="}, name) for name in ("x", "y", "z")] == ["1e400", None, None]
 
 
 def test_numbers_beyond_a_float_stay_bytes() -> None:

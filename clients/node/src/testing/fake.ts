@@ -5,9 +5,9 @@ import { Client } from '../client.js'
 import { errorOf } from '../errors.js'
 import { contentOf, parse } from '../json.js'
 import { RunningJob } from '../running.js'
-import type { Answer, Request } from '../transport.js'
+import { exactOf, type Answer, type Request } from '../transport.js'
 import type { Duration, Job } from '../types.js'
-import { milliseconds, shownAs } from '../wire.js'
+import { jobOf, milliseconds } from '../wire.js'
 import type { Worker } from '../worker.js'
 
 /** What became of a job that `work` ran. */
@@ -129,7 +129,7 @@ export class FakeClient extends Client {
 
   /** All jobs, in the order of their pushes. */
   get pushed(): Job[] {
-    return shownAs(this.#memory.jobs) as Job[]
+    return this.#memory.jobs.map((job) => jobOf(job, exactOf({ body: job })))
   }
 
   /** Moves the clock of this client forward. */
@@ -154,7 +154,8 @@ export class FakeClient extends Client {
       job['progress'] = { ...(parse(body) as object), at: this.#memory.iso() }
       return Promise.resolve()
     }
-    const { json, error } = await worker.execute(new RunningJob({ ...job, receipt: `${job['id'] as string}.${attempt}` }, { client: this, progress }))
+    const lease = { ...job, receipt: `${job['id'] as string}.${attempt}` }
+    const { json, error } = await worker.execute(new RunningJob(lease, exactOf({ body: lease }), { client: this, progress }))
     const { complete, fail, release } = parse(`{${json}}`) as { complete?: Document; fail?: { message: string; final?: boolean; retry_after?: string }; release?: { delay: string } }
     const state = complete !== undefined ? 'succeeded' : fail?.final === true ? 'failed' : 'scheduled'
     const delay = fail?.retry_after ?? release?.delay ?? RETRY_MS

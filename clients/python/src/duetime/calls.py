@@ -18,7 +18,7 @@ from urllib.parse import quote
 from . import errors
 from .errors import DuetimeError
 from .transport import Lost, Reply, Request, Transport, Unsent
-from .values import seconds, to_json
+from .values import Exact, seconds, to_json
 
 T = TypeVar("T")
 
@@ -47,6 +47,8 @@ class Answer:
     headers: Mapping[str, str]
     is_repeat: bool
     """Whether an earlier try may have done it already."""
+    exact: Exact
+    """The data as it came."""
 
 
 def path(*parts: str) -> str:
@@ -116,7 +118,7 @@ class Caller:
             try:
                 reply = await self.transport.send(request)
                 data = read(reply)
-                return Answer(data, reply.headers, is_repeat)
+                return Answer(data, reply.headers, is_repeat, Exact(reply.body))
             except Unsent as failure:
                 error: DuetimeError = _unreachable(server, failure)
                 may_have_happened = False
@@ -124,7 +126,7 @@ class Caller:
                 error, may_have_happened = _unreachable(server, failure), True
             except DuetimeError as refused:
                 if is_repeat and refused.code in done:
-                    return Answer(None, {}, True)
+                    return Answer(None, {}, True, Exact(b""))
                 if not passes(refused):
                     raise
                 error, pause = refused, _retry_after(refused)

@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional, TypedDict, Union
 
 from . import errors
 from ._typing import Self, Unpack
-from .calls import Caller, Settings, document, name, understood
+from .calls import Answer, Caller, Settings, document, name, understood
 from .calls import path as path_of
 from .errors import DuetimeError
 from .events import events as read_events
@@ -158,7 +158,7 @@ class _Calls:
     @call
     async def get(self, id: str) -> Job:
         """The job with this id. Raises `NotFound`."""
-        return understood(read_job, await self._caller.call("GET", path_of("jobs", id)))
+        return _job(await self._caller.call("GET", path_of("jobs", id)))
 
     @call
     async def find(self, queue: str, key: str) -> Optional[Job]:
@@ -187,7 +187,7 @@ class _Calls:
         cursor = None
         while True:
             answer = await self._caller.call("GET", path_of("jobs"), query={**query, "cursor": cursor})
-            jobs, cursor = understood(lambda page: ([read_job(job) for job in page["jobs"]], page["next_cursor"]), answer)
+            jobs, cursor = _page(answer)
             for job in jobs:
                 yield job
             if cursor is None:
@@ -205,7 +205,7 @@ class _Calls:
         answer = await self._caller.call("POST", path_of("jobs", id, "cancel"), {})
         outcome: str = understood(lambda data: data["outcome"], answer)
         if outcome == "already_finished" and answer.is_repeat:
-            job = understood(read_job, await self._caller.call("GET", path_of("jobs", id)))
+            job = _job(await self._caller.call("GET", path_of("jobs", id)))
             return "cancelled" if job.state == "cancelled" else outcome
         return outcome
 
@@ -264,7 +264,7 @@ class _Calls:
     async def reschedule(self, id: str, *, delay: Optional[Duration] = None, due_at: Optional[Instant] = None) -> Job:
         """Makes a waiting job due after `delay` or at `due_at`. Raises `NotFound`, `Conflict`."""
         answer = await self._caller.call("PATCH", path_of("jobs", id), _due(delay, due_at))
-        return understood(read_job, answer)
+        return _job(answer)
 
     @call
     async def change(
@@ -281,7 +281,7 @@ class _Calls:
         body = to_json(rest, "priority") if payload is ... else with_value("payload", payload, rest)
         headers = {} if if_version is None else {"if-match": f'"{if_version}"'}
         answer = await self._caller.call("PATCH", path_of("jobs", id), body, headers=headers, is_idempotent=if_version is None)
-        return understood(read_job, answer)
+        return _job(answer)
 
     @call
     async def run(self, id: str) -> Job:
@@ -297,7 +297,7 @@ class _Calls:
         answer = await self._caller.call("POST", path_of("jobs", id, verb), {}, done=done)
         if answer.data is None:
             answer = await self._caller.call("GET", path_of("jobs", id))
-        return understood(read_job, answer)
+        return _job(answer)
 
     @call
     async def delete(self, id: str) -> None:
@@ -316,7 +316,7 @@ class _Calls:
             answer = await self._caller.call(
                 "GET", path_of("jobs", id), query={"wait": span("wait", asked)}, wait=asked, deadline=max(left, 1)
             )
-            job: Job = understood(read_job, answer)
+            job = _job(answer)
             if job.is_finished:
                 return job
             left = end - time.monotonic()
@@ -338,6 +338,19 @@ class _Calls:
         """
         async for event in read_events(self._caller, queue, what):
             yield event
+
+
+def _job(answer: Answer) -> Job:
+    return understood(lambda body: read_job(body, answer.exact), answer)
+
+
+def _page(answer: Answer) -> tuple[list[Job], Optional[str]]:
+    exact = answer.exact.part("jobs")
+
+    def read(page: Any) -> tuple[list[Job], Optional[str]]:
+        return [read_job(job, exact.part(place)) for place, job in enumerate(page["jobs"])], page["next_cursor"]
+
+    return understood(read, answer)
 
 
 def _pushed_or_error(body: Mapping[str, Any]) -> Union[Pushed, DuetimeError]:

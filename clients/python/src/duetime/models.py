@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Optional, TypedDict
 
 from ._typing import Unpack
-from .values import Duration, Instant, instant, read_bytes, read_instant, span, with_value
+from .values import Duration, Exact, Instant, instant, read_bytes, read_instant, span, with_value
 
 
 class JobOptions(TypedDict, total=False):
@@ -149,6 +149,18 @@ class Job:
     finished_at: Optional[datetime]
     raw: Mapping[str, Any] = field(repr=False)
     """The server's whole answer."""
+    _exact: Exact = field(repr=False, compare=False)
+
+    @property
+    def payload_text(self) -> Optional[str]:
+        """The payload as it was pushed, to the character, also numbers that a `float` does not hold. `payload_text.encode()` pushes
+        the same again. `None` for bytes that are not UTF-8."""
+        return self._exact.value(self.raw, "payload")
+
+    @property
+    def result_text(self) -> Optional[str]:
+        """The result in the same way; `None` also without one."""
+        return self._exact.value(self.raw, "result")
 
     @property
     def is_finished(self) -> bool:
@@ -174,8 +186,8 @@ def _when(body: Mapping[str, Any], name: str) -> Optional[datetime]:
     return read_instant(body[name]) if name in body else None
 
 
-def read_job(body: dict[str, Any]) -> Job:
-    """Reads a job."""
+def read_job(body: dict[str, Any], exact: Exact) -> Job:
+    """Reads a job, and keeps where its text is."""
     errors = [
         Attempt(one["attempt"], read_instant(one["at"]), one["message"], one.get("crashed", False))
         for one in body.get("errors", ())
@@ -205,6 +217,7 @@ def read_job(body: dict[str, Any]) -> Job:
         started_at=_when(body, "started_at"),
         finished_at=_when(body, "finished_at"),
         raw=body,
+        _exact=exact,
     )
 
 

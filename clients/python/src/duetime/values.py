@@ -1,7 +1,8 @@
 """How values are written for the server, and read from it: durations, instants and JSON.
 
-JSON is lossless: integers of any size, and lone surrogates, come back as they went. What JSON cannot say (`NaN`, objects without a
-meaning) is refused. A payload that is not JSON is `bytes`.
+Integers of any size and lone surrogates come back as they went. Other numbers become a `float`, and of a member that is there twice
+the last one counts; `Exact` has the text. What JSON cannot say (`NaN`, objects without a meaning) is refused. A payload that is
+not JSON is `bytes`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import base64
 import dataclasses
 import datetime as dates
 import enum
+import functools
 import json
 import math
 import re
@@ -120,6 +122,57 @@ def read_bytes(body: dict[str, Any], field: str) -> Any:
         return json.loads(raw, parse_float=_finite, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return raw
+
+
+class Exact:
+    """An answer, or a part of it, as the text that came. Parts are cut out when they are asked for."""
+
+    def __init__(self, whole: Union[bytes, Exact], place: Union[str, int] = "") -> None:
+        self._whole, self._place = whole, place
+
+    def part(self, place: Union[str, int]) -> Exact:
+        """A member or an element."""
+        return Exact(self, place)
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The text."""
+        return self._whole.decode() if isinstance(self._whole, bytes) else self._whole._parts[self._place]
+
+    @functools.cached_property
+    def _parts(self) -> dict[Union[str, int], str]:
+        text, parts = self.text, dict[Union[str, int], str]()
+        at = _behind(text, 0)
+        is_object, at = text[at] == "{", at + 1
+        while text[at := _behind(text, at)] not in "}]":
+            place: Union[str, int] = len(parts)
+            if is_object:
+                place, at = _next_value(text, at)
+                at = _behind(text, _behind(text, at) + 1)
+            _, end = _next_value(text, at)
+            parts[place] = text[at:end]
+            at = _behind(text, end)
+            at += text[at] == ","
+        return parts
+
+    def value(self, body: Mapping[str, Any], field: str) -> Optional[str]:
+        """The text of a payload or result in this object, whose `body` is decoded."""
+        if f"{field}_base64" not in body:
+            return self._parts[field] if field in body else None
+        try:
+            return base64.b64decode(body[f"{field}_base64"]).decode()
+        except UnicodeDecodeError:
+            return None
+
+
+#: Finds where a value ends. Numbers are not needed.
+_next_value = json.JSONDecoder(parse_int=len, parse_float=len).raw_decode
+_blanks = re.compile(r"[ \t\r\n]*")
+
+
+def _behind(text: str, at: int) -> int:
+    """The place after the blanks that begin here."""
+    return at + len(_blanks.match(text, at)[0])  # type: ignore[index]
 
 
 def _finite(text: str) -> float:

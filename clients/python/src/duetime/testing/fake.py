@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from ..client import AsyncClient, Client
 from ..models import Job, read_job
 from ..transport import Reply, Request
-from ..values import Duration, instant, read_instant, seconds
+from ..values import Duration, Exact, instant, read_instant, seconds, to_json
 from ..worker import Worker
 
 LIVE = ("scheduled", "ready", "running")
@@ -37,7 +37,7 @@ class Fake:
     @property
     def jobs(self) -> list[Job]:
         """All jobs, in the order of their pushes."""
-        return [read_job(self._shown(job)) for job in self._jobs]
+        return [read_job(job, Exact(to_json(job))) for job in map(self._shown, self._jobs)]
 
     def pushed(self, queue: Optional[str] = None, kind: Optional[str] = None) -> list[Job]:
         """The jobs of a queue and of a kind, in whatever state."""

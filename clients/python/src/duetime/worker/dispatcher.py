@@ -236,7 +236,7 @@ class Dispatcher:
                 wait = 0.0 if plan.is_drain or is_repeat else plan.wait
                 try:
                     answer = await self._ask(request, wait)
-                    leases = calls.understood(_leases, answer)
+                    jobs = _jobs(answer)
                 except DuetimeError as error:
                     # What is wrong from the start is for the developer. Later, an operator repairs it.
                     is_waited_for = calls.passes(error) or error.status >= 500 or self.last_answer_at is not None
@@ -247,15 +247,15 @@ class Dispatcher:
                     await self._away(error)
                     continue
                 self._answered()
-                plan.turns.handed_out(request["limit"], [lease["queue"] for lease in leases])
-                for body in leases:
+                plan.turns.handed_out(request["limit"], [job.queue for job in jobs])
+                for job in jobs:
                     if self.phase == "working":
-                        self._accept(body, is_repeat or answer.is_repeat)
+                        self._accept(job, is_repeat or answer.is_repeat)
                     else:
-                        self._return(body)
+                        self._return(job)
                 request, is_repeat = None, False
                 self._check_slots()
-                if plan.is_drain and not leases:
+                if plan.is_drain and not jobs:
                     self._is_dry = True
                     self._to_end.set()
                     if not self._leases and not self._outbox:
@@ -282,36 +282,36 @@ class Dispatcher:
     async def _give_back(self, request: Mapping[str, Any]) -> None:
         try:
             answer = await asyncio.wait_for(self._ask(request, 0), LEAVE)
-            for body in calls.understood(_leases, answer):
-                self._return(body)
+            for job in _jobs(answer):
+                self._return(job)
         except (DuetimeError, asyncio.TimeoutError) as error:
             log.warning("jobs that were just handed out may run again after their lease: %s", error)
 
-    def _return(self, body: dict[str, Any], delay: str = "0ms") -> None:
+    def _return(self, job: RunningJob, delay: str = "0ms") -> None:
         """Gives back a job that has not begun."""
-        lease = self._lease_of(body, False)
+        lease = self._lease_of(job, False)
         lease.is_running = False
         self._finish(lease, Outcome.released(delay))
 
-    def _lease_of(self, body: dict[str, Any], is_repeat: bool) -> _Lease:
-        job, now, length = RunningJob(body), time.monotonic(), seconds(body["lease"])
+    def _lease_of(self, job: RunningJob, is_repeat: bool) -> _Lease:
+        now, length = time.monotonic(), seconds(job.raw["lease"])
         # After a lost answer, part of the lease has passed.
         extend_at = now if is_repeat else now + length / EXTEND_PART
-        lease = _Lease(job, body["receipt"], length, extend_at, now + length)
+        lease = _Lease(job, job.raw["receipt"], length, extend_at, now + length)
         self._leases[id(job)] = lease
         return lease
 
-    def _accept(self, body: dict[str, Any], is_repeat: bool) -> None:
+    def _accept(self, job: RunningJob, is_repeat: bool) -> None:
         """Starts the handler of a job, or lets it wait for the next that ends."""
-        kind = body["kind"]
+        kind = job.kind
         handler = self.plan.find(kind)
         if handler is None:
             if kind not in self._unknown and len(self._unknown) < UNKNOWN_MAX:
                 self._unknown.add(kind)
-                log.warning("no handler for the kind %r of job %s; such jobs are given back", kind, body["id"])
-            self._return(body, UNKNOWN_DELAY)
+                log.warning("no handler for the kind %r of job %s; such jobs are given back", kind, job.id)
+            self._return(job, UNKNOWN_DELAY)
             return
-        lease = self._lease_of(body, is_repeat)
+        lease = self._lease_of(job, is_repeat)
         if self._running < self.plan.concurrency:
             self._begin(lease, handler)
         else:
@@ -640,11 +640,16 @@ def passes(error: DuetimeError) -> bool:
     return calls.passes(error) or error.status >= 500 or error.status in (401, 403, 421) or is_page
 
 
-def _leases(data: Any) -> list[dict[str, Any]]:
-    leases = list(data["leases"])
-    if not all(isinstance(lease[field], str) for lease in leases for field in ("id", "queue", "kind", "receipt", "lease")):
-        raise ValueError("a lease lacks a field")
-    return leases
+def _jobs(answer: Answer) -> list[RunningJob]:
+    exact = answer.exact.part("leases")
+
+    def read(data: Any) -> list[RunningJob]:
+        leases = list(data["leases"])
+        if not all(isinstance(lease[field], str) for lease in leases for field in ("id", "queue", "kind", "receipt", "lease")):
+            raise ValueError("a lease lacks a field")
+        return [RunningJob(lease, exact.part(place)) for place, lease in enumerate(leases)]
+
+    return calls.understood(read, answer)
 
 
 def settle_text(receipt: str, outcome: Outcome) -> bytes:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Callable, Optional
 
 from ..errors import invalid
-from ..values import Duration, read_bytes, read_instant, span
+from ..values import Duration, Exact, read_bytes, read_instant, span, to_json
 
 #: What a note on the progress has at most, in bytes.
 NOTE_BYTES_MAX = 1_024
@@ -41,7 +41,7 @@ class JobCancelled(Exception):
 class RunningJob:
     """A job while its handler runs: the second argument of a handler, or its only one if it is annotated so."""
 
-    def __init__(self, body: dict[str, Any]) -> None:
+    def __init__(self, body: dict[str, Any], exact: Optional[Exact] = None) -> None:
         self.id: str = body["id"]
         self.queue: str = body["queue"]
         self.kind: str = body["kind"]
@@ -61,6 +61,7 @@ class RunningJob:
         self.cancel_reason: Optional[str] = None
         #: The server's whole answer.
         self.raw: Mapping[str, Any] = body
+        self._exact = exact or Exact(to_json(body))
         self._payload: Any = ...
         #: How long its handler took, in seconds.
         self._took = 0.0
@@ -73,6 +74,12 @@ class RunningJob:
         if self._payload is ...:
             self._payload = read_bytes(dict(self.raw), "payload")
         return self._payload
+
+    @property
+    def payload_text(self) -> Optional[str]:
+        """The payload as it was pushed, to the character, also numbers that a `float` does not hold. As a result,
+        `payload_text.encode()` is the same. `None` for bytes that are not UTF-8."""
+        return self._exact.value(self.raw, "payload")
 
     @property
     def due_at(self) -> datetime:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Callable, Optional, Protocol
 
+from ..values import Exact
 from .handler import Handler, Middleware, Outcome, attempt, attempt_async
 from .job import RunningJob
 
@@ -132,7 +133,7 @@ class _Child:
         self.is_idle = False
         try:
             with self._sending:
-                self.connection.send((place, dict(job.raw)))
+                self.connection.send((place, (dict(job.raw), job._exact.text.encode())))
             job._on_cancel = lambda reason: self._cancel(job.id, reason)
             if job.cancelled.is_set():
                 self._cancel(job.id, job.cancel_reason or "cancelled")
@@ -179,7 +180,7 @@ def _child_main(connection: Connection, image: bytes) -> None:
             while True:
                 what, told = connection.recv()
                 if isinstance(what, int):
-                    last = RunningJob(told)
+                    last = RunningJob(told[0], Exact(told[1]))
                     last._told = lambda percent, note: send((percent, note))
                     jobs.put((what, last))
                 elif last is not None and last.id == what:
