@@ -20,6 +20,11 @@ export type ClientOptions = TransportOptions
 /** When a job is due instead. */
 export type When = { delay: Duration; dueAt?: undefined } | { dueAt: Instant; delay?: undefined }
 
+/** Over which time many jobs are distributed. */
+export interface Spread {
+  spread?: Duration | undefined
+}
+
 /** What to change about a waiting job. */
 export interface Change {
   payload?: unknown
@@ -189,9 +194,9 @@ export class Client implements AsyncDisposable {
     return this.#bulk('cancel', objectJson(selection))
   }
 
-  /** Retries finished jobs of a selection; by default those that failed. */
-  async retryAll(selection: Selection): Promise<Counts> {
-    return this.#bulk('retry', objectJson(selection))
+  /** Retries finished jobs of a selection; by default those that failed. `spread` distributes them over a time, at most 24 h. */
+  async retryAll(selection: Selection, options: Spread = {}): Promise<Counts> {
+    return this.#bulk(`retry${queryOf(options)}`, objectJson(selection))
   }
 
   /** Deletes jobs of a selection, but for running ones. */
@@ -199,8 +204,8 @@ export class Client implements AsyncDisposable {
     return this.#bulk('delete', objectJson(selection))
   }
 
-  /** Changes when waiting jobs of a selection are due. */
-  async rescheduleAll(selection: Selection, when: When): Promise<Counts> {
+  /** Changes when waiting jobs of a selection are due. `spread` distributes them over a time from then on, at most 24 h. */
+  async rescheduleAll(selection: Selection, when: When & Spread): Promise<Counts> {
     return this.#bulk('reschedule', objectJson({ selection, ...when }))
   }
 
@@ -304,7 +309,7 @@ export class Client implements AsyncDisposable {
     return answer.body === undefined ? this.get(id) : oneOf(answer)
   }
 
-  #bulk(verb: 'cancel' | 'retry' | 'delete' | 'reschedule', body: string): Promise<Counts> {
+  #bulk(verb: string, body: string): Promise<Counts> {
     return this.#call({ method: 'POST', path: `/v1/jobs/${verb}`, body })
   }
 

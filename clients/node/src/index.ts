@@ -1,7 +1,7 @@
 /** Client and worker for Duetime, a delayed job queue. */
 
 export { Client } from './client.js'
-export type { Change, ClientOptions, When } from './client.js'
+export type { Change, ClientOptions, Spread, When } from './client.js'
 export {
   Aborted, Conflict, DuetimeError, Forbidden, Invalid, LeaseLost, LockHeld, LockLost, NotFound, Protocol, RateLimited, TimedOut, Unauthorized,
   Unavailable,

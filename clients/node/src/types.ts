@@ -202,6 +202,8 @@ export interface Schedule {
   overlap?: 'allow' | 'skip' | undefined
   paused?: boolean | undefined
   pausedUntil?: Instant | undefined
+  /** Each run is later by a part of this, which the name of the schedule decides; 1 s to 24 h. */
+  spread?: Duration | undefined
 }
 
 /** A schedule as the server has it. */

@@ -6,8 +6,14 @@ import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { Client, Conflict, DuetimeError, Invalid, LockHeld, NotFound, Unavailable, Worker, type JobEvent } from 'duetime'
+import {
+  Client, Conflict, DuetimeError, Invalid, LockHeld, NotFound, Unavailable, Worker, type Change, type JobEvent, type JobOptions, type Pause, type QueueSettings,
+  type Schedule, type Selection, type Spread, type When,
+} from 'duetime'
 import { startServer } from './server.js'
+
+/** An object with every name of a type. */
+type Names<T> = Record<keyof T, unknown>
 
 describe('a client of a real server', () => {
   let server: Awaited<ReturnType<typeof startServer>>
@@ -60,9 +66,29 @@ describe('a client of a real server', () => {
       meta: { tenant_id: '7' }, dueAt: undefined, origin: undefined, target: undefined,
     } as const
     // No option of the server is missing.
-    const { components } = (await client.request('GET', '/openapi.json')) as { components: { schemas: { Push: { properties: object } } } }
-    const theirs = Object.keys(components.schemas.Push.properties).filter((name) => !['queue', 'payload', 'payload_base64', 'delay_ms', 'due_at_ms'].includes(name))
-    assert.deepEqual(Object.keys(options).map((name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)).sort(), theirs.sort())
+    const { components, paths } = (await client.request('GET', '/openapi.json')) as {
+      components: { schemas: Record<string, { properties: object }> }
+      paths: Record<string, Record<string, { parameters: { name: string; in: string }[] }>>
+    }
+    const same = (ours: object, schema: string, ...left: string[]): void => {
+      const theirs = Object.keys(components.schemas[schema]?.properties ?? {}).filter((name) => !['payload_base64', 'delay_ms', 'due_at_ms', ...left].includes(name))
+      assert.deepEqual(Object.keys(ours).map((name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)).sort(), theirs.sort(), schema)
+    }
+    const none = undefined
+    same(options satisfies Names<JobOptions>, 'Push', 'queue', 'payload')
+    same({ queue: none, state: none, tag: none, key: none, kind: none, dueFrom: none, dueTo: none } satisfies Names<Selection>, 'Selection')
+    same({ delay: none, dueAt: none, spread: none } satisfies Names<When & Spread>, 'Reschedule', 'selection')
+    same({ payload: 1, priority: 1, delay: 1, dueAt: '' } satisfies Names<Change>, 'Patch')
+    same({ for: 1, until: '' } satisfies Names<Pause>, 'Pause')
+    same({
+      retry: none, jitter: none, maxAttempts: none, maxAge: none, maxCrashes: none, whenExhausted: none, lease: none, maxRunning: none, rate: none, retention: none,
+      target: none,
+    } satisfies Names<QueueSettings>, 'QueueChanges')
+    same({
+      cron: none, timeZone: none, every: none, job: { payload: 1 }, start: none, end: none, missed: none, overlap: none, paused: none, pausedUntil: none, spread: none,
+    } satisfies Names<Schedule>, 'Schedule')
+    const query = paths['/v1/jobs/retry']?.['post']?.parameters.filter(({ in: where }) => where === 'query').map(({ name }) => name)
+    assert.deepEqual(query, Object.keys({ spread: none } satisfies Names<Spread>))
     const { id, outcome, state } = await client.push('orders', { order: 4711 }, options)
     assert.deepEqual([outcome, state], ['created', 'scheduled'])
     await assert.rejects(client.push('orders', { order: 4711 }, options), (error) => error instanceof Conflict && error.holder === id && error.status === 409)
@@ -122,9 +148,10 @@ describe('a client of a real server', () => {
     const ids = []
     for await (const { id } of client.jobs({ tag: 'many', limit: 1 })) ids.push(id)
     assert.equal(ids.length, 2)
-    assert.deepEqual(await client.rescheduleAll({ tag: 'many' }, { delay: '2h' }), { rescheduled: 2 })
+    assert.deepEqual(await client.rescheduleAll({ tag: 'many' }, { delay: '2h', spread: 60_000 }), { rescheduled: 2 })
     assert.deepEqual(await client.cancelByTag('many', 'many'), { cancelled: 2 })
-    assert.deepEqual(await client.retryAll({ tag: 'many', state: 'cancelled' }), { retried: 2 })
+    assert.deepEqual(await client.retryAll({ tag: 'many', state: 'cancelled' }, { spread: '1h' }), { retried: 2 })
+    for await (const { state } of client.jobs({ tag: 'many' })) assert.equal(state, 'scheduled')
     assert.deepEqual(await client.cancelAll({ tag: 'many', state: ['ready', 'scheduled'] }), { cancelled: 2 })
     assert.deepEqual(await client.deleteAll({ tag: 'many' }), { deleted: 2 })
   })
@@ -167,7 +194,7 @@ describe('a client of a real server', () => {
     for await (const { queue } of client.queues.list()) names.push(queue)
     assert.ok(names.includes('set'))
 
-    const nightly = { cron: '0 3 * * *', timeZone: 'Europe/Berlin', job: { queue: 'reports', payload: { format: 'pdf' } } }
+    const nightly = { cron: '0 3 * * *', timeZone: 'Europe/Berlin', spread: 60_000, job: { queue: 'reports', payload: { format: 'pdf' } } }
     assert.equal((await client.schedules.set('nightly', nightly, { dryRun: true })).next.length, 10)
     await assert.rejects(client.schedules.get('nightly'), NotFound)
     await client.schedules.set('nightly', nightly)

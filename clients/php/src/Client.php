@@ -284,11 +284,12 @@ final class Client
      * Starts all failed or cancelled jobs that match again.
      *
      * @param array<string, mixed> $selection as for `cancelAll`
+     * @param string|int|float|\DateInterval|null $spread distributes them over this time, at most 24 h
      * @return array<string, int>
      */
-    public function retryAll(array $selection): array
+    public function retryAll(array $selection, string|int|float|\DateInterval|null $spread = null): array
     {
-        return $this->counts('retry', $selection);
+        return $this->counts('retry' . self::query(self::spread($spread)), $selection);
     }
 
     /**
@@ -303,12 +304,19 @@ final class Client
     }
 
     /**
+     * Makes all waiting jobs that match due after a delay, or at an instant.
+     *
      * @param array<string, mixed> $selection as for `cancelAll`
+     * @param string|int|float|\DateInterval|null $spread distributes them over this time from then on, at most 24 h
      * @return array<string, int>
      */
-    public function rescheduleAll(array $selection, string|int|float|\DateInterval|null $delay = null, \DateTimeInterface|string|null $dueAt = null): array
-    {
-        return $this->counts('reschedule', ['selection' => new RawJson(Json::object($selection))] + self::due($delay, $dueAt));
+    public function rescheduleAll(
+        array $selection,
+        string|int|float|\DateInterval|null $delay = null,
+        \DateTimeInterface|string|null $dueAt = null,
+        string|int|float|\DateInterval|null $spread = null,
+    ): array {
+        return $this->counts('reschedule', ['selection' => new RawJson(Json::object($selection))] + self::due($delay, $dueAt) + self::spread($spread));
     }
 
     /**
@@ -454,6 +462,12 @@ final class Client
     private static function due(string|int|float|\DateInterval|null $delay, \DateTimeInterface|string|null $dueAt): array
     {
         return ($delay === null ? [] : ['delay' => Duration::text($delay)]) + ($dueAt === null ? [] : ['due_at' => Duration::instant($dueAt)]);
+    }
+
+    /** @return array<string, string> */
+    private static function spread(string|int|float|\DateInterval|null $spread): array
+    {
+        return $spread === null ? [] : ['spread' => Duration::text($spread, 'spread')];
     }
 
     /** @param array<string, mixed> $changes */

@@ -13,12 +13,14 @@ final class Schedules extends Group
      * Makes or changes a schedule.
      *
      * @param array<string, mixed> $schedule such as `["cron" => "0 3 * * *", "time_zone" => "Europe/Berlin", "job" => ["queue" =>
-     *     "reports", "payload" => null]]`, or with `every` instead of `cron`
+     *     "reports", "payload" => null]]`, or with `every` instead of `cron`; also `spread`, `missed`, `overlap`, `start`, `end`, `paused`,
+     *     `paused_until`
+     * @param bool $dryRun saves nothing; the answer has the next runs
      * @return array<mixed>
      */
-    public function set(string $name, array $schedule): array
+    public function set(string $name, array $schedule, bool $dryRun = false): array
     {
-        return $this->transport->call('PUT', $this->path($name), Json::object($schedule))->fields;
+        return $this->transport->call('PUT', $this->path($name) . ($dryRun ? '?dry_run=true' : ''), Json::object($schedule))->fields;
     }
 
     /**

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duetime\Tests;
 
-use Duetime\{Bytes, CancelOutcome, DuetimeError, Job, Lock, NewJob, Pushed, RawJson};
+use Duetime\{Bytes, CancelOutcome, Client, DuetimeError, Job, Lock, NewJob, Pushed, Queues, RawJson, Schedules};
 use Duetime\Error\{Conflict, Invalid, LockHeld, LockLost, NotFound, Unavailable};
 use PHPUnit\Framework\TestCase;
 
@@ -77,13 +77,24 @@ final class ClientTest extends TestCase
 
     public function testEveryOptionOfTheServerIsThere(): void
     {
-        $api = Site::client()->transport->call('GET', '/openapi.json')->fields['components']['schemas']['Push']['properties'];
-        $theirs = array_diff(array_keys($api), ['payload_base64', 'delay_ms', 'due_at_ms']);
-        $snake = static fn (\ReflectionParameter $one): string => strtolower((string) preg_replace('/[A-Z]/', '_$0', $one->getName()));
-        $push = (new \ReflectionMethod(\Duetime\Client::class, 'push'))->getParameters();
-        $new = (new \ReflectionMethod(NewJob::class, '__construct'))->getParameters();
-        self::assertEqualsCanonicalizing($theirs, array_map($snake, $push));
-        self::assertSame(array_map($snake, $push), array_map($snake, $new));
+        ['components' => ['schemas' => $schemas], 'paths' => $paths] = Site::client()->transport->call('GET', '/openapi.json')->fields;
+        $theirs = static fn (string $schema): array => array_values(array_diff(array_keys($schemas[$schema]['properties']), ['payload_base64', 'delay_ms', 'due_at_ms']));
+        $ours = static fn (string $class, string $method): array => array_map(
+            static fn (\ReflectionParameter $one): string => strtolower((string) preg_replace('/[A-Z]/', '_$0', $one->getName())),
+            (new \ReflectionMethod($class, $method))->getParameters(),
+        );
+        self::assertEqualsCanonicalizing($theirs('Push'), $ours(Client::class, 'push'));
+        self::assertSame($ours(Client::class, 'push'), $ours(NewJob::class, '__construct'));
+        self::assertSame($theirs('Reschedule'), $ours(Client::class, 'rescheduleAll'));
+        self::assertEqualsCanonicalizing([...$theirs('Patch'), 'id', 'if_version'], array_unique([...$ours(Client::class, 'change'), ...$ours(Client::class, 'reschedule')]));
+        self::assertEqualsCanonicalizing([...$theirs('Pause'), 'name'], $ours(Queues::class, 'pause'));
+        self::assertSame(['selection', ...array_diff(array_column($paths['/v1/jobs/retry']['post']['parameters'], 'name'), ['traceparent'])], $ours(Client::class, 'retryAll'));
+        // What is passed on as it is, is named in the comment.
+        foreach (['cancelAll' => [Client::class, 'Selection'], 'set' => [Schedules::class, 'Schedule']] as $method => [$class, $schema]) {
+            foreach ($theirs($schema) as $field) {
+                self::assertMatchesRegularExpression("/[`\"]{$field}[`\"]/", (string) (new \ReflectionMethod($class, $method))->getDocComment());
+            }
+        }
     }
 
     public function testAQueueMayHaveAnyName(): void
@@ -151,11 +162,12 @@ final class ClientTest extends TestCase
         self::assertGreaterThan(time() + 7_000, $client->reschedule($id, 7_200)->dueAt->getTimestamp());
         self::assertSame('not_due', $client->why($id)['reasons'][0]['code']);
         self::assertSame('ready', $client->run($id)->state);
-        self::assertSame(['rescheduled' => 1], $client->rescheduleAll(['queue' => $queue], delay: '1h'));
+        self::assertSame(['rescheduled' => 1], $client->rescheduleAll(['queue' => $queue], delay: '1h', spread: 60));
         self::assertSame(['cancelled' => 1], $client->cancelAll(['queue' => $queue, 'tag' => 'a']));
         self::assertSame('ready', $client->retry($id)->state);
         self::assertSame(1, $client->queues->purge($queue));
-        self::assertSame(['retried' => 1], $client->retryAll(['queue' => $queue, 'state' => 'cancelled']));
+        self::assertSame(['retried' => 1], $client->retryAll(['queue' => $queue, 'state' => 'cancelled'], spread: '1h'));
+        self::assertSame('scheduled', $client->get($id)->state);
         $client->delete($id);
         self::assertSame([], $client->deleteAll(['queue' => $queue]));
         $this->expectException(NotFound::class);
@@ -171,7 +183,9 @@ final class ClientTest extends TestCase
         self::assertSame(['lease' => '5m', 'max_running' => 20], $client->queues->get($queue)['settings']);
         self::assertContains($queue, array_map(static fn (array $one): string => $one['queue'], iterator_to_array($client->queues->list(), false)));
 
-        $client->schedules->set($queue, ['cron' => '0 3 * * *', 'time_zone' => 'Europe/Berlin', 'job' => ['queue' => $queue, 'payload' => null]]);
+        $client->schedules->set($queue, ['cron' => '0 3 * * *', 'time_zone' => 'Europe/Berlin', 'spread' => '1m', 'job' => ['queue' => $queue, 'payload' => null]]);
+        self::assertCount(10, $client->schedules->set($queue, ['every' => '1h', 'job' => ['queue' => $queue, 'payload' => 1]], dryRun: true)['next']);
+        self::assertSame('1m', $client->schedules->get($queue)['schedule']['spread']);
         self::assertCount(3, $client->schedules->next($queue, 3));
         self::assertTrue($client->schedules->pause($queue)['schedule']['paused']);
         self::assertFalse($client->schedules->resume($queue)['schedule']['paused']);

@@ -5,15 +5,31 @@ from __future__ import annotations
 import asyncio
 import gc
 import http.server
+import inspect
 import os
 import pickle
 import socketserver
 import threading
 from datetime import datetime, timedelta, timezone
+from typing import Any, Callable
 
 import pytest
 
-from duetime import AsyncClient, Client, Conflict, Invalid, JobOptions, LockHeld, LockLost, NewJob, NotFound, Unavailable, Worker
+from duetime import (
+    AsyncClient,
+    Client,
+    Conflict,
+    Invalid,
+    JobOptions,
+    LockHeld,
+    LockLost,
+    NewJob,
+    NotFound,
+    Selection,
+    Unavailable,
+    Worker,
+)
+from duetime.groups import SPANS, Queues, Schedules
 from duetime.testing import Server
 from duetime.transport import finish
 
@@ -54,9 +70,34 @@ def test_the_text_of_payload_and_result_is_there_to_the_character(client: Client
 
 
 def test_every_option_of_the_server_is_there(client: Client, queue: str) -> None:
-    api = finish(client._caller.call("GET", "/openapi.json")).data["components"]["schemas"]["Push"]["properties"]
-    given = {"queue", "payload", "payload_base64", "delay_ms", "due_at_ms"}
-    assert set(JobOptions.__annotations__) == set(api) - given
+    api = finish(client._caller.call("GET", "/openapi.json")).data
+
+    def fields(schema: str, *others: str) -> set[str]:
+        """The fields of a body, without those that have another name here."""
+        return set(api["components"]["schemas"][schema]["properties"]) - {"delay_ms", "due_at_ms", *others}
+
+    def given(*methods: Callable[..., Any]) -> set[str]:
+        parameters = [one for method in methods for one in inspect.signature(method).parameters.values()]
+        return {one.name for one in parameters if one.kind is one.KEYWORD_ONLY} - {"if_version"}
+
+    def query(verb: str, path: str) -> set[str]:
+        named = [
+            api["components"]["parameters"].get(one.get("$ref", "").split("/")[-1], one)
+            for one in api["paths"][path][verb]["parameters"]
+        ]
+        return {one["name"] for one in named if one["in"] == "query"}
+
+    push = fields("Push", "queue", "payload", "payload_base64")
+    assert set(JobOptions.__annotations__) == push
+    assert set(Selection.__annotations__) == fields("Selection")
+    assert given(Client.retry_all) == query("post", "/v1/jobs/retry")
+    assert given(Client.reschedule_all) == fields("Reschedule", "selection")
+    assert given(Client.change, Client.reschedule) == fields("Patch", "payload_base64")
+    assert given(Queues.pause) - {"lasting"} == fields("Pause", "for")
+    assert given(Schedules.set) - {"queue", "payload"} == fields("Schedule", "job") | query("put", "/v1/schedules/{name}")
+    # Of the settings of a queue, numbers are durations in these.
+    spans = {name for name, it in api["components"]["schemas"]["QueueChanges"]["properties"].items() if "/Span" in str(it)}
+    assert set(SPANS) == spans
     job = client.get(client.push(queue, 1, meta={"tenant_id": "7"}).id)
     assert job.meta == {"tenant_id": "7"}
 
@@ -106,7 +147,9 @@ def test_many_jobs_are_pushed_paged_and_changed(client: Client, queue: str) -> N
     assert sorted(job.payload for job in client.jobs(queue=queue)) == list(range(1_500))
     assert client.reschedule_all(queue=queue, tag="n:0", delay=60) == {"rescheduled": 750}
     assert client.cancel_by_tag("n:1", queue) == {"cancelled": 750}
-    assert client.retry_all(queue=queue, state="cancelled") == {"retried": 750}
+    assert client.retry_all(queue=queue, state="cancelled", spread="1h") == {"retried": 750}
+    assert len({job.due_at for job in client.jobs(queue=queue, tag="n:1")}) > 700
+    assert client.reschedule_all(queue=queue, tag="n:1", delay="2h", spread=3600) == {"rescheduled": 750}
     assert client.cancel_all(queue=queue) == {"cancelled": 1_500}
     assert client.delete_all(queue=queue, state=["cancelled", "failed"]) == {"deleted": 1_500}
     assert list(client.jobs(queue=queue)) == []
@@ -121,7 +164,10 @@ def test_queues_and_schedules(client: Client, queue: str) -> None:
     assert client.queues.purge(queue) == 1
     assert client.queues.get(queue)["totals"]["cancelled"] == 1
     assert queue in [one["queue"] for one in client.queues.list()]
-    shown = client.schedules.set(queue, queue=queue, kind="beat", payload={"x": 1}, every=90, overlap="skip", tags=["t"])
+    shown = client.schedules.set(queue, queue=queue, kind="beat", payload={"x": 1}, every=90, overlap="skip", spread=60, tags=["t"])
+    assert shown["schedule"]["spread"] == "1m"
+    client.schedules.set(queue, queue=queue, every=180, paused=True, dry_run=True)
+    shown = client.schedules.get(queue)
     assert (shown["schedule"]["every"], shown["schedule"]["job"]["payload"]) == ("1m30s", {"x": 1})
     assert len(client.schedules.next(queue, limit=3)) == 3
     job = client.get(client.schedules.run(queue).id)

@@ -240,9 +240,10 @@ class _Calls:
         return await self._change_all("cancel", selection)
 
     @call
-    async def retry_all(self, **selection: Unpack[Selection]) -> dict[str, int]:
-        """Runs all finished jobs that match again, and counts them by outcome."""
-        return await self._change_all("retry", selection)
+    async def retry_all(self, *, spread: Optional[Duration] = None, **selection: Unpack[Selection]) -> dict[str, int]:
+        """Runs all finished jobs that match again, distributed over the time `spread` (24 h at most), and counts them by
+        outcome."""
+        return await self._change_all("retry", selection, {"spread": None if spread is None else span("spread", spread)})
 
     @call
     async def delete_all(self, **selection: Unpack[Selection]) -> dict[str, int]:
@@ -251,14 +252,24 @@ class _Calls:
 
     @call
     async def reschedule_all(
-        self, *, delay: Optional[Duration] = None, due_at: Optional[Instant] = None, **selection: Unpack[Selection]
+        self,
+        *,
+        delay: Optional[Duration] = None,
+        due_at: Optional[Instant] = None,
+        spread: Optional[Duration] = None,
+        **selection: Unpack[Selection],
     ) -> dict[str, int]:
-        """Makes all waiting jobs that match due after `delay` or at `due_at`, and counts them by outcome."""
+        """Makes all waiting jobs that match due after `delay` or at `due_at`, or distributed over the time `spread` (24 h at most)
+        from then on, and counts them by outcome."""
         body = {"selection": selection_body(selection), **_due(delay, due_at)}
+        if spread is not None:
+            body["spread"] = span("spread", spread)
         return document(await self._caller.call("POST", path_of("jobs", "reschedule"), body))
 
-    async def _change_all(self, verb: str, selection: Mapping[str, Any]) -> dict[str, int]:
-        return document(await self._caller.call("POST", path_of("jobs", verb), selection_body(selection)))
+    async def _change_all(
+        self, verb: str, selection: Mapping[str, Any], query: Optional[Mapping[str, object]] = None
+    ) -> dict[str, int]:
+        return document(await self._caller.call("POST", path_of("jobs", verb), selection_body(selection), query=query))
 
     @call
     async def reschedule(self, id: str, *, delay: Optional[Duration] = None, due_at: Optional[Instant] = None) -> Job:

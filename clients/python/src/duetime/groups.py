@@ -13,6 +13,8 @@ from .values import Duration, Instant, instant, span, to_json
 
 #: Answers of the server, as it writes them.
 Documents = list[dict[str, Any]]
+#: The settings of a queue that are durations.
+SPANS = ("lease", "max_age")
 
 
 class _Group:
@@ -23,8 +25,8 @@ class _Group:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def _do(self, method: str, *parts: str, body: object = None) -> dict[str, Any]:
-        return document(await self._caller.call(method, path(self._what, *parts), body))
+    async def _do(self, method: str, *parts: str, body: object = None, **query: object) -> dict[str, Any]:
+        return document(await self._caller.call(method, path(self._what, *parts), body, query=query))
 
     @stream
     async def list(self) -> AsyncIterator[dict[str, Any]]:
@@ -77,8 +79,7 @@ class _QueueCalls(_Group):
 
 
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    spans = ("lease", "max_age")
-    return {name: span(name, it) if name in spans and it is not None else it for name, it in settings.items()}
+    return {name: span(name, it) if name in SPANS and it is not None else it for name, it in settings.items()}
 
 
 class _ScheduleCalls(_Group):
@@ -106,21 +107,24 @@ class _ScheduleCalls(_Group):
         overlap: Optional[str] = None,
         start: Optional[Instant] = None,
         end: Optional[Instant] = None,
+        spread: Optional[Duration] = None,
+        paused: Optional[bool] = None,
+        paused_until: Optional[Instant] = None,
+        dry_run: bool = False,
         **options: Any,
     ) -> dict[str, Any]:
         """Makes or replaces a schedule that pushes this job by `cron` in a `time_zone` (UTC by default), or `every` interval of
-        1 s or more. `missed`: `once` (default) or `skip`. `overlap`: `allow` (default) or `skip`. The other options are those
-        of a push. Raises `Invalid`."""
-        body: dict[str, Any] = {}
-        given = {"cron": cron, "time_zone": time_zone, "missed": missed, "overlap": overlap}
-        body.update({field: value for field, value in given.items() if value is not None})
-        if every is not None:
-            body["every"] = span("every", every)
-        body.update({field: instant(field, it) for field, it in (("start", start), ("end", end)) if it is not None})
-        others = to_json(body, "schedule")[1:-1]
+        1 s or more. `missed`: `once` (default) or `skip`. `overlap`: `allow` (default) or `skip`. `spread`: each run is later by
+        a part of this, which the name decides; 1 s to 24 h. With `dry_run` nothing is saved, and the answer has the next runs.
+        The other options are those of a push. Raises `Invalid`."""
+        body: dict[str, Any] = {"cron": cron, "time_zone": time_zone, "missed": missed, "overlap": overlap, "paused": paused}
+        spans, instants = {"every": every, "spread": spread}, {"start": start, "end": end, "paused_until": paused_until}
+        body.update({field: span(field, it) for field, it in spans.items() if it is not None})
+        body.update({field: instant(field, it) for field, it in instants.items() if it is not None})
+        others = to_json({field: it for field, it in body.items() if it is not None}, "schedule")[1:-1]
         job = job_body(payload, {"queue": queue, **options})
         text = b'{"job":%b%b}' % (job, b"," + others if others else b"")
-        return await self._do("PUT", name, body=text)
+        return await self._do("PUT", name, body=text, dry_run="true" if dry_run else None)
 
     @call
     async def delete(self, name: str) -> None:
