@@ -84,7 +84,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     {
         $counts = $this->counts($queue);
         $oldest = (int) $counts['ready'] > 0 ? $counts['oldest_due_at'] ?? null : null;
-        return \is_string($oldest) ? (new \DateTimeImmutable($oldest))->getTimestamp() : null;
+        return \is_string($oldest) ? Duration::when($oldest)->getTimestamp() : null;
     }
 
     public function push($job, $data = '', $queue = null)

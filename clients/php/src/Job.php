@@ -52,7 +52,7 @@ class Job
         $this->attempt = (int) ($fields['attempt'] ?? 0);
         $this->key = $string('key');
         $this->tags = $fields['tags'] ?? [];
-        $this->dueAt = new \DateTimeImmutable($string('due_at') ?? 'now');
+        $this->dueAt = Duration::when($string('due_at') ?? 'now');
         $this->payload = self::value($fields, 'payload');
         $this->result = self::value($fields, 'result');
         $this->version = (int) ($fields['version'] ?? 0);

@@ -25,6 +25,6 @@ final class Pushed
     {
         isset($fields['id'], $fields['queue'], $fields['state'], $fields['due_at'], $fields['outcome']) || throw new \ValueError('a field is missing');
         return new self((string) $fields['id'], (string) $fields['queue'], (string) $fields['state'],
-            new \DateTimeImmutable((string) $fields['due_at']), (string) $fields['outcome']);
+            Duration::when((string) $fields['due_at']), (string) $fields['outcome']);
     }
 }

@@ -9,10 +9,13 @@ use OpenTelemetry\API\Trace\Propagation\TraceContextPropagator;
 /** Passes W3C trace contexts between OpenTelemetry, if the program has it, and jobs. */
 final class Trace
 {
+    /** Whether the program has it: to look for a class that is not there takes longer than the rest of a push. */
+    private static ?bool $isThere = null;
+
     /** The `traceparent` of what the program does now, or null. */
     public static function current(): ?string
     {
-        if (!class_exists(TraceContextPropagator::class)) {
+        if (!self::isThere()) {
             return null;
         }
         $carrier = [];
@@ -30,7 +33,7 @@ final class Trace
      */
     public static function within(?string $trace, \Closure $call): mixed
     {
-        if ($trace === null || !class_exists(TraceContextPropagator::class)) {
+        if ($trace === null || !self::isThere()) {
             return $call();
         }
         $scope = TraceContextPropagator::getInstance()->extract(['traceparent' => $trace])->activate();
@@ -39,5 +42,10 @@ final class Trace
         } finally {
             $scope->detach();
         }
+    }
+
+    private static function isThere(): bool
+    {
+        return class_exists(TraceContextPropagator::class, false) || (self::$isThere ??= class_exists(TraceContextPropagator::class));
     }
 }

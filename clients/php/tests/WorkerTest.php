@@ -152,6 +152,26 @@ final class WorkerTest extends TestCase
         self::assertStringContainsString('lease was lost', implode("\n", $log->lines));
     }
 
+    public function testALeaseOutlivesItsKeeper(): void
+    {
+        $kills = static function (): int {
+            $children = explode(' ', trim((string) file_get_contents('/proc/self/task/' . getmypid() . '/children')));
+            $keepers = array_filter($children, static fn (string $pid): bool
+                => str_contains((string) file_get_contents("/proc/$pid/cmdline"), 'keeper-process.php'));
+            return \count(array_filter($keepers, static fn (string $pid): bool => posix_kill((int) $pid, SIGKILL)));
+        };
+        $job = $this->ran(static function (RunningJob $job) use ($kills): array {
+            $killed = $kills() > 0;
+            // Longer than the lease. What asks for a cancel notices that nobody extends.
+            for ($until = hrtime(true) + 2_500_000_000; hrtime(true) < $until; usleep(10_000)) {
+                self::assertFalse($job->cancelled());
+            }
+            // The outcome is reported without one, too.
+            return [$killed, $kills() > 0];
+        }, lease: '1s');
+        self::assertSame(['succeeded', [true, true], 1, 0], [$job->state, $job->result, $job->attempt, $job->fields['crashes']]);
+    }
+
     public function testAroundAndKinds(): void
     {
         $this->client->push($this->queue, 1, kind: 'known');

@@ -11,9 +11,13 @@ final class CurlHttp implements Http
 {
     /** Seconds without a byte after which a stream counts as lost. */
     private const SILENCE = 45;
+    /** A header without a value is not sent. This one would cost a round trip before each large body. */
+    private const EXPECT = 'expect:';
 
     private ?\CurlHandle $handle = null;
     private int $pid = 0;
+    /** @var array<int, mixed> what the handle was told for its last request */
+    private array $options = [];
 
     /** @param string|null $ca file with the certificates that a server's may be signed by, instead of the system's */
     public function __construct(private readonly ?string $ca = null)
@@ -23,20 +27,11 @@ final class CurlHttp implements Http
     /** As `Http::send` says. */
     public function send(string $method, string $url, array $headers, ?string $body, int $timeoutMs, ?\Closure $isAborted = null): Response
     {
-        $handle = $this->handle();
-        $received = [];
-        $options = self::common($url, $headers, $this->ca) + [
+        $options = self::address($url) + [
             \CURLOPT_CUSTOMREQUEST => $method,
-            \CURLOPT_RETURNTRANSFER => true,
+            \CURLOPT_HTTPHEADER => [...$headers, self::EXPECT],
             \CURLOPT_TIMEOUT_MS => max(1, $timeoutMs),
             \CURLOPT_CONNECTTIMEOUT_MS => max(1, $timeoutMs),
-            \CURLOPT_HEADERFUNCTION => static function (\CurlHandle $handle, string $line) use (&$received): int {
-                $parts = explode(':', $line, 2);
-                if (isset($parts[1])) {
-                    $received[strtolower(trim($parts[0]))] = trim($parts[1]);
-                }
-                return \strlen($line);
-            },
         ];
         if ($body !== null) {
             $options[\CURLOPT_POSTFIELDS] = $body;
@@ -46,19 +41,19 @@ final class CurlHttp implements Http
             $options[\CURLOPT_NOPROGRESS] = false;
             $options[\CURLOPT_XFERINFOFUNCTION] = static fn (): int => $isAborted() ? 1 : 0;
         }
-        curl_reset($handle);
-        curl_setopt_array($handle, $options);
+        $handle = $this->handle($options);
         $text = curl_exec($handle);
         $error = curl_errno($handle);
+        $head = (int) curl_getinfo($handle, \CURLINFO_HEADER_SIZE);
         if ($error === \CURLE_OK && \is_string($text)) {
-            return new Response((int) curl_getinfo($handle, \CURLINFO_RESPONSE_CODE), $received, $text);
+            return new Response((int) curl_getinfo($handle, \CURLINFO_RESPONSE_CODE), self::fields(substr($text, 0, $head)), substr($text, $head));
         }
         $why = curl_error($handle);
         throw match ($error) {
             \CURLE_ABORTED_BY_CALLBACK => new Aborted('stopped while waiting'),
             \CURLE_OPERATION_TIMEDOUT => new Unavailable('timeout', 0, "$url: no answer within $timeoutMs ms"),
             // The answer had begun: 18 is CURLE_PARTIAL_FILE, 56 a connection that broke while receiving.
-            18, \CURLE_RECV_ERROR => $received === [] ? new Unavailable('unreachable', 0, "$url: $why")
+            18, \CURLE_RECV_ERROR => $head === 0 ? new Unavailable('unreachable', 0, "$url: $why")
                 : new Protocol('protocol', 0, "$url: the answer was cut off ($why)"),
             default => new Unavailable('unreachable', 0, "$url: $why"),
         };
@@ -74,7 +69,8 @@ final class CurlHttp implements Http
     {
         $parts = [];
         $handle = curl_init();
-        curl_setopt_array($handle, self::common($url, $headers, $ca) + [
+        curl_setopt_array($handle, self::common($ca) + self::address($url) + [
+            \CURLOPT_HTTPHEADER => [...$headers, self::EXPECT],
             \CURLOPT_CONNECTTIMEOUT_MS => 5_000,
             // The server sends a comment every 15 s. A connection that is silent for longer is dead.
             \CURLOPT_LOW_SPEED_LIMIT => 1,
@@ -102,29 +98,57 @@ final class CurlHttp implements Http
         }
     }
 
-    /**
-     * @param list<string> $headers
-     * @return array<int, mixed>
-     */
-    private static function common(string $url, array $headers, ?string $ca): array
+    /** @return array<int, mixed> the same for all requests */
+    private static function common(?string $ca): array
     {
-        // `Expect` would cost a round trip before each large body. A name may be `..`, which a path would lose. A proxy of the
-        // environment is for other addresses.
-        $options = [\CURLOPT_HTTPHEADER => [...$headers, 'expect:'], \CURLOPT_NOSIGNAL => true, \CURLOPT_PATH_AS_IS => true,
-            \CURLOPT_PROTOCOLS => \CURLPROTO_HTTP | \CURLPROTO_HTTPS, \CURLOPT_PROXY => ''];
-        if (preg_match('#^unix:(.+?):(/.*)$#s', $url, $parts) === 1) {
-            $options += [\CURLOPT_UNIX_SOCKET_PATH => $parts[1]];
-            $url = "http://localhost{$parts[2]}";
-        }
-        return $options + [\CURLOPT_URL => $url] + ($ca === null ? [] : [\CURLOPT_CAINFO => $ca]);
+        // A name may be `..`, which a path would lose. A proxy of the environment is for other addresses.
+        return [\CURLOPT_NOSIGNAL => true, \CURLOPT_PATH_AS_IS => true, \CURLOPT_PROTOCOLS => \CURLPROTO_HTTP | \CURLPROTO_HTTPS, \CURLOPT_PROXY => '']
+            + ($ca === null ? [] : [\CURLOPT_CAINFO => $ca]);
     }
 
-    private function handle(): \CurlHandle
+    /** @return array<int, string> */
+    private static function address(string $url): array
     {
-        if ($this->handle === null || $this->pid !== getmypid()) {
-            $this->handle = curl_init();
-            $this->pid = (int) getmypid();
+        return str_starts_with($url, 'unix:') && preg_match('#^unix:(.+?):(/.*)$#s', $url, $parts) === 1
+            ? [\CURLOPT_URL => "http://localhost{$parts[2]}", \CURLOPT_UNIX_SOCKET_PATH => $parts[1]]
+            : [\CURLOPT_URL => $url];
+    }
+
+    /** @return array<string, string> by lower-case name */
+    private static function fields(string $head): array
+    {
+        $fields = [];
+        foreach (explode("\r\n", $head) as $line) {
+            $parts = explode(':', $line, 2);
+            if (isset($parts[1])) {
+                $fields[strtolower($parts[0])] = trim($parts[1]);
+            }
         }
+        return $fields;
+    }
+
+    /**
+     * The handle. It is told only what is new: most requests differ in little but their bodies.
+     *
+     * @param array<int, mixed> $options
+     */
+    private function handle(array $options): \CurlHandle
+    {
+        $isOther = $this->handle === null || $this->pid !== getmypid();
+        if ($isOther) {
+            [$this->handle, $this->pid] = [curl_init(), (int) getmypid()];
+        }
+        if ($isOther || array_diff_key($this->options, $options) !== []) {
+            curl_reset($this->handle);
+            curl_setopt_array($this->handle, self::common($this->ca) + [\CURLOPT_RETURNTRANSFER => true, \CURLOPT_HEADER => true]);
+            $this->options = [];
+        }
+        foreach ($options as $option => $value) {
+            if (!isset($this->options[$option]) || $this->options[$option] !== $value) {
+                curl_setopt($this->handle, $option, $value);
+            }
+        }
+        $this->options = $options;
         return $this->handle;
     }
 }
