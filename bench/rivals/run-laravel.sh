@@ -3,8 +3,8 @@
 #
 #   DUETIME_BIN=target/release/duetime bench/rivals/run-laravel.sh [JOBS]
 #
-# The drivers are `database` on SQLite with its defaults, `redis` (phpredis) on a private Redis without persistence, and `duetime` on
-# a server with a file (what is acknowledged is on disk) and on one in memory. RUNS is the number of runs of each, 3 by default.
+# The drivers are `database` on SQLite with its defaults, `redis` (phpredis) on a private Redis without persistence and on one that syncs
+# each write, and `duetime` on a server with a file (what is acknowledged is on disk) and on one in memory. RUNS is the number of runs of each, 3 by default.
 # Needs Debian's php-laravel-framework, php-redis, php-sqlite3 and redis-server.
 set -euo pipefail
 
@@ -38,13 +38,20 @@ measure() {
   LABEL=$1 php "$here/laravel.php" "$app" "$2" "$3" | tee -a "$folder/results" >&2
 }
 
+measure_redis() {
+  local label=$1
+  rm -rf "$folder/appendonlydir"
+  start_redis "${@:2}"
+  REDIS_PORT=${redis_url##*:} && export REDIS_PORT=${REDIS_PORT%/0}
+  measure "$label" redis "$jobs"
+  stop_redis
+}
+
 for run in $(seq "$runs"); do
   # Each of its jobs waits for the disk four times, so a tenth of them is enough.
   measure database database $((jobs / 10))
-  start_redis
-  REDIS_PORT=${redis_url##*:} && export REDIS_PORT=${REDIS_PORT%/0}
-  measure redis redis "$jobs"
-  stop_redis
+  measure_redis redis
+  measure_redis 'redis, synced' --appendonly yes --appendfsync always
   start_duetime "$folder/run-$run.db"
   measure 'duetime, file' duetime "$jobs"
   stop_duetime

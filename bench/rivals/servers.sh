@@ -20,14 +20,14 @@ some_port() {
   echo $((10000 + RANDOM % 10000))
 }
 
-# Starts a Redis without persistence; `redis_url` is its address. If another program holds the port, Redis exits at once,
+# Starts a Redis without persistence, unless the arguments say otherwise; `redis_url` is its address. If another program holds the port, Redis exits at once,
 # and another port is tried.
 start_redis() {
   local port
   for _ in 1 2 3 4 5; do
     port=$(some_port)
     redis_url=redis://127.0.0.1:$port/0
-    redis-server --port "$port" --bind 127.0.0.1 --save "" --appendonly no --dir "$folder" > "$folder/redis.log" 2>&1 &
+    redis-server --port "$port" --bind 127.0.0.1 --save "" --appendonly no --dir "$folder" "$@" > "$folder/redis.log" 2>&1 &
     redis=$!
     while kill -0 "$redis" 2> /dev/null; do
       # Not `PING`: another server may have the port.

@@ -19,7 +19,7 @@ make_examples() {
 make_examples &
 # check.sh looks at their types.
 node_modules/.bin/tsc -p test --noCheck
-node --test --test-timeout=30000 --test-concurrency=4 build/test/*.test.js
+node --test --test-timeout=60000 --test-concurrency=4 build/test/*.test.js
 wait $!
 cd examples
 node --test --test-timeout=30000 examples.test.mjs

@@ -234,6 +234,7 @@ export class Line {
         if (answer?.code === 'lease_lost' && this.#held.has(receipt) && !this.#outbox.some((one) => one.receipt === receipt)) {
           lost.push(receipt)
           this.#drop(receipt)
+          this.#log('warn', `the lease of job ${idOf(receipt)} is lost: another worker may have the job`)
         }
         if (answer?.cancel_requested === true) this.#cancelled(receipt)
       }
@@ -311,7 +312,7 @@ export class Line {
       if (code === undefined) return []
       if (code === 'lease_lost') {
         // In a repeat, an earlier try has settled it.
-        if (tries === 1) this.#log('warn', `the outcome of job ${one.receipt.split('.', 1)[0] ?? ''} is dropped: its lease was lost`)
+        if (tries === 1) this.#log('warn', `the outcome of job ${idOf(one.receipt)} is dropped: its lease was lost`)
         return []
       }
       if (status < 500) return this.#refused(one, detail)
@@ -376,6 +377,10 @@ export class Line {
   #log(level: 'info' | 'warn' | 'error', text: string): void {
     this.#post({ type: 'log', level, text })
   }
+}
+
+function idOf(receipt: string): string {
+  return receipt.split('.', 1)[0] ?? ''
 }
 
 function leasesOf(answer: Answer): Lease[] {

@@ -285,9 +285,7 @@ export class Worker implements AsyncDisposable {
   #abort(receipt: string, why: 'cancelled' | 'lost'): void {
     const job = this.#running.get(receipt)
     if (job === undefined) return
-    const detail = `the lease of job ${job.id} is lost: another worker may have the job`
-    if (why === 'lost') this.#log('warn', detail)
-    job.abort(why === 'cancelled' ? new Cancelled('the job was cancelled') : new LeaseLost({ code: 'lease_lost', status: 409, detail }))
+    job.abort(why === 'cancelled' ? new Cancelled('the job was cancelled') : new LeaseLost({ code: 'lease_lost', status: 409, detail: 'another worker may have the job' }))
   }
 
   async #runJob(lease: Record<string, unknown>, exact: Exact): Promise<void> {

@@ -269,7 +269,7 @@ it('trusts the certificate authority that it is given', async () => {
   await client.push('secret', 1)
   assert.equal(await new Worker(client, { queues: 'secret', logger: null }).handle('*', () => undefined).drain(), 1)
   await (await client.lock('secret')).release()
-  await assert.rejects(new Client(server.url, { pushDeadline: 50 }).push('secret', 1), (error) => error instanceof Unavailable && /CERT|SELF_SIGNED/.test(error.detail))
+  await assert.rejects(new Client(server.url, { pushDeadline: 500 }).push('secret', 1), (error) => error instanceof Unavailable && /CERT|SELF_SIGNED/.test(error.detail))
   assert.throws(() => new Client(server.url, { ca: '/no/such.pem' }), (error) => error instanceof Invalid && error.field === 'ca')
   await client.close()
 })

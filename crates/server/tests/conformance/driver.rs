@@ -84,8 +84,18 @@ pub(crate) struct Work {
 
 impl Work {
     pub(crate) fn start(language: Language, server: SocketAddr, arguments: &[(&str, String)], log: &Path) -> Self {
+        Self::with_token(language, server, "", arguments, log)
+    }
+
+    pub(crate) fn with_token(
+        language: Language,
+        server: SocketAddr,
+        token: &str,
+        arguments: &[(&str, String)],
+        log: &Path,
+    ) -> Self {
         let mut command = language.command();
-        command.arg("work").env("DUETIME_SERVER", format!("http://{server}"));
+        command.arg("work").env("DUETIME_SERVER", format!("http://{server}")).env("DUETIME_TOKEN", token);
         for (name, value) in arguments {
             command.args([format!("--{name}"), value.clone()]);
         }
@@ -116,6 +126,15 @@ impl Work {
     pub(crate) fn signal(&self, signal: Signal) {
         // It may have ended already.
         let _ = kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal);
+    }
+
+    /// To it and to the processes that it has started.
+    pub(crate) fn signal_all(&self, signal: Signal) {
+        let id = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        for each in std::iter::once(id.to_string()).chain(children.split_whitespace().map(str::to_owned)) {
+            kill(Pid::from_raw(each.parse().unwrap()), signal).unwrap();
+        }
     }
 
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {

@@ -6,6 +6,7 @@ mod driver;
 mod proxy;
 
 use crate::http::server::{Server, eventually};
+use crate::http::tokens::{Tokens, send};
 use driver::{Calls, Language, Work};
 use nix::sys::signal::Signal;
 use proxy::{Fault, Proxy};
@@ -92,6 +93,8 @@ enum Meanwhile {
     Nothing,
     /// The worker dies, and another begins.
     KillWorker,
+    /// The worker and its processes are stopped (SIGSTOP), and another begins. Once the jobs have ended, it goes on.
+    FreezeWorker,
     /// The worker is asked to stop: it gives back what does not end in a second.
     StopWorker,
     /// The server stops, and comes back with the same file.
@@ -229,6 +232,7 @@ fn work(world: &mut World, language: Language, case: &WorkCase, queue: &str) -> 
     ];
     let logs = [world.folder.path().join(format!("{queue}-1.log")), world.folder.path().join(format!("{queue}-2.log"))];
     let mut worker = Work::start(language, world.proxy.address, &arguments, &logs[0]);
+    let mut frozen = None;
     let first = jobs[0].0.clone();
     if case.meanwhile != Meanwhile::Nothing {
         eventually(|| worker.has_logged("start", &first) || worker.ended().is_some());
@@ -242,6 +246,11 @@ fn work(world: &mut World, language: Language, case: &WorkCase, queue: &str) -> 
             worker.signal(Signal::SIGKILL);
             eventually(|| worker.ended().is_some());
             worker = Work::start(language, world.proxy.address, &arguments, &logs[1]);
+        }
+        Meanwhile::FreezeWorker => {
+            worker.signal_all(Signal::SIGSTOP);
+            let other = Work::start(language, world.proxy.address, &arguments, &logs[1]);
+            frozen = Some(std::mem::replace(&mut worker, other));
         }
         Meanwhile::StopWorker => worker.stop()?,
         Meanwhile::RestartServer => world.restart(),
@@ -261,12 +270,31 @@ fn work(world: &mut World, language: Language, case: &WorkCase, queue: &str) -> 
     if !is_stopped {
         worker.stop()?;
     }
+    if let Some(frozen) = frozen {
+        thaws(world, frozen, queue, &jobs[0])?;
+    }
     for (id, job) in &jobs {
         if let Some(event) = job.log.iter().find(|event| !worker.has_logged(event, id)) {
             return Err(format!("expected `{event}` of job {id} in the log, got {:?}", worker.log()));
         }
     }
     judge(world, queue, &case.totals)
+}
+
+/// A frozen worker goes on: it leaves the job that another has done, says so once, and does the next one.
+fn thaws(world: &World, mut worker: Work, queue: &str, (id, job): &(String, &JobCase)) -> Result<(), String> {
+    worker.signal_all(Signal::SIGCONT);
+    let next = world.server().push_to(queue, &json!({"payload": {"do": "echo"}}));
+    let ended = world.server().get(&format!("/v1/jobs/{next}?wait={LOOK}")).ok();
+    if ended["state"] != "succeeded" || !worker.has_logged("end", &next) {
+        return Err(format!("expected the worker to go on, got {ended}, and it said {}", worker.said()));
+    }
+    worker.stop()?;
+    let said = worker.said();
+    if said.lines().filter(|line| line.contains(&**id) && line.contains("lost")).count() != 1 {
+        return Err(format!("expected one line about the lost lease of job {id}, got {said}"));
+    }
+    differs(&job.end, &world.server().job(id), "job").map_or(Ok(()), Err)
 }
 
 /// The job once it has ended. A worker that kills itself is started again.
@@ -344,6 +372,57 @@ fn the_client_in_python_conforms() {
 #[test]
 fn the_client_in_node_conforms() {
     conforms(Language::Node);
+}
+
+/// A worker whose token expires waits, says so once, and goes on once an operator has repaired it.
+fn waits_for_its_token(language: Language) {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = Tokens::new();
+    let (root, token) = (tokens.create("root", "admin"), tokens.create("worker", "work"));
+    let valid = std::fs::read_to_string(tokens.file()).unwrap();
+    let server = tokens.server(&[]);
+    let done = |id: &str| {
+        let path = format!("/v1/jobs/{id}?wait={LOOK}");
+        assert_eq!(send(&server, &root, "GET", &path, "").ok()["state"], "succeeded");
+    };
+    let push = || {
+        let pushed = send(&server, &root, "POST", "/v1/queues/q/jobs", r#"{"payload": {"do": "echo"}}"#).expect(201);
+        pushed["id"].as_str().unwrap().to_owned()
+    };
+    let log = folder.path().join("work.log");
+    let arguments = [("queues", "q".to_owned()), ("concurrency", "1".to_owned()), ("stop-deadline", "1".to_owned())];
+    let mut worker = Work::with_token(language, server.address, &token, &arguments, &log);
+    done(&push());
+    // It waits for the next job now.
+    let named = "name = \"worker\"";
+    assert_eq!(valid.matches(named).count(), 1, "{valid}");
+    let expired = valid.replace(named, &format!("{named}\nexpires = \"2020-01-01T00:00:00.000Z\""));
+    std::fs::write(tokens.file(), expired).unwrap();
+    eventually(|| send(&server, &token, "GET", "/v1/queues", "").status == 401);
+    // This ends its wait, whatever the server does with it.
+    let waiting = push();
+    eventually(|| worker.said().contains("unauthorized"));
+    std::fs::write(tokens.file(), valid).unwrap();
+    done(&waiting);
+    done(&push());
+    worker.stop().unwrap();
+    let said = worker.said();
+    assert_eq!(said.matches("unauthorized").count(), 1, "{said}");
+}
+
+#[test]
+fn a_worker_in_php_waits_for_its_token() {
+    waits_for_its_token(Language::Php);
+}
+
+#[test]
+fn a_worker_in_python_waits_for_its_token() {
+    waits_for_its_token(Language::Python);
+}
+
+#[test]
+fn a_worker_in_node_waits_for_its_token() {
+    waits_for_its_token(Language::Node);
 }
 
 #[test]
