@@ -62,8 +62,8 @@ export class Client implements AsyncDisposable {
   constructor(server?: string | readonly string[], options: ClientOptions = {}) {
     this.#settings = settingsOf(server, options)
     this.#transport = (options as { transport?: Transport }).transport ?? new Transport(this.#settings)
-    this.queues = new Queues(this.#transport, '/v1/queues')
-    this.schedules = new Schedules(this.#transport, '/v1/schedules')
+    this.queues = new Queues(this.#transport, 'queues')
+    this.schedules = new Schedules(this.#transport, 'schedules')
   }
 
   /** What this client was made with; a worker connects with the same. */

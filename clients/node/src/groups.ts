@@ -19,108 +19,92 @@ export interface Configured {
   settings: QueueSettings
 }
 
-class Group {
+interface Run {
+  at: Date
+  local: string
+  clockChange: 'gap' | 'fold' | null
+}
+
+/** What queues and schedules have in common: `Shown` is one of them, `Changed` the answer to a change. */
+class Group<Shown, Changed> {
   protected readonly transport: Transport
-  readonly #path: string
+  readonly #what: string
 
-  constructor(transport: Transport, path: string) {
+  constructor(transport: Transport, what: 'queues' | 'schedules') {
     this.transport = transport
-    this.#path = path
+    this.#what = what
   }
 
-  protected async call<T>(method: 'GET' | 'POST' | 'PUT', path: string, body?: object): Promise<T> {
-    const json = body === undefined ? undefined : objectJson(body)
-    return shownAs((await this.transport.call({ method, path: this.#path + path, body: json })).body) as T
-  }
-
-  protected async *pages<T>(name: string): AsyncGenerator<T, void, undefined> {
+  /** All of them, by name; of the queues those with jobs or settings. */
+  async *list(): AsyncGenerator<Shown, void, undefined> {
     let cursor: string | null | undefined
     do {
-      const answer = await this.transport.call({ method: 'GET', path: this.#path + queryOf({ limit: 1_000, cursor }) })
+      const answer = await this.transport.call({ method: 'GET', path: `/v1/${this.#what}${queryOf({ limit: 1_000, cursor })}` })
       const page = shownAs(answer.body) as Record<string, unknown>
-      if (!Array.isArray(page[name])) throw odd(answer, `\`${name}\``)
-      yield* page[name] as T[]
+      const items = page[this.#what]
+      if (!Array.isArray(items)) throw odd(answer, `\`${this.#what}\``)
+      yield* items as Shown[]
       cursor = (page['nextCursor'] ?? null) as string | null
     } while (cursor !== null)
   }
-}
 
-const at = (name: string): string => `/${encodeURIComponent(name)}`
-
-/** `client.queues` */
-export class Queues extends Group {
-  /** All queues with jobs or settings, by name. */
-  list(): AsyncGenerator<Queue, void, undefined> {
-    return this.pages('queues')
+  /** A queue that nobody has used is empty. Throws `NotFound` if there is no such schedule. */
+  get(name: string): Promise<Shown> {
+    return this.call('GET', this.path(name))
   }
 
-  /** Counts and settings; a name that nobody has used is an empty queue. */
-  get(queue: string): Promise<Queue> {
-    return this.call('GET', at(queue))
-  }
-
-  /** Changes the settings that are given; `null` resets one to its default. */
-  set(queue: string, changes: QueueChanges): Promise<Configured> {
-    return this.call('PUT', at(queue), changes)
-  }
-
-  /** Hands out no jobs, until `resume` or the end of the pause. */
-  pause(queue: string, pause: Pause = {}): Promise<Configured> {
-    return this.call('POST', `${at(queue)}/pause`, pause)
+  /** Hands out no jobs of a queue, pushes none of a schedule, until `resume` or the end of the pause. */
+  pause(name: string, pause: Pause = {}): Promise<Changed> {
+    return this.call('POST', `${this.path(name)}/pause`, pause)
   }
 
   /** Ends a pause. */
-  resume(queue: string): Promise<Configured> {
-    return this.call('POST', `${at(queue)}/resume`, {})
+  resume(name: string): Promise<Changed> {
+    return this.call('POST', `${this.path(name)}/resume`, {})
   }
 
-  /** Deletes all waiting jobs; returns their number. */
+  protected path(name: string): string {
+    return `/v1/${this.#what}/${encodeURIComponent(name)}`
+  }
+
+  protected async call<T>(method: 'GET' | 'POST' | 'PUT', path: string, body?: object): Promise<T> {
+    return shownAs((await this.transport.call({ method, path, body: body === undefined ? undefined : objectJson(body) })).body) as T
+  }
+}
+
+/** `client.queues` */
+export class Queues extends Group<Queue, Configured> {
+  /** Changes the settings that are given; `null` resets one to its default. */
+  set(queue: string, changes: QueueChanges): Promise<Configured> {
+    return this.call('PUT', this.path(queue), changes)
+  }
+
+  /** Cancels all waiting jobs; returns their number. */
   async purge(queue: string): Promise<number> {
-    return (await this.call<{ purged: number }>('POST', `${at(queue)}/purge`, {})).purged
+    return (await this.call<{ purged: number }>('POST', `${this.path(queue)}/purge`, {})).purged
   }
 }
 
 /** `client.schedules`: recurring jobs. */
-export class Schedules extends Group {
-  /** All schedules, by name. */
-  list(): AsyncGenerator<ScheduleShown, void, undefined> {
-    return this.pages('schedules')
-  }
-
-  /** Throws `NotFound`. */
-  get(name: string): Promise<ScheduleShown> {
-    return this.call('GET', at(name))
-  }
-
+export class Schedules extends Group<ScheduleShown, ScheduleShown> {
   /** Makes or replaces it. With `dryRun` nothing is saved, and the answer has the next runs. */
   set(name: string, schedule: Schedule, options: { dryRun?: boolean } = {}): Promise<ScheduleShown> {
-    return this.call('PUT', at(name) + queryOf({ dryRun: options.dryRun }), schedule)
+    return this.call('PUT', this.path(name) + queryOf({ dryRun: options.dryRun }), schedule)
   }
 
   /** Throws `NotFound`. */
   async delete(name: string): Promise<void> {
-    await this.transport.call({ method: 'DELETE', path: `/v1/schedules${at(name)}`, doneIf: ['schedule_not_found'] })
-  }
-
-  /** Pushes nothing, until `resume` or the end of the pause. Throws `NotFound`. */
-  pause(name: string, pause: Pause = {}): Promise<ScheduleShown> {
-    return this.call('POST', `${at(name)}/pause`, pause)
-  }
-
-  /** Ends a pause. Throws `NotFound`. */
-  resume(name: string): Promise<ScheduleShown> {
-    return this.call('POST', `${at(name)}/resume`, {})
+    await this.transport.call({ method: 'DELETE', path: this.path(name), doneIf: ['schedule_not_found'] })
   }
 
   /** Pushes its job once, now. `origin` identifies this push; a random one by default. */
   async run(name: string, origin: string = randomUUID()): Promise<Pushed> {
-    const path = `/v1/schedules${at(name)}/run`
+    const path = `${this.path(name)}/run`
     return shownAs((await this.transport.call({ method: 'POST', path, body: '{}', headers: { 'idempotency-key': origin } })).body) as Pushed
   }
 
   /** The next runs; `clockChange` marks those that a clock change moves or repeats. */
-  async next(name: string, limit = 10): Promise<{ at: Date; local: string; clockChange: 'gap' | 'fold' | null }[]> {
-    return (await this.call<{ runs: { at: Date; local: string; clockChange: 'gap' | 'fold' | null }[] }>('GET', `${at(name)}/next${queryOf({ limit })}`)).runs
+  async next(name: string, limit = 10): Promise<Run[]> {
+    return (await this.call<{ runs: Run[] }>('GET', `${this.path(name)}/next${queryOf({ limit })}`)).runs
   }
 }
-

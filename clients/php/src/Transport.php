@@ -109,7 +109,7 @@ final class Transport
                 if (!$error->isTransient() || $try >= $tries || Clock::now() + $pause >= $until) {
                     throw $error;
                 }
-                $this->server = ($this->server + 1) % \count($this->servers);
+                $this->next();
                 usleep((int) ($pause * 1e6));
                 if ($isAborted !== null && $isAborted()) {
                     throw new Aborted('stopped while the server is unavailable');

@@ -189,9 +189,5 @@ def _no_constant(text: str) -> Any:
 def utf8(text: str, limit: int) -> str:
     """The text as valid UTF-8 of at most `limit` bytes. What is not valid is shown with backslashes."""
     raw = text.encode("utf-8", "backslashreplace")
-    return text_of(raw) if len(raw) <= limit else text_of(raw[: limit - 3]) + "…"
-
-
-def text_of(raw: bytes) -> str:
-    """The text, without a character that was cut."""
-    return raw.decode("utf-8", "ignore")
+    # Without a character that was cut.
+    return raw.decode() if len(raw) <= limit else raw[: limit - 3].decode("utf-8", "ignore") + "…"

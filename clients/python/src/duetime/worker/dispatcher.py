@@ -462,12 +462,8 @@ class Dispatcher:
     def _count(self, lease: _Lease) -> None:
         self._forget(lease)
         verb = lease.outcome.verb if lease.outcome else "release"
-        if verb == "complete":
-            self.summary.succeeded += 1
-        elif verb == "fail":
-            self.summary.failed += 1
-        else:
-            self.summary.released += 1
+        counter = {"complete": "succeeded", "fail": "failed", "release": "released"}[verb]
+        setattr(self.summary, counter, getattr(self.summary, counter) + 1)
 
     def _forget(self, lease: _Lease) -> None:
         self._leases.pop(id(lease.job), None)
@@ -622,15 +618,10 @@ class Dispatcher:
     async def _touch(self) -> None:
         while self.plan.health_file is not None:
             try:
-                touch(self.plan.health_file)
+                pathlib.Path(self.plan.health_file).touch()
             except OSError as error:
                 log.error("the health file cannot be touched: %s", error)
             await asyncio.sleep(TOUCH)
-
-
-def touch(path: str) -> None:
-    """Makes the file, or the time of its last change now."""
-    pathlib.Path(path).touch()
 
 
 def passes(error: DuetimeError) -> bool:

@@ -120,22 +120,13 @@ class Worker:
         """For a supervisor: `phase` (`idle`, `working`, `stopping` …), whether the worker is `connected`, when the server answered
         last (`last_answer_at`, a Unix time), how many handlers are `running`, and counts since the start."""
         it = self._dispatcher
-        if it is None:
-            return {
-                "phase": "idle",
-                "name": self.name,
-                "connected": False,
-                "last_answer_at": None,
-                "running": 0,
-                **asdict(Summary()),
-            }
         return {
-            "phase": it.phase,
+            "phase": it.phase if it else "idle",
             "name": self.name,
-            "connected": it.is_connected,
-            "last_answer_at": it.last_answer_at,
-            "running": it.running,
-            **asdict(it.summary),
+            "connected": it is not None and it.is_connected,
+            "last_answer_at": it and it.last_answer_at,
+            "running": it.running if it else 0,
+            **asdict(it.summary if it else Summary()),
         }
 
     async def __aenter__(self) -> Self:
