@@ -18,7 +18,7 @@ use crate::{process, setup};
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
-    /// Package this binary; by default one is built with the profile `dist`
+    /// Package this binary; by default one is built with the profile `dist`, which takes 5 to 15 minutes the first time
     #[arg(long, global = true, value_name = "PATH")]
     binary: Option<PathBuf>,
     /// rustc's target that the binary is for, such as x86_64-unknown-linux-musl; by default this machine
@@ -276,6 +276,10 @@ impl Packager {
 
 /// Builds the release binary; returns its path.
 fn build(metadata: &Metadata, target: Option<&str>) -> Result<PathBuf, String> {
+    eprintln!(
+        "building with the profile `dist`, which takes 5 to 15 minutes the first time; `--binary target/release/duetime` \
+         packages a binary that exists"
+    );
     let mut build = process::cargo(["build", "--locked", "--profile", "dist", "-p", PACKAGE]);
     let mut folder = metadata.target_directory.clone();
     if let Some(target) = target {

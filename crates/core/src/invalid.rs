@@ -10,6 +10,9 @@ pub(crate) const NOTHING: &str = "nothing";
 /// Stands for a field or a parameter that does not exist.
 pub(crate) const UNKNOWN: &str = "an unknown name";
 
+/// Begins what is expected in place of an unknown name, if one resembles it.
+pub(crate) const MEANT: &str = "did you mean ";
+
 /// A value outside a limit, or malformed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
@@ -32,7 +35,9 @@ impl Invalid {
         let (what, rest) = said.strip_prefix('`')?.split_once('`')?;
         let (expected, got) = if rest == " is missing" {
             (GIVEN, NOTHING)
-        } else if let Some(expected) = rest.strip_prefix(" is unknown, expected ") {
+        } else if let Some(expected) =
+            rest.strip_prefix(" is unknown, expected ").or_else(|| rest.strip_prefix(" is unknown; "))
+        {
             (expected, UNKNOWN)
         } else {
             rest.strip_prefix(" must be ")?.split_once(", got ")?
@@ -46,6 +51,8 @@ impl fmt::Display for Invalid {
         let Self { what, expected, got } = self;
         match (&**expected, &**got) {
             (GIVEN, NOTHING) => write!(f, "`{what}` is missing"),
+            // What was probably meant comes first.
+            (_, UNKNOWN) if expected.starts_with(MEANT) => write!(f, "`{what}` is unknown; {expected}"),
             (_, UNKNOWN) => write!(f, "`{what}` is unknown, expected {expected}"),
             _ => write!(f, "`{what}` must be {expected}, got {got}"),
         }
@@ -64,6 +71,7 @@ mod tests {
             ("a string", "the number 5", "`a.b` must be a string, got the number 5"),
             (GIVEN, NOTHING, "`a.b` is missing"),
             ("one of `c`", UNKNOWN, "`a.b` is unknown, expected one of `c`"),
+            ("did you mean `c`? Accepted: `c`, `d`", UNKNOWN, "`a.b` is unknown; did you mean `c`? Accepted: `c`, `d`"),
         ] {
             let invalid = Invalid::new("a.b", expected, got);
             assert_eq!(invalid.to_string(), said);

@@ -123,6 +123,8 @@ pub const STEP_JOBS_MAX: usize = 1_000;
 pub const STEP_QUEUES_MAX: usize = 1_000;
 /// A `due_at_ms` below this looks like seconds and is refused.
 pub const INSTANT_MS_MIN: u64 = 100_000_000_000;
+/// A `due_at_ms` of this or more, in the year 5138, looks like microseconds or nanoseconds and is refused.
+pub const INSTANT_MS_END: u64 = 100_000_000_000_000;
 /// Most schedules of a store.
 pub const SCHEDULES_MAX: usize = 10_000;
 /// Bytes of all schedules of a store together, as they are stored: 64 MiB, since every process reads them all.

@@ -5,7 +5,7 @@ use super::{Span, Timestamp};
 use crate::json::schema::{Key, Kind, QueueName, Tag};
 use crate::json::text;
 use crate::json::{Base64, bytes_of, raw, show_bytes};
-use crate::limits::PRIORITY_DEFAULT;
+use crate::limits::{DELAY_MS_MAX, INSTANT_MS_END, INSTANT_MS_MIN, PRIORITY_DEFAULT};
 use crate::model::job::State;
 use crate::model::name;
 use crate::model::options::with_options;
@@ -183,13 +183,21 @@ fn first_given<const N: usize>(fields: [(&'static str, bool); N]) -> Option<&'st
     fields.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
 }
 
-/// The due time that the four fields give.
+/// The due time that the four fields give. What is wrong at any time is refused here, under the name that the caller used.
 pub(super) fn due(
     delay: Option<Span>,
     delay_ms: Option<u64>,
     due_at: Option<Timestamp>,
     due_at_ms: Option<Millis>,
 ) -> Result<Option<Due>, Error> {
+    if let Some(ms) = delay_ms.filter(|&ms| ms > DELAY_MS_MAX) {
+        return Err(Error::invalid("delay_ms", format!("from 0 to {DELAY_MS_MAX} (10 years)"), ms));
+    }
+    if let Some(ms) = due_at_ms.filter(|ms| !(INSTANT_MS_MIN..INSTANT_MS_END).contains(ms)) {
+        let unit = if ms < INSTANT_MS_MIN { "seconds" } else { "microseconds or nanoseconds" };
+        let expected = format!("milliseconds since 1970, {INSTANT_MS_MIN} or more");
+        return Err(Error::invalid("due_at_ms", expected, format!("{ms}, which looks like {unit}")));
+    }
     let given = [
         ("delay", delay.map(Due::After)),
         ("delay_ms", delay_ms.map(|ms| Due::After(Span(ms)))),

@@ -358,6 +358,7 @@ fn a_wrong_selection_is_refused() {
         ("queue=a&stat=failed", "`stat` is unknown"),
         ("state=done", "scheduled, ready, running"),
         ("state=retrying,failed", "`retrying` alone"),
+        ("state=dead", "got \"dead\", which is `failed` here"),
         ("queue=a&queue=b", "given once"),
         ("limit=ten", "a number"),
         ("due_to=1795168800250", "an instant such as"),
@@ -366,6 +367,7 @@ fn a_wrong_selection_is_refused() {
         assert!(error.contains(why), "{text}: {error}");
     }
     refused::<Query>(r#"{"state":"done"}"#, "scheduled, ready, running");
+    refused::<Query>(r#"{"state":"Dead"}"#, "got \"Dead\", which is `failed` here");
     refused::<Query>(r#"{"state":["failed","retrying"]}"#, "`retrying` alone");
     refused::<Query>(r#"{"state":1}"#, "a state, or an array of states");
     refused::<Query>(r#"{"limit":1}"#, "unknown field `limit`");

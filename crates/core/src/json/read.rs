@@ -1,7 +1,7 @@
 //! Reads JSON. An error names the field and says what it accepts, in the words of the documentation: users never see a Rust
 //! type or the wording of a library.
 
-use crate::invalid::{GIVEN, Invalid, NOTHING, UNKNOWN};
+use crate::invalid::{GIVEN, Invalid, MEANT, NOTHING, UNKNOWN};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::fmt;
@@ -226,11 +226,11 @@ fn known_fields(rest: &str) -> String {
 
 /// Lists the accepted names, and suggests the one that an unknown name resembles.
 pub(crate) fn known(unknown: &str, names: &[&str]) -> String {
-    let meant = nearest(unknown, names).map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
-    match names {
-        [] => "no fields".to_owned(),
-        [name] => format!("`{name}`"),
-        names => format!("one of `{}`{meant}", names.join("`, `")),
+    match (names, nearest(unknown, names)) {
+        ([], _) => "no fields".to_owned(),
+        ([name], _) => format!("`{name}`"),
+        (names, Some(meant)) => format!("{MEANT}`{meant}`? Accepted: `{}`", names.join("`, `")),
+        (names, None) => format!("one of `{}`", names.join("`, `")),
     }
 }
 

@@ -10,6 +10,27 @@ use std::fmt;
 const RETRYING: &str = "retrying";
 
 const EXPECTED_STATE: &str = "scheduled, ready, running, succeeded, failed, cancelled or retrying";
+/// Words of other queues, and ours.
+const ELSEWHERE: [(&str, &str); 18] = [
+    ("active", "running"),
+    ("canceled", "cancelled"),
+    ("completed", "succeeded"),
+    ("dead", "failed"),
+    ("dead_letter", "failed"),
+    ("delayed", "scheduled"),
+    ("discarded", "failed"),
+    ("done", "succeeded"),
+    ("enqueued", "ready"),
+    ("error", "failed"),
+    ("executing", "running"),
+    ("finished", "succeeded"),
+    ("pending", "ready"),
+    ("queued", "ready"),
+    ("reserved", "running"),
+    ("retry", RETRYING),
+    ("success", "succeeded"),
+    ("waiting", "ready"),
+];
 
 /// States to look for: a word, or an array of words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +52,12 @@ impl States {
         self.states.iter().map(|state| state.word()).chain(self.retrying.then_some(RETRYING))
     }
 
+    /// Our word for a state that other queues call so: `dead` jobs are `failed` here.
+    #[doc(hidden)]
+    pub fn word_here(word: &str) -> Option<&'static str> {
+        ELSEWHERE.iter().find(|(other, _)| other.eq_ignore_ascii_case(word)).map(|(_, ours)| *ours)
+    }
+
     /// Adds what a word says.
     ///
     /// # Errors
@@ -39,7 +66,10 @@ impl States {
         match State::ALL.into_iter().find(|state| state.word() == word) {
             Some(state) => self.states.push(state),
             None if word == RETRYING => self.retrying = true,
-            None => return Err(Invalid::new("state", EXPECTED_STATE, format!("{word:?}"))),
+            None => {
+                let ours = Self::word_here(word).map(|ours| format!(", which is `{ours}` here")).unwrap_or_default();
+                return Err(Invalid::new("state", EXPECTED_STATE, format!("{word:?}{ours}")));
+            }
         }
         if self.retrying && !self.states.is_empty() {
             return Err(Invalid::new("state", "`retrying` alone, or other states", "both"));

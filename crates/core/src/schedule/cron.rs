@@ -6,6 +6,7 @@
 //! clock skips ticks at the instant of the change, and one that it shows twice ticks the first time.
 
 use super::ClockChange;
+use super::zone::zone;
 use crate::clock::Millis;
 use crate::invalid::Invalid;
 use crate::limits::CRON_BYTES_MAX;
@@ -36,8 +37,8 @@ const FIELDS: [(&str, &str); 6] = [
     ("minute", "0 to 59"),
     ("hour", "0 to 23"),
     ("day", "1 to 31"),
-    ("month", "1 to 12 or JAN to DEC"),
-    ("weekday", "0 to 7 or SUN to SAT"),
+    ("month", "1 to 12 or `jan` to `dec`"),
+    ("weekday", "0 to 7 or `sun` to `sat`"),
 ];
 const MONTHS: [&str; 12] = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
@@ -49,16 +50,21 @@ pub(super) struct Cron {
     is_interval: bool,
 }
 
-/// The wrong field, and the values that it takes.
-fn wrong_field(parser: &CronParser, fields: &[&str]) -> String {
-    let is_wrong = |at: &usize| {
+/// The index of the first field that is wrong by itself.
+fn wrong_field(parser: &CronParser, fields: &[&str]) -> Option<usize> {
+    (0..fields.len()).find(|&at| {
         let mut alone = vec!["*"; fields.len()];
-        alone[*at] = fields[*at];
+        alone[at] = fields[at];
         parser.parse(&alone.join(" ")).is_err()
-    };
-    let Some(at) = (0..fields.len()).find(is_wrong) else { return String::new() };
-    let (name, values) = FIELDS[at + FIELDS.len() - fields.len()];
-    format!(": the {name} {:?} is not valid, expected {values}, with `*`, `,`, `1-5` or `*/15`", fields[at])
+    })
+}
+
+/// Refuses the field at this index of an expression.
+fn refused_field(expression: &str, at: usize) -> Invalid {
+    let written: Vec<&str> = expression.split_whitespace().collect();
+    let (field, values) = FIELDS[at + FIELDS.len() - written.len()];
+    let expected = format!("a cron expression with {values} as its {field}, also as `*`, `1,3`, `1-5` or `*/2`");
+    Invalid::new("cron", expected, format!("the {field} {:?} in {}", written[at], name::shown(expression)))
 }
 
 impl Cron {
@@ -74,14 +80,13 @@ impl Cron {
         }
         let clock = fields.len() - 3;
         let names: [&[&str]; 3] = [&[], &MONTHS, &WEEKDAYS];
-        let known =
-            fields.iter().enumerate().map(|(i, field)| (*field, if i < clock { &[][..] } else { names[i - clock] }));
-        for (field, names) in known {
-            check_words(field, names)
-                .map_err(|word| refuse(format!(": {word:?} is not known in the field {field:?}")))?;
-        }
+        let has_words = |at: usize| has_known_words(fields[at], if at < clock { &[] } else { names[at - clock] });
         let parser = CronParser::builder().year(Year::Disallowed).build();
-        let cron = parser.parse(&text).map_err(|_| refuse(wrong_field(&parser, &fields)))?;
+        if let Some(at) = (0..fields.len()).find(|&at| !has_words(at)).or_else(|| wrong_field(&parser, &fields)) {
+            // A nickname is right.
+            return Err(refused_field(expression, at));
+        }
+        let cron = parser.parse(&text).map_err(|_| refuse(String::new()))?;
         let is_interval = fields[..clock].iter().any(|field| field.starts_with('*'));
         Ok(Self { cron, zone: zone(time_zone)?, is_interval })
     }
@@ -164,22 +169,24 @@ fn plain(expression: &str) -> Option<String> {
     Some((*plain).to_owned())
 }
 
-/// Checks that letters occur only where they have a meaning: croner replaces names by numbers anywhere, so that `1JAN` would
-/// be November.
-fn check_words<'a>(field: &'a str, names: &[&str]) -> Result<(), &'a str> {
-    for word in field.split(|c: char| !c.is_ascii_alphanumeric()) {
+/// Whether letters occur only where they have a meaning: croner replaces names by numbers anywhere, so that `1JAN` would be
+/// November.
+fn has_known_words(field: &str, names: &[&str]) -> bool {
+    field.split(|c: char| !c.is_ascii_alphanumeric()).all(|word| {
         let rest = word.trim_start_matches(|c: char| c.is_ascii_digit());
         let is_number = rest.len() < word.len();
         let after_name = names.iter().find_map(|name| rest.strip_prefix(name)).filter(|_| !is_number).unwrap_or(rest);
         // `L` for the last, `W` for the nearest weekday.
-        if !matches!(after_name, "" | "L" | "W" | "LW") {
-            return Err(word);
-        }
-    }
-    Ok(())
+        matches!(after_name, "" | "L" | "W" | "LW")
+    })
 }
 
-fn zone(name: &str) -> Result<TimeZone, Invalid> {
-    let expected = "a name of the IANA time zone database, such as `Europe/Berlin` or `UTC`";
-    jiff::tz::db().get(name).map_err(|_| Invalid::new("time_zone", expected, name::shown(name)))
+/// Whether the expression names both days of the month and weekdays, so that a day of either kind matches. A `+` before the
+/// weekday asks for both.
+pub(super) fn is_either_day(expression: &str) -> bool {
+    let Some(text) = plain(expression) else { return false };
+    let mut fields = text.split_whitespace().rev();
+    let (weekday, day) = (fields.next().unwrap_or("*"), fields.nth(1).unwrap_or("*"));
+    let is_any = |field| matches!(field, "*" | "?");
+    !is_any(day) && !is_any(weekday) && !weekday.starts_with('+')
 }

@@ -200,8 +200,26 @@ fn days_of_the_calendar() {
         "2026-02-01",
         &["2026-02-06", "2026-02-13", "2026-02-20", "2026-02-27", "2026-03-06", "2026-03-13"],
     );
+    golden("0 0 13 * +fri", "UTC", "2026-01-01", &["2026-02-13", "2026-03-13", "2026-11-13"]);
     golden("0 0 * * 7", "UTC", "2026-01-01", &["2026-01-04", "2026-01-11"]);
     golden("0 9 * jan-mar mon-fri", "UTC", "2026-03-30T12:00", &["2026-03-31T09:00", "2027-01-01T09:00"]);
+}
+
+#[test]
+fn days_of_either_kind_are_noticed() {
+    for (expression, is_either) in [
+        ("0 9 1 * mon", true),
+        ("0 0 9 1,15 * 1-5", true),
+        ("0 9 */2 * mon", true),
+        ("0 9 1 * +mon", false),
+        ("0 9 1 * *", false),
+        ("0 9 ? * mon", false),
+        ("@weekly", false),
+        ("x", false),
+    ] {
+        assert_eq!(Timing::parse(expression, None).unwrap().is_either_day(), is_either, "{expression}");
+    }
+    assert!(!Timing::parse("@every 5s", None).unwrap().is_either_day());
 }
 
 /// A day of 24 hours that the calendar skips.
@@ -280,16 +298,22 @@ fn what_is_no_schedule_is_refused() {
         ("", zone, "cron", "0 fields"),
         ("* * * *", zone, "cron", "4 fields"),
         ("* * * * * * *", zone, "cron", "7 fields"),
-        ("60 * * * *", zone, "cron", "60"),
+        (
+            "60 * * * *",
+            zone,
+            "cron",
+            "with 0 to 59 as its minute, also as `*`, `1,3`, `1-5` or `*/2`, got the minute \"60\" in \"60",
+        ),
         ("* 24 * * *", zone, "cron", "24"),
         ("* * 0 * *", zone, "cron", "0"),
         ("*/0 * * * *", zone, "cron", ""),
         ("5-1 * * * *", zone, "cron", ""),
         ("0/15 * * * *", zone, "cron", ""),
-        ("x * * * *", zone, "cron", "\"X\" is not known"),
-        ("* * * 1JAN *", zone, "cron", "\"1JAN\""),
-        ("* * * MON *", zone, "cron", "\"MON\""),
-        ("* * * * FUNDAY", zone, "cron", "\"FUNDAY\""),
+        ("x * * * *", zone, "cron", "the minute \"x\""),
+        ("* * * 1JAN *", zone, "cron", "the month \"1JAN\""),
+        ("* * * MON *", zone, "cron", "the month \"MON\""),
+        ("* * * * mno", zone, "cron", "0 to 7 or `sun` to `sat` as its weekday"),
+        ("0 * * * * mno", zone, "cron", "the weekday \"mno\" in \"0 * * * * mno\""),
         ("@reboot", zone, "cron", "@reboot"),
         ("@fortnightly", zone, "cron", "@fortnightly"),
         ("0 0 30 2 *", zone, "cron", "0 0 30 2"),

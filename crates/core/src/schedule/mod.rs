@@ -9,6 +9,7 @@ mod golden;
 mod run;
 mod status;
 mod ticks;
+mod zone;
 
 pub use run::{ClockChange, Run};
 pub use status::{LastTick, ScheduleStatus, TickOutcome};
@@ -288,6 +289,12 @@ impl Timing {
             Invalid::new("cron", "`@every` and a duration, such as `@every 90s`", name::shown(span.trim()))
         })?;
         Ok(Self::Every(span))
+    }
+
+    /// Whether a cron expression names both days of the month and weekdays, so that it ticks on days of either kind.
+    #[doc(hidden)]
+    pub fn is_either_day(&self) -> bool {
+        matches!(self, Self::Cron { expression, .. } if cron::is_either_day(expression))
     }
 
     fn shown(&self) -> String {

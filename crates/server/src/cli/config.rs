@@ -27,8 +27,10 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// List everything that is wrong with the configuration; exit with 78 if the file is wrong
+    #[command(mut_arg("test", |arg| arg.hide(true)))]
     Check(Box<Used>),
     /// Show the value of every option and where it came from; passwords are masked
+    #[command(mut_arg("test", |arg| arg.hide(true)))]
     Show(Box<Used>),
     /// Print a duetime.toml with all keys as comments
     Example,

@@ -39,6 +39,11 @@ pub(crate) fn write_note(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "{}", safe(&text.to_string()));
 }
 
+/// A number of things: "1 job", "2 jobs".
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Prints a document in JSON, or a line that says the same.
 pub(crate) fn tell(json: bool, document: &impl Serialize, line: impl std::fmt::Display) -> Result {
     if json { self::json(document) } else { say(line) }

@@ -172,5 +172,5 @@ async fn said(client: &Client, one: &One, text: std::fmt::Arguments<'_>) -> Resu
 async fn purge(one: &One) -> Result {
     let client = one.target.client().await?;
     let purged = client.queues().purge(&one.queue).await?;
-    output::tell(one.target.json, &Purged { purged }, format_args!("{purged} jobs cancelled"))
+    output::tell(one.target.json, &Purged { purged }, format_args!("{} cancelled", output::count(purged, "job")))
 }

@@ -3,7 +3,7 @@
 use super::exit::Result;
 use super::output::{self, note};
 use super::target::Target;
-use super::time::now;
+use super::time::{instant, now};
 use duetime_core::api::{Taken, Timestamp};
 use duetime_core::engine::{Source, TakeRequest};
 use duetime_core::limits::TAKE_JOBS_DEFAULT;
@@ -22,10 +22,10 @@ pub(crate) struct Args {
     #[arg(long, short = 'n', value_name = "N", default_value_t = TAKE_JOBS_DEFAULT)]
     limit: usize,
     /// Only jobs due at or after this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = instant, allow_hyphen_values = true)]
     due_from: Option<Timestamp>,
     /// Only jobs due at or before this time, which must have passed
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = instant, allow_hyphen_values = true)]
     due_to: Option<Timestamp>,
     #[command(flatten)]
     target: Target,

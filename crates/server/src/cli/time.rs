@@ -1,6 +1,6 @@
 //! Instants as people say them.
 
-use duetime_core::api::Timestamp;
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 use duetime_core::{Clock, Millis, SystemClock};
 use std::time::Duration;
@@ -44,6 +44,18 @@ pub(crate) fn when(at: Millis) -> String {
     if at.abs_diff(now) < MINUTE_MS { distance } else { format!("{distance} ({})", Timestamp(at)) }
 }
 
+/// Reads an instant, or a distance from now: `2h`, or `-1h` for an hour ago.
+pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
+    let (is_past, length) = match text.strip_prefix('-') {
+        Some(length) => (true, length),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let Ok(Span(ms)) = length.parse() else {
+        return text.parse().map_err(|why: String| format!("{why}; or a distance from now such as \"2h\" or \"-1h\""));
+    };
+    Ok(Timestamp(if is_past { now().saturating_sub(ms) } else { now() + ms }))
+}
+
 /// How long ago something was due, finer than the engine's milliseconds; `None` if it is not due yet.
 pub(crate) fn late(due_at: Millis) -> Option<Duration> {
     let due_at_ns = i128::from(due_at) * 1_000_000;
@@ -65,6 +77,20 @@ pub(crate) fn short(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_may_be_a_distance_from_now() {
+        let before = now();
+        for (text, ms) in [("-1h", -(HOUR_MS as i64)), ("2h", 2 * HOUR_MS as i64), ("+1d", DAY_MS as i64), ("-0s", 0)] {
+            let Timestamp(at) = instant(text).unwrap();
+            let expected = before.checked_add_signed(ms).unwrap();
+            assert!((expected..=expected + now() - before).contains(&at), "{text}: {at}");
+        }
+        assert_eq!(instant("2026-11-20T10:00:00.250Z"), Ok(Timestamp(1_795_168_800_250)));
+        for text in ["", "-", "yesterday", "--1h", "-2026-11-20T10:00:00Z", "1 h ago"] {
+            assert!(instant(text).unwrap_err().contains("such as \"2h\" or \"-1h\""), "{text}");
+        }
+    }
 
     #[test]
     fn instants_are_told_from_now() {

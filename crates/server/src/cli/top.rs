@@ -51,9 +51,9 @@ async fn show(client: &Client, json: bool, before: &str) -> Result {
     let jobs = |status: &QueueStatus| status.counts.ready + status.counts.running + status.counts.scheduled;
     queues.sort_by_key(|status| (status.counts.oldest_due.map_or(u64::MAX, |at| at.0), u64::MAX - jobs(status)));
     output::say_styled(format_args!(
-        "{before}{}  {} queues, the longest wait is {}",
+        "{before}{}  {}, the longest wait is {}",
         Timestamp(now()),
-        queues.len(),
+        output::count(queues.len() as u64, "queue"),
         attention.longest_wait
     ))?;
     for item in &attention.items {

@@ -90,7 +90,7 @@ fn a_look_changes_nothing_and_says_how_to_go_on() {
     assert_eq!(counts(&mut talk), [1, 1, 0, 1]);
     assert_eq!(jobs(&server).len(), 0);
     let missing = adopt(&server, &source, &["--tube", "mial"]);
-    assert!(missing.code == 0 && missing.out.contains("The tube \"mial\" does not exist"), "{missing:?}");
+    assert!(missing.code == 1 && missing.out.contains("The tube \"mial\" does not exist"), "{missing:?}");
     let ran = finish(server.place.bare(&["adopt", "beanstalkd", "--from", "beanstalk://127.0.0.1:11300"]), b"");
     assert!(ran.code == 2 && ran.err.contains("expected --from HOST or HOST:PORT"), "{ran:?}");
 

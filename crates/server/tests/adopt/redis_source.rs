@@ -158,8 +158,13 @@ impl<'a> Adopt<'a> {
 
     /// Looks.
     pub(super) fn look(&self) -> Value {
+        self.look_with(0)
+    }
+
+    /// Looks, with this exit code: 1 if something that was named is not there.
+    pub(super) fn look_with(&self, code: i32) -> Value {
         let ran = self.run(&["--json"]);
-        assert_eq!((ran.code, &*ran.err), (0, ""), "{ran:?}");
+        assert_eq!((ran.code, &*ran.err), (code, ""), "{ran:?}");
         serde_json::from_str(&ran.out).unwrap()
     }
 

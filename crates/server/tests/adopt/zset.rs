@@ -78,7 +78,7 @@ fn what_cannot_be_right_is_refused() {
 
     // No key is an empty set.
     let none = Adopt::new(&server, "zset", &url, "none");
-    let look = none.look();
+    let look = none.look_with(1);
     assert!(look["why"].as_str().unwrap().starts_with("an empty sorted set: redis://"), "{look}");
     assert!(look["notes"].to_string().contains("Check the name"), "{look}");
     assert_eq!(none.drain()["claimed"], 0);

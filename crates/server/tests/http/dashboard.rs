@@ -339,7 +339,7 @@ fn reasons_are_said_in_the_readers_language() {
     let unasked = server.push_to("other", &json!({"payload": 4}));
     let english = ["Running jobs of the queue: 1. Its max_running is 1.", "It is not due yet.", "No worker has asked"];
     let chinese =
-        ["此队列有 1 个任务正在运行，而 max_running 为 1。", "尚未到期。", "没有工作进程向此服务器取过此队列的任务"];
+        ["此队列有 1 个任务正在执行，max_running 为 1。", "尚未到期。", "没有 worker 向此服务器取过此队列的任务"];
     for (language, texts) in [("en", english), ("zh", chinese)] {
         for (id, text) in [&behind, &later, &unasked].into_iter().zip(texts) {
             let page = server.send("GET", &format!("/jobs/{id}"), &[("accept-language", language)], "").body;

@@ -22,9 +22,18 @@ fn of_a_push() {
     for (field, value, says) in [
         ("delay", json!("11 years"), "a duration such as"),
         ("delay", json!("4018d"), "10 years"),
-        ("delay_ms", json!(400_000_000_000_u64), "10 years"),
+        (
+            "delay_ms",
+            json!(400_000_000_000_u64),
+            "`delay_ms` must be from 0 to 315576000000 (10 years), got 400000000000",
+        ),
         ("due_at", json!("2099-01-01T00:00:00Z"), "10 years"),
-        ("due_at_ms", json!(1_795_168_800), "looks like seconds"),
+        (
+            "due_at_ms",
+            json!(1_795_168_800),
+            "`due_at_ms` must be milliseconds since 1970, 100000000000 or more, got 1795168800, which looks like seconds",
+        ),
+        ("due_at_ms", json!(1_795_168_800_000_000_u64), "got 1795168800000000, which looks like microseconds"),
         ("due_at", json!("tomorrow"), "an instant such as"),
         ("key", json!(""), "1 to 255 bytes"),
         ("key", json!("k".repeat(256)), "1 to 255 bytes"),

@@ -3,7 +3,7 @@
 use super::redis::{Claimed, Logged, Redis};
 use super::source::{Claim, Done, Look, Source, Step};
 use crate::cli::exit::{self, Failure};
-use crate::cli::output::snippet;
+use crate::cli::output::{count, snippet};
 use crate::cli::time::now;
 use async_trait::async_trait;
 use duetime::Client;
@@ -89,8 +89,9 @@ impl Source for RedisSource {
         if claims > 0 {
             look.first = self.redis.first().await?.or(look.first);
             look.notes.push(format!(
-                "{claims} jobs are claimed by an earlier run that was killed, or by one that is still running. --follow and \
-                 --drain push these first."
+                "An earlier run that was killed, or one that is still running, has claimed {}. --follow and --drain push \
+                 these first.",
+                count(claims, "job")
             ));
         }
         Ok(look)

@@ -1,7 +1,7 @@
 //! The result of a look.
 
 use super::source::Look;
-use crate::cli::exit::Result;
+use crate::cli::exit::{ERROR, Failure, Result};
 use crate::cli::output;
 use crate::cli::time::{now, relative};
 use duetime_core::printable::printable_line;
@@ -19,11 +19,18 @@ pub(super) fn name(text: &str) -> String {
     letters[..half].iter().chain(&['…']).chain(&letters[letters.len() + 1 - half..]).collect()
 }
 
+/// Prints it. It fails if something that was named is not there: the name may have a typo.
 pub(super) fn show(look: &Look, json: bool) -> Result {
     if json {
-        return output::json(look);
+        output::json(look)?;
+    } else {
+        say(look)?;
     }
-    let Look { layout, why, parts, samples, unread, notes, first, only_drains } = look;
+    if look.is_missing { Err(Failure::quiet(ERROR)) } else { Ok(()) }
+}
+
+fn say(look: &Look) -> Result {
+    let Look { layout, why, parts, samples, unread, notes, first, is_missing: _, only_drains } = look;
     output::say(format_args!("recognised: {layout} ({})\n", why.replace('\n', " ")))?;
     let mut columns = vec!["PART", "DUE", "LATER", "NOT TAKEN"];
     let has_unchecked = parts.iter().any(|part| part.unchecked > 0);

@@ -98,7 +98,8 @@ impl Report {
             output::json(&self)?;
         } else {
             let Self { adopted, repeated, refused, .. } = self;
-            output::say(format_args!("{adopted} jobs adopted, {repeated} adopted before, {refused} refused"))?;
+            let adopted = output::count(adopted, "job");
+            output::say(format_args!("{adopted} adopted, {repeated} adopted before, {refused} refused"))?;
             for Part { name, due, later, left, unchecked, why_left } in self.there.iter().flatten() {
                 let name = look::name(name);
                 let why = why_left.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
@@ -110,8 +111,8 @@ impl Report {
             }
         }
         if self.left_claimed > 0 {
-            let left = self.left_claimed;
-            note!("{left} jobs stay claimed in the source: run the same command again to finish them");
+            let left = output::count(self.left_claimed, "job");
+            note!("{left} still claimed in the source: run the same command again to finish them");
         }
         result?;
         match (self.left_claimed, self.refused, self.adopted + self.repeated) {

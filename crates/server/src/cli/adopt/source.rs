@@ -98,6 +98,9 @@ pub(super) struct Look {
     /// What must be done before jobs can be taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) first: Option<String>,
+    /// Whether a sorted set or tube that was named is not there. Queues of frameworks come and go with their jobs.
+    #[serde(skip)]
+    pub(super) is_missing: bool,
     /// Whether jobs cannot be followed.
     #[serde(skip)]
     pub(super) only_drains: bool,

@@ -22,9 +22,10 @@ use std::path::PathBuf;
 /// Check the setup of a server, and say how to fix what is wrong.
 ///
 /// Checks the configuration, the store, the server, clocks, limits, the disk and the time zones. It changes nothing. It
-/// takes the same options and variables as `duetime serve`.
+/// takes the same options and variables as `duetime serve`. It asks the server only what needs no token.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(mut_arg("test", |arg| arg.hide(true)))]
 #[command(after_help = "Examples:
   duetime doctor --config /etc/duetime/duetime.toml
   duetime doctor --broker redis://queue --ledger postgres://duetime@db/jobs --json

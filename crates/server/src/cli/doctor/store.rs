@@ -128,7 +128,7 @@ fn file(path: &Path, server: Option<&str>, probed: &mut StoreProbe) {
             // A server that has it open compares them itself.
             if seen.held_by.is_none() && seen.log_bytes == 0 {
                 found.push(match sqlite::verify(&seen.path) {
-                    Ok(jobs) => Finding::ok(CHECK, format!("{shown} has all {jobs} jobs that it counts")),
+                    Ok(jobs) => Finding::ok(CHECK, format!("{shown} has every job that it counts: {jobs}")),
                     Err(error) => {
                         Finding::problem(CHECK, error.to_string(), "keep a copy, then restore a backup or salvage it")
                     }

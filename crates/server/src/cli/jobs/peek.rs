@@ -3,7 +3,7 @@
 use crate::cli::exit::Result;
 use crate::cli::output::{self, note};
 use crate::cli::target::Target;
-use crate::cli::time::now;
+use crate::cli::time::{instant, now};
 use duetime_core::State;
 use duetime_core::api::{Page, Timestamp};
 use duetime_core::engine::{Listed, Query};
@@ -22,10 +22,10 @@ pub(crate) struct Args {
     #[arg(long, short = 'n', value_name = "N", default_value_t = TAKE_JOBS_DEFAULT)]
     limit: usize,
     /// Only jobs due at or after this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = instant, allow_hyphen_values = true)]
     due_from: Option<Timestamp>,
     /// Only jobs due at or before this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = instant, allow_hyphen_values = true)]
     due_to: Option<Timestamp>,
     #[command(flatten)]
     target: Target,

@@ -1,7 +1,7 @@
 //! `duetime queues show`.
 
 use super::{One, is_unused};
-use crate::cli::exit::Result;
+use crate::cli::exit::{Failure, Result};
 use crate::cli::jobs::retry_rule::{show_backoff, show_exhausted};
 use crate::cli::output::{self, say};
 use crate::cli::time::exact;
@@ -12,14 +12,17 @@ use duetime_core::engine::{QueueRetention, QueueSettings, QueueStatus};
 
 pub(super) async fn run(one: &One) -> Result {
     let queue = one.target.client().await?.queues().get(&one.queue).await?;
-    if one.target.json {
-        return output::json(&queue);
-    }
     let QueueStatus { queue: name, counts, tally, settings, target_held_until } = &queue;
+    if one.target.json {
+        output::json(&queue)?;
+    }
+    // Its name may have a typo.
     if is_unused(&queue) {
-        return say(format_args!(
-            "nobody has used the queue {name}: it has no jobs and no settings. `duetime queues` lists all queues"
-        ));
+        let why = format!("nobody has used the queue {name}: it has no jobs and no settings");
+        return Err(Failure::error(why).hint("`duetime queues` lists all queues"));
+    }
+    if one.target.json {
+        return Ok(());
     }
     say(format_args!("queue       {name}"))?;
     if settings.paused {

@@ -23,6 +23,9 @@ pub(super) fn show(status: &ScheduleStatus) -> Result {
     let job = &schedule.job;
     line("schedule", &status.name)?;
     line("when", timing(status))?;
+    if schedule.timing.is_either_day() {
+        line("", "either its day or its weekday is enough; `+` before the weekday requires both")?;
+    }
     for (name, at) in [("start", schedule.start), ("end", schedule.end)] {
         at.map_or(Ok(()), |at| line(name, at))?;
     }

@@ -39,6 +39,7 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
     };
     let content = html! {
         p.lead { code { (shown(&timing(&schedule.timing))) } " → " (queue(&schedule.job.queue)) " · " (shown(&schedule.job.kind)) }
+        @if schedule.timing.is_either_day() { p.notice { (visit.say(Text::EitherDay)) } }
         @if schedule.paused == Some(true) {
             p.notice.warn {
                 (visit.say(Text::ScheduleIsPaused)) " "

@@ -15,7 +15,7 @@ const FOREIGN: [&str; 8] = [
     "literal string",
 ];
 
-const LINES: [&[&str]; 34] = [
+const LINES: [&[&str]; 37] = [
     &["serve", "--listen", ":7313"],
     &["serve", "--listen", "localhost:7313"],
     &["serve", "--connections-max", "0"],
@@ -48,6 +48,9 @@ const LINES: [&[&str]; 34] = [
     &["list", "--server", "queue:7300"],
     &["list", "--server", "http://127.0.0.1:7300", "--ca", "none.pem"],
     &["list", "--server", "http://127.0.0.1:7300", "--token-file", "none.txt"],
+    &["list", "--state", "dead"],
+    &["list", "--state", "unheard"],
+    &["list", "--due-from", "yesterday"],
     &["reschedule", "7"],
     &["cancel"],
 ];

@@ -117,6 +117,9 @@ fn schedules_and_locks() {
         shell.run(&["schedules", "delete", "nightly"]);
         shell.run(&["schedules", "show", "nightly"]);
         shell.run(&["schedules", "set", "s", "--cron", "* * * *"]);
+        shell.run(&["schedules", "set", "s", "--cron", "0 9 * * mno"]);
+        shell.run(&["schedules", "set", "s", "--cron", "0 9 * * *", "--time-zone", "GMT+8"]);
+        shell.run(&["schedules", "set", "s", "--cron", "0 9 * * *", "--time-zone", "CST"]);
         shell.run(&["schedules", "set", "s", "--every", "10ms"]);
         shell.run(&["schedules", "set", "s"]);
         shell.run(&["locks"]);

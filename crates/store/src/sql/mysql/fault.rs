@@ -41,7 +41,12 @@ fn said_by(said: &ServerError) -> Fault {
             return Fault::Lost(text);
         }
         1021 | 1114 | 1041 | 1037 | 1038 => Error::Full(text),
-        1045 | 1130 | 1251 | 1698 => Error::Unusable(format!("{text}; check the user and password in its URL")),
+        // MariaDB takes the most specific host first, so an anonymous user of this machine stands before `user@%`.
+        1045 => Error::Unusable(format!(
+            "{text}; check the user and password in its URL. If they are right, an anonymous user may stand before this one: \
+             `DROP USER ''@'localhost'`"
+        )),
+        1130 | 1251 | 1698 => Error::Unusable(format!("{text}; check the user and password in its URL")),
         1049 => Error::Unusable(format!("{text}; create it, or name another one")),
         1044 | 1142 | 1143 | 1227 | 1370 => Error::Unusable(format!("{text}; grant the user this right")),
         1054 | 1146 => Error::Unusable(format!("{text}; its tables are not up to date: run `duetime migrate`")),
@@ -57,4 +62,21 @@ fn said_by(said: &ServerError) -> Fault {
 
 fn too_large(got: &str) -> Error {
     Error::invalid("payload", "smaller than the server's max_allowed_packet, with its row", got)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_user_is_told_of_an_anonymous_one() {
+        for (code, is_told) in [(1045, true), (1130, false)] {
+            let message = "Access denied for user 'duetime'@'localhost'".to_owned();
+            let said = ServerError { code, message, state: "28000".to_owned() };
+            let Fault::Known(error) = said_by(&said) else { panic!("{said:?}") };
+            let text = error.to_string();
+            assert!(text.contains("check the user and password in its URL"), "{text}");
+            assert_eq!(text.contains("DROP USER ''@'localhost'"), is_told, "{text}");
+        }
+    }
 }

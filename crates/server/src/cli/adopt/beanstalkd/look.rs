@@ -21,6 +21,7 @@ impl Beanstalkd {
         }
         let tubes: Vec<String> = self.list().await?.into_iter().collect();
         for missing in self.tubes.iter().filter(|&tube| !tubes.contains(tube)) {
+            look.is_missing = true;
             look.notes
                 .push(format!("The tube {missing:?} does not exist: a tube that nobody uses is gone. Check the name."));
         }

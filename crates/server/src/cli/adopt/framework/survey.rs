@@ -185,6 +185,7 @@ impl<'a> Survey<'a> {
             unread: wrong.len() as u64,
             notes,
             first: None,
+            is_missing: false,
             only_drains: false,
         })
     }

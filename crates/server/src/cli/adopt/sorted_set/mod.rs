@@ -157,7 +157,8 @@ impl SortedSet {
         let why_left = (left > 0).then(|| survey.others(self.unit));
         let samples = survey.samples(key);
         let parts = vec![Part { name: key.clone(), due, later, left, why_left, ..Part::default() }];
-        Ok(Look { layout: layout.to_owned(), why, parts, samples, notes, first, ..Look::default() })
+        let is_missing = total == 0;
+        Ok(Look { layout: layout.to_owned(), why, parts, samples, notes, first, is_missing, ..Look::default() })
     }
 }
 

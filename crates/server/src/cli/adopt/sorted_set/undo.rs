@@ -77,7 +77,7 @@ impl Undo<'_> {
         loop {
             let listed = self.client.jobs().page(&query, cursor.as_deref(), PAGE).await?;
             self.put_back(&listed.jobs, &mut report).await?;
-            progress.tell(format!("{} jobs returned", report.returned));
+            progress.tell(format!("{} returned", output::count(report.returned, "job")));
             cursor = listed.next_cursor;
             if cursor.is_none() {
                 break;
@@ -89,7 +89,8 @@ impl Undo<'_> {
             output::json(&report)?;
         } else {
             let Report { returned, left, running } = report;
-            output::say(format_args!("{returned} jobs returned, {left} left, {running} running"))?;
+            let returned = output::count(returned, "job");
+            output::say(format_args!("{returned} returned, {left} left, {running} running"))?;
         }
         if report.left > 0 { Err(Failure::quiet(DATA)) } else { Ok(()) }
     }

@@ -113,8 +113,9 @@ impl Report {
         }
         let Self { pushed, kept, replaced, repeated, refused, .. } = self;
         output::say(format_args!(
-            "{pushed} jobs pushed, {kept} kept and {replaced} replaced because of their key, {repeated} already pushed, \
-             {refused} lines refused"
+            "{} pushed, {kept} kept and {replaced} replaced because of their key, {repeated} already pushed, {} refused",
+            output::count(*pushed, "job"),
+            output::count(*refused, "line")
         ))
     }
 }

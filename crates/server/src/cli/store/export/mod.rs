@@ -5,7 +5,7 @@ mod source;
 
 use super::export_line::{self, Head, Line, Sums, VERSION};
 use crate::cli::exit::Result;
-use crate::cli::output::{self, note};
+use crate::cli::output::{self, count, note};
 use crate::cli::progress::Progress;
 use crate::cli::target::Target;
 use duetime_core::api::Timestamp;
@@ -94,8 +94,9 @@ fn tell(report: &ExportReport, args: &Args) -> Result {
                 "; {running} of them were running: they are exported as waiting, or as cancelled if that was requested"
             )
         };
-        let schedules = if *schedules == 0 { String::new() } else { format!(", {schedules} schedules") };
-        format!("{jobs} jobs{schedules} and the settings of {queues} queues exported{ran}")
+        let schedules = if *schedules == 0 { String::new() } else { format!(", {}", count(*schedules, "schedule")) };
+        let (jobs, queues) = (count(*jobs, "job"), count(*queues, "queue"));
+        format!("{jobs}{schedules} and the settings of {queues} exported{ran}")
     };
     if file::is_stdout(&args.out) {
         note!("{text}");

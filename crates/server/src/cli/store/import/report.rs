@@ -1,7 +1,7 @@
 //! The results of importing the lines.
 
 use crate::cli::exit::{ERROR, Failure, Result};
-use crate::cli::output::{self, note};
+use crate::cli::output::{self, count, note};
 use crate::cli::store::export_line::Sums;
 use serde::Serialize;
 use std::fmt::Display;
@@ -68,20 +68,27 @@ impl Report {
         let Self { imported, known, renamed, refused, queues, queues_kept, schedules, schedules_kept, .. } = self;
         if is_check {
             return output::say(format_args!(
-                "{imported} jobs, {queues} queues and {schedules} schedules are valid, {refused} lines are not"
+                "valid: {}, {} and {}; not valid: {}",
+                count(*imported, "job"),
+                count(*queues, "queue"),
+                count(*schedules, "schedule"),
+                count(*refused, "line")
             ));
         }
-        output::say(format_args!("{imported} jobs imported, {known} already in the store, {refused} lines refused"))?;
+        let (imported, refused) = (count(*imported, "job"), count(*refused, "line"));
+        output::say(format_args!("{imported} imported, {known} already in the store, {refused} refused"))?;
         if *renamed > 0 {
             output::say(format_args!(
                 "{renamed} got another id that fits this store's partitions: only the low 10 bits differ"
             ))?;
         }
         if queues + queues_kept > 0 {
-            output::say(format_args!("settings of {queues} queues imported, {queues_kept} queues keep theirs"))?;
+            let queues = count(*queues, "queue");
+            output::say(format_args!("settings of {queues} imported, {queues_kept} left as they are"))?;
         }
         if schedules + schedules_kept > 0 {
-            output::say(format_args!("{schedules} schedules imported, {schedules_kept} stay as they are"))?;
+            let schedules = count(*schedules, "schedule");
+            output::say(format_args!("{schedules} imported, {schedules_kept} left as they are"))?;
         }
         Ok(())
     }
