@@ -1,5 +1,5 @@
 //! Rules of the house that no compiler knows: arrows between crates, circles of files, words of one edge, banned calls, file length, names that stay
-//! private, functions that the tour names, links, pages of the book.
+//! private, functions that the tour names, links, pages of the book, pages in Chinese.
 //!
 //! Each check is a function from text to findings. They read text, not syntax: comments and strings are blanked first
 //! (`mask.rs`), which suffices for the code that people write; it does not see through macros or renamed imports.
@@ -7,6 +7,7 @@
 mod arrows;
 mod book;
 mod calls;
+mod chinese;
 mod circles;
 mod edge_words;
 mod length;
@@ -48,6 +49,7 @@ pub(crate) fn check(sources: &[Source]) -> Result<Vec<Finding>, String> {
     let mut findings = arrows::check(sources);
     findings.extend(book::check(sources));
     findings.extend(calls::check(sources, list(calls::ALLOWED)?));
+    findings.extend(chinese::check(sources));
     findings.extend(circles::check(sources));
     findings.extend(edge_words::check(sources));
     findings.extend(length::check(sources));

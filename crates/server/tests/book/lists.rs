@@ -1,7 +1,7 @@
 //! Tables of the book that name everything of a kind.
 
 use super::block::blocks;
-use super::{all_pages, text};
+use super::{IN_CHINESE, all_pages, own_pages, text};
 
 /// The table of HTTP that maps codes to statuses.
 const PROBLEMS: &str = include_str!("../../src/http/problem.rs");
@@ -47,8 +47,8 @@ fn unlinked(text: &str) -> String {
 #[test]
 fn every_page_with_rust_has_a_doc_test() {
     let listed = include_str!("../../../duetime/src/book.rs");
-    for page in all_pages().iter().filter(|page| !page.starts_with("docs/internals/")) {
-        let has_rust = blocks(&text(page)).iter().any(|block| block.language == "rust");
+    for page in own_pages().filter(|page| !page.starts_with("docs/internals/")) {
+        let has_rust = blocks(&text(&page)).iter().any(|block| block.language == "rust");
         let path = format!("\"{}\"", page.trim_start_matches("docs/"));
         assert_eq!(
             listed.contains(&path),
@@ -56,4 +56,30 @@ fn every_page_with_rust_has_a_doc_test() {
             "{page}: add it to crates/duetime/src/book.rs, or remove it there"
         );
     }
+}
+
+/// So what runs on the English page also runs on the other.
+#[test]
+fn translations_have_the_same_blocks() {
+    let code =
+        |page: &str| -> Vec<String> { blocks(&text(page)).iter().map(|block| without_comments(&block.text)).collect() };
+    let pages = all_pages();
+    let translated: Vec<&String> = pages.iter().filter(|page| page.ends_with(IN_CHINESE)).collect();
+    assert!(translated.len() >= 3, "{translated:?}");
+    for page in translated {
+        let english = page.replace(IN_CHINESE, ".md");
+        assert_eq!(code(page), code(&english), "{page}");
+        let (name, other) = (page.rsplit('/').next().unwrap(), english.rsplit('/').next().unwrap());
+        assert!(
+            text(&english).contains(&format!("[简体中文]({name})"))
+                && text(page).contains(&format!("[English]({other})")),
+            "{page}"
+        );
+    }
+}
+
+/// Without what follows ` // ` or `  # ` in a line.
+fn without_comments(block: &str) -> String {
+    let code = |line: &str| line.split(" // ").next().unwrap().split("  # ").next().unwrap().trim_end().to_owned();
+    block.lines().map(code).collect::<Vec<_>>().join("\n")
 }
