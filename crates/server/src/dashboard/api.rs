@@ -1,11 +1,12 @@
 //! Calls of the API's routes, within the process.
 
+use super::language::Language;
 use crate::access::Caller;
 use crate::http::{Peer, REQUEST_ID};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
-use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::http::header::{ACCEPT_LANGUAGE, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderValue, Method};
 use axum::response::Response;
 use duetime_core::api::{self, read_bytes};
@@ -25,6 +26,8 @@ pub(super) struct Api {
     pub(super) caller: Caller,
     pub(super) peer: Peer,
     pub(super) request_id: HeaderValue,
+    /// Of the words of problems.
+    pub(super) language: Language,
 }
 
 /// A call of the API.
@@ -110,6 +113,7 @@ impl Api {
         let headers = request.headers_mut();
         headers.insert(REQUEST_ID, self.request_id.clone());
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT_LANGUAGE, HeaderValue::from_static(self.language.tag()));
         if let Some(version) = version {
             headers.insert(IF_MATCH, HeaderValue::try_from(format!("\"{version}\"")).expect("digits"));
         }

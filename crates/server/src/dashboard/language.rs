@@ -1,16 +1,18 @@
 //! The languages of the dashboard.
 
+use super::html::number;
 use super::session::cookie;
 use super::text::Text;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT_LANGUAGE, HeaderValue};
+use duetime_core::api::Reason;
 
 /// The cookie that holds the reader's choice.
 const COOKIE: &str = "duetime-language";
 
 /// A language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Language {
+pub(crate) enum Language {
     English,
     Chinese,
 }
@@ -41,7 +43,7 @@ impl Language {
     }
 
     /// The reader's choice, or else the browser's preference.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
         let chosen = cookie(headers, COOKIE).and_then(Self::of_tag);
         let preferred = || headers.get(ACCEPT_LANGUAGE)?.to_str().ok()?.split(',').find_map(Self::of_tag);
         chosen.or_else(preferred).unwrap_or(Self::English)
@@ -51,6 +53,12 @@ impl Language {
     pub(super) fn cookie(self) -> HeaderValue {
         let text = format!("{COOKIE}={}; Path=/; SameSite=Lax; Max-Age=31536000", self.tag());
         HeaderValue::try_from(text).expect("tags are letters")
+    }
+
+    /// Why a job does not run. If the reason has a `since`, that instant ends the sentence.
+    pub(crate) fn reason(self, reason: &Reason) -> String {
+        let numbers = [reason.count, reason.limit].map(|value| value.map_or_else(String::new, number));
+        self.fill(Text::of_reason(reason), &[&numbers[0], &numbers[1]])
     }
 
     /// A text in this language.

@@ -23,4 +23,5 @@ mod text;
 mod visit;
 
 pub(crate) use error_page::{Browser, with_error_pages};
+pub(crate) use language::Language;
 pub(crate) use routes::routes;

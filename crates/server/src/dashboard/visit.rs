@@ -52,7 +52,6 @@ impl Visit {
         let Ok::<Caller, Infallible>(caller) = Caller::from_request_parts(parts, app).await;
         let peer = *parts.extensions.get::<Peer>().expect("each request has one");
         let request_id = parts.headers[REQUEST_ID].clone();
-        let api = Api { routes: api.clone(), caller, peer, request_id };
         let mut cookies = Vec::new();
         let form = match cookie(&parts.headers, session::name(app)) {
             Some(cookie) => form_token(cookie),
@@ -66,6 +65,7 @@ impl Visit {
         let chosen = query.iter().find(|(name, _)| name == "language").and_then(|(_, tag)| Language::of_tag(tag));
         cookies.extend(chosen.map(Language::cookie));
         let language = chosen.unwrap_or_else(|| Language::of(&parts.headers));
+        let api = Api { routes: api.clone(), caller, peer, request_id, language };
         query.retain(|(name, value)| name != "language" && !value.is_empty());
         let kept = query.iter().filter(|(name, _)| name != "done");
         let here = with_query(parts.uri.path(), kept.map(|(name, value)| (&**name, &**value)));

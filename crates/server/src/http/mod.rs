@@ -9,6 +9,7 @@ mod audit_log;
 mod batch;
 mod body;
 mod call;
+mod chinese;
 mod etag;
 mod handlers;
 mod json;

@@ -1,8 +1,8 @@
 //! Errors and their HTTP statuses: the one place that maps them. The OpenAPI document is made from the same table.
 
-use super::json;
+use super::{chinese, json};
 use axum::http::StatusCode;
-use axum::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_LANGUAGE, CONTENT_LENGTH, HeaderValue, RETRY_AFTER, VARY, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 use duetime_core::api::{self, Span, Unread};
 use duetime_core::{Error, Invalid, Receipt};
@@ -11,6 +11,8 @@ use duetime_core::{Error, Invalid, Receipt};
 #[derive(Debug)]
 pub(crate) struct Problem(Box<api::Problem>);
 
+/// The media type of problems.
+const PROBLEM_JSON: &str = "application/problem+json";
 /// When to try again what could not be done just now: stores and servers come back within seconds.
 const RETRY_SECONDS: u64 = 1;
 
@@ -160,7 +162,7 @@ impl IntoResponse for Problem {
         if status.is_server_error() {
             tracing::warn!(code = self.0.code, status = self.0.status, "{}", self.0.detail);
         }
-        let mut response = json::with_type(status, "application/problem+json", &self.0);
+        let mut response = json::with_type(status, PROBLEM_JSON, &self.0);
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"duetime\""));
         }
@@ -171,6 +173,25 @@ impl IntoResponse for Problem {
             // In whole seconds, as HTTP has it.
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms.div_ceil(1_000)));
         }
+        response.extensions_mut().insert(Sent(self.0));
         response
+    }
+}
+
+/// The problem that an answer is, for those who tell it in another language.
+#[derive(Clone)]
+pub(super) struct Sent(Box<api::Problem>);
+
+impl Sent {
+    /// The same answer; a problem is told in Chinese.
+    pub(super) fn in_chinese(mut answer: Response) -> Response {
+        let Some(Self(mut problem)) = answer.extensions_mut().remove::<Self>() else { return answer };
+        chinese::tell(&mut problem);
+        let (_, body) = json::with_type(answer.status(), PROBLEM_JSON, &problem).into_parts();
+        answer.headers_mut().remove(CONTENT_LENGTH);
+        answer.headers_mut().insert(CONTENT_LANGUAGE, HeaderValue::from_static("zh-CN"));
+        answer.headers_mut().insert(VARY, HeaderValue::from_static("accept-language"));
+        *answer.body_mut() = body;
+        answer
     }
 }

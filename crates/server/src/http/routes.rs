@@ -6,7 +6,7 @@ use super::handlers::{
     schedules, why, workers,
 };
 use super::limits::GZIP_BYTES_MIN;
-use super::middleware::{access, audit};
+use super::middleware::{access, audit, language};
 use super::openapi::{self, Needs, needing};
 use super::problem::{Problem, refuse};
 use crate::access::Scope;
@@ -14,7 +14,7 @@ use crate::dashboard;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use hyper_util::service::TowerToHyperService;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
@@ -36,6 +36,7 @@ pub(super) fn uncompressed(app: &App) -> Router {
     let api = Router::from(documented(Some(app)))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
+        .layer(from_fn(language::tell))
         // Bodies have their own limits.
         .layer(DefaultBodyLimit::disable())
         .with_state(app.clone());

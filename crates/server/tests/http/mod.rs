@@ -15,6 +15,7 @@ mod find;
 mod golden;
 mod hostile;
 mod jobs;
+mod language;
 mod leases;
 mod limits;
 mod locks;

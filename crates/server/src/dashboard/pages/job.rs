@@ -190,9 +190,8 @@ async fn why(visit: &Visit, job: &JobBody<'_>) -> Result<Markup, Problem> {
         @if reasons.is_empty() { p { (visit.say(Text::NothingInTheWay)) } } @else {
             ul.reasons {
                 @for reason in &reasons {
-                    @let numbers = [reason.count, reason.limit].map(|value| value.map_or_else(String::new, number));
                     li {
-                        (visit.language.fill(Text::of_reason(reason), &[&numbers[0], &numbers[1]]))
+                        (visit.language.reason(reason))
                         @if let Some(since) = reason.since { " " (instant(visit, since.0)) }
                         @if let Some(worker) = &reason.worker { " " (visit.say(Text::Worker)) ": " (shown(worker)) "." }
                         @if let Some(until) = reason.until { " " (visit.say(Text::Until)) " " (instant(visit, until.0)) }

@@ -6,6 +6,7 @@ pub(super) mod guard;
 pub(super) mod gzip;
 pub(super) mod heads;
 pub(super) mod hosts;
+pub(super) mod language;
 pub(crate) mod pace;
 pub(crate) mod peers;
 pub(super) mod request_id;

@@ -1,0 +1,81 @@
+//! Answers for people are in the language that they prefer; what programs read never changes.
+
+use super::server::Server;
+use serde_json::{Value, json};
+
+const CHINESE: (&str, &str) = ("accept-language", "zh-CN,zh;q=0.9,en;q=0.8");
+
+/// A body without its words.
+fn without_words(mut body: Value) -> Value {
+    for word in ["title", "detail"] {
+        body[word].take();
+    }
+    body
+}
+
+#[test]
+fn problems_are_told_in_chinese() {
+    let server = Server::start();
+    server.push_to("q", &json!({"payload": 1, "key": "k", "delay": "1h"}));
+    let conflict = r#"{"payload": 2, "key": "k", "on_conflict": "reject"}"#;
+    for (method, path, body, title, detail) in [
+        ("GET", "/v1/jobs/117111681613568", "", "没有这个任务", "任务 117111681613568 不存在"),
+        ("GET", "/v1/nowhere", "", "没有这个路径", "/v1/nowhere"),
+        ("POST", "/v1/queues/q/jobs", conflict, "唯一键已被占用", "队列 q 的唯一键 \"k\" 已被任务"),
+        ("POST", "/v1/queues/q/jobs", r#"{"payload": 1, "delai": "5s"}"#, "请求不合法", "是不是想写 `delay`？"),
+        ("POST", "/v1/queues/q/jobs", "{", "请求体不是合法的 JSON", "it ends within an object"),
+    ] {
+        let json = ("content-type", "application/json");
+        let english = server.send(method, path, &[json], body);
+        let chinese = server.send(method, path, &[json, CHINESE], body);
+        assert_eq!(chinese.status, english.status, "{path}");
+        assert_eq!(chinese.header("content-type"), Some("application/problem+json"));
+        assert_eq!(chinese.header("content-language"), Some("zh-CN"));
+        assert_eq!(english.header("content-language"), None);
+        let [chinese, english]: [Value; 2] = [chinese, english].map(|reply| serde_json::from_str(&reply.body).unwrap());
+        assert!(chinese["title"] == title && chinese["detail"].as_str().unwrap().contains(detail), "{chinese}");
+        assert_ne!(chinese["title"], english["title"]);
+        assert_eq!(without_words(chinese), without_words(english));
+    }
+}
+
+#[test]
+fn reasons_are_told_in_chinese() {
+    let server = Server::start();
+    let later = server.push(&json!({"payload": 1, "delay": "1h"}));
+    let unasked = server.push_to("other", &json!({"payload": 2}));
+    for (id, code, detail) in [
+        (later, "not_due", "尚未到期。"),
+        (unasked, "no_worker", "没有 worker 向此服务器取过此队列的任务，统计开始于 20"),
+    ] {
+        let path = format!("/v1/jobs/{id}/why");
+        let chinese = server.send("GET", &path, &[CHINESE], "").ok();
+        let english = server.get(&path).ok();
+        let reason = &chinese["reasons"][0];
+        assert!(reason["code"] == code && reason["detail"].as_str().unwrap().contains(detail), "{chinese}");
+        assert!(english["reasons"][0]["detail"].as_str().unwrap().is_ascii(), "{english}");
+        assert_eq!(reason["until"], english["reasons"][0]["until"]);
+    }
+}
+
+#[test]
+fn pages_show_problems_in_the_readers_language() {
+    let server = Server::start();
+    let page = server.send("GET", "/jobs/117111681613568", &[CHINESE, ("accept", "text/html")], "");
+    assert!(page.status == 404 && page.body.contains("任务 117111681613568 不存在"), "{}", page.body);
+}
+
+#[test]
+fn a_rule_with_a_day_and_a_weekday_is_explained() {
+    let server = Server::start();
+    for (name, cron, is_explained) in
+        [("a", "0 9 13 * fri", true), ("b", "0 9 13 * +fri", false), ("c", "0 9 * * fri", false)]
+    {
+        let job = json!({"queue": "q", "payload": 1});
+        server.put(&format!("/v1/schedules/{name}"), &json!({"cron": cron, "job": job})).ok();
+        let page = server.get(&format!("/schedules/{name}")).body;
+        assert_eq!(page.contains("Either its day or its weekday is enough."), is_explained, "{cron}: {page}");
+    }
+    let page = server.send("GET", "/schedules/a", &[CHINESE], "").body;
+    assert!(page.contains("日期和星期满足其一就会执行。"), "{page}");
+}
