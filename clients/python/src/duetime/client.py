@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import timedelta
-from types import TracebackType
 from typing import Any, Callable, Optional, TypedDict, Union
 
 from . import errors
@@ -409,7 +408,7 @@ class Client(_Calls, Blocking):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -439,7 +438,5 @@ class AsyncClient(_Calls, Awaiting):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()

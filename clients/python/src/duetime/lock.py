@@ -8,7 +8,6 @@ import secrets
 import socket
 import threading
 import time
-from types import TracebackType
 from typing import Optional
 
 from . import errors
@@ -115,7 +114,7 @@ class Lock(_Lock, Blocking):
         self.acquire()
         return self
 
-    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
@@ -126,7 +125,5 @@ class AsyncLock(_Lock, Awaiting):
         await self.acquire()
         return self
 
-    async def __aexit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.shield(self.release())

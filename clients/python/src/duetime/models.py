@@ -182,40 +182,25 @@ class Event:
     """Everything that the server said."""
 
 
-def _when(body: Mapping[str, Any], name: str) -> Optional[datetime]:
-    return read_instant(body[name]) if name in body else None
-
-
 def read_job(body: dict[str, Any], exact: Exact) -> Job:
     """Reads a job, and keeps where its text is."""
     errors = [
         Attempt(one["attempt"], read_instant(one["at"]), one["message"], one.get("crashed", False))
         for one in body.get("errors", ())
     ]
+    required = ("id", "queue", "kind", "state", "attempt", "version", "priority", "crashes")
+    fields: dict[str, Any] = {name: body[name] for name in required}
+    fields.update({name: read_instant(body[name]) for name in ("due_at", "created_at", "updated_at")})
+    fields.update({name: read_instant(body[name]) if name in body else None for name in ("started_at", "finished_at")})
+    fields.update({name: body.get(name) for name in ("key", "origin", "message", "progress")})
     return Job(
-        id=body["id"],
-        queue=body["queue"],
-        kind=body["kind"],
-        state=body["state"],
+        **fields,
         payload=read_bytes(body, "payload"),
-        due_at=read_instant(body["due_at"]),
-        attempt=body["attempt"],
-        version=body["version"],
-        priority=body["priority"],
-        crashes=body["crashes"],
-        created_at=read_instant(body["created_at"]),
-        updated_at=read_instant(body["updated_at"]),
-        key=body.get("key"),
-        tags=tuple(body.get("tags", ())),
-        origin=body.get("origin"),
         result=read_bytes(body, "result"),
-        message=body.get("message"),
+        tags=tuple(body.get("tags", ())),
         errors=tuple(errors),
-        progress=body.get("progress"),
         meta=body.get("meta", {}),
         cancel_requested=body.get("cancel_requested", False),
-        started_at=_when(body, "started_at"),
-        finished_at=_when(body, "finished_at"),
         raw=body,
         _exact=exact,
     )

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from types import TracebackType
 from typing import IO, Optional
 
 from .. import calls
@@ -77,7 +76,7 @@ class Server:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

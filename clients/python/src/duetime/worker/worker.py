@@ -12,7 +12,7 @@ import socket
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Callable, Optional, TypeVar, Union
 
 from .._typing import Self
@@ -134,9 +134,7 @@ class Worker:
         self._begin(asyncio.get_running_loop(), is_drain=False)
         return self
 
-    async def __aexit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.stop()
         await self._ended()
 
