@@ -69,4 +69,29 @@ final class ProcessTest extends Driver
         } while ($again === null);
         self::assertSame([$job->id, 2], [$again->getJobId(), $again->attempts()]);
     }
+
+    public function testAFrozenWorkerLeavesItsJobToTheOneThatHasItNow(): void
+    {
+        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1, block_for: 5));
+        Blocks::dispatch('blocks');
+        [$process, $pipes] = $this->process('duetime', 'queue:work', "--queue={$this->queue}", '--sleep=0', '--stop-when-empty');
+        self::assertStringContainsString('Processing', (string) fgets($pipes[1]));
+        // It and the child that extends its lease: a container that is paused, a machine that sleeps.
+        $pid = proc_get_status($process)['pid'];
+        $all = [$pid, ...array_map('intval', explode(' ', trim((string) file_get_contents("/proc/$pid/task/$pid/children"))))];
+        array_map(static fn (int $one): bool => posix_kill($one, SIGSTOP), $all);
+        $queue = $this->queue();
+        do {
+            $queue->beginRound($this->queue);
+            $again = $queue->pop($this->queue);
+        } while ($again === null);
+        $again->delete();
+        $queue->sync();
+        $next = Queue::push(new Plain('next'));
+        array_map(static fn (int $one): bool => posix_kill($one, SIGCONT), $all);
+        stream_get_contents($pipes[1]);
+        self::assertSame(0, proc_close($process));
+        $job = $this->client->get($again->getJobId());
+        self::assertSame(['succeeded', 2, 'succeeded'], [$job->state, $job->attempt, $this->client->get($next)->state]);
+    }
 }
