@@ -143,8 +143,8 @@ class Exact:
     def _parts(self) -> dict[Union[str, int], str]:
         text, parts = self.text, dict[Union[str, int], str]()
         at = _behind(text, 0)
-        is_object, at = text[at] == "{", at + 1
-        while text[at := _behind(text, at)] not in "}]":
+        is_object, at = text[at] == "{", _behind(text, at + 1)
+        while text[at] not in "}]":
             place: Union[str, int] = len(parts)
             if is_object:
                 place, at = _next_value(text, at)
@@ -152,7 +152,7 @@ class Exact:
             _, end = _next_value(text, at)
             parts[place] = text[at:end]
             at = _behind(text, end)
-            at += text[at] == ","
+            at = _behind(text, at + 1) if text[at] == "," else at
         return parts
 
     def value(self, body: Mapping[str, Any], field: str) -> Optional[str]:
