@@ -72,6 +72,7 @@ const CALLS = {
   queue_pause: ({ queue }) => client.queues.pause(queue),
   queue_resume: ({ queue }) => client.queues.resume(queue),
   queue_purge: async ({ queue }) => ({ purged: await client.queues.purge(queue) }),
+  queue_delete: ({ queue, force }) => client.queues.delete(queue, { force }),
   queue_get: ({ queue }) => client.queues.get(queue),
   schedule_set: ({ name, schedule }) => client.schedules.set(name, camel(schedule)),
   schedule_delete: async ({ name }) => { await client.schedules.delete(name); return null },

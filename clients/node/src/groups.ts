@@ -67,7 +67,7 @@ class Group<Shown, Changed> {
     return `/v1/${this.#what}/${encodeURIComponent(name)}`
   }
 
-  protected async call<T>(method: 'GET' | 'POST' | 'PUT', path: string, body?: object): Promise<T> {
+  protected async call<T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: object): Promise<T> {
     return shownAs((await this.transport.call({ method, path, body: body === undefined ? undefined : objectJson(body) })).body) as T
   }
 }
@@ -82,6 +82,15 @@ export class Queues extends Group<Queue, Configured> {
   /** Cancels all waiting jobs; returns their number. */
   async purge(queue: string): Promise<number> {
     return (await this.call<{ purged: number }>('POST', `${this.path(queue)}/purge`, {})).purged
+  }
+
+  /**
+   * Deletes a queue with its settings and the records of its jobs. With `force` waiting jobs are cancelled first, and running
+   * ones are asked to stop. Throws `Conflict` (`queue_in_use`) while jobs wait or run, or a schedule pushes to it. After a
+   * lost answer it is repeated, and the counts are those of the repeat.
+   */
+  delete(queue: string, options: { force?: boolean } = {}): Promise<{ existed: boolean; cancelled: number; deleted: number }> {
+    return this.call('DELETE', this.path(queue) + queryOf({ force: options.force }))
   }
 }
 

@@ -117,7 +117,10 @@ describe('a client of a real server', () => {
       const { id } = await client.push(queue, queue, { key: 'ä/..%2f', delay: '1h' })
       assert.equal((await client.find(queue, 'ä/..%2f'))?.id, id)
       assert.equal((await client.queues.get(queue)).scheduled, 1)
+      await assert.rejects(client.queues.delete(queue), (error: Error) => error instanceof Conflict && error.code === 'queue_in_use')
       assert.equal(await client.queues.purge(queue), 1)
+      assert.deepEqual(await client.queues.delete(queue, { force: true }), { existed: true, cancelled: 0, deleted: 1 })
+      assert.equal((await client.queues.delete(queue)).existed, false)
     }
   })
 

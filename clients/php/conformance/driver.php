@@ -118,6 +118,8 @@ function call(Client $client, string $call, array $args, string $text): mixed
             return $client->queues->resume($args['queue']);
         case 'queue_purge':
             return ['purged' => $client->queues->purge($args['queue'])];
+        case 'queue_delete':
+            return $client->queues->delete($args['queue'], $args['force'] ?? false);
         case 'queue_get':
             return $client->queues->get($args['queue']);
         case 'schedule_set':

@@ -33,6 +33,7 @@ class DuetimeError extends \RuntimeException
         'schedule_not_found' => NotFound::class,
         'key_conflict' => Conflict::class,
         'origin_reused' => Conflict::class,
+        'queue_in_use' => Conflict::class,
         'version_mismatch' => Conflict::class,
         'job_running' => Conflict::class,
         'already_finished' => Conflict::class,

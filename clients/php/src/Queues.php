@@ -25,4 +25,15 @@ final class Queues extends Group
     {
         return (int) $this->transport->call('POST', $this->path($queue, 'purge'))->member('purged');
     }
+
+    /**
+     * Deletes a queue with its settings and the records of its jobs. By force, waiting jobs are cancelled first, and running
+     * ones are asked to stop. Throws Conflict (`queue_in_use`) while jobs wait or run, or a schedule pushes to it.
+     *
+     * @return array<mixed> `existed`, `cancelled` and `deleted`; those of the repeat, if an answer was lost
+     */
+    public function delete(string $queue, bool $force = false): array
+    {
+        return $this->transport->call('DELETE', $this->path($queue) . ($force ? '?force=true' : ''))->fields;
+    }
 }

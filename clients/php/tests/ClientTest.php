@@ -181,6 +181,16 @@ final class ClientTest extends TestCase
         self::assertTrue($client->queues->pause($queue, for: '1h')['paused']);
         self::assertFalse($client->queues->resume($queue)['paused']);
         self::assertSame(['lease' => '5m', 'max_running' => 20], $client->queues->get($queue)['settings']);
+        $typo = $queue . '-tpyo';
+        $client->push($typo, 1, delay: '1h');
+        try {
+            $client->queues->delete($typo);
+            self::fail('a job waits');
+        } catch (Conflict $error) {
+            self::assertSame('queue_in_use', $error->errorCode);
+        }
+        self::assertSame(['existed' => true, 'cancelled' => 1, 'deleted' => 1], $client->queues->delete($typo, force: true));
+        self::assertFalse($client->queues->delete($typo)['existed']);
         self::assertContains($queue, array_map(static fn (array $one): string => $one['queue'], iterator_to_array($client->queues->list(), false)));
 
         $client->schedules->set($queue, ['cron' => '0 3 * * *', 'time_zone' => 'Europe/Berlin', 'spread' => '1m', 'job' => ['queue' => $queue, 'payload' => null]]);

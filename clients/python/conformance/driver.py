@@ -87,6 +87,8 @@ def call(client: Client, name: str, args: dict[str, Any]) -> Any:
         return getattr(client.queues, name[len("queue_") :])(args["queue"])
     if name == "queue_purge":
         return {"purged": client.queues.purge(args["queue"])}
+    if name == "queue_delete":
+        return client.queues.delete(**args)
     if name == "schedule_set":
         schedule = dict(args["schedule"])
         return client.schedules.set(args["name"], **{**schedule.pop("job", {}), **schedule})

@@ -163,6 +163,12 @@ def test_queues_and_schedules(client: Client, queue: str) -> None:
     client.push(queue, 1, delay=60)
     assert client.queues.purge(queue) == 1
     assert client.queues.get(queue)["totals"]["cancelled"] == 1
+    typo = queue + "-tpyo"
+    client.push(typo, 1, delay=60)
+    with pytest.raises(Conflict, match="1 job waits"):
+        client.queues.delete(typo)
+    assert client.queues.delete(typo, force=True) == {"existed": True, "cancelled": 1, "deleted": 1}
+    assert client.queues.delete(typo)["existed"] is False
     assert queue in [one["queue"] for one in client.queues.list()]
     shown = client.schedules.set(queue, queue=queue, kind="beat", payload={"x": 1}, every=90, overlap="skip", spread=60, tags=["t"])
     assert shown["schedule"]["spread"] == "1m"

@@ -111,6 +111,21 @@ pub enum Error {
         /// The fence that the request named.
         fence: u64,
     },
+    /// Jobs wait or run in the queue, or schedules push to it, so it is not deleted.
+    #[error(
+        "the queue {queue:?} is in use: {}; a forced deletion cancels jobs that wait, asks running ones to stop, and \
+         deletes the queue once nothing runs", uses(*waiting, *running, schedules)
+    )]
+    QueueInUse {
+        /// The queue.
+        queue: Arc<str>,
+        /// Jobs that wait.
+        waiting: u64,
+        /// Jobs that run.
+        running: u64,
+        /// The schedules that push to it, by name.
+        schedules: Vec<Arc<str>>,
+    },
     /// There is no such schedule.
     #[error("there is no schedule named {0:?}")]
     #[strum(serialize = "schedule_not_found")]
@@ -175,6 +190,22 @@ impl Error {
     }
 }
 
+/// What keeps a queue in use.
+fn uses(waiting: u64, running: u64, schedules: &[Arc<str>]) -> String {
+    let jobs = |count: u64, one: &str, many: &str| (count > 0).then(|| counted(count, one, many));
+    let waits = jobs(waiting, "job waits", "jobs wait");
+    let runs = jobs(running, "job runs", "jobs run");
+    let pushes = (!schedules.is_empty()).then(|| {
+        let (noun, verb) = if schedules.len() == 1 { ("schedule", "pushes") } else { ("schedules", "push") };
+        format!("the {noun} {} {verb} to it", schedules.join(", "))
+    });
+    waits.into_iter().chain(runs).chain(pushes).collect::<Vec<_>>().join(", ")
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// The words of the system for a failure, without the number that Rust adds and without prefixes of libraries.
 #[doc(hidden)]
 pub fn system_words(said: &str) -> String {
@@ -204,7 +235,7 @@ mod tests {
     #[test]
     fn codes_are_stable() {
         let codes = "invalid not_found key_conflict origin_reused version_mismatch version_mismatch lease_lost job_running \
-                     already_finished not_due held_back job_live lock_held lock_lost schedule_not_found store_full \
+                     already_finished not_due held_back job_live lock_held lock_lost queue_in_use schedule_not_found store_full \
                      store_unavailable store_damaged store_held store_unusable stopping backlog";
         assert!(codes.split(' ').eq(Error::CODES.iter().copied()));
         assert_eq!(Error::Unavailable(String::new()).code(), "store_unavailable");

@@ -197,7 +197,7 @@ pub mod retry {
 /// Settings and states of queues.
 pub mod queue {
     pub use duetime_core::Target;
-    pub use duetime_core::api::QueueChanges;
+    pub use duetime_core::api::{DeletedQueue, QueueChanges};
     pub use duetime_core::engine::{Pause, QueueRetention, QueueSettings, QueueStatus};
     pub use duetime_core::model::target::{Endpoint, RedisList};
     pub use duetime_core::ports::{Counts, Rate, Tally, Totals};

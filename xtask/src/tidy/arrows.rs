@@ -46,6 +46,7 @@ const SERVICES: &[&[&str]] = &[
     &["handout"],
     &["takes"],
     &["reaper", "pruner", "inbox", "schedules", "locks", "vitals"],
+    &["remover"],
     &["observatory"],
     &["services"],
     &["engine"],

@@ -77,6 +77,14 @@ class _QueueCalls(_Group):
         answer = await self._caller.call("POST", path("queues", queue, "purge"), {})
         return understood(lambda data: int(data["purged"]), answer)
 
+    @call
+    async def delete(self, queue: str, *, force: bool = False) -> dict[str, Any]:
+        """Deletes a queue with its settings and the records of its jobs. By force, waiting jobs are cancelled first, and running
+        ones are asked to stop. Raises `Conflict` (`queue_in_use`) while jobs wait or run, or a schedule pushes to it. Returns
+        whether it `existed`, and the counts `cancelled` and `deleted`; those of the repeat, if an answer was lost."""
+        query = {"force": "true"} if force else None
+        return document(await self._caller.call("DELETE", path("queues", queue), query=query))
+
 
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: span(name, it) if name in SPANS and it is not None else it for name, it in settings.items()}

@@ -69,7 +69,7 @@ pub use parameters::Parameters;
 pub use patch::{Patch, Reschedule, spread};
 pub use problem::Problem;
 pub use push::{Push, Pushed};
-pub use queue::{PauseBody, Purged, Queue, QueueChanges, Queues, SETTINGS};
+pub use queue::{DeletedQueue, PauseBody, Purged, Queue, QueueChanges, Queues, SETTINGS};
 pub use reserve::{Reservation, Reserve, Take, Taken};
 pub use schedule::{Runs, ScheduleBody, Schedules, dry_run};
 pub use select::{Find, path_segment};

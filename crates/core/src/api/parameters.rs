@@ -26,6 +26,8 @@ pub struct Parameters {
     pub span: Option<HistorySpan>,
     /// The time to wait.
     pub wait: Option<Span>,
+    /// Whether to do it though jobs are in the way.
+    pub force: Option<bool>,
 }
 
 impl Parameters {
@@ -48,6 +50,7 @@ impl Parameters {
                 "queue" => once("queue", &mut parameters.queue, Arc::from(value))?,
                 "span" => once("span", &mut parameters.span, value.parse()?)?,
                 "wait" => once("wait", &mut parameters.wait, wait(&value)?)?,
+                "force" => once("force", &mut parameters.force, yes_or_no("force", &value)?)?,
                 _ => {}
             }
         }
@@ -74,7 +77,7 @@ impl Parameters {
 impl fmt::Display for Parameters {
     /// Writes the query string.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { owner, fence, cursor, limit, queue, span, wait } = self;
+        let Self { owner, fence, cursor, limit, queue, span, wait, force } = self;
         let mut text = form_urlencoded::Serializer::new(String::new());
         text.extend_pairs(owner.iter().map(|owner| ("owner", owner)));
         text.extend_pairs(fence.iter().map(|fence| ("fence", fence.to_string())));
@@ -83,8 +86,13 @@ impl fmt::Display for Parameters {
         text.extend_pairs(queue.iter().map(|queue| ("queue", queue)));
         text.extend_pairs(span.iter().map(|span| ("span", span.word())));
         text.extend_pairs(wait.iter().map(|wait| ("wait", wait.to_string())));
+        text.extend_pairs(force.iter().map(|force| ("force", force.to_string())));
         f.write_str(&text.finish())
     }
+}
+
+fn yes_or_no(what: &'static str, text: &str) -> Result<bool, Error> {
+    text.parse().map_err(|_| Error::invalid(what, "`true` or `false`", format!("{text:?}")))
 }
 
 fn wait(text: &str) -> Result<Span, Error> {
@@ -103,7 +111,9 @@ mod tests {
         let page = Parameters { cursor: Some("a+b".into()), limit: Some(3), ..Parameters::default() };
         let report = Parameters { queue: Some("a+b".into()), span: Some(HistorySpan::Day), ..Parameters::default() };
         let end = Parameters { wait: Some(Span(90)), ..Parameters::default() };
+        let by_force = Parameters { force: Some(true), ..Parameters::default() };
         for (parameters, text, allowed) in [
+            (by_force, "force=true", ["force", "queue"]),
             (end, "wait=90ms", ["wait", "queue"]),
             (lock, "owner=a+b%26%C3%BC&fence=7", ["owner", "fence"]),
             (page, "cursor=a%2Bb&limit=3", ["cursor", "limit"]),
@@ -113,8 +123,10 @@ mod tests {
             assert_eq!(Parameters::read(text, &allowed).unwrap(), parameters);
             assert_eq!(Parameters::read(text, &["none"]).unwrap_err().code(), "invalid", "{text}");
         }
-        let all = ["owner", "fence", "cursor", "limit", "queue", "span", "wait"];
+        let all = ["owner", "fence", "cursor", "limit", "queue", "span", "wait", "force"];
         for wrong in [
+            "force=",
+            "force=1",
             "wait=",
             "wait=30",
             "wait=61s",

@@ -60,6 +60,13 @@ pub struct Problem {
     /// The schedule.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ScheduleName>))]
     pub schedule: Option<Arc<str>>,
+    /// The schedules that push to the queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<ScheduleName>>))]
+    pub schedules: Option<Vec<Arc<str>>>,
+    /// The number of jobs that wait in the queue.
+    pub waiting: Option<u64>,
+    /// The number of jobs of the queue that run.
+    pub running: Option<u64>,
     /// The owner that asked for the lock.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Owner>))]
     pub owner: Option<Arc<str>>,
@@ -132,6 +139,12 @@ impl Problem {
                 problem.owner = Some(owner.clone());
                 problem.fence = Some(*fence);
             }
+            Error::QueueInUse { queue, waiting, running, schedules } => {
+                problem.queue = Some(queue.clone());
+                problem.waiting = Some(*waiting);
+                problem.running = Some(*running);
+                problem.schedules = Some(schedules.clone());
+            }
             Error::NoSchedule(name) => problem.schedule = Some(name.clone()),
             Error::Full(reason) | Error::Unavailable(reason) | Error::Damaged(reason) => {
                 problem.reason = Some(reason.clone());
@@ -174,6 +187,12 @@ impl Problem {
             "job_live" => Error::Live(self.id?),
             "lock_held" => Error::LockHeld { name: self.lock.clone()?, expires_in: self.expires_in? },
             "lock_lost" => Error::LockLost { name: self.lock.clone()?, owner: self.owner.clone()?, fence: self.fence? },
+            "queue_in_use" => Error::QueueInUse {
+                queue: self.queue.clone()?,
+                waiting: self.waiting?,
+                running: self.running?,
+                schedules: self.schedules.clone()?,
+            },
             "schedule_not_found" => Error::NoSchedule(self.schedule.clone()?),
             "store_full" => Error::Full(reason()),
             "store_unavailable" => Error::Unavailable(reason()),

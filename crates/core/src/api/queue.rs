@@ -271,3 +271,16 @@ pub struct Purged {
     /// The number.
     pub purged: u64,
 }
+
+/// What became of a queue that was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
+pub struct DeletedQueue {
+    /// Whether there was such a queue.
+    pub existed: bool,
+    /// Jobs that waited and were cancelled, by force.
+    pub cancelled: u64,
+    /// Jobs whose records were deleted, also those that were cancelled.
+    pub deleted: u64,
+}

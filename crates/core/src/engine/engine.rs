@@ -361,6 +361,19 @@ impl Engine {
         self.services.settings.reconfigure_if(queue, expected, change).await
     }
 
+    /// Deletes a queue: the records of its jobs, its settings, its counts and its name, in all processes. A job that is pushed at
+    /// the same time makes the queue anew, with default settings, or keeps it from being deleted. Repeat the call after an
+    /// error: it goes on where it ended.
+    ///
+    /// Is refused while jobs wait or run, or a schedule pushes to the queue. By force schedules do not count, jobs that were
+    /// made before the call are cancelled, and running ones are asked to stop; the queue is deleted once none of them runs.
+    ///
+    /// # Errors
+    /// [`Error::QueueInUse`]; [`Error::Invalid`]; of the stores.
+    pub async fn delete_queue(&self, queue: &str, force: bool) -> Result<api::DeletedQueue, Error> {
+        self.services.remover.delete(queue, force).await
+    }
+
     /// A queue's settings that this process has read. Cheap, since no store is asked.
     pub fn queue_settings(&self, queue: &str) -> Arc<QueueSettings> {
         self.services.settings.of(queue)

@@ -144,6 +144,11 @@ impl Metrics {
         all
     }
 
+    /// Forgets the counters of a queue that was deleted.
+    pub(super) fn remove(&self, queue: &Arc<str>) {
+        self.queues.write().expect("no panic under this lock").remove(queue);
+    }
+
     fn of(&self, queue: &Arc<str>) -> Arc<QueueMetrics> {
         if let Some(metrics) = self.queues.read().expect("no panic under this lock").get(queue) {
             return metrics.clone();

@@ -7,6 +7,7 @@
 //! | `observatory` | what people want to know |
 //! | `Vitals`, `LockDesk` | health and the end; locks |
 //! | `Schedules`, `InboxMover`, `Pruner`, `Reaper` | ticks; rows of the inbox; retention; leases and jobs whose time is over |
+//! | `QueueRemover` | deletes queues |
 //! | `Takes` | hands out jobs at most once |
 //! | `Handout` | hands out due jobs under leases, and extends these |
 //! | `Settler` | ends leases |
@@ -51,6 +52,7 @@ mod queues;
 mod reaper;
 mod reconciler;
 mod recorder;
+mod remover;
 mod schedules;
 mod search;
 mod services;

@@ -19,6 +19,7 @@ use super::queues::{QueueCounter, Settings};
 use super::reaper::Reaper;
 use super::reconciler::Reconciler;
 use super::recorder::Recorder;
+use super::remover::QueueRemover;
 use super::schedules::Schedules;
 use super::search::Search;
 use super::settler::Settler;
@@ -40,6 +41,7 @@ pub(super) struct Services {
     pub(super) search: Arc<Search>,
     pub(super) settings: Arc<Settings>,
     pub(super) queues: Arc<QueueCounter>,
+    pub(super) remover: Arc<QueueRemover>,
     pub(super) schedules: Arc<Schedules>,
     pub(super) locks: Arc<LockDesk>,
     pub(super) observatory: Observatory,
@@ -77,6 +79,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
     let editor = Arc::new(Editor::new(base, loader.clone(), admission.clone(), recorder.clone(), search.clone()));
     let reconciler =
         Reconciler::new(base, loader.clone(), overflow.clone(), editor.clone(), settings.clone(), leader.clone());
+    let remover = Arc::new(QueueRemover::new(base, queues.clone(), settings.clone(), editor.clone(), recorder.clone()));
     let intake = Arc::new(Intake::new(
         base,
         admission.clone(),
@@ -115,6 +118,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
         search,
         settings,
         queues,
+        remover,
         schedules,
         locks,
         observatory,

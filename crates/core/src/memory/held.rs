@@ -57,6 +57,8 @@ pub(super) struct Held {
     pub(super) names: Names,
     /// The memory of all live jobs.
     bytes: u64,
+    /// The versions up to which limits of removed queues change nothing.
+    removed: HashMap<Arc<str>, u64>,
     /// Queues whose waiters are woken once the lock is released.
     pub(super) to_wake: Vec<Arc<str>>,
 }
@@ -300,11 +302,29 @@ impl Held {
     }
 
     pub(super) fn limit(&mut self, name: &Arc<str>, limits: Limits, version: u64, now: Now) {
+        if self.removed.get(name).is_some_and(|&removed| version <= removed) {
+            return;
+        }
         let queue = queue_mut(&mut self.queues, &mut self.looked_at, name, now);
         if version >= queue.limits_version {
             (queue.limits, queue.limits_version) = (limits, version);
             self.to_wake.push(name.clone());
         }
+    }
+
+    /// Removes the limits of a queue, and the queue if it holds no job; returns whether it has removed the queue.
+    pub(super) fn remove_queue(&mut self, name: &Arc<str>, version: u64) -> bool {
+        if version > 0 {
+            let removed = self.removed.entry(name.clone()).or_default();
+            *removed = version.max(*removed);
+        }
+        let Some(queue) = self.queues.get_mut(name) else { return false };
+        (queue.limits, queue.limits_version) = (Limits::default(), 0);
+        if queue.is_idle() {
+            return self.queues.remove(name).is_some();
+        }
+        self.to_wake.push(name.clone());
+        false
     }
 }
 

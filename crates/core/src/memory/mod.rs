@@ -248,6 +248,10 @@ impl Broker for Memory {
         Ok(())
     }
 
+    async fn remove_queue(&self, queue: &Arc<str>, version: u64) -> Result<bool, Error> {
+        Ok(self.with(|held, _| held.remove_queue(queue, version)))
+    }
+
     async fn set_watermark(&self, watermark: Millis) -> Result<(), Error> {
         self.with(|held, _| held.watermark = Some(held.watermark.map_or(watermark, |known| known.max(watermark))));
         Ok(())

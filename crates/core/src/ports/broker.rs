@@ -132,6 +132,11 @@ pub trait Broker: BrokerClock + Outbox {
     /// version than an earlier one changes nothing.
     async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error>;
 
+    /// Removes what it keeps of a queue: its limits in any case, and if it holds no job of it, and as its own ledger no record,
+    /// also its name and its counts. Returns whether these are gone, and were there before. Limits of settings up to this
+    /// version change nothing from now on; 0 if the queue had no settings.
+    async fn remove_queue(&self, queue: &Arc<str>, version: u64) -> Result<bool, Error>;
+
     /// From now on [`forget`](Outbox::forget) keeps jobs due before this instant. Until the first call, and whenever it has
     /// lost its memory, it keeps everything. The watermark never goes back.
     async fn set_watermark(&self, watermark: Millis) -> Result<(), Error>;

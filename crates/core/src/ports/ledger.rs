@@ -135,6 +135,11 @@ pub trait Ledger: Send + Sync {
     /// left out.
     async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error>;
 
+    /// Forgets the totals of a queue without rows. Most ledgers have forgotten them with its last row.
+    async fn remove_queue(&self, _queue: &Arc<str>) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// What is wrong with it now, and why: what it has noticed itself. It waits for nothing. A ledger that many processes
     /// share may leave it to them to notice.
     fn troubles(&self) -> Vec<(Trouble, String)> {

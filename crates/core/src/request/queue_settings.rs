@@ -1,5 +1,6 @@
 //! The settings of a queue. The engine stores and applies them.
 
+use crate::clock::Millis;
 use crate::invalid::Invalid;
 use crate::json::{Span, Timestamp};
 use crate::limits::DELAY_MS_MAX;
@@ -52,6 +53,11 @@ impl QueueSettings {
     #[must_use]
     pub(crate) fn resumed(self) -> Self {
         Self { paused: false, paused_until: None, paused_at: None, paused_by: None, ..self }
+    }
+
+    /// Whether it is paused, but no longer than until now.
+    pub(crate) fn is_pause_over(&self, now: Millis) -> bool {
+        self.paused_until.is_some_and(|until| until <= Timestamp(now))
     }
 
     /// Sets the waits between attempts.

@@ -394,6 +394,14 @@ impl Ledger for ModelLedger {
         })
     }
 
+    async fn remove_queue(&self, queue: &Arc<str>) -> Result<(), Error> {
+        let mut rows = self.there()?;
+        if !rows.jobs.values().any(|(_, job)| job.queue == *queue) {
+            rows.totals.forget(queue);
+        }
+        Ok(())
+    }
+
     async fn close(&self) -> Result<(), Error> {
         self.is_closed.store(true, Ordering::SeqCst);
         Ok(())

@@ -5,7 +5,7 @@ use crate::ports::{Tally, Totals};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// By queue. Nothing is ever forgotten.
+/// By queue. Nothing is forgotten by itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ModelTotals(BTreeMap<Arc<str>, Totals>);
 
@@ -14,6 +14,11 @@ impl ModelTotals {
     pub(crate) fn count_new(&mut self, job: &Job) {
         self.0.entry(job.queue.clone()).or_default().pushed += 1;
         self.count_end(job, Stage::Pending);
+    }
+
+    /// A queue is removed.
+    pub(crate) fn forget(&mut self, queue: &Arc<str>) {
+        self.0.remove(queue);
     }
 
     /// A job has moved from this stage to its present one.

@@ -159,6 +159,10 @@ impl Broker for MortalBroker {
         self.life.around("limit", self.broker.limit(queue, limits, version)).await
     }
 
+    async fn remove_queue(&self, queue: &Arc<str>, version: u64) -> Result<bool, Error> {
+        self.life.around("remove_queue", self.broker.remove_queue(queue, version)).await
+    }
+
     async fn set_watermark(&self, watermark: Millis) -> Result<(), Error> {
         self.life.around("set_watermark", self.broker.set_watermark(watermark)).await
     }
@@ -229,6 +233,10 @@ impl Ledger for MortalLedger {
 
     async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error> {
         self.life.around("tallies", self.ledger.tallies(queues)).await
+    }
+
+    async fn remove_queue(&self, queue: &Arc<str>) -> Result<(), Error> {
+        self.life.around("remove_tally", self.ledger.remove_queue(queue)).await
     }
 
     fn troubles(&self) -> Vec<(Trouble, String)> {

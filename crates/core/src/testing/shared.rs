@@ -418,6 +418,10 @@ impl Broker for Shared {
         self.call_begun(|memory| async move { memory.limit(queue, limits, version).await }).await
     }
 
+    async fn remove_queue(&self, queue: &Arc<str>, version: u64) -> Result<bool, Error> {
+        self.call_begun(|memory| async move { memory.remove_queue(queue, version).await }).await
+    }
+
     async fn set_watermark(&self, watermark: Millis) -> Result<(), Error> {
         self.call(|memory| async move { memory.set_watermark(watermark).await }).await
     }

@@ -21,6 +21,7 @@ mod origins;
 mod overflow;
 mod parks;
 mod paused_schedules;
+mod removal;
 mod reports;
 mod reserve;
 mod restarts;

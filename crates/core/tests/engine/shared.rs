@@ -8,6 +8,7 @@ mod find;
 mod imported_ids;
 mod limits;
 mod overflow;
+mod removal;
 mod takes;
 
 use super::fixture::{job, moves_to, pass, request};

@@ -3,7 +3,7 @@
 use super::{Client, ask, forward};
 use crate::error::Error;
 use duetime_core::Invalid;
-use duetime_core::api::{DueCounts, Failures, History, HistorySpan, QueueChanges};
+use duetime_core::api::{DeletedQueue, DueCounts, Failures, History, HistorySpan, QueueChanges};
 use duetime_core::engine::{Pause, QueueSettings, QueueStatus};
 
 /// The queues: see [`Client::queues`].
@@ -108,6 +108,26 @@ impl Queues<'_> {
     /// Same as [`get`](Self::get).
     pub async fn purge(self, queue: &str) -> Result<u64, Error> {
         ask!(self.client => purge(&queue))
+    }
+
+    /// Deletes a queue in which no job waits or runs: its settings, its counts, and the records of its jobs. So a queue that comes
+    /// from a typing error disappears. A job that is pushed later makes the queue anew, with default settings. Repeating the
+    /// call deletes nothing more.
+    ///
+    /// # Errors
+    /// Same as [`get`](Self::get), and with the code `queue_in_use` if jobs wait or run, or a schedule pushes to the queue.
+    pub async fn delete(self, queue: &str) -> Result<DeletedQueue, Error> {
+        let force = false;
+        ask!(self.client => delete_queue(&queue, force))
+    }
+
+    /// Cancels the jobs of a queue and deletes it, even if a schedule pushes to it. Running jobs are asked to stop.
+    ///
+    /// # Errors
+    /// Same as [`get`](Self::get), and with the code `queue_in_use` while jobs run: repeat the call until none does.
+    pub async fn force_delete(self, queue: &str) -> Result<DeletedQueue, Error> {
+        let force = true;
+        ask!(self.client => delete_queue(&queue, force))
     }
 
     /// Returns the throughput and lateness of the last hour or day, for one queue or for all. Each engine or server counts

@@ -193,7 +193,8 @@ fn of_core(error: &CoreError) -> ErrorKind {
         | CoreError::NotDue(_)
         | CoreError::HeldBack(_)
         | CoreError::Live(_)
-        | CoreError::LockHeld { .. } => ErrorKind::Conflict,
+        | CoreError::LockHeld { .. }
+        | CoreError::QueueInUse { .. } => ErrorKind::Conflict,
         CoreError::LeaseLost(_) | CoreError::LockLost { .. } => ErrorKind::Lost,
         CoreError::Full(_) | CoreError::Backlog(_) => ErrorKind::Full,
         CoreError::Damaged(_) => ErrorKind::Damaged,
@@ -230,6 +231,10 @@ mod tests {
             (CoreError::Live(id), ErrorKind::Conflict),
             (CoreError::LockHeld { name: name.clone(), expires_in: Span(1) }, ErrorKind::Conflict),
             (CoreError::LockLost { name: name.clone(), owner: name.clone(), fence: 1 }, ErrorKind::Lost),
+            (
+                CoreError::QueueInUse { queue: name.clone(), waiting: 1, running: 0, schedules: Vec::new() },
+                ErrorKind::Conflict,
+            ),
             (CoreError::NoSchedule(name), ErrorKind::NotFound),
             (CoreError::Full(text()), ErrorKind::Full),
             (CoreError::Unavailable(text()), ErrorKind::Unavailable),

@@ -396,7 +396,8 @@ pub(crate) async fn queues_are_managed(client: Client) {
     let status = client.queues().get(&queue).await.unwrap();
     assert_eq!((status.counts.ready, status.tally.pending, &status.settings), (2, 2, &settings));
     assert!(client.queues().list().await.unwrap().iter().any(|status| status.queue == queue));
-    assert_eq!(client.leases().reserve(reserve(&queue, 10)).await.unwrap().leases.len(), 1, "one runs at a time");
+    let running = client.leases().reserve(reserve(&queue, 10)).await.unwrap().leases;
+    assert_eq!(running.len(), 1, "one runs at a time");
     assert_eq!(client.queues().purge(&queue).await.unwrap(), 1);
     assert_eq!(client.queues().get(&queue).await.unwrap().counts.ready, 0);
     let due = client.queues().due_counts(Some(&queue)).await.unwrap();
@@ -409,6 +410,18 @@ pub(crate) async fn queues_are_managed(client: Client) {
     assert_eq!((sum(|point| point.pushed), sum(|point| point.started), sum(|point| point.cancelled)), (2, 1, 1));
     assert!(client.queues().history(None, HistorySpan::Day).await.unwrap().points.is_some());
     assert_eq!(client.queues().history(Some("not a name"), HistorySpan::Day).await.unwrap_err().code(), "invalid");
+    assert_eq!(client.queues().delete(&queue).await.unwrap_err().code(), "queue_in_use", "one runs");
+    let error = client.queues().force_delete(&queue).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Conflict && error.to_string().contains("1 job runs"), "{error}");
+    client.leases().complete(running[0].job.receipt(), None).await.unwrap();
+    push(&client, &queue, 1).await;
+    let deleted = client.queues().force_delete(&queue).await.unwrap();
+    assert_eq!((deleted.existed, deleted.cancelled, deleted.deleted), (true, 1, 3));
+    assert!(!client.queues().delete(&queue).await.unwrap().existed);
+    assert!(client.queues().list().await.unwrap().iter().all(|status| status.queue != queue));
+    push(&client, &queue, 1).await;
+    let anew = client.queues().get(&queue).await.unwrap();
+    assert_eq!((anew.tally.totals.pushed, &anew.settings), (1, &QueueSettings::default()));
     assert!(client.health().await.unwrap().ready);
     assert_eq!(client.queues().get("not a name").await.unwrap_err().code(), "invalid");
 }

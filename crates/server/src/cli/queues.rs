@@ -1,5 +1,6 @@
 //! `duetime queues`.
 
+mod delete;
 mod reports;
 mod set;
 mod show;
@@ -16,7 +17,7 @@ use duetime_core::engine::{QueueSettings, QueueStatus};
 use duetime_core::limits::DELAY_MS_MAX;
 use duetime_core::ports::{Counts, Tally};
 
-/// Show queues; configure, pause, resume or purge one.
+/// Show queues; configure, pause, resume, purge or delete one.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
@@ -50,6 +51,8 @@ enum Action {
     Resume(One),
     /// Cancel every waiting job of a queue
     Purge(One),
+    /// Delete a queue with its settings and the records of its jobs; refused while jobs wait or run, or a schedule pushes to it
+    Delete(delete::Delete),
 }
 
 #[derive(Debug, clap::Args)]
@@ -107,6 +110,7 @@ pub(crate) async fn run(args: Args) -> Result {
         Some(Action::Pause(pause)) => self::pause(&pause).await,
         Some(Action::Resume(one)) => resume(&one).await,
         Some(Action::Purge(one)) => purge(&one).await,
+        Some(Action::Delete(args)) => args.run().await,
     }
 }
 

@@ -19,6 +19,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("POST", "/v1/queues/{queue}/pause", "queues pause"),
     ("POST", "/v1/queues/{queue}/resume", "queues resume"),
     ("POST", "/v1/queues/{queue}/purge", "queues purge"),
+    ("DELETE", "/v1/queues/{queue}", "queues delete --force"),
     ("POST", "/v1/reserve", "reserve"),
     ("POST", "/v1/leases/{receipt}/complete", "complete"),
     ("POST", "/v1/leases/{receipt}/fail", "fail"),

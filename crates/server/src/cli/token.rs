@@ -24,7 +24,7 @@ use std::path::PathBuf;
   read    look at jobs, queues, schedules, events and metrics
   change  cancel, reschedule, run, retry and delete jobs; with push, also change payloads
   lock    acquire, renew, release and look at locks; names are lock names
-  admin   all of these, and configure, pause and purge queues, and change schedules
+  admin   all of these, and configure, pause, purge and delete queues, and change schedules
 
 Examples:
   duetime token create shop --allow 'push:orders.*' --allow 'change:orders.*'

@@ -155,6 +155,10 @@ texts! {
     EditSettings: "Edit settings", "修改设置";
     Purge: "Cancel all waiting jobs", "取消全部等待中的任务";
     PurgeWarning: "All scheduled and ready jobs of this queue will be cancelled. Each can be retried by hand as long as its record is kept.", "此队列中所有未到期和就绪的任务都会被取消。记录保留期间，可以逐个手动重试。";
+    DeleteQueue: "Delete this queue", "删除此队列";
+    DeleteQueueWarning: "This removes the queue with its settings, its counts and the records of its jobs. A job that is pushed later makes it anew.", "队列及其设置、计数和任务记录都将被永久删除。以后提交的任务会重新创建此队列。";
+    DeleteQueueCounts: "Ended: {}. Waiting: {}. Running: {}.", "已结束：{}。等待中：{}。执行中：{}。";
+    ByForce: "Although jobs wait or run, or a schedule pushes to it: waiting jobs are cancelled, and running ones are asked to stop", "强制：即使还有任务在等待或执行，或有周期任务向它提交；等待中的任务会被取消，执行中的任务会收到停止请求";
     Cancel: "Cancel", "取消任务";
     Retry: "Retry", "重试";
     RunAgain: "Run again", "再执行一次";

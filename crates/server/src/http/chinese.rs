@@ -6,7 +6,7 @@
 use duetime_core::api::Problem;
 
 /// The title of each code.
-const TITLES: [(&str, &str); 36] = [
+const TITLES: [(&str, &str); 37] = [
     ("invalid", "请求不合法"),
     ("malformed_json", "请求体不是合法的 JSON"),
     ("body_unreadable", "请求体无法读取"),
@@ -27,6 +27,7 @@ const TITLES: [(&str, &str); 36] = [
     ("held_back", "任务暂不能执行"),
     ("job_live", "任务尚未结束"),
     ("lock_lost", "锁已失效"),
+    ("queue_in_use", "队列正在使用"),
     ("body_too_large", "请求体过大"),
     ("media_type", "不支持这种媒体类型"),
     ("foreign_host", "未知的主机名"),
@@ -91,6 +92,19 @@ fn detail(problem: &Problem) -> Option<String> {
             let [lock, owner] = [problem.lock.as_ref()?, problem.owner.as_ref()?];
             format!("{owner:?} 没有以 fencing token {} 持有锁 {lock:?}：已到期、已释放或已被接管", problem.fence?)
         }
+        "queue_in_use" => {
+            let (queue, schedules) = (problem.queue.as_ref()?, problem.schedules.as_ref()?.join("、"));
+            let pushes = if schedules.is_empty() {
+                String::new()
+            } else {
+                format!("，周期任务 {schedules} 会向它提交")
+            };
+            let (waiting, running) = (problem.waiting?, problem.running?);
+            format!(
+                "队列 {queue} 正在使用：{waiting} 个任务等待，{running} 个任务执行中{pushes}。强制删除会取消等待的任务，请求执行中的任务停止，\
+                 并在没有任务执行后删除队列"
+            )
+        }
         "backlog" => format!("有 {} 个结果等待写入，暂不分发任务。请让存储恢复可写", problem.backlog?),
         "stopping" => "此进程正在停止，请换一个再试".to_owned(),
         _ => return None,
@@ -129,6 +143,12 @@ mod tests {
             ),
             (Error::invalid("x", "one of `a`, `b`", UNKNOWN), "没有 `x`，可用的有：one of `a`, `b`".to_owned()),
             (Error::NotFound(id), format!("任务 {id} 不存在")),
+            (
+                Error::QueueInUse { queue: "q".into(), waiting: 2, running: 0, schedules: vec!["s".into()] },
+                "队列 q 正在使用：2 个任务等待，0 个任务执行中，周期任务 s 会向它提交。强制删除会取消等待的任务，请求执行中的任务停止，\
+                 并在没有任务执行后删除队列"
+                    .to_owned(),
+            ),
             (Error::VersionMismatch { id, current: 7 }, "当前版本是 7，请重新读取后再修改".to_owned()),
             (Error::Full("see the log".to_owned()), Error::Full("see the log".to_owned()).to_string()),
         ] {

@@ -17,7 +17,7 @@ const PROBLEM_JSON: &str = "application/problem+json";
 const RETRY_SECONDS: u64 = 1;
 
 /// The status and title of each code. Documented in this order.
-pub(super) const CODES: [(&str, StatusCode, &str); 36] = [
+pub(super) const CODES: [(&str, StatusCode, &str); 37] = [
     ("invalid", StatusCode::BAD_REQUEST, "The request is not valid"),
     ("malformed_json", StatusCode::BAD_REQUEST, "The body is not valid JSON"),
     ("body_unreadable", StatusCode::BAD_REQUEST, "The body cannot be read"),
@@ -38,6 +38,7 @@ pub(super) const CODES: [(&str, StatusCode, &str); 36] = [
     ("held_back", StatusCode::CONFLICT, "The job is held back"),
     ("job_live", StatusCode::CONFLICT, "The job has not finished"),
     ("lock_lost", StatusCode::CONFLICT, "The lock is lost"),
+    ("queue_in_use", StatusCode::CONFLICT, "The queue is in use"),
     ("body_too_large", StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"),
     ("media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE, "The media type is not supported"),
     ("foreign_host", StatusCode::MISDIRECTED_REQUEST, "The host is unknown"),

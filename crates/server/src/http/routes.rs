@@ -159,7 +159,7 @@ fn changing_many() -> OpenApiRouter<App> {
 /// To change queues and schedules.
 fn administering() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(queues::put))
+        .routes(routes!(queues::put, queues::delete))
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
         .routes(routes!(queues::purge))

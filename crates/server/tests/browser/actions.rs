@@ -189,6 +189,9 @@ impl Reader<'_> {
         assert_eq!(queue()["settings"]["max_running"], 7);
         self.act("purge", &[], "Cancelled: 3");
         assert_eq!(self.state(&ids[0]), "cancelled");
+        self.reads("Ended: 3. Waiting: 0. Running: 0.");
+        self.act("delete", &[], "Deleted: 1");
+        assert_eq!(queue()["totals"]["pushed"], 0);
     }
 
     fn schedule(&self) {

@@ -202,6 +202,26 @@ fn a_pause_of_a_new_queue_says_that_it_is_new() {
     assert_eq!(["orders", "mail"].map(pause), ["", ""]);
 }
 
+/// It says first what goes with it.
+#[test]
+fn a_queue_from_a_typing_error_is_deleted() {
+    let place = Place::new();
+    place.push(&["--queue", "ordres", "x"]);
+    place.ok(&["work", "ordres", "--once", "--", "true"]);
+    let asked = place.run(&["queues", "delete", "ordres"]);
+    let said =
+        "duetime: this deletes the queue ordres, its settings, and the records of 1 job: confirm that with --yes\n";
+    assert_eq!((asked.code, &*asked.err), (2, said));
+    place.push(&["--queue", "ordres", "x"]);
+    let refused = place.run(&["queues", "delete", "ordres", "--yes"]);
+    assert!(refused.code == 1 && refused.err.contains("1 job waits"), "{refused:?}");
+    let forced = place.ok(&["queues", "delete", "ordres", "--force", "--yes"]);
+    assert_eq!(forced, "ordres is deleted, with the records of 2 jobs\n");
+    assert_eq!(place.ok(&["queues", "delete", "ordres"]), "there is no queue ordres, so there was nothing to delete\n");
+    let shown = place.json(&["queues", "delete", "ordres", "--yes"]);
+    assert_eq!(shown, serde_json::json!({"existed": false, "cancelled": 0, "deleted": 0}));
+}
+
 /// Seen, tried again one by one or together, and removed, each with a count.
 #[test]
 fn dead_letters_are_looked_after() {

@@ -28,7 +28,7 @@ impl Request {
     }
 }
 
-const REQUESTS: [(&str, &str, &str); 53] = [
+const REQUESTS: [(&str, &str, &str); 54] = [
     (
         "POST",
         "/v1/queues/q/jobs",
@@ -99,6 +99,7 @@ const REQUESTS: [(&str, &str, &str); 53] = [
     ),
     ("POST", "/v1/queues/q/pause", r#"{"for":"1ms"}"#),
     ("POST", "/v1/queues/q/purge", ""),
+    ("DELETE", "/v1/queues/q?force=true", ""),
     (
         "PUT",
         "/v1/schedules/s",

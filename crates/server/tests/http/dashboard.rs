@@ -238,13 +238,26 @@ fn a_token_that_may_only_read_sees_no_button_and_changes_nothing() {
     }
     assert_eq!(browser.get("/locks").status, 403);
     for (path, action) in
-        [(job.as_str(), "cancel"), (job.as_str(), "delete"), ("/queues/q", "purge"), ("/queues/q", "pause")]
+        [(job.as_str(), "cancel"), (job.as_str(), "delete"), ("/queues/q", "purge"), ("/queues/q", "delete")]
     {
         let reply = browser.act(path, &[("do", action), ("version", "1"), ("payload", "1")]);
         assert!(matches!(reply.status, 403 | 404), "{action}: {}", reply.body);
     }
     let shown = send(&server, &admin, "GET", &format!("/v1/jobs/{id}"), "").ok();
     assert_eq!(shown["state"], "scheduled");
+}
+
+#[test]
+fn a_queue_is_deleted_from_its_page() {
+    let server = Server::start();
+    server.push(&json!({"payload": 1, "delay": "1h"}));
+    let browser = Browser::new(&server);
+    let page = browser.get("/queues/q").body;
+    assert!(page.contains("Ended: 0. Waiting: 1. Running: 0."), "{page}");
+    let refused = browser.act("/queues/q", &[("do", "delete")]);
+    assert!(refused.status == 409 && refused.body.contains("1 job waits"), "{}", refused.body);
+    assert_eq!(browser.act("/queues/q", &[("do", "delete"), ("force", "true")]).status, 303);
+    assert_eq!(server.get("/v1/queues").ok()["queues"], json!([]));
 }
 
 #[test]

@@ -130,6 +130,39 @@ fn purging_cancels_what_waits() {
     assert_eq!(server.job(&other)["state"], "ready");
 }
 
+/// What nobody meant to make disappears, and what is in use stays.
+#[test]
+fn a_queue_is_deleted() {
+    let server = Server::start();
+    let delete = |query: &str| server.send("DELETE", &format!("/v1/queues/q{query}"), &[], "");
+    let names = || {
+        let queues = server.get("/v1/queues").ok()["queues"].as_array().unwrap().clone();
+        queues.iter().map(|queue| queue["queue"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    server.put("/v1/queues/q", &json!({"max_running": 1})).ok();
+    server.push(&json!({"payload": 1}));
+    server.push(&json!({"payload": 2, "delay": "1h"}));
+    server.push_to("other", &json!({"payload": 3}));
+    let receipt = server.receipt();
+    let schedule = json!({"every": "1h", "job": {"queue": "q", "payload": 1}});
+    server.put("/v1/schedules/hourly", &schedule).ok();
+    let refused = delete("").problem(409, "queue_in_use");
+    let shown = [&refused["queue"], &refused["waiting"], &refused["running"], &refused["schedules"]];
+    assert_eq!(shown, [&json!("q"), &json!(1), &json!(1), &json!(["hourly"])]);
+    assert_eq!(delete("?force=true").problem(409, "queue_in_use")["waiting"], 0);
+    server.call(&format!("/v1/leases/{receipt}/complete")).ok();
+    delete("").problem(409, "queue_in_use");
+    assert_eq!(delete("?force=true").ok(), json!({"existed": true, "cancelled": 0, "deleted": 2}));
+    assert_eq!(names(), ["other"]);
+    let metrics = server.get("/metrics").body;
+    assert!(metrics.contains("queue=\"other\"") && !metrics.contains("queue=\"q\""), "{metrics}");
+    let again = server.get("/v1/queues/q");
+    assert_eq!((&again.ok()["settings"], again.header("etag")), (&json!({}), Some("\"0\"")));
+    assert_eq!(delete("?force=true").ok(), json!({"existed": false, "cancelled": 0, "deleted": 0}));
+    assert_eq!(delete("?force=yes").problem(400, "invalid")["field"], "force");
+    assert_eq!(server.send("DELETE", "/v1/queues/other", &[], "").problem(409, "queue_in_use")["waiting"], 1);
+}
+
 #[test]
 fn health_is_for_the_platform() {
     let server = Server::start();

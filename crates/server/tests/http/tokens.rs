@@ -171,6 +171,8 @@ fn what_administrators_do_is_taken_down() {
     send(&server, &admin, "POST", "/v1/jobs/cancel", r#"{"queue":"q"}"#).ok();
     send(&server, &admin, "POST", "/v1/jobs/reschedule", r#"{"selection":{"queue":"q"},"delay_ms":90000}"#).ok();
     send(&server, &admin, "DELETE", "/v1/locks?owner=cron", "").ok();
+    send(&server, &shop, "DELETE", "/v1/queues/q", "").problem(403, "forbidden");
+    send(&server, &admin, "DELETE", "/v1/queues/q", "").ok();
     send(&server, &admin, "GET", "/v1/locks", "").ok();
     let text = std::fs::read_to_string(&log).unwrap();
     let calls: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -183,11 +185,14 @@ fn what_administrators_do_is_taken_down() {
             json!(["root", "POST", "/v1/jobs/cancel", 200]),
             json!(["root", "POST", "/v1/jobs/reschedule", 200]),
             json!(["root", "DELETE", "/v1/locks?owner=cron", 200]),
+            json!(["shop", "DELETE", "/v1/queues/q", 403]),
+            json!(["root", "DELETE", "/v1/queues/q", 200]),
         ]
     );
     assert_eq!(calls[0]["request_id"], "r-1");
     assert_eq!((&calls[2]["selection"], &calls[2]["counts"]), (&json!({"queue": "q"}), &json!({"cancelled": 1})));
     assert_eq!((&calls[3]["selection"], &calls[3]["delay"]), (&json!({"queue": "q"}), &json!("1m30s")));
+    assert_eq!((&calls[6]["selection"], &calls[6]["counts"]), (&json!({"queue": "q"}), &json!({"deleted": 1})));
     assert!(calls[2].get("delay").is_none() && calls[0].get("selection").is_none());
     assert!(calls.iter().all(|call| call["peer"].as_str().unwrap().starts_with("127.0.0.1:")), "{text}");
     assert!(!text.contains(&admin) && !text.contains(&shop));

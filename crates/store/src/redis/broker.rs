@@ -165,6 +165,15 @@ impl Broker for Redis {
         self.partitions.run(self.partitions.keys.partition_of(queue), &scripts::LIMIT, &[], arguments).await.map(drop)
     }
 
+    async fn remove_queue(&self, queue: &Arc<str>, version: u64) -> Result<bool, Error> {
+        let arguments = |text: &mut Text| {
+            text.push(queue.as_bytes());
+            text.number(version);
+        };
+        let partition = self.partitions.keys.partition_of(queue);
+        Ok(self.partitions.run(partition, &scripts::REMOVE_QUEUE, &[queue], arguments).await?.number()? != 0)
+    }
+
     async fn set_watermark(&self, watermark: Millis) -> Result<(), Error> {
         if self.partitions.is_ledger() {
             return Ok(());

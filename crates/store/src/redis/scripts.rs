@@ -108,6 +108,7 @@ scripts! { OF_A_MEMORY_THAT_HAS_BEGUN, true, (jobs_prelude() + include_str!("lua
     EXPIRED "expired"
     EXTEND "extend"
     LIMIT "limit"
+    REMOVE_QUEUE "remove_queue"
     RESERVE "reserve"
     SET_BACK "set_back"
     SETTLE "settle"

@@ -109,6 +109,11 @@ impl Ledger for Store {
         self.read(queues, |session, queues| Box::pin(tally::of(session, queues))).await
     }
 
+    async fn remove_queue(&self, queue: &Arc<str>) -> Result<(), Error> {
+        let queues = vec![queue.clone()];
+        self.write(queues, |session, queues| Box::pin(session.drop_tallies(queues))).await
+    }
+
     async fn close(&self) -> Result<(), Error> {
         self.is_closed.store(true, Ordering::Release);
         self.queue.close();

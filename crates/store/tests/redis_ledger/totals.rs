@@ -59,3 +59,21 @@ async fn totals_only_grow() {
     assert!(bench.redis.prune(all, now + 1, 1_000).await.unwrap() > 0);
     assert_eq!(totals().await, [6, 3, 2, 2]);
 }
+
+/// Redis is both broker and ledger, so it keeps a queue as long as it has a record of it.
+#[tokio::test]
+async fn a_queue_is_removed_once_it_has_no_records() {
+    let bench = Bench::new("removed-queue").await;
+    bench.record(&[job(1)]).await;
+    let remove = async || Broker::remove_queue(&bench.redis, &QUEUE.into(), 0).await.unwrap();
+    assert!(!remove().await);
+    let done = bench.complete_one().await;
+    assert!(!remove().await);
+    assert_eq!(bench.redis.tallies(Queues::first()).await.unwrap()[0].1.totals.pushed, 1);
+    let delete = Edit { id: done.id, version: None, change: Change::Delete };
+    Ledger::edit(&bench.redis, vec![delete], bench.clock.wall(), 0).await.unwrap();
+    assert!(remove().await);
+    assert_eq!(bench.redis.tallies(Queues::first()).await.unwrap(), []);
+    bench.record(&[job(2)]).await;
+    assert_eq!(bench.redis.tallies(Queues::first()).await.unwrap()[0].1.totals.pushed, 1, "it begins anew");
+}

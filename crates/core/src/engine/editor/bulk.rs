@@ -27,11 +27,13 @@ enum Step {
 struct Bulk {
     query: Query,
     step: Step,
+    /// Only jobs that were made until then.
+    made_by: Timestamp,
 }
 
 impl Bulk {
     fn fits(&self, job: &Job, now: Millis) -> bool {
-        self.query.fits(job, now) && !self.has_done(job, now)
+        self.query.fits(job, now) && !self.has_done(job, now) && job.created_at <= self.made_by
     }
 
     /// Whether a job already has the new due time. Some ledgers list waiting jobs by due time, so a job that was rescheduled
@@ -75,7 +77,7 @@ impl Editor {
         if query.state.is_empty() {
             query.state = usual.into();
         }
-        self.do_all(Bulk { query, step }, goes_on).await
+        self.do_all(Bulk { query, step, made_by: Timestamp(Millis::MAX) }, goes_on).await
     }
 
     fn reschedule(&self, due: Due, spread: Span) -> Result<Step, Error> {
@@ -88,8 +90,28 @@ impl Editor {
         let query = Query { queue: Some(Arc::from(queue)), state, ..Query::default() };
         check_query(&query)?;
         let step = Step::Cancel { message: Some(Arc::from("purged")) };
-        let counts = self.do_all(Bulk { query, step }, &|| true).await?;
+        let counts = self.do_all(Bulk { query, step, made_by: Timestamp(Millis::MAX) }, &|| true).await?;
         Ok(counts.cancelled)
+    }
+
+    /// Cancels every job of a queue that was made until then and has not ended.
+    pub(in crate::engine) async fn cancel_made_by(
+        self: &Arc<Self>,
+        queue: &Arc<str>,
+        made_by: Timestamp,
+    ) -> Result<BulkCounts, Error> {
+        let state = vec![State::Scheduled, State::Ready, State::Running].into();
+        let query = Query { queue: Some(queue.clone()), state, ..Query::default() };
+        let step = Step::Cancel { message: Some(Arc::from("its queue was deleted")) };
+        self.do_all(Bulk { query, step, made_by }, &|| true).await
+    }
+
+    /// Deletes the records of all jobs of a queue that have ended.
+    pub(in crate::engine) async fn delete_ended(self: &Arc<Self>, queue: &Arc<str>) -> Result<u64, Error> {
+        let state = vec![State::Succeeded, State::Failed, State::Cancelled].into();
+        let query = Query { queue: Some(queue.clone()), state, ..Query::default() };
+        let bulk = Bulk { query, step: Step::Delete, made_by: Timestamp(Millis::MAX) };
+        Ok(self.do_all(bulk, &|| true).await?.deleted)
     }
 
     async fn do_all(self: &Arc<Self>, bulk: Bulk, goes_on: &(dyn Fn() -> bool + Sync)) -> Result<BulkCounts, Error> {
@@ -180,7 +202,7 @@ mod tests {
     #[test]
     fn a_job_that_was_rescheduled_is_not_rescheduled_again() {
         let step = |is_now| Step::Reschedule { at: T0, is_now, spread: Span(0) };
-        let bulk = |is_now| Bulk { query: Query::default(), step: step(is_now) };
+        let bulk = |is_now| Bulk { query: Query::default(), step: step(is_now), made_by: Timestamp(Millis::MAX) };
         let fits = |is_now, due_at| bulk(is_now).fits(&due(1, due_at), T0);
         assert!(fits(false, T0 + 1) && fits(false, T0 - 1) && !fits(false, T0));
         // What is due already need not be brought forward.

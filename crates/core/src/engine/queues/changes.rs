@@ -1,4 +1,4 @@
-//! Settings of queues that other processes change.
+//! Settings of queues that other processes change, and queues that they delete.
 //!
 //! A small document names the queues that were changed last; its version counts the changes. A process writes the queue's
 //! name there *before* it changes the settings, so if it dies in between, others miss nothing. Others watch that document,
@@ -12,6 +12,7 @@ use crate::engine::events::Publisher;
 use crate::engine::status::Status;
 use crate::error::Error;
 use crate::ports::{PutIf, Registry};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,23 @@ const READ_ALL_EVERY: Duration = Duration::from_secs(600);
 const READ_ALL_AGAIN: Duration = Duration::from_secs(10);
 /// Queues whose settings are read each time; if there are more, all are read.
 const RECENT_MAX: usize = 500;
+
+/// A change that is about to be made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Change {
+    /// The settings of this queue change.
+    Set(Arc<str>),
+    /// This queue is deleted.
+    Deleted(Arc<str>),
+}
+
+impl Change {
+    fn queue(&self) -> &Arc<str> {
+        let (Self::Set(queue) | Self::Deleted(queue)) = self;
+        queue
+    }
+}
 
 /// The state of the last read.
 #[derive(Debug, Default)]
@@ -53,14 +71,19 @@ impl Settings {
     }
 
     async fn read_changes(&self, reading: &mut Reading) -> Result<(), Error> {
-        let (changes, names) = changes(self.registry.as_ref()).await?;
+        let (changes, named) = changes(self.registry.as_ref()).await?;
         let now = Instant::now();
         // It is unknown whether changes from before this process started had been read.
         let new = reading.changes.and_then(|known| changes.checked_sub(known));
         let new = new.map_or(usize::MAX, |new| usize::try_from(new).unwrap_or(usize::MAX));
-        reading.has_missed |= new > names.len();
-        let named = names.into_iter().rev().take(new);
-        reading.recent.extend(named.map(|queue| (queue, now + READ_FOR)));
+        reading.has_missed |= new > named.len();
+        for change in named.iter().rev().take(new) {
+            reading.recent.insert(change.queue().clone(), now + READ_FOR);
+            // Only once: it may be used again a moment later.
+            if let Change::Deleted(queue) = change {
+                self.forget(queue);
+            }
+        }
         reading.changes = Some(changes);
         if reading.recent.len() > RECENT_MAX {
             reading.recent.clear();
@@ -73,24 +96,25 @@ impl Settings {
             reading.has_missed = false;
         }
         for queue in reading.recent.keys() {
-            if let Some((settings, version)) = read_one(self.registry.as_ref(), queue).await? {
-                self.take_over(queue, settings, version).await?;
+            match read_one(self.registry.as_ref(), queue).await? {
+                Some((settings, version)) => self.take_over(queue, settings, version).await?,
+                None => self.unset(queue),
             }
         }
         reading.recent.retain(|_, until| *until > now);
         Ok(())
     }
 
-    /// Announces a change of this queue's settings to other processes, before it is made.
-    pub(in crate::engine) async fn announce_change(&self, queue: &Arc<str>) -> Result<(), Error> {
+    /// Announces a change to other processes, before it is made.
+    pub(super) async fn announce(&self, change: Change) -> Result<(), Error> {
         if !self.topology.is_shared() {
             return Ok(());
         }
         loop {
-            let (version, mut names) = changes(self.registry.as_ref()).await?;
-            names.push(queue.clone());
-            let excess = names.len().saturating_sub(NAMED_MAX);
-            let body = serde_json::to_string(&names[excess..]).expect("a list of strings");
+            let (version, mut named) = changes(self.registry.as_ref()).await?;
+            named.push(change.clone());
+            let excess = named.len().saturating_sub(NAMED_MAX);
+            let body = serde_json::to_string(&named[excess..]).expect("names are strings");
             if let PutIf::Stored(_) = self.registry.put_if(CHANGES, CHANGES, &body, version).await? {
                 return Ok(());
             }
@@ -98,13 +122,13 @@ impl Settings {
     }
 }
 
-/// The number of changes of settings, and the queues that changed last.
-async fn changes(registry: &dyn Registry) -> Result<(u64, Vec<Arc<str>>), Error> {
+/// The number of changes, and the last ones.
+async fn changes(registry: &dyn Registry) -> Result<(u64, Vec<Change>), Error> {
     let Some(document) = registry.document(CHANGES, CHANGES).await? else { return Ok((0, Vec::new())) };
-    let names = serde_json::from_str(&document.body);
-    let names =
-        names.map_err(|error| Error::Damaged(format!("cannot read which queues were changed last: {error}")))?;
-    Ok((document.version, names))
+    let named = serde_json::from_str(&document.body);
+    let named =
+        named.map_err(|error| Error::Damaged(format!("cannot read which queues were changed last: {error}")))?;
+    Ok((document.version, named))
 }
 
 #[cfg(test)]
@@ -153,7 +177,7 @@ mod tests {
     async fn all_settings_are_read_if_more_was_changed_than_is_named() {
         let (_broker, one, other) = changed().await;
         for n in 0..NAMED_MAX {
-            one.services.settings.announce_change(&format!("q{n}").into()).await.unwrap();
+            one.services.settings.announce(Change::Set(format!("q{n}").into())).await.unwrap();
         }
         let now = Instant::now();
         let mut reading = Reading { changes: Some(0), all_at: Some(now), ..Reading::default() };

@@ -50,6 +50,11 @@ impl Index {
         self.queues.insert(queue, Arc::new(settings));
     }
 
+    fn unset(&mut self, queue: &Arc<str>) {
+        self.drop_indexed(queue);
+        self.queues.remove(queue);
+    }
+
     fn drop_indexed(&mut self, queue: &Arc<str>) {
         let Some(old) = self.queues.get(queue) else { return };
         if let Some(until) = old.paused_until {
@@ -139,6 +144,15 @@ impl Settings {
         self.leases.set(&queue, settings.lease.map(|length| length.0));
         self.to_change().set(queue, settings);
         self.changed.notify_waiters();
+    }
+
+    /// A queue has no settings any more.
+    pub(in crate::engine) fn unset(&self, queue: &Arc<str>) {
+        if self.index().queues.contains_key(queue) {
+            self.leases.set(queue, None);
+            self.to_change().unset(queue);
+            self.changed.notify_waiters();
+        }
     }
 
     /// Replaces all known settings.

@@ -4,9 +4,11 @@ mod changes;
 mod counter;
 mod index;
 mod names;
+mod removal;
 mod settings;
 
 use super::base::Base;
+use super::metrics::Metrics;
 use super::stores::Topology;
 use super::supervisor::Supervisor;
 use super::timers::Timers;
@@ -35,6 +37,7 @@ pub(super) struct Settings {
     index: RwLock<Index>,
     leases: Arc<QueueLeases>,
     options: Options,
+    metrics: Arc<Metrics>,
     /// Something may have been set.
     changed: Notify,
     /// The names of queues that there are.
@@ -53,6 +56,7 @@ impl Settings {
             index: RwLock::default(),
             leases: Arc::default(),
             options: base.options,
+            metrics: base.metrics.clone(),
             changed: Notify::default(),
             names: Names::new(base.options.memory_max),
         }

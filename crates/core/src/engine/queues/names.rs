@@ -58,6 +58,13 @@ impl Names {
         Ok(())
     }
 
+    /// A queue was deleted: its name no longer counts.
+    pub(in crate::engine) fn remove(&self, queue: &Arc<str>) {
+        let mut known = self.to_change();
+        known.names.remove(queue);
+        known.new.remove(queue);
+    }
+
     /// Whether it is worth a look which of them are gone.
     pub(in crate::engine) fn are_many(&self) -> bool {
         self.sets().names.len() > self.max / 2

@@ -1,5 +1,6 @@
 //! The settings of queues, as they are set and stored.
 
+use super::changes::Change;
 use super::{REFRESH_EVERY, Settings};
 use crate::clock::Millis;
 use crate::engine::expected::Expected;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The registry's kind of document for a queue's settings.
-const KIND: &str = "queue";
+pub(super) const KIND: &str = "queue";
 
 impl Settings {
     /// Reads all settings, before anything is served.
@@ -93,12 +94,7 @@ impl Settings {
             let changed = self.changed.notified();
             let (over, next) = self.pauses(self.broker.now(), STEP_QUEUES_MAX);
             for queue in over {
-                let now = self.broker.now();
-                let end = move |known: QueueSettings| match known.paused_until {
-                    Some(until) if until <= Timestamp(now) => known.resumed(),
-                    _ => known,
-                };
-                if let Err(error) = self.reconfigure(&queue, end).await {
+                if let Err(error) = self.end_pause(&queue).await {
                     tracing::warn!(%queue, %error, "the end of a pause could not be stored; trying again");
                     tokio::time::sleep(REFRESH_EVERY).await;
                 }
@@ -107,6 +103,29 @@ impl Settings {
             let look_again = if next.is_some() { REFRESH_EVERY } else { Duration::MAX };
             let sleep = self.timers.sleep(Timer::Pauses, next, look_again);
             tokio::select! { biased; () = changed => {} () = sleep => {} }
+        }
+    }
+
+    /// Ends the pause of a queue if its time is over. Another process may have changed the settings, or deleted them: they are
+    /// not made anew.
+    async fn end_pause(self: &Arc<Self>, queue: &Arc<str>) -> Result<(), Error> {
+        let version = {
+            let _one_at_a_time = self.configuring.lock().await;
+            match read_one(self.registry.as_ref(), queue).await? {
+                None => {
+                    self.unset(queue);
+                    return Ok(());
+                }
+                Some((settings, version)) if !settings.is_pause_over(self.broker.now()) => {
+                    return self.take_over(queue, settings, version).await;
+                }
+                Some((_, version)) => version,
+            }
+        };
+        match self.reconfigure_if(queue, Expected::Version(version), QueueSettings::resumed).await {
+            // It was changed just now, so the next look decides.
+            Ok(_) | Err(Error::Changed { .. }) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -163,7 +182,7 @@ impl Settings {
             self.names.admit(queue)?;
             let shown = Configured::new(queue.clone(), settings.clone());
             let body = serde_json::to_string(&shown).expect("settings have only string keys");
-            self.announce_change(queue).await?;
+            self.announce(Change::Set(queue.clone())).await?;
             if let PutIf::Stored(version) = self.registry.put_if(KIND, queue, &body, version).await? {
                 return Ok((settings, version));
             }

@@ -3,7 +3,7 @@
 use super::{Subject, ids};
 use crate::limits::LEASE_MS_DEFAULT;
 use crate::model::job::Job;
-use crate::ports::{Limits, Pick, Rate, Reserve};
+use crate::ports::{Limits, Pick, Queues, Rate, Reserve};
 use crate::rules::{Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, due, id, job, reserve, reserve_from, success, take};
 
@@ -261,4 +261,50 @@ pub async fn a_removed_job_leaves_room(s: Subject) {
     let dropped = Finish { drop: true, ..Finish::new(crate::model::job::Stage::Failed) };
     s.settle(running.receipt(), Decision::Finish(dropped)).await;
     assert_eq!(s.handed_out(2).await, [id(2)]);
+}
+
+const PAUSED: Limits = Limits { paused: true, max_running: None, rate: None };
+
+/// With its limits; and then it is a new queue.
+pub async fn a_removed_queue_is_gone(s: Subject) {
+    s.limit(PAUSED).await;
+    let queues = async || s.broker.counts(Queues::first()).await.unwrap().len();
+    assert_eq!(queues().await, 1);
+    assert_eq!(s.broker.remove_queue(&QUEUE.into(), 1).await, Ok(true));
+    assert_eq!(queues().await, 0);
+    assert_eq!(s.broker.remove_queue(&QUEUE.into(), 0).await, Ok(false), "a repeat");
+    s.hold(&jobs(1)).await;
+    assert_eq!(s.handed_out(2).await, [id(1)]);
+}
+
+/// Whether they wait, are due later, or run. Its limits go.
+pub async fn a_queue_with_jobs_is_not_removed(s: Subject) {
+    s.limit(Limits { max_running: Some(1), ..often(1.0, 1) }).await;
+    s.hold(&[job(1), due(2, T0 + 5_000)]).await;
+    let remove = async || s.broker.remove_queue(&QUEUE.into(), 1).await.unwrap();
+    assert!(!remove().await);
+    let running = s.one().await;
+    s.hold(&[job(3)]).await;
+    assert_eq!(s.handed_out(2).await, [id(3)], "nothing limits it");
+    s.pass(5_000);
+    for job in [running, s.get(id(3)).await.unwrap(), s.one().await] {
+        assert!(!remove().await);
+        s.settle(job.receipt(), success()).await;
+    }
+    assert!(remove().await);
+}
+
+/// A process that was slow may pass them on late.
+pub async fn limits_of_a_removed_queue_change_nothing(s: Subject) {
+    let limit = async |version| s.broker.limit(&QUEUE.into(), PAUSED, version).await.unwrap();
+    limit(6).await;
+    s.broker.remove_queue(&QUEUE.into(), 7).await.unwrap();
+    limit(6).await;
+    limit(7).await;
+    assert_eq!(s.broker.counts(Queues::first()).await.unwrap(), [], "it does not come back either");
+    s.hold(&jobs(1)).await;
+    assert_eq!(s.handed_out(2).await, [id(1)]);
+    s.hold(&[job(2)]).await;
+    limit(8).await;
+    assert_eq!(s.handed_out(2).await, [], "it was set anew");
 }

@@ -280,6 +280,7 @@ macro_rules! broker_suite {
                 a_take_needs_no_room a_rate_holds a_rate_holds_in_the_long_run a_clock_set_back_does_not_block_a_rate
                 a_faster_rate_is_not_held_up_by_a_slower_one limits_hold_together
                 a_limit_does_not_hide_what_is_due_later a_removed_job_leaves_room
+                a_removed_queue_is_gone a_queue_with_jobs_is_not_removed limits_of_a_removed_queue_change_nothing
             }
             named {
                 a_named_job_is_handed_out a_named_job_must_have_its_version a_named_job_must_be_due

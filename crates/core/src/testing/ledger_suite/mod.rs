@@ -130,7 +130,7 @@ macro_rules! ledger_suite {
                 a_document_is_removed_in_the_version_that_is_known, kinds_are_apart, concurrent_puts_have_one_winner,
             ]
             tally: [
-                rows_are_counted_by_queue, queues_are_tallied_in_steps, a_refused_entry_counts_nothing, totals_only_grow, totals_are_exact_under_load, counts_match_a_model, a_closed_store_says_so,
+                rows_are_counted_by_queue, queues_are_tallied_in_steps, a_refused_entry_counts_nothing, totals_only_grow, a_removed_queue_begins_with_no_totals, totals_are_exact_under_load, counts_match_a_model, a_closed_store_says_so,
             ]
         }
     };

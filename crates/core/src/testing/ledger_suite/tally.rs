@@ -122,6 +122,23 @@ pub async fn totals_only_grow(subject: Subject) {
     assert_eq!(totals(ledger).await, [8, 2, 3, 1]);
 }
 
+/// A queue that has rows keeps them.
+pub async fn a_removed_queue_begins_with_no_totals(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1), job(2)]).await;
+    apply(ledger, &[ended(&job(1), Stage::Succeeded)]).await;
+    ledger.remove_queue(&text("default")).await.unwrap();
+    assert_eq!(totals(ledger).await, [2, 1, 0, 0]);
+    for n in [1, 2] {
+        edit(ledger, change(&job(n), Change::Delete)).await;
+    }
+    for queue in ["default", "unknown"] {
+        ledger.remove_queue(&text(queue)).await.unwrap();
+    }
+    record(ledger, &[job(3)]).await;
+    assert_eq!(totals(ledger).await, [1, 0, 0, 0]);
+}
+
 /// However many count at once.
 pub async fn totals_are_exact_under_load(subject: Subject) {
     let ledger = &subject.ledger;

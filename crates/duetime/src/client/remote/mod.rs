@@ -234,6 +234,12 @@ impl Remote {
         Ok(self.transport.send(call).await?.read::<api::Purged>()?.purged)
     }
 
+    pub(super) async fn delete_queue(&self, queue: &str, force: bool) -> Result<api::DeletedQueue, Error> {
+        let query = api::Parameters { force: Some(force), ..api::Parameters::default() };
+        let call = Call::new(Method::DELETE, format!("{}?{query}", queue_path(queue)?)).wait(BULK);
+        self.transport.send(call.repeats(true)).await?.read()
+    }
+
     pub(super) async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
         let configured = self.change_settings(queue, api::QueueChanges::all(&settings)).await?;
         match (configured == settings, settings.paused) {

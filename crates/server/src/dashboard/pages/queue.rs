@@ -149,6 +149,18 @@ fn actions(visit: &Visit, status: &Queue, version: u64) -> Markup {
             command: vec!["queues", "purge", name],
             ..Action::new("purge", Text::Purge)
         });
+        let ended = status.succeeded + status.failed + status.cancelled;
+        let counts = [ended, status.scheduled + status.ready, status.running].map(number);
+        offered.push(Action {
+            warning: Some(Text::DeleteQueueWarning),
+            fields: html! {
+                p { (visit.language.fill(Text::DeleteQueueCounts, &counts.each_ref().map(|count| &**count))) }
+                label.check { input type="checkbox" name="force" value="true"; span { (visit.say(Text::ByForce)) } }
+            },
+            call: Some(Call::new(Method::DELETE, format!("/v1/queues/{segment}"))),
+            command: vec!["queues", "delete", name],
+            ..Action::new("delete", Text::DeleteQueue)
+        });
     }
     let (version, origin) = (version.to_string(), session::random().unwrap_or_default());
     row(visit, &page_path("/queues", name), &[("version", &version), ("origin", &origin)], &offered)
@@ -178,6 +190,11 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
         "purge" => {
             let purged: Purged = visit.api.call(Call::post(path("purge"))).await?.read();
             done("cancelled", purged.purged)
+        }
+        "delete" => {
+            let force = if form.get("force").is_some() { "?force=true" } else { "" };
+            visit.api.call(Call::new(Method::DELETE, format!("/v1/queues/{segment}{force}"))).await?;
+            Ok(went("/queues", &[("deleted".to_owned(), 1)]))
         }
         "set" => {
             let version = form.get("version").and_then(|version| version.parse().ok());

@@ -15,7 +15,7 @@ use crate::http::shown;
 use axum::http::HeaderMap;
 use duetime_core::Error;
 use duetime_core::api::schema::{ETag, Star};
-use duetime_core::api::{Nothing, PauseBody, Purged, Queue, QueueChanges, Queues};
+use duetime_core::api::{DeletedQueue, Nothing, Parameters, PauseBody, Purged, Queue, QueueChanges, Queues};
 use duetime_core::engine::{Configured, Query, QueueStatus};
 use duetime_core::json::Timestamp;
 use duetime_core::limits::STEP_QUEUES_MAX;
@@ -147,6 +147,28 @@ pub(crate) async fn purge(Call(app, caller): Call, Segment(Name(queue)): Segment
     let mut response = reply::ok(&Purged { purged });
     let selection = Query { queue: Some(queue), ..Query::default() };
     let counts = Some([("cancelled", purged)].into());
+    response.extensions_mut().insert(Jobs { selection, counts, ..Jobs::default() });
+    Ok(response)
+}
+
+/// Delete a queue.
+///
+/// Deletes its settings, its counts and the records of its jobs. Is refused while jobs wait or run in it, or a schedule pushes to
+/// it. By force, schedules do not count, waiting jobs are cancelled, and running ones are asked to stop: repeat the call until
+/// none runs. A push makes the queue anew.
+#[utoipa::path(
+    delete, path = "/v1/queues/{queue}", operation_id = "delete_queue", tag = "queues",
+    params(("force" = Option<bool>, Query, description = "Whether to cancel its jobs first; by default `false`.")),
+    responses((status = 200, description = "What was deleted. A repeat finds nothing.", body = DeletedQueue)),
+    extensions(("x-codes" = json!(["queue_in_use"]))),
+)]
+pub(crate) async fn delete(Asked(app, caller, query): Asked, Segment(Name(queue)): Segment<Name>) -> Answered {
+    access::check(&caller, Scope::Admin, &queue)?;
+    let force = Parameters::read(&query, &["force"])?.force.unwrap_or(false);
+    let deleted = app.engine.delete_queue(&queue, force).await?;
+    let mut response = reply::ok(&deleted);
+    let selection = Query { queue: Some(queue), ..Query::default() };
+    let counts = Some([("cancelled", deleted.cancelled), ("deleted", deleted.deleted)].into());
     response.extensions_mut().insert(Jobs { selection, counts, ..Jobs::default() });
     Ok(response)
 }

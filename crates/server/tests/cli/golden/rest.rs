@@ -61,6 +61,8 @@ fn queues() {
         shell.run(&["queues", "history", "--span", "week"]);
         shell.run(&["queues", "purge", "orders"]);
         shell.json(&["queues", "purge", "orders"]);
+        shell.run(&["queues", "delete", "orders"]);
+        shell.json(&["queues", "delete", "none", "--force"]);
         for wrong in [
             &["queues", "show", "-q"][..],
             &["queues", "show", "none"],

@@ -31,7 +31,7 @@ fn commands_are_for_the_server_of_the_page() {
     assert_eq!(first[0], format!("push --queue orders '{{\"order\": 17}}' --delay 30s{to}"));
     let id = server.push(&json!({"payload": 1, "delay": "1h"}));
     server.put("/v1/schedules/s", &json!({"every": "1h", "job": {"queue": "q", "payload": 1}})).ok();
-    for (path, count) in [("/queues", 1), ("/queues/q", 4), (&*format!("/jobs/{id}"), 4), ("/schedules/s", 3)] {
+    for (path, count) in [("/queues", 1), ("/queues/q", 5), (&*format!("/jobs/{id}"), 4), ("/schedules/s", 3)] {
         let shown = commands(&page_from(&server, &host, path));
         assert_eq!(shown.len(), count, "{path}: {shown:?}");
         assert!(shown.iter().all(|command| command.ends_with(&to)), "{path}: {shown:?}");

@@ -40,7 +40,9 @@ fn queues() {
     api.get("/v1/queues");
     api.get("/v1/queues?limit=1");
     api.get("/v1/queues?cursor=a&limit=1");
+    api.send("DELETE", "/v1/queues/orders", &[], "");
     api.call("/v1/queues/orders/purge");
+    api.send("DELETE", "/v1/queues/a?force=true", &[], "");
     for body in [
         json!({"retry": {"steps": ["1s", 5]}}),
         json!({"retry": {"steps": []}}),

@@ -32,7 +32,7 @@ fn needed(operation: &str) -> Option<&'static str> {
         ("PATCH" | "DELETE", "/v1/jobs/{id}") => "change",
         ("POST", "/v1/jobs/{id}/cancel" | "/v1/jobs/{id}/retry" | "/v1/jobs/{id}/run") => "change",
         ("POST", "/v1/jobs/cancel" | "/v1/jobs/retry" | "/v1/jobs/reschedule" | "/v1/jobs/delete") => "change",
-        ("PUT", "/v1/queues/{queue}") | ("PUT" | "DELETE", "/v1/schedules/{name}") => "admin",
+        ("PUT" | "DELETE", "/v1/queues/{queue}" | "/v1/schedules/{name}") => "admin",
         ("POST", path) if path.starts_with("/v1/queues/{queue}/") => "admin",
         ("POST", path) if path.starts_with("/v1/schedules/{name}/") => "admin",
         _ => panic!("say which right {operation} needs"),
