@@ -107,7 +107,7 @@ impl Takes {
                 break (taken, before);
             }
         };
-        let Reserved { leases, next_at, refused, entries } = reserved;
+        let Reserved { leases, next_at, refused, entries, .. } = reserved;
         let taken = if self.topology.has_ledger() {
             self.take_leased(leases, &entries).await?
         } else {

@@ -67,7 +67,7 @@ impl Held {
             let run = live.run_of(*receipt).filter(|run| !run.takes)?;
             Some(Lease { job: live.unpack(receipt.id), length: Span(run.lease_ms) })
         });
-        Reserved { leases: live.collect(), ..Reserved::default() }
+        Reserved { leases: live.collect(), is_repeat: true, ..Reserved::default() }
     }
 
     fn in_order(

@@ -408,6 +408,8 @@ impl Lease {
 pub struct Reserved {
     /// The leases.
     pub leases: Vec<Lease>,
+    /// Whether it repeats a request that got leases: these are those that are still held, if any.
+    pub is_repeat: bool,
     /// Before this instant nothing more is handed out of these queues. `None` if nothing waits, or if the next job depends
     /// on another event that [`wake`](Host::wake) will report.
     pub next_at: Option<Millis>,

@@ -121,8 +121,10 @@ impl Jobs {
                 let epoch = epoch.iter().fold(0, |epoch, &byte| epoch << 8 | u64::from(byte));
                 taken.repeats.push(Receipt { id, epoch });
             }
+            let is_repeat = reply.number()? != 0;
             let next = reply.number()? as u64;
             let reserved = &mut taken.reserved;
+            reserved.is_repeat |= is_repeat;
             let mut ids = HashSet::new();
             while noted.len() > 0 {
                 ids.insert(noted.id()?);

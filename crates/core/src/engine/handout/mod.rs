@@ -240,7 +240,8 @@ impl Handout {
             // Registered before the broker is asked, so that no wake in between is missed.
             let woken = place.as_ref().filter(|_| !is_last).map(Registration::woken);
             let reserved = self.step(reserve.clone()).await?;
-            let Some(woken) = woken.filter(|_| reserved.leases.is_empty()) else { break reserved };
+            let has_answer = reserved.is_repeat || !reserved.leases.is_empty();
+            let Some(woken) = woken.filter(|_| !has_answer) else { break reserved };
             if let Some(next_at) = reserved.next_at {
                 self.consumers.waiting.arm(&queues, next_at);
             }

@@ -124,7 +124,7 @@ impl Drop for Step<'_> {
 #[cfg(test)]
 mod tests {
     use crate::engine::tests::{Fixture, QUEUE, job, pass};
-    use crate::request::ReserveRequest;
+    use crate::request::{Outcome, ReserveRequest};
     use std::time::Duration;
 
     async fn reserve(fixture: &Fixture, request: ReserveRequest) -> super::Unclaimed {
@@ -155,6 +155,19 @@ mod tests {
         assert!(fixture.lease(1).await.is_empty(), "nobody else gets it");
         let repeat = reserve(&fixture, request()).await.claim();
         assert_eq!(repeat.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [pushed.id]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_repeat_whose_leases_have_ended_does_not_wait() {
+        let fixture = Fixture::new().await;
+        fixture.push(job()).await;
+        let request = || ReserveRequest::new(QUEUE).request_id("r");
+        let lease = reserve(&fixture, request()).await.claim().leases.remove(0);
+        fixture.settle(lease.job.receipt(), Outcome::release(Duration::ZERO)).await.unwrap();
+        let waiting = reserve(&fixture, request().wait(Duration::from_secs(60)));
+        let repeat = tokio::time::timeout(Duration::from_secs(1), waiting).await.expect("at once");
+        assert_eq!(repeat.leases().len(), 0);
+        assert_eq!(fixture.lease(1).await.len(), 1, "the job is there for a new request");
     }
 
     /// A caller may go at any await: here before the broker has answered.

@@ -22,8 +22,8 @@
 -- many finished jobs are kept; [12]: the default lease; [13]: which jobs are picked: 'order', of the queues in their order;
 -- 'urgent', the most urgent of all queues first; 'named', those that are named; 'early', the one that is named, due or not;
 -- [14]: how many of the leases that are remembered for the request the caller has; [15]: the number of queues, then for each
--- its name and lease in ms; then the named jobs, if any: id, version, and the queue's number. The last value of the answer is
--- the next [14] if not all remembered leases fit in it.
+-- its name and lease in ms; then the named jobs, if any: id, version, and the queue's number. The last values of the answer are
+-- whether it repeats a request, and the next [14] if not all remembered leases fit in it.
 local limit, from, to, takes, lease_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] ~= '',
   tonumber(ARGV[9])
 -- Beside a ledger, taken jobs are leased until they are recorded there.
@@ -42,7 +42,7 @@ local leases, noted = {}, {}
 
 if request ~= '' then
   local got, is_late = remembered(request)
-  if is_late then return { micros, leases, noted, '', 0, OWN and 0 or redis.call('ZCARD', OUTBOX), {}, 0 } end
+  if is_late then return { micros, leases, noted, '', 0, OWN and 0 or redis.call('ZCARD', OUTBOX), {}, 0, 0 } end
   if got then
     if got[3] then
       local next = 0
@@ -54,11 +54,11 @@ if request ~= '' then
         end
         for k = i, i + 2 do table.insert(leases, got[3][k]) end
       end
-      return { micros, leases, noted, '', 0, 0, {}, next }
+      return { micros, leases, noted, '', 0, 0, {}, 1, next }
     end
     if takes and not OWN and got[5] ~= ARGV[8] then
       -- Another call of the same request: the ledger knows the outcome of these jobs.
-      return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX), got[4], 0 }
+      return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX), got[4], 1, 0 }
     end
     local ids = {}
     for i = 2 * had + 1, #got[4], 2 do table.insert(ids, got[4][i]) end
@@ -75,7 +75,7 @@ if request ~= '' then
       end
     end)
     if n == 0 and #ids > 0 then return too_large() end
-    return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX), {}, n < #ids and had + n or 0 }
+    return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX), {}, 1, n < #ids and had + n or 0 }
   end
 end
 
@@ -434,4 +434,4 @@ if request ~= '' and (lease_count > 0 or finishes and queues > 0 and is_to_repea
   local whole = finishes and bytes <= WHOLE_BYTES_MAX and leases
   remember({ request, now + REQUEST_MS, whole, receipts, ARGV[8] })
 end
-return { micros, leases, noted, next_at and string.format('%.0f', next_at) or '', is_to_repeat, OWN and 0 or redis.call('ZCARD', OUTBOX), {}, 0 }
+return { micros, leases, noted, next_at and string.format('%.0f', next_at) or '', is_to_repeat, OWN and 0 or redis.call('ZCARD', OUTBOX), {}, 0, 0 }
