@@ -21,6 +21,7 @@ mod http;
 mod job_options;
 mod log;
 mod rate;
+mod retry_rule;
 mod router;
 mod serve;
 mod signals;

@@ -31,6 +31,8 @@ pub struct EventQuery {
     pub filter: Filter,
     /// Only that something happened, at most once in this interval: 100 ms to 10 s.
     pub every: Option<Duration>,
+    /// Whether the stream begins with the last events before it.
+    pub recent: bool,
 }
 
 impl FromStr for EventQuery {
@@ -38,7 +40,7 @@ impl FromStr for EventQuery {
 
     /// Reads a query string. `queue` and `what` may be repeated; `what` may list several with commas.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let (mut filter, mut every) = (Filter::default(), None);
+        let (mut filter, mut every, mut recent) = (Filter::default(), None, None);
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             match &*name {
                 "queue" => filter.queues.push(Arc::from(value)),
@@ -48,14 +50,22 @@ impl FromStr for EventQuery {
                     }
                 }
                 "every" => once("every", &mut every, read_every(&value)?)?,
+                "recent" => once("recent", &mut recent, read_recent(&value)?)?,
                 _ => {
-                    let expected = known(&name, &["queue", "what", "every"]);
+                    let expected = known(&name, &["queue", "what", "every", "recent"]);
                     return Err(Error::invalid(name.to_string(), expected, UNKNOWN));
                 }
             }
         }
-        Ok(Self { filter, every })
+        if every.is_some() && recent == Some(true) {
+            return Err(Error::invalid("recent", "left out with `every`", "true"));
+        }
+        Ok(Self { filter, every, recent: recent == Some(true) })
     }
+}
+
+fn read_recent(text: &str) -> Result<bool, Error> {
+    text.parse().map_err(|_| Error::invalid("recent", "`true` or `false`", format!("{text:?}")))
 }
 
 fn read_every(text: &str) -> Result<Duration, Error> {
@@ -72,6 +82,7 @@ impl fmt::Display for EventQuery {
         text.extend_pairs(self.filter.queues.iter().map(|queue| ("queue", queue)));
         text.extend_pairs(self.filter.what.iter().map(|what| ("what", what.word())));
         text.extend_pairs(self.every.map(|every| ("every", Span::from(every).to_string())));
+        text.extend_pairs(self.recent.then_some(("recent", "true")));
         f.write_str(&text.finish())
     }
 }
@@ -88,7 +99,19 @@ mod tests {
         assert_eq!(query.filter.what, [What::Started, What::Failed, What::Taken]);
         assert_eq!(query.every, Some(Duration::from_millis(1_500)));
         assert_eq!(query.to_string().parse::<EventQuery>().unwrap(), query);
-        for wrong in ["queues=a", "what=ended", "what=", "every=1", "every=99ms", "every=11s", "every=1s&every=1s"] {
+        let query: EventQuery = "recent=true".parse().unwrap();
+        assert!(query.recent && query.to_string() == "recent=true");
+        for wrong in [
+            "queues=a",
+            "what=ended",
+            "what=",
+            "every=1",
+            "every=99ms",
+            "every=11s",
+            "every=1s&every=1s",
+            "recent=1",
+            "recent=true&every=1s",
+        ] {
             assert_eq!(wrong.parse::<EventQuery>().unwrap_err().code(), "invalid", "{wrong}");
         }
     }

@@ -7,7 +7,7 @@ use crate::json::known;
 #[cfg(feature = "openapi")]
 use crate::json::schema::{Cursor, QueueName};
 use crate::ports::{Counts, Tally, Totals};
-use crate::request::{Pause, QueueSettings, QueueStatus};
+use crate::request::{Lately, Pause, QueueSettings, QueueStatus};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -196,11 +196,14 @@ pub struct Queue {
     /// This server delivers no job of the queue until then: its target is overloaded or unavailable. Omitted in a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_held_until: Option<Timestamp>,
+    /// What this server did for the queue lately.
+    #[serde(default)]
+    pub lately: Lately,
 }
 
 impl Serialize for QueueStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { queue, counts, tally, settings, target_held_until } = self;
+        let Self { queue, counts, tally, settings, target_held_until, lately } = self;
         let Counts { scheduled, ready, running, oldest_due, paused: _ } = *counts;
         let Tally { pending, succeeded, failed, cancelled, totals } = *tally;
         let shown = Queue {
@@ -220,6 +223,7 @@ impl Serialize for QueueStatus {
             oldest_due_at: oldest_due,
             settings: settings.clone(),
             target_held_until: *target_held_until,
+            lately: *lately,
         };
         shown.serialize(serializer)
     }
@@ -238,6 +242,7 @@ impl<'de> Deserialize<'de> for QueueStatus {
             ready,
             running,
             target_held_until,
+            lately,
             ..
         } = shown;
         let Queue { pending, succeeded, failed, cancelled, totals, oldest_due_at: oldest_due, settings, .. } = shown;
@@ -247,6 +252,7 @@ impl<'de> Deserialize<'de> for QueueStatus {
             tally: Tally { pending, succeeded, failed, cancelled, totals },
             settings: QueueSettings { paused, paused_until, paused_at, paused_by, ..settings },
             target_held_until,
+            lately,
         })
     }
 }

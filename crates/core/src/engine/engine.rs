@@ -1,6 +1,6 @@
 //! The engine as its callers see it: each verb is handed on to the service that does it.
 
-use super::events::{Filter, Subscription};
+use super::events::{Filter, Subscription, Transition};
 use super::services::Services;
 use crate::api;
 use crate::api::{DueCounts, Failures, Health, HistorySpan, Why, Workers as Page};
@@ -8,7 +8,7 @@ use crate::clock::{Millis, MovableClock};
 use crate::engine::expected::Expected;
 use crate::engine::handout::Unclaimed;
 use crate::engine::metrics::Metrics;
-use crate::engine::observatory::{Lately, Sum, TargetDown};
+use crate::engine::observatory::{Starts, Sum, TargetDown};
 use crate::engine::status::Fault;
 use crate::engine::stores::Topology;
 use crate::error::Error;
@@ -394,7 +394,7 @@ impl Engine {
     /// # Errors
     /// Of the stores.
     pub async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
-        self.services.queues.queues().await
+        self.services.queues.queues().await.map(|queues| self.with_lately(queues))
     }
 
     /// At most `limit` (and at most 1,000) queues that have jobs or settings, by name, from this name on. Fewer only at the
@@ -403,7 +403,7 @@ impl Engine {
     /// # Errors
     /// Of the stores.
     pub async fn queues_from(&self, from: &str, limit: usize) -> Result<Vec<QueueStatus>, Error> {
-        self.services.queues.queues_from(from, limit).await
+        self.services.queues.queues_from(from, limit).await.map(|queues| self.with_lately(queues))
     }
 
     /// One queue, known or not.
@@ -411,7 +411,9 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
-        self.services.queues.queue(queue).await
+        let mut status = self.services.queues.queue(queue).await?;
+        self.services.observatory.watch.add_lately(std::slice::from_mut(&mut status));
+        Ok(status)
     }
 
     /// The same with its settings as they are stored just now, and their version: 0 if none were ever set.
@@ -419,7 +421,14 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn queue_versioned(&self, queue: &str) -> Result<(QueueStatus, u64), Error> {
-        self.services.queues.queue_versioned(queue).await
+        let (mut status, version) = self.services.queues.queue_versioned(queue).await?;
+        self.services.observatory.watch.add_lately(std::slice::from_mut(&mut status));
+        Ok((status, version))
+    }
+
+    fn with_lately(&self, mut queues: Vec<QueueStatus>) -> Vec<QueueStatus> {
+        self.services.observatory.watch.add_lately(&mut queues);
+        queues
     }
 
     /// All schedules, by name. Unreadable ones are omitted and logged.
@@ -598,6 +607,15 @@ impl Engine {
         self.services.observatory.publisher.subscribe(filter).await
     }
 
+    /// The same, with the last events before that fit: at most [`RECENT_TRANSITIONS`](super::events::RECENT_TRANSITIONS) of all that
+    /// this process has seen, oldest first. With Redis, ends of jobs are among them only if somebody had subscribed.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn subscribe_late(&self, filter: Filter) -> Result<(Subscription, Vec<Arc<Transition>>), Error> {
+        self.services.observatory.publisher.subscribe_late(filter).await
+    }
+
     /// At most `limit` named workers of this process, by name, after this name. Only workers of queues that the caller may
     /// read, and only that part of them.
     pub fn workers(&self, after: Option<&str>, limit: usize, may_read: impl Fn(&str) -> bool) -> Page {
@@ -622,7 +640,7 @@ impl Engine {
     }
 
     /// What each queue started lately.
-    pub(super) fn lately(&self) -> HashMap<Arc<str>, Lately> {
+    pub(super) fn lately(&self) -> HashMap<Arc<str>, Starts> {
         self.services.observatory.history.lately()
     }
 

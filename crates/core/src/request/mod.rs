@@ -402,6 +402,26 @@ pub struct QueueStatus {
     /// A server delivers no job of the queue until then: its target is overloaded or unavailable. `None` in a list, and in a
     /// process that delivers nothing.
     pub target_held_until: Option<Timestamp>,
+    /// What the process did for it lately.
+    pub lately: Lately,
+}
+
+/// What one process did for a queue lately. Other processes that share the store are not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
+pub struct Lately {
+    /// Workers that have asked for its jobs within the last minute.
+    pub workers: u64,
+    /// Attempts that started in the last whole minute, or in the current one if these are more already. Only the first 200 queues are
+    /// counted separately; 0 for others.
+    pub started: u64,
+    /// 99 % of the first attempts of the last two minutes were at most this late; `null` if none started.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub lateness_p99: Option<Span>,
+    /// Since when its target has taken no job; omitted if it takes them, or if there is no target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_down_since: Option<Timestamp>,
 }
 
 /// The options of an engine.

@@ -91,7 +91,7 @@ pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>
 
 /// The statistics of a tube.
 pub(super) fn of_tube(status: &QueueStatus, known: &Known, urgent: u64, now: Millis) -> String {
-    let QueueStatus { queue, counts, tally, settings, target_held_until: _ } = status;
+    let QueueStatus { queue, counts, tally, settings, target_held_until: _, lately: _ } = status;
     // A pause over HTTP may have no end: the longest that the protocol has.
     let until = settings.paused_until.unwrap_or(Timestamp(now + u64::from(u32::MAX) * SECOND_MS));
     let left_ms = if settings.paused { until.0.saturating_sub(now) } else { 0 };

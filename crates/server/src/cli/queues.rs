@@ -125,7 +125,7 @@ async fn list(target: &Target) -> Result {
 }
 
 fn row(queue: &QueueStatus) -> Vec<String> {
-    let QueueStatus { queue, counts, tally, settings, target_held_until: _ } = queue;
+    let QueueStatus { queue, counts, tally, settings, target_held_until: _, lately: _ } = queue;
     let counted = [counts.scheduled, counts.ready, counts.running, tally.succeeded, tally.failed, tally.cancelled];
     let mut row = vec![queue.to_string()];
     row.extend(counted.map(|count| count.to_string()));
@@ -154,7 +154,9 @@ fn tell_if_unused(queue: &QueueStatus) {
 }
 
 /// True if this queue was never used: it has no jobs, no records of jobs, and no settings.
-pub(super) fn is_unused(QueueStatus { queue: _, counts, tally, settings, target_held_until: _ }: &QueueStatus) -> bool {
+pub(super) fn is_unused(
+    QueueStatus { queue: _, counts, tally, settings, target_held_until: _, lately: _ }: &QueueStatus,
+) -> bool {
     *counts == Counts::default() && *tally == Tally::default() && *settings == QueueSettings::default()
 }
 

@@ -63,19 +63,22 @@ async fn show(client: &Client, json: bool, before: &str) -> Result {
         output::say("nothing needs attention")?;
     }
     output::say("")?;
-    let header = ["QUEUE", "OLDEST READY", "READY", "RUNNING", "SCHEDULED", "FAILED", "SUCCEEDED", ""];
+    let header =
+        ["QUEUE", "OLDEST READY", "READY", "RUNNING", "SCHEDULED", "FAILED", "WORKERS", "STARTS/MIN", "LATE", ""];
     output::rows(&header, queues.iter().take(QUEUES_SHOWN).map(row), "no queues yet; `duetime push` creates one")
 }
 
 fn row(status: &QueueStatus) -> Vec<String> {
-    let QueueStatus { queue, counts, tally, settings, .. } = status;
+    let QueueStatus { queue, counts, tally, settings, lately, .. } = status;
     let since = counts.oldest_due.map_or_else(String::new, |at| relative(at.0, now()));
-    let numbers = [counts.ready, counts.running, counts.scheduled, tally.failed, tally.totals.succeeded];
+    let numbers = [counts.ready, counts.running, counts.scheduled, tally.failed, lately.workers, lately.started];
+    let late = lately.lateness_p99.map_or_else(String::new, |late| late.to_string());
     let mark = match settings.max_running {
         _ if settings.paused => "paused".to_owned(),
+        _ if lately.target_down_since.is_some() => "target down".to_owned(),
         Some(max) if counts.running >= u64::from(max) => format!("limited {}/{max}", counts.running),
         _ => String::new(),
     };
     let numbers = numbers.map(|number| number.to_string());
-    [queue.to_string(), since].into_iter().chain(numbers).chain([mark]).collect()
+    [queue.to_string(), since].into_iter().chain(numbers).chain([late, mark]).collect()
 }

@@ -11,10 +11,14 @@ pub(super) struct Action<'a> {
     /// Its name in the page's form.
     pub(super) name: &'static str,
     pub(super) text: Text,
+    /// What its button says, if not the same.
+    pub(super) button: Option<Text>,
     /// A warning, if it cannot be undone.
     pub(super) warning: Option<Text>,
     /// More fields.
     pub(super) fields: Markup,
+    /// Other buttons of the form, before its own.
+    pub(super) others: Markup,
     /// The same for a program.
     pub(super) call: Option<Call>,
     /// The same on the command line.
@@ -23,7 +27,16 @@ pub(super) struct Action<'a> {
 
 impl Action<'_> {
     pub(super) fn new(name: &'static str, text: Text) -> Self {
-        Self { name, text, warning: None, fields: html! {}, call: None, command: Vec::new() }
+        Self {
+            name,
+            text,
+            button: None,
+            warning: None,
+            fields: html! {},
+            others: html! {},
+            call: None,
+            command: Vec::new(),
+        }
     }
 
     /// The form, closed until it is needed if it asks for more than a click.
@@ -35,7 +48,7 @@ impl Action<'_> {
                 @for (name, value) in hidden { input type="hidden" name=(name) value=(value); }
                 (self.fields)
                 @if let Some(warning) = self.warning { p.warning { (visit.say(warning)) } }
-                button type="submit" class=(if self.warning.is_some() { "danger" } else { self.name }) { (visit.say(self.text)) }
+                div.row { (self.others) button type="submit" class=(if self.warning.is_some() { "danger" } else { self.name }) { (visit.say(self.button.unwrap_or(self.text))) } }
             }
         };
         html! {

@@ -7,11 +7,20 @@ use duetime_core::Millis;
 use duetime_core::api::Timestamp;
 use maud::{Markup, html};
 
-const WIDTH: u64 = 480;
-const HEIGHT: u64 = 110;
-/// Room for the largest value above the bars, and for the labels below.
-const ABOVE: u64 = 21;
-const BELOW: u64 = 21;
+/// The size of a drawing, in its own units.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    class: &'static str,
+    width: u64,
+    height: u64,
+    /// Room for the largest value above the bars, and as much for the labels below.
+    margin: u64,
+}
+
+/// For two drawings side by side.
+pub(super) const HALF: Size = Size { class: "chart", width: 480, height: 110, margin: 21 };
+/// For one as wide as the page.
+pub(super) const WHOLE: Size = Size { class: "chart whole", width: 960, height: 130, margin: 30 };
 
 /// A bar.
 pub(super) struct Bar {
@@ -43,28 +52,29 @@ impl Bar {
 }
 
 /// Bars from left to right. One of `every` has its label below.
-pub(super) fn bars(visit: &Visit, title: Text, heads: [Text; 2], bars: &[Bar], every: usize) -> Markup {
+pub(super) fn bars(visit: &Visit, size: Size, title: Text, heads: [Text; 2], bars: &[Bar], every: usize) -> Markup {
+    let Size { class, width, height: tallest, margin } = size;
     let most = bars.iter().map(|bar| bar.value).max().unwrap_or(0);
     let largest = bars.iter().max_by_key(|bar| bar.value).map(Bar::said).unwrap_or_default();
-    let slot = WIDTH as f64 / bars.len().max(1) as f64;
+    let slot = width as f64 / bars.len().max(1) as f64;
     let drawn = |place: usize, bar: &Bar| {
-        let height = if most == 0 { 0.0 } else { bar.value as f64 / most as f64 * HEIGHT as f64 };
+        let height = if most == 0 { 0.0 } else { bar.value as f64 / most as f64 * tallest as f64 };
         // A bar above zero is always visible, however small it is next to the largest.
         let height = if bar.value > 0 { height.max(2.0) } else { 0.0 };
-        let (x, y) = (place as f64 * slot, (ABOVE + HEIGHT) as f64 - height);
+        let (x, y) = (place as f64 * slot, (margin + tallest) as f64 - height);
         html! {
-            rect.over x=(round(x)) y=(ABOVE) width=(round(slot)) height=(HEIGHT) { title { (instant_text(bar.at)) ": " (bar.said()) } }
+            rect.over x=(round(x)) y=(margin) width=(round(slot)) height=(tallest) { title { (instant_text(bar.at)) ": " (bar.said()) } }
             rect.bar x=(round(x + slot * 0.12)) y=(round(y)) width=(round(slot * 0.76)) height=(round(height)) rx="1.5" {}
         }
     };
     html! {
         figure {
             figcaption { (visit.say(title)) }
-            svg.chart viewBox={ "0 0 " (WIDTH) " " (ABOVE + HEIGHT + BELOW) } role="group" aria-label=(visit.say(title)) {
-                line x1="0" x2=(WIDTH) y1=(ABOVE) y2=(ABOVE) {}
-                line x1="0" x2=(WIDTH) y1=(ABOVE + HEIGHT) y2=(ABOVE + HEIGHT) {}
-                @if most > 0 { text x="0" y=(ABOVE - 5) { (largest) } } @else {
-                    text x=(WIDTH / 2) y=(ABOVE + HEIGHT / 2 + 5) text-anchor="middle" { (visit.say(Text::NoneYet)) }
+            svg class=(class) viewBox={ "0 0 " (width) " " (tallest + 2 * margin) } role="group" aria-label=(visit.say(title)) {
+                line x1="0" x2=(width) y1=(margin) y2=(margin) {}
+                line x1="0" x2=(width) y1=(margin + tallest) y2=(margin + tallest) {}
+                @if most > 0 { text x="0" y=(margin - 5) { (largest) } } @else {
+                    text x=(width / 2) y=(margin + tallest / 2 + 5) text-anchor="middle" { (visit.say(Text::NoneYet)) }
                 }
                 @for (place, bar) in bars.iter().enumerate() {
                     @if let Some(href) = bar.href.as_ref().filter(|_| bar.value > 0) {
@@ -74,7 +84,7 @@ pub(super) fn bars(visit: &Visit, title: Text, heads: [Text; 2], bars: &[Bar], e
                     }
                     // Not the first and the last ones, whose labels would stick out.
                     @if place % every == every.saturating_sub(1) / 2 {
-                        text x=(round((place as f64 + 0.5) * slot)) y=(ABOVE + HEIGHT + BELOW - 5) text-anchor="middle" data-at=(Timestamp(bar.at)) data-form=(bar.form()) { (bar.label()) }
+                        text.odd[place / every % 2 == 1] x=(round((place as f64 + 0.5) * slot)) y=(tallest + 2 * margin - 5) text-anchor="middle" data-at=(Timestamp(bar.at)) data-form=(bar.form()) { (bar.label()) }
                     }
                 }
             }

@@ -220,8 +220,17 @@ pub(super) fn next_page(visit: &Visit, cursor: Option<&str>) -> Markup {
     html! { p.next { a rel="next" href=(with_query(path, pairs)) { (visit.say(Text::NextPage)) " →" } } }
 }
 
+/// A link to this page with another choice, at the part with this name. Other choices stay.
+pub(super) fn chosen(visit: &Visit, (name, value): (&str, &str), part: &str, is_it: bool, text: &str) -> Markup {
+    let (path, query) = visit.here.split_once('?').unwrap_or((&visit.here, ""));
+    let kept: Vec<(String, String)> =
+        url::form_urlencoded::parse(query.as_bytes()).into_owned().filter(|(known, _)| known != name).collect();
+    let pairs = kept.iter().map(|(name, value)| (&**name, &**value)).chain([(name, value)]);
+    html! { a href={ (with_query(path, pairs)) "#" (part) } aria-current=[is_it.then_some("true")] { (text) } }
+}
+
 /// Columns of numbers: their heads are aligned with the digits.
-const NUMBERS: [Text; 14] = [
+const NUMBERS: [Text; 17] = [
     Text::InLastHour,
     Text::Attempt,
     Text::Failed,
@@ -234,6 +243,9 @@ const NUMBERS: [Text; 14] = [
     Text::Running,
     Text::Scheduled,
     Text::Succeeded,
+    Text::Workers,
+    Text::StartsAMinute,
+    Text::LatenessP99,
     Text::Waits,
     Text::WaitsForIt,
 ];
@@ -243,10 +255,10 @@ pub(super) fn heads(visit: &Visit, texts: &[Text]) -> Markup {
     html! { @for text in texts { th.number[NUMBERS.contains(text)] scope="col" { (visit.say(*text)) } } }
 }
 
-/// A table, which scrolls sideways if it is wider than the page.
+/// A table, which scrolls sideways if it is wider than the page. On a narrow screen each row is a card.
 pub(super) fn table(visit: &Visit, columns: &[Text], rows: &Markup) -> Markup {
     html! {
-        div.scroll tabindex="0" {
+        div.scroll.rows tabindex="0" {
             table {
                 thead { tr { (heads(visit, columns)) } }
                 tbody { (rows) }

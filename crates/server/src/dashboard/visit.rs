@@ -18,6 +18,7 @@ use axum::response::Response;
 use duetime_core::api::Attention;
 use duetime_core::engine::Topology;
 use duetime_core::{Error, Millis};
+use maud::Markup;
 use std::convert::Infallible;
 use url::form_urlencoded;
 
@@ -42,8 +43,10 @@ pub(super) struct Visit {
     pub(super) attention: Option<Attention>,
     /// The problem of the last action.
     pub(super) problem: Option<Problem>,
-    /// The form of the last action, if it was refused.
+    /// The form of the last action, if it was refused or only previewed.
     refused: Option<Form>,
+    /// What the form of the last action would do, if that was asked.
+    pub(super) preview: Option<Markup>,
 }
 
 impl Visit {
@@ -85,6 +88,7 @@ impl Visit {
             attention: None,
             problem: None,
             refused: None,
+            preview: None,
         }
     }
 
@@ -139,6 +143,12 @@ impl Visit {
     /// Keeps a refused form, so that the page can show it again.
     pub(super) fn refuse(&mut self, problem: Problem, form: Form) {
         self.problem = Some(problem);
+        self.refused = Some(form);
+    }
+
+    /// Keeps a form of which a preview was asked, so that the page can show it again.
+    pub(super) fn keep(&mut self, preview: Markup, form: Form) {
+        self.preview = Some(preview);
         self.refused = Some(form);
     }
 

@@ -49,7 +49,7 @@ impl Reader<'_> {
         for (name, text) in fields {
             self.browser.fill(&format!("{form} [name={name}]"), text);
         }
-        self.browser.click(&format!("{form} [type=submit]"));
+        self.browser.click(&format!("{form} [type=submit]:not([name=preview])"));
         self.reads(outcome);
     }
 
@@ -187,11 +187,17 @@ impl Reader<'_> {
         assert_eq!(queue()["paused"], false);
         self.act("set", &[("settings", "{\"max_running\": 7}")], "Saved: 1");
         assert_eq!(queue()["settings"]["max_running"], 7);
+        self.act("edit", &[("max_running", ""), ("rate", "100/s"), ("retry", "5s, 1m")], "Saved: 1");
+        assert_eq!(queue()["settings"], json!({"rate": {"per_second": 100.0}, "retry": {"steps": ["5s", "1m"]}}));
         self.act("purge", &[], "Cancelled: 3");
         assert_eq!(self.state(&ids[0]), "cancelled");
         self.reads("Ended: 3. Waiting: 0. Running: 0.");
         self.act("delete", &[], "Deleted: 1");
         assert_eq!(queue()["totals"]["pushed"], 0);
+        self.server.put("/v1/queues/aimed", &json!({"target": {"queue": "elsewhere"}})).ok();
+        self.open("/queues/aimed");
+        self.act("test", &[], "Pushed: 1");
+        eventually(|| self.server.get("/v1/queues/elsewhere").ok()["ready"] == 1);
     }
 
     fn schedule(&self) {
@@ -209,8 +215,14 @@ impl Reader<'_> {
         self.open("/schedules/nightly");
         self.act("set", &[("schedule", &schedule("3h"))], "Saved: 1");
         assert_eq!(shown().ok()["schedule"]["every"], "3h");
+        self.act("edit", &[("every", ""), ("cron", "0 9 * * mon")], "Saved: 1");
+        assert_eq!(shown().ok()["schedule"]["cron"], "0 9 * * mon");
         self.act("delete", &[], "Deleted: 1");
         assert_eq!(shown().status, 404);
+        self.open("/schedules");
+        self.act("edit", &[("name", "weekly"), ("cron", "0 9 * * mon"), ("queue", "nightly")], "Saved: 1");
+        assert_eq!(self.server.get("/v1/schedules/weekly").ok()["schedule"]["job"]["queue"], "nightly");
+        self.server.send("DELETE", "/v1/schedules/weekly", &[], "");
     }
 
     fn lock(&self) {

@@ -87,14 +87,14 @@ fn a_page_follows_what_happens_and_a_restart_of_the_server() {
     browser.open(&server.url("/queues"));
     browser.run("window.loaded = true");
     server.push(&json!({"payload": 1, "delay": "1h"}));
-    eventually(|| browser.text().contains("\nq 1 0 0 0"));
+    eventually(|| browser.text().contains("\nq 1 0 – 0"));
     server.signal(nix::sys::signal::Signal::SIGKILL);
     server.wait();
     eventually(|| browser.text().contains("does not answer."));
     let server = Server::with(&["--store", store.to_str().unwrap(), "--listen", &address.to_string()]);
     eventually(|| !browser.text().contains("does not answer."));
     server.push(&json!({"payload": 2, "delay": "1h"}));
-    eventually(|| browser.text().contains("\nq 2 0 0 0"));
+    eventually(|| browser.text().contains("\nq 2 0 – 0"));
     assert_eq!(browser.run("return window.loaded"), true, "the page was not reloaded");
 }
 
@@ -112,6 +112,39 @@ fn events_appear_as_they_happen() {
     let text = browser.text();
     assert!(text.contains("pushed") && !text.contains("other"), "{text}");
     check_quiet(&browser, &server);
+    // Who comes later sees them, too.
+    browser.open(&server.url("/events?queue=q"));
+    eventually(|| browser.text().contains("<b>kind"));
+}
+
+#[test]
+fn the_next_runs_are_shown_as_a_schedule_is_typed() {
+    let server = Server::start();
+    let browser = Browser::start("en");
+    browser.open(&server.url("/schedules"));
+    browser.click("details:has([value=edit]) > summary");
+    browser.fill("form:has([value=edit]) [name=cron]", "0 9 1 * mon");
+    eventually(|| browser.text().contains("either is enough"));
+    assert_eq!(browser.run("return document.querySelectorAll('#preview li').length"), 5);
+    browser.fill("form:has([value=edit]) [name=cron]", "0 9 * *");
+    eventually(|| browser.text().contains("`cron` must be"));
+    assert_eq!(server.get("/v1/schedules").ok()["schedules"], json!([]), "nothing was saved");
+}
+
+#[test]
+fn chosen_jobs_are_counted_where_their_actions_stay_in_sight() {
+    let server = Server::start();
+    (0..40).for_each(|n| drop(server.push(&json!({"payload": n, "delay": "1h"}))));
+    let browser = Browser::start("en");
+    browser.open(&server.url("/jobs?queue=q"));
+    browser.click("tbody tr:nth-child(1) [name=job]");
+    browser.click("tbody tr:nth-child(2) [name=job]");
+    assert!(browser.text().contains("With the selected jobs (2)"), "{}", browser.text());
+    let is_in_sight = "const bar = document.querySelector('.bar.selected').getBoundingClientRect(); \
+                       scrollTo(0, 0); return bar.top >= 0 && bar.bottom <= innerHeight";
+    assert_eq!(browser.run(is_in_sight), true);
+    browser.click("[data-all]");
+    assert!(browser.text().contains("With the selected jobs (40)"), "{}", browser.text());
 }
 
 #[test]
@@ -130,6 +163,14 @@ fn without_scripts_everything_works() {
     browser.click("form:has([value=run]) button");
     eventually(|| browser.text().contains("Due now: 1"));
     assert_eq!(server.job(&id)["state"], "ready");
+    browser.open(&server.url("/"));
+    browser.click("a[href*='due=day']");
+    eventually(|| browser.url().ends_with("/?due=day#due"));
+    browser.open(&server.url("/schedules"));
+    browser.click("details:has([value=edit]) > summary");
+    browser.fill("form:has([value=edit]) [name=queue]", "reports");
+    browser.click("form:has([value=edit]) [name=preview]");
+    eventually(|| browser.text().contains("Next runs"));
 }
 
 #[test]

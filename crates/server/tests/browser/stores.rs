@@ -43,11 +43,11 @@ fn fail_over(server: &Server, fail: impl FnOnce(&mut dyn FnMut())) {
     server.push(&json!({"payload": 1, "delay": "1h"}));
     browser.open(&server.url("/queues"));
     browser.run("window.loaded = true");
-    eventually(|| browser.text().contains("\nq 1 0 0 0"));
+    eventually(|| browser.text().contains("\nq 1 0 – 0"));
     fail(&mut || {
         eventually(|| browser.text().contains(STALE));
         let text = browser.text();
-        assert!(text.contains("\nq 1 0 0 0"), "the last state stays: {text}");
+        assert!(text.contains("\nq 1 0 – 0"), "the last state stays: {text}");
         // A page that is opened now shows the problem.
         let overview = server.get("/");
         assert!(overview.status == 503 && overview.body.contains("no jobs are handed out"), "{}", overview.body);
@@ -57,7 +57,7 @@ fn fail_over(server: &Server, fail: impl FnOnce(&mut dyn FnMut())) {
     eventually(|| !browser.text().contains(STALE));
     // Whether a push is answered is for others to test.
     eventually(|| server.post("/v1/queues/q/jobs", &json!({"payload": 2, "delay": "1h"})).status == 201);
-    eventually(|| browser.text().contains("\nq 2 0 0 0"));
+    eventually(|| browser.text().contains("\nq 2 0 – 0"));
     assert_eq!(browser.run("return window.loaded"), true, "the page was not reloaded");
 }
 

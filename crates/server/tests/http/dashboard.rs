@@ -4,6 +4,7 @@ mod bulk;
 mod commands;
 mod error_pages;
 mod forms;
+mod settings;
 
 use super::client::Reply;
 use super::server::{Server, eventually};

@@ -1,7 +1,7 @@
 //! Publishes job events to subscribers in this process, and through the event bus to those in other processes.
 //!
-//! Each transition is counted and published in one place (`Publisher::observe`). Without subscribers that costs one read of an
-//! atomic. All subscribers share one ring. A slow subscriber delays nobody, and learns that it missed events. Events may be
+//! Each transition is counted and published in one place (`Publisher::observe`). The last 50 are kept, for subscribers who want to
+//! see what came before them. All subscribers share one ring. A slow subscriber delays nobody, and learns that it missed events. Events may be
 //! lost between processes, or come twice if a call is repeated: they are for watching, not for accounting.
 
 mod ends;
@@ -19,10 +19,11 @@ use crate::ports::{Broker, EventBus, OutboxEntry, Settled};
 pub use crate::ports::{Event, Transition, What};
 pub use crate::request::Filter;
 pub(in crate::engine) use ends::EndWatch;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-pub use subscribers::RING_TRANSITIONS;
 use subscribers::Subscribers;
+pub use subscribers::{RECENT_TRANSITIONS, RING_TRANSITIONS};
 pub use subscription::Subscription;
 use tokio::time::Instant;
 
@@ -57,19 +58,23 @@ impl Publisher {
 
     /// Counts what happened to jobs, which mostly are neighbours of one queue, and publishes it to subscribers.
     pub(in crate::engine) fn observe<'a>(&self, seen: impl Iterator<Item = (Subject<'a>, Observed)>) {
-        let is_wanted = self.subscribers.are_there();
-        let at = if is_wanted { self.broker.now() } else { 0 };
-        let mut transitions = Vec::new();
+        // Without subscribers only the last ones are kept.
+        let most = if self.subscribers.are_there() { usize::MAX } else { RECENT_TRANSITIONS };
+        let mut last = VecDeque::new();
         self.metrics.count(seen.map(|(subject, event)| {
-            if is_wanted {
-                transitions.extend(subject.transition(event, at));
+            if last.len() >= most {
+                last.pop_front();
             }
+            last.push_back((subject, event));
             (subject.queue, event, subject.state)
         }));
+        let at = self.broker.now();
+        let transitions: Vec<_> =
+            last.into_iter().filter_map(|(subject, event)| subject.transition(event, at)).collect();
         if transitions.is_empty() {
             return;
         }
-        transitions.iter().for_each(|transition| self.subscribers.deliver(Event::Transition(transition.clone())));
+        self.subscribers.deliver_all(&transitions);
         if let Some(bus) = self.bus.as_ref().filter(|_| self.subscribers.are_elsewhere()) {
             bus.publish(transitions);
         }
@@ -107,13 +112,22 @@ impl Publisher {
     }
 
     pub(in crate::engine) async fn subscribe(&self, filter: Filter) -> Result<Subscription, Error> {
+        Ok(self.subscribe_late(filter).await?.0)
+    }
+
+    /// Subscribes, and returns the last events before that fit, oldest first.
+    pub(in crate::engine) async fn subscribe_late(
+        &self,
+        filter: Filter,
+    ) -> Result<(Subscription, Vec<Arc<Transition>>), Error> {
         self.supervisor.check_open()?;
         filter.check()?;
-        let (receiver, since) = self.subscribers.join();
+        let (receiver, since, mut recent) = self.subscribers.join_late();
+        recent.retain(|transition| filter.fits(transition));
         let subscription =
             Subscription::new(receiver, filter, self.subscribers.clone(), self.supervisor.stopping().clone());
         self.until_known(since).await?;
-        Ok(subscription)
+        Ok((subscription, recent))
     }
 
     /// Subscribes to the end of one job.
@@ -163,7 +177,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_subscriber_gets_the_events_that_it_wants_from_now_on() {
         let f = Fixture::new().await;
-        f.push(job()).await;
+        let first = f.push(job()).await;
         let of_queue = Filter { queues: vec![QUEUE.into()], ..Filter::default() };
         let ends = Filter { what: vec![What::Succeeded], ..Filter::default() };
         let mut of_queue = f.base.publisher.subscribe(of_queue).await.unwrap();
@@ -176,6 +190,15 @@ mod tests {
         f.push(job()).await;
         of_queue.skip();
         assert_eq!(events(&mut of_queue), []);
+        let started = Filter { what: vec![What::Pushed], queues: vec![QUEUE.into()], ..Filter::default() };
+        let (mut late, recent) = f.base.publisher.subscribe_late(started).await.unwrap();
+        assert_eq!((recent[0].id, recent.len()), (first.id, 2), "also from before anybody subscribed");
+        assert_eq!(events(&mut late), [], "each comes once");
+        for _ in 0..60 {
+            f.push(NewJob { queue: "other".into(), ..job() }).await;
+        }
+        let (_, recent) = f.base.publisher.subscribe_late(Filter::default()).await.unwrap();
+        assert_eq!(recent.len(), RECENT_TRANSITIONS);
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,14 +2,17 @@
 
 use super::ends::Ends;
 use crate::model::id::JobId;
-use crate::ports::Event;
+use crate::ports::{Event, Transition};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 
 /// How far a subscriber may fall behind, in transitions, before it misses some.
 pub const RING_TRANSITIONS: usize = 16_384;
+/// Transitions that are kept for readers who come later.
+pub const RECENT_TRANSITIONS: usize = 50;
 /// The increment of the count per local subscriber; the lowest bit says that there are remote ones.
 const HERE: usize = 2;
 const ELSEWHERE: usize = 1;
@@ -18,6 +21,9 @@ const ELSEWHERE: usize = 1;
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
     ring: OnceLock<broadcast::Sender<Event>>,
+    /// The last transitions, oldest first, whether or not somebody subscribes. It is locked while they are sent, so that a subscriber
+    /// gets each transition once: from here, or from the ring.
+    recent: Mutex<VecDeque<Arc<Transition>>>,
     ends: Ends,
     count: AtomicUsize,
     /// Since when there have been local ones.
@@ -45,8 +51,28 @@ impl Subscribers {
         }
     }
 
-    /// Delivers to local subscribers.
+    /// Keeps transitions, and delivers them to local subscribers.
+    pub(super) fn deliver_all(&self, transitions: &[Arc<Transition>]) {
+        let mut recent = self.recent.lock().expect("no panic under this lock");
+        for transition in transitions {
+            if recent.len() >= RECENT_TRANSITIONS {
+                recent.pop_front();
+            }
+            recent.push_back(transition.clone());
+            self.send(Event::Transition(transition.clone()));
+        }
+    }
+
+    /// The same for what another process tells.
     pub(super) fn deliver(&self, event: Event) {
+        match event {
+            Event::Transition(transition) => self.deliver_all(&[transition]),
+            event => self.send(event),
+        }
+    }
+
+    /// Delivers to local subscribers.
+    fn send(&self, event: Event) {
         if !self.are_here() {
             return;
         }
@@ -55,6 +81,13 @@ impl Subscribers {
             // If the last subscriber has just left, nobody gets it.
             let _ = ring.send(event);
         }
+    }
+
+    /// Adds a local subscriber. It gets the events from now on; the last ones before are returned, too.
+    pub(super) fn join_late(&self) -> (broadcast::Receiver<Event>, Instant, Vec<Arc<Transition>>) {
+        let recent = self.recent.lock().expect("no panic under this lock");
+        let (receiver, since) = self.join();
+        (receiver, since, recent.iter().cloned().collect())
     }
 
     /// Adds a local subscriber; returns since when there has always been one.

@@ -5,7 +5,7 @@ use crate::api::{Attention, AttentionKind, Health};
 use crate::clock::Millis;
 use crate::engine::Engine;
 use crate::engine::metrics::{Histogram, Metrics, QUEUES_MAX, QueueMetrics};
-use crate::engine::observatory::{Lately, Sum};
+use crate::engine::observatory::{Starts, Sum};
 use crate::error::Error;
 use crate::ports::Totals;
 use std::collections::HashMap;
@@ -99,11 +99,11 @@ impl Exposition {
     }
 
     /// How late jobs are now: those that start, or those that still wait. A paused queue makes them wait.
-    fn of_lateness(&mut self, held: &Held, lately: &HashMap<Arc<str>, Lately>, now: Millis) {
+    fn of_lateness(&mut self, held: &Held, lately: &HashMap<Arc<str>, Starts>, now: Millis) {
         let late = held.iter().map(|(queue, sum)| {
             let wait_ms =
                 sum.counts.oldest_due.filter(|_| sum.paused == 0).map_or(0, |since| now.saturating_sub(since.0));
-            let late_ms = lately.get(queue).map_or(0, |lately| lately.late_ms);
+            let late_ms = lately.get(queue).and_then(|starts| starts.late_ms).unwrap_or(0);
             (of(queue), seconds(wait_ms.max(late_ms).saturating_mul(1_000)))
         });
         let help = "How late jobs are now: the 99th percentile of starts in the last two minutes, or the wait of the oldest \

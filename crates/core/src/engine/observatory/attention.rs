@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::json::{Span, about};
 use crate::limits::{MINUTE_MS, SECOND_MS};
 use crate::ports::Broker;
-use crate::request::QueueStatus;
+use crate::request::{Lately, QueueStatus};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -105,6 +105,20 @@ impl Watch {
         self.targets_down.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Adds to queues what this process did for them lately.
+    pub(in crate::engine) fn add_lately(&self, queues: &mut [QueueStatus]) {
+        let (workers, starts, down) = (self.consumers.by_queue(), self.history.lately(), self.targets_down());
+        for status in queues {
+            let starts = starts.get(&status.queue).copied().unwrap_or_default();
+            status.lately = Lately {
+                workers: workers.get(&status.queue).copied().unwrap_or(0),
+                started: starts.started,
+                lateness_p99: starts.late_ms.map(Span),
+                target_down_since: down.get(&status.queue).map(|down| Timestamp(down.since)),
+            };
+        }
+    }
+
     /// The list, without queues that the caller may not read.
     pub(in crate::engine) async fn list(&self, health: &Health, may_read: impl Fn(&str) -> bool) -> api::Attention {
         let made = self.made().await;
@@ -170,7 +184,7 @@ impl Watch {
             let wait_ms = status.counts.oldest_due.map_or(0, |at| now.saturating_sub(at.0));
             made.waits.push((status.queue.clone(), wait_ms));
             if !down.contains_key(&status.queue) {
-                let late_ms = lately.get(&status.queue).map_or(0, |lately| lately.late_ms);
+                let late_ms = lately.get(&status.queue).and_then(|starts| starts.late_ms).unwrap_or(0);
                 late.extend(self.late(status, wait_ms, late_ms, now));
             }
         }
@@ -352,6 +366,10 @@ mod tests {
         let running = fixture.lease(1).await.remove(0);
         let wrong = wrong_after(&fixture, 1).await;
         assert_eq!(wrong, ["default: jobs started up to 10s late within the last two minutes"]);
+        let mut queues = fixture.services.queues.queues().await.unwrap();
+        fixture.services.observatory.watch.add_lately(&mut queues);
+        let Lately { started, lateness_p99, .. } = queues[0].lately;
+        assert_eq!((started, lateness_p99), (1, Some(Span(10_000))));
         fixture.settle(running.receipt(), Outcome::Complete { result: None }).await.unwrap();
         assert_eq!(wrong_after(&fixture, 120).await, [""; 0]);
         for _ in 0..3 {

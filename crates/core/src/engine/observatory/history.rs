@@ -4,7 +4,7 @@
 //! Counting costs nothing extra: a background task reads the counters at the end of each step. 201 queues in 156 steps take
 //! at most 4 MB.
 
-use super::steps::{Lately, Record};
+use super::steps::{Record, Starts};
 use crate::api::{self, HistorySpan, Span, Timestamp};
 use crate::engine::base::Base;
 use crate::engine::metrics::Metrics;
@@ -47,7 +47,7 @@ impl History {
     }
 
     /// What each queue started lately.
-    pub(in crate::engine) fn lately(&self) -> HashMap<Arc<str>, Lately> {
+    pub(in crate::engine) fn lately(&self) -> HashMap<Arc<str>, Starts> {
         self.steps.lately(self.broker.now(), &self.metrics)
     }
 

@@ -20,7 +20,7 @@ pub use attention::TargetDown;
 pub use census::Sum;
 pub use reports::READING_WAIT;
 use std::sync::Arc;
-pub(super) use steps::Lately;
+pub(super) use steps::Starts;
 
 /// The services that only read.
 pub(super) struct Observatory {

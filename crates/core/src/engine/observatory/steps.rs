@@ -127,13 +127,13 @@ impl Steps {
     }
 }
 
-/// What a queue started lately.
+/// The starts of a queue in the last two minutes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::engine) struct Lately {
+pub(in crate::engine) struct Starts {
     /// Attempts a minute.
     pub(in crate::engine) started: u64,
-    /// 99 % of the first attempts were at most this late, in milliseconds.
-    pub(in crate::engine) late_ms: u64,
+    /// 99 % of the first attempts were at most this late, in milliseconds; `None` if none started.
+    pub(in crate::engine) late_ms: Option<u64>,
 }
 
 struct Recorded {
@@ -164,17 +164,17 @@ impl Record {
     }
 
     /// The starts of each queue in the last whole minute, or in this one.
-    pub(super) fn lately(&self, now: Millis, metrics: &Metrics) -> HashMap<Arc<str>, Lately> {
+    pub(super) fn lately(&self, now: Millis, metrics: &Metrics) -> HashMap<Arc<str>, Starts> {
         let readings = readings(metrics);
         self.look(now, &readings, |recorded| {
             let steps = &recorded.spans[HistorySpan::Hour as usize];
             let before = steps.over.iter().find(|step| step.index + 1 == steps.index);
             let running = steps.step(&readings);
-            let mut lately: HashMap<Arc<str>, Lately> = HashMap::new();
+            let mut lately: HashMap<Arc<str>, Starts> = HashMap::new();
             for (queue, point) in before.into_iter().chain([&running]).flat_map(|step| &step.queues) {
                 let of = lately.entry(queue.clone()).or_default();
                 of.started = of.started.max(point.started);
-                of.late_ms = of.late_ms.max(point.lateness.map_or(0, |lateness| lateness.p99.0));
+                of.late_ms = of.late_ms.max(point.lateness.map(|lateness| lateness.p99.0));
             }
             lately
         })

@@ -10,7 +10,7 @@ use crate::json::Timestamp;
 use crate::limits::STEP_QUEUES_MAX;
 use crate::model::name;
 use crate::ports::{Broker, Ledger, OverflowDue, Queues, Registry, after};
-use crate::request::QueueStatus;
+use crate::request::{Lately, QueueStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -87,7 +87,8 @@ impl QueueCounter {
         let settings = self.settings.of(&queue).as_ref().clone();
         let over = self.overflow.due(&queue).await?;
         let tally = tally.unwrap_or_default();
-        Ok(QueueStatus { queue, counts, tally, settings, target_held_until: None }.with_far(over))
+        Ok(QueueStatus { queue, counts, tally, settings, target_held_until: None, lately: Lately::default() }
+            .with_far(over))
     }
 
     pub(in crate::engine) async fn queue_versioned(&self, queue: &str) -> Result<(QueueStatus, u64), Error> {

@@ -30,7 +30,8 @@ impl Remote {
 
 impl Stream {
     async fn open(&mut self) -> Result<&mut Incoming, Error> {
-        let call = Call::get(format!("/v1/events?{}", EventQuery { filter: self.filter.clone(), every: None }));
+        let call =
+            Call::get(format!("/v1/events?{}", EventQuery { filter: self.filter.clone(), every: None, recent: false }));
         self.read.clear();
         Ok(self.body.insert(self.remote.transport.open(call).await?))
     }

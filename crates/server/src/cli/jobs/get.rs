@@ -2,10 +2,10 @@
 
 use super::one::One;
 use crate::cli::exit::Result;
-use crate::cli::jobs::retry_rule::{show_backoff, show_exhausted};
 use crate::cli::output::{self, safe, snippet};
 use crate::cli::target::Target;
 use crate::cli::time::{exact, now};
+use crate::retry_rule::{show_backoff, show_exhausted};
 use crate::{deliver, job_options};
 use duetime_core::api::JobBody;
 use duetime_core::{Job, JobOptions, KeyUntil, Retry};

@@ -1,10 +1,10 @@
 //! Options that say what a job is.
 
-use super::retry_rule::{parse_backoff, parse_exhausted};
 use crate::cli::exit::{Failure, Result};
 use crate::cli::stdin;
 use crate::cli::usage::span;
 use crate::deliver;
+use crate::retry_rule::{parse_backoff, parse_exhausted};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use duetime_core::api::Span;
 use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};

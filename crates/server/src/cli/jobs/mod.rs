@@ -9,6 +9,5 @@ pub(super) mod many;
 mod one;
 pub(super) mod peek;
 pub(super) mod push;
-pub(super) mod retry_rule;
 pub(super) mod update;
 pub(super) mod why;

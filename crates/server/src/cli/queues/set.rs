@@ -3,10 +3,10 @@
 use super::super::exit::{Failure, Result};
 use super::super::output;
 use super::super::target::Target as Server;
-use crate::cli::jobs::retry_rule::{parse_backoff, parse_exhausted};
 use crate::cli::usage::span;
 use crate::deliver;
 use crate::rate;
+use crate::retry_rule::{parse_backoff, parse_exhausted};
 use duetime_core::api::{QueueChanges, Span};
 use duetime_core::engine::QueueSettings;
 use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN};

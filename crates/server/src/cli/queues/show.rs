@@ -2,17 +2,17 @@
 
 use super::{One, is_unused};
 use crate::cli::exit::{Failure, Result};
-use crate::cli::jobs::retry_rule::{show_backoff, show_exhausted};
 use crate::cli::output::{self, say};
 use crate::cli::time::exact;
 use crate::rate::show_rate;
+use crate::retry_rule::{show_backoff, show_exhausted};
 use duetime_core::Target;
 use duetime_core::api::Span;
 use duetime_core::engine::{QueueRetention, QueueSettings, QueueStatus};
 
 pub(super) async fn run(one: &One) -> Result {
     let queue = one.target.client().await?.queues().get(&one.queue).await?;
-    let QueueStatus { queue: name, counts, tally, settings, target_held_until } = &queue;
+    let QueueStatus { queue: name, counts, tally, settings, target_held_until, lately } = &queue;
     if one.target.json {
         output::json(&queue)?;
     }
@@ -36,6 +36,14 @@ pub(super) async fn run(one: &One) -> Result {
     }
     if let Some(at) = target_held_until {
         say(format_args!("target      held back until {}", exact(at.0)))?;
+    }
+    if let Some(at) = &lately.target_down_since {
+        say(format_args!("target      has taken no job since {}", exact(at.0)))?;
+    }
+    say(format_args!("workers     {} within the last minute", lately.workers))?;
+    say(format_args!("started     {} in the last minute", lately.started))?;
+    if let Some(late) = lately.lateness_p99 {
+        say(format_args!("late        99 % of starts at most {late}"))?;
     }
     let totals = &tally.totals;
     let states = [

@@ -30,9 +30,43 @@ function selectAll(within) {
   const all = within.querySelector("input[data-all]");
   if (!all) return;
   all.hidden = false;
+  const boxes = within.querySelectorAll("input[name=job]");
+  const count = () => {
+    const chosen = [...boxes].filter((box) => box.checked).length;
+    for (const shown of within.querySelectorAll("[data-chosen]")) shown.textContent = chosen ? ` (${chosen})` : "";
+    all.checked = chosen > 0 && chosen === boxes.length;
+  };
   all.addEventListener("change", () => {
-    for (const box of within.querySelectorAll("input[name=job]")) box.checked = all.checked;
+    for (const box of boxes) box.checked = all.checked;
+    count();
   });
+  for (const box of boxes) box.addEventListener("change", count);
+  count();
+}
+
+// What a form would do, as it is typed.
+function previews(within) {
+  for (const place of within.querySelectorAll("#preview")) {
+    const form = place.closest("form");
+    let wait = null;
+    let asked = 0;
+    form.addEventListener("input", () => {
+      clearTimeout(wait);
+      wait = setTimeout(async () => {
+        const turn = ++asked;
+        const body = new URLSearchParams(new FormData(form));
+        body.set("preview", "yes");
+        const headers = { "content-type": "application/x-www-form-urlencoded" };
+        const response = await fetch(form.action, { method: "POST", headers, body: body.toString() }).catch(() => null);
+        if (!response?.ok || turn !== asked) return;
+        const page = new DOMParser().parseFromString(await response.text(), "text/html");
+        const fresh = page.getElementById("preview");
+        if (!fresh || turn !== asked) return;
+        place.replaceChildren(...fresh.childNodes);
+        localTimes(place);
+      }, 400);
+    });
+  }
 }
 
 const main = document.getElementById("main");
@@ -83,6 +117,7 @@ async function refresh() {
       }
       localTimes(main);
       selectAll(main);
+      previews(main);
     }
     setStale(false);
     // A page that takes the server long is asked for less often.
@@ -122,8 +157,13 @@ function link(href, text) {
   return to;
 }
 
+// A stream that opens again begins with events that are here already.
+const seen = new Set();
 function show(event) {
   const told = JSON.parse(event.data);
+  const key = `${event.type} ${told.id} ${told.at} ${told.attempt}`;
+  if (seen.has(key)) return;
+  seen.add(key);
   const row = document.createElement("tr");
   const at = document.createElement("time");
   at.dateTime = told.at ?? new Date().toISOString();
@@ -143,7 +183,12 @@ function show(event) {
     row.append(cell);
   }
   list.tBodies[0].prepend(row);
-  while (list.tBodies[0].rows.length > MOST_EVENTS) list.tBodies[0].lastElementChild.remove();
+  row.dataset.key = key;
+  while (list.tBodies[0].rows.length > MOST_EVENTS) {
+    const oldest = list.tBodies[0].lastElementChild;
+    seen.delete(oldest.dataset.key);
+    oldest.remove();
+  }
 }
 
 const WHATS = ["pushed", "imported", "started", "succeeded", "taken", "retrying", "crashed", "released", "failed", "expired", "cancelled", "changed", "retried", "deleted"];
@@ -192,3 +237,4 @@ if (button && document.querySelector("nav")) {
 }
 localTimes(document);
 selectAll(main);
+previews(main);

@@ -18,8 +18,9 @@ pub(in crate::dashboard) async fn page(visit: Visit) -> Response {
 
 fn render(visit: &Visit) -> Markup {
     let asked = |name| visit.asked(name).unwrap_or_default();
-    let live = with_query("/live", visit.asked_all(&["queue", "what"]));
-    let plain = with_query("/live", visit.asked_all(&["queue", "what"]).chain([("as", "text")]));
+    let recent = || visit.asked_all(&["queue", "what"]).chain([("recent", "true")]);
+    let live = with_query("/live", recent());
+    let plain = with_query("/live", recent().chain([("as", "text")]));
     html! {
         form.search method="get" action="/events" {
             (field(visit, "queue", Text::Queue, asked("queue"), "orders.*"))
@@ -33,7 +34,7 @@ fn render(visit: &Visit) -> Markup {
             p { button type="submit" { (visit.say(Text::Filter)) } }
         }
         noscript { p { a href=(plain) { (visit.say(Text::EventsPlain)) } } }
-        div.scroll tabindex="0" {
+        div.scroll.rows tabindex="0" {
             table #events data-stream=(live) {
                 thead { tr { (heads(visit, &[Text::Time, Text::What, Text::Queue, Text::Kind, Text::Id, Text::Attempt])) } }
                 tbody {}
@@ -45,7 +46,7 @@ fn render(visit: &Visit) -> Markup {
 
 /// The API's stream of events, with the rights of the session.
 pub(in crate::dashboard) async fn stream(visit: Visit) -> Response {
-    let call = Call::new(Method::GET, with_query("/v1/events", visit.asked_all(&["queue", "what", "every"])));
+    let call = Call::new(Method::GET, with_query("/v1/events", visit.asked_all(&["queue", "what", "every", "recent"])));
     let mut response = match visit.api.send(call).await {
         Ok(response) => response,
         Err(problem) => return visit.answer(Err(problem)),

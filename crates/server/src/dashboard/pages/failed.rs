@@ -4,7 +4,7 @@ use super::jobs;
 use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{field, form_token, instant, number, queue, table};
+use crate::dashboard::html::{field, form_token, instant, near, number, queue, table};
 use crate::dashboard::paths::{FAILED, went, with_query};
 use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
@@ -139,9 +139,9 @@ async fn groups(visit: &Visit) -> Result<Markup, Problem> {
                 th.message scope="row" { a href={ "/jobs/" (group.job) } { (shown(&group.message)) } }
                 td { (queue(&group.queue)) }
                 td { (shown(&group.kind)) }
-                td.number { (number(group.jobs)) }
-                td.number { @if group.last_hour > 0 { strong.bad { "+" (number(group.last_hour)) } } @else { "–" } }
-                td { (instant(visit, group.latest.0)) }
+                td.number data-label=(visit.say(Text::Jobs)) { (number(group.jobs)) }
+                td.number.nil[group.last_hour == 0] data-label=(visit.say(Text::InLastHour)) { @if group.last_hour > 0 { strong.bad { "+" (number(group.last_hour)) } } @else { "–" } }
+                td data-label=(visit.say(Text::FailedAt)) { (near(visit, group.latest.0)) }
                 td {
                     div.row {
                         @if visit.may(Scope::Change, &group.queue) {

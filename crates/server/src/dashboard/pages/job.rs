@@ -7,7 +7,7 @@ use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::fields::{invalid, value};
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{allowed, exact, field, instant, number, queue, state, table, tag};
-use crate::dashboard::paths::went;
+use crate::dashboard::paths::{went, with_query};
 use crate::dashboard::seen::{indented, json as visible, shown, visible as as_shown};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Named, Visit};
@@ -42,6 +42,9 @@ async fn render(visit: &Visit, id: &str) -> Result<(String, Markup), Problem> {
     let content = html! {
         p.lead {
             (state(visit, job.state)) " " (queue(&job.queue)) " · " (shown(&job.kind))
+            // To all jobs with the same key or tag, also those that have ended.
+            @if let Some(key) = &job.key { " · " (same_key(visit, &job, key)) }
+            @for name in job.tags.iter() { " " (tag(name)) }
             @if job.cancel_requested { " " span.badge.warn { (visit.say(Text::CancelRequested)) } }
         }
         (progress(&job))
@@ -60,6 +63,12 @@ async fn render(visit: &Visit, id: &str) -> Result<(String, Markup), Problem> {
         (history(visit, &job))
     };
     Ok((visit.language.fill(Text::JobTitle, &[id]), content))
+}
+
+/// A link to the jobs of the queue with the same key.
+fn same_key(visit: &Visit, job: &JobBody<'_>, key: &str) -> Markup {
+    let path = with_query("/jobs", [("queue", &*job.queue), ("key", key)].into_iter());
+    html! { a href=(path) title=(visit.say(Text::Key)) { (shown(key)) } }
 }
 
 /// The beginning of a payload or a result.
@@ -126,7 +135,7 @@ fn facts(visit: &Visit, job: &JobBody<'_>) -> Markup {
             (fact(Text::Priority, html! { (number(job.priority.into())) }))
             @if let Some(lease) = job.lease { (fact(Text::Lease, html! { (exact(lease.0)) })) }
             @if let Some(expires) = job.expires { (fact(Text::Expires, html! { (exact(expires.0)) })) }
-            @if let Some(key) = &job.key { (fact(Text::Key, html! { a href={ "/jobs?queue=" (path_segment(&job.queue)) "&key=" (path_segment(key)) } { (shown(key)) } @if job.key_until == Some(KeyUntil::Started) { ", " (visit.say(Text::UntilStarted)) } })) }
+            @if let Some(key) = &job.key { (fact(Text::Key, html! { (same_key(visit, job, key)) @if job.key_until == Some(KeyUntil::Started) { ", " (visit.say(Text::UntilStarted)) } })) }
             @if let Some(origin) = &job.origin { (fact(Text::Origin, shown(origin))) }
             @if !job.tags.is_empty() {
                 (fact(Text::Tags, html! { @for name in job.tags.iter() { (tag(name)) " " } }))
@@ -228,7 +237,7 @@ fn history(visit: &Visit, job: &JobBody<'_>) -> Markup {
     let rows = html! {
         @for error in job.errors.iter().rev() {
             tr {
-                td.number { (error.attempt) }
+                td.number data-label=(visit.say(Text::Attempt)) { (error.attempt) }
                 td { (instant(visit, error.at.0)) }
                 td.message { @if error.crashed { span.badge.bad { (visit.say(Text::Crashed)) } " " } (shown(&error.message)) }
             }

@@ -4,7 +4,7 @@ use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{
-    empty, field, form_token, heads, instant, job, next_page, number, queue, state, tag as tag_link,
+    empty, field, form_token, heads, job, near, next_page, number, queue, state, tag as tag_link,
 };
 use crate::dashboard::paths::FAILED;
 use crate::dashboard::paths::{see_other, went, with_query};
@@ -117,35 +117,41 @@ pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
         } @else {
             form #found method="post" action=(visit.here) {
                 (form_token(visit))
-                (table(visit, &jobs))
-                @if visit.api.caller.has(Scope::Change) { div.bar {
+                (table(visit, &jobs, visit.asked("queue").is_none()))
+                @if visit.api.caller.has(Scope::Change) {
                     @for (legend, delay, suffix) in bars {
-                        fieldset {
-                            legend { (visit.say(legend)) }
-                            @for (name, text) in actions() {
-                                @if name == "reschedule" { (field(visit, delay, Text::RescheduleTo, visit.kept(delay).next().unwrap_or_default(), "30m")) }
-                                button type="submit" name="do" value={ (name) (suffix) } {
-                                    (visit.say(text)) @if !suffix.is_empty() || asks(visit, name) { "…" }
+                        div.bar.selected[suffix.is_empty()] {
+                            fieldset {
+                                // A script counts the selected jobs.
+                                legend { (visit.say(legend)) @if suffix.is_empty() { span data-chosen {} } }
+                                @for (name, text) in actions() {
+                                    @if name == "reschedule" { (field(visit, delay, Text::RescheduleTo, visit.kept(delay).next().unwrap_or_default(), "30m")) }
+                                    button type="submit" name="do" value={ (name) (suffix) } {
+                                        (visit.say(text)) @if !suffix.is_empty() || asks(visit, name) { "…" }
+                                    }
                                 }
                             }
                         }
                     }
-                } }
+                }
             }
         }
         (next_page(visit, next_cursor.as_deref()))
     })
 }
 
-fn table(visit: &Visit, jobs: &[JobBody<'_>]) -> Markup {
+/// The jobs; without their queue if all are of one.
+fn table(visit: &Visit, jobs: &[JobBody<'_>], with_queue: bool) -> Markup {
+    let all = [Text::Id, Text::State, Text::Queue, Text::Kind, Text::Due, Text::Attempt, Text::MessageOrPayload];
+    let shown_heads: Vec<Text> = all.into_iter().filter(|text| with_queue || *text != Text::Queue).collect();
     let ticked: Vec<&str> = visit.kept("job").collect();
     html! {
-        div.scroll tabindex="0" {
+        div.scroll.rows.jobs tabindex="0" {
             table {
                 thead {
                     tr {
                         th scope="col" { input type="checkbox" data-all aria-label=(visit.say(Text::SelectAll)) hidden; }
-                        (heads(visit, &[Text::Id, Text::State, Text::Queue, Text::Kind, Text::Due, Text::Attempt, Text::MessageOrPayload]))
+                        (heads(visit, &shown_heads))
                     }
                 }
                 tbody {
@@ -155,17 +161,17 @@ fn table(visit: &Visit, jobs: &[JobBody<'_>]) -> Markup {
                             td { input type="checkbox" name="job" value=(selected) checked[ticked.contains(&&*selected)] aria-label={ (visit.say(Text::Select)) " " (found.id) }; }
                             td { (job(found.id)) }
                             td { (state(visit, found.state)) }
-                            td.name { (queue(&found.queue)) }
+                            @if with_queue { td.name { (queue(&found.queue)) } }
                             td.kind {
                                 (shown(&found.kind))
                                 @if found.key.is_some() || !found.tags.is_empty() {
-                                    br;
+                                    " "
                                     @if let Some(key) = &found.key { small title=(visit.say(Text::Key)) { (shown(key)) } " " }
                                     @for tag in found.tags.iter() { (tag_link(tag)) " " }
                                 }
                             }
-                            td { (instant(visit, found.due_at.0)) }
-                            td.number { (number(found.attempt.into())) }
+                            td { (near(visit, found.due_at.0)) }
+                            td.number.nil[found.attempt <= 1] data-label=(visit.say(Text::Attempt)) { (number(found.attempt.into())) }
                             td.message {
                                 @if let Some(message) = &found.message { (shown(message)) }
                                 @else if let Some(payload) = found.payload { code { (shown(&beginning(payload.get()))) } }

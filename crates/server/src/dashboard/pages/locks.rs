@@ -33,9 +33,9 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
             tr {
                 th scope="row" { (shown(&holding.name)) }
                 td.message { (shown(&holding.owner)) }
-                td.number { (holding.grant.fence) }
-                td { (instant(visit, holding.grant.expires_at.0)) }
-                td.number { (holding.waiting) }
+                td.number data-label=(visit.say(Text::Fence)) { (holding.grant.fence) }
+                td data-label=(visit.say(Text::Ends)) { (instant(visit, holding.grant.expires_at.0)) }
+                td.number.nil[holding.waiting == 0] data-label=(visit.say(Text::WaitsForIt)) { (holding.waiting) }
                 td {
                     // The API releases no lock of the engine.
                     @if !holding.name.starts_with(OF_ENGINE) { (allowed(visit, Scope::Lock, &holding.name, || release(visit, holding))) }

@@ -61,9 +61,9 @@ async fn render(visit: &Visit) -> Result<Markup, Problem> {
         } @else {
             h2 { (visit.say(Text::BusiestQueues)) }
             (table(visit, &queues))
-            (sums.totals(visit))
             (history::charts(visit, None, wait_ms).await?)
-            (due::charts(visit, None).await?)
+            (due::chart(visit, None).await?)
+            (sums.totals(visit))
         }
     })
 }
@@ -114,17 +114,16 @@ impl Sums {
         let rest = i128::from(self.pushed) - i128::from(live + succeeded + failed + cancelled);
         let rest_text = if rest < 0 { Text::RetriedByHand } else { Text::DeletedLive };
         let rest = u64::try_from(rest.unsigned_abs()).unwrap_or(u64::MAX);
+        let part = |sign: &'static str, text: Text, count: u64| html! { " " (sign) " " (visit.say(text)) " " strong { (number(count)) } };
         html! {
             h2 { (visit.say(Text::Totals)) }
-            dl.totals {
-                div { dt { (visit.say(Text::Pushed)) } dd { (number(self.pushed)) } }
-                div data-sign="=" { dt { (visit.say(Text::Unfinished)) } dd { (number(live)) } }
-                div data-sign="+" { dt { (visit.say(Text::Succeeded)) } dd { (number(succeeded)) } }
-                div data-sign="+" { dt { (visit.say(Text::Failed)) } dd { (number(failed)) } }
-                div data-sign="+" { dt { (visit.say(Text::Cancelled)) } dd { (number(cancelled)) } }
-                @if rest > 0 {
-                    div data-sign=(if rest_text == Text::RetriedByHand { "−" } else { "+" }) { dt { (visit.say(rest_text)) } dd { (number(rest)) } }
-                }
+            p.totals {
+                (part("", Text::Pushed, self.pushed))
+                (part("=", Text::Unfinished, live))
+                (part("+", Text::Succeeded, succeeded))
+                (part("+", Text::Failed, failed))
+                (part("+", Text::Cancelled, cancelled))
+                @if rest > 0 { (part(if rest_text == Text::RetriedByHand { "−" } else { "+" }, rest_text, rest)) }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::due;
 use super::history;
+use super::settings;
 use crate::access::Scope;
 use crate::dashboard::action::{Action, actions as row};
 use crate::dashboard::api::{Call, Problem};
@@ -17,7 +18,11 @@ use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::{Purged, Pushed, Queue, SETTINGS, path_segment, read};
 use maud::{Markup, html};
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+
+/// The kind of a job that tries a target.
+const TEST_KIND: &str = "test";
 
 pub(in crate::dashboard) async fn page(visit: Visit, Named(name): Named) -> Response {
     let rendered = render(&visit, &name).await;
@@ -55,15 +60,15 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
                 li class=[(count > 0).then_some(state)] { a href=(of(state)) { strong { (number(count)) } span { (visit.say(text)) } } }
             }
             li { div { strong.words { @if let Some(due) = status.oldest_due_at { (distance(visit, due.0)) } @else { "–" } } span { (visit.say(Text::OldestReady)) } } }
+            li { div { strong { (number(status.lately.workers)) } span { (visit.say(Text::Workers)) } } }
         }
-        (totals(visit, &status))
         (actions(visit, &status, answer.version))
-        (due::charts(visit, Some(name)).await?)
         @let waits_since = status.oldest_due_at.filter(|_| !status.paused);
         (history::charts(visit, Some(name), waits_since.map_or(0, |since| visit.now.saturating_sub(since.0))).await?)
+        (due::chart(visit, Some(name)).await?)
+        (totals(visit, &status))
         h2 { (visit.say(Text::Settings)) }
-        @let settings = settings_text(&status);
-        @if settings == "{}" { p.empty { (visit.say(Text::SettingsDefault)) } } @else { pre { (settings) } }
+        (settings::list(visit, &status.settings))
     };
     Ok((name.to_owned(), content))
 }
@@ -78,7 +83,7 @@ fn totals(visit: &Visit, status: &Queue) -> Markup {
     ];
     html! {
         h2 { (visit.say(Text::Totals)) }
-        dl.totals { @for (text, count) in rows { div { dt { (visit.say(text)) } dd { (number(count)) } } } }
+        p.totals { @for (text, count) in rows { span { (visit.say(text)) " " strong { (number(count)) } } " " } }
     }
 }
 
@@ -125,6 +130,13 @@ fn actions(visit: &Visit, status: &Queue, version: u64) -> Markup {
     if visit.may(Scope::Push, name) {
         offered.push(pushing(visit, Some(name)));
     }
+    if visit.may(Scope::Push, name) && status.settings.target.is_some() {
+        offered.push(Action {
+            call: Some(Call::post(path("jobs")).with(&test_job())),
+            command: vec!["push", "--queue", name, "--kind", TEST_KIND, "--max-attempts", "1", "{\"test\":true}"],
+            ..Action::new("test", Text::SendTest)
+        });
+    }
     if visit.may(Scope::Admin, name) {
         offered.push(if status.paused {
             let call = Some(Call::post(path("resume")));
@@ -138,10 +150,17 @@ fn actions(visit: &Visit, status: &Queue, version: u64) -> Markup {
             }
         });
         offered.push(Action {
-            fields: html! { label { span { (visit.say(Text::SettingsHint)) } textarea name="settings" rows="10" spellcheck="false" { (visit.typed("set", "settings", &settings_text(status))) } } },
-            call: Some(Call::new(Method::PUT, format!("/v1/queues/{segment}")).with(&serde_json::json!({"max_running": 50}))),
+            fields: settings::fields(visit, &status.settings),
+            call: Some(
+                Call::new(Method::PUT, format!("/v1/queues/{segment}")).with(&serde_json::json!({"max_running": 50})),
+            ),
             command: vec!["queues", "set", name, "--max-running", "50"],
-            ..Action::new("set", Text::EditSettings)
+            button: Some(Text::Save),
+            ..Action::new(settings::ACTION, Text::EditSettings)
+        });
+        offered.push(Action {
+            fields: html! { label { span { (visit.say(Text::SettingsHint)) } textarea name="settings" rows="10" spellcheck="false" { (visit.typed("set", "settings", &settings_text(status))) } } },
+            button: Some(Text::Save), ..Action::new("set", Text::SettingsAsJson)
         });
         offered.push(Action {
             warning: Some(Text::PurgeWarning),
@@ -196,9 +215,21 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
             visit.api.call(Call::new(Method::DELETE, format!("/v1/queues/{segment}{force}"))).await?;
             Ok(went("/queues", &[("deleted".to_owned(), 1)]))
         }
+        "test" => {
+            let mut job = test_job();
+            job["origin"] = form.get("origin").into();
+            let pushed: Pushed = visit.api.call(Call::post(path("jobs")).with(&job)).await?.read();
+            Ok(went(&format!("/jobs/{}", pushed.id), &[("created".to_owned(), 1)]))
+        }
+        settings::ACTION => {
+            let status: Queue = visit.get(format!("/v1/queues/{segment}")).await?.read();
+            let call = Call::new(Method::PUT, format!("/v1/queues/{segment}"));
+            let call = call.with_text(settings::changes(form, &status.settings)?);
+            visit.api.call(call.at(Some(version(form)?))).await?;
+            done("saved", 1)
+        }
         "set" => {
-            let version = form.get("version").and_then(|version| version.parse().ok());
-            let Some(version) = version else { return Err(invalid("version", "that of the settings, in digits")) };
+            let version = version(form)?;
             let mut settings = members("settings", form.get("settings").unwrap_or("{}"))?;
             // A setting that was removed from the text goes back to its default.
             for name in SETTINGS {
@@ -211,6 +242,17 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
         }
         other => Err(unknown(other)),
     }
+}
+
+/// A job that tries the target of a queue.
+fn test_job() -> Value {
+    serde_json::json!({"kind": TEST_KIND, "payload": {"test": true}, "max_attempts": 1})
+}
+
+/// The version of the settings that the form shows.
+fn version(form: &Form) -> Result<u64, Problem> {
+    let version = form.get("version").and_then(|version| version.parse().ok());
+    version.ok_or_else(|| invalid("version", "that of the settings, in digits"))
 }
 
 /// Pushes the job that a form describes, and goes to its page.

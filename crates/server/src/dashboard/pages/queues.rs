@@ -12,10 +12,15 @@ use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
 use axum::response::Response;
 use duetime_core::Millis;
-use duetime_core::api::{self, AttentionKind, Queues, path_segment};
+use duetime_core::api::{self, Queues, path_segment};
 use duetime_core::engine::QueueStatus;
 use duetime_core::model::name;
 use maud::{Markup, html};
+
+/// Queues that one page reads and sorts.
+const QUEUES_MAX: usize = 1_000;
+/// Those of them that are shown, unless all are asked for.
+const QUEUES_SHOWN: usize = 100;
 
 pub(in crate::dashboard) async fn page(visit: Visit) -> Response {
     let rendered = render(&visit).await;
@@ -23,13 +28,23 @@ pub(in crate::dashboard) async fn page(visit: Visit) -> Response {
 }
 
 async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
-    let answer = visit.get(with_query("/v1/queues", visit.asked_all(&["cursor", "limit"]))).await?;
+    // The order is that of all queues, not of a page by name.
+    let limit = QUEUES_MAX.to_string();
+    let asked = visit.asked_all(&["cursor"]).chain([("limit", &*limit)]);
+    let answer = visit.get(with_query("/v1/queues", asked)).await?;
     let Queues { mut queues, next_cursor } = answer.read();
     by_wait(&mut queues);
+    let all = queues.len();
+    if visit.asked("all").is_none() {
+        queues.truncate(QUEUES_SHOWN);
+    }
     let content = html! {
         @if visit.api.caller.has(Scope::Push) { (push_form(visit)) }
         @if queues.is_empty() { (empty(visit, Text::NoQueues)) } @else { (table(visit, &queues)) }
-        (next_page(visit, next_cursor.as_deref()))
+        @if queues.len() < all {
+            @let pairs = visit.asked_all(&["cursor"]).chain([("all", "yes")]);
+            p.next { a href=(with_query("/queues", pairs)) { (visit.language.fill(Text::ShowAllQueues, &[&number(all as u64)])) } }
+        } @else { (next_page(visit, next_cursor.as_deref())) }
     };
     Ok((visit.say(Text::Queues).to_owned(), content))
 }
@@ -49,45 +64,66 @@ pub(super) fn by_wait(queues: &mut [QueueStatus]) {
     queues.sort_by_key(|status| status.counts.oldest_due.map_or(Millis::MAX, |at| at.0));
 }
 
-/// The queues with their counts.
+/// The queues with their counts, and with what this server did for them lately.
 pub(super) fn table(visit: &Visit, queues: &[QueueStatus]) -> Markup {
-    let items = || visit.attention.iter().flat_map(|attention| &attention.items);
-    let is_down = |queue: &str| {
-        items().any(|item| item.kind == AttentionKind::TargetDown && item.queue.as_deref() == Some(queue))
-    };
     let heads = [
         Text::Queue,
         Text::Scheduled,
         Text::Ready,
+        Text::OldestReady,
         Text::Running,
         Text::Failed,
-        Text::Succeeded,
-        Text::Pushed,
-        Text::OldestReady,
+        Text::Workers,
+        Text::StartsAMinute,
+        Text::LatenessP99,
     ];
     let rows = html! {
         @for status in queues {
-            @let (counts, tally) = (&status.counts, &status.tally);
+            @let (counts, lately) = (&status.counts, &status.lately);
             @let of = |state: &str| format!("/jobs?queue={}&state={state}", path_segment(&status.queue));
+            @let linked = |text: Text, state: &str, count: u64| count_cell(visit, text, count, &html! { a href=(of(state)) { (number(count)) } });
             tr {
-                th scope="row" {
-                    (queue(&status.queue))
-                    @if status.settings.paused { " " span.badge.warn { (visit.say(Text::Paused)) } }
-                    @if let Some(max) = status.settings.max_running.filter(|&max| counts.running >= u64::from(max)) {
-                        " " span.badge.warn { (visit.language.fill(Text::Limited, &[&number(counts.running), &number(max.into())])) }
-                    }
-                    @if is_down(&status.queue) { " " span.badge.bad { (visit.say(Text::TargetDown)) } }
-                    @else if status.settings.target.is_some() { " " span.badge { (visit.say(Text::Target)) } }
-                }
-                td.number { a href=(of("scheduled")) { (number(counts.scheduled)) } }
-                td.number { a href=(of("ready")) { (number(counts.ready)) } }
-                td.number { a href=(of("running")) { (number(counts.running)) } }
-                td.number { a href=(of("failed")) { (number(tally.failed)) } }
-                td.number { (number(tally.totals.succeeded)) }
-                td.number { (number(tally.totals.pushed)) }
-                td.number { @if let Some(due) = counts.oldest_due { (near(visit, due.0)) } @else { "–" } }
+                th scope="row" { (queue(&status.queue)) (marks(visit, status)) }
+                (linked(Text::Scheduled, "scheduled", counts.scheduled))
+                (linked(Text::Ready, "ready", counts.ready))
+                (count_cell(visit, Text::OldestReady, counts.oldest_due.map_or(0, |_| 1), &html! {
+                    @if let Some(due) = counts.oldest_due { (near(visit, due.0)) } @else { "–" }
+                }))
+                (linked(Text::Running, "running", counts.running))
+                (linked(Text::Failed, "failed", status.tally.failed))
+                // Jobs that wait for nobody are the reason to look here; a target needs no worker.
+                (count_cell(visit, Text::Workers, lately.workers.max(u64::from(lacks_worker(status))), &html! {
+                    @if lacks_worker(status) { strong.bad { "0" } } @else { (number(lately.workers)) }
+                }))
+                (count_cell(visit, Text::StartsAMinute, lately.started, &html! { (number(lately.started)) }))
+                (count_cell(visit, Text::LatenessP99, lately.lateness_p99.map_or(0, |_| 1), &html! {
+                    @if let Some(late) = lately.lateness_p99 { (visit.language.span(late.0)) } @else { "–" }
+                }))
             }
         }
     };
     html::table(visit, &heads, &rows)
+}
+
+/// A cell of a number, which a narrow screen leaves out if it is 0.
+fn count_cell(visit: &Visit, label: Text, count: u64, shown: &Markup) -> Markup {
+    html! { td.number.nil[count == 0] data-label=(visit.say(label)) { (shown) } }
+}
+
+/// Whether ready jobs wait, and no worker asks for them.
+fn lacks_worker(QueueStatus { counts, settings, lately, .. }: &QueueStatus) -> bool {
+    counts.ready > 0 && lately.workers == 0 && settings.target.is_none() && !settings.paused
+}
+
+/// What is special about a queue, in a word or two.
+pub(super) fn marks(visit: &Visit, QueueStatus { counts, settings, lately, .. }: &QueueStatus) -> Markup {
+    let full = settings.max_running.filter(|&max| counts.running >= u64::from(max));
+    html! {
+        @if settings.paused { " " span.badge.warn { (visit.say(Text::Paused)) } }
+        @if let Some(max) = full {
+            " " span.badge.warn { (visit.language.fill(Text::Limited, &[&number(counts.running), &number(max.into())])) }
+        }
+        @if lately.target_down_since.is_some() { " " span.badge.bad { (visit.say(Text::TargetDown)) } }
+        @else if settings.target.is_some() { " " span.badge { (visit.say(Text::Target)) } }
+    }
 }

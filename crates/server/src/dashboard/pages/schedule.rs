@@ -1,5 +1,6 @@
 //! One schedule: its next run, the result of the last run, and the actions on it.
 
+use super::schedule_form;
 use crate::access::Scope;
 use crate::dashboard::action::{Action, actions as row};
 use crate::dashboard::api::{Call, Problem};
@@ -116,9 +117,16 @@ fn actions(visit: &Visit, status: &ScheduleStatus) -> Markup {
             ..Action::new("pause", Text::Pause)
         }
     };
+    let edit = Action {
+        fields: schedule_form::fields(visit, Some(&status.schedule)),
+        others: schedule_form::preview_button(visit),
+        button: Some(Text::Save),
+        ..Action::new(schedule_form::ACTION, Text::Edit)
+    };
     let set = Action {
         fields: html! { label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="12" spellcheck="false" required { (visit.typed("set", "schedule", &text(status))) } } },
-        ..Action::new("set", Text::Edit)
+        button: Some(Text::Save),
+        ..Action::new("set", Text::ScheduleAsJson)
     };
     let delete = Action {
         warning: Some(Text::DeleteScheduleWarning),
@@ -129,11 +137,17 @@ fn actions(visit: &Visit, status: &ScheduleStatus) -> Markup {
     let (version, origin) = (status.version.to_string(), session::random().unwrap_or_default());
     let hidden = [("version", version.as_str()), ("origin", &origin)];
     allowed(visit, Scope::Admin, &status.schedule.job.queue, || {
-        row(visit, &page_path("/schedules", name), &hidden, &[run, pause, set, delete])
+        row(visit, &page_path("/schedules", name), &hidden, &[run, pause, edit, set, delete])
     })
 }
 
-pub(in crate::dashboard) async fn act(visit: Visit, Named(name): Named, form: Form) -> Response {
+pub(in crate::dashboard) async fn act(mut visit: Visit, Named(name): Named, form: Form) -> Response {
+    if form.get("preview").is_some() {
+        let old = visit.get(api(&name)).await.ok().map(|answer| answer.read::<ScheduleStatus>().schedule);
+        let preview = schedule_form::preview(&visit, Some(&name), &form, old.as_ref()).await;
+        visit.keep(preview, form);
+        return page(visit, Named(name)).await;
+    }
     let made = made(&visit, &name, &form).await;
     visit.answer_action(made, form, |visit| page(visit, Named(name))).await
 }
@@ -143,6 +157,10 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
     let Some(version) = version else { return Err(invalid("version", "that of the schedule, in digits")) };
     let path = |verb: &str| format!("{}/{verb}", api(name));
     match form.get("do").unwrap_or_default() {
+        schedule_form::ACTION => {
+            let status: ScheduleStatus = visit.get(api(name)).await?.read();
+            save(visit, name, schedule_form::described(form, Some(&status.schedule), None)?, Some(version)).await
+        }
         "set" => set(visit, name, form, Some(version)).await,
         "run" => {
             let origin = form.get("origin").unwrap_or_default();
@@ -181,6 +199,11 @@ pub(super) async fn set(visit: &Visit, name: &str, form: &Form, version: Option<
             }
         }
     }
+    save(visit, name, text, version).await
+}
+
+/// Sets a schedule to this JSON: a new one, or over this version.
+pub(super) async fn save(visit: &Visit, name: &str, text: String, version: Option<u64>) -> Result<Response, Problem> {
     let call = Call::new(Method::PUT, api(name)).with_text(text);
     let call = if version.is_some() { call.at(version) } else { call.if_new() };
     visit.api.call(call).await?;

@@ -1,6 +1,7 @@
 //! Recurring jobs.
 
 use super::schedule::{self, timing};
+use super::schedule_form;
 use crate::access::Scope;
 use crate::dashboard::action::Action;
 use crate::dashboard::api::Problem;
@@ -39,26 +40,27 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
                 td { code { (shown(&timing(&status.schedule.timing))) } @if status.schedule.paused == Some(true) { " " span.badge.warn { (visit.say(Text::Paused)) } } }
                 td { (queue(&status.schedule.job.queue)) }
                 td { (shown(&status.schedule.job.kind)) }
-                td { @if let Some(&next) = status.next.first() {
+                td data-label=(visit.say(Text::NextRun)) { @if let Some(&next) = status.next.first() {
                     (instant(visit, next.0))
                     // As a clock in the schedule's zone shows it.
                     @if matches!(status.schedule.timing, Timing::Cron { .. }) {
                         @for run in status.runs(1).unwrap_or_default() { br; small { (shown(&schedule::local(&run.local))) } }
                     }
                 } @else { "–" } }
-                td { @if let Some(last) = &status.last { (instant(visit, last.at.0)) } @else { "–" } }
+                td.nil[status.last.is_none()] data-label=(visit.say(Text::LastRun)) { @if let Some(last) = &status.last { (instant(visit, last.at.0)) } @else { "–" } }
             }
         }
     };
     let content = html! {
         @if visit.api.caller.has(Scope::Admin) {
             div.actions {
+                (Action { fields: schedule_form::fields(visit, None), others: schedule_form::preview_button(visit), button: Some(Text::Save), ..Action::new(schedule_form::ACTION, Text::NewSchedule) }.show(visit, "/schedules", &[]))
                 (Action {
                     fields: html! {
                         label { span { (visit.say(Text::Name)) } input name="name" value=(visit.typed("set", "name", "")) required autocomplete="off"; }
                         label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="8" spellcheck="false" required { (visit.typed("set", "schedule", EXAMPLE)) } }
                     },
-                    ..Action::new("set", Text::NewSchedule)
+                    button: Some(Text::Save), ..Action::new("set", Text::NewScheduleAsJson)
                 }.show(visit, "/schedules", &[]))
             }
         }
@@ -68,10 +70,19 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
     Ok((visit.say(Text::Schedules).to_owned(), content))
 }
 
-pub(in crate::dashboard) async fn act(visit: Visit, form: Form) -> Response {
+pub(in crate::dashboard) async fn act(mut visit: Visit, form: Form) -> Response {
+    if form.get("preview").is_some() {
+        let preview = schedule_form::preview(&visit, form.get("name"), &form, None).await;
+        visit.keep(preview, form);
+        return page(visit).await;
+    }
     let made = match (form.get("do"), form.get("name")) {
+        (Some(schedule_form::ACTION), Some(name)) => match schedule_form::described(&form, None, None) {
+            Ok(text) => schedule::save(&visit, name, text, None).await,
+            Err(problem) => Err(problem),
+        },
         (Some("set"), Some(name)) => schedule::set(&visit, name, &form, None).await,
-        (Some("set"), None) => Err(invalid("name", "1 to 255 bytes, got nothing")),
+        (Some("set" | schedule_form::ACTION), None) => Err(invalid("name", "1 to 255 bytes, got nothing")),
         (other, _) => Err(invalid("do", &format!("an action of this page, got {other:?}"))),
     };
     visit.answer_action(made, form, page).await

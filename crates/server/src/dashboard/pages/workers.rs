@@ -24,11 +24,11 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
             tr {
                 th scope="row" { (shown(&worker.worker)) }
                 td { ul.list { @for name in &worker.queues { li { (queue(name)) } } } }
-                td.number { (number(worker.waiting.into())) }
-                td.number { (number(worker.held as u64)) }
+                td.number data-label=(visit.say(Text::Waits)) { (number(worker.waiting.into())) }
+                td.number data-label=(visit.say(Text::Holds)) { (number(worker.held as u64)) }
                 td { ul.list { @for lease in &worker.leases { li { (job(lease.id)) } } } }
-                td { (near(visit, worker.first_seen.0)) }
-                td { (near(visit, worker.last_seen.0)) }
+                td data-label=(visit.say(Text::FirstSeen)) { (near(visit, worker.first_seen.0)) }
+                td data-label=(visit.say(Text::LastSeen)) { (near(visit, worker.last_seen.0)) }
             }
         }
     };

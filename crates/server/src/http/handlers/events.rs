@@ -43,13 +43,15 @@ const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-bufferin
         ("queue" = Option<Vec<String>>, Query, description = "Only events of this queue, or of queues with this prefix if it \
          ends with `*`; repeatable."),
         ("what" = Option<Vec<String>>, Query, description = "Only events of this type, such as `started`; repeatable."),
+        ("recent" = Option<bool>, Query, description = "With `true`, the stream begins with the last events before it: up to 50 \
+         of all that this server has seen. On Redis, ends of jobs are among them only if somebody was reading events."),
         ("every" = Option<String>, Query, description = "Send only `activity`, at most once in this time: `100ms` to `10s`."),
     ),
     responses((status = 200, description = "The events.", body = String, content_type = "text/event-stream")),
     extensions(("x-codes" = json!(["too_many_streams"]))),
 )]
 pub(crate) async fn events(Asked(app, caller, query): Asked) -> Answered {
-    let EventQuery { filter, every } = query.parse()?;
+    let EventQuery { filter, every, recent: is_late } = query.parse()?;
     let Ok(slot) = app.event_streams.clone().try_acquire_owned() else {
         let detail = format!("the server has {EVENT_STREAMS_MAX} open event streams, the limit; close one");
         return Err(refuse("too_many_streams", detail));
@@ -61,9 +63,12 @@ pub(crate) async fn events(Asked(app, caller, query): Asked) -> Answered {
         })?),
         Caller::Anyone | Caller::Nobody => None,
     };
-    let subscription = app.engine.subscribe(filter).await?;
+    let (subscription, recent) = app.engine.subscribe_late(filter).await?;
     let mut opening = format!("retry: {RETRY_MS}\n");
     append(&mut opening, SUBSCRIBED, &now(&app));
+    for transition in recent.iter().filter(|it| is_late && caller.may(Scope::Read, &it.queue)) {
+        append(&mut opening, transition.what.word(), transition.json());
+    }
     let stream = EventStream {
         app,
         subscription,

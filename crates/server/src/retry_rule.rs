@@ -1,4 +1,4 @@
-//! Retry rules on the command line.
+//! Retry rules as people write them, on the command line and in forms.
 
 use duetime_core::api::{self, Span};
 use duetime_core::model::name;
