@@ -41,16 +41,20 @@ impl Reader<'_> {
     /// Fills the form of an action, sends it, and waits until the page shows the outcome.
     #[track_caller]
     fn act(&self, action: &str, fields: &[(&str, &str)], outcome: &str) {
-        let details = format!("details.action:has([name=do][value={action}])");
-        if self.count(&format!("{details}:not([open])")) > 0 {
-            self.browser.click(&format!("{details} > summary"));
-        }
+        self.unfold(action);
         let form = format!("form:has([name=do][value={action}])");
         for (name, text) in fields {
             self.browser.fill(&format!("{form} [name={name}]"), text);
         }
         self.browser.click(&format!("{form} [type=submit]:not([name=preview])"));
         self.reads(outcome);
+    }
+
+    fn unfold(&self, action: &str) {
+        let details = format!("details.action:has([name=do][value={action}])");
+        if self.count(&format!("{details}:not([open])")) > 0 {
+            self.browser.click(&format!("{details} > summary"));
+        }
     }
 
     fn count(&self, selector: &str) -> u64 {
@@ -191,6 +195,7 @@ impl Reader<'_> {
         assert_eq!(queue()["settings"], json!({"rate": {"per_second": 100.0}, "retry": {"steps": ["5s", "1m"]}}));
         self.act("purge", &[], "Cancelled: 3");
         assert_eq!(self.state(&ids[0]), "cancelled");
+        self.unfold("delete");
         self.reads("Ended: 3. Waiting: 0. Running: 0.");
         self.act("delete", &[], "Deleted: 1");
         assert_eq!(queue()["totals"]["pushed"], 0);

@@ -23,7 +23,7 @@ fn a_path_or_method_that_is_not_there() {
         ("GET", PUSH),
         ("TRACE", "/v1/locks?limit=1"),
         ("PUT", "/v1/jobs/7"),
-        ("DELETE", "/v1/queues/q"),
+        ("POST", "/v1/queues/q"),
         ("PATCH", "/healthz"),
     ] {
         let reply = server.send(method, path, &[], "");

@@ -23,7 +23,7 @@ enum Full {
 }
 
 /// All scripts.
-const SCRIPTS: [(&str, Full); 32] = [
+const SCRIPTS: [(&str, Full); 33] = [
     ("allot", Full::Refused),
     ("begin", Full::Runs),
     ("change", Full::Runs),
@@ -51,6 +51,7 @@ const SCRIPTS: [(&str, Full); 32] = [
     ("prune", Full::Runs),
     ("put", Full::Refused),
     ("queues", Full::Runs),
+    ("remove_queue", Full::Runs),
     ("reserve", Full::Runs),
     ("set_back", Full::Runs),
     ("settle", Full::Runs),
@@ -190,6 +191,7 @@ impl World {
             }
             "put" => drop(redis.put(vec![due(51, T0)], redis.reading(), Room::Any).await?),
             "queues" => assert_eq!(redis.counts(Queues::first()).await?.len(), 1),
+            "remove_queue" => assert!(!Broker::remove_queue(redis, &QUEUE.into(), 1).await?, "it has jobs"),
             "reserve" => assert_eq!(redis.reserve(reserve(QUEUE, 10)).await?.leases.len(), 4),
             "set_back" => {
                 self.clock.step(-600_000);

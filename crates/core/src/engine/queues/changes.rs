@@ -32,17 +32,20 @@ const RECENT_MAX: usize = 500;
 
 /// A change that is about to be made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(untagged)]
 pub(super) enum Change {
     /// The settings of this queue change.
     Set(Arc<str>),
     /// This queue is deleted.
-    Deleted(Arc<str>),
+    Deleted {
+        /// Its name.
+        deleted: Arc<str>,
+    },
 }
 
 impl Change {
     fn queue(&self) -> &Arc<str> {
-        let (Self::Set(queue) | Self::Deleted(queue)) = self;
+        let (Self::Set(queue) | Self::Deleted { deleted: queue }) = self;
         queue
     }
 }
@@ -80,8 +83,8 @@ impl Settings {
         for change in named.iter().rev().take(new) {
             reading.recent.insert(change.queue().clone(), now + READ_FOR);
             // Only once: it may be used again a moment later.
-            if let Change::Deleted(queue) = change {
-                self.forget(queue);
+            if let Change::Deleted { deleted } = change {
+                self.forget(deleted);
             }
         }
         reading.changes = Some(changes);

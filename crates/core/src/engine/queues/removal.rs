@@ -16,7 +16,7 @@ impl Settings {
     /// Removes the settings of a queue, in all processes; returns the last version that they had, 0 if there were none.
     pub(in crate::engine) async fn remove(&self, queue: &Arc<str>) -> Result<u64, Error> {
         let _one_at_a_time = self.configuring.lock().await;
-        self.announce(Change::Deleted(queue.clone())).await?;
+        self.announce(Change::Deleted { deleted: queue.clone() }).await?;
         let usual = Configured::new(queue.clone(), QueueSettings::default());
         let usual = serde_json::to_string(&usual).expect("settings have only string keys");
         let mut last = 0;
