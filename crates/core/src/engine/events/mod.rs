@@ -190,7 +190,7 @@ mod tests {
         f.push(job()).await;
         of_queue.skip();
         assert_eq!(events(&mut of_queue), []);
-        let started = Filter { what: vec![What::Pushed], queues: vec![QUEUE.into()], ..Filter::default() };
+        let started = Filter { what: vec![What::Pushed], queues: vec![QUEUE.into()] };
         let (mut late, recent) = f.base.publisher.subscribe_late(started).await.unwrap();
         assert_eq!((recent[0].id, recent.len()), (first.id, 2), "also from before anybody subscribed");
         assert_eq!(events(&mut late), [], "each comes once");
