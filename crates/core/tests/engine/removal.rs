@@ -83,7 +83,7 @@ async fn a_queue_in_use_is_refused_and_stays_as_it_is() {
     assert_eq!(bench.state(far.id).await, State::Scheduled);
 }
 
-/// What runs is not pulled away: it is asked to stop, and the queue goes once it has ended.
+/// A running job is asked to stop. The queue is deleted once the job has ended.
 #[tokio::test(start_paused = true)]
 async fn by_force_waiting_jobs_are_cancelled_and_running_ones_end_first() {
     let bench = Bench::new().await;

@@ -11,7 +11,7 @@ pub(super) struct Action<'a> {
     /// Its name in the page's form.
     pub(super) name: &'static str,
     pub(super) text: Text,
-    /// What its button says, if not the same.
+    /// The text of its button, if it is another.
     pub(super) button: Option<Text>,
     /// A warning, if it cannot be undone.
     pub(super) warning: Option<Text>,

@@ -45,7 +45,7 @@ pub(super) struct Visit {
     pub(super) problem: Option<Problem>,
     /// The form of the last action, if it was refused or only previewed.
     refused: Option<Form>,
-    /// What the form of the last action would do, if that was asked.
+    /// A preview of the last form, if somebody asked for one.
     pub(super) preview: Option<Markup>,
 }
 

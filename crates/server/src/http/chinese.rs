@@ -45,7 +45,7 @@ const TITLES: [(&str, &str); 37] = [
     ("backlog", "结果无法写入"),
     ("store_full", "存储已满"),
 ];
-/// What an invalid value is said to be if there is none, or if the name is unknown.
+/// The text for an invalid value that is missing, or whose name is unknown.
 const NOTHING: &str = "nothing";
 const UNKNOWN: &str = "an unknown name";
 /// Begins what is expected if an unknown name resembles a known one.

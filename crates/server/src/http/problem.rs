@@ -184,7 +184,7 @@ impl IntoResponse for Problem {
 pub(super) struct Sent(Box<api::Problem>);
 
 impl Sent {
-    /// The same answer; a problem is told in Chinese.
+    /// The same answer, with a problem in Chinese.
     pub(super) fn in_chinese(mut answer: Response) -> Response {
         let Some(Self(mut problem)) = answer.extensions_mut().remove::<Self>() else { return answer };
         chinese::tell(&mut problem);

@@ -130,7 +130,7 @@ fn purging_cancels_what_waits() {
     assert_eq!(server.job(&other)["state"], "ready");
 }
 
-/// What nobody meant to make disappears, and what is in use stays.
+/// A queue from a typing error disappears. One in use stays.
 #[test]
 fn a_queue_is_deleted() {
     let server = Server::start();

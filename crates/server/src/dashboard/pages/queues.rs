@@ -115,7 +115,7 @@ fn lacks_worker(QueueStatus { counts, settings, lately, .. }: &QueueStatus) -> b
     counts.ready > 0 && lately.workers == 0 && settings.target.is_none() && !settings.paused
 }
 
-/// What is special about a queue, in a word or two.
+/// The marks of a queue, such as paused.
 pub(super) fn marks(visit: &Visit, QueueStatus { counts, settings, lately, .. }: &QueueStatus) -> Markup {
     let full = settings.max_running.filter(|&max| counts.running >= u64::from(max));
     html! {

@@ -1,4 +1,4 @@
-//! The language of answers: problems are told in the one that the caller prefers. English is the default.
+//! The language of answers: problems are in the language that the caller prefers. English is the default.
 
 use crate::dashboard::Language;
 use crate::http::problem::Sent;
