@@ -159,7 +159,6 @@ texts! {
     SendTest: "Send a test", "发送测试任务";
     Cron: "Cron", "Cron 表达式";
     CronHint: "Minute, hour, day, month, weekday. A time matches if the day or the weekday does, when both are given.", "分 时 日 月 星期。同时指定日和星期时，满足其一即可。";
-    CronEither: "The day and the weekday are both given: either is enough.", "同时指定了日和星期：满足其一即可。";
     TimeZone: "Time zone", "时区";
     OrEvery: "Or every", "或每隔";
     MissedRuns: "Missed runs", "错过的运行";

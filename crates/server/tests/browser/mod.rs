@@ -124,7 +124,7 @@ fn the_next_runs_are_shown_as_a_schedule_is_typed() {
     browser.open(&server.url("/schedules"));
     browser.click("details:has([value=edit]) > summary");
     browser.fill("form:has([value=edit]) [name=cron]", "0 9 1 * mon");
-    eventually(|| browser.text().contains("either is enough"));
+    eventually(|| browser.text().contains("Either its day or its weekday is enough"));
     assert_eq!(browser.run("return document.querySelectorAll('#preview li').length"), 5);
     browser.fill("form:has([value=edit]) [name=cron]", "0 9 * *");
     eventually(|| browser.text().contains("`cron` must be"));

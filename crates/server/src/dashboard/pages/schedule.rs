@@ -16,7 +16,7 @@ use axum::http::Method;
 use axum::response::Response;
 use duetime_core::Timing;
 use duetime_core::api::{JobBody, Pushed, Runs, path_segment};
-use duetime_core::schedule::{ClockChange, ScheduleStatus};
+use duetime_core::schedule::{ClockChange, Run, ScheduleStatus};
 use maud::{Markup, html};
 
 pub(in crate::dashboard) async fn page(visit: Visit, Named(name): Named) -> Response {
@@ -57,9 +57,19 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
             }
         } @else { p.empty { (visit.say(Text::NeverRan)) } }
         h2 { (visit.say(Text::NextRuns)) }
+        (next_runs(visit, &runs))
+        h2 { (visit.say(Text::Settings)) }
+        pre { (text(&status)) }
+    };
+    Ok((name.to_owned(), content))
+}
+
+/// The next runs, each also as its zone shows it.
+pub(super) fn next_runs(visit: &Visit, runs: &[Run]) -> Markup {
+    html! {
         @if runs.is_empty() { p.empty { (visit.say(Text::NoNextRun)) } } @else {
             ol.plan {
-                @for run in &runs {
+                @for run in runs {
                     li {
                         (instant(visit, run.at.0)) br; small { (shown(&local(&run.local))) }
                         @if let Some(change) = run.clock_change {
@@ -69,10 +79,7 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
                 }
             }
         }
-        h2 { (visit.say(Text::Settings)) }
-        pre { (text(&status)) }
-    };
-    Ok((name.to_owned(), content))
+    }
 }
 
 /// When it runs, as it was set.

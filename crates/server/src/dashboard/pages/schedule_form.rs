@@ -1,16 +1,16 @@
 //! The form of a schedule: fields for when it runs and what it pushes. All else stays as it is, and can be set as JSON.
 
-use super::schedule::local;
+use super::schedule::next_runs;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::fields::{invalid, members, not_json};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{field, instant};
+use crate::dashboard::html::field;
 use crate::dashboard::seen::{json, shown};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
 use axum::http::Method;
 use duetime_core::api::{path_segment, read};
-use duetime_core::schedule::{ClockChange, Missed, Overlap, Schedule, ScheduleStatus};
+use duetime_core::schedule::{Missed, Overlap, Schedule, ScheduleStatus};
 use duetime_core::{NewJob, Timing};
 use maud::{Markup, html};
 use serde_json::value::{RawValue, to_raw_value};
@@ -127,44 +127,7 @@ pub(super) async fn preview(visit: &Visit, name: Option<&str>, form: &Form, old:
     let runs = status.runs(PREVIEWED).unwrap_or_default();
     html! {
         strong { (visit.say(Text::NextRuns)) }
-        @if is_either(&status.schedule.timing) { " " span.badge.warn { (visit.say(Text::CronEither)) } }
-        @if runs.is_empty() { p { (visit.say(Text::NoNextRun)) } }
-        ol.plan {
-            @for run in &runs {
-                li {
-                    (instant(visit, run.at.0)) br; small { (shown(&local(&run.local))) }
-                    @if let Some(change) = run.clock_change {
-                        " " span.badge.warn { (visit.say(if change == ClockChange::Gap { Text::ClockGap } else { Text::ClockFold })) }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Whether an expression names days of the month and days of the week, so that a time needs only one of them.
-fn is_either(timing: &Timing) -> bool {
-    let Timing::Cron { expression, .. } = timing else { return false };
-    let fields: Vec<&str> = expression.split_whitespace().collect();
-    let [.., day, _, weekday] = fields.as_slice() else { return false };
-    fields.len() >= 5 && ![day, weekday].iter().any(|field| matches!(field.chars().next(), Some('*' | '?')))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_day_and_a_weekday_together_are_noticed() {
-        let cron = |text: &str| Timing::Cron { expression: text.into(), time_zone: "UTC".into() };
-        for (text, expected) in [
-            ("0 9 1 * mon", true),
-            ("0 0 9 1 * mon", true),
-            ("0 9 * * mon", false),
-            ("0 9 1 * *", false),
-            ("@daily", false),
-        ] {
-            assert_eq!(is_either(&cron(text)), expected, "{text}");
-        }
+        @if status.schedule.timing.is_either_day() { p.notice { (visit.say(Text::EitherDay)) } }
+        (next_runs(visit, &runs))
     }
 }

@@ -104,7 +104,8 @@ fn a_schedule_is_previewed_and_saved_from_its_fields() {
     let preview = edit(&browser, "/schedules/nightly", &[("preview", "yes"), ("cron", "0 9 1 * mon")]);
     assert_eq!(preview.status, 200);
     assert!(
-        preview.body.contains("either is enough") && preview.body.contains("2027-03-01 09:00:00 +01:00 Europe/Berlin")
+        preview.body.contains("Either its day or its weekday is enough")
+            && preview.body.contains("2027-03-01 09:00:00 +01:00 Europe/Berlin")
     );
     assert!(preview.body.contains("value=\"0 9 1 * mon\""), "it stays in the form");
     let wrong = edit(&browser, "/schedules/nightly", &[("preview", "yes"), ("cron", "0 9 1 *")]);
