@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// The expectation of a field that must not be left out.
-pub(crate) const GIVEN: &str = "given";
+pub const GIVEN: &str = "given";
 /// Stands for a field that is missing.
-pub(crate) const NOTHING: &str = "nothing";
+pub const NOTHING: &str = "nothing";
 /// Stands for a field or a parameter that does not exist.
-pub(crate) const UNKNOWN: &str = "an unknown name";
+pub const UNKNOWN: &str = "an unknown name";
 
 /// Begins what is expected in place of an unknown name, if one resembles it.
-pub(crate) const MEANT: &str = "did you mean ";
+pub const MEANT: &str = "did you mean ";
 
 /// A value outside a limit, or malformed.
 #[derive(Clone, Debug, PartialEq, Eq)]

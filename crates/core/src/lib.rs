@@ -9,7 +9,8 @@ pub mod clock;
 pub mod engine;
 pub mod error;
 pub mod hash;
-mod invalid;
+#[doc(hidden)]
+pub mod invalid;
 pub mod json;
 mod keyed_mutex;
 pub mod limits;

@@ -1,7 +1,7 @@
 //! The query string of a stream of events, and its events that are not about one job.
 
 use super::Span;
-use super::query_string::once;
+use super::query_string::{once, yes_or_no};
 use crate::Error;
 use crate::invalid::UNKNOWN;
 use crate::json::known;
@@ -50,7 +50,7 @@ impl FromStr for EventQuery {
                     }
                 }
                 "every" => once("every", &mut every, read_every(&value)?)?,
-                "recent" => once("recent", &mut recent, read_recent(&value)?)?,
+                "recent" => once("recent", &mut recent, yes_or_no("recent", &value)?)?,
                 _ => {
                     let expected = known(&name, &["queue", "what", "every", "recent"]);
                     return Err(Error::invalid(name.to_string(), expected, UNKNOWN));
@@ -62,10 +62,6 @@ impl FromStr for EventQuery {
         }
         Ok(Self { filter, every, recent: recent == Some(true) })
     }
-}
-
-fn read_recent(text: &str) -> Result<bool, Error> {
-    text.parse().map_err(|_| Error::invalid("recent", "`true` or `false`", format!("{text:?}")))
 }
 
 fn read_every(text: &str) -> Result<Duration, Error> {

@@ -1,7 +1,7 @@
 //! The parameters of a query string: of a page, of one lock, of a report.
 
 use super::HistorySpan;
-use super::query_string::{number, once};
+use super::query_string::{number, once, yes_or_no};
 use crate::Error;
 use crate::invalid::UNKNOWN;
 use crate::json::{Span, known};
@@ -89,10 +89,6 @@ impl fmt::Display for Parameters {
         text.extend_pairs(force.iter().map(|force| ("force", force.to_string())));
         f.write_str(&text.finish())
     }
-}
-
-fn yes_or_no(what: &'static str, text: &str) -> Result<bool, Error> {
-    text.parse().map_err(|_| Error::invalid(what, "`true` or `false`", format!("{text:?}")))
 }
 
 fn wait(text: &str) -> Result<Span, Error> {

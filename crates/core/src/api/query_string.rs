@@ -10,6 +10,10 @@ pub(super) fn once<T>(what: &'static str, place: &mut Option<T>, value: T) -> Re
     }
 }
 
+pub(super) fn yes_or_no(what: &'static str, text: &str) -> Result<bool, Error> {
+    text.parse().map_err(|_| Error::invalid(what, "`true` or `false`", format!("{text:?}")))
+}
+
 pub(super) fn number<T: FromStr>(what: &'static str, text: &str) -> Result<T, Error> {
     let is_number = text.bytes().all(|b| b.is_ascii_digit());
     let number = is_number.then(|| text.parse().ok()).flatten();

@@ -4,6 +4,7 @@
 //! sentence would.
 
 use duetime_core::api::Problem;
+use duetime_core::invalid::{GIVEN, MEANT, NOTHING, UNKNOWN};
 
 /// The title of each code.
 const TITLES: [(&str, &str); 37] = [
@@ -45,11 +46,6 @@ const TITLES: [(&str, &str); 37] = [
     ("backlog", "结果无法写入"),
     ("store_full", "存储已满"),
 ];
-/// The text for an invalid value that is missing, or whose name is unknown.
-const NOTHING: &str = "nothing";
-const UNKNOWN: &str = "an unknown name";
-/// Begins what is expected if an unknown name resembles a known one.
-const MEANT: &str = "did you mean ";
 
 /// Puts the words of a problem into Chinese.
 pub(super) fn tell(problem: &mut Problem) {
@@ -113,7 +109,7 @@ fn detail(problem: &Problem) -> Option<String> {
 
 fn invalid(field: &str, expected: &str, got: &str) -> String {
     match (got, expected.strip_prefix(MEANT).and_then(|rest| rest.split_once('?'))) {
-        (NOTHING, _) if expected == "given" => format!("缺少 `{field}`"),
+        (NOTHING, _) if expected == GIVEN => format!("缺少 `{field}`"),
         (UNKNOWN, Some((meant, _))) => format!("没有 `{field}`，是不是想写 {meant}？"),
         (UNKNOWN, None) => format!("没有 `{field}`，可用的有：{expected}"),
         _ => format!("`{field}` 不合法。应为：{expected}；实际为：{got}"),
