@@ -50,11 +50,11 @@ const CALLS = {
     return results.map((one) => (one instanceof Error ? { error: { code: one.code } } : { id: one.id, outcome: one.outcome }))
   },
   cancel_by_key: async ({ queue, key }) => ({ outcome: await client.cancelByKey(queue, key) }),
-  cancel: async ({ id }) => ({ outcome: await client.cancel(id) }),
-  run: async ({ id }) => job(await client.run(id)),
-  retry: async ({ id }) => job(await client.retry(id)),
-  delete: async ({ id }) => { await client.delete(id); return null },
-  reschedule: async ({ id, delay }) => job(await client.reschedule(id, { delay })),
+  cancel: async ({ id, ...options }) => ({ outcome: await client.cancel(id, camel(options)) }),
+  run: async ({ id, ...options }) => job(await client.run(id, camel(options))),
+  retry: async ({ id, ...options }) => job(await client.retry(id, camel(options))),
+  delete: async ({ id, ...options }) => { await client.delete(id, camel(options)); return null },
+  reschedule: async ({ id, delay, ...options }) => job(await client.reschedule(id, { delay }, camel(options))),
   get: async ({ id }) => job(await client.get(id)),
   find: async ({ queue, key }) => job(await client.find(queue, key)),
   async jobs(query) {
@@ -119,7 +119,8 @@ async function work() {
     raise_bytes: () => { throw new Error('bad \ud800 text') },
     fatal: ({ message }) => { throw new duetime.Fatal(message) },
     retry_after: ({ delay }) => { throw new duetime.RetryAfter(delay) },
-    release: ({ delay }) => { throw new duetime.Release(delay) },
+    release: ({ delay, priority }) => { throw new duetime.Release(delay, { priority }) },
+    park: ({ message, priority }) => { throw new duetime.Park(message, { priority }) },
     sleep: ({ ms }, job) => sleep(ms, undefined, { signal: job.signal }).then(() => undefined),
     block: ({ ms }) => {
       const end = performance.now() + ms

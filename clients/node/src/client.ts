@@ -10,7 +10,7 @@ import { Lock, startKeeper } from './lock.js'
 import { activeTrace } from './trace.js'
 import { exactOf, odd, settingsOf, Transport, type Answer, type Request, type Settings, type TransportOptions } from './transport.js'
 import type {
-  CallOptions, CancelByKeyOutcome, CancelOutcome, Counts, Duration, Instant, Job, JobEvent, JobOptions, NewJob, Pushed, Selection, Transition, Why,
+  CallOptions, CancelByKeyOutcome, CancelOutcome, Counts, Duration, IfVersion, Instant, Job, JobEvent, JobOptions, NewJob, Pushed, Selection, Transition, Why,
 } from './types.js'
 import { jobOf, milliseconds, objectJson, queryOf, shownAs, timeOf } from './wire.js'
 
@@ -160,8 +160,8 @@ export class Client implements AsyncDisposable {
   }
 
   /** A waiting job is cancelled at once; a running one is asked to stop. Throws `NotFound`. */
-  async cancel(id: string): Promise<CancelOutcome> {
-    const answer = await this.#transport.call({ method: 'POST', path: `${job(id)}/cancel`, body: '{}' })
+  async cancel(id: string, options: IfVersion = {}): Promise<CancelOutcome> {
+    const answer = await this.#transport.call({ method: 'POST', path: `${job(id)}/cancel`, body: '{}', headers: match(options) })
     const { outcome } = answer.body as { outcome: CancelOutcome }
     // In a repeat, because the first try cancelled it.
     const isDone = answer.tries > 1 && outcome === 'already_finished' && (await this.get(id)).state === 'cancelled'
@@ -210,29 +210,28 @@ export class Client implements AsyncDisposable {
   }
 
   /** Changes when a waiting job is due. Throws `NotFound`, or `Conflict` if it runs or has finished. */
-  async reschedule(id: string, when: When): Promise<Job> {
-    return this.change(id, when)
+  async reschedule(id: string, when: When, options: IfVersion = {}): Promise<Job> {
+    return this.change(id, when, options)
   }
 
-  /** Changes a waiting job; with `ifVersion` only if it still has this version. Throws `NotFound` or `Conflict`. */
-  async change(id: string, change: Change, options: CallOptions & { ifVersion?: number } = {}): Promise<Job> {
-    const headers = options.ifVersion === undefined ? undefined : { 'if-match': `"${options.ifVersion}"` }
-    return oneOf(await this.#transport.call({ method: 'PATCH', path: job(id), body: objectJson(change), headers, ...callOf(options) }))
+  /** Changes a waiting job. Throws `NotFound`, or `Conflict` if it runs or has finished. */
+  async change(id: string, change: Change, options: CallOptions & IfVersion = {}): Promise<Job> {
+    return oneOf(await this.#transport.call({ method: 'PATCH', path: job(id), body: objectJson(change), headers: match(options), ...callOf(options) }))
   }
 
   /** A waiting job is due now. Throws `NotFound`, or `Conflict` if it runs or has finished. */
-  run(id: string): Promise<Job> {
-    return this.#act(id, 'run', ['job_running', 'already_finished'])
+  run(id: string, options: IfVersion = {}): Promise<Job> {
+    return this.#act(id, 'run', options, ['job_running', 'already_finished'])
   }
 
   /** A finished job runs again, now. Throws `NotFound`, or `Conflict` if it has not finished. */
-  retry(id: string): Promise<Job> {
-    return this.#act(id, 'retry', ['job_live'])
+  retry(id: string, options: IfVersion = {}): Promise<Job> {
+    return this.#act(id, 'retry', options, ['job_live'])
   }
 
   /** Deletes a job and its record. Throws `NotFound`, or `Conflict` if it runs. */
-  async delete(id: string): Promise<void> {
-    await this.#transport.call({ method: 'DELETE', path: job(id), doneIf: ['not_found'] })
+  async delete(id: string, options: IfVersion = {}): Promise<void> {
+    await this.#transport.call({ method: 'DELETE', path: job(id), headers: match(options), doneIf: ['not_found'] })
   }
 
   /** Waits until the job has ended, and returns it with its `result`. Throws `TimedOut` after `timeout`, 30 s by default. */
@@ -274,10 +273,13 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * What happens to jobs, from now on. `queue` may end with `*`. It reconnects by itself; `break`, or the signal, ends it.
-   * Events are for watching, not for accounting: those of a lost connection are missed.
+   * What happens to jobs, from now on. `queue` may end with `*`. With `every` (100 ms to 10 s) only an event `activity`, at most once in
+   * this time, if anything of it happened. It reconnects by itself; `break`, or the signal, ends it. Events are for watching, not for
+   * accounting: those of a lost connection are missed.
    */
-  events(filter: { queue?: string | readonly string[]; what?: Transition | readonly Transition[]; signal?: AbortSignal } = {}): AsyncGenerator<JobEvent, void, undefined> {
+  events(
+    filter: { queue?: string | readonly string[]; what?: Transition | readonly Transition[]; every?: Duration; signal?: AbortSignal } = {},
+  ): AsyncGenerator<JobEvent, void, undefined> {
     const { signal, ...query } = filter
     return eventsOf(this.#transport, `/v1/events${queryOf(query)}`, signal)
   }
@@ -304,8 +306,8 @@ export class Client implements AsyncDisposable {
     return objectJson({ ...fields, origin: fields.origin ?? `${this.#origin}-${this.#pushes}`, trace: fields.trace ?? activeTrace() })
   }
 
-  async #act(id: string, verb: 'run' | 'retry', doneIf: readonly string[]): Promise<Job> {
-    const answer = await this.#transport.call({ method: 'POST', path: `${job(id)}/${verb}`, body: '{}', doneIf })
+  async #act(id: string, verb: 'run' | 'retry', options: IfVersion, doneIf: readonly string[]): Promise<Job> {
+    const answer = await this.#transport.call({ method: 'POST', path: `${job(id)}/${verb}`, body: '{}', headers: match(options), doneIf })
     return answer.body === undefined ? this.get(id) : oneOf(answer)
   }
 
@@ -333,6 +335,10 @@ function pushedOf(answer: unknown): Pushed | DuetimeError {
 
 function callOf(options: CallOptions, deadlineMs?: number): Pick<Request, 'signal' | 'deadlineMs'> {
   return { signal: options.signal, deadlineMs: options.deadline === undefined ? deadlineMs : timeOf(options.deadline, 'deadline') }
+}
+
+function match({ ifVersion }: IfVersion): Record<string, string> | undefined {
+  return ifVersion === undefined ? undefined : { 'if-match': `"${ifVersion}"` }
 }
 
 function job(id: string): string {

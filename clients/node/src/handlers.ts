@@ -2,7 +2,7 @@
 
 import { Invalid, messageOf } from './errors.js'
 import { contentJson } from './json.js'
-import { Fatal, Release, RetryAfter } from './outcomes.js'
+import { Fatal, Park, Release, RetryAfter } from './outcomes.js'
 import { HandlerThreads } from './threads.js'
 import { within } from './trace.js'
 import type { RunningJob } from './running.js'
@@ -109,7 +109,8 @@ function resultJson(result: unknown): string {
 
 function outcomeJson(error: unknown): string {
   try {
-    if (error instanceof Release) return `"release":${objectJson({ delay: milliseconds(error.delay, 'delay') })}`
+    if (error instanceof Release) return `"release":${objectJson({ delay: milliseconds(error.delay, 'delay'), priority: error.priority })}`
+    if (error instanceof Park) return `"park":${objectJson({ message: bounded(messageOf(error)), priority: error.priority })}`
     const retryAfter = error instanceof RetryAfter ? milliseconds(error.delay, 'delay') : undefined
     const final = error instanceof Fatal ? true : undefined
     return `"fail":${objectJson({ message: bounded(messageOf(error)), final, retryAfter })}`

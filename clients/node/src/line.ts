@@ -323,13 +323,14 @@ export class Line {
     return left
   }
 
-  /** What the server does not accept fails the job for good: it would be refused again. */
+  /** A result that the server does not accept fails the job for good: it would be refused again. Another outcome is a failed attempt. */
   #refused(one: Settling, detail: string): Settling[] {
     if (one.isRefusal) {
       this.#log('error', `job ${one.receipt}: its outcome was refused: ${detail}`)
       return []
     }
-    const json = `"fail":${JSON.stringify({ message: `the outcome was refused: ${detail}`, final: true })}`
+    const final = one.json.startsWith('"complete"')
+    const json = `"fail":${JSON.stringify({ message: `the outcome was refused: ${detail}`, final })}`
     return [{ ...one, json, isRefusal: true }]
   }
 

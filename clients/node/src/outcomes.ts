@@ -18,14 +18,27 @@ export class RetryAfter extends Error {
   }
 }
 
-/** Gives the job back: it is due after `delay` (0 by default), and the attempt does not count. */
+/** Gives the job back: it is due after `delay` (0 by default), with another `priority` if it is given, and the attempt does not count. */
 export class Release extends Error {
   override readonly name = 'Release'
   readonly delay: Duration
+  readonly priority: number | undefined
 
-  constructor(delay: Duration = 0, options?: ErrorOptions) {
+  constructor(delay: Duration = 0, options?: ErrorOptions & { priority?: number | undefined }) {
     super('released', options)
     this.delay = delay
+    this.priority = options?.priority
+  }
+}
+
+/** Sets the job aside, failed, until somebody retries or deletes it, whatever its retry rules say. With another `priority` if it is given. */
+export class Park extends Error {
+  override readonly name = 'Park'
+  readonly priority: number | undefined
+
+  constructor(message = 'parked', options?: ErrorOptions & { priority?: number | undefined }) {
+    super(message, options)
+    this.priority = options?.priority
   }
 }
 

@@ -5,7 +5,7 @@
 
 import { isMainThread, parentPort, Worker as Thread, workerData } from 'node:worker_threads'
 import { DuetimeError, errorOf, LeaseLost, messageOf } from './errors.js'
-import { Cancelled, Fatal, Release, RetryAfter, Stopping } from './outcomes.js'
+import { Cancelled, Fatal, Park, Release, RetryAfter, Stopping } from './outcomes.js'
 import type { RunningJob } from './running.js'
 import type { Duration } from './types.js'
 
@@ -17,6 +17,7 @@ interface CopiedError {
   message: string
   stack: string | undefined
   delay: Duration | undefined
+  priority: number | undefined
   problem: DuetimeError['problem'] | undefined
 }
 
@@ -120,14 +121,16 @@ export class HandlerThreads {
 function copied(error: unknown): CopiedError {
   const { name, stack } = error instanceof Error ? error : { name: 'Error', stack: undefined }
   const delay = error instanceof RetryAfter || error instanceof Release ? error.delay : undefined
-  return { name, message: messageOf(error), stack, delay, problem: error instanceof DuetimeError ? error.problem : undefined }
+  const priority = error instanceof Release || error instanceof Park ? error.priority : undefined
+  return { name, message: messageOf(error), stack, delay, priority, problem: error instanceof DuetimeError ? error.problem : undefined }
 }
 
-function restored({ name, message, stack, delay, problem }: CopiedError): Error {
+function restored({ name, message, stack, delay, priority, problem }: CopiedError): Error {
   const make: Record<string, () => Error> = {
     Fatal: () => new Fatal(message),
     RetryAfter: () => new RetryAfter(delay ?? 0, message),
-    Release: () => new Release(delay),
+    Release: () => new Release(delay, { priority }),
+    Park: () => new Park(message, { priority }),
     Cancelled: () => new Cancelled(message),
     Stopping: () => new Stopping(message),
   }

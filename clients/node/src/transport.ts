@@ -73,6 +73,8 @@ const BACKOFF_MS_MAX = 5_000
 const IDLE_MS_MAX = 50_000
 // A try that has less time says nothing.
 const TRY_MS_MIN = 20
+// Without a connection.
+const UNSENT = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOENT', 'ENOTFOUND', 'EAI_AGAIN'])
 const PASSING = new Set([408, 429, 502, 503, 504])
 // Proxies answer with these, too, and mean the same.
 const SAID_BY_STATUS = new Set([401, 403, 413, 429])
@@ -98,6 +100,11 @@ export function pauseAfter(error: DuetimeError, failures: number): number {
 /** Whether a repeat may help. */
 export function passes(error: DuetimeError): boolean {
   return error.code === 'unreachable' || error.code === 'timed_out' || error.code === 'protocol' || PASSING.has(error.status)
+}
+
+/** Whether the server may have done what it was asked. */
+function mayHaveHappened({ code, status, cause }: DuetimeError): boolean {
+  return (code === 'unreachable' && !UNSENT.has((cause as NodeJS.ErrnoException).code ?? '')) || code === 'timed_out' || code === 'protocol' || status === 502 || status === 504
 }
 
 /** The settings of these options, and of `DUETIME_SERVER` and `DUETIME_TOKEN`. */
@@ -137,6 +144,7 @@ export class Transport {
   async call(request: Request): Promise<Answer> {
     const start = performance.now()
     const deadlineMs = request.deadlineMs ?? this.#settings.deadlineMs + (request.waitMs ?? 0)
+    let lost: DuetimeError | undefined
     for (let tries = 1; ; tries++) {
       const leftMs = deadlineMs - (performance.now() - start)
       const tryMs = Math.min(Math.min(this.#settings.timeoutMs, request.timeoutMs ?? Infinity) + (request.waitMs ?? 0), request.repeats === false ? Infinity : Math.max(leftMs, 1))
@@ -145,8 +153,11 @@ export class Transport {
         return { ...(await this.#once(request, server, tryMs)), tries }
       } catch (error) {
         if (!(error instanceof DuetimeError) || error instanceof Aborted) throw error
+        // Perhaps by the try whose answer was lost.
+        if (lost !== undefined && error.code === 'version_mismatch') throw lost
         if (tries > 1 && request.doneIf?.includes(error.code) === true) return { status: error.status, body: undefined, headers: {}, tries }
         if (!passes(error)) throw error
+        if (mayHaveHappened(error)) lost = error
         if (server === this.#current) this.#current = (server + 1) % this.#settings.servers.length
         const pauseMs = pauseAfter(error, tries)
         if (request.repeats === false || performance.now() - start + pauseMs + TRY_MS_MIN >= deadlineMs) throw error

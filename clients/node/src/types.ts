@@ -223,12 +223,19 @@ export type Transition =
 
 /**
  * An event of the server. `subscribed` is the first, and comes again after each reconnect: events in between were missed.
- * `lost`: this reader was too slow.
+ * `lost`: this reader was too slow. `activity`: something happened, if `every` was asked for.
  */
 export type JobEvent =
   | { type: 'subscribed'; at: Date }
   | { type: 'lost' }
+  | { type: 'activity'; at: Date }
   | { type: Transition; at: Date; id: string; queue: string; kind: string; state: State; attempt: number; dueAt?: Date }
+
+/** Changes a job only if it still has this version; else throws `Conflict` (`version_mismatch`). */
+export interface IfVersion {
+  /** The job's `version`. Throws `Unavailable` if an answer was lost, so that nobody knows which change was made. */
+  ifVersion?: number | undefined
+}
 
 /** Options of a single call. */
 export interface CallOptions {

@@ -8,7 +8,7 @@ import { Aborted, errorOf, invalid, LeaseLost, messageOf, shown } from './errors
 import { Handlers, type Handler, type Middleware, type Schema, type ThreadHandler } from './handlers.js'
 import { Exact, parse } from './json.js'
 import { OFFERED, TAKEN, type FromLine, type LineOptions, type Outcome, type ToLine } from './line.js'
-import { Cancelled, Fatal, Release, RetryAfter, Stopping } from './outcomes.js'
+import { Cancelled, Fatal, Park, Release, RetryAfter, Stopping } from './outcomes.js'
 import { RunningJob } from './running.js'
 import type { Duration } from './types.js'
 import { milliseconds, timeOf } from './wire.js'
@@ -295,7 +295,7 @@ export class Worker implements AsyncDisposable {
     this.#running.delete(job.receipt)
     this.#health.ended += 1
     // What ends because the worker stops has not failed.
-    const isStopped = error !== undefined && job.signal.reason instanceof Stopping && !(error instanceof Fatal || error instanceof RetryAfter)
+    const isStopped = error !== undefined && job.signal.reason instanceof Stopping && !(error instanceof Fatal || error instanceof RetryAfter || error instanceof Park)
     if (error !== undefined && !isStopped && !(error instanceof Release)) {
       this.#health.failed += 1
       const stack = error instanceof Error ? (error.stack ?? messageOf(error)) : messageOf(error)

@@ -63,6 +63,7 @@ describe('handlers that compute', () => {
     const ids = {
       compute: await push({ do: 'compute', ms: 2_500 }), forever: await push({ do: 'compute forever' }, 'forever'), wait: await push({ do: 'wait' }), calls: await push({ do: 'calls' }),
       fatal: await push({ do: 'fatal' }), exit: await push({ do: 'exit' }), function: await push({ do: 'function' }), missing: await push({}, 'missing'),
+      park: await push({ do: 'park' }),
     }
     const running = it.run({ signals: false })
     await once(client, ids.forever, 'running')
@@ -71,17 +72,18 @@ describe('handlers that compute', () => {
     await client.cancel(ids.wait)
     const jobs = await Promise.all([
       once(client, ids.compute, 'succeeded'), once(client, ids.forever, 'cancelled'), once(client, ids.wait, 'succeeded'), once(client, ids.calls, 'succeeded'), once(client, ids.fatal, 'failed'),
-      once(client, ids.exit, 'scheduled'), once(client, ids.function, 'failed'), once(client, ids.missing, 'scheduled'),
+      once(client, ids.exit, 'scheduled'), once(client, ids.function, 'failed'), once(client, ids.missing, 'scheduled'), once(client, ids.park, 'failed'),
     ])
     await it.stop()
     await running
-    const [compute, , wait, calls, , exit, fn, missing] = jobs
+    const [compute, , wait, calls, , exit, fn, missing, park] = jobs
     assert.deepEqual([compute.result, compute.attempt], [{ isMainThread: false, fee: 12345678901234567890n, text: '{"do":"compute","ms":2500}' }, 1])
     assert.equal(wait.state, 'succeeded')
     assert.equal((await client.find('from-threads', 'aborted'))?.payload, 'aborted: Cancelled, true')
     assert.deepEqual([calls.progress?.note, (await client.get(calls.result as string)).queue], ['from a thread', 'from-threads'])
     assert.equal(exit.message, "the handler's thread ended: exit code 3")
     assert.match(fn.message ?? '', /^the result cannot be taken from the thread: /)
+    assert.deepEqual([park.message, park.priority], ['by hand', 7])
     assert.match(missing.message ?? '', /no\/such\.js/)
   })
 })

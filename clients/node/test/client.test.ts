@@ -98,17 +98,22 @@ describe('a client of a real server', () => {
     assert.equal(found.dueAt.getTime() - found.createdAt.getTime(), 1_800_000)
     const changed = await client.change(id, { payload: [1], delay: 60_000 }, { ifVersion: found.version })
     assert.deepEqual([changed.payload, changed.state], [[1], 'scheduled'])
-    await assert.rejects(client.change(id, { priority: 1 }, { ifVersion: found.version }), (error) => error instanceof Conflict && error.code === 'version_mismatch')
+    const old = { ifVersion: found.version }
+    for (const call of [
+      () => client.change(id, { priority: 1 }, old), () => client.reschedule(id, { delay: 1 }, old), () => client.cancel(id, old), () => client.run(id, old),
+      () => client.retry(id, old), () => client.delete(id, old),
+    ]) await assert.rejects(call(), (error) => error instanceof Conflict && error.code === 'version_mismatch' && error.status === 412)
     assert.equal((await client.reschedule(id, { dueAt: new Date('2030-01-01T00:00:00Z') })).dueAt.toISOString(), '2030-01-01T00:00:00.000Z')
     assert.deepEqual((await client.why(id)).reasons.map(({ code }) => code), ['not_due'])
-    assert.equal((await client.run(id)).state, 'ready')
+    assert.equal((await client.run(id, { ifVersion: (await client.get(id)).version })).state, 'ready')
     assert.equal(await client.cancelByKey('orders', 'order-4711'), 'cancelled')
     assert.equal(await client.cancelByKey('orders', 'order-4711'), 'none')
     assert.equal(await client.cancel(id), 'already_finished')
     assert.equal((await client.find('orders', 'order-4711'))?.state, 'cancelled')
     assert.equal(await client.find('orders', 'order-1'), null)
-    assert.equal((await client.retry(id)).state, 'ready')
-    await client.delete(id)
+    const { state: again, version } = await client.retry(id, { ifVersion: (await client.get(id)).version })
+    assert.equal(again, 'ready')
+    await client.delete(id, { ifVersion: version })
     await assert.rejects(client.get(id), NotFound)
   })
 
@@ -252,6 +257,11 @@ describe('a client of a real server', () => {
       if (event.type === 'cancelled') break
     }
     assert.deepEqual(seen.map(({ type }) => type), ['subscribed', 'pushed', 'cancelled'])
+    for await (const { type } of client.events({ queue: 'watched', every: 100 })) {
+      if (type === 'subscribed') await client.push('watched', 1)
+      else assert.equal(type, 'activity')
+      if (type === 'activity') break
+    }
     const stop = new AbortController()
     for await (const event of client.events({ signal: stop.signal })) {
       assert.equal(event.type, 'subscribed')

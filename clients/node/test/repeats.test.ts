@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { Aborted, Client, Forbidden, Invalid, Protocol, RateLimited, Unauthorized, Unavailable } from 'duetime'
+import { Aborted, Client, Conflict, Forbidden, Invalid, Protocol, RateLimited, Unauthorized, Unavailable } from 'duetime'
 import { answer, cut, half, hang, playServer } from './server.js'
 
 const pushed = { id: '7', queue: 'q', state: 'ready', due_at: '2027-01-01T00:00:00.000Z', outcome: 'created' }
@@ -69,6 +69,15 @@ it('knows what a lost answer said', async () => {
   assert.equal((await new Client(retry.url).retry('7')).id, '7')
   await using gone = await playServer(cut, refused('not_found', 404))
   await new Client(gone.url).delete('7')
+})
+
+it('does not know who changed a version after a lost answer', async () => {
+  const mismatch = refused('version_mismatch', 412)
+  await using server = await playServer(cut, mismatch)
+  await assert.rejects(new Client(server.url).cancel('7', { ifVersion: 3 }), (error) => error instanceof Unavailable && error.code === 'unreachable')
+  assert.deepEqual(server.received.map(({ headers }) => headers['if-match']), ['"3"', '"3"'])
+  await using later = await playServer(refused('too_many_requests', 429, { retry_after: '1ms' }), mismatch)
+  await assert.rejects(new Client(`http://127.0.0.1:9, ${later.url}`).cancel('7', { ifVersion: 3 }), Conflict)
 })
 
 it('takes what is not what it asked for as an error of the protocol', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { Client, Conflict, Fatal, NotFound, Release, RetryAfter, TimedOut, Worker } from 'duetime'
+import { Client, Conflict, Fatal, NotFound, Park, Release, RetryAfter, TimedOut, Worker } from 'duetime'
 import { FakeClient, startServer } from 'duetime/testing'
 import { propagation } from '@opentelemetry/api'
 
@@ -71,7 +71,7 @@ it('records what is pushed, and runs handlers inline', async () => {
     .handle('mail', () => {
       tries += 1
       if (tries === 1) throw new RetryAfter('1h', 'busy')
-      throw tries === 2 ? new Release('1h') : new Fatal('no address')
+      throw tries === 2 ? new Release('1h', { priority: 9 }) : tries === 3 ? new Fatal('no address') : new Park('check it', { priority: 7 })
     })
   assert.deepEqual(await client.work(worker), [])
   client.advance('30m')
@@ -80,7 +80,11 @@ it('records what is pushed, and runs handlers inline', async () => {
   client.advance('1h')
   assert.deepEqual((await client.work(worker)).map(({ state }) => state), ['scheduled'])
   client.advance('1h')
+  assert.equal(client.pushed.find(({ queue }) => queue === 'mail')?.priority, 9)
   assert.deepEqual((await client.work(worker)).map(({ state, error }) => [state, (error as Error).message]), [['failed', 'no address']])
+  const { id } = await client.push('mail', 2, { kind: 'mail' })
+  assert.deepEqual((await client.work(worker)).map(({ state }) => state), ['failed'])
+  assert.deepEqual(await client.get(id).then(({ message, priority }) => [message, priority]), ['check it', 7])
   assert.equal((await client.find('orders', `order-${String(1n << 60n)}`))?.progress?.percent, 50)
   await assert.rejects(client.queues.pause('orders'), /the fake client has no POST \/v1\/queues\/orders\/pause/)
 })

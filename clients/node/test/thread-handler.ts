@@ -1,6 +1,6 @@
 /** The handler that the tests run in threads. */
 
-import { Fatal, type RunningJob } from 'duetime'
+import { Fatal, Park, type RunningJob } from 'duetime'
 import { isMainThread } from 'node:worker_threads'
 
 export default async function handle(job: RunningJob<{ do: string; ms?: number }>): Promise<unknown> {
@@ -21,6 +21,8 @@ export default async function handle(job: RunningJob<{ do: string; ms?: number }
       return (await job.push('from-threads', 1)).id
     case 'fatal':
       throw new Fatal('never again')
+    case 'park':
+      throw new Park('by hand', { priority: 7 })
     case 'exit':
       return process.exit(3)
     case 'function':

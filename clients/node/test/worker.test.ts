@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { after, before, describe, it } from 'node:test'
-import { Client, Fatal, Invalid, NotFound, Release, RetryAfter, Unauthorized, Worker, type RunningJob, type Schema, type WorkerOptions } from 'duetime'
+import { Client, Fatal, Invalid, NotFound, Park, Release, RetryAfter, Unauthorized, Worker, type RunningJob, type Schema, type WorkerOptions } from 'duetime'
 import { answer, playServer, runUntil, startServer } from './server.js'
 
 describe('a worker of a real server', () => {
@@ -33,7 +33,9 @@ describe('a worker of a real server', () => {
       fatal: () => { throw new Fatal('no such address') },
       later: () => { throw new RetryAfter('1h', 'busy') },
       wrong: () => { throw new RetryAfter('soon', 'busy') },
-      back: () => { throw new Release(3_600_000) },
+      back: () => { throw new Release(3_600_000, { priority: 9 }) },
+      park: () => { throw new Park('the address is to be checked', { priority: 7 }) },
+      odd_park: () => { throw new Park('by hand', { priority: -1 }) },
       function: () => () => 1,
       number: () => [{ n: 1n, none: NaN }],
       large: () => 'x'.repeat(2 << 20),
@@ -61,12 +63,15 @@ describe('a worker of a real server', () => {
       later: ['scheduled', 1, 'busy'],
       wrong: ['scheduled', 1, 'busy (invalid: `delay` must be a duration such as "250ms", "30s", "15m" or "1h30m", got "soon")'],
       back: ['scheduled', 0, undefined],
+      park: ['failed', 1, 'the address is to be checked'],
+      odd_park: ['scheduled', 1, 'the outcome was refused: `park.priority` must be a whole number from 0 to 4294967295, got the number -1'],
       function: ['failed', 1, 'invalid: `result` must be a value that JSON has, got a function'],
       number: ['failed', 1, 'invalid: `result` must be a value that JSON has, got NaN'],
       large: ['failed', 1, 'the outcome was refused: `result` must be at most 1048576 bytes, got 2097154'],
       unknown: ['scheduled', 0, undefined],
     })
-    assert.deepEqual(it.health(), { state: 'stopped', isReachable: true, running: 0, ended: 14, failed: 8 })
+    for (const [kind, priority] of [['back', 9], ['park', 7]] as const) assert.equal((await client.get(pushed.get(kind) ?? '')).priority, priority)
+    assert.deepEqual(it.health(), { state: 'stopped', isReachable: true, running: 0, ended: 16, failed: 10 })
   })
 
   it('tells a handler of a cancel', async () => {

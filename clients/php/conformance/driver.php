@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 // Carries out calls and jobs for the conformance tests in clients/conformance, which describes both modes.
 
-use Duetime\{Bytes, Client, DuetimeError, Fatal, Job, Lock, NewJob, Pushed, RawJson, Release, RetryAfter, RunningJob, Worker};
+use Duetime\{Bytes, Client, DuetimeError, Fatal, Job, Lock, NewJob, Pushed, Park, RawJson, Release, RetryAfter, RunningJob, Worker};
 
 require __DIR__ . '/../src/autoload.php';
 
@@ -81,16 +81,16 @@ function call(Client $client, string $call, array $args, string $text): mixed
         case 'cancel_by_key':
             return ['outcome' => $client->cancelByKey($args['queue'], $args['key'])->value];
         case 'cancel':
-            return ['outcome' => $client->cancel($id)->value];
+            return ['outcome' => $client->cancel($id, $args['if_version'] ?? null)->value];
         case 'run':
-            return shown($client->run($id));
+            return shown($client->run($id, $args['if_version'] ?? null));
         case 'retry':
-            return shown($client->retry($id));
+            return shown($client->retry($id, $args['if_version'] ?? null));
         case 'delete':
-            $client->delete($id);
+            $client->delete($id, $args['if_version'] ?? null);
             return null;
         case 'reschedule':
-            return shown($client->reschedule($id, $args['delay']));
+            return shown($client->reschedule($id, $args['delay'], ifVersion: $args['if_version'] ?? null));
         case 'get':
             return shown($client->get($id));
         case 'find':
@@ -135,7 +135,7 @@ function call(Client $client, string $call, array $args, string $text): mixed
             }, $args['ttl']);
         case 'events':
             $events = [];
-            foreach ($client->events($args['query']['queue'] ?? [], $args['query']['what'] ?? []) as $event) {
+            foreach ($client->events(...$args['query'] ?? []) as $event) {
                 if ($event['type'] !== 'subscribed') {
                     $events[] = $event;
                 }
@@ -205,7 +205,9 @@ function carryOut(RunningJob $job, Closure $cancelled): mixed
         case 'retry_after':
             throw new RetryAfter($what['delay'], 'later');
         case 'release':
-            throw new Release($what['delay'] ?? 0);
+            throw new Release($what['delay'] ?? 0, $what['priority'] ?? null);
+        case 'park':
+            throw new Park($what['message'], $what['priority'] ?? null);
         case 'sleep':
             while (hrtime(true) < $until) {
                 usleep(10_000);

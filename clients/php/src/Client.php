@@ -231,10 +231,15 @@ final class Client
         throw new Unavailable('timeout', 0, "the job $id has not ended within $timeout s: it is {$job->state}");
     }
 
-    /** @throws NotFound */
-    public function cancel(string $id): CancelOutcome
+    /**
+     * @param int|null $ifVersion here and in the other changes of one job: only if the job still has this version. Otherwise `Conflict`
+     *     (`version_mismatch`) is thrown, or `Unavailable` if an answer was lost, so that nobody knows which change was made
+     * @throws NotFound
+     * @throws Error\Conflict
+     */
+    public function cancel(string $id, ?int $ifVersion = null): CancelOutcome
     {
-        $answer = $this->transport->call('POST', Transport::path('jobs', $id, 'cancel'));
+        $answer = $this->transport->call('POST', Transport::path('jobs', $id, 'cancel'), null, self::match($ifVersion));
         $outcome = $answer->read(static fn (array $fields): CancelOutcome => CancelOutcome::from((string) ($fields['outcome'] ?? '')));
         if ($outcome === CancelOutcome::AlreadyFinished && $answer->tries > 1 && $this->get($id)->state === 'cancelled') {
             // The answer to the first try was lost.
@@ -325,15 +330,18 @@ final class Client
      * @throws NotFound
      * @throws Error\Conflict if it runs or has ended
      */
-    public function reschedule(string $id, string|int|float|\DateInterval|null $delay = null, \DateTimeInterface|string|null $dueAt = null): Job
-    {
-        return $this->patch($id, self::due($delay, $dueAt), null);
+    public function reschedule(
+        string $id,
+        string|int|float|\DateInterval|null $delay = null,
+        \DateTimeInterface|string|null $dueAt = null,
+        ?int $ifVersion = null,
+    ): Job {
+        return $this->patch($id, self::due($delay, $dueAt), $ifVersion);
     }
 
     /**
      * Changes a waiting job. What is null stays.
      *
-     * @param int|null $ifVersion only if this is still its version; `Conflict` otherwise
      * @throws NotFound
      * @throws Error\Conflict if it runs or has ended
      */
@@ -352,9 +360,9 @@ final class Client
      * @throws NotFound
      * @throws Error\Conflict if it runs or has ended
      */
-    public function run(string $id): Job
+    public function run(string $id, ?int $ifVersion = null): Job
     {
-        return $this->act($id, 'run', ['job_running', 'already_finished']);
+        return $this->act($id, 'run', $ifVersion, ['job_running', 'already_finished']);
     }
 
     /**
@@ -363,9 +371,9 @@ final class Client
      * @throws NotFound
      * @throws Error\Conflict if it has not ended, or another job has its key
      */
-    public function retry(string $id): Job
+    public function retry(string $id, ?int $ifVersion = null): Job
     {
-        return $this->act($id, 'retry', ['job_live']);
+        return $this->act($id, 'retry', $ifVersion, ['job_live']);
     }
 
     /**
@@ -374,9 +382,9 @@ final class Client
      * @throws NotFound
      * @throws Error\Conflict if it runs
      */
-    public function delete(string $id): void
+    public function delete(string $id, ?int $ifVersion = null): void
     {
-        $this->transport->call('DELETE', Transport::path('jobs', $id), done: ['not_found']);
+        $this->transport->call('DELETE', Transport::path('jobs', $id), null, self::match($ifVersion), done: ['not_found']);
     }
 
     /**
@@ -418,11 +426,14 @@ final class Client
      *
      * @param string|list<string> $queue names or patterns such as `mail.*`; all by default
      * @param string|list<string> $what such as `started`, `succeeded`, `failed`; all by default
-     * @return \Generator<int, array<mixed>> with `type` (`what`, or `subscribed`, `lost`), `id`, `queue`, `kind`, `state` …
+     * @param string|int|float|\DateInterval|null $every only an event `activity`, at most once in this time (100 ms to 10 s), if anything
+     *     of it happened
+     * @return \Generator<int, array<mixed>> with `type` (`what`, or `subscribed`, `lost`, `activity`), `id`, `queue`, `kind`, `state` …
      */
-    public function events(string|array $queue = [], string|array $what = []): \Generator
+    public function events(string|array $queue = [], string|array $what = [], string|int|float|\DateInterval|null $every = null): \Generator
     {
-        return (new Events($this->transport))->read(self::query(['queue' => $queue, 'what' => $what]));
+        $query = ['queue' => $queue, 'what' => $what, 'every' => $every === null ? null : Duration::text($every, 'every')];
+        return (new Events($this->transport))->read(self::query($query));
     }
 
     /** @param array<string, string|list<string>|null> $query */
@@ -452,9 +463,9 @@ final class Client
     }
 
     /** @param list<string> $done codes with which a repeat is answered if the answer to an earlier try was lost */
-    private function act(string $id, string $verb, array $done): Job
+    private function act(string $id, string $verb, ?int $ifVersion, array $done): Job
     {
-        $answer = $this->transport->call('POST', Transport::path('jobs', $id, $verb), done: $done);
+        $answer = $this->transport->call('POST', Transport::path('jobs', $id, $verb), null, self::match($ifVersion), done: $done);
         return $answer->fields === [] ? $this->get($id) : $answer->job();
     }
 
@@ -473,7 +484,12 @@ final class Client
     /** @param array<string, mixed> $changes */
     private function patch(string $id, array $changes, ?int $ifVersion): Job
     {
-        $headers = $ifVersion === null ? [] : ["if-match: \"$ifVersion\""];
-        return $this->transport->call('PATCH', Transport::path('jobs', $id), Json::object($changes), $headers)->job();
+        return $this->transport->call('PATCH', Transport::path('jobs', $id), Json::object($changes), self::match($ifVersion))->job();
+    }
+
+    /** @return list<string> */
+    private static function match(?int $version): array
+    {
+        return $version === null ? [] : ["if-match: \"$version\""];
     }
 }

@@ -51,6 +51,8 @@ class DuetimeError extends \RuntimeException
 
     /** How often the request was sent. More than once, the first may have taken effect although its answer was lost. */
     public int $tries = 1;
+    /** @internal whether there was no connection */
+    public bool $isUnsent = false;
 
     /**
      * @param string $errorCode the server's stable code
@@ -82,6 +84,12 @@ class DuetimeError extends \RuntimeException
     {
         return $this instanceof RateLimited || $this instanceof Protocol
             || ($this instanceof Unavailable && $this->status !== 507);
+    }
+
+    /** Whether the server may have done what it was asked. */
+    public function mayHaveHappened(): bool
+    {
+        return !$this->isUnsent && ($this instanceof Protocol || ($this instanceof Unavailable && \in_array($this->status, [0, 502, 504], true)));
     }
 
     /**

@@ -154,9 +154,10 @@ final class KeeperProcess
             }
             try {
                 $lines = implode(',', array_column($batch, 'line'));
-                $answers = $this->transport->call('POST', '/v1/settle', "[$lines]", deadline: 5, tries: \count($this->transport->servers))->fields;
+                $answer = $this->transport->call('POST', '/v1/settle', "[$lines]", deadline: 5, tries: \count($this->transport->servers));
                 foreach (array_keys($batch) as $n => $receipt) {
-                    $this->settled((string) $receipt, $answers[$n]['code'] ?? null, $answers[$n]['detail'] ?? '', $deadline);
+                    $this->settles[$receipt]['tries'] += $answer->tries - 1;
+                    $this->settled((string) $receipt, $answer->fields[$n]['code'] ?? null, $answer->fields[$n]['detail'] ?? '', $deadline);
                 }
             } catch (DuetimeError $error) {
                 foreach (array_keys($batch) as $receipt) {

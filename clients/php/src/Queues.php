@@ -9,14 +9,26 @@ final class Queues extends Group
 {
     protected const KIND = 'queues';
 
+    /** The settings that are durations. */
+    private const SPANS = ['lease', 'max_age'];
+
     /**
-     * Changes the settings that are named; null resets one to its default.
+     * Changes the settings that are named, such as `["lease" => "5m", "max_running" => 20]`; null resets one to its default.
      *
-     * @param array<string, mixed> $settings such as `["lease" => "5m", "max_running" => 20]`
+     * @param array{retry?: mixed, jitter?: float|null, max_attempts?: int|null, max_age?: string|int|float|\DateInterval|null,
+     *     max_crashes?: int|null, when_exhausted?: mixed, lease?: string|int|float|\DateInterval|null, max_running?: int|null,
+     *     rate?: array{per_second: float, burst?: int}|null, retention?: array{succeeded?: string, failed?: string}|null,
+     *     target?: array<string, mixed>|null} $settings
      * @return array<mixed>
+     * @throws Error\Invalid that names the setting which is unknown or has another type
      */
     public function set(string $queue, array $settings): array
     {
+        foreach (self::SPANS as $name) {
+            if (isset($settings[$name])) {
+                $settings[$name] = Duration::text($settings[$name], $name);
+            }
+        }
         return $this->transport->call('PUT', $this->path($queue), Json::object($settings))->fields;
     }
 

@@ -93,18 +93,27 @@ final class Transport
         }
         $headers = [...$this->headers(), ...$headers];
         $timeout ??= $this->timeout;
-        $until = Clock::now() + max($deadline ?? $this->deadline, $timeout);
+        [$until, $lost] = [Clock::now() + max($deadline ?? $this->deadline, $timeout), null];
         for ($try = 1;; $try++) {
             try {
                 $left = $until - Clock::now();
                 $timeoutMs = max(1, (int) (min($timeout, $left) * 1000));
                 $response = $this->client->send($method, $this->url($path), $headers, $body, $timeoutMs, $isAborted);
+                if ($response->isRepeat) {
+                    $try++;
+                    $lost ??= new Unavailable('unreachable', 0, 'the answer was lost');
+                }
                 return self::answer($response, $try);
             } catch (DuetimeError $error) {
                 $error->tries = $try;
                 if ($try > 1 && \in_array($error->errorCode, $done, true)) {
                     return new Answer([], '', [], $try);
                 }
+                if ($lost !== null && $error->errorCode === 'version_mismatch') {
+                    // Perhaps by the try whose answer was lost.
+                    throw $lost;
+                }
+                $lost = $error->mayHaveHappened() ? $error : $lost;
                 $pause = $this->pause($error, $try);
                 if (!$error->isTransient() || $try >= $tries || Clock::now() + $pause >= $until) {
                     throw $error;

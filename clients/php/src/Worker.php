@@ -92,7 +92,7 @@ final class Worker
 
     /**
      * What it returns is the job's result: a value with a form in JSON, `RawJson`, `Bytes`, or null for none. Any `Throwable` is a
-     * failed attempt; `Fatal`, `RetryAfter` and `Release` say more.
+     * failed attempt; `Fatal`, `RetryAfter`, `Release` and `Park` say more.
      *
      * @param string $kind `*` for every kind without a handler of its own. Such jobs are otherwise given back for 5 s
      * @param callable(RunningJob): mixed $handler
@@ -278,16 +278,8 @@ final class Worker
         }
         try {
             $result = $this->call($job);
-        } catch (Cancelled) {
-            // The server ends a job that was cancelled, whatever its worker says. One whose lease was lost is not ours.
-            return ['release', '{}'];
-        } catch (Release $release) {
-            return ['release', Json::object(['delay' => Duration::text($release->delay)])];
-        } catch (RetryAfter $error) {
-            return ['fail', Json::object(['message' => self::message($error), 'retry_after' => Duration::text($error->delay)])];
         } catch (\Throwable $error) {
-            $this->log('warning', "job {$job->id}: " . self::message($error));
-            return ['fail', Json::object(['message' => self::message($error), 'final' => $error instanceof Fatal])];
+            return $this->thrown($job, $error);
         }
         try {
             return ['complete', Json::object(match (true) {
@@ -296,12 +288,38 @@ final class Worker
                 default => ['result' => $result],
             })];
         } catch (\Throwable $error) {
-            return $this->refused($error instanceof Invalid ? $error->detail : self::message($error));
+            return $this->refused($job, 'complete', $error instanceof Invalid ? $error->detail : self::message($error));
         }
     }
 
+    /** @return array{string, string} how to settle a job whose handler threw this, and the body */
+    private function thrown(RunningJob $job, \Throwable $error): array
+    {
+        if ($error instanceof Cancelled) {
+            // The server ends a job that was cancelled, whatever its worker says. One whose lease was lost is not ours.
+            return ['release', '{}'];
+        }
+        $message = self::message($error);
+        $priority = ($error instanceof Release || $error instanceof Park) && $error->priority !== null ? ['priority' => $error->priority] : [];
+        try {
+            if ($error instanceof Release) {
+                return ['release', Json::object(['delay' => Duration::text($error->delay)] + $priority)];
+            }
+            if ($error instanceof Park) {
+                return ['park', Json::object(['message' => $message] + $priority)];
+            }
+            if ($error instanceof RetryAfter) {
+                return ['fail', Json::object(['message' => $message, 'retry_after' => Duration::text($error->delay)])];
+            }
+        } catch (Invalid $wrong) {
+            $message .= " ({$wrong->detail})";
+        }
+        $this->log('warning', "job {$job->id}: $message");
+        return ['fail', Json::object(['message' => $message, 'final' => $error instanceof Fatal])];
+    }
+
     /** Reports an outcome, as long as the server may take it and no longer than until then. The lease is extended meanwhile. */
-    private function settle(RunningJob $job, string $verb, string $body, float $until = \INF): void
+    private function settle(RunningJob $job, string $verb, string $body, float $until = \INF, bool $isRefusal = false): void
     {
         $settle = Json::object(['receipt' => $job->receipt, $verb => new RawJson($body)]);
         for ($try = 1;; $try++) {
@@ -318,9 +336,8 @@ final class Worker
                     $this->log('warning', "job {$job->id}: the lease was lost, so its outcome ($verb) is dropped");
                 }
             } catch (Invalid $error) {
-                if ($verb === 'complete') {
-                    [$verb, $body] = $this->refused($error->detail);
-                    $this->settle($job, $verb, $body, $until);
+                if (!$isRefusal) {
+                    $this->settle($job, ...$this->refused($job, $verb, $error->detail), until: $until, isRefusal: true);
                     return;
                 }
                 $this->log('error', "job {$job->id}: its outcome ($verb) was refused: {$error->detail}");
@@ -345,11 +362,12 @@ final class Worker
         return min(self::PAUSE_MAX, $error->retryAfter ?? min(5.0, 0.1 * 2 ** min($try, 6)) * random_int(500, 1000) / 1000);
     }
 
-    /** @return array{string, string} a result that cannot be kept will not be better next time */
-    private function refused(string $why): array
+    /** @return array{string, string} another outcome. A result that cannot be kept will not be better next time */
+    private function refused(RunningJob $job, string $verb, string $why): array
     {
-        $this->log('error', "a result was refused: $why");
-        return ['fail', Json::object(['message' => Json::message("the result was refused: $why"), 'final' => true])];
+        $why = Json::message(($verb === 'complete' ? 'the result' : "the outcome ($verb)") . " was refused: $why");
+        $this->log('error', "job {$job->id}: $why");
+        return ['fail', Json::object(['message' => $why, 'final' => $verb === 'complete'])];
     }
 
     private static function message(\Throwable $error): string
@@ -361,7 +379,7 @@ final class Worker
     private function order(): array
     {
         if (!$this->isWeighted) {
-            return array_keys($this->weights);
+            return array_map('strval', array_keys($this->weights));
         }
         [$left, $order] = [$this->weights, []];
         while ($left !== []) {

@@ -90,9 +90,9 @@ final class ClientTest extends TestCase
         self::assertEqualsCanonicalizing([...$theirs('Pause'), 'name'], $ours(Queues::class, 'pause'));
         self::assertSame(['selection', ...array_diff(array_column($paths['/v1/jobs/retry']['post']['parameters'], 'name'), ['traceparent'])], $ours(Client::class, 'retryAll'));
         // What is passed on as it is, is named in the comment.
-        foreach (['cancelAll' => [Client::class, 'Selection'], 'set' => [Schedules::class, 'Schedule']] as $method => [$class, $schema]) {
+        foreach ([['cancelAll', Client::class, 'Selection'], ['set', Schedules::class, 'Schedule'], ['set', Queues::class, 'QueueChanges']] as [$method, $class, $schema]) {
             foreach ($theirs($schema) as $field) {
-                self::assertMatchesRegularExpression("/[`\"]{$field}[`\"]/", (string) (new \ReflectionMethod($class, $method))->getDocComment());
+                self::assertMatchesRegularExpression("/[`\"]{$field}[`\"]|{$field}\?:/", (string) (new \ReflectionMethod($class, $method))->getDocComment());
             }
         }
     }
@@ -153,22 +153,26 @@ final class ClientTest extends TestCase
         $id = $client->push($queue, 1, delay: '1h', tags: ['a'])->id;
         $job = $client->change($id, ['b' => 2], priority: 7);
         self::assertSame([['b' => 2], 7], [$job->payload, $job->fields['priority']]);
-        try {
-            $client->change($id, 3, ifVersion: $job->version - 1);
-            self::fail('it is accepted');
-        } catch (Conflict $error) {
-            self::assertSame('version_mismatch', $error->errorCode);
+        $old = ['ifVersion' => $job->version - 1];
+        foreach ([['change', 'priority' => 3], ['reschedule', 'delay' => 1], ['cancel'], ['run'], ['retry'], ['delete']] as $call) {
+            $method = array_shift($call);
+            try {
+                $client->$method($id, ...$call, ...$old);
+                self::fail("$method is accepted");
+            } catch (Conflict $error) {
+                self::assertSame(['version_mismatch', 412], [$error->errorCode, $error->status], $method);
+            }
         }
         self::assertGreaterThan(time() + 7_000, $client->reschedule($id, 7_200)->dueAt->getTimestamp());
         self::assertSame('not_due', $client->why($id)['reasons'][0]['code']);
-        self::assertSame('ready', $client->run($id)->state);
+        self::assertSame('ready', $client->run($id, ifVersion: $client->get($id)->version)->state);
         self::assertSame(['rescheduled' => 1], $client->rescheduleAll(['queue' => $queue], delay: '1h', spread: 60));
         self::assertSame(['cancelled' => 1], $client->cancelAll(['queue' => $queue, 'tag' => 'a']));
-        self::assertSame('ready', $client->retry($id)->state);
+        self::assertSame('ready', $client->retry($id, ifVersion: $client->get($id)->version)->state);
         self::assertSame(1, $client->queues->purge($queue));
         self::assertSame(['retried' => 1], $client->retryAll(['queue' => $queue, 'state' => 'cancelled'], spread: '1h'));
         self::assertSame('scheduled', $client->get($id)->state);
-        $client->delete($id);
+        $client->delete($id, ifVersion: $client->get($id)->version);
         self::assertSame([], $client->deleteAll(['queue' => $queue]));
         $this->expectException(NotFound::class);
         $client->get($id);
@@ -177,7 +181,16 @@ final class ClientTest extends TestCase
     public function testQueuesAndSchedules(): void
     {
         [$client, $queue] = [Site::client(), Site::queue()];
-        $client->queues->set($queue, ['lease' => '5m', 'max_running' => 20]);
+        $client->queues->set($queue, ['lease' => 300, 'max_age' => new \DateInterval('P1D'), 'max_running' => 20]);
+        $client->queues->set($queue, ['max_age' => null]);
+        foreach (['max_runing' => 7, 'lease' => -1, 'max_running' => 'many', 'retention' => ['suceeded' => '1h']] as $name => $value) {
+            try {
+                $client->queues->set($queue, [$name => $value]);
+                self::fail("$name is accepted");
+            } catch (Invalid $error) {
+                self::assertStringStartsWith($name, (string) $error->field);
+            }
+        }
         self::assertTrue($client->queues->pause($queue, for: '1h')['paused']);
         self::assertFalse($client->queues->resume($queue)['paused']);
         self::assertSame(['lease' => '5m', 'max_running' => 20], $client->queues->get($queue)['settings']);
@@ -250,6 +263,13 @@ final class ClientTest extends TestCase
             }
         }
         self::assertSame(['subscribed', 'pushed', 'cancelled'], $types);
+        foreach ($client->events($queue, every: 0.1) as ['type' => $type]) {
+            if ($type !== 'subscribed') {
+                break;
+            }
+            $client->push($queue, 1);
+        }
+        self::assertSame('activity', $type);
     }
 
     public function testAServerThatIsNotThere(): void

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duetime\Tests;
 
-use Duetime\{CancelOutcome, Fatal, RunningJob, Worker};
+use Duetime\{CancelOutcome, Fatal, Park, Release, RunningJob, Worker};
 use Duetime\Error\{Conflict, NotFound};
 use Duetime\Testing\Fake;
 use PHPUnit\Framework\TestCase;
@@ -54,6 +54,15 @@ final class FakeTest extends TestCase
             self::fail('it is swallowed');
         } catch (Fatal) {
             self::assertSame('failed', $client->get('1')->state);
+        }
+        $later = $client->push('q', 'later', kind: 'later')->id;
+        $parked = $client->push('q', 'park', kind: 'park')->id;
+        $worker = (new Worker($client, 'q'))->handle('later', static fn () => throw new Release('1h', priority: 9))
+            ->handle('park', static fn () => throw new Park('by hand', priority: 7));
+        self::assertSame(2, $fake->run($worker));
+        foreach ([[$later, 'scheduled', 0, 9], [$parked, 'failed', 1, 7]] as [$id, $state, $attempt, $priority]) {
+            $job = $client->get($id);
+            self::assertSame([$state, $attempt, $priority], [$job->state, $job->attempt, $job->fields['priority']]);
         }
         $this->expectException(NotFound::class);
         $client->get('99');

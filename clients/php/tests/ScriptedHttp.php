@@ -9,7 +9,7 @@ use Duetime\Http\{Http, Response};
 /** Answers from a script, and records what was sent. */
 final class ScriptedHttp implements Http
 {
-    /** @var list<array{method: string, url: string, body: mixed, timeoutMs: int}> */
+    /** @var list<array{method: string, url: string, headers: list<string>, body: mixed, timeoutMs: int}> */
     public array $sent = [];
 
     /** @param list<Response|\Throwable> $script */
@@ -19,7 +19,7 @@ final class ScriptedHttp implements Http
 
     public function send(string $method, string $url, array $headers, ?string $body, int $timeoutMs, ?\Closure $isAborted = null): Response
     {
-        $this->sent[] = ['method' => $method, 'url' => $url, 'body' => $body === null ? null : json_decode($body, true), 'timeoutMs' => $timeoutMs];
+        $this->sent[] = ['method' => $method, 'url' => $url, 'headers' => $headers, 'body' => $body === null ? null : json_decode($body, true), 'timeoutMs' => $timeoutMs];
         $next = array_shift($this->script) ?? throw new \LogicException("$method $url: the script is over");
         return $next instanceof \Throwable ? throw $next : $next;
     }

@@ -109,6 +109,23 @@ final class TransportTest extends TestCase
         self::assertSame('none', (new Client(self::TWO, '', http: $http))->cancelByKey('q', 'k')->value);
     }
 
+    public function testAfterALostAnswerNobodyKnowsWhoChangedAVersion(): void
+    {
+        $mismatch = ScriptedHttp::problem(412, 'version_mismatch');
+        $unsent = new Unavailable('unreachable', 0, 'refused');
+        $unsent->isUnsent = true;
+        foreach ([[new Protocol('protocol', 0, 'cut off'), Protocol::class], [$unsent, Conflict::class], [ScriptedHttp::problem(503, 'stopping'), Conflict::class]] as [$first, $class]) {
+            $http = new ScriptedHttp([$first, $mismatch]);
+            try {
+                (new Client(self::TWO, '', http: $http))->cancel('7', ifVersion: 3);
+                self::fail('it is accepted');
+            } catch (DuetimeError $error) {
+                self::assertInstanceOf($class, $error);
+                self::assertCount(2, array_filter($http->sent, static fn (array $one): bool => \in_array('if-match: "3"', $one['headers'], true)));
+            }
+        }
+    }
+
     public function testEveryCodeOfTheDocsHasItsClass(): void
     {
         $page = (string) file_get_contents(__DIR__ . '/../../../docs/reference/errors.md');
@@ -140,6 +157,30 @@ final class TransportTest extends TestCase
             unlink($path);
             pcntl_waitpid($pid, $status);
         }
+    }
+
+    public function testARepeatThatCurlMakesByItselfCounts(): void
+    {
+        $server = stream_socket_server('tcp://127.0.0.1:0');
+        self::assertNotFalse($server);
+        $pid = pcntl_fork();
+        if ($pid === 0) {
+            $connection = null;
+            foreach (['answer', 'cut', 'answer', 'close', 'answer'] as $what) {
+                $connection ??= stream_socket_accept($server);
+                for ($head = ''; !str_ends_with($head, "\r\n\r\n");) {
+                    $head .= fgets($connection);
+                }
+                $what === 'cut' || fwrite($connection, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]");
+                $connection = $what === 'answer' ? $connection : null;
+            }
+            posix_kill((int) getmypid(), SIGKILL);
+        }
+        $transport = new Transport('http://' . stream_socket_get_name($server, false), '');
+        $tries = static fn (): int => $transport->call('DELETE', '/v1/jobs/1')->tries;
+        // The first connection breaks without an answer; the second was closed before the last request.
+        self::assertSame([1, 2, 1, 1], [$tries(), $tries(), $tries(), $tries()]);
+        pcntl_waitpid($pid, $status);
     }
 
     public function testWhatARepeatFindsDone(): void

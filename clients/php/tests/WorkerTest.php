@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duetime\Tests;
 
-use Duetime\{Bytes, Cancelled, Client, Fatal, Job, Json, Keeper, RawJson, Release, RetryAfter, RunningJob, Worker};
+use Duetime\{Bytes, Cancelled, Client, Fatal, Job, Json, Keeper, Park, RawJson, Release, RetryAfter, RunningJob, Worker};
 use Duetime\Error\{Invalid, Unauthorized, Unavailable};
 use PHPUnit\Framework\TestCase;
 
@@ -47,13 +47,15 @@ final class WorkerTest extends TestCase
     }
 
     /** @dataProvider failures */
-    public function testFailures(\Throwable $thrown, string $state, ?string $message, int $attempt): void
+    public function testFailures(\Throwable $thrown, string $state, ?string $message, int $attempt, int $priority = 1024): void
     {
         $job = $this->ran(static fn () => throw $thrown);
-        self::assertSame([$state, $message, $attempt], [$job->state, $job->errors[0]['message'] ?? null, $job->attempt]);
+        self::assertSame([$state, $attempt, $priority], [$job->state, $job->attempt, $job->fields['priority']]);
+        self::assertSame($message, $message === null ? $job->errors[0]['message'] ?? null : substr($job->errors[0]['message'], 0, \strlen($message)));
+        self::assertSame($thrown instanceof Park && $priority === 7 ? 'check it' : ($job->errors[0]['message'] ?? null), $job->fields['message'] ?? null);
     }
 
-    /** @return array<string, array{\Throwable, string, string|null, int}> */
+    /** @return array<string, array{0: \Throwable, 1: string, 2: string|null, 3: int, 4?: int}> */
     public static function failures(): array
     {
         return [
@@ -63,7 +65,11 @@ final class WorkerTest extends TestCase
             'not UTF-8' => [new \RuntimeException("\xd6\xd0"), 'scheduled', "\u{fffd}\u{fffd}", 1],
             'final' => [new Fatal('never'), 'failed', 'never', 1],
             'later' => [new RetryAfter('1h', 'busy'), 'scheduled', 'busy', 1],
-            'released' => [new Release('1h'), 'scheduled', null, 0],
+            'released' => [new Release('1h', priority: 9), 'scheduled', null, 0, 9],
+            'parked' => [new Park('check it', priority: 7), 'failed', null, 1, 7],
+            'a delay that is none' => [new Release(-1), 'scheduled', 'released (`delay` must be a duration of 0 or more seconds, got -1)', 1],
+            'a text that is none' => [new RetryAfter('soon', 'busy'), 'scheduled', 'the outcome (fail) was refused: `fail.retry_after` must be', 1],
+            'a priority that is none' => [new Park('by hand', priority: -1), 'scheduled', 'the outcome (park) was refused: `park.priority` must be', 1],
         ];
     }
 

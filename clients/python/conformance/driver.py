@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-from duetime import Client, DuetimeError, Fatal, Job, JobCancelled, NewJob, Release, RetryAfter, RunningJob, Worker
+from duetime import Client, DuetimeError, Fatal, Job, JobCancelled, NewJob, Park, Release, RetryAfter, RunningJob, Worker
 
 
 def told(job: Job | None) -> Any:
@@ -65,13 +65,11 @@ def call(client: Client, name: str, args: dict[str, Any]) -> Any:
     if name == "cancel_by_key":
         return {"outcome": client.cancel_by_key(args["queue"], args["key"])}
     if name == "cancel":
-        return {"outcome": client.cancel(args["id"])}
-    if name in ("run", "retry", "get"):
-        return told(getattr(client, name)(args["id"]))
+        return {"outcome": client.cancel(**args)}
+    if name in ("run", "retry", "get", "reschedule"):
+        return told(getattr(client, name)(**args))
     if name == "delete":
-        return client.delete(args["id"])
-    if name == "reschedule":
-        return told(client.reschedule(args["id"], delay=args["delay"]))
+        return client.delete(**args)
     if name == "find":
         return told(client.find(args["queue"], args["key"]))
     if name == "jobs":
@@ -171,7 +169,9 @@ def do(payload: Any, job: RunningJob, tell: Any) -> Any:
     if verb == "retry_after":
         raise RetryAfter(payload["delay"], payload.get("message", ""))
     if verb == "release":
-        raise Release(payload["delay"])
+        raise Release(payload["delay"], payload.get("priority"))
+    if verb == "park":
+        raise Park(payload["message"], payload.get("priority"))
     if verb == "sleep":
         job.cancelled.wait(ms / 1000)
         job.raise_if_cancelled()

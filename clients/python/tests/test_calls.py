@@ -195,11 +195,17 @@ def test_what_an_earlier_try_did_counts_as_done() -> None:
     assert calls.retry("7").id == "7"
 
 
-def test_a_conditional_change_is_not_repeated_once_it_may_have_arrived() -> None:
-    calls, script = client(Unsent("nobody there"), Lost("cut"))
-    with pytest.raises(Unavailable):
+def test_after_a_lost_answer_nobody_knows_who_changed_a_version() -> None:
+    mismatch = problem(412, "version_mismatch")
+    calls, script = client(Lost("cut"), mismatch)
+    with pytest.raises(Unavailable, match="cut"):
         calls.change("7", priority=1, if_version=3)
     assert [request.headers["if-match"] for request in script.requests] == ['"3"', '"3"']
+    calls, _ = client(Unsent("nobody there"), mismatch)
+    with pytest.raises(Conflict):
+        calls.cancel("7", if_version=3)
+    calls, _ = client(Lost("cut"), json.dumps(JOB).encode())
+    assert calls.reschedule("7", delay=1, if_version=3).id == "7"
 
 
 def test_pushes_go_in_batches_and_each_is_answered() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import http.server
 import inspect
@@ -25,12 +26,14 @@ from duetime import (
     LockLost,
     NewJob,
     NotFound,
+    Park,
+    Release,
     Selection,
     Unavailable,
     Worker,
 )
 from duetime.groups import SPANS, Queues, Schedules
-from duetime.testing import Server
+from duetime.testing import Fake, Server
 from duetime.transport import finish
 
 
@@ -123,18 +126,24 @@ def test_one_job_is_changed(client: Client, queue: str) -> None:
     when = datetime(2035, 1, 1, tzinfo=timezone.utc)
     assert client.reschedule(id, due_at=when).due_at == when
     version = client.change(id, payload={"new": b"x".decode()}, priority=7).version
-    with pytest.raises(Conflict) as conflict:
-        client.change(id, priority=1, if_version=version - 1)
-    assert conflict.value.code == "version_mismatch"
-    assert client.change(id, payload=b"\xff", if_version=version).payload == b"\xff"
-    assert client.run(id).state == "ready"
+    changes: list[Callable[..., Any]] = [client.cancel, client.run, client.retry, client.delete]
+    changes += [functools.partial(client.reschedule, delay=1), functools.partial(client.change, priority=1)]
+    for change in changes:
+        with pytest.raises(Conflict) as conflict:
+            change(id, if_version=version - 1)
+        assert (conflict.value.code, conflict.value.status) == ("version_mismatch", 412)
+    version = client.change(id, payload=b"\xff", if_version=version).version
+    assert client.get(id).payload == b"\xff"
+    ready = client.run(id, if_version=version)
+    assert ready.state == "ready"
     assert client.why(id)["state"] == "ready"
-    assert client.cancel(id) == "cancelled"
+    assert client.cancel(id, if_version=ready.version) == "cancelled"
     assert client.cancel(id) == "already_finished"
-    assert client.retry(id).state == "ready"
+    ready = client.retry(id, if_version=client.get(id).version)
+    assert ready.state == "ready"
     with pytest.raises(Conflict):
         client.retry(id)
-    client.delete(id)
+    client.delete(id, if_version=ready.version)
     with pytest.raises(NotFound):
         client.get(id)
     with pytest.raises(Invalid):
@@ -297,14 +306,15 @@ async def test_the_awaiting_client(server: Server, queue: str) -> None:
         assert await client.find(queue, "k") is not None
         async with client.lock(queue, ttl=1) as lock:
             assert lock.fence > 0
-        events = client.events(queue=queue)
-        waiting = asyncio.ensure_future(events.__anext__())
-        while not waiting.done():
-            # The stream has begun once one of these is seen.
-            await client.reschedule(first.id, delay=3600)
-            await asyncio.wait([waiting], timeout=0.05)
-        assert (await waiting).id == first.id
-        await events.aclose()  # type: ignore[attr-defined]
+        for every, expected in ((None, ("changed", first.id)), ("100ms", ("activity", None))):
+            events = client.events(queue=queue, every=every)
+            waiting = asyncio.ensure_future(events.__anext__())
+            while not waiting.done():
+                # The stream has begun once one of these is seen.
+                await client.reschedule(first.id, delay=3600)
+                await asyncio.wait([waiting], timeout=0.05)
+            assert ((await waiting).type, (await waiting).id) == expected
+            await events.aclose()  # type: ignore[attr-defined]
         assert [job.id async for job in client.jobs(queue=queue)] == [first.id]
         assert await client.cancel_by_key(queue, "k") == "cancelled"
         assert [one["queue"] async for one in client.queues.list() if one["queue"] == queue] == [queue]
@@ -318,6 +328,27 @@ def test_an_awaiting_client_outlives_its_loop(server: Server, queue: str) -> Non
     assert [asyncio.run(client.push(queue, n)).outcome for n in range(2)] == ["created", "created"]
     del client
     gc.collect()  # The connections of the first loop are told to be open within this test.
+
+
+def test_a_fake_runs_handlers_inline(duetime_fake: Fake) -> None:
+    worker = Worker(queues="mail")
+
+    @worker.handler("*")
+    def handle(how: str) -> str:
+        if how == "later":
+            raise Release("1h", priority=9)
+        if how == "by hand":
+            raise Park("check it", priority=7)
+        return how
+
+    for how in ("now", "later", "by hand"):
+        duetime_fake.client.push("mail", how)
+    assert duetime_fake.run(worker) == 3
+    assert [(job.state, job.attempt, job.priority, job.result, job.message) for job in duetime_fake.pushed("mail")] == [
+        ("succeeded", 1, 1024, "now", None),
+        ("scheduled", 0, 9, None, None),
+        ("failed", 1, 7, None, "check it"),
+    ]
 
 
 def test_the_clock_of_a_server_for_tests_is_moved(duetime_server: Server) -> None:

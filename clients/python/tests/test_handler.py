@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from duetime import Fatal, Invalid, JobCancelled, Release, RetryAfter, RunningJob, Worker
+from duetime import Fatal, Invalid, JobCancelled, Park, Release, RetryAfter, RunningJob, Worker
 from duetime.trace import current_headers
 from duetime.worker.handler import Outcome
 from duetime.worker.turns import Turns
@@ -110,6 +110,9 @@ def test_a_handler_with_more_parameters_is_refused() -> None:
         (RetryAfter("5m", "busy"), ("fail", {"message": "busy", "retry_after": "5m"})),
         (RetryAfter(90), ("fail", {"message": "again after 90", "retry_after": "90000ms"})),
         (Release(0.5), ("release", {"delay": "500ms"})),
+        (Release("1m", priority=0), ("release", {"delay": "1m", "priority": 0})),
+        (Park("check it", priority=7), ("park", {"message": "check it", "priority": 7})),
+        (Park(), ("park", {"message": "parked"})),
     ],
 )
 def test_exceptions_that_say_more(error: BaseException, expected: object) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Callable
 import pytest
 from test_handler import BODY
 
-from duetime import Client, DuetimeError, Fatal, NewJob, Release, RetryAfter, RunningJob, Unauthorized, Worker
+from duetime import Client, DuetimeError, Fatal, NewJob, Park, Release, RetryAfter, RunningJob, Unauthorized, Worker
 from duetime.testing import Server
 from duetime.transport import finish
 
@@ -34,21 +34,25 @@ def test_what_is_due_is_drained(client: Client, queue: str) -> None:
     def fails(how: str) -> None:
         if how == "fatal":
             raise Fatal("for good")
-        raise RetryAfter("1h", "later") if how == "later" else Release("1h")
+        if how == "park":
+            raise Park("the address is to be checked", priority=7)
+        raise RetryAfter("1h", "later") if how == "later" else Release("1h", priority=9)
 
     ids = [client.push(queue, 1, kind="double").id]
-    ids += [client.push(queue, how, kind="fails").id for how in ("fatal", "later", "release")]
+    ids += [client.push(queue, how, kind="fails").id for how in ("fatal", "later", "release", "park")]
     ids.append(client.push(queue, 0, kind="unknown").id)
     summary = worker.drain()
-    assert (summary.succeeded, summary.failed, summary.released, summary.lost) == (2, 2, 2, 0)
+    assert (summary.succeeded, summary.failed, summary.released, summary.lost) == (2, 3, 2, 0)
     jobs = [client.get(id) for id in ids]
     assert [(job.state, job.attempt, job.message) for job in jobs] == [
         ("succeeded", 1, None),
         ("failed", 1, "for good"),
         ("scheduled", 1, "later"),
         ("scheduled", 0, None),
+        ("failed", 1, "the address is to be checked"),
         ("scheduled", 0, None),
     ]
+    assert [jobs[3].priority, jobs[4].priority] == [9, 7]
     assert jobs[0].result == 2
     assert jobs[0].progress is not None
     assert (jobs[0].progress["percent"], jobs[0].progress["note"]) == (50, "half of it")
@@ -177,6 +181,21 @@ def test_a_refused_result_fails_for_good_beside_others(client: Client, queue: st
     jobs = [client.get(id) for id in ids]
     assert [job.state for job in jobs] == ["succeeded", "failed"]
     assert (jobs[1].attempt, "its result was refused" in (jobs[1].message or "")) == (1, True)
+
+
+def test_an_outcome_that_is_refused_is_a_failed_attempt(client: Client, queue: str) -> None:
+    worker = Worker(client, queue)
+    errors = {"retry": RetryAfter("soon", "busy"), "release": Release("soon"), "park": Park("by hand", priority=-1)}
+
+    @worker.handler("*")
+    def handle(payload: object, job: RunningJob) -> None:
+        raise errors[job.kind]
+
+    ids = [client.push(queue, None, kind=kind).id for kind in errors]
+    assert worker.drain().failed == 3
+    for id, verb in zip(ids, ("fail", "release", "park")):
+        job = client.get(id)
+        assert (job.state, job.attempt, f"the outcome ({verb}) was refused" in (job.message or "")) == ("scheduled", 1, True)
 
 
 def test_no_more_is_reserved_than_is_free(client: Client, queue: str, run: Run, until: Until) -> None:

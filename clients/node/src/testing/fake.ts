@@ -156,12 +156,17 @@ export class FakeClient extends Client {
     }
     const lease = { ...job, receipt: `${job['id'] as string}.${attempt}` }
     const { json, error } = await worker.execute(new RunningJob(lease, exactOf({ body: lease }), { client: this, progress }))
-    const { complete, fail, release } = parse(`{${json}}`) as { complete?: Document; fail?: { message: string; final?: boolean; retry_after?: string }; release?: { delay: string } }
-    const state = complete !== undefined ? 'succeeded' : fail?.final === true ? 'failed' : 'scheduled'
+    const { complete, fail, release, park } = parse(`{${json}}`) as {
+      complete?: Document
+      fail?: { message: string; final?: boolean; retry_after?: string }
+      release?: { delay: string; priority?: number }
+      park?: { message: string; priority?: number }
+    }
+    const state = complete !== undefined ? 'succeeded' : fail?.final === true || park !== undefined ? 'failed' : 'scheduled'
     const delay = fail?.retry_after ?? release?.delay ?? RETRY_MS
     const finished = state === 'scheduled' ? { due_at: this.#memory.iso(this.#memory.nowMs + Math.max(1, milliseconds(delay, 'delay'))) } : { finished_at: this.#memory.iso() }
-    Object.assign(job, { state, updated_at: this.#memory.iso(), ...complete, ...finished, ...(fail === undefined ? {} : { message: fail.message }) })
-    if (release !== undefined) job['attempt'] = attempt - 1
+    Object.assign(job, { state, updated_at: this.#memory.iso(), ...complete, ...finished, ...(fail === undefined ? {} : { message: fail.message }), ...park })
+    if (release !== undefined) Object.assign(job, { attempt: attempt - 1, priority: release.priority ?? job['priority'] })
     const { id, kind } = job as { id: string; kind: string }
     const base: Ended = { id, kind, payload: contentOf(job, 'payload'), state }
     if (complete !== undefined) return { ...base, result: contentOf(complete, 'result') }

@@ -46,17 +46,25 @@ final class CurlHttp implements Http
         $error = curl_errno($handle);
         $head = (int) curl_getinfo($handle, \CURLINFO_HEADER_SIZE);
         if ($error === \CURLE_OK && \is_string($text)) {
-            return new Response((int) curl_getinfo($handle, \CURLINFO_RESPONSE_CODE), self::fields(substr($text, 0, $head)), substr($text, $head));
+            // curl repeats a request by itself if a connection that it has used before breaks. It counts what it has sent.
+            $isRepeat = curl_getinfo($handle, \CURLINFO_NUM_CONNECTS) > 0
+                && curl_getinfo($handle, \CURLINFO_REQUEST_SIZE) >= 2 * \strlen((string) curl_getinfo($handle, \CURLINFO_HEADER_OUT));
+            $status = (int) curl_getinfo($handle, \CURLINFO_RESPONSE_CODE);
+            return new Response($status, self::fields(substr($text, 0, $head)), substr($text, $head), $isRepeat);
+        }
+        if ($error === \CURLE_ABORTED_BY_CALLBACK) {
+            throw new Aborted('stopped while waiting');
         }
         $why = curl_error($handle);
-        throw match ($error) {
-            \CURLE_ABORTED_BY_CALLBACK => new Aborted('stopped while waiting'),
+        $problem = match ($error) {
             \CURLE_OPERATION_TIMEDOUT => new Unavailable('timeout', 0, "$url: no answer within $timeoutMs ms"),
             // The answer had begun: 18 is CURLE_PARTIAL_FILE, 56 a connection that broke while receiving.
             18, \CURLE_RECV_ERROR => $head === 0 ? new Unavailable('unreachable', 0, "$url: $why")
                 : new Protocol('protocol', 0, "$url: the answer was cut off ($why)"),
             default => new Unavailable('unreachable', 0, "$url: $why"),
         };
+        $problem->isUnsent = \in_array($error, [\CURLE_COULDNT_RESOLVE_HOST, \CURLE_COULDNT_CONNECT], true);
+        throw $problem;
     }
 
     /**
@@ -140,7 +148,7 @@ final class CurlHttp implements Http
         }
         if ($isOther || array_diff_key($this->options, $options) !== []) {
             curl_reset($this->handle);
-            curl_setopt_array($this->handle, self::common($this->ca) + [\CURLOPT_RETURNTRANSFER => true, \CURLOPT_HEADER => true]);
+            curl_setopt_array($this->handle, self::common($this->ca) + [\CURLOPT_RETURNTRANSFER => true, \CURLOPT_HEADER => true, \CURLINFO_HEADER_OUT => true]);
             $this->options = [];
         }
         foreach ($options as $option => $value) {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duetime\Testing;
 
-use Duetime\{Client, Fatal, Job, Json, Release, RunningJob, Worker};
+use Duetime\{Client, Fatal, Job, Json, Park, Release, RunningJob, Worker};
 use Duetime\Http\{Http, Response};
 
 /**
@@ -43,7 +43,7 @@ final class Fake implements Http
      * Runs each waiting job of the kinds that the worker handles once, whatever its delay, also those that handlers push.
      *
      * @return int how many
-     * @throws \Throwable what a handler throws, but for `Release`
+     * @throws \Throwable what a handler throws, but for `Release` and `Park`
      */
     public function run(Worker $worker): int
     {
@@ -58,8 +58,10 @@ final class Fake implements Http
             try {
                 $result = $worker->call(RunningJob::of(self::job($this->jobs[$id]), $this->client()->transport, null));
                 $this->jobs[$id] = ['state' => 'succeeded', 'result' => $result] + $this->jobs[$id];
-            } catch (Release) {
-                $this->jobs[$id]['state'] = 'scheduled';
+            } catch (Release | Park $end) {
+                $isPark = $end instanceof Park;
+                $priority = $end->priority === null ? [] : ['priority' => $end->priority];
+                $this->jobs[$id] = $priority + ['state' => $isPark ? 'failed' : 'scheduled', 'attempt' => $job['attempt'] + (int) $isPark] + $this->jobs[$id];
             } catch (\Throwable $error) {
                 $this->jobs[$id]['state'] = $error instanceof Fatal ? 'failed' : 'scheduled';
                 throw $error;

@@ -27,7 +27,7 @@ from .errors import (
 )
 from .lock import AsyncLock, Lock
 from .models import Attempt, Event, Job, JobOptions, NewJob, Pushed, Selection
-from .worker import Fatal, JobCancelled, Release, RetryAfter, RunningJob, Summary, Worker
+from .worker import Fatal, JobCancelled, Park, Release, RetryAfter, RunningJob, Summary, Worker
 
 __version__ = "0.1.0"
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "LockLost",
     "NewJob",
     "NotFound",
+    "Park",
     "Protocol",
     "Pushed",
     "RateLimited",

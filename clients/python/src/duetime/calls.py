@@ -1,8 +1,7 @@
 """A call: its tries, one server after the other, until one answers or the deadline has passed.
 
 Repeated are lost connections, the statuses 408, 429, 502, 503 and 504, and answers that are not Duetime's. A call that must not
-happen twice carries something by which the server knows a repeat (an origin, a request id), or is repeated only while no server
-can have received it (`is_idempotent=False`).
+happen twice carries something by which the server knows a repeat: an origin, a request id, the version of the job.
 """
 
 from __future__ import annotations
@@ -100,7 +99,6 @@ class Caller:
         wait: float = 0,
         deadline: Optional[float] = None,
         tries: Optional[int] = None,
-        is_idempotent: bool = True,
         done: tuple[str, ...] = (),
     ) -> Answer:
         """Makes a call. `wait`: how long the server may wait before it answers. `done`: codes that mean, in a repeat, that an
@@ -127,12 +125,13 @@ class Caller:
             except DuetimeError as refused:
                 if is_repeat and refused.code in done:
                     return Answer(None, {}, True, Exact(b""))
+                if is_repeat and refused.code == "version_mismatch":
+                    # Perhaps by the try whose answer was lost.
+                    raise _after(error, count, time.monotonic() - began) from refused
                 if not passes(refused):
                     raise
                 error, pause = refused, _retry_after(refused)
                 may_have_happened = refused.code in ("protocol", "store_unavailable", "http_502", "http_504")
-            if may_have_happened and not is_idempotent:
-                raise error
             is_repeat = is_repeat or may_have_happened
             self._place += 1
             has_next = count % len(self.settings.servers) != 0 and pause == 0

@@ -198,10 +198,13 @@ class _Calls:
         return document(await self._caller.call("GET", path_of("jobs", id, "why")))
 
     @call
-    async def cancel(self, id: str) -> str:
+    async def cancel(self, id: str, *, if_version: Optional[int] = None) -> str:
         """Cancels a job: `cancelled`; `cancel_requested` if a worker has it, which is asked to stop; or `already_finished`.
-        Raises `NotFound`."""
-        answer = await self._caller.call("POST", path_of("jobs", id, "cancel"), {})
+        Raises `NotFound`.
+
+        `if_version`, here and in the other changes of one job: only if the job still has this version, else raises `Conflict`
+        (`version_mismatch`). Raises `Unavailable` if an answer was lost, so that nobody knows which change was made."""
+        answer = await self._caller.call("POST", path_of("jobs", id, "cancel"), {}, headers=_match(if_version))
         outcome: str = understood(lambda data: data["outcome"], answer)
         if outcome == "already_finished" and answer.is_repeat:
             job = _job(await self._caller.call("GET", path_of("jobs", id)))
@@ -271,10 +274,11 @@ class _Calls:
         return document(await self._caller.call("POST", path_of("jobs", verb), selection_body(selection), query=query))
 
     @call
-    async def reschedule(self, id: str, *, delay: Optional[Duration] = None, due_at: Optional[Instant] = None) -> Job:
+    async def reschedule(
+        self, id: str, *, delay: Optional[Duration] = None, due_at: Optional[Instant] = None, if_version: Optional[int] = None
+    ) -> Job:
         """Makes a waiting job due after `delay` or at `due_at`. Raises `NotFound`, `Conflict`."""
-        answer = await self._caller.call("PATCH", path_of("jobs", id), _due(delay, due_at))
-        return _job(answer)
+        return _job(await self._caller.call("PATCH", path_of("jobs", id), _due(delay, due_at), headers=_match(if_version)))
 
     @call
     async def change(
@@ -285,34 +289,31 @@ class _Calls:
         priority: Optional[int] = None,
         if_version: Optional[int] = None,
     ) -> Job:
-        """Changes the payload or the priority of a waiting job. With `if_version`, only if the job still has this version;
-        such a call is not repeated once it may have arrived. Raises `NotFound`, `Conflict`."""
+        """Changes the payload or the priority of a waiting job. Raises `NotFound`, `Conflict`."""
         rest = {} if priority is None else {"priority": priority}
         body = to_json(rest, "priority") if payload is ... else with_value("payload", payload, rest)
-        headers = {} if if_version is None else {"if-match": f'"{if_version}"'}
-        answer = await self._caller.call("PATCH", path_of("jobs", id), body, headers=headers, is_idempotent=if_version is None)
-        return _job(answer)
+        return _job(await self._caller.call("PATCH", path_of("jobs", id), body, headers=_match(if_version)))
 
     @call
-    async def run(self, id: str) -> Job:
+    async def run(self, id: str, *, if_version: Optional[int] = None) -> Job:
         """Makes a waiting job due now. Raises `NotFound`, `Conflict`."""
-        return await self._act(id, "run", ("job_running", "already_finished"))
+        return await self._act(id, "run", ("job_running", "already_finished"), if_version)
 
     @call
-    async def retry(self, id: str) -> Job:
+    async def retry(self, id: str, *, if_version: Optional[int] = None) -> Job:
         """Runs a finished job again, from attempt 0. Raises `NotFound`, `Conflict` (`job_live`, `key_conflict`)."""
-        return await self._act(id, "retry", ("job_live",))
+        return await self._act(id, "retry", ("job_live",), if_version)
 
-    async def _act(self, id: str, verb: str, done: tuple[str, ...]) -> Job:
-        answer = await self._caller.call("POST", path_of("jobs", id, verb), {}, done=done)
+    async def _act(self, id: str, verb: str, done: tuple[str, ...], if_version: Optional[int]) -> Job:
+        answer = await self._caller.call("POST", path_of("jobs", id, verb), {}, headers=_match(if_version), done=done)
         if answer.data is None:
             answer = await self._caller.call("GET", path_of("jobs", id))
         return _job(answer)
 
     @call
-    async def delete(self, id: str) -> None:
+    async def delete(self, id: str, *, if_version: Optional[int] = None) -> None:
         """Deletes a job and its record. Raises `NotFound`, `Conflict` (`job_running`)."""
-        await self._caller.call("DELETE", path_of("jobs", id), done=("not_found",))
+        await self._caller.call("DELETE", path_of("jobs", id), headers=_match(if_version), done=("not_found",))
 
     @call
     async def wait(self, id: str, timeout: Duration) -> Job:
@@ -339,14 +340,21 @@ class _Calls:
 
     @stream
     async def events(
-        self, *, queue: Union[str, list[str], None] = None, what: Union[str, list[str], None] = None
+        self,
+        *,
+        queue: Union[str, list[str], None] = None,
+        what: Union[str, list[str], None] = None,
+        every: Optional[Duration] = None,
     ) -> AsyncIterator[Event]:
-        """What happens to jobs from now on, endlessly: of these queues (`mail`, or a prefix `mail.*`), of these types.
+        """What happens to jobs from now on, endlessly: of these queues (`mail`, or a prefix `mail.*`), of these types. With `every`
+        (100 ms to 10 s) only an event of the type `activity`, at most once in this time, if anything of it happened.
 
         If the stream breaks, it connects again, and an event of the type `lost` says that events may have been missed.
         Events are for watching. Raises what the server refuses.
         """
-        async for event in read_events(self._caller, queue, what):
+        async for event in read_events(
+            self._caller, {"queue": queue, "what": what, "every": None if every is None else span("every", every)}
+        ):
             yield event
 
 
@@ -365,6 +373,10 @@ def _page(answer: Answer) -> tuple[list[Job], Optional[str]]:
 
 def _pushed_or_error(body: Mapping[str, Any]) -> Union[Pushed, DuetimeError]:
     return errors.of_problem(body, body["status"]) if "code" in body else read_pushed(body)
+
+
+def _match(if_version: Optional[int]) -> dict[str, str]:
+    return {} if if_version is None else {"if-match": f'"{if_version}"'}
 
 
 def _due(delay: Optional[Duration], due_at: Optional[Instant]) -> dict[str, str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import AsyncIterator
-from typing import Union
+from collections.abc import AsyncIterator, Mapping
 
 from . import calls, errors
 from .calls import PAUSE, PAUSE_MAX, Caller
@@ -16,9 +15,9 @@ from .transport import Lost, Reply, Unsent
 SILENCE = 45.0
 
 
-async def events(caller: Caller, queue: Union[str, list[str], None], what: Union[str, list[str], None]) -> AsyncIterator[Event]:
-    """Reads the events, without end. Raises what the server refuses."""
-    path = calls.path("events") + calls.query_string({"queue": queue, "what": what})
+async def events(caller: Caller, query: Mapping[str, object]) -> AsyncIterator[Event]:
+    """Reads the events of this query, without end. Raises what the server refuses."""
+    path = calls.path("events") + calls.query_string(query)
     last_id, failures, was_subscribed = "", 0, False
     while True:
         headers = {"last-event-id": last_id} if last_id else {}

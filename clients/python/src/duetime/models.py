@@ -126,7 +126,7 @@ class Job:
     attempt: int
     """The number of leases, without released ones."""
     version: int
-    """Grows with every change: see `change(if_version=…)`."""
+    """Grows with every change: see `if_version` of `Client.cancel`."""
     priority: int
     crashes: int
     created_at: datetime
@@ -173,7 +173,7 @@ class Event:
     """Something that happened to a job; or `lost`: events may have been missed, so read the state of your jobs again."""
 
     type: str
-    """The server's word, such as `pushed`, `started`, `succeeded`, `failed`, `cancelled`."""
+    """The server's word, such as `pushed`, `started`, `succeeded`, `failed`, `cancelled`; or `activity`."""
     id: Optional[str]
     """The job's id."""
     queue: Optional[str]

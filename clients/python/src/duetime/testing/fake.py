@@ -68,7 +68,9 @@ class Fake:
         if verb == "complete":
             job.update(state="succeeded", **body)
         elif verb == "release":
-            job.update(state="scheduled", attempt=job["attempt"] - 1, due_at=self._after(body["delay"]))
+            job.update(state="scheduled", attempt=job["attempt"] - 1, due_at=self._after(body.pop("delay")), **body)
+        elif verb == "park":
+            job.update(state="failed", **body)
         else:
             job["errors"] = [*job["errors"], {"attempt": job["attempt"], "at": job["due_at"], "message": body["message"]}]
             job["message"] = body["message"]

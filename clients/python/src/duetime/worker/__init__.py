@@ -2,7 +2,7 @@
 
 from .dispatcher import Summary
 from .handler import Middleware
-from .job import Fatal, JobCancelled, Release, RetryAfter, RunningJob
+from .job import Fatal, JobCancelled, Park, Release, RetryAfter, RunningJob
 from .worker import Worker
 
-__all__ = ["Fatal", "JobCancelled", "Middleware", "Release", "RetryAfter", "RunningJob", "Summary", "Worker"]
+__all__ = ["Fatal", "JobCancelled", "Middleware", "Park", "Release", "RetryAfter", "RunningJob", "Summary", "Worker"]

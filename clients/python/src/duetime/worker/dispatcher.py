@@ -58,7 +58,7 @@ class Summary:
 
     succeeded: int = 0
     failed: int = 0
-    """Attempts that failed."""
+    """Attempts that failed, and jobs that were parked."""
     released: int = 0
     lost: int = 0
     """Attempts whose outcome does not count, because the lease had ended."""
@@ -99,6 +99,8 @@ class _Lease:
     is_lost: bool = False
     may_be_settled: bool = False
     """Whether a settle was sent whose answer was lost."""
+    was_refused: bool = False
+    """Whether the server refused the outcome, and gets another one."""
     is_running: bool = True
     progress: Optional[Progress] = None
     teller: Optional[asyncio.Task[None]] = None
@@ -446,12 +448,12 @@ class Dispatcher:
             elif passes(error):
                 self._outbox.append(lease)
                 is_kept = True
-            elif outcome.verb == "complete":
-                lease.outcome = Outcome.failed(f"the job is done, but its result was refused: {error.detail}", is_final=True)
-                self._queue(lease)
-            elif outcome.verb == "fail" and b'"message"' in outcome.body:
-                log.error("job %s: its failure was refused, so it is reported without a message: %s", lease.job.id, error)
-                lease.outcome = Outcome("fail", b"{}")
+            elif not lease.was_refused:
+                lease.was_refused = True
+                is_done = outcome.verb == "complete"
+                why = "the job is done, but its result" if is_done else f"the outcome ({outcome.verb})"
+                log.error("job %s: %s was refused: %s", lease.job.id, why, error.detail)
+                lease.outcome = Outcome.failed(f"{why} was refused: {error.detail}", is_final=is_done)
                 self._queue(lease)
             else:
                 log.error("job %s: its outcome was refused, so it runs again after its lease: %s", lease.job.id, error)
@@ -462,7 +464,7 @@ class Dispatcher:
     def _count(self, lease: _Lease) -> None:
         self._forget(lease)
         verb = lease.outcome.verb if lease.outcome else "release"
-        counter = {"complete": "succeeded", "fail": "failed", "release": "released"}[verb]
+        counter = {"complete": "succeeded", "fail": "failed", "park": "failed", "release": "released"}[verb]
         setattr(self.summary, counter, getattr(self.summary, counter) + 1)
 
     def _forget(self, lease: _Lease) -> None:

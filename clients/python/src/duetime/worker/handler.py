@@ -17,7 +17,7 @@ from ..errors import DuetimeError
 from ..trace import within
 from ..values import to_json, utf8, with_value
 from .convert import Mismatch, convert
-from .job import Fatal, JobCancelled, Release, RetryAfter, RunningJob
+from .job import Fatal, JobCancelled, Park, Release, RetryAfter, RunningJob
 
 log = logging.getLogger("duetime")
 
@@ -47,23 +47,26 @@ class Outcome(NamedTuple):
     @staticmethod
     def failed(message: str, *, is_final: bool = False, retry_after: Optional[str] = None) -> Outcome:
         """The attempt failed."""
-        body: dict[str, Any] = {"message": utf8(message, MESSAGE_BYTES_MAX)}
-        if is_final:
-            body["final"] = True
-        if retry_after is not None:
-            body["retry_after"] = retry_after
-        return Outcome("fail", to_json(body, "message"))
+        return Outcome._of("fail", message=message, final=is_final or None, retry_after=retry_after)
 
     @staticmethod
-    def released(delay: str = "0ms") -> Outcome:
+    def released(delay: str = "0ms", priority: Optional[int] = None) -> Outcome:
         """The job is given back; the attempt does not count."""
-        return Outcome("release", to_json({"delay": delay}))
+        return Outcome._of("release", delay=delay, priority=priority)
+
+    @staticmethod
+    def _of(verb: str, **body: Any) -> Outcome:
+        if "message" in body:
+            body["message"] = utf8(body["message"], MESSAGE_BYTES_MAX)
+        return Outcome(verb, to_json({name: value for name, value in body.items() if value is not None}, verb))
 
     @staticmethod
     def of_error(error: BaseException, job: RunningJob) -> Outcome:
         """What an exception of a handler means."""
         if isinstance(error, Release):
-            return Outcome.released(error.delay)
+            return Outcome.released(error.delay, error.priority)
+        if isinstance(error, Park):
+            return Outcome._of("park", message=_text(error), priority=error.priority)
         if isinstance(error, RetryAfter):
             return Outcome.failed(_text(error), retry_after=error.delay)
         if isinstance(error, (Fatal, Mismatch)):

@@ -27,11 +27,21 @@ class RetryAfter(Exception):
 
 
 class Release(Exception):
-    """Raised by a handler: gives the job back, due after `delay` (now by default). The attempt does not count."""
+    """Raised by a handler: gives the job back, due after `delay` (now by default), with another `priority` if it is given. The
+    attempt does not count."""
 
-    def __init__(self, delay: Duration = 0) -> None:
+    def __init__(self, delay: Duration = 0, priority: Optional[int] = None) -> None:
         super().__init__(f"released for {delay}")
-        self.delay = span("delay", delay)
+        self.delay, self.priority = span("delay", delay), priority
+
+
+class Park(Exception):
+    """Raised by a handler: sets the job aside, failed, until somebody retries or deletes it, whatever its retry rules say. With
+    another `priority` if it is given."""
+
+    def __init__(self, message: str = "parked", priority: Optional[int] = None) -> None:
+        super().__init__(message)
+        self.priority = priority
 
 
 class JobCancelled(Exception):

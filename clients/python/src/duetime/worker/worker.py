@@ -70,8 +70,8 @@ class Worker:
 
         Its first parameter gets the payload, as the type that it is annotated with: a dataclass, a pydantic model, a
         `TypedDict`, a plain type, or anything. A second one gets the `RunningJob`. What it returns is the job's result. Any
-        exception is a failed attempt; `Fatal`, `RetryAfter` and `Release` say more. Raises `ValueError` if a kind has a handler
-        already.
+        exception is a failed attempt; `Fatal`, `RetryAfter`, `Release` and `Park` say more. Raises `ValueError` if a kind has a
+        handler already.
         """
         if not kinds or not all(isinstance(kind, str) for kind in kinds):
             raise TypeError('a handler needs the kinds of its jobs: @worker.handler("order.cancel")')
